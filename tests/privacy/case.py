@@ -86,22 +86,30 @@ def rename_number(outcome: Any, label_of_rank: list[int]) -> Any:
 
 @dataclass(frozen=True)
 class Case:
-    """A mechanism or aggregator of the package, with its exact distribution and its price."""
+    """A mechanism or aggregator of the package, with its exact distribution and its price.
 
-    name: str  # of the test
-    # returns the mechanism or aggregator for a small instance
+    Attributes:
+        name: the name of the case in the ids of tests.
+        mechanism_for: returns the mechanism or aggregator for a small instance.
+        distribution: returns the exact distribution for one histogram.
+        event: returns the price of one release.
+        tightness: the share of the price that some exact divergence on the largest instance reaches. A price smaller
+            by this factor would be refuted.
+        largest_size: the size of the largest instance.
+        min_labels: the smallest number of labels that the mechanism is made for.
+        replace_one_refuted_at_size: the size at which a mechanism for add/remove is refuted under replace-one; None if
+            it is not refuted.
+        ranks_to_labels: renames an outcome from ranks to labels; the second argument is the label at each rank.
+    """
+
+    name: str
     mechanism_for: Callable[[SmallInstance], Any]
-    # the exact distribution of one histogram
     distribution: Callable[[Any, IntArray, SmallInstance], Distribution] = default_distribution
-    event: Callable[[Any, SmallInstance], Event] = default_event  # the price of one release
-    # on the largest instance some exact figure is at least this part of its price, so that a price smaller by this
-    # factor would be found out
+    event: Callable[[Any, SmallInstance], Event] = default_event
     tightness: float = 0.9
-    largest_size: Size = LARGEST_SIZE  # the size of that instance
-    min_labels: int = 1  # the fewest labels that it is made for
-    # the size at which what is made for add/remove is refuted under replace-one; None where it is not
+    largest_size: Size = LARGEST_SIZE
+    min_labels: int = 1
     replace_one_refuted_at_size: Size | None = REFUTED_AT_SIZE
-    # an outcome over ranks as one over labels, given the label at each rank
     ranks_to_labels: Callable[[Any, list[int]], Any] = rename_indices
 
     def largest_instance(self, adjacency: Adjacency) -> SmallInstance:
@@ -122,18 +130,20 @@ def by_rank(
     Outcomes are renamed from ranks to labels. This holds for distributions that treat labels alike and break ties by
     the lowest index, which `test_shipped.py` checks.
     """
-    of_sorted: dict[tuple[int, ...], Distribution] = {}
+    laws_of_sorted: dict[tuple[int, ...], Distribution] = {}
 
-    def renamed(histogram: IntArray) -> Distribution:
+    def distribution_over_labels(histogram: IntArray) -> Distribution:
         counts = histogram.tolist()
         falling = tuple(sorted(counts, reverse=True))
-        if falling not in of_sorted:
-            of_sorted[falling] = distribution(np.array(falling))
-        # stable: ties to the lowest index
+        if falling not in laws_of_sorted:
+            laws_of_sorted[falling] = distribution(np.array(falling))
+        # The sort is stable, so the lowest index of tied counts comes first.
         labels = sorted(range(len(counts)), key=counts.__getitem__, reverse=True)
-        return {ranks_to_labels(outcome, labels): p for outcome, p in of_sorted[falling].items()}
+        return {
+            ranks_to_labels(outcome, labels): p for outcome, p in laws_of_sorted[falling].items()
+        }
 
-    return renamed
+    return distribution_over_labels
 
 
 def pairs_of_laws(
@@ -146,35 +156,43 @@ def pairs_of_laws(
         small_instance.num_labels, small_instance.num_teachers, small_instance.adjacency
     ).up_to_names
     mechanism = case.mechanism_for(small_instance)
-    law = by_rank(
-        lambda histogram: case.distribution(mechanism, histogram, small_instance),
-        ranks_to_labels=case.ranks_to_labels,
-    )
+
+    def distribution(histogram: IntArray) -> Distribution:
+        return case.distribution(mechanism, histogram, small_instance)
+
+    law_of = by_rank(distribution, ranks_to_labels=case.ranks_to_labels)
     laws = {
-        row: law(pairs.histograms[row]) for row in np.unique([pairs.first, pairs.second]).tolist()
+        index: law_of(pairs.histograms[index])
+        for index in np.unique([pairs.first, pairs.second]).tolist()
     }
-    outcomes = list(dict.fromkeys(outcome for each in laws.values() for outcome in each))
-    rows = {row: [each.get(outcome, 0.0) for outcome in outcomes] for row, each in laws.items()}
+    outcomes = list(dict.fromkeys(outcome for law in laws.values() for outcome in law))
+    probabilities = {
+        index: [law.get(outcome, 0.0) for outcome in outcomes] for index, law in laws.items()
+    }
     first, second = (
-        np.array([rows[row] for row in side.tolist()]) for side in (pairs.first, pairs.second)
+        np.array([probabilities[index] for index in side.tolist()])
+        for side in (pairs.first, pairs.second)
     )
     return first, second, outcomes
 
 
-def outside_failure(
-    first: FloatArray, second: FloatArray, outcomes: list[Any]
+def without_failure(
+    first_laws: FloatArray, second_laws: FloatArray, outcomes: list[Any]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Returns both distributions `[P, n]` without the sets that only one neighbor of a pair can release.
 
     Their probability is added to that of the refusals. The third value is the probability that was moved in the first
     distribution of each pair, `[P]`.
     """
-    refused = np.array([None in (outcome, outcome and outcome[0]) for outcome in outcomes])
-    meant = []
-    for law in (first, second):
-        kept = np.where((first > 0) & (second > 0), law, 0.0)
-        left = kept[:, refused].sum(axis=1, keepdims=True)
-        meant.append(
-            np.where(refused, kept * (1 + (1 - kept.sum(axis=1, keepdims=True)) / left), kept)
+    is_refusal = np.array([None in (outcome, outcome and outcome[0]) for outcome in outcomes])
+    is_common = (first_laws > 0) & (second_laws > 0)
+    laws_without_failure = []
+    for laws in (first_laws, second_laws):
+        common = np.where(is_common, laws, 0.0)
+        removed_mass = 1 - common.sum(axis=1, keepdims=True)
+        refused_mass = common[:, is_refusal].sum(axis=1, keepdims=True)
+        laws_without_failure.append(
+            np.where(is_refusal, common * (1 + removed_mass / refused_mass), common)
         )
-    return meant[0], meant[1], np.maximum(first - meant[0], 0).sum(axis=1)
+    first, second = laws_without_failure
+    return first, second, np.maximum(first_laws - first, 0).sum(axis=1)

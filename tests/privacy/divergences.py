@@ -95,11 +95,15 @@ def assert_delta_covered(first_laws: FloatArray, second_laws: FloatArray, event:
 def verdict_on_shift(mean_shift: float, event: Event) -> Verdict:
     """Returns the verdict on a price for standard normal noise and the same noise moved by a shift."""
     return verify_densities(
-        norm(0, 1).logpdf, norm(mean_shift, 1).logpdf, low=-40.0, high=40.0, event=event
+        first=norm(loc=0.0).logpdf,
+        second=norm(loc=mean_shift).logpdf,
+        low=-40.0,
+        high=40.0,
+        event=event,
     )
 
 
-def furthest(contributions: FloatArray, adjacency: Adjacency) -> float:
+def largest_move(contributions: FloatArray, adjacency: Adjacency) -> float:
     """Returns the largest l2 distance by which one contribution, a row of `contributions` `[n, D]`, can
     move the sum.
 
@@ -114,28 +118,25 @@ def assert_reached(contributions: ArrayLike, adjacency: Adjacency, claimed: floa
     """Fails if one contribution, a row of an array `[n, D]`, can move a sum by more than the claimed distance,
     or if no contribution moves the sum by 90% of this distance.
     """
-    moved = furthest(np.asarray(contributions, dtype=np.float64), adjacency)
+    moved = largest_move(np.asarray(contributions, dtype=np.float64), adjacency)
     assert 0.9 * claimed < moved <= claimed
 
 
-def recorded(
-    monkeypatch: pytest.MonkeyPatch, module_name: str, *class_names: str
-) -> list[list[Any]]:
-    """Returns one list for each named class, to which every object is added that `module_name`
-    constructs of the class from now on.
-    """
-    return [_recorded(monkeypatch, module_name, class_name) for class_name in class_names]
+def record_constructed(
+    monkeypatch: pytest.MonkeyPatch, *, module_name: str, class_name: str
+) -> list[Any]:
+    """Returns a list to which every object is added that a module constructs of a class from now on.
 
-
-def _recorded(monkeypatch: pytest.MonkeyPatch, module_name: str, class_name: str) -> list[Any]:
-    """Returns a list to which every object is added that `module_name` constructs of its class `class_name`
-    from now on.
+    Args:
+        monkeypatch: replaces the class in the module during the test.
+        module_name: the full name of the module.
+        class_name: the name of the class in the module.
     """
-    kind = getattr(import_module(module_name), class_name)
+    original_class = getattr(import_module(module_name), class_name)
     objects = list[Any]()
 
-    def construct(*arguments: Any, **fields: Any) -> Any:
-        objects.append(kind(*arguments, **fields))
+    def construct(*args: Any, **kwargs: Any) -> Any:
+        objects.append(original_class(*args, **kwargs))
         return objects[-1]
 
     monkeypatch.setattr(f"{module_name}.{class_name}", construct)

@@ -1,5 +1,6 @@
 """Exact distributions of selections and aggregators, written a second time: no code is shared with the package."""
 
+from collections.abc import Callable
 from functools import cache
 from itertools import combinations, permutations, product
 from typing import Any
@@ -108,65 +109,81 @@ def _gaps(counts: tuple[int, ...], num_teachers: int) -> list[int]:
     return gaps
 
 
-def _chosen(
-    selection: Any,
+def _size_distribution(
     counts: IntArray,
+    *,
     noise: str,
     noise_scale: float,
     num_teachers: int,
-    regularizer: Any,
+    padded: bool,
+    max_k: int | None,
+    utility_offset: Callable[[int], float],
 ) -> dict[int, float]:
     """Returns the probability that gap selection chooses each size k, for one histogram.
 
-    `selection` has the fields `padded` and `max_k`, and `regularizer` is the regularizer, a function of k.
+    `utility_offset(k)` is added to the gap behind the k largest counts.
     """
-    labels = len(counts)
-    padded = selection.padded
+    num_labels = len(counts)
     sizes = [
         k
-        for k in range(labels + 1)
-        if (padded or 0 < k < labels) and k <= (selection.max_k or labels)
+        for k in range(num_labels + 1)
+        if (padded or 0 < k < num_labels) and k <= (max_k or num_labels)
     ]
     gaps = _gaps(tuple(counts.tolist()), num_teachers)
-    utilities = tuple(float(gaps[k] + regularizer(k)) for k in sizes)
-    return dict(zip(sizes, _selection_of_gaps(noise, utilities, noise_scale).tolist(), strict=True))
+    utilities = tuple(float(gaps[k] + utility_offset(k)) for k in sizes)
+    probabilities = _selection_of_gaps(noise, utilities=utilities, noise_scale=noise_scale)
+    return dict(zip(sizes, probabilities.tolist(), strict=True))
+
+
+def _no_offset(k: int) -> float:
+    """Returns the offset of a selection without a regularizer."""
+    return 0.0
 
 
 def gap_selection_distribution(
     selection: GapSelection, counts: IntArray, small_instance: SmallInstance
 ) -> Distribution:
     """Returns the probability that a gap selection chooses each size k for one histogram."""
-    offset = selection.regularizer or (lambda k: 0.0)
-    return _chosen(
-        selection,
+    return _size_distribution(
         counts,
-        selection.noise,
-        selection.noise_scale,
-        small_instance.num_teachers,
-        offset,
+        noise=selection.noise,
+        noise_scale=selection.noise_scale,
+        num_teachers=small_instance.num_teachers,
+        padded=selection.padded,
+        max_k=selection.max_k,
+        utility_offset=selection.regularizer or _no_offset,
     )
 
 
-def _stable(
-    aggregator: Any, counts: IntArray, small_instance: SmallInstance, offset: Any
+def _stable_set_distribution(
+    aggregator: StableTopK | StableFixedTopK,
+    counts: IntArray,
+    *,
+    num_teachers: int,
+    utility_offset: Callable[[int], float],
 ) -> tuple[dict[Any, float], float]:
     """Returns the probability of each stable set that is chosen and passes its test, and that no set passes.
 
     A stable set has the labels with the k largest counts, for a chosen k.
     """
     order = np.argsort(-counts, kind="stable")
-    gaps = _gaps(tuple(counts.tolist()), small_instance.num_teachers)
-    passes = aggregator.stability_test(num_teachers=small_instance.num_teachers).pass_probs
-    noise = aggregator.selection_noise
-    scale = aggregator.selection_scale
+    gaps = _gaps(tuple(counts.tolist()), num_teachers)
+    pass_probs = aggregator.stability_test(num_teachers=num_teachers).pass_probs
+    size_distribution = _size_distribution(
+        counts,
+        noise=aggregator.selection_noise,
+        noise_scale=aggregator.selection_scale,
+        num_teachers=num_teachers,
+        padded=aggregator.padded,
+        max_k=aggregator.max_k,
+        utility_offset=utility_offset,
+    )
     released = {}
     refused = 0.0
-    for k, chosen in _chosen(
-        aggregator, counts, noise, scale, small_instance.num_teachers, offset
-    ).items():
-        passed = 1.0 if k in (0, len(counts)) else passes[gaps[k]]
-        released[tuple(sorted(order[:k].tolist()))] = chosen * passed
-        refused += chosen * (1 - passed)
+    for k, chosen_prob in size_distribution.items():
+        pass_prob = 1.0 if k in (0, len(counts)) else pass_probs[gaps[k]]
+        released[tuple(sorted(order[:k].tolist()))] = chosen_prob * pass_prob
+        refused += chosen_prob * (1 - pass_prob)
     return released, refused
 
 
@@ -176,8 +193,11 @@ def stable_top_k_distribution(
     """Returns the probability of each set that stable top-k releases for one histogram; None stands
     for a refusal.
     """
-    released, refused = _stable(
-        aggregator, counts, small_instance, offset=aggregator.regularizer or (lambda k: 0.0)
+    released, refused = _stable_set_distribution(
+        aggregator,
+        counts,
+        num_teachers=small_instance.num_teachers,
+        utility_offset=aggregator.regularizer or _no_offset,
     )
     return released | {None: refused}
 
@@ -194,29 +214,40 @@ def stable_fixed_top_k_distribution(
     Peeling j labels has noise of scale `peel_scale` * j**growth.
     """
     k = aggregator.k
-    every = range(len(counts))
-    stable, refused = _stable(
-        aggregator, counts, small_instance, offset=lambda size: -aggregator.penalty * abs(size - k)
+
+    def penalize_other_sizes(size: int) -> float:
+        return -aggregator.penalty * abs(size - k)
+
+    stable, refused = _stable_set_distribution(
+        aggregator,
+        counts,
+        num_teachers=small_instance.num_teachers,
+        utility_offset=penalize_other_sizes,
     )
-    steps: dict[Any, float] = {}
-    for labels, p in [*stable.items(), (None, refused)]:
-        size = len(labels or ())
-        part = labels if size > k else [label for label in every if label not in (labels or ())]
-        number = k if size > k else k - size
-        for picks in permutations(part, number):
-            left = list(part)
-            probability = p
+    distribution: dict[Any, float] = {}
+    for labels, prob_of_set in [*stable.items(), (None, refused)]:
+        stable_set = labels or ()
+        is_too_large = len(stable_set) > k
+        # k labels of a set that is too large, or as many other labels as a smaller set lacks
+        candidates = (
+            list(stable_set)
+            if is_too_large
+            else [label for label in range(len(counts)) if label not in stable_set]
+        )
+        num_picks = k if is_too_large else k - len(stable_set)
+        noise_scale = aggregator.peel_scale * num_picks**growth
+        for picks in permutations(candidates, num_picks):
+            remaining = list(candidates)
+            probability = prob_of_set
             for label in picks:
-                weights = np.exp(
-                    (counts[left] - counts[label]) / (aggregator.peel_scale * number**growth)
-                )
+                weights = np.exp((counts[remaining] - counts[label]) / noise_scale)
                 probability /= weights.sum()
-                left.remove(label)
-            steps[labels, picks] = float(probability)
-    return steps
+                remaining.remove(label)
+            distribution[labels, picks] = float(probability)
+    return distribution
 
 
-def fixed_set(
+def released_set(
     stable_and_peeled: tuple[tuple[int, ...] | None, tuple[int, ...]], k: int
 ) -> tuple[int, ...]:
     """Returns the k released labels, given the stable set, or None, and the sequence of peeled labels."""

@@ -17,7 +17,7 @@ from pate.votes import VoteShape
 from pate.votes.clipping import ClippedSum
 from pate.votes.label_shares import TeacherShares
 from tests.e2e.small_run import small_dataset
-from tests.privacy.divergences import furthest, recorded, verdict_on_shift
+from tests.privacy.divergences import largest_move, record_constructed, verdict_on_shift
 
 ADJACENCIES = tuple(Adjacency)
 
@@ -28,16 +28,18 @@ def test_a_whole_sum_adds_each_group_by_its_own_weight() -> None:
     """
     dense_votes = np.random.default_rng(3).normal(size=(5, 4, 2))
     weights = np.array([1.0, 0.25, 0.6, 0.1, 0.9])
-    clipped = ClippedSum(clip=0.7, shape=(4, 2))
-    each = [
-        clipped.total(
-            dense_votes[t : t + 1], center=0.0, num_teachers=1, weights=weights[t : t + 1]
+    clipped_sum = ClippedSum(clip=0.7, shape=(4, 2))
+    sums_of_single_groups = [
+        clipped_sum.total(
+            votes=dense_votes[group : group + 1],
+            center=0.0,
+            num_teachers=1,
+            weights=weights[group : group + 1],
         )
-        for t in range(5)
+        for group in range(5)
     ]
-    assert np.array_equal(
-        clipped.total(dense_votes, center=0.0, num_teachers=5, weights=weights), sum(each)
-    )
+    whole_sum = clipped_sum.total(dense_votes, center=0.0, num_teachers=5, weights=weights)
+    assert np.array_equal(whole_sum, sum(sums_of_single_groups))
 
 
 @pytest.mark.parametrize("weight", [1.0, 0.5, 0.07, 0.003])
@@ -50,8 +52,11 @@ def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
     In each step of the prevalence, the furthest move of the first group is divided by the noise std of the step. The
     root of the sum of squares over all steps is at most the weight over the noise multiplier, which is charged.
     """
-    noises, sums = recorded(
-        monkeypatch, "pate.aggregators.prevalence", "RoundedGaussian", "ClippedSum"
+    noises = record_constructed(
+        monkeypatch, module_name="pate.aggregators.prevalence", class_name="RoundedGaussian"
+    )
+    sums = record_constructed(
+        monkeypatch, module_name="pate.aggregators.prevalence", class_name="ClippedSum"
     )
     corners = np.array(list(product((0.0, 1.0), repeat=3)))
     group_weight = np.array([weight])
@@ -62,21 +67,21 @@ def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
     prevalence.release(all_shares, num_teachers=2, rng=np.random.default_rng(0))
     lengths = np.array(
         [
-            TeacherShares(label_shares=each[None], weights=group_weight).lengths()
-            for each in corners
+            TeacherShares(label_shares=corner[None], weights=group_weight).lengths()
+            for corner in corners
         ],
         dtype=np.float64,
     )
-    moves = [furthest(lengths, adjacency)]
-    for each in sums[1:]:
-        parts = [
+    moves = [largest_move(lengths, adjacency)]
+    for clipped_sum in sums[1:]:
+        contributions = [
             TeacherShares(label_shares=corner[None], weights=group_weight)
-            .total(each, center=corner[::-1] * 0.5)
+            .total(clipped_sum, center=corner[::-1] * 0.5)
             .ravel()
             for corner in corners
         ]
-        moves.append(furthest(np.array(parts, dtype=np.float64), adjacency))
-        assert moves[-1] <= weight * each.l2_sensitivity
+        moves.append(largest_move(np.array(contributions, dtype=np.float64), adjacency))
+        assert moves[-1] <= weight * clipped_sum.l2_sensitivity
     spent = math.sqrt(
         sum((move / noise.std) ** 2 for move, noise in zip(moves, noises, strict=True))
     )
@@ -85,7 +90,7 @@ def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_the_densities_of_each_class_cost_what_it_is_told(adjacency: Adjacency) -> None:
+def test_each_class_pays_at_most_its_budget_for_the_densities(adjacency: Adjacency) -> None:
     """Three classes of persons have budgets 0.5, 1 and 4: each class's epsilon, for the shift by
     its weight, holds and is at most its budget.
 
@@ -96,22 +101,22 @@ def test_the_densities_of_each_class_cost_what_it_is_told(adjacency: Adjacency) 
     budget = PersonBudgets.from_classes(classes=budgets, delta=1e-6)
     aggregator = CenteredVotes(noise_multiplier=1.0, adjacency=adjacency)
     priced = plan_release(aggregator, shape, budget)
-    assert [each.name for each in priced.classes] == list(budgets)
+    assert [budget_class.name for budget_class in priced.classes] == list(budgets)
     assert priced.classes[-1].weight == 1 and priced.epsilon == priced.classes[-1].epsilon
     events: list[Event] = [
-        priced.aggregator.scaled(noise_factor=1 / each.weight).event(shape)
-        for each in priced.classes
+        priced.aggregator.scaled(noise_factor=1 / budget_class.weight).event(shape)
+        for budget_class in priced.classes
     ]
-    for place, each in enumerate(priced.classes):
-        assert 0.99 * budgets[each.name] < each.epsilon <= budgets[each.name]
-        assert budget.epsilon_of(events[place]) == each.epsilon
-        mean_shift = each.weight / priced.aggregator.noise_multiplier
-        assert verdict_on_shift(mean_shift, event=events[place]).sound
-        assert verdict_on_shift(
-            mean_shift, event=GaussianEvent(noise_multiplier=1.05 / mean_shift)
-        ).refuted
-        if place:  # as if it were in the class before it
-            assert verdict_on_shift(mean_shift, event=events[place - 1]).refuted
+    for index, budget_class in enumerate(priced.classes):
+        epsilon = budget_class.epsilon
+        assert 0.99 * budgets[budget_class.name] < epsilon <= budgets[budget_class.name]
+        assert budget.epsilon_of(events[index]) == epsilon
+        mean_shift = budget_class.weight / priced.aggregator.noise_multiplier
+        too_cheap = GaussianEvent(noise_multiplier=1.05 / mean_shift)
+        assert verdict_on_shift(mean_shift, event=events[index]).sound
+        assert verdict_on_shift(mean_shift, event=too_cheap).refuted
+        if index:  # the price of the class before it
+            assert verdict_on_shift(mean_shift, event=events[index - 1]).refuted
 
 
 @pytest.mark.parametrize("reached", [2, 3])
@@ -119,8 +124,9 @@ def test_the_densities_of_each_class_cost_what_it_is_told(adjacency: Adjacency) 
 def test_price_covers_all_histograms_that_a_person_of_several_teachers_changes(
     adjacency: Adjacency, reached: int
 ) -> None:
-    """A person is with `reached` of five teachers, so two labels' counts move by up to that number:
-    the exact delta is at most the claimed one.
+    """A person has records at `reached` of five teachers, and moves the counts of two labels by up to that number.
+
+    The exact delta is at most the claimed one.
 
     Negative control: the price for one teacher fewer is exceeded.
     """
@@ -128,13 +134,14 @@ def test_price_covers_all_histograms_that_a_person_of_several_teachers_changes(
     noise_std = 1.5
     delta = 1e-3
     counts = np.array(list(product(range(num_teachers + 1), repeat=2)))
-    yes = norm.cdf((counts - num_teachers / 2) / noise_std)  # [36, 2]
+    positive_probs = norm.cdf((counts - num_teachers / 2) / noise_std)  # [36, 2]
     bits = np.array(list(product((False, True), repeat=2)))
-    laws = np.where(bits[None], yes[:, None], 1 - yes[:, None]).prod(axis=2)  # [36, 4]
+    laws = np.where(bits[None], positive_probs[:, None], 1 - positive_probs[:, None])
+    laws = laws.prod(axis=2)  # [36, 4]
     count_changes = counts[:, None] - counts[None]
-    near = (np.abs(count_changes) <= reached).all(axis=2)
+    are_neighbors = (np.abs(count_changes) <= reached).all(axis=2)
     if adjacency is Adjacency.ADD_REMOVE:
-        near &= (count_changes >= 0).all(axis=2) | (count_changes <= 0).all(axis=2)
+        are_neighbors &= (count_changes >= 0).all(axis=2) | (count_changes <= 0).all(axis=2)
 
     def exact_delta(num_reached: int) -> float:
         aggregator = GaussianVotes(
@@ -142,15 +149,17 @@ def test_price_covers_all_histograms_that_a_person_of_several_teachers_changes(
         )
         event = aggregator.event_for(num_queries=1, num_labels=2, num_teachers=num_teachers)
         ratio = math.exp(ExactAccountant().compose(event).get_epsilon(target_delta=delta))
-        return float(np.maximum(laws[:, None] - ratio * laws[None], 0).sum(axis=2)[near].max())
+        deltas = np.maximum(laws[:, None] - ratio * laws[None], 0).sum(axis=2)
+        return float(deltas[are_neighbors].max())
 
-    assert exact_delta(reached) <= delta * (1 + 1e-9) < exact_delta(reached - 1)
+    assert exact_delta(num_reached=reached) <= delta * (1 + 1e-9)
+    assert exact_delta(num_reached=reached - 1) > delta * (1 + 1e-9)
 
 
 @pytest.mark.slow
-def test_a_group_is_with_as_many_teachers_as_its_budget_pays_for() -> None:
-    """Classes with epsilons 1 and 4: a record of the first class is dealt to one teacher, one of
-    the second to as many as epsilon 4 allows.
+def test_a_record_is_dealt_to_as_many_teachers_as_its_budget_pays_for() -> None:
+    """Classes have epsilons 1 and 4: a record of the first class is dealt to one teacher, one of
+    the second to as many teachers as epsilon 4 allows.
 
     One teacher more would exceed 4.
     """
@@ -172,9 +181,7 @@ def test_a_group_is_with_as_many_teachers_as_its_budget_pays_for() -> None:
         repeated_records.group_ids, num_teachers=40, rng=np.random.default_rng(0)
     )
     partition.verify(repeated_records)
-    for inputs, teachers in zip(
-        dataset.private.inputs[:8],
-        np.where(dataset.private.group_ids[:8] % 2, usual.teachers, 1),
-        strict=True,
-    ):
-        assert (repeated_records.inputs == inputs).all(axis=1).sum() == teachers
+    num_copies = np.where(dataset.private.group_ids % 2, usual.teachers, 1)
+    for inputs, expected_copies in zip(dataset.private.inputs[:8], num_copies[:8], strict=True):
+        is_copy = (repeated_records.inputs == inputs).all(axis=1)
+        assert is_copy.sum() == expected_copies

@@ -13,21 +13,22 @@ from pate.array_types import FloatArray
 from pate.votes.blocks import LowRankVotes
 from pate.votes.clipping import ClippedSum
 from pate.votes.public_pca import PublicPCA
-from tests.privacy.divergences import assert_reached, recorded
+from tests.privacy.divergences import assert_reached, record_constructed
 
 ADJACENCIES = tuple(Adjacency)
 
 
-def adversarial_votes_of(shape: tuple[int, int], rng: np.random.Generator) -> FloatArray:
+def draw_adversarial_votes(shape: tuple[int, int], rng: np.random.Generator) -> FloatArray:
     """Returns corners, scaled corners, tiny and huge votes, and random votes: `[n, Q, L]`."""
-    size = math.prod(shape)
+    num_votes = math.prod(shape)
     corners = (
-        np.array(list(product((-1.0, 0.0, 1.0), repeat=size)))
-        if size <= 4
-        else rng.choice(3, size=(200, size)) - 1.0
+        np.array(list(product((-1.0, 0.0, 1.0), repeat=num_votes)))
+        if num_votes <= 4
+        else rng.choice(3, size=(200, num_votes)) - 1.0
     )
-    scaled = [corners * factor for factor in (1e-9, 0.3, 1.0, 7.0, 1e9)]
-    return np.concatenate([*scaled, rng.normal(size=(50, size))]).reshape(-1, *shape)
+    scaled_corners = [corners * factor for factor in (1e-9, 0.3, 1.0, 7.0, 1e9)]
+    random_votes = rng.normal(size=(50, num_votes))
+    return np.concatenate([*scaled_corners, random_votes]).reshape(-1, *shape)
 
 
 @pytest.mark.slow
@@ -49,21 +50,22 @@ def test_no_change_of_one_group_moves_the_sum_further_than_its_weight(
         np.ones((shape[0], 4))
     )
     for clip, center in ((0.37, 0.5), (0.7, 0.0), (1.0, 0.0), (2.5, rng.random(shape))):
-        clipped = ClippedSum(clip, shape, adjacency)
-        adversarial_votes = adversarial_votes_of(shape, rng)
-        votes_by_form = [[vote[None] + center for vote in adversarial_votes]]
-        votes_by_form += (
-            [[LowRankVotes(span, weights=vote[None, :1]) for vote in adversarial_votes]]
-            if clip == 0.7
-            else []
-        )
+        clipped_sum = ClippedSum(clip, shape=shape, adjacency=adjacency)
+        adversarial_votes = draw_adversarial_votes(shape, rng)
+        votes_by_form: list[list[Any]] = [[vote[None] + center for vote in adversarial_votes]]
+        if clip == 0.7:
+            votes_by_form.append(
+                [LowRankVotes(span, weights=vote[None, :1]) for vote in adversarial_votes]
+            )
         for votes_of_form in votes_by_form:
             clipped_votes = [
-                clipped.total(votes, center=center, num_teachers=1, weights=group_weight).ravel()
+                clipped_sum.total(
+                    votes, center=center, num_teachers=1, weights=group_weight
+                ).ravel()
                 for votes in votes_of_form
             ]
             assert_reached(
-                clipped_votes, adjacency, claimed=(weight or 1.0) * clipped.l2_sensitivity
+                clipped_votes, adjacency, claimed=(weight or 1.0) * clipped_sum.l2_sensitivity
             )
 
 
@@ -73,22 +75,22 @@ def test_a_whole_ensemble_moves_as_one_teacher_does() -> None:
     """
     votes = np.random.default_rng(0).random(size=(30, 4, 3))
     for teacher in range(30):
-        other = votes.copy()
-        other[teacher] = 1 - votes[teacher]
-        changed = {
-            Adjacency.REPLACE_ONE: other,
+        with_opposite_votes = votes.copy()
+        with_opposite_votes[teacher] = 1 - votes[teacher]
+        neighboring_votes = {
+            Adjacency.REPLACE_ONE: with_opposite_votes,
             Adjacency.ADD_REMOVE: np.delete(votes, teacher, axis=0),
         }
-        for adjacency, neighbor in changed.items():
-            clipped = ClippedSum(clip=0.5, shape=(4, 3), adjacency=adjacency)
+        for adjacency, neighbor in neighboring_votes.items():
+            clipped_sum = ClippedSum(clip=0.5, shape=(4, 3), adjacency=adjacency)
             totals = [
-                clipped.total(teacher_votes, center=0.5, num_teachers=30)
+                clipped_sum.total(teacher_votes, center=0.5, num_teachers=30)
                 for teacher_votes in (votes, neighbor)
             ]
             assert_reached(
-                [(totals[0] - totals[1]).ravel()],
+                contributions=[(totals[0] - totals[1]).ravel()],
                 adjacency=Adjacency.ADD_REMOVE,
-                claimed=clipped.l2_sensitivity,
+                claimed=clipped_sum.l2_sensitivity,
             )
 
 
@@ -99,22 +101,21 @@ def test_factored_votes_move_the_sum_by_at_most_the_sensitivity() -> None:
     rng = np.random.default_rng(1)
     shape = (6, 4)
     span = PublicPCA.fit(rng.normal(size=(50, 5)), max_directions=3).span(rng.normal(size=(6, 5)))
-    clipped = ClippedSum(clip=1.0, shape=shape)
+    clipped_sum = ClippedSum(clip=1.0, shape=shape)
     other_weights = rng.normal(size=(9, 3, 4))
+    usual_weights = rng.normal(size=(40, 3, 4))
+    tiny_and_huge_weights = 10 ** rng.uniform(low=-9, high=9, size=(10, 3, 4))
     totals = []
-    for changed_weights in (
-        *rng.normal(size=(40, 3, 4)),
-        *10 ** rng.uniform(low=-9, high=9, size=(10, 3, 4)),
-    ):
+    for changed_weights in (*usual_weights, *tiny_and_huge_weights):
         for sign in (1, -1):
-            factored_votes = LowRankVotes(
-                span, weights=np.concatenate([other_weights, sign * changed_weights[None]])
-            )
-            totals.append(clipped.total(factored_votes, center=0.5, num_teachers=10))
+            all_weights = np.concatenate([other_weights, sign * changed_weights[None]])
+            factored_votes = LowRankVotes(span, weights=all_weights)
+            total = clipped_sum.total(factored_votes, center=0.5, num_teachers=10)
+            totals.append(total.ravel())
     assert_reached(
-        np.array(totals).reshape(len(totals), -1),
+        contributions=totals,
         adjacency=Adjacency.REPLACE_ONE,
-        claimed=clipped.l2_sensitivity,
+        claimed=clipped_sum.l2_sensitivity,
     )
 
 
@@ -130,14 +131,13 @@ def test_the_price_is_that_of_the_noise_really_used(adjacency: Adjacency) -> Non
         noise_multiplier=multiplier, adjacency=adjacency, prevalence_share=0.0, center=0.5, clip=0.7
     )
     rng = np.random.default_rng(0)
-    release: Any = aggregator.aggregate(
-        rng.random(size=(num_teachers, *shape)), num_teachers=num_teachers, rng=rng
-    )
-    clipped = ClippedSum(clip=0.7, shape=shape, adjacency=adjacency)
-    in_steps = release.noise_std * num_teachers / clipped.step
-    clips = 2 if adjacency == Adjacency.REPLACE_ONE else 1
-    assert in_steps / (clips * 0.7 / clipped.step) >= multiplier
-    assert in_steps / (clips * 0.7 / clipped.step) < 1.001 * multiplier
+    votes = rng.random(size=(num_teachers, *shape))
+    release: Any = aggregator.aggregate(votes, num_teachers=num_teachers, rng=rng)
+    step = ClippedSum(clip=0.7, shape=shape, adjacency=adjacency).step
+    noise_std_in_steps = release.noise_std * num_teachers / step
+    num_clips = 2 if adjacency == Adjacency.REPLACE_ONE else 1
+    largest_move_in_steps = num_clips * 0.7 / step
+    assert multiplier <= noise_std_in_steps / largest_move_in_steps < 1.001 * multiplier
     assert release.event == GaussianEvent(noise_multiplier=multiplier)
 
 
@@ -152,18 +152,16 @@ def test_prevalence_and_votes_add_up_to_the_price() -> None:
             num_queries=600, num_labels=40, num_teachers=400
         ),
     ]
-    squares = sum(1 / event.noise_multiplier**2 for event in events)
-    assert squares == pytest.approx(1 / 25.0, rel=1e-9)
-    sum_of_events = ExactAccountant()
+    squared_mus = sum(1 / event.noise_multiplier**2 for event in events)
+    assert squared_mus == pytest.approx(1 / 25.0, rel=1e-9)
+    accountant_of_parts = ExactAccountant()
     for event in events:
-        sum_of_events.compose(event)
+        accountant_of_parts.compose(event)
     whole_event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=400)
-    assert sum_of_events.get_epsilon(target_delta=1e-6) == pytest.approx(
-        ExactAccountant().compose(whole_event).get_epsilon(target_delta=1e-6), rel=1e-9
-    )
-    assert ExactAccountant().compose(whole_event).get_epsilon(
-        target_delta=1e-6
-    ) >= gaussian_epsilon(mu=0.2, target_delta=1e-6)
+    whole_epsilon = ExactAccountant().compose(whole_event).get_epsilon(target_delta=1e-6)
+    epsilon_of_parts = accountant_of_parts.get_epsilon(target_delta=1e-6)
+    assert epsilon_of_parts == pytest.approx(whole_epsilon, rel=1e-9)
+    assert whole_epsilon >= gaussian_epsilon(mu=0.2, target_delta=1e-6)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -173,19 +171,22 @@ def test_the_steps_of_the_prevalence_use_the_noise_that_is_charged(
     """The noise of each of three steps of the prevalence over the furthest move of one teacher,
     composed, is the charged noise multiplier.
     """
-    noises, sums = recorded(
-        monkeypatch, "pate.aggregators.prevalence", "RoundedGaussian", "ClippedSum"
+    noises = record_constructed(
+        monkeypatch, module_name="pate.aggregators.prevalence", class_name="RoundedGaussian"
+    )
+    sums = record_constructed(
+        monkeypatch, module_name="pate.aggregators.prevalence", class_name="ClippedSum"
     )
     prevalence = Prevalence(noise_multiplier=2.0, adjacency=adjacency)
     shares = np.random.default_rng(0).random(size=(40, 5))
     prevalence.release(shares, num_teachers=40, rng=np.random.default_rng(1))
-    others = np.eye(5) if adjacency == Adjacency.REPLACE_ONE else np.zeros((1, 5))
+    lengths_after = np.eye(5) if adjacency == Adjacency.REPLACE_ONE else np.zeros((1, 5))
     sums = sums[1:]  # without that of the check before the charge
     moves = [
-        np.linalg.norm(np.eye(5)[:, None] - others, axis=2).max(),
-        *(each.l2_sensitivity for each in sums),
+        np.linalg.norm(np.eye(5)[:, None] - lengths_after, axis=2).max(),
+        *(clipped_sum.l2_sensitivity for clipped_sum in sums),
     ]
-    assert [each.adjacency for each in sums] == [adjacency, adjacency]
-    multipliers = np.array([each.std for each in noises]) / moves
+    assert [clipped_sum.adjacency for clipped_sum in sums] == [adjacency, adjacency]
+    multipliers = np.array([noise.std for noise in noises]) / moves
     assert 1 / (1 / multipliers**2).sum() == pytest.approx(4.0, rel=1e-9)
     assert prevalence.event.noise_multiplier == pytest.approx(2.0, rel=1e-9)

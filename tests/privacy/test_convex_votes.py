@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from pate.accounting import Adjacency, GaussianEvent
-from pate.array_types import FloatArray
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.models import ConvexTeacher
 from pate.votes import convex_votes
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.convex_votes import ConvexVotes
 from pate.votes.public_pca import PublicPCA
 from pate.votes.round_votes import RoundQuestion
-from tests.privacy.divergences import furthest
+from tests.privacy.divergences import largest_move
 from tests.privacy.two_rounds import ROUNDS, require_price_of_two_rounds
 from tests.refusals import ANY, refused
 
@@ -65,37 +65,40 @@ def sums_with_any_first_group(
     other_inputs = rng.normal(size=(num_others, 3))
     other_labels = rng.random(size=(num_others, 2)) < 0.5
     vote_sums = []
-    for num_records, far, sign in product((1, 2, 5), (1e-6, 1.0, 1e6), (1, -1)):
+    for num_records, input_scale, sign in product((1, 2, 5), (1e-6, 1.0, 1e6), (1, -1)):
         for labels in product((False, True), repeat=2):
-            inputs_of_first_group = np.repeat(rng.normal(size=(1, 3)) * far, num_records, axis=0)
+            inputs_of_first_group = np.repeat(
+                rng.normal(size=(1, 3)) * input_scale, num_records, axis=0
+            )
             group_of = np.concatenate([np.zeros(num_records, dtype=int), 1 + np.arange(num_others)])
             all_labels = np.concatenate([np.tile(labels, (num_records, 1)), other_labels])
             votes = votes_of(
-                np.concatenate([inputs_of_first_group, other_inputs]),
+                inputs=np.concatenate([inputs_of_first_group, other_inputs]),
                 labels=all_labels,
                 group_of=group_of,
                 learner_of=[0] * (1 + num_others),
                 penalty=penalty,
             )
-            vote_sums.append(
-                votes.total(
-                    RoundQuestion(
-                        weights=WEIGHTS * sign,
-                        label_scale=SCALE * 40,
-                        clipped_moments=clipped_moments,
-                    )
-                ).ravel()
+            question = RoundQuestion(
+                weights=WEIGHTS * sign, label_scale=SCALE * 40, clipped_moments=clipped_moments
             )
+            vote_sums.append(votes.total(question).ravel())
     return np.array(vote_sums, dtype=np.float64).reshape(-1, 2, 4, 10), clipped_moments
 
 
-def largest_move(vote_sums: FloatArray) -> float:
-    """Returns the largest distance between sums under one student, which changes between rounds and
-    not between neighbors."""
-    return max(
-        furthest(vote_sums[:, side].reshape(-1, 10), adjacency=Adjacency.REPLACE_ONE)
-        for side in (0, 1)
-    )
+def largest_move_under_one_student(vote_sums: FloatArray) -> float:
+    """Returns the largest distance between two sums under the same student.
+
+    The student changes between rounds, and not between neighbors.
+
+    Args:
+        vote_sums: the sums of `sums_with_any_first_group`, `[-1, 2, 4, 10]`.
+    """
+    moves = []
+    for student in (0, 1):
+        sums_of_student = vote_sums[:, student].reshape(-1, 10)
+        moves.append(largest_move(sums_of_student, adjacency=Adjacency.REPLACE_ONE))
+    return max(moves)
 
 
 @pytest.mark.slow
@@ -105,15 +108,16 @@ def largest_move(vote_sums: FloatArray) -> float:
 def test_no_group_moves_a_sum_further_than_claimed_and_nearly_as_far(
     num_others: int, penalty: float, clip: float
 ) -> None:
-    """The first of `others` + 1 groups that one teacher learns from is replaced by any other group:
-    the sum moves by at most the sensitivity.
+    """The first of `num_others` + 1 groups that one teacher learns from is replaced by any other
+    group: the sum moves by at most the sensitivity.
 
     For two settings some exchange reaches 80% of it.
     """
     vote_sums, clipped_moments = sums_with_any_first_group(num_others, penalty=penalty, clip=clip)
-    assert largest_move(vote_sums) <= clipped_moments.l2_sensitivity
+    moved = largest_move_under_one_student(vote_sums)
+    assert moved <= clipped_moments.l2_sensitivity
     if (num_others, penalty, clip) in ((0, 10.0, 0.05), (40, 1e4, 0.05)):
-        assert largest_move(vote_sums) > 0.8 * clipped_moments.l2_sensitivity
+        assert moved > 0.8 * clipped_moments.l2_sensitivity
 
 
 def test_plans_are_refused_for_too_many_groups_by_public_numbers(
@@ -125,7 +129,7 @@ def test_plans_are_refused_for_too_many_groups_by_public_numbers(
 
     def votes_with(penalty: float) -> ConvexVotes:
         return votes_of(
-            np.eye(6, 3),
+            inputs=np.eye(6, 3),
             labels=np.ones((6, 2)),
             group_of=np.arange(6),
             learner_of=[0, 0, 0, 0, 1, 1],
@@ -133,13 +137,14 @@ def test_plans_are_refused_for_too_many_groups_by_public_numbers(
         )
 
     width = votes_with(penalty=1.0).width
-    enough = 4 * 4**2 * (width + 2) * width * 2 / 6  # four groups that count four times each
+    # four groups that count four times each
+    smallest_penalty = 4 * 4**2 * (width + 2) * width * 2 / 6
     monkeypatch.setattr(convex_votes, "_MOST_PULL", 1.0)
-    votes_with(penalty=enough * 1.01)
+    votes_with(penalty=smallest_penalty * 1.01)
     with refused("num_teachers", value=2):
-        votes_with(penalty=enough * 0.99)
+        votes_with(penalty=smallest_penalty * 0.99)
     monkeypatch.undo()
-    for name, most, refusal in (
+    for name_of_limit, lowered_limit, refusal in (
         (
             "_MOST_LENGTHS",
             4 * (2 + 4) - 1,
@@ -149,8 +154,8 @@ def test_plans_are_refused_for_too_many_groups_by_public_numbers(
         ("_MOST_WEIGHTS", 7, refused("weights", value=10)),
         ("_MOST_STEPS", 7, refused("penalty", value=1.0)),
     ):
-        with monkeypatch.context() as patched:
-            patched.setattr(convex_votes, name, most)
+        with monkeypatch.context() as patch:
+            patch.setattr(convex_votes, name_of_limit, lowered_limit)
             with refusal:
                 votes_with(penalty=1.0)
 
@@ -169,47 +174,32 @@ def test_one_group_of_any_number_of_records_ends_and_moves_a_sum_no_further(pena
     other_labels = rng.random(size=(20, 2)) < 0.5
     vote_sums = []
     for num_records in (1, 16, 20_000, 270_000):
-        inputs_of_first_group = np.tile(rng.normal(size=(16, 3)), (math.ceil(num_records / 16), 1))[
-            :num_records
-        ]
+        num_copies = math.ceil(num_records / 16)
+        inputs_of_first_group = np.tile(rng.normal(size=(16, 3)), (num_copies, 1))[:num_records]
         group_of = np.concatenate([np.zeros(num_records, dtype=int), 1 + np.arange(20)])
         all_labels = np.concatenate([np.ones((num_records, 2), dtype=bool), other_labels])
         votes = votes_of(
-            np.concatenate([inputs_of_first_group, other_inputs]),
+            inputs=np.concatenate([inputs_of_first_group, other_inputs]),
             labels=all_labels,
             group_of=group_of,
             learner_of=[0] * 21,
             penalty=penalty,
         )
         counted_rows = slice(-20 - min(num_records, 16), None)
-        counted_inputs = np.concatenate([inputs_of_first_group[:16], other_inputs])
         votes_of_counted = votes_of(
-            counted_inputs,
+            inputs=np.concatenate([inputs_of_first_group[:16], other_inputs]),
             labels=all_labels[counted_rows],
             group_of=group_of[counted_rows],
             learner_of=[0] * 21,
             penalty=penalty,
         )
-        vote_sums.append(
-            votes.total(
-                RoundQuestion(
-                    weights=WEIGHTS, label_scale=SCALE * 40, clipped_moments=clipped_moments
-                )
-            ).ravel()
+        question = RoundQuestion(
+            weights=WEIGHTS, label_scale=SCALE * 40, clipped_moments=clipped_moments
         )
-        np.testing.assert_array_equal(
-            vote_sums[-1],
-            votes_of_counted.total(
-                RoundQuestion(
-                    weights=WEIGHTS, label_scale=SCALE * 40, clipped_moments=clipped_moments
-                )
-            ).ravel(),
-        )
-    assert (
-        0
-        < furthest(np.array(vote_sums, dtype=np.float64), adjacency=Adjacency.REPLACE_ONE)
-        <= clipped_moments.l2_sensitivity
-    )
+        vote_sums.append(votes.total(question).ravel())
+        np.testing.assert_array_equal(vote_sums[-1], votes_of_counted.total(question).ravel())
+    moved = largest_move(np.array(vote_sums, dtype=np.float64), adjacency=Adjacency.REPLACE_ONE)
+    assert 0 < moved <= clipped_moments.l2_sensitivity
 
 
 def test_training_without_limits_moves_the_sum_further_than_the_sensitivity(
@@ -218,14 +208,31 @@ def test_training_without_limits_moves_the_sum_further_than_the_sensitivity(
     """Negative control: training without the linear part of Huber's loss moves the sum by more than
     twice the sensitivity.
     """
-    real = convex_votes.convex_fit
+    convex_fit = convex_votes.convex_fit
 
-    def unlimited(*arguments: Any, limits: FloatArray, **named_arguments: Any) -> FloatArray:
-        return real(*arguments, limits=np.full_like(limits, 1e9), **named_arguments)
+    def fit_without_limits(
+        features: FloatArray,
+        targets: FloatArray,
+        *,
+        record_weights: FloatArray,
+        limits: FloatArray,
+        ridge: float,
+        tolerance: float,
+        max_steps: int,
+    ) -> FloatArray:
+        return convex_fit(
+            features,
+            targets,
+            record_weights=record_weights,
+            limits=np.full_like(limits, 1e9),
+            ridge=ridge,
+            tolerance=tolerance,
+            max_steps=max_steps,
+        )
 
-    monkeypatch.setattr(convex_votes, "convex_fit", unlimited)
+    monkeypatch.setattr(convex_votes, "convex_fit", fit_without_limits)
     vote_sums, clipped_moments = sums_with_any_first_group(num_others=1, penalty=10.0, clip=0.6)
-    assert largest_move(vote_sums) > 2 * clipped_moments.l2_sensitivity
+    assert largest_move_under_one_student(vote_sums) > 2 * clipped_moments.l2_sensitivity
 
 
 def test_a_removed_group_moves_the_sum_by_half_of_a_replaced_one() -> None:
@@ -239,22 +246,21 @@ def test_a_removed_group_moves_the_sum_by_half_of_a_replaced_one() -> None:
     inputs = rng.normal(size=(6, 3))
     labels = rng.random(size=(6, 2)) < 0.5
     group_of = np.arange(6)
-    whole = votes_of(inputs, labels, group_of, learner_of=[0] * 6).total(
-        RoundQuestion(weights=WEIGHTS, label_scale=SCALE * 40, clipped_moments=clipped_moments)
+    question = RoundQuestion(
+        weights=WEIGHTS, label_scale=SCALE * 40, clipped_moments=clipped_moments
     )
-    largest_move = 0.0
+    whole_sum = votes_of(inputs, labels, group_of, learner_of=[0] * 6).total(question)
+    moves = []
     for removed_group in range(6):
-        remaining_rows = np.flatnonzero(group_of != removed_group)
-        without = votes_of(
-            inputs[remaining_rows],
-            labels[remaining_rows],
-            group_of[remaining_rows],
+        is_remaining = group_of != removed_group
+        remaining_votes = votes_of(
+            inputs[is_remaining],
+            labels=labels[is_remaining],
+            group_of=group_of[is_remaining],
             learner_of=[0] * 6,
-        ).total(
-            RoundQuestion(weights=WEIGHTS, label_scale=SCALE * 40, clipped_moments=clipped_moments)
         )
-        largest_move = max(largest_move, float(np.linalg.norm(without - whole)))
-    assert 0.5 * clipped_moments.l2_sensitivity < largest_move <= clipped_moments.l2_sensitivity
+        moves.append(float(np.linalg.norm(remaining_votes.total(question) - whole_sum)))
+    assert 0.5 * clipped_moments.l2_sensitivity < max(moves) <= clipped_moments.l2_sensitivity
 
 
 def test_records_of_a_teacher_move_the_sum_by_its_own_total() -> None:
@@ -266,13 +272,24 @@ def test_records_of_a_teacher_move_the_sum_by_its_own_total() -> None:
     labels = rng.random(size=(13, 2)) < 0.5
     clipped_moments = ClippedMoments(clip=0.3, num_teachers=7)
 
-    def total(rows: Any) -> Any:
-        return votes_of(inputs[rows], labels[rows], group_of[rows], learner_of).total(
+    def sum_of_votes(record_indices: IntArray) -> IntArray:
+        """Returns the sum of the votes that are trained on some of the records."""
+        votes = votes_of(
+            inputs[record_indices],
+            labels=labels[record_indices],
+            group_of=group_of[record_indices],
+            learner_of=learner_of,
+        )
+        return votes.total(
             RoundQuestion(weights=WEIGHTS, label_scale=SCALE, clipped_moments=clipped_moments)
         )
 
-    alone = [total(np.flatnonzero(learner_of[group_of] == teacher)) for teacher in range(3)]
-    np.testing.assert_array_equal(total(np.arange(13)), np.sum(alone, axis=0))
+    sums_of_teachers = [
+        sum_of_votes(np.flatnonzero(learner_of[group_of] == teacher)) for teacher in range(3)
+    ]
+    np.testing.assert_array_equal(
+        sum_of_votes(np.arange(len(inputs))), np.sum(sums_of_teachers, axis=0)
+    )
 
 
 @pytest.mark.slow
@@ -284,10 +301,14 @@ def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
     Negative control: they refute the price of four times the noise of one round.
     """
     inputs = np.repeat(POOL[:1], 3, axis=0)
-    require_price_of_two_rounds(
-        votes_of_labels=lambda labels: votes_of(
+
+    def votes_of_labels(labels: BoolArray) -> ConvexVotes:
+        return votes_of(
             inputs, labels=labels, group_of=np.arange(3), learner_of=[0, 0, 0], num_directions=1
-        ),
+        )
+
+    require_price_of_two_rounds(
+        votes_of_labels=votes_of_labels,
         refuted_price=GaussianEvent(noise_multiplier=4 * ROUNDS.noise_multiplier * math.sqrt(2)),
         monkeypatch=monkeypatch,
     )

@@ -31,17 +31,17 @@ from tests.privacy.divergences import (
     assert_covered,
     assert_reached,
     assert_refuted,
-    furthest,
+    largest_move,
     largest_renyi,
     price_curve,
 )
 from tests.privacy.histograms import neighbors
 from tests.privacy.rival_distributions import bits_distribution
 
-Votes = tuple[
-    int, ...
-]  # of one teacher on the labels of a query: 1, 0, or -1 where it does not vote
+Votes = tuple[int, ...]
+"""The votes of one teacher on the labels of a query: 1, 0, or -1 where the teacher does not vote."""
 Summary = tuple[int, ...]
+"""What an aggregator reads of the votes of all teachers, in whole numbers."""
 Summarize = Callable[[list[Votes]], Summary]
 ADJACENCIES = tuple(Adjacency)
 SIZES = [(1, 4), (2, 3), (3, 2)]  # labels and teachers
@@ -119,10 +119,10 @@ def neighboring_counts(
 
 def readers_of_counts() -> list[Any]:
     """Returns one aggregator of each shipped class whose price is for any neighboring counts."""
-    found = [file.contract[0].aggregator for file in CASE_FILES]
+    aggregators = [file.contract[0].aggregator for file in CASE_FILES]
     return [
         pytest.param(aggregator, id=type(aggregator).__name__)
-        for aggregator in found
+        for aggregator in aggregators
         if aggregator.reads is CountableVotes and aggregator.max_votes_per_teacher is None
     ]
 
@@ -138,20 +138,15 @@ def test_counts_of_votes_with_gaps_are_those_that_prices_are_verified_on(
     So each exact law of `test_shipped.py` covers them. The counts among those who vote on a label would not be.
     """
     for num_labels, num_teachers in SIZES:
-        allowed = neighboring_counts(num_labels, num_teachers, adjacency)
-        pairs = set(
-            pairs_of_changed_summaries(
-                counts_read_by(aggregator, num_teachers), num_labels, num_teachers, adjacency
-            )
-        )
-        assert pairs <= allowed
-        control_summaries = shares_among_voters(num_teachers)
-        assert (
-            not set(
-                pairs_of_changed_summaries(control_summaries, num_labels, num_teachers, adjacency)
-            )
-            <= allowed
-        )
+        allowed_pairs = neighboring_counts(num_labels, num_teachers, adjacency)
+
+        def changed_pairs(
+            summarize: Summarize, num_labels: int = num_labels, num_teachers: int = num_teachers
+        ) -> set[tuple[Summary, Summary]]:
+            return set(pairs_of_changed_summaries(summarize, num_labels, num_teachers, adjacency))
+
+        assert changed_pairs(counts_read_by(aggregator, num_teachers)) <= allowed_pairs
+        assert not changed_pairs(shares_among_voters(num_teachers)) <= allowed_pairs
 
 
 @pytest.mark.slow
@@ -171,19 +166,25 @@ def test_the_price_of_majorities_covers_abstentions(adjacency: Adjacency, noise_
         pairs = sorted(
             set(pairs_of_changed_summaries(summarize, num_labels, num_teachers, adjacency))
         )
-        laws = [
+        first_laws, second_laws = (
             np.array(
                 [
-                    list(bits_distribution(np.array(pair[side]), noise_std, num_teachers).values())
+                    list(
+                        bits_distribution(
+                            np.array(pair[side]), noise_std=noise_std, num_teachers=num_teachers
+                        ).values()
+                    )
                     for pair in pairs
                 ]
             )
             for side in (0, 1)
-        ]
-        return largest_renyi(laws[0], laws[1])
+        )
+        return largest_renyi(first_laws, second_laws)
 
-    assert assert_covered(largest_divergence(counts_read_by(aggregator, num_teachers)), price) > 0.9
-    assert_refuted(largest_divergence(shares_among_voters(num_teachers)), price)
+    exact = largest_divergence(counts_read_by(aggregator, num_teachers))
+    assert assert_covered(exact, renyi_price=price) > 0.9
+    exact_of_shares = largest_divergence(shares_among_voters(num_teachers))
+    assert_refuted(exact_of_shares, renyi_price=price)
 
 
 def test_halves_are_rounded_down_to_whole_votes() -> None:
@@ -203,20 +204,20 @@ def test_limited_votes_with_gaps_move_as_many_counts_as_are_paid(adjacency: Adja
     num_labels, num_teachers = 3, 2
     clipped = ClippedVotes(noise_std=1.0, vote_clip=1, adjacency=adjacency)
     winner = GNMax(noise_std=1.0, adjacency=adjacency)
-    paid = squared_sensitivity(1, num_labels=num_labels, adjacency=adjacency)
+    charged_votes = squared_sensitivity(max_votes=1, num_labels=num_labels, adjacency=adjacency)
 
     def summarize_by_halves(votes: list[Votes]) -> Summary:
         counts = counts_read_by(clipped, num_teachers)(votes)
         abstaining = (np.array(votes) == UNKNOWN).sum(axis=0)
         return tuple((np.array(counts) + abstaining // 2).tolist())
 
-    def largest_move(summarize: Summarize) -> int:
+    def num_moved_votes(summarize: Summarize) -> int:
         pairs = pairs_of_changed_summaries(summarize, num_labels, num_teachers, adjacency)
-        return max(int(np.abs(np.subtract(*pair)).sum()) for pair in pairs)
+        return max(int(np.abs(np.subtract(first, second)).sum()) for first, second in pairs)
 
-    assert largest_move(counts_read_by(clipped, num_teachers)) == paid
-    assert largest_move(counts_read_by(winner, num_teachers)) == paid
-    assert largest_move(summarize_by_halves) > paid
+    assert num_moved_votes(counts_read_by(clipped, num_teachers)) == charged_votes
+    assert num_moved_votes(counts_read_by(winner, num_teachers)) == charged_votes
+    assert num_moved_votes(summarize_by_halves) > charged_votes
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -227,9 +228,12 @@ def test_a_teacher_with_gaps_votes_for_one_set(adjacency: Adjacency) -> None:
     all_sets = list(product((0, 1), repeat=num_labels))
 
     def summarize_by_sets(votes: list[Votes]) -> Summary:
-        rows = aggregator.summarize(VotesWithGaps(votes, num_teachers=num_teachers))
-        count_of = {tuple(map(int, row["labels"])): int(row["count"]) for row in rows}
-        return tuple(count_of.get(labels, 0) for labels in all_sets)
+        counted_sets = aggregator.summarize(VotesWithGaps(votes, num_teachers=num_teachers))
+        count_of_set = {
+            tuple(map(int, counted_set["labels"])): int(counted_set["count"])
+            for counted_set in counted_sets
+        }
+        return tuple(count_of_set.get(labels, 0) for labels in all_sets)
 
     def summarize_by_completions(votes: list[Votes]) -> Summary:
         return tuple(
@@ -240,12 +244,12 @@ def test_a_teacher_with_gaps_votes_for_one_set(adjacency: Adjacency) -> None:
             for labels in all_sets
         )
 
-    def largest_move(summarize: Summarize) -> int:
+    def num_moved_votes(summarize: Summarize) -> int:
         pairs = pairs_of_changed_summaries(summarize, num_labels, num_teachers, adjacency)
-        return max(int(np.abs(np.subtract(*pair)).sum()) for pair in pairs)
+        return max(int(np.abs(np.subtract(first, second)).sum()) for first, second in pairs)
 
-    assert largest_move(summarize_by_sets) == adjacency.num_moved
-    assert largest_move(summarize_by_completions) > adjacency.num_moved
+    assert num_moved_votes(summarize_by_sets) == adjacency.num_moved
+    assert num_moved_votes(summarize_by_completions) > adjacency.num_moved
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -261,8 +265,8 @@ def test_centered_votes_with_gaps_move_the_sum_by_as_much_as_is_paid(adjacency: 
     ]
     clipped = ClippedSum(clip=0.5, shape=(1, 3), adjacency=adjacency)
     assert_reached(clipped_votes, adjacency, claimed=clipped.l2_sensitivity)
-    nothing = aggregator.summarize(VotesWithGaps([(UNKNOWN,) * 3], num_teachers=1))
-    assert not nothing.any()
+    sum_without_votes = aggregator.summarize(VotesWithGaps([(UNKNOWN,) * 3], num_teachers=1))
+    assert not sum_without_votes.any()
 
 
 POOL = np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32)
@@ -336,4 +340,4 @@ def test_the_vector_of_shares_with_gaps_moves_by_as_much_as_is_paid(adjacency: A
         sums = [label_part.total(half[None, None], center=0.0, num_teachers=1) for half in halves]
         clipped_apart.append(np.concatenate(sums, axis=1).ravel())
     assert_reached(clipped_shares, adjacency, claimed=clipped.l2_sensitivity)
-    assert furthest(np.array(clipped_apart), adjacency) > label_part.l2_sensitivity
+    assert largest_move(np.array(clipped_apart), adjacency) > label_part.l2_sensitivity

@@ -10,7 +10,7 @@ from pate.accounting.event_tree import count_leaves
 from pate.accounting.joint_law import joint_rdp
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import StableTopK
-from tests.privacy.case import Case, SmallInstance, outside_failure, pairs_of_laws, rename_set
+from tests.privacy.case import Case, SmallInstance, pairs_of_laws, rename_set, without_failure
 from tests.privacy.divergences import largest_renyi
 from tests.privacy.rival_distributions import stable_top_k_distribution
 
@@ -39,10 +39,8 @@ def largest_divergence(aggregator: StableTopK, num_labels: int, num_teachers: in
     )
     small_instance = SmallInstance(aggregator.adjacency, num_labels, num_teachers)
     first_laws, second_laws, outcomes = pairs_of_laws(case, small_instance)
-    first_kept, second_kept, _ = outside_failure(first_laws, second_laws, outcomes)
-    return largest_renyi(
-        first_laws=first_kept, second_laws=second_kept, renyi_orders=np.array(ORDERS)
-    )
+    first_laws, second_laws, _ = without_failure(first_laws, second_laws, outcomes)
+    return largest_renyi(first_laws, second_laws, renyi_orders=np.array(ORDERS))
 
 
 def aggregators(adjacency: pa.Adjacency) -> list[StableTopK]:
@@ -73,15 +71,15 @@ def test_no_pair_of_histograms_costs_more_than_the_joint_price(
     For some aggregators, the joint price is over 5% below the sum of the prices of selection and
     test.
     """
-    cheaper = 0
+    num_cheaper = 0
     for aggregator in aggregators(adjacency):
         event = event_of(aggregator, num_labels, num_teachers)
         divergences = largest_divergence(aggregator, num_labels, num_teachers)
         prices = np.array([joint_rdp(event, order) for order in ORDERS])
-        parts = rdp_curve(count_leaves(event), orders=np.array(ORDERS))
+        sums_of_parts = rdp_curve(count_leaves(event), orders=np.array(ORDERS))
         assert (divergences <= prices).all()
-        cheaper += int((prices < 0.95 * parts).any())
-    assert cheaper > 0  # the joint price is more than the sum in disguise
+        num_cheaper += int((prices < 0.95 * sums_of_parts).any())
+    assert num_cheaper > 0  # the joint price is more than the sum in disguise
 
 
 @pytest.mark.slow
@@ -95,19 +93,14 @@ def test_limits_that_do_not_hold_are_refuted(adjacency: pa.Adjacency) -> None:
     )
     divergences = largest_divergence(aggregator, num_labels=4, num_teachers=9)
     event = event_of(aggregator, num_labels=4, num_teachers=9)
-    assert (divergences <= [joint_rdp(event, order) for order in ORDERS]).all()
-    fewer_votes = pa.ApproximateEvent(
-        pa.OneBitEvent(event.bit.logits[:4], event.bit.reach), failure_prob=0.02
+    test_of_fewer_votes = pa.ApproximateEvent(
+        pa.OneBitEvent(logits=event.bit.logits[:4], reach=event.bit.reach), failure_prob=0.02
     )
-    assert (
-        divergences
-        > [
-            joint_rdp(replace(event, events=(event.selection, fewer_votes)), order)
-            for order in ORDERS
-        ]
-    ).any()
-    crowd = replace(event, num_candidates=30)
-    assert (divergences > [joint_rdp(crowd, order) for order in ORDERS]).any()
+    event_of_fewer_votes = replace(event, events=(event.selection, test_of_fewer_votes))
+    event_of_more_candidates = replace(event, num_candidates=30)
+    assert (divergences <= [joint_rdp(event, order) for order in ORDERS]).all()
+    for wrong_event in (event_of_fewer_votes, event_of_more_candidates):
+        assert (divergences > [joint_rdp(wrong_event, order) for order in ORDERS]).any()
 
 
 def test_price_is_close_to_the_divergence_of_one_large_pair() -> None:
@@ -119,20 +112,23 @@ def test_price_is_close_to_the_divergence_of_one_large_pair() -> None:
     aggregator = StableTopK(
         selection_scale=49.12, test="table", table_order=4.4827, table_budget=0.00371
     )
-    first = np.repeat([799, 689, 563, 455, 331, 227, 105, 1], [3, 7, 5, 1, 2, 2, 2, 18])
-    moves = np.repeat([1, -1, 1, -1, 1, -1, 1, -1], [3, 7, 5, 1, 2, 2, 2, 18])
-    one, other = (
-        aggregator.distribution(counts, num_teachers=800) for counts in (first, first + moves)
+    num_equal_labels = [3, 7, 5, 1, 2, 2, 2, 18]
+    counts = np.repeat([799, 689, 563, 455, 331, 227, 105, 1], num_equal_labels)
+    moves = np.repeat([1, -1, 1, -1, 1, -1, 1, -1], num_equal_labels)
+    law, moved_law = (
+        aggregator.distribution(votes, num_teachers=800) for votes in (counts, counts + moves)
     )
-    p, q = (np.array([[law[labels] for labels in one]]) for law in (one, other))
+    first_laws, second_laws = (
+        np.array([[outcome_probs[labels] for labels in law]]) for outcome_probs in (law, moved_law)
+    )
     orders = np.array([3.0])
-    shown = max(
-        largest_renyi(first_laws=p, second_laws=q, renyi_orders=orders)[0],
-        largest_renyi(first_laws=q, second_laws=p, renyi_orders=orders)[0],
+    exact = max(
+        largest_renyi(first_laws, second_laws, renyi_orders=orders)[0],
+        largest_renyi(first_laws=second_laws, second_laws=first_laws, renyi_orders=orders)[0],
     )
     event = event_of(aggregator, num_labels=40, num_teachers=800)
-    parts = float(rdp_curve(count_leaves(event), orders=np.array([3.0]))[0])
-    assert shown <= joint_rdp(event, order=3.0) < 1.05 * shown < 0.75 * parts
+    sum_of_parts = float(rdp_curve(count_leaves(event), orders=orders)[0])
+    assert exact <= joint_rdp(event, order=3.0) < 1.05 * exact < 0.75 * sum_of_parts
 
 
 def test_a_selection_whose_test_passes_always_costs_what_a_selection_costs() -> None:

@@ -31,10 +31,11 @@ from pate.testing import Claim, Verdict, all_histograms, verify
 from tests.privacy.case import (
     Case,
     Distribution,
+    Size,
     SmallInstance,
     by_rank,
-    outside_failure,
     pairs_of_laws,
+    without_failure,
 )
 from tests.privacy.divergences import (
     ORDERS,
@@ -47,14 +48,15 @@ from tests.privacy.divergences import (
 )
 from tests.privacy.rival_distributions import (
     bits_distribution,
-    fixed_set,
     gap_selection_distribution,
+    released_set,
     stable_fixed_top_k_distribution,
     stable_top_k_distribution,
 )
 from tests.privacy.shipped import CASES, WITHOUT_DISTRIBUTION
 
 ADJACENCIES = tuple(Adjacency)
+# names of cases on which sharper accountants are tried
 TIGHT = {
     "PeelingTopK-2-epsilon=4.0",
     "GapSelection-gumbel-1.0-padded=False",
@@ -62,9 +64,14 @@ TIGHT = {
     "StableTopK-gumbel",
     "GaussianVotes-1.0",
 }
-SMALLER = [(labels, teachers) for labels in (1, 2, 3) for teachers in (1, 2, 4, 6)] + [
-    (4, 1),
-    (4, 3),
+SMALLER_SIZES = [
+    *(
+        Size(num_labels=num_labels, num_teachers=num_teachers)
+        for num_labels in (1, 2, 3)
+        for num_teachers in (1, 2, 4, 6)
+    ),
+    Size(num_labels=4, num_teachers=1),
+    Size(num_labels=4, num_teachers=3),
 ]
 every_case = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 every_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -150,13 +157,12 @@ def test_no_log_ratio_is_above_epsilon(adjacency: Adjacency, case: Case) -> None
 @every_adjacency
 def test_price_holds_on_smaller_instances(adjacency: Adjacency, case: Case) -> None:
     """The price of a case holds on all neighbors of instances of up to 4 labels and 6 teachers."""
-    for num_labels, num_teachers in SMALLER:
-        if num_labels >= case.min_labels and (num_labels, num_teachers) <= case.largest_size:
-            assert (
-                verdict_of(case, small_instance=SmallInstance(adjacency, num_labels, num_teachers))
-                .require()
-                .sound
+    for size in SMALLER_SIZES:
+        if size.num_labels >= case.min_labels and size <= case.largest_size:
+            small_instance = SmallInstance(
+                adjacency, num_labels=size.num_labels, num_teachers=size.num_teachers
             )
+            assert verdict_of(case, small_instance).require().sound
 
 
 @pytest.mark.parametrize(
@@ -186,6 +192,7 @@ def test_add_remove_price_is_refuted_under_replace_one(case: Case) -> None:
     assert verdict_of(shared, small_instance, neighbors=Adjacency.REPLACE_ONE).refuted
 
 
+# beginnings of the names of cases whose failure probability is reached
 FAILING = (
     "StabilityTest",
     "StableTopK-gumbel-3.0-False",
@@ -203,13 +210,16 @@ def test_a_failure_10_percent_too_small_is_refuted(adjacency: Adjacency, case: C
 
     The claim of this probability as delta holds at a large epsilon, and one 10% smaller is refuted.
     """
-    domain = case.name.startswith("LimitedDomain")
+    has_domain = case.name.startswith("LimitedDomain")
     small_instance = SmallInstance(
-        adjacency, num_labels=4 if domain else 2, num_teachers=3 if domain else 6
+        adjacency, num_labels=4 if has_domain else 2, num_teachers=3 if has_domain else 6
     )
-    failure = failure_probability(case.event(case.mechanism_for(small_instance), small_instance))
+    failure_prob = failure_probability(
+        case.event(case.mechanism_for(small_instance), small_instance)
+    )
+    epsilon = 2.0 if has_domain else 50.0
     for factor in (1.0, 0.9):
-        claim = Claim(deltas=((2.0 if domain else 50.0, factor * failure),))
+        claim = Claim(deltas=((epsilon, factor * failure_prob),))
         assert verdict_of(case, small_instance, claim=claim).refuted == (factor < 1)
 
 
@@ -248,7 +258,7 @@ def test_prices_of_sharper_accountants_hold_and_are_nearly_attained(
     assert thrice.ratio > 0.6
 
 
-def of_package(
+def distribution_of_package(
     mechanism: Any, histogram: IntArray, small_instance: SmallInstance
 ) -> Mapping[Any, float]:
     """Returns the distribution that a selection or an aggregator of the package computes."""
@@ -282,13 +292,13 @@ def test_distributions_of_the_package_equal_independent_ones(case: Case) -> None
         expected.clear()
         for outcome, p in case.distribution(mechanism, histogram, small_instance).items():
             expected[
-                fixed_set(outcome, mechanism.k)
+                released_set(outcome, k=mechanism.k)
                 if isinstance(mechanism, StableFixedTopK)
                 else outcome
             ] += p
-        found = of_package(mechanism, histogram, small_instance)
-        assert found.keys() <= expected.keys()
-        assert {outcome: found.get(outcome, 0.0) for outcome in expected} == pytest.approx(
+        computed = distribution_of_package(mechanism, histogram, small_instance)
+        assert computed.keys() <= expected.keys()
+        assert {outcome: computed.get(outcome, 0.0) for outcome in expected} == pytest.approx(
             dict(expected), rel=1e-8, abs=1e-12
         )
 
@@ -311,6 +321,7 @@ def test_two_picks_with_the_noise_of_one_are_refuted() -> None:
         ).renyi.exceeds
 
 
+# beginnings of the names of cases that reach 90% of their price without failures
 ATTAINED = (
     "StabilityTest",
     "StableTopK-gumbel-0.5-1",
@@ -337,16 +348,17 @@ def test_curve_holds_without_sets_that_the_neighbor_does_not_have(
     """
     small_instance = case.largest_instance(adjacency)
     first_laws, second_laws, outcomes = pairs_of_laws(case, small_instance)
-    first_kept, second_kept, failed = outside_failure(first_laws, second_laws, outcomes)
+    first_laws, second_laws, failure_probs = without_failure(first_laws, second_laws, outcomes)
     event = case.event(case.mechanism_for(small_instance), small_instance)
-    exact = largest_renyi(first_laws=first_kept, second_laws=second_kept)
+    exact = largest_renyi(first_laws, second_laws)
     price = price_curve(event)
-    assert failed.max() <= failure_probability(event) * (1 + 1e-9)
-    assert_covered(exact, price)
+    assert failure_probs.max() <= failure_probability(event) * (1 + 1e-9)
+    assert_covered(exact, renyi_price=price)
     if case.name.startswith(ATTAINED):
         assert_refuted(exact, renyi_price=0.9 * price)
 
 
+# beginnings of the names of cases whose price is a bounded range
 RANGES = (
     "JointTopK-2",
     "CanonicalTopK-2-epsilon=4.0-noise=gumbel",
@@ -383,12 +395,17 @@ def test_a_domain_of_all_labels_fails_never_and_attains_nearly_its_epsilon(
 
     It is at least 93% of epsilon 4.
     """
-    case = Case(
-        name="limited domain",
-        mechanism_for=lambda s: LimitedDomainTopK(
-            k=1, epsilon=4.0, domain_size=4, failure_prob=0.5, adjacency=s.adjacency
-        ),
-    )
+
+    def mechanism_for(small_instance: SmallInstance) -> LimitedDomainTopK:
+        return LimitedDomainTopK(
+            k=1,
+            epsilon=4.0,
+            domain_size=4,
+            failure_prob=0.5,
+            adjacency=small_instance.adjacency,
+        )
+
+    case = Case(name="limited domain", mechanism_for=mechanism_for)
     first, second, _ = pairs_of_laws(
         case, small_instance=SmallInstance(adjacency, num_labels=4, num_teachers=4)
     )
@@ -434,20 +451,20 @@ def test_every_mechanism_and_aggregator_with_a_price_is_in_the_list() -> None:
     exported = [
         getattr(module, name) for module in (mechanisms, aggregators) for name in module.__all__
     ]
-    priced = {
-        thing
-        for thing in exported
-        if inspect.isclass(thing)
-        and not inspect.isabstract(thing)
-        and (isinstance(getattr(thing, "event", None), property) or issubclass(thing, Aggregator))
+    priced_classes = {
+        member
+        for member in exported
+        if inspect.isclass(member)
+        and not inspect.isabstract(member)
+        and (isinstance(getattr(member, "event", None), property) or issubclass(member, Aggregator))
     }
-    assert len(priced) >= 10
-    without = {thing for thing in priced if thing.__name__ in WITHOUT_DISTRIBUTION}
-    assert sorted(thing.__name__ for thing in priced - listed - without) == []
+    assert len(priced_classes) >= 10
+    without_distribution = {cls for cls in priced_classes if cls.__name__ in WITHOUT_DISTRIBUTION}
+    assert sorted(cls.__name__ for cls in priced_classes - listed - without_distribution) == []
     assert not any(
-        hasattr(thing, distribution)
-        for thing in without
-        for distribution in ("distribution", "probabilities", "distribution_of")
+        hasattr(cls, method)
+        for cls in without_distribution
+        for method in ("distribution", "probabilities", "distribution_of")
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from pate.accounting import Adjacency, GaussianEvent
 from pate.aggregators import CenteredVotes
 from pate.aggregators.centered_rounds import NoisyPrevalence
-from pate.array_types import BoolArray, Float32Array, FloatArray
+from pate.array_types import BoolArray, Float32Array, FloatArray, IntArray
 from pate.device import torch
 from pate.models.gpu_sums import GpuSums
 from pate.votes.clipped_moments import ClippedMoments
@@ -23,7 +23,7 @@ from pate.votes.public_start import PublicStart
 from pate.votes.round_records import RoundRecords
 from pate.votes.round_sums import RoundSums, ThreadSums
 from pate.votes.round_votes import RoundQuestion
-from tests.privacy.divergences import assert_reached, recorded, verdict_on_shift
+from tests.privacy.divergences import assert_reached, record_constructed, verdict_on_shift
 from tests.privacy.two_rounds import ROUNDS, require_price_of_two_rounds
 
 ADJACENCIES = tuple(Adjacency)
@@ -34,6 +34,7 @@ def votes_of(
     inputs: Any,
     labels: Any,
     teacher_of: Any,
+    *,
     num_teachers: int,
     num_directions: int = 3,
     pool_answers: Any = None,
@@ -41,25 +42,39 @@ def votes_of(
     pool_inputs: Float32Array = POOL,
     round_sums: Callable[[RoundRecords], RoundSums] = ThreadSums,
 ) -> MomentVotes:
-    """Returns the votes of kernel teachers, or of trained teachers whose answers beyond their own
-    records are `pool_answers` `[N, D, L]`.
+    """Returns the votes of kernel teachers, or of trained teachers if there are answers on the pool.
 
     A kernel teacher's vote is multiplied by the root of its number of records over the expected
     number.
+
+    Args:
+        inputs: the inputs of all records, `[num_records, 3]`.
+        labels: the labels of all records, bool `[num_records, num_labels]`.
+        teacher_of: the teacher of each record, `[num_records]`.
+        num_teachers: the number of teachers.
+        num_directions: the number of principal directions of the pool that features have.
+        pool_answers: the answers of trained teachers beyond their own records, `[N, D, L]`.
+        expected_records: the expected number of records of a teacher.
+        pool_inputs: the public inputs.
+        round_sums: makes the object that adds up the votes of a round.
     """
-    known = PublicPCA.fit(pool_inputs, max_directions=num_directions)
-    asked = known.with_constant(pool_inputs).astype(np.float32)
+    directions = PublicPCA.fit(pool_inputs, max_directions=num_directions)
+
+    def ask_teachers() -> PoolAnswers:
+        return PoolAnswers(
+            beyond=np.asarray(pool_answers, dtype=np.float32),
+            asked=directions.with_constant(pool_inputs).astype(np.float32),
+        )
+
     return MomentVotes(
         inputs=np.asarray(inputs, dtype=np.float32),
         labels=np.asarray(labels, dtype=np.bool_),
         teacher_of=np.asarray(teacher_of, dtype=np.int64),
         num_teachers=num_teachers,
-        directions=known,
+        directions=directions,
         public_inputs=pool_inputs,
         records_per_teacher=expected_records,
-        ask=None
-        if pool_answers is None
-        else lambda: PoolAnswers(beyond=np.asarray(pool_answers, dtype=np.float32), asked=asked),
+        ask=None if pool_answers is None else ask_teachers,
         round_sums=round_sums,
     )
 
@@ -91,15 +106,20 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
     of it.
     """
     rng = np.random.default_rng(1)
-    scale = np.array([3.0, 0.4])
+    label_scale = np.array([3.0, 0.4]) * 40
     clipped_moments = ClippedMoments(clip, num_teachers=1, adjacency=adjacency)
     student_weights = rng.normal(size=(5, 2)) * 9
+    question = RoundQuestion(
+        weights=student_weights,
+        label_scale=label_scale * max(expected_records, 1.0),
+        clipped_moments=clipped_moments,
+    )
     teacher_sums = []
-    for num_records, far, labels in product(
+    for num_records, input_scale, labels in product(
         (1, 2, 5, 40) * 3, (1e-6, 1.0, 1e6), product((False, True), repeat=2)
     ):
-        inputs = np.repeat(rng.normal(size=(1, 3)) * far, num_records, axis=0)
-        alone = votes_of(
+        inputs = np.repeat(rng.normal(size=(1, 3)) * input_scale, num_records, axis=0)
+        votes = votes_of(
             inputs,
             labels=[labels] * num_records,
             teacher_of=[0] * num_records,
@@ -107,19 +127,10 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
             expected_records=expected_records,
             round_sums=round_sums,
         )
-        alone.weights = None if weight == 1 else np.array([weight])
-        teacher_sums.append(
-            alone.total(
-                RoundQuestion(
-                    student_weights,
-                    label_scale=scale * 40 * max(expected_records, 1.0),
-                    clipped_moments=clipped_moments,
-                )
-            ).ravel()
-        )
-        teacher_sums.append(
-            -teacher_sums[-1]
-        )  # a teacher may say the opposite under another student
+        votes.weights = None if weight == 1 else np.array([weight])
+        vote_sum = votes.total(question).ravel()
+        # a teacher may say the opposite under another student
+        teacher_sums += [vote_sum, -vote_sum]
     assert_reached(teacher_sums, adjacency, claimed=weight * clipped_moments.l2_sensitivity)
 
 
@@ -132,41 +143,37 @@ def test_no_trained_teacher_moves_a_sum_further_than_its_weight(adjacency: Adjac
     """
     rng = np.random.default_rng(4)
     clipped_moments = ClippedMoments(clip=0.6, num_teachers=1, adjacency=adjacency)
-    student_weights = rng.normal(size=(5, 2)) * 9
+    question = RoundQuestion(
+        weights=rng.normal(size=(5, 2)) * 9,
+        label_scale=np.array([120.0, 16.0]),
+        clipped_moments=clipped_moments,
+    )
     teacher_sums = []
-    for num_records, far, labels in product(
+    for num_records, answer_scale, labels in product(
         (1, 3), (0.0, 1e-3, 1.0, 1e9), product((False, True), repeat=2)
     ):
-        answers = rng.normal(size=(5, 2)) * far
+        answers = rng.normal(size=(5, 2)) * answer_scale
         for sign in (1, -1):
-            alone = votes_of(
-                rng.normal(size=(num_records, 3)),
+            votes = votes_of(
+                inputs=rng.normal(size=(num_records, 3)),
                 labels=[labels] * num_records,
                 teacher_of=[0] * num_records,
                 num_teachers=1,
                 pool_answers=[sign * answers],
             )
-            teacher_sums.append(
-                alone.total(
-                    RoundQuestion(
-                        student_weights,
-                        label_scale=np.array([120.0, 16.0]),
-                        clipped_moments=clipped_moments,
-                    )
-                ).ravel()
-            )
+            teacher_sums.append(votes.total(question).ravel())
     assert_reached(teacher_sums, adjacency, claimed=clipped_moments.l2_sensitivity)
 
 
 @pytest.mark.parametrize(
-    "counted", [None, np.array([1.0, 0.25, 0.6, 0.1, 0.9, 0.5])], ids=["alike", "by weight"]
+    "group_weights", [None, np.array([1.0, 0.25, 0.6, 0.1, 0.9, 0.5])], ids=["alike", "by weight"]
 )
 @pytest.mark.parametrize(
     ("trained", "round_sums"),
     [(False, ThreadSums), (False, on_pretended_gpu), (True, ThreadSums)],
 )
 def test_change_of_one_teacher_moves_the_sum_by_its_votes_alone(
-    trained: bool, round_sums: Callable[[RoundRecords], RoundSums], counted: FloatArray | None
+    trained: bool, round_sums: Callable[[RoundRecords], RoundSums], group_weights: FloatArray | None
 ) -> None:
     """The sum equals, to the last bit, the sum of each teacher's separate votes times its weight,
     in any order of the records.
@@ -179,38 +186,41 @@ def test_change_of_one_teacher_moves_the_sum_by_its_votes_alone(
     clipped_moments = ClippedMoments(clip=0.3, num_teachers=6)
     answers = rng.normal(size=(6, 5, 2)) if trained else None
 
-    def total(rows: Any, teachers: slice, numbers_of_teachers: Any) -> Any:
-        answers_of_teachers = None if answers is None else answers[teachers]
+    question = RoundQuestion(
+        weights=student_weights, label_scale=np.ones(2), clipped_moments=clipped_moments
+    )
+
+    def sum_of_all(order_of_records: IntArray) -> IntArray:
+        """Returns the sum of the votes of all six teachers, with the records in an order."""
         votes = votes_of(
-            inputs[rows],
-            labels[rows],
-            teacher_of=numbers_of_teachers,
-            num_teachers=6 if teachers == slice(None) else 1,
-            pool_answers=answers_of_teachers,
+            inputs[order_of_records],
+            labels=labels[order_of_records],
+            teacher_of=teacher_of[order_of_records],
+            num_teachers=6,
+            pool_answers=answers,
             round_sums=round_sums,
         )
-        votes.weights = None if counted is None else counted[teachers]
-        return votes.total(
-            RoundQuestion(
-                weights=student_weights, label_scale=np.ones(2), clipped_moments=clipped_moments
-            )
-        )
+        votes.weights = group_weights
+        return votes.total(question)
 
-    together = total(rows=slice(None), teachers=slice(None), numbers_of_teachers=teacher_of)
-    rows = [np.flatnonzero(teacher_of == teacher) for teacher in range(6)]
-    alone = [
-        total(
-            rows=rows_of_teacher,
-            teachers=slice(t, t + 1),
-            numbers_of_teachers=[0] * len(rows_of_teacher),
+    def sum_of_one(teacher: int) -> IntArray:
+        """Returns the sum of the votes of one teacher, trained as if there were no other."""
+        is_own = teacher_of == teacher
+        votes = votes_of(
+            inputs[is_own],
+            labels=labels[is_own],
+            teacher_of=np.zeros(int(is_own.sum())),
+            num_teachers=1,
+            pool_answers=None if answers is None else answers[teacher : teacher + 1],
+            round_sums=round_sums,
         )
-        for t, rows_of_teacher in enumerate(rows)
-    ]
-    np.testing.assert_array_equal(together, np.sum(alone, axis=0))
-    shuffled = rng.permutation(9)
+        votes.weights = None if group_weights is None else group_weights[teacher : teacher + 1]
+        return votes.total(question)
+
+    sum_of_single_votes = np.sum([sum_of_one(teacher) for teacher in range(6)], axis=0)
+    np.testing.assert_array_equal(sum_of_all(order_of_records=np.arange(9)), sum_of_single_votes)
     np.testing.assert_array_equal(
-        total(rows=shuffled, teachers=slice(None), numbers_of_teachers=teacher_of[shuffled]),
-        together,
+        sum_of_all(order_of_records=rng.permutation(9)), sum_of_single_votes
     )
 
 
@@ -234,22 +244,29 @@ def test_votes_of_a_teacher_do_not_depend_on_other_teachers(
     weights = rng.normal(size=(num_directions + 1, num_labels)) * 0.3
     clipped_moments = ClippedMoments(clip=0.5, num_teachers=num_teachers)
 
-    def total(rows: FloatArray) -> FloatArray:
+    question = RoundQuestion(
+        weights, label_scale=np.ones(num_labels), clipped_moments=clipped_moments
+    )
+
+    def sum_of_votes(record_indices: IntArray) -> FloatArray:
+        """Returns the sum of the votes that some of the records give."""
         votes = votes_of(
-            inputs[rows],
-            labels[rows],
-            teacher_of[rows],
-            num_teachers,
+            inputs[record_indices],
+            labels=labels[record_indices],
+            teacher_of=teacher_of[record_indices],
+            num_teachers=num_teachers,
             num_directions=num_directions,
             pool_inputs=pool_inputs,
             round_sums=round_sums,
         )
-        return votes.total(
-            RoundQuestion(weights, label_scale=np.ones(num_labels), clipped_moments=clipped_moments)
-        ).astype(np.float64)
+        return votes.total(question).astype(np.float64)
 
-    alone = [total(rows=np.flatnonzero(teacher_of == teacher)) for teacher in np.unique(teacher_of)]
-    np.testing.assert_array_equal(total(rows=np.arange(len(teacher_of))), np.sum(alone, axis=0))
+    sums_of_teachers = [
+        sum_of_votes(np.flatnonzero(teacher_of == teacher)) for teacher in np.unique(teacher_of)
+    ]
+    np.testing.assert_array_equal(
+        sum_of_votes(np.arange(len(teacher_of))), np.sum(sums_of_teachers, axis=0)
+    )
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -262,8 +279,11 @@ def test_all_rounds_use_the_noise_that_is_charged(
 
     The densities of the worst pair stay within the price, and a price for 5% more noise is refuted.
     """
-    noises, sums = recorded(
-        monkeypatch, "pate.aggregators.centered_rounds", "RoundedGaussian", "ClippedMoments"
+    noises = record_constructed(
+        monkeypatch, module_name="pate.aggregators.centered_rounds", class_name="RoundedGaussian"
+    )
+    sums = record_constructed(
+        monkeypatch, module_name="pate.aggregators.centered_rounds", class_name="ClippedMoments"
     )
     rounds = CenteredVotes(
         noise_multiplier=1.7, prevalence_share=0.0, rounds=num_rounds, adjacency=adjacency
@@ -280,12 +300,11 @@ def test_all_rounds_use_the_noise_that_is_charged(
     )
     prevalence = NoisyPrevalence(shares=np.array([0.3, 0.3]), variance=0.0)
     rounds._rounds_mechanism.student(votes, prevalence, rng=rng, public_start=public_start)
-    assert [each.adjacency for each in sums] == [adjacency] * num_rounds
-    mean_shift = math.sqrt(
-        sum(
-            (each.l2_sensitivity / noise.std) ** 2 for each, noise in zip(sums, noises, strict=True)
-        )
-    )
+    assert [moments.adjacency for moments in sums] == [adjacency] * num_rounds
+    shifts = [
+        moments.l2_sensitivity / noise.std for moments, noise in zip(sums, noises, strict=True)
+    ]
+    mean_shift = float(np.linalg.norm(shifts))
     assert 1 / mean_shift == pytest.approx(1.7, rel=1e-9)
     assert verdict_on_shift(
         mean_shift, event=rounds.event_for(num_queries=9, num_labels=2, num_teachers=30)
@@ -303,10 +322,14 @@ def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
     Negative control: they refute the price of one of the two rounds.
     """
     inputs = np.repeat(POOL[:1], 3, axis=0)
-    require_price_of_two_rounds(
-        votes_of_labels=lambda labels: votes_of(
+
+    def votes_of_labels(labels: BoolArray) -> MomentVotes:
+        return votes_of(
             inputs, labels=labels, teacher_of=np.arange(3), num_teachers=3, num_directions=1
-        ),
+        )
+
+    require_price_of_two_rounds(
+        votes_of_labels=votes_of_labels,
         refuted_price=GaussianEvent(noise_multiplier=ROUNDS.noise_multiplier * math.sqrt(2)),
         monkeypatch=monkeypatch,
     )
@@ -329,17 +352,17 @@ def start_with(log_odds: float) -> PublicStart:
     return PublicStart(weights=weights, variances=np.full(weights.shape, 0.1))
 
 
-def first_sum(labels: BoolArray, start: PublicStart) -> tuple[FloatArray, float]:
-    """Returns the sum of a round at a start, and the sensitivity that the round's noise covers."""
+def ask_first_round(labels: BoolArray, start: PublicStart) -> tuple[FloatArray, float]:
+    """Returns the sum of the first round from a start, and the sensitivity that its noise covers."""
     votes = votes_of_three(labels)
     questions: list[RoundQuestion] = []
 
-    def ask(question: RoundQuestion) -> Any:
+    def record_question(question: RoundQuestion) -> IntArray:
         questions.append(question)
         return np.zeros(question.weights.shape, np.int64)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(votes, "total", ask)
+        patch.setattr(votes, "total", record_question)
         rounds = CenteredVotes(
             noise_multiplier=1.0, prevalence_share=0.0, rounds=1
         )._rounds_mechanism
@@ -352,21 +375,21 @@ def first_sum(labels: BoolArray, start: PublicStart) -> tuple[FloatArray, float]
 
 
 def largest_move(start_of: Callable[[BoolArray], PublicStart]) -> float:
-    """Returns the most by which one changed label of three moves the sum of a round, in sensitivities.
+    """Returns how far one changed label of three moves the sum of a round at most, in sensitivities.
 
     All labels of the three records are tried.
 
     Args:
-        start_of: the start of the student, given the labels of the records.
+        start_of: returns the start of the student for labels of the records, `[3, 1]`.
     """
     moves = []
     for labels_of_records, changed_record in product(product([False, True], repeat=3), range(3)):
         labels = np.array(labels_of_records)[:, None]
         neighboring_labels = labels.copy()
         neighboring_labels[changed_record] ^= True
-        total, sensitivity = first_sum(labels, start_of(labels))
-        other_total, _ = first_sum(neighboring_labels, start_of(neighboring_labels))
-        moves.append(float(np.linalg.norm(total - other_total)) / sensitivity)
+        vote_sum, sensitivity = ask_first_round(labels, start=start_of(labels))
+        neighboring_sum, _ = ask_first_round(neighboring_labels, start=start_of(neighboring_labels))
+        moves.append(float(np.linalg.norm(vote_sum - neighboring_sum)) / sensitivity)
     return max(moves)
 
 

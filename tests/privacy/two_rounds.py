@@ -14,7 +14,7 @@ from pate.array_types import BoolArray, IntArray
 from pate.testing import Verdict, verify_samples
 from pate.votes.descent import Descent
 from pate.votes.moment_votes import MomentVotes
-from tests.privacy.divergences import recorded
+from tests.privacy.divergences import record_constructed
 
 ROUNDS = CenteredVotes(noise_multiplier=0.5, prevalence_share=0.0, rounds=2)
 
@@ -24,21 +24,22 @@ def require_price_of_two_rounds(
     refuted_price: GaussianEvent,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Fails unless drawn releases of two rounds are consistent with their price and refute the
-    price `refuted`.
+    """Fails unless drawn releases of two rounds are consistent with their price and refute
+    `refuted_price`.
 
     Args:
-        votes_of: the votes of three equal records, given which of them have the label.
-        refuted: a price that is too low.
+        votes_of_labels: returns the votes of three equal records, given which of them have the label, `[3, 1]`.
+        refuted_price: a price that is too low.
         monkeypatch: removes the processing of the weights after all rounds.
     """
     monkeypatch.setattr(Descent, "finished", lambda _self, weights, *_others: weights)
-    (noises,) = recorded(monkeypatch, "pate.aggregators.centered_rounds", "RoundedGaussian")
+    noises = record_constructed(
+        monkeypatch, module_name="pate.aggregators.centered_rounds", class_name="RoundedGaussian"
+    )
     draws_by_num_holding: dict[int, IntArray] = {}  # one set of draws, asked about both prices
 
-    def draw_sums(histogram: Any, num: int, rng: np.random.Generator) -> IntArray:
-        """Returns the sums of both rounds of `num` drawn releases, in halves of a noise std, whole numbers `[num,
-        2]`.
+    def draw_sums(histogram: Any, num_draws: int, rng: np.random.Generator) -> IntArray:
+        """Returns the sums of both rounds of drawn releases, in halves of a noise std, whole numbers `[num_draws, 2]`.
 
         `histogram[0]` of the three records have the label. A sum is projected on the direction of the features.
         """
@@ -46,18 +47,18 @@ def require_price_of_two_rounds(
             return draws_by_num_holding[num_holding]
         labels = (np.arange(3) < num_holding)[:, None]
         votes = votes_of_labels(labels)
-        along = votes.public[0] / np.linalg.norm(votes.public[0])
-        sums_in_stds = np.empty((num, 2))
-        for release_number in range(num):
+        direction = votes.public[0] / np.linalg.norm(votes.public[0])
+        sums_in_stds = np.empty((num_draws, 2))
+        for release_number in range(num_draws):
             record = MemoryRecord()
             noises.clear()
             prevalence = NoisyPrevalence(shares=np.array([0.5]), variance=0.0)
             ROUNDS._rounds_mechanism.student(votes, prevalence, rng=rng, record=record)
             for round_number, noise in enumerate(noises):
-                sums_in_stds[release_number, round_number] = (
-                    float(along @ (record.committed(f"step-{round_number}") or {})["total"][:, 0])
-                    / noise.std
-                )
+                committed = record.committed(f"step-{round_number}")
+                assert committed is not None
+                noisy_sum = float(direction @ committed["total"][:, 0])
+                sums_in_stds[release_number, round_number] = noisy_sum / noise.std
         draws_by_num_holding[num_holding] = np.asarray(
             np.rint(2 * sums_in_stds.clip(-6, 6)), dtype=np.int64
         )
