@@ -18,19 +18,27 @@ from pate.files.posix import OWNER_FILE_MODE, SAFE_OPEN_FLAGS
 from pate.progress import StageOpener
 from pate.validation import InvalidValue
 
+# The size of a stamp, an int64.
+_STAMP_BYTES = 8
+# The number of images that are decoded and written together.
+_IMAGES_PER_WRITE = 512
+# The errors of a full disk and of a used-up quota.
+_DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
+
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """Blocks of rows that were computed and have to be written into a `StampedFile`."""
+    """n blocks of rows that were computed and have to be written into a `StampedFile`.
 
-    numbers: IntArray  # of the blocks, int64 `[n]`
-    values: NDArray[Any]  # `[n, …]`
-    stamps: IntArray  # int64 `[n]`
+    Attributes:
+        numbers: the numbers of the blocks, int64 `[n]`.
+        values: the content of the blocks, `[n, ...]`.
+        stamps: the stamp of each block, int64 `[n]`.
+    """
 
-
-_STAMP_BYTES = 8  # of an int64
-_CHUNK = 512  # images that are decoded and written together
-_FULL = (errno.ENOSPC, errno.EDQUOT)
+    numbers: IntArray
+    values: NDArray[Any]
+    stamps: IntArray
 
 
 @dataclass(frozen=True)
@@ -43,14 +51,22 @@ class StampedFile:
     The next call computes only the missing blocks, and the file ends with the same bytes as if it had been written in
     one go. A second process that needs the same file waits for a lock. A file without missing blocks is only read, so
     its folder may be read-only. The array is as private as the data that it is computed from; the folder has mode 0700.
+
+    Attributes:
+        path: the file of the array. A missing folder is made.
+        stamps: the file of the stamps, int64.
+        shape: the shape of the array.
+        dtype: the dtype of the array.
+        block: the number of rows in a block. The last block may have fewer.
+        setting: the name of the setting that chooses the folder, for messages.
     """
 
-    path: Path  # of the array; a missing folder is made
-    stamps: Path  # of the stamps, int64
-    shape: tuple[int, ...]  # of the array
+    path: Path
+    stamps: Path
+    shape: tuple[int, ...]
     dtype: type
-    block: int  # rows of a block; the last may have fewer
-    setting: str  # the name of the setting that chooses the folder, for messages
+    block: int
+    setting: str
 
     def read_stamps(self) -> IntArray:
         """Returns the stamps of all blocks, int64 `[num_blocks]`, without taking the lock.
@@ -100,43 +116,55 @@ class StampedFile:
                         os.open(path, os.O_RDWR | os.O_CREAT | SAFE_OPEN_FLAGS, OWNER_FILE_MODE)
                     )
                     stack.callback(os.close, files[-1])
-                values, stamps = files
-                if os.fstat(values).st_size != self._num_bytes:
-                    # a new file, or one that was cut short: its stamps do not hold
-                    os.ftruncate(stamps, 0)
-                os.ftruncate(values, self._num_bytes)
-                os.ftruncate(stamps, _STAMP_BYTES * len(self.read_stamps()))
-            lacking = list_missing()
-            if not len(lacking):
+                values_file, stamps_file = files
+                if os.fstat(values_file).st_size != self._num_bytes:
+                    # The file is new or was cut short, so its stamps are not valid.
+                    os.ftruncate(stamps_file, 0)
+                os.ftruncate(values_file, self._num_bytes)
+                os.ftruncate(stamps_file, _STAMP_BYTES * len(self.read_stamps()))
+            missing_blocks = list_missing()
+            if not len(missing_blocks):
                 return
-            rows = np.minimum(self.block, self.shape[0] - self.block * lacking)
-            advance = stack.enter_context(stage(stage_name, int(rows.sum())))
-            done = 0
-            block_bytes = self._num_bytes // self.shape[0] * self.block
-            for blocks in compute_blocks(lacking):
-                try:
-                    _write(
-                        file_descriptor=values,
-                        block_numbers=blocks.numbers,
-                        block_bytes=block_bytes,
-                        block_contents=blocks.values,
-                    )
-                    _write(
-                        file_descriptor=stamps,
-                        block_numbers=blocks.numbers,
-                        block_bytes=_STAMP_BYTES,
-                        block_contents=blocks.stamps,
-                    )
-                except OSError as error:
-                    size = f"the cache takes {self._num_bytes / 1e9:.2g} GB for {self.shape[0]:,} images"
-                    raise OSError(
-                        error.errno, f"{error.strerror} ({size})", str(self.path.parent)
-                    ) from error
-                done += len(blocks.numbers)
-                advance(int(rows[:done].sum()))
+            num_rows = np.minimum(self.block, self.shape[0] - self.block * missing_blocks)
+            advance = stack.enter_context(stage(stage_name, int(num_rows.sum())))
+            num_blocks_done = 0
+            for blocks in compute_blocks(missing_blocks):
+                self._write(blocks, values_file=values_file, stamps_file=stamps_file)
+                num_blocks_done += len(blocks.numbers)
+                advance(int(num_rows[:num_blocks_done].sum()))
+
+    def _write(self, blocks: Blocks, *, values_file: int, stamps_file: int) -> None:
+        """Writes blocks to disk, and then their stamps.
+
+        Args:
+            blocks: the blocks.
+            values_file: the descriptor of the open file of the array.
+            stamps_file: the descriptor of the open file of the stamps.
+
+        Raises:
+            OSError: the disk is full, for example. The message has the size of the whole cache.
+        """
+        try:
+            _write_blocks(
+                file_descriptor=values_file,
+                block_numbers=blocks.numbers,
+                block_bytes=self._num_bytes // self.shape[0] * self.block,
+                block_contents=blocks.values,
+            )
+            _write_blocks(
+                file_descriptor=stamps_file,
+                block_numbers=blocks.numbers,
+                block_bytes=_STAMP_BYTES,
+                block_contents=blocks.stamps,
+            )
+        except OSError as error:
+            size = f"the cache takes {self._num_bytes / 1e9:.2g} GB for {self.shape[0]:,} images"
+            message = f"{error.strerror} ({size})"
+            raise OSError(error.errno, message, str(self.path.parent)) from error
 
     @property
     def _num_bytes(self) -> int:
+        """The size of the file of the array."""
         return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
 
 
@@ -151,13 +179,13 @@ def writable(setting: str, folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in _FULL:
+        if error.errno in _DISK_IS_FULL:
             raise
         rule = f"a folder that can be written, here or elsewhere ({error.strerror})"
         raise InvalidValue(setting, folder, rule=rule) from error
 
 
-def _write(
+def _write_blocks(
     file_descriptor: int,
     block_numbers: IntArray,
     block_bytes: int,
@@ -173,15 +201,17 @@ def _write(
         block_bytes: the number of bytes of a block.
         block_contents: the content of the blocks, `[num_blocks, ...]`.
     """
-    # the places where runs of consecutive numbers begin
-    runs = np.flatnonzero(np.diff(block_numbers, prepend=-2) != 1).tolist()
-    for first, last in zip(runs, [*runs[1:], len(block_numbers)], strict=True):
-        data = np.ascontiguousarray(block_contents[first:last]).data.cast("B")
-        place = int(block_numbers[first]) * block_bytes
-        while data:
-            written = os.pwrite(file_descriptor, data, place)
-            data = data[written:]
-            place = place + written
+    # Blocks with consecutive numbers are written together. -2 makes the first block the beginning of such a run.
+    begins_run = np.diff(block_numbers, prepend=-2) != 1
+    run_starts = np.flatnonzero(begins_run).tolist()
+    run_ends = [*run_starts[1:], len(block_numbers)]
+    for start, end in zip(run_starts, run_ends, strict=True):
+        remaining_bytes = np.ascontiguousarray(block_contents[start:end]).data.cast("B")
+        offset = int(block_numbers[start]) * block_bytes
+        while remaining_bytes:
+            num_written = os.pwrite(file_descriptor, remaining_bytes, offset)
+            remaining_bytes = remaining_bytes[num_written:]
+            offset += num_written
     os.fsync(file_descriptor)
 
 
@@ -192,7 +222,7 @@ def cached_pixels(
     stamps: IntArray,
     decode: Callable[[IntArray], NDArray[np.uint8]],
     *,
-    name: str,
+    stage_name: str,
     stage: StageOpener,
 ) -> NDArray[np.uint8]:
     """Returns resized pictures from a cache file, and decodes those that the file lacks.
@@ -207,7 +237,7 @@ def cached_pixels(
         stamps: the version of each image's source, int64 `[num_images]`, not 0 for a needed image. An image whose stamp
             has changed is decoded again.
         decode: decodes the n images with the given numbers, as uint8 `[n, channels, height, width]`.
-        name: the name of the stage that reports progress.
+        stage_name: the name of the stage that reports progress.
         stage: opens that stage.
     """
     file = StampedFile(
@@ -219,13 +249,19 @@ def cached_pixels(
         setting="data.cache",
     )
 
-    def missing() -> IntArray:
-        return np.asarray(image_numbers[file.read_stamps()[image_numbers] != stamps[image_numbers]])
+    def list_missing() -> IntArray:
+        is_outdated = file.read_stamps()[image_numbers] != stamps[image_numbers]
+        return np.asarray(image_numbers[is_outdated])
 
-    def decode_blocks(missing_rows: IntArray) -> Iterator[Blocks]:
-        for first in range(0, len(missing_rows), _CHUNK):
-            chunk = missing_rows[first : first + _CHUNK]
-            yield Blocks(numbers=chunk, values=decode(chunk), stamps=stamps[chunk])
+    def decode_blocks(missing_images: IntArray) -> Iterator[Blocks]:
+        for first in range(0, len(missing_images), _IMAGES_PER_WRITE):
+            numbers = missing_images[first : first + _IMAGES_PER_WRITE]
+            yield Blocks(numbers=numbers, values=decode(numbers), stamps=stamps[numbers])
 
-    file.fill(missing, decode_blocks, name, stage)
+    file.fill(
+        list_missing=list_missing,
+        compute_blocks=decode_blocks,
+        stage_name=stage_name,
+        stage=stage,
+    )
     return file.mapped()  # type: ignore[no-any-return]

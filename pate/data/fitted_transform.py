@@ -35,19 +35,31 @@ CONTENT_ERRORS = (
 )
 """The errors that Python and numpy raise where a file's arrays and settings do not fit together."""
 
+# The largest number of characters of the reason in a message.
+_MAX_REASON = 100
+
 
 @dataclass(frozen=True, eq=False)
 class FittedTransform(ABC):
-    """A transform that is fitted on public data, or not fitted at all, and that is saved in a safetensors file."""
+    """A transform that is fitted on public data, or not fitted at all, and that is saved in a safetensors file.
 
-    arrays: Mapping[str, NDArray[Any]]  # all that was learned or read, by name
-    settings: Mapping[str, Any]  # plain values that say how arrays are used
-    origin: Mapping[str, Any]  # plain values: what the transform was fitted on, with digests
-    path: Path | None = None  # of the file that the transform was read from
+    Attributes:
+        arrays: all numbers that were learned or read, as arrays by name.
+        settings: values for JSON that determine how the arrays are used.
+        origin: values for JSON that describe the data on which the transform was fitted, with digests.
+        path: the file from which the transform was read; None if it was not read from a file.
+    """
 
-    kind: ClassVar[str]  # the name of the class in the file
-    metadata_key: ClassVar[str]  # the key of the JSON object in the file's header
-    description: ClassVar[str]  # the description of such a file, for messages
+    arrays: Mapping[str, NDArray[Any]]
+    settings: Mapping[str, Any]
+    origin: Mapping[str, Any]
+    path: Path | None = None
+
+    # The name of the class in the file, and the key of the JSON object in the file's header.
+    kind: ClassVar[str]
+    metadata_key: ClassVar[str]
+    # The description of such a file, for messages.
+    description: ClassVar[str]
 
     @classmethod
     @abstractmethod
@@ -61,14 +73,15 @@ class FittedTransform(ABC):
     def validate(self) -> None:
         """Raises one of `CONTENT_ERRORS` if arrays and settings do not fit together, or a number is not finite."""
         floats = [array for array in self.arrays.values() if array.dtype.kind == "f"]
-        are_finite = all(np.isfinite(array).all() for array in floats)
-        if not are_finite or not np.isfinite(self._sample_output()).all():
-            raise ValueError("arrays that give no numbers")
+        if not all(np.isfinite(array).all() for array in floats):
+            raise ValueError("arrays with numbers that are not finite")
+        if not np.isfinite(self._sample_output()).all():
+            raise ValueError("arrays whose output is not finite")
 
     @cached_property
     def content(self) -> bytes:
         """The bytes of the file. Transforms with equal arrays, settings and origins have equal bytes."""
-        from safetensors.numpy import save  # which is optional
+        from safetensors.numpy import save  # optional
 
         header = {"kind": self.kind, "settings": dict(self.settings), "origin": dict(self.origin)}
         arrays = {name: np.ascontiguousarray(array) for name, array in sorted(self.arrays.items())}
@@ -122,6 +135,6 @@ class FittedTransform(ABC):
         except InvalidValue:
             raise
         except (SafetensorError, *CONTENT_ERRORS) as error:
-            reason = f"{type(error).__name__}: {error}"[:100]
+            reason = f"{type(error).__name__}: {error}"[:_MAX_REASON]
             raise damaged(path, cls.description, finding=reason, remedy=remedy) from None
         return cast("Self", transform)

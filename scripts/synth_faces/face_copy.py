@@ -11,7 +11,9 @@ import numpy as np
 from PIL import Image
 
 from pate.array_types import IntArray
-from pate.data.celeba import ATTRIBUTES, IDENTITIES, IMAGES, MARKER, SPLITS
+from pate.data.celeba import MARKER
+from pate.data.celeba_lists import ATTRIBUTE_LIST, IDENTITY_LIST, SPLIT_LIST
+from pate.data.celeba_photographs import IMAGES
 from pate.files.atomic import remove_partials, write_text
 from pate.files.paths import make_folder
 from pate.files.reading import read_json
@@ -119,9 +121,9 @@ class FaceCopy:
         """Yields the lists of the copy; the attributes come last, since they complete the copy."""
         blocks = range(-(-self.count // BLOCK))
         sizes = split_sizes(self.count)
-        yield List(SPLITS, columns=("partition",), numbers=np.repeat([0, 1, 2], sizes)[:, None])
+        yield List(SPLIT_LIST, columns=("partition",), numbers=np.repeat([0, 1, 2], sizes)[:, None])
         if self.form == "text":
-            yield List(IDENTITIES, columns=("identity",), numbers=_identities(sizes)[:, None])
+            yield List(IDENTITY_LIST, columns=("identity",), numbers=_identities(sizes)[:, None])
         box = np.round(np.array([[*_BOX.values()]]) * self.image_size / 100).astype(np.int64)
         yield List(
             stem="list_bbox_celeba", columns=tuple(_BOX), numbers=np.repeat(box, self.count, axis=0)
@@ -138,7 +140,7 @@ class FaceCopy:
             numbers=pixels.reshape(self.count, -1),
         )
         attributes = np.concatenate([draw_attributes(self.seed, block) for block in blocks])
-        yield List(ATTRIBUTES, columns=NAMES, numbers=np.where(attributes[: self.count], 1, -1))
+        yield List(ATTRIBUTE_LIST, columns=NAMES, numbers=np.where(attributes[: self.count], 1, -1))
 
     def _write_list(self, folder: Path, content: List) -> None:
         if self.form == "csv":
@@ -147,10 +149,10 @@ class FaceCopy:
             header = [",".join(["image_id", *content.columns])]
         else:  # as the genuine files have it: numbers are padded in lists with a header alone
             separator = " "
-            has_header = content.stem not in (SPLITS, IDENTITIES)
+            has_header = content.stem not in (SPLIT_LIST, IDENTITY_LIST)
             width = 2 if has_header else 1
             # the genuine list of attributes has a blank behind their names
-            end = " " if content.stem == ATTRIBUTES else ""
+            end = " " if content.stem == ATTRIBUTE_LIST else ""
             names = " ".join(content.columns) + end
             header = [str(self.count), names] if has_header else []
         rows = [

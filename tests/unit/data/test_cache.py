@@ -70,7 +70,7 @@ class ImageCache:
             image_numbers=rows,
             stamps=stamps,
             decode=decode,
-            name="decoding",
+            stage_name="decoding",
             stage=stage,
         )
 

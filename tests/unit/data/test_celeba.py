@@ -15,7 +15,8 @@ from PIL import Image
 
 from pate.accounting import PrivacyUnit
 from pate.data import CelebA, Partition, celeba
-from pate.data.celeba import decode_images, read_attributes, read_numbers
+from pate.data.celeba_lists import read_attributes, read_numbers
+from pate.data.celeba_photographs import decode_images
 from pate.validation import InvalidValue
 from tests.refusals import ANY, refused
 

@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from pate.data import Arrays, HuggingFace, ImageFolder, ImageForm
-from pate.data.celeba import decode_images
+from pate.data.celeba_photographs import decode_images
 from pate.data.pictures import read_picture
 from tests.refusals import ANY, refused
 

@@ -1,0 +1,199 @@
+"""The lists of CelebA: the attributes, the split and the person of each photograph.
+
+The authors distribute lists as text; others pass them on as CSV. Both forms are read.
+"""
+
+import csv
+from collections.abc import Sequence, Set
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from pate.array_types import BoolArray, IntArray
+from pate.validation import InvalidValue
+
+ATTRIBUTE_LIST = "list_attr_celeba"
+SPLIT_LIST = "list_eval_partition"
+IDENTITY_LIST = "identity_CelebA"
+
+# The folders, within that of the copy, in which the authors put lists.
+_SUBFOLDERS = ("", "Anno", "Eval")
+# The largest number of digits of a number in a list, so that it fits into 64 bits.
+_MAX_DIGITS = 18
+# The number of characters of a wrong value that a message shows.
+_SHOWN = 40
+
+
+class Attributes(NamedTuple):
+    """The content of `list_attr_celeba`: n photographs, the names of the attributes, and the attributes of each.
+
+    Attributes:
+        names: the names of the attributes.
+        files: the file name of each photograph.
+        num_announced: the number of photographs that line 1 announces. In a CSV list, which announces none, it is n.
+        labels: whether each photograph has each attribute, bool `[n, num_attributes]`.
+    """
+
+    names: tuple[str, ...]
+    files: tuple[str, ...]
+    num_announced: int
+    labels: BoolArray
+
+
+def read_attributes(folder: Path) -> Attributes:
+    """Reads `list_attr_celeba` from the folder of a copy.
+
+    A text list has the number of rows in line 1, and the names of the attributes in line 2. A CSV list has the names in
+    line 1. A row for each photograph follows: its file name, and 1 or -1 for each attribute. Some CSV lists have 1 or 0
+    instead.
+
+    The number in line 1 is returned, but not compared with the number of rows: copies that were cut often keep the old
+    number.
+
+    Raises:
+        InvalidValue: the list is missing, a row has other cells than expected, or a photograph occurs twice.
+    """
+    path, lines = _read_lines(folder, list_name=ATTRIBUTE_LIST)
+    first_line = " ".join(lines[0])[:_SHOWN]
+    if path.suffix == ".csv":
+        names = lines[0][1:]
+        rows = lines[1:]
+        num_announced = str(len(rows))
+    else:
+        names = lines[1] if len(lines) > 1 else []
+        rows = lines[2:]
+        num_announced = first_line
+    if not num_announced.isdecimal() or not names or not rows:
+        rule = "the number of images, names in line 2 and a row for each image; of a .csv names and rows"
+        raise InvalidValue(f"{path.name} line 1", first_line, rule=rule)
+    # A list that has both 0 and -1 is ambiguous.
+    has_minus_one = any("-1" in row[1:] for row in rows)
+    allowed_values = {"1", "-1"} if has_minus_one else {"1", "0"}
+    for row in rows:
+        if len(row) != len(names) + 1 or not allowed_values.issuperset(row[1:]):
+            raise _wrong_row(row, names=names, allowed_values=allowed_values, list_file=path.name)
+    files = tuple(row[0] for row in rows)
+    if len(set(files)) < len(files):
+        raise InvalidValue(path.name, f"{len(files)} rows", rule="each image once")
+    bits = (value == "1" for row in rows for value in row[1:])
+    shape = (len(rows), len(names))
+    labels = np.fromiter(bits, np.bool_, count=len(rows) * len(names)).reshape(shape)
+    return Attributes(
+        names=tuple(names), files=files, num_announced=int(num_announced), labels=labels
+    )
+
+
+def _wrong_row(
+    row: Sequence[str], *, names: Sequence[str], allowed_values: Set[str], list_file: str
+) -> InvalidValue:
+    """Returns the error for a row of the attribute list that lacks an allowed value for each attribute.
+
+    The error names the first attribute with another value. If there is none, it has the number of values.
+
+    Args:
+        row: the cells of the row: a file name, then the values.
+        names: the names of the attributes.
+        allowed_values: the values that an attribute may have.
+        list_file: the name of the list's file.
+    """
+    rule = f"1 or -1, or in all rows 1 or 0, for each of {len(names)} attributes"
+    values = row[1:]
+    for name, value in zip(names, values, strict=False):
+        if value not in allowed_values:
+            name_of_cell = f"{list_file} row {row[0]}, {name[:_SHOWN]}"
+            return InvalidValue(name_of_cell, value[:_SHOWN], rule=rule)
+    return InvalidValue(f"{list_file} row {row[0]}, values", str(len(values)), rule=rule)
+
+
+class ListedNumbers(NamedTuple):
+    """The content of a list that has a whole number for each photograph.
+
+    Attributes:
+        numbers: the number of each photograph in the attribute list, int64 `[num_photographs]`.
+        num_others: the number of rows for photographs that are not in the attribute list.
+    """
+
+    numbers: IntArray
+    num_others: int
+
+
+def read_numbers(folder: Path, list_name: str, file_names: Sequence[str]) -> ListedNumbers:
+    """Reads a list that has a whole number for each photograph, such as `list_eval_partition`.
+
+    Args:
+        folder: the folder of the copy.
+        list_name: the name of the list, without its ending.
+        file_names: the names of the photographs in the attribute list.
+
+    Raises:
+        InvalidValue: the list is missing, a row has other cells, a photograph occurs twice or not at all, or a number
+            has more than 18 digits.
+    """
+    path, lines = _read_lines(folder, list_name=list_name)
+    rows = lines[1:] if path.suffix == ".csv" else lines
+    number_of_file: dict[str, int] = {}
+    for row in rows:
+        is_number = len(row) == 2 and row[1].isdecimal() and len(row[1]) <= _MAX_DIGITS
+        if not is_number or row[0] in number_of_file:
+            rule = "a file name, once, and a whole number, and nothing else"
+            raise InvalidValue(f"{path.name} row", " ".join(row)[:_SHOWN], rule=rule)
+        number_of_file[row[0]] = int(row[1])
+    missing_file = next((file for file in file_names if file not in number_of_file), None)
+    if missing_file is not None:
+        rule = f"a row for each image of {ATTRIBUTE_LIST}, found none"
+        raise InvalidValue(list_name, missing_file, rule=rule)
+    return ListedNumbers(
+        numbers=np.array([number_of_file[file] for file in file_names], dtype=np.int64),
+        num_others=len(number_of_file) - len(file_names),
+    )
+
+
+def find_list(folder: Path, list_name: str) -> Path | None:
+    """Returns the path of a list, preferring `.txt` over `.csv`; None if the copy has no such list.
+
+    Args:
+        folder: the folder of the copy.
+        list_name: the name of the list, without its ending.
+    """
+    paths = (
+        folder / subfolder / f"{list_name}{suffix}"
+        for suffix in (".txt", ".csv")
+        for subfolder in _SUBFOLDERS
+    )
+    return next((path for path in paths if path.is_file()), None)
+
+
+def _read_lines(folder: Path, list_name: str) -> tuple[Path, list[list[str]]]:
+    """Returns the path of a list, and the cells of each line that is not empty; at least one line.
+
+    Args:
+        folder: the folder of the copy.
+        list_name: the name of the list, without its ending.
+
+    Raises:
+        InvalidValue: there is no such list, or it is a damaged CSV file.
+    """
+    path = find_list(folder, list_name)
+    if path is None:
+        rule = f"{list_name}.txt or {list_name}.csv in it, from where the photographs came from"
+        raise InvalidValue("data.root", folder, rule=rule)
+    lines = [
+        line
+        for line in path.read_text(encoding="utf-8-sig", errors="replace").splitlines()
+        if line.strip()
+    ]
+    if path.suffix == ".txt":
+        return path, [line.split() for line in lines] or [[]]
+    first_line = lines[0] if lines else ""
+    separator = ";" if first_line.count(";") > first_line.count(",") else ","
+    try:
+        rows = list(csv.reader(lines, delimiter=separator, skipinitialspace=True)) or [[""]]
+    except csv.Error as error:
+        raise InvalidValue(
+            str(path), error, rule="a list of images, separated by commas"
+        ) from error
+    rows = [[cell.strip() for cell in row] for row in rows]
+    # pandas writes the numbers of rows into a first column without a name.
+    has_row_numbers = not rows[0][0] and min(map(len, rows)) > 1
+    return path, [row[1:] for row in rows] if has_row_numbers else rows

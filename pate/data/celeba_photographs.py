@@ -1,0 +1,207 @@
+"""The photographs of CelebA: their files in a copy, and their pixels."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from pate.array_types import IntArray
+from pate.data.pictures import UNREADABLE, read_picture
+from pate.files.paths import file_identity
+from pate.validation import InvalidValue
+
+IMAGES = "img_align_celeba"
+"""The name of the folder of photographs in a copy."""
+
+_ENDINGS = (".jpg", ".jpeg", ".png")
+# The number of images that a thread decodes at a time: a task for each image would cost a tenth of its decoding.
+_IMAGES_PER_TASK = 16
+
+
+@dataclass(frozen=True, eq=False)
+class PhotographFiles:
+    """The files of the photographs in an attribute list.
+
+    Attributes:
+        folder: the folder of the files.
+        names: the name of each photograph's file.
+        stamps: the stamp of each file, int64 `[num_photographs]`. A stamp changes when the file does, and is 0 if the
+            file is missing.
+    """
+
+    folder: Path
+    names: tuple[str, ...]
+    stamps: IntArray
+
+    @classmethod
+    def find(cls, copy_folder: Path, listed_names: Sequence[str]) -> Self:
+        """Finds the file of each photograph. The ending of a file may differ from the listed one.
+
+        Args:
+            copy_folder: the folder of the copy.
+            listed_names: the names of the photographs in the attribute list.
+
+        Raises:
+            InvalidValue: two names in the list mean the same file, so that a photograph could be both private and
+                public.
+        """
+        folder = _photograph_folder(copy_folder)
+        versions = _file_versions(folder)
+        names = tuple(listed_names)
+        if not versions.keys() >= set(listed_names):
+            name_of_stem = {_stem(name): name for name in sorted(versions, reverse=True)}
+            names = tuple(
+                name if name in versions else name_of_stem.get(_stem(name), name)
+                for name in listed_names
+            )
+        identities = [versions[name].identity for name in names if name in versions]
+        if len(set(identities)) < len(identities):
+            _refuse_repeated_file(names, versions=versions)
+        stamps = [versions[name].stamp if name in versions else 0 for name in names]
+        return cls(folder=folder, names=names, stamps=np.array(stamps, dtype=np.int64))
+
+    def paths(self, row_numbers: IntArray) -> list[Path]:
+        """Returns the paths of the photographs with the given numbers."""
+        return [self.folder / self.names[row] for row in row_numbers]
+
+
+class _FileVersion(NamedTuple):
+    """The state of a file.
+
+    Attributes:
+        identity: equal for two names of one file.
+        stamp: a whole number above 0 that changes when the file does.
+    """
+
+    identity: tuple[int, int] | str
+    stamp: int
+
+
+def _photograph_folder(copy_folder: Path) -> Path:
+    """Returns the folder of the photographs in a copy.
+
+    Photographs may lie in the authors' folder `Img`. A CSV copy is often unpacked such that they lie in a folder within
+    another one of the same name.
+    """
+    folders = [
+        parent / subfolder
+        for parent in (copy_folder, copy_folder / "Img")
+        for subfolder in (f"{IMAGES}/{IMAGES}", IMAGES)
+    ]
+    return next((folder for folder in folders if folder.is_dir()), copy_folder / IMAGES)
+
+
+def _file_versions(folder: Path) -> dict[str, _FileVersion]:
+    """Returns the state of each file in a folder, by the file's name; empty if there is no such folder."""
+    versions: dict[str, _FileVersion] = {}
+    if not folder.is_dir():
+        return versions
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if not entry.is_file():
+                continue
+            status = entry.stat()
+            inode = (status.st_dev, status.st_ino)
+            time_and_size = status.st_mtime_ns * 1_000_003 + status.st_size
+            versions[entry.name] = _FileVersion(
+                identity=inode if status.st_ino else file_identity(entry.path),
+                stamp=time_and_size % 2**62 + 1,
+            )
+    return versions
+
+
+def _refuse_repeated_file(names: Sequence[str], versions: Mapping[str, _FileVersion]) -> None:
+    """Raises `InvalidValue` for the first file that two names mean.
+
+    Args:
+        names: the names of the files.
+        versions: the state of each file that exists.
+    """
+    earlier_identities: set[tuple[int, int] | str] = set()
+    for name in names:
+        if name not in versions:
+            continue
+        identity = versions[name].identity
+        if identity in earlier_identities:
+            rule = "one row for each photograph, two names of the list mean it"
+            raise InvalidValue(f"{IMAGES}/{name}", rule=rule)
+        earlier_identities.add(identity)
+
+
+def _stem(name: str) -> str:
+    """Returns a photograph's name without `.jpg`, `.jpeg` or `.png`."""
+    path = PurePath(name)
+    return path.stem if path.suffix.lower() in _ENDINGS else name
+
+
+def decode_images(
+    image_paths: Sequence[Path], *, image_size: int, crop_pixels: int | None = None
+) -> NDArray[np.uint8]:
+    """Reads images as uint8 `[num_images, 3, image_size, image_size]`, where 0 is black.
+
+    Each image is cropped to the square in its middle and resized. Pixels that fall onto one pixel are averaged.
+
+    Args:
+        image_paths: the files of the images.
+        image_size: height and width of the result, in pixels.
+        crop_pixels: the side of the square, in pixels; None for the largest square.
+
+    Raises:
+        InvalidValue: an image is damaged. The error names all damaged images.
+    """
+    images = np.empty((len(image_paths), 3, image_size, image_size), dtype=np.uint8)
+    damaged: dict[Path, InvalidValue] = {}
+
+    def decode(first_index: int) -> None:
+        paths = image_paths[first_index : first_index + _IMAGES_PER_TASK]
+        for row, path in enumerate(paths, start=first_index):
+            try:
+                images[row] = _decode_square(path, image_size=image_size, crop_pixels=crop_pixels)
+            except InvalidValue as error:
+                damaged[path] = error
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding releases Python's global lock
+        list(pool.map(decode, range(0, len(image_paths), _IMAGES_PER_TASK)))
+    if damaged:
+        first_path, *other_paths = sorted(damaged)
+        names = ", ".join([str(first_path), *(path.name for path in other_paths)])
+        first_error = damaged[first_path]
+        depth = "" if first_error.rule == UNREADABLE else " of 8 bits a channel"
+        rule = (
+            f"a readable image{depth}; fetch it again, or remove it: a missing one is passed over"
+        )
+        raise InvalidValue("image", names, rule=rule) from first_error
+    return images
+
+
+def _decode_square(path: Path, *, image_size: int, crop_pixels: int | None) -> NDArray[np.uint8]:
+    """Returns the square in the middle of an image, resized, uint8 `[3, image_size, image_size]`.
+
+    Args:
+        path: the file of the image.
+        image_size: height and width of the result, in pixels.
+        crop_pixels: the side of the square, in pixels; None for the largest square.
+
+    Raises:
+        InvalidValue: the image is damaged.
+    """
+    image = read_picture(path, name="image", channels=3, needs_white=True)
+    side = min(image.size)
+    if crop_pixels is not None:
+        side = min(side, crop_pixels)
+    left = (image.width - side) // 2
+    top = (image.height - side) // 2
+    resized = image.resize(
+        (image_size, image_size),
+        resample=Image.Resampling.BILINEAR,
+        box=(left, top, left + side, top + side),
+    )
+    return np.moveaxis(np.asarray(resized), source=2, destination=0)
