@@ -23,7 +23,7 @@ from pate.config import CONFIG_FOLDER, build
 from pate.config.build import part_maker
 from pate.config.schema import members
 from pate.files.paths import make_folder
-from pate.pricing.remedies import watched_search
+from pate.pricing.remedies import search_with_progress
 from pate.progress import Monitor
 from pate.report.console import print_json, print_page, print_result
 from pate.setting_names import COMMAND
@@ -91,7 +91,7 @@ def _quote(config: DictConfig, monitor: Monitor) -> pricing.Quote:
         budget,
         num_groups=config.num_private,
         allow_useless=config.allow_useless,
-        search=watched_search(monitor, spelling=COMMAND),
+        search=search_with_progress(monitor, spelling=COMMAND),
     )
     accountants = {
         name: partial(_accountant, name, list(config.allowed_targets))

@@ -18,11 +18,12 @@ from pate.accounting.event_tree import count_leaves
 from pate.pricing.priced_release import PricedRelease
 from pate.validation import InvalidValue
 
-# The accountants that compose step by step, and the most steps for which they are asked.
-_BY_STEPS = ("exact", "auto")
+# The accountants that compose step by step. With more than `_MAX_STEPS` steps they take about a second, and have no
+# smaller price than the other accountants.
+_STEPWISE_ACCOUNTANTS = ("exact", "auto")
 _MAX_STEPS = 64
 # The accountants whose prices are never below those of `exact`.
-_LOOSER = ("pld",)
+_LOOSER_ACCOUNTANTS = ("pld",)
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ class AccountantPrice:
         num_orders: the number of orders that Renyi's accountant compares; None for other accountants.
         best_order: the order at which Renyi's accountant has its price; None for other accountants.
         reason: why the accountant cannot price the release; None where it can.
-        won_by: for `auto`, the name of the accountant whose price is the lowest; None for other accountants.
+        won_by: for `auto`, the name of the accountant with the lowest price; None for other accountants.
     """
 
     accountant: str
@@ -86,22 +87,33 @@ def cheapest_accountant(
         budget: the budget of the release.
         accountants: for each accountant's name, a function without arguments that returns an empty accountant.
     """
-    # Optimal composition is computed step by step, except for Gaussian noise and its maxima. With many steps it takes a
-    # second and has no smaller price. Privacy loss distributions never have one.
     budget_accountant = budget.accountant()
-    num_steps = sum(
-        sum(leaves.counts)
-        for kind, leaves in count_leaves(release.event).by_kind.items()
-        if kind is not GaussianEvent and not issubclass(kind, NoisyMaxGaussianEvent)
-    )
-    left_out = set(_LOOSER)
-    if isinstance(budget_accountant, AutoAccountant) or num_steps > _MAX_STEPS:
-        left_out.update(_BY_STEPS)
-    prices = [AccountantPrice(accountant=budget_accountant.name, epsilon=release.epsilon)]
+    skipped_accountants = set(_LOOSER_ACCOUNTANTS)
+    # `auto` has computed the stepwise price already.
+    has_stepwise_price = isinstance(budget_accountant, AutoAccountant)
+    if has_stepwise_price or _num_steps(release.event) > _MAX_STEPS:
+        skipped_accountants.update(_STEPWISE_ACCOUNTANTS)
+    cheapest = AccountantPrice(accountant=budget_accountant.name, epsilon=release.epsilon)
+    cheapest_epsilon = release.epsilon
     for accountant_name, make_accountant in accountants.items():
-        if accountant_name in left_out:
+        if accountant_name in skipped_accountants:
             continue
-        price = price_by(accountant_name, make_accountant, release.event, budget.delta)
-        if price.epsilon is not None:
-            prices.append(price)
-    return min(prices, key=lambda price: price.epsilon or 0.0)
+        price = price_by(
+            accountant_name,
+            make_accountant=make_accountant,
+            event=release.event,
+            delta=budget.delta,
+        )
+        if price.epsilon is not None and price.epsilon < cheapest_epsilon:
+            cheapest = price
+            cheapest_epsilon = price.epsilon
+    return cheapest
+
+
+def _num_steps(event: Event) -> int:
+    """Returns the number of steps of a stepwise composition: all mechanisms but Gaussian noise and its maxima."""
+    num_steps = 0
+    for kind, leaves in count_leaves(event).by_kind.items():
+        if kind is not GaussianEvent and not issubclass(kind, NoisyMaxGaussianEvent):
+            num_steps += sum(leaves.counts)
+    return num_steps

@@ -10,6 +10,7 @@ from pate.accounting import (
     Accountant,
     AutoAccountant,
     Budget,
+    Event,
     RdpAccountant,
 )
 from pate.accounting.count_search import largest_count
@@ -19,28 +20,30 @@ from pate.aggregators.failures import with_failure_prob_for
 from pate.pricing.budgets import QueryBudget
 from pate.validation import (
     InvalidValue,
-    require,
     require_count,
     rounded_up,
 )
 from pate.votes.shape import VoteShape
 
-# Draws compare a multiple of 2**-53, the grid of uniform doubles, with a probability.
-_GRID = 2.0**-53
+# Draws compare a uniform double, which is a multiple of 2**-53, with a probability.
+_UNIFORM_STEP = 2.0**-53
+# The largest number of queries that the search returns without `at_most`.
 _MAX_QUERIES = 10**9
 
 
 def require_achievable_delta(target_delta: float, *, num_queries: int, num_labels: int) -> float:
     """Returns `target_delta` if draws in double precision can keep it: at least 2**-53 for every label of every query.
 
-    Events that are rarer than the grid of the draws happen never or too often, and no price accounts for that. Raises
+    An event with a probability below 2**-53 happens never or too often, and no price accounts for that. Raises
     `InvalidValue` for a smaller delta.
     """
-    lowest = (
-        require_count("num_queries", num_queries) * require_count("num_labels", num_labels) * _GRID
-    )
-    rule = f"at least {rounded_up(lowest, digits=3)}, below which draws in double precision are too coarse"
-    require(target_delta >= lowest, "target_delta", target_delta, rule)
+    require_count("num_queries", num_queries)
+    require_count("num_labels", num_labels)
+    min_delta = num_queries * num_labels * _UNIFORM_STEP
+    if target_delta < min_delta:
+        least = rounded_up(min_delta, digits=3)
+        rule = f"at least {least}, as draws in double precision are coarser than a smaller delta"
+        raise InvalidValue("target_delta", target_delta, rule=rule)
     return target_delta
 
 
@@ -62,7 +65,7 @@ def largest_num_queries(
         target_delta: the delta of the guarantee.
         num_labels: the number of labels of a query.
         num_teachers: the number of teachers.
-        accountant: makes an empty accountant.
+        accountant: a function without arguments that returns an empty accountant.
         at_most: an upper limit; None stands for 10**9. Draws in double precision set another limit.
 
     Raises:
@@ -80,34 +83,37 @@ def largest_num_queries(
     """
     budget = QueryBudget(delta=target_delta, epsilon=max_epsilon, accountant=accountant)
     single_query = VoteShape(num_queries=1, num_labels=num_labels, num_teachers=num_teachers)
-    maximum = _MAX_QUERIES if at_most is None else require_count("at_most", at_most)
-    num_queries = 1 if at_most is None else maximum  # a first guess
-    maximum = min(maximum, math.floor(target_delta / _GRID) // num_labels)
+    first_guess = 1
+    maximum = _MAX_QUERIES
+    if at_most is not None:
+        maximum = require_count("at_most", at_most)
+        first_guess = maximum
+    # `require_achievable_delta` refuses more queries than these.
+    most_queries_of_draws = math.floor(target_delta / _UNIFORM_STEP) // num_labels
+    maximum = min(maximum, most_queries_of_draws)
 
-    def is_affordable(candidate: int, query_budget: Budget) -> bool:
-        """Returns True if `candidate` queries cost at most the budget's epsilon, by the budget's accountant."""
-        planned = with_failure_prob_for(aggregator, delta=target_delta, num_queries=candidate)
-        event = planned.event(replace(single_query, num_queries=candidate))
-        return query_budget.epsilon_of(event) <= max_epsilon
+    def event_of(num_queries: int) -> Event:
+        """Returns the price of a number of queries, before an accountant bounds it."""
+        planned = with_failure_prob_for(aggregator, delta=target_delta, num_queries=num_queries)
+        return planned.event(replace(single_query, num_queries=num_queries))
 
-    # More queries never cost less. A slow accountant is asked only around the answer of Renyi's accountant.
+    def is_affordable(num_queries: int, query_budget: Budget) -> bool:
+        """Returns True if the queries cost at most the budget's epsilon, by the budget's accountant."""
+        return query_budget.epsilon_of(event_of(num_queries)) <= max_epsilon
+
+    # More queries never cost less. A slow accountant prices only numbers of queries around the result of the Renyi
+    # accountant.
     if accountant is not RdpAccountant:
         budget_by_renyi = replace(budget, accountant=RdpAccountant)
         is_affordable_by_renyi = partial(is_affordable, query_budget=budget_by_renyi)
-        with suppress(InvalidValue):  # Renyi's accountant does not know every event
-            num_queries = largest_count(is_affordable_by_renyi, guess=num_queries, maximum=maximum)
+        with suppress(InvalidValue):  # the Renyi accountant does not know every event
+            first_guess = largest_count(is_affordable_by_renyi, guess=first_guess, maximum=maximum)
     is_affordable_by_budget = partial(is_affordable, query_budget=budget)
-    num_queries = largest_count(is_affordable_by_budget, guess=num_queries, maximum=maximum)
+    num_queries = largest_count(is_affordable_by_budget, guess=first_guess, maximum=maximum)
     if num_queries == 0:
         require_achievable_delta(target_delta, num_queries=1, num_labels=num_labels)
-        planned = with_failure_prob_for(aggregator, delta=target_delta, num_queries=1)
-        event = planned.event(single_query)
         # The accountant raises where the failure probabilities alone use up delta.
-        price = accountant().compose(event).get_epsilon(target_delta)
-        require(
-            False,
-            "max_epsilon",
-            max_epsilon,
-            f"at least {format_epsilon(price)}, the price of one query",
-        )
+        price = accountant().compose(event_of(num_queries=1)).get_epsilon(target_delta)
+        rule = f"at least {format_epsilon(price)}, the price of one query"
+        raise InvalidValue("max_epsilon", max_epsilon, rule=rule)
     return num_queries

@@ -1,4 +1,12 @@
-"""The budgets that the settings of commands and scripts describe, and `QueryBudget`, for which queries are counted."""
+"""The kinds of budget that the settings of commands and scripts describe.
+
+The class of a budget decides what a plan solves for (`plan_release`):
+
+- `Budget` with an epsilon: the noise of the aggregator; without an epsilon: nothing, the plan prices the noise;
+- `QueryBudget`: the number of queries, with the noise of the aggregator;
+- `MuBudget`: the noise of a release that is mu-GDP (Gaussian differential privacy);
+- `PersonBudgets` (`person_budgets.py`): the noise, and the weights or teachers of each class of private groups.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +16,10 @@ from typing import Any, ClassVar, Self
 
 from pate.accounting import Accountant, AutoAccountant, Budget, gaussian_epsilon
 from pate.pricing.person_budgets import PersonBudgets
-from pate.validation import require, require_positive
+from pate.validation import InvalidValue, require_positive
+
+# The relative rounding error of a mu that is computed from the noise.
+_MU_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,9 +31,6 @@ class QueryBudget(Budget):
     def __post_init__(self) -> None:
         self.required_epsilon()
         super().__post_init__()
-
-
-_MU_ROUNDING = 1e-9  # relative: of a mu that is computed from the noise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,19 +103,25 @@ def budget_from_settings(
     >>> budget_from_settings(target_delta=1e-6, max_epsilon=4.0).epsilon
     4.0
     """
-    rule = "no target_epsilon beside it; one solves for the queries, the other for the noise"
-    require(target_epsilon is None or max_epsilon is None, "max_epsilon", max_epsilon, rule)
-    rule = "no target_epsilon, max_epsilon or budgets beside it"
-    is_alone = target_epsilon is None and max_epsilon is None and budgets is None
-    require(target_mu is None or is_alone, "target_mu", target_mu, rule)
+    if target_epsilon is not None and max_epsilon is not None:
+        rule = "no target_epsilon beside it; one solves for the queries, the other for the noise"
+        raise InvalidValue("max_epsilon", max_epsilon, rule=rule)
     if target_mu is not None:
+        if target_epsilon is not None or max_epsilon is not None or budgets is not None:
+            rule = "no target_epsilon, max_epsilon or budgets beside target_mu"
+            raise InvalidValue("target_mu", target_mu, rule=rule)
         return MuBudget.from_mu(target_mu, delta=target_delta, accountant=accountant)
     if budgets is not None:
-        persons = PersonBudgets.from_classes(budgets, delta=target_delta, accountant=accountant)
-        rule = f"none beside budgets, of which the largest, {persons.epsilon:g}, is the target"
-        require(target_epsilon in (None, persons.epsilon), "target_epsilon", target_epsilon, rule)
-        require(max_epsilon is None, "max_epsilon", max_epsilon, "none beside budgets")
-        return persons
+        person_budgets = PersonBudgets.from_classes(
+            budgets, delta=target_delta, accountant=accountant
+        )
+        largest_epsilon = person_budgets.epsilon
+        if target_epsilon not in (None, largest_epsilon):
+            rule = f"none beside budgets, whose largest epsilon, {largest_epsilon:g}, is the target"
+            raise InvalidValue("target_epsilon", target_epsilon, rule=rule)
+        if max_epsilon is not None:
+            raise InvalidValue("max_epsilon", max_epsilon, rule="none beside budgets")
+        return person_budgets
     if max_epsilon is not None:
         return QueryBudget(delta=target_delta, epsilon=max_epsilon, accountant=accountant)
     return Budget(delta=target_delta, epsilon=target_epsilon, accountant=accountant)

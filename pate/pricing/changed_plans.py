@@ -1,4 +1,7 @@
-"""The plans of a refused release after a change of some settings, each computed once and within a time limit."""
+"""The plans of a refused release after a change of some settings, each computed once and within a time limit.
+
+The search for remedies (`remedies.py`) asks for them.
+"""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,7 +11,7 @@ from pate.accounting.loss_accountant import AccountantBesideRenyi
 from pate.aggregators import Aggregator
 from pate.pricing.budgets import is_solved_for_noise
 from pate.pricing.changes import Change
-from pate.pricing.priced_release import PricedRelease, planned_or_none
+from pate.pricing.priced_release import PricedRelease, plan_or_none
 
 
 class TimeIsUp(Exception):
@@ -39,6 +42,15 @@ class ChangedPlans:
         max_seconds: float,
         clock: Callable[[], float],
     ) -> None:
+        """Starts the time limit.
+
+        Args:
+            unsolved_aggregator: the aggregator before its noise was solved for.
+            priced: the refused release.
+            budget: the budget that the release was planned for.
+            max_seconds: the seconds from now on after which no plan is started.
+            clock: returns the present time in seconds.
+        """
         self.shape = priced.shape
         self.budget = budget
         self.budget_by_renyi = replace(budget, accountant=RdpAccountant)
@@ -49,7 +61,7 @@ class ChangedPlans:
         self._unsolved_aggregator = unsolved_aggregator
         self._clock = clock
         self._end = clock() + max_seconds
-        # The noise of the next plan is soon found from the noise of the last one.
+        # The aggregator of the last plan. The solver for the noise of the next plan starts from its noise.
         self._last_solved = priced.aggregator
         self._plans_by_renyi: dict[Change, PricedRelease | None] = {}
         self._plans_by_budget: dict[Change, PricedRelease | None] = {}
@@ -60,7 +72,9 @@ class ChangedPlans:
             return self._plans_by_renyi[settings_change]
         is_solved = is_solved_for_noise(self.budget)
         aggregator = self._last_solved if is_solved else self._unsolved_aggregator
-        planned = self._plan(aggregator, self.budget_by_renyi, settings_change)
+        planned = self._plan(
+            aggregator, budget=self.budget_by_renyi, settings_change=settings_change
+        )
         if planned is not None and is_solved:
             self._last_solved = planned.aggregator
         self._plans_by_renyi[settings_change] = planned
@@ -69,7 +83,9 @@ class ChangedPlans:
     def by_budget(self, settings_change: Change) -> PricedRelease | None:
         """Returns the plan after a change, by the budget's own accountant as for the user; None if there is no plan."""
         if settings_change not in self._plans_by_budget:
-            planned = self._plan(self._unsolved_aggregator, self.budget, settings_change)
+            planned = self._plan(
+                self._unsolved_aggregator, budget=self.budget, settings_change=settings_change
+            )
             self._plans_by_budget[settings_change] = planned
         return self._plans_by_budget[settings_change]
 
@@ -99,4 +115,4 @@ class ChangedPlans:
             shape = replace(shape, num_queries=settings_change.num_queries)
         if settings_change.target_epsilon is not None:
             budget = replace(budget, epsilon=settings_change.target_epsilon)
-        return planned_or_none(unsolved_aggregator, shape, budget)
+        return plan_or_none(unsolved_aggregator, shape=shape, budget=budget)

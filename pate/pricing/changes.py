@@ -20,6 +20,20 @@ from pate.pricing.priced_release import PricedRelease, changed_fields, with_fiel
 from pate.validation import InvalidValue
 from pate.votes.shape import VoteShape
 
+# The largest number of teachers that is suggested. Prices and tables of more teachers take long.
+MAX_TEACHERS = 5000
+# The smallest number of private groups of a suggested teacher. A teacher of fewer groups hardly learns.
+MIN_GROUPS_PER_TEACHER = 10
+# The smallest number of queries that is suggested. A student hardly learns from fewer.
+MIN_QUERIES = 20
+# The largest epsilon that is suggested. A larger one promises nothing that is worth its noise.
+_MAX_EPSILON = 100.0
+# All numbers with two digits from 0.001 to 99000, as people write settings.
+_NUMBERS = [float(f"{digits}e{power}") for power in range(-4, 4) for digits in range(10, 100)]
+_COUNTS = [int(number) for number in _NUMBERS if number.is_integer()]
+# Factors of less noise, each smaller by 0.7%, down to 2**-48.
+_NOISE_FACTORS = [2 ** (-step / 100) for step in range(1, 4800)]
+
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
@@ -55,23 +69,8 @@ class Change:
         if self.target_epsilon is not None:
             remedies.append(Remedy(name="target_epsilon", value=float(f"{self.target_epsilon:g}")))
         for name, value in self.noise:
-            remedies.append(Remedy(name, value=float(f"{value:g}"), owner="aggregator"))
+            remedies.append(Remedy(name=name, value=float(f"{value:g}"), owner="aggregator"))
         return remedies
-
-
-# Prices and tables of more teachers take long.
-MOST_TEACHERS = 5000
-# The fewest private groups that a suggested teacher has; a teacher of fewer hardly learns.
-GROUPS_EACH = 10
-# A suggestion never has fewer queries: a student hardly learns from them.
-LEAST_QUERIES = 20
-# A bound on epsilon beyond 100 promises nothing that is worth its noise.
-_LARGEST_EPSILON = 100.0
-# All numbers of two digits from 0.001 to 9900, as people write settings.
-_NUMBERS = [float(f"{digits}e{power}") for power in range(-4, 4) for digits in range(10, 100)]
-_COUNTS = [int(number) for number in _NUMBERS if number.is_integer()]
-# Factors of less noise, each smaller by 0.7%, down to 2**-48.
-_NOISE_FACTORS = [2 ** (-step / 100) for step in range(1, 4800)]
 
 
 @dataclass(frozen=True)
@@ -118,8 +117,8 @@ class MoreTeachers(ChangeKind):
     priced: PricedRelease
 
     @classmethod
-    def than(cls, priced: PricedRelease, num_groups: int | None) -> "MoreTeachers":
-        """Returns the search over larger numbers of teachers, up to 5,000.
+    def from_release(cls, priced: PricedRelease, *, num_groups: int | None) -> "MoreTeachers":
+        """Returns the change to a larger number of teachers than that of a release, up to 5,000.
 
         Each teacher keeps at least ten private groups, if their number is known.
 
@@ -127,12 +126,14 @@ class MoreTeachers(ChangeKind):
             priced: the refused release, priced by the Renyi accountant.
             num_groups: the number of private groups; None if unknown, for no upper limit of this kind.
         """
-        limit = MOST_TEACHERS
+        maximum = MAX_TEACHERS
         if num_groups is not None:
-            limit = min(num_groups // GROUPS_EACH, MOST_TEACHERS)
+            maximum = min(num_groups // MIN_GROUPS_PER_TEACHER, MAX_TEACHERS)
         current = priced.shape.num_teachers
-        counts = [count for count in sorted({*_COUNTS, limit}) if current < count <= limit]
-        return cls(candidates=counts, priced=priced)
+        larger_counts = [
+            count for count in sorted({*_COUNTS, maximum}) if current < count <= maximum
+        ]
+        return cls(candidates=larger_counts, priced=priced)
 
     def change(self, candidate: float) -> Change:
         """Returns the change that sets the number of teachers."""
@@ -140,17 +141,18 @@ class MoreTeachers(ChangeKind):
 
     def is_likely(self, candidate: float) -> bool:
         """Returns True if a release with that number of teachers and the noise of the refused release is useful."""
-        return self._is_heard(candidate, planned=self.priced)
+        return self._is_useful(num_teachers=candidate, planned=self.priced)
 
     def likely_index(self, working_index: int, planned: PricedRelease) -> int:
         """Returns the index of the smallest number of teachers with which the noise of a working plan is useful."""
 
-        def is_heard(candidate: float) -> bool:
-            return self._is_heard(candidate, planned)
+        def is_useful(num_teachers: float) -> bool:
+            """Returns True if a release with that number of teachers and the noise of the plan is useful."""
+            return self._is_useful(num_teachers, planned)
 
-        return bisect_left(self.candidates, True, hi=working_index, key=is_heard)
+        return bisect_left(self.candidates, True, hi=working_index, key=is_useful)
 
-    def _is_heard(self, num_teachers: float, planned: PricedRelease) -> bool:
+    def _is_useful(self, num_teachers: float, planned: PricedRelease) -> bool:
         """Returns True if a release with the noise of a plan, but another number of teachers, is useful.
 
         Args:
@@ -174,20 +176,24 @@ class LargerEpsilon(ChangeKind):
     lowest_epsilon: float
 
     @classmethod
-    def than(cls, less_noisy_release: PricedRelease, budget_by_renyi: Budget) -> "LargerEpsilon":
-        """Returns the search over larger epsilons, up to 100.
+    def from_release(
+        cls, less_noisy_release: PricedRelease, *, budget_by_renyi: Budget
+    ) -> "LargerEpsilon":
+        """Returns the change to a larger epsilon than that of the budget, up to 100.
 
         Args:
             less_noisy_release: the refused release with noise small enough to be useful (`with_less_noise`).
             budget_by_renyi: the budget of the refused release, with the Renyi accountant.
         """
         epsilon = budget_by_renyi.epsilon or 0.0
-        larger = [number for number in _NUMBERS if epsilon < number <= _LARGEST_EPSILON]
+        larger_epsilons = [number for number in _NUMBERS if epsilon < number <= _MAX_EPSILON]
         price = price_or_infinity(
-            less_noisy_release.aggregator, less_noisy_release.shape, budget_by_renyi
+            less_noisy_release.aggregator, shape=less_noisy_release.shape, budget=budget_by_renyi
         )
         return cls(
-            candidates=larger, budget_by_renyi=budget_by_renyi, lowest_epsilon=max(epsilon, price)
+            candidates=larger_epsilons,
+            budget_by_renyi=budget_by_renyi,
+            lowest_epsilon=max(epsilon, price),
         )
 
     def change(self, candidate: float) -> Change:
@@ -220,15 +226,16 @@ class FewerQueries(ChangeKind):
     new_num_teachers: int | None = None
 
     @classmethod
-    def than(
+    def from_release(
         cls,
         less_noisy_release: PricedRelease,
+        *,
         budget_by_renyi: Budget,
         new_num_teachers: int | None = None,
     ) -> "FewerQueries":
-        """Returns the search over the numbers of queries in `_COUNTS` below the current one, from large to small.
+        """Returns the change to a smaller number of queries than that of a release, down to 20.
 
-        The smallest number is 20. Which of the numbers the budget affords is not tried here.
+        The candidates are all numbers with two digits, from large to small. Some may cost more than the budget.
 
         Args:
             less_noisy_release: the refused release with the noise of `with_less_noise`; its price is still that of the
@@ -237,7 +244,7 @@ class FewerQueries(ChangeKind):
             new_num_teachers: the number of teachers that is set together with the queries; None leaves it unchanged.
         """
         current = less_noisy_release.shape.num_queries
-        query_counts = [count for count in reversed(_COUNTS) if LEAST_QUERIES <= count < current]
+        query_counts = [count for count in reversed(_COUNTS) if MIN_QUERIES <= count < current]
         return cls(
             candidates=query_counts,
             less_noisy_release=less_noisy_release,
@@ -252,18 +259,20 @@ class FewerQueries(ChangeKind):
     def is_likely(self, candidate: float) -> bool:
         """Returns True if the budget pays for that number of queries with noise small enough for a useful release."""
         shape = replace(self.less_noisy_release.shape, num_queries=int(candidate))
-        price = price_or_infinity(self.less_noisy_release.aggregator, shape, self.budget_by_renyi)
+        price = price_or_infinity(
+            self.less_noisy_release.aggregator, shape=shape, budget=self.budget_by_renyi
+        )
         return price <= (self.budget_by_renyi.epsilon or 0.0)
 
     def likely_index(self, working_index: int, planned: PricedRelease) -> int:
         """Returns the index of the largest number of queries within the working one times `_renyi_ratio` squared."""
         # An epsilon grows about as the square root of the number of queries.
-        most_queries = (
-            self.candidates[working_index] * _renyi_ratio(planned, self.budget_by_renyi) ** 2
-        )
+        ratio = _renyi_ratio(planned, self.budget_by_renyi)
+        max_queries = self.candidates[working_index] * ratio**2
 
-        def is_affordable(count: float) -> bool:
-            return count <= most_queries
+        def is_affordable(num_queries: float) -> bool:
+            """Returns True if a number of queries is within the estimated largest number."""
+            return num_queries <= max_queries
 
         return bisect_left(self.candidates, True, hi=working_index, key=is_affordable)
 
@@ -275,21 +284,25 @@ def with_less_noise(priced: PricedRelease) -> PricedRelease | None:
     and the event of the copy are unchanged, and do not belong to this noise.
     """
 
-    def scaled(factor: float) -> PricedRelease:
-        """Returns a copy of the release with its noise multiplied by `factor`, rounded to four digits."""
-        quieter = priced.aggregator.scaled(factor)
-        changed = changed_fields(before=priced.aggregator, after=quieter)
-        rounded = {name: float(f"{value:.4g}") for name, value in changed.items()}
-        return replace(priced, aggregator=with_fields(quieter, new_values=rounded))
-
-    def is_heard(factor: float) -> bool:
-        return is_plan_useful(scaled(factor))
+    def is_useful(noise_factor: float) -> bool:
+        """Returns True if the release is useful with its noise multiplied by the factor."""
+        return is_plan_useful(_with_noise_factor(priced, noise_factor))
 
     try:
-        place = bisect_left(_NOISE_FACTORS, True, key=is_heard)
-        return scaled(_NOISE_FACTORS[place]) if place < len(_NOISE_FACTORS) else None
+        index = bisect_left(_NOISE_FACTORS, True, key=is_useful)
+        if index == len(_NOISE_FACTORS):
+            return None
+        return _with_noise_factor(priced, _NOISE_FACTORS[index])
     except InvalidValue:  # the noise of this aggregator cannot be scaled
         return None
+
+
+def _with_noise_factor(priced: PricedRelease, noise_factor: float) -> PricedRelease:
+    """Returns a copy of the release with its noise multiplied by a factor, and rounded to four digits."""
+    scaled_aggregator = priced.aggregator.scaled(noise_factor)
+    changed = changed_fields(before=priced.aggregator, after=scaled_aggregator)
+    rounded = {name: float(f"{value:.4g}") for name, value in changed.items()}
+    return replace(priced, aggregator=with_fields(scaled_aggregator, new_values=rounded))
 
 
 def price_or_infinity(aggregator: Aggregator, shape: VoteShape, budget: Budget) -> float:
@@ -302,5 +315,5 @@ def price_or_infinity(aggregator: Aggregator, shape: VoteShape, budget: Budget) 
 
 def _renyi_ratio(planned: PricedRelease, budget_by_renyi: Budget) -> float:
     """Returns the price of a plan by the Renyi accountant, divided by its price by the budget's accountant."""
-    price = price_or_infinity(planned.aggregator, planned.shape, budget_by_renyi)
+    price = price_or_infinity(planned.aggregator, shape=planned.shape, budget=budget_by_renyi)
     return price / planned.epsilon

@@ -10,9 +10,9 @@ from pate.aggregators.expectation import LEAST_ANSWERED
 from pate.pricing.priced_release import PricedRelease
 from pate.votes.shape import VoteShape
 
-# The shares of the teachers that name each label of a query.
-AGREEMENTS = {"unanimous": 1.0, "90%": 0.9, "typical": 0.7}
-# A release gets labels right on which all teachers agree, in at least this share of the cases; else it is doubted.
+# The agreement of teachers: the share of them that votes for each label of a query, by the kind of the query.
+AGREEMENTS = {"unanimous": 1.0, "clear": 0.9, "typical": 0.7}
+# A useful plan answers a unanimous label, and answers it correctly, with at least this probability.
 MIN_SUCCESS = 0.9
 
 
@@ -32,7 +32,10 @@ class Expectation:
 
     @property
     def is_useless(self) -> bool:
-        """Whether the noise hides even unanimous votes, or few queries are answered where 90% of the teachers agree."""
+        """Whether the noise hides even unanimous votes, or few queries are answered where 90% of the teachers agree.
+
+        A release that is not useless may still be no useful plan: `is_plan_useful` also asks for `MIN_SUCCESS`.
+        """
         return self.unanimous.is_useless or self.clear.answered < LEAST_ANSWERED
 
 
@@ -40,22 +43,23 @@ def expectation(aggregator: Aggregator, shape: VoteShape) -> Expectation:
     """Returns the expected answers of a release to three kinds of queries, whose shares are in `AGREEMENTS`."""
     return Expectation(
         unanimous=expected_release(aggregator, shape, agreement=AGREEMENTS["unanimous"]),
-        clear=expected_release(aggregator, shape, agreement=AGREEMENTS["90%"]),
+        clear=expected_release(aggregator, shape, agreement=AGREEMENTS["clear"]),
         typical=expected_release(aggregator, shape, agreement=AGREEMENTS["typical"]),
     )
 
 
 def is_plan_useful(planned: PricedRelease | None) -> bool:
-    """Returns True if a plan is useful: its noise does not hide unanimous votes, and enough queries are answered.
+    """Returns True if a plan is useful: it answers unanimous labels correctly, and enough queries.
 
-    Enough queries have to be answered where 90% of the teachers agree. None stands for a plan that does not exist, and
-    returns False.
+    Labels on which all teachers agree have to be right with a probability of `MIN_SUCCESS`. Enough queries have to be
+    answered where 90% of the teachers agree. For None, which stands for a plan that does not exist, the result is
+    False.
     """
     if planned is None:
         return False
-    # Unanimity is computed first, since most plans of a search fail there.
+    # Unanimous votes are checked first, since most plans of a search fail there.
     unanimous = expected_release(planned.aggregator, planned.shape)
     if unanimous.is_useless or unanimous.success < MIN_SUCCESS:
         return False
-    clear = expected_release(planned.aggregator, planned.shape, agreement=AGREEMENTS["90%"])
+    clear = expected_release(planned.aggregator, planned.shape, agreement=AGREEMENTS["clear"])
     return clear.answered >= LEAST_ANSWERED

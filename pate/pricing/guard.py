@@ -1,6 +1,8 @@
 """The check of usefulness, which refuses plans whose noise would hide even unanimous votes.
 
-All decisions follow from public numbers, before a teacher is trained and before anything is charged.
+All decisions follow from public numbers, before a teacher is trained and before anything is charged. A plan that is
+allowed but weak gets warnings, as `Doubt` objects. A refusal lists *remedies*, which are changes of settings that work.
+The setting `allow_useless=true` turns a refusal into a warning.
 """
 
 import math
@@ -19,12 +21,18 @@ from pate.pricing.remedies import RemedySearch, search_remedies
 from pate.validation import InvalidValue
 from pate.votes.source import CenterableVotes
 
+# The setting with which a refused release is allowed.
 ALLOW_USELESS = Remedy(name="allow_useless", value=True)
-# A larger epsilon is doubted: e^10 is 22,026, the factor by which one person may make an outcome likelier.
+# A larger epsilon has a warning: e^10 is 22,026, the factor by which one person may make an outcome likelier.
 WEAK_EPSILON = 10
-_LARGEST_DELTA = 0.01
-_TYPICAL_SUCCESS = 0.6
-_NOTHING = (
+# Delta has to be smaller. With a delta of 0.01, publishing one group in a hundred would be allowed.
+_DELTA_LIMIT = 0.01
+# A release has a warning if fewer labels are right where 70% of the teachers agree; chance has 50%.
+_MIN_TYPICAL_SUCCESS = 0.6
+# A student of centered votes is recommended if the private groups are more than so many times the right answers.
+_MIN_GROUPS_PER_ANSWER = 10
+# The end of an error if the search for remedies was complete and found none.
+_NO_REMEDY = (
     "nothing was found that works, neither teachers of ten private groups each nor fewer queries nor an epsilon up to "
     "100: more private records would, or another aggregator"
 )
@@ -41,18 +49,22 @@ def require_useful(
     refused_setting: tuple[str, object] | None = None,
     other_method: Remedy | None = None,
 ) -> tuple[Doubt, ...]:
-    """Returns doubts about a priced release, or raises `InvalidValue` if its noise would hide what teachers agree on.
+    """Returns warnings about a priced release, or raises `InvalidValue` if its noise would hide what teachers agree on.
 
-    A release is refused in three cases. Over a quarter of the bits would be wrong although all teachers agree. Fewer
-    than a third of the queries would be answered although 90% of the teachers agree. Or delta is 0.01 or more. A
-    release without noise is refused for its delta alone, and so is that of an aggregator without an expectation.
+    A release is refused in three cases:
+
+    - over a quarter of the bits would be wrong although all teachers agree;
+    - fewer than a third of the queries would be answered although 90% of the teachers agree;
+    - delta is 0.01 or more.
+
+    Only the last case applies to a release without noise, and to an aggregator without expected answers.
 
     Args:
         unsolved_aggregator: the aggregator before its noise was solved for.
         priced: the priced release.
         budget: the budget that the release was planned for.
         num_groups: the number of private groups; None if unknown.
-        allow_useless: whether to return the reason for a refusal as a doubt, in place of the error.
+        allow_useless: whether to return the reason for a refusal as a warning, in place of the error.
         search: the search for settings that work, which the error lists as remedies; None for a search of some seconds.
         refused_setting: the name and the value of the parameter that the error is about; None for the number of
             teachers.
@@ -61,9 +73,7 @@ def require_useful(
     Raises:
         InvalidValue: the release is refused.
     """
-    doubts = list(
-        _doubts_of_delta(budget.delta, num_groups=num_groups, allow_useless=allow_useless)
-    )
+    doubts = list(_warn_of_delta(budget.delta, num_groups=num_groups, allow_useless=allow_useless))
     if WEAK_EPSILON < priced.epsilon < math.inf:
         text = f"above {WEAK_EPSILON} it promises one person little"
         doubts.append(Doubt(name="epsilon", value=format_epsilon(priced.epsilon), text=text))
@@ -75,55 +85,55 @@ def require_useful(
         expected = expectation(priced.aggregator, priced.shape)
     except InvalidValue:
         return tuple(doubts)
-    num_teachers = priced.shape.num_teachers
     if not expected.is_useless:
-        doubts.extend(_doubts_of_noise(expected, priced))
+        doubts.extend(_warn_of_noise(expected, priced))
         return tuple(doubts)
-    reason = _reason(expected, priced)
-    name, value = refused_setting or ("num_teachers", num_teachers)
+    reason = _refusal_reason(expected, priced)
+    name, value = refused_setting or ("num_teachers", priced.shape.num_teachers)
     if allow_useless:
-        doubt = Doubt(name=name, value=value, text=reason, waiver=ALLOW_USELESS)
-        return (*doubts, doubt)
+        doubts.append(Doubt(name=name, value=value, text=reason, waiver=ALLOW_USELESS))
+        return tuple(doubts)
     refusal = InvalidValue(name, value, rule=f"a release that tells something: {reason}")
     raise _with_remedies(
         refusal,
-        unsolved_aggregator,
-        priced,
-        budget,
+        unsolved_aggregator=unsolved_aggregator,
+        priced=priced,
+        budget=budget,
         num_groups=num_groups,
         search=search or RemedySearch(),
         other_method=other_method,
     )
 
 
-def _doubts_of_noise(expected: Expectation, priced: PricedRelease) -> Iterator[Doubt]:
-    """Yields a doubt about a release whose noise often hides what all, or 70%, of the teachers agree on.
+def _warn_of_noise(expected: Expectation, priced: PricedRelease) -> Iterator[Doubt]:
+    """Yields a warning about a release whose noise often hides what all, or 70%, of the teachers agree on.
 
     Args:
         expected: the expected answers of the release.
         priced: the priced release.
     """
-    if expected.unanimous.success < MIN_SUCCESS or expected.typical.success < _TYPICAL_SUCCESS:
-        kinds = (expected.unanimous, expected.clear, expected.typical)
-        shares = ", ".join(f"{kind.success:.0%}" for kind in kinds)
-        text = (
-            f"teachers are heard in {shares} of the cases where all, 90% or 70% of them agree (chance has 50%); "
-            f"what helps: {priced.aggregator.remedies['noise']}"
-        )
-        yield Doubt(name="num_teachers", value=priced.shape.num_teachers, text=text)
+    is_unanimity_clear = expected.unanimous.success >= MIN_SUCCESS
+    if is_unanimity_clear and expected.typical.success >= _MIN_TYPICAL_SUCCESS:
+        return
+    text = (
+        f"teachers are heard in {expected.unanimous.success:.0%}, {expected.clear.success:.0%}, "
+        f"{expected.typical.success:.0%} of the cases where all, 90% or 70% of them agree (chance has 50%); "
+        f"what helps: {priced.aggregator.remedies['noise']}"
+    )
+    yield Doubt(name="num_teachers", value=priced.shape.num_teachers, text=text)
 
 
 def _with_remedies(
     refusal: InvalidValue,
+    *,
     unsolved_aggregator: Aggregator,
     priced: PricedRelease,
     budget: Budget,
-    *,
     num_groups: int | None,
     search: RemedySearch,
     other_method: Remedy | None,
 ) -> InvalidValue:
-    """Returns the error that refuses a release, with the remedies that a search has found.
+    """Searches for remedies of a refused release, and returns its error with them.
 
     Args:
         refusal: the error without remedies.
@@ -144,7 +154,7 @@ def _with_remedies(
         remedies.insert(0, other_method)
     rule = refusal.rule
     if not remedies and outcome.is_complete:
-        rule += f"; {_NOTHING}"
+        rule += f"; {_NO_REMEDY}"
     elif not remedies:
         rule += (
             f"; a search of {search.seconds:g} s found nothing that works; "
@@ -159,46 +169,50 @@ def _with_remedies(
     )
 
 
-def _doubts_of_delta(delta: float, num_groups: int | None, allow_useless: bool) -> Iterator[Doubt]:
-    """Yields a doubt about a delta of 0.01 or more, or above one over the number of groups.
+def _warn_of_delta(delta: float, *, num_groups: int | None, allow_useless: bool) -> Iterator[Doubt]:
+    """Yields a warning about a delta of 0.01 or more, or above one over the number of groups.
 
     Args:
         delta: the delta of the guarantee.
         num_groups: the number of private groups; None if unknown.
-        allow_useless: whether to yield a doubt, and not to raise an error, for a delta of 0.01 or more.
+        allow_useless: whether to yield a warning, and not to raise an error, for a delta of 0.01 or more.
 
     Raises:
         InvalidValue: delta is 0.01 or more, and `allow_useless` is False.
     """
-    if delta >= _LARGEST_DELTA:
-        rule = "a delta below 0.01, the probability that a guarantee may fail altogether"
+    if delta >= _DELTA_LIMIT:
         if not allow_useless:
-            rule = f"{rule}; 1e-6 is usual"
+            rule = "a delta below 0.01, the probability that a guarantee may fail altogether; 1e-6 is usual"
             raise InvalidValue("target_delta", delta, rule=rule, waiver=ALLOW_USELESS)
-        text = f"{rule} is what deserves the name"
+        text = "a delta below 0.01, the probability that a guarantee may fail altogether is what deserves the name"
         yield Doubt(name="target_delta", value=delta, text=text, waiver=ALLOW_USELESS)
     elif num_groups is not None and delta > 1 / num_groups:
-        why = f"above 1 / {num_groups}, one over the private groups: publishing a group at random would be allowed"
-        yield Doubt(
-            name="target_delta", value=delta, text=f"{why}; take less than {0.1 / num_groups:.1g}"
+        text = (
+            f"above 1 / {num_groups}, one over the private groups: publishing a group at random would be allowed; "
+            f"take less than {0.1 / num_groups:.1g}"
         )
+        yield Doubt(name="target_delta", value=delta, text=text)
 
 
-def _reason(expectation: Expectation, priced: PricedRelease) -> str:
+def _refusal_reason(expected: Expectation, priced: PricedRelease) -> str:
     """Returns the reason for a refusal in words: the expected answers if teachers agree."""
     shape = priced.shape
-    expected = expectation.unanimous
+    unanimous = expected.unanimous
     test = priced.aggregator.stability_test(num_teachers=shape.num_teachers)
     if test is not None and test.gap_to_pass(probability=0.5) is None:
         return f"no gap of {shape.num_teachers} votes passes the test, so nearly every query would be refused"
-    if not expected.is_useless:
-        share = expectation.clear.answered
-        return f"where 90% of {shape.num_teachers} teachers agree, {share:.0%} of the queries would be answered"
-    right = max(expected.right, 0.5)
-    outcome = f"{right:.0%} of the answered bits would be right, where chance has 50%"
-    if expected.answered < 1:
-        of_bits = f", and {outcome}" if expected.right < MIN_SUCCESS else ""
-        outcome = f"{expected.answered:.0%} of the queries would be answered{of_bits}"
+    if not unanimous.is_useless:
+        answered = expected.clear.answered
+        return f"where 90% of {shape.num_teachers} teachers agree, {answered:.0%} of the queries would be answered"
+    right = max(unanimous.right, 0.5)
+    right_text = f"{right:.0%} of the answered bits would be right, where chance has 50%"
+    answered_text = f"{unanimous.answered:.0%} of the queries would be answered"
+    if unanimous.answered == 1:
+        outcome = right_text
+    elif unanimous.right < MIN_SUCCESS:
+        outcome = f"{answered_text}, and {right_text}"
+    else:
+        outcome = answered_text
     if shape.num_teachers == 1:
         return f"even where the one teacher is sure, {outcome}"
     return f"even where all {shape.num_teachers} teachers agree, {outcome}"
@@ -209,10 +223,11 @@ def group_votes_tell_more(
 ) -> bool:
     """Returns True if centered votes of all private groups would teach a student far more than a release at its price.
 
-    A student of answers learns from as many samples as are answered correctly. A student of centered votes learns from
+    Centered votes are sums of clipped votes, from which a student learns directly (docs/how-centered-votes-work.md). A
+    student of answers learns from as many samples as are answered correctly. A student of centered votes learns from
     all private groups, each with a teacher of its own. The result is True if the centered votes are larger than their
-    noise, and if there are more than ten times as many groups as correct answers. It is False for an aggregator that
-    reads such votes, for add/remove, and for `PersonBudgets`.
+    noise, and if there are more than ten times as many groups as correct answers. The result is False for an
+    aggregator that reads such votes, for add/remove, and for `PersonBudgets`.
 
     Args:
         priced: the priced release.
@@ -222,18 +237,20 @@ def group_votes_tell_more(
     """
     shape = priced.shape
     aggregator = priced.aggregator
-    fits = aggregator.reads is not CenterableVotes and aggregator.adjacency is Adjacency.REPLACE_ONE
-    if not fits or not 0 < priced.epsilon < math.inf or isinstance(budget, PersonBudgets):
+    if aggregator.reads is CenterableVotes or aggregator.adjacency is not Adjacency.REPLACE_ONE:
+        return False
+    if isinstance(budget, PersonBudgets) or not 0 < priced.epsilon < math.inf:
         return False
     same_price = Budget(delta=budget.delta, epsilon=priced.epsilon, accountant=budget.accountant)
     shape_of_groups = replace(shape, num_teachers=num_groups)
     try:
-        clear = expected_release(aggregator, shape, agreement=AGREEMENTS["90%"])
-        planned = plan_release(centered, shape=shape_of_groups, budget=same_price)
+        clear = expected_release(aggregator, shape, agreement=AGREEMENTS["clear"])
+        centered_plan = plan_release(centered, shape=shape_of_groups, budget=same_price)
         typical = expected_release(
-            planned.aggregator, shape_of_groups, agreement=AGREEMENTS["typical"]
+            centered_plan.aggregator, shape_of_groups, agreement=AGREEMENTS["typical"]
         )
     except InvalidValue:
         return False
     num_right_answers = shape.num_queries * clear.success
-    return typical.success >= MIN_SUCCESS and num_right_answers < num_groups / 10
+    has_far_more_groups = num_right_answers < num_groups / _MIN_GROUPS_PER_ANSWER
+    return typical.success >= MIN_SUCCESS and has_far_more_groups

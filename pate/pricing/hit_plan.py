@@ -1,4 +1,10 @@
-"""The plan of a session: expected hits and prices, from public or synthetic votes."""
+"""The plan of a session under target charging: its expected hits and its price, from public or synthetic votes.
+
+A *session* is a sequence of queries with one price, charged before the first answer. Some answers are *hits*, such as
+an abstention in doubt. A session halts after `target_hits` hits, and its price depends on that number only
+(`pate.accounting.target_charging`; docs/how-to/pay-for-hits.md). In the plain release of the same queries, every query
+is charged. The break-even is the number of queries from which on a session costs less than the plain release.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +12,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from pate import aggregators
 from pate.accounting import (
     Accountant,
     AutoAccountant,
@@ -20,6 +25,9 @@ from pate.aggregators.failures import with_failure_prob_at_most, with_failure_pr
 from pate.array_types import BoolArray
 from pate.validation import require, require_count, require_histogram
 from pate.votes.shape import VoteShape
+
+if TYPE_CHECKING:
+    from pate.aggregators import TargetChargedAggregator
 
 # The 95% quantile of the normal distribution.
 _NORMAL_QUANTILE_95 = 1.645
@@ -52,7 +60,7 @@ class HitPlan:
 
 
 def plan_hits(
-    aggregator: aggregators.TargetChargedAggregator,
+    aggregator: TargetChargedAggregator,
     votes: Any,
     *,
     num_teachers: int,
@@ -77,47 +85,73 @@ def plan_hits(
     counts = require_histogram("votes", votes, num_teachers=num_teachers, num_axes=2).astype(
         np.int64
     )
-    shape = VoteShape.from_counts(counts, num_teachers=num_teachers)
-    budget = Budget(delta=target_delta, accountant=accountant)
     require_count("max_queries", max_queries)
     if prior is not None:
         rule = f"{counts.shape}, as the votes"
         require(prior.shape == counts.shape, "prior.shape", prior.shape, rule)
-
-    def session_price(charged: aggregators.TargetChargedAggregator, num_queries: int) -> float:
-        """Returns the epsilon of a session of that number of queries."""
-        session = replace(charged, session_delta=target_delta)
-        return budget.epsilon_of(session.event(replace(shape, num_queries=num_queries)))
-
-    def plain_price(charged: aggregators.TargetChargedAggregator, num_queries: int) -> float:
-        """Returns the epsilon of that number of queries if every query is charged."""
-        return budget.epsilon_of(charged.plain_event(replace(shape, num_queries=num_queries)))
-
-    planned = with_failure_prob_for(aggregator, delta=target_delta, num_queries=len(counts))
-    hits = planned.hit_probabilities(counts, num_teachers=num_teachers, prior=prior)
-    hit_rate = float(hits.mean())
+    shape = VoteShape.from_counts(counts, num_teachers=num_teachers)
+    budget = Budget(delta=target_delta, accountant=accountant)
+    session = with_failure_prob_for(aggregator, delta=target_delta, num_queries=shape.num_queries)
+    hit_probs = session.hit_probabilities(counts, num_teachers=num_teachers, prior=prior)
+    hit_rate = float(hit_probs.mean())
+    # The queries after which the session is expected to have halted.
+    has_halted = np.cumsum(hit_probs) >= aggregator.target_hits * (1 - _ROUNDING)
+    expected_asked = int(np.argmax(has_halted)) + 1 if has_halted.any() else shape.num_queries
 
     @cache
     def is_session_cheaper(num_queries: int) -> bool:
-        """Returns True if a session of that number of queries costs less than charging every query."""
-        # `target_hits` grows so that a session halts early with a probability of about 1/20.
-        expected_hits = num_queries * hit_rate
-        most_hits = math.ceil(expected_hits + _NORMAL_QUANTILE_95 * math.sqrt(expected_hits)) + 1
-        failure_prob = _FAILURE_SHARE * target_delta / num_queries
-        rarely_failing = with_failure_prob_at_most(aggregator, max_failure_prob=failure_prob)
-        session = replace(rarely_failing, target_hits=most_hits)
-        return session_price(session, num_queries) < plain_price(session, num_queries)
+        """Returns True if a session of a number of queries costs less than charging every query."""
+        candidate_shape = replace(shape, num_queries=num_queries)
+        candidate = _session_for(
+            aggregator, hit_rate=hit_rate, num_queries=num_queries, target_delta=target_delta
+        )
+        session_epsilon = _session_epsilon(candidate, candidate_shape, budget)
+        return session_epsilon < _plain_epsilon(candidate, candidate_shape, budget)
 
-    is_reached = np.cumsum(hits) >= aggregator.target_hits * (1 - _ROUNDING)
-    expected_asked = int(np.argmax(is_reached)) + 1 if is_reached.any() else len(counts)
     return HitPlan(
         hit_rate=hit_rate,
-        expected_hits=float(hits.sum()),
+        expected_hits=float(hit_probs.sum()),
         expected_asked=expected_asked,
-        epsilon=session_price(planned, num_queries=len(counts)),
-        plain_epsilon=plain_price(planned, num_queries=expected_asked),
-        break_even_queries=_break_even_queries(is_session_cheaper, max_queries),
+        epsilon=_session_epsilon(session, shape, budget),
+        plain_epsilon=_plain_epsilon(session, replace(shape, num_queries=expected_asked), budget),
+        break_even_queries=_break_even_queries(
+            is_cheaper=is_session_cheaper, max_queries=max_queries
+        ),
     )
+
+
+def _session_epsilon(session: TargetChargedAggregator, shape: VoteShape, budget: Budget) -> float:
+    """Returns the epsilon of a session on all queries of a shape, with the delta of the budget."""
+    priced_session = replace(session, session_delta=budget.delta)
+    return budget.epsilon_of(priced_session.event(shape))
+
+
+def _plain_epsilon(session: TargetChargedAggregator, shape: VoteShape, budget: Budget) -> float:
+    """Returns the epsilon of all queries of a shape if every query is charged, with the noise of the session."""
+    return budget.epsilon_of(session.plain_event(shape))
+
+
+def _session_for(
+    aggregator: TargetChargedAggregator,
+    *,
+    hit_rate: float,
+    num_queries: int,
+    target_delta: float,
+) -> TargetChargedAggregator:
+    """Returns a session for another number of queries, which halts early with a probability of about 1/20.
+
+    Args:
+        aggregator: the aggregator of the session, with its noise.
+        hit_rate: the probability that a query is a hit.
+        num_queries: the number of queries.
+        target_delta: the delta of the guarantee, of which the failures of all queries take a tenth.
+    """
+    failure_prob = _FAILURE_SHARE * target_delta / num_queries
+    rarely_failing = with_failure_prob_at_most(aggregator, max_failure_prob=failure_prob)
+    # The number of hits is about Poisson, with a variance of its mean.
+    expected_hits = num_queries * hit_rate
+    likely_hits = expected_hits + _NORMAL_QUANTILE_95 * math.sqrt(expected_hits)
+    return replace(rarely_failing, target_hits=math.ceil(likely_hits) + 1)
 
 
 def _break_even_queries(is_cheaper: Callable[[int], bool], max_queries: int) -> int | None:
@@ -126,7 +160,8 @@ def _break_even_queries(is_cheaper: Callable[[int], bool], max_queries: int) -> 
     The result is None if a session of `max_queries` queries does not cost less.
 
     Args:
-        is_cheaper: returns True if a session of a number of queries costs less; then it should for all larger numbers.
+        is_cheaper: returns True if a session of a number of queries costs less. If it returns True for a number, it
+            should do so for all larger numbers.
         max_queries: the largest number to try.
     """
     fewer_queries = 0

@@ -1,33 +1,39 @@
-"""The accounts of a ledger: their charges, and the room under their caps for a planned release."""
+"""The accounts of a ledger: their charges, and the room under their caps for a planned release.
+
+A ledger records the charges of releases. It has an account for each data set. An account may have a cap, an epsilon
+that all of its charges together stay below (`pate.accounting.Ledger`).
+"""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pate import accounting
 from pate.accounting import (
-    Accountant,
     Budget,
     Event,
     RdpAccountant,
 )
-from pate.pricing.priced_release import PricedRelease, planned_or_none
-from pate.validation import require
+from pate.pricing.priced_release import PricedRelease, plan_or_none
+from pate.validation import InvalidValue
 
-# The largest epsilon that fits is searched from a thousandth of the cap on, by so many halvings.
+if TYPE_CHECKING:  # few quotes read a ledger, whose modules take long to load
+    from pate.accounting import Ledger
+
+# The search for the largest epsilon that fits starts at this share of the cap.
 _SMALLEST_SHARE = 1e-3
+# The number of halvings in that search.
 _NUM_HALVINGS = 12
-# Noise is solved for to a relative 1e-4, so an epsilon that is a little smaller surely fits.
+# Noise is solved for to a relative 1e-4, so an epsilon that is smaller by this factor surely fits.
 _SAFE_SHARE = 1 - 2e-4
 
 
-def charges_of(ledger: accounting.Ledger) -> dict[str, Any]:
+def charges_of(ledger: Ledger) -> dict[str, Any]:
     """Returns the account of a ledger as plain values that JSON has: its charges, composed total, cap and unit."""
     price = cache(ledger.price)
     charges = []
@@ -41,16 +47,18 @@ def charges_of(ledger: accounting.Ledger) -> dict[str, Any]:
             "epsilon": price(entry.event),
         }
         charges.append(charge)
-    unit = ledger.unit
+    unit_words = None
+    unit_columns: list[str] = []
+    if ledger.unit is not None:
+        unit_words = ledger.unit.protected_under(ledger.adjacency, num_releases=len(charges))
+        unit_columns = list(ledger.unit.columns)
     return {
         "data": ledger.data,
         "spent_epsilon": ledger.spent_epsilon,
         "delta": ledger.target_delta,
         "cap": ledger.max_epsilon,
-        "unit": None
-        if unit is None
-        else unit.protected_under(ledger.adjacency, num_releases=len(charges)),
-        "unit_columns": [] if unit is None else list(unit.columns),
+        "unit": unit_words,
+        "unit_columns": unit_columns,
         "charges_without_unit": ledger.num_without_unit,
         "accountant": ledger.accountant_name,
         "accountant_epsilon": ledger.epsilon,
@@ -99,10 +107,12 @@ def accounts_left(
     accounts = []
     adjacency = release.aggregator.adjacency
     for ledger in ledgers_in(path):
-        rule = f"{ledger.adjacency}, as ledger={path} counts"
-        require(ledger.adjacency == adjacency, "adjacency", adjacency, rule)
-        rule = f"{ledger.target_delta}, as ledger={path} counts"
-        require(ledger.target_delta == budget.delta, "target_delta", budget.delta, rule)
+        if ledger.adjacency != adjacency:
+            rule = f"{ledger.adjacency}, as ledger={path} counts"
+            raise InvalidValue("adjacency", adjacency, rule=rule)
+        if ledger.target_delta != budget.delta:
+            rule = f"{ledger.target_delta}, as ledger={path} counts"
+            raise InvalidValue("target_delta", budget.delta, rule=rule)
         account = AccountLeft(
             data=ledger.data,
             num_releases=len(ledger.entries),
@@ -114,32 +124,33 @@ def accounts_left(
             account = replace(
                 account,
                 more_releases=ledger.affords(release.event),
-                target_epsilon=_largest_target(
-                    ledger, release, budget, max_epsilon=account.max_epsilon
+                target_epsilon=_largest_target_epsilon(
+                    ledger, release=release, budget=budget, max_epsilon=account.max_epsilon
                 ),
             )
         accounts.append(account)
     return tuple(accounts)
 
 
-def ledgers_in(path: str | os.PathLike[str]) -> list[accounting.Ledger]:
+def ledgers_in(path: str | os.PathLike[str]) -> list[Ledger]:
     """Returns the accounts in a ledger's file, in the order of their first charges.
 
     A ledger whose charges name no data set has a single account. Raises `InvalidValue` if there is no file.
     """
-    rule = "a ledger that runs are charged to, found no file"
-    in_outputs = (
-        Path(path).parent / "outputs" / "ledger.db"
-    )  # where runs without output_dir= are charged
-    if in_outputs.is_file():
-        rule += f"; there is {in_outputs}"
-    require(os.path.lexists(path), "ledger", path, rule)
-    shared = accounting.SharedLedger.stored(path)
-    return [shared.account(data) for data in shared.data] or [accounting.Ledger.stored(path)]
+    if not os.path.lexists(path):
+        rule = "a ledger that runs are charged to, found no file"
+        # Runs without `output_dir=` are charged to this ledger.
+        default_ledger = Path(path).parent / "outputs" / "ledger.db"
+        if default_ledger.is_file():
+            rule += f"; there is {default_ledger}"
+        raise InvalidValue("ledger", path, rule=rule)
+    shared_ledger = accounting.SharedLedger.stored(path)
+    accounts = [shared_ledger.account(data) for data in shared_ledger.data]
+    return accounts or [accounting.Ledger.stored(path)]
 
 
-def _largest_target(
-    ledger: accounting.Ledger, release: PricedRelease, budget: Budget, max_epsilon: float
+def _largest_target_epsilon(
+    ledger: Ledger, *, release: PricedRelease, budget: Budget, max_epsilon: float
 ) -> float:
     """Returns the largest epsilon at which a release fits under a cap, to 1%.
 
@@ -153,39 +164,34 @@ def _largest_target(
         budget: the budget that it was planned for.
         max_epsilon: the cap of the account.
     """
-
-    def event_if_it_fits(
-        target_epsilon: float, make_accountant: Callable[[], Accountant] = RdpAccountant
-    ) -> Event | None:
-        """Returns the event with noise that meets a target epsilon.
-
-        None if there is no noise or the event does not fit.
-
-        Args:
-            target_epsilon: the epsilon to meet.
-            make_accountant: a function without arguments that returns an empty accountant.
-        """
-        target_budget = Budget(
-            delta=budget.delta, epsilon=target_epsilon, accountant=make_accountant
-        )
-        planned = planned_or_none(release.aggregator, release.shape, target_budget)
-        if planned is None or ledger.affords(planned.event) < 1:
-            return None
-        return planned.event
-
-    if event_if_it_fits(max_epsilon, budget.accountant):
+    budget_at_cap = Budget(delta=budget.delta, epsilon=max_epsilon, accountant=budget.accountant)
+    if _event_within_cap(ledger, release=release, budget=budget_at_cap) is not None:
         return max_epsilon
+    budget_by_renyi = replace(budget_at_cap, accountant=RdpAccountant)
     low_log = math.log(_SMALLEST_SHARE * max_epsilon)
     high_log = math.log(max_epsilon)
-    fitting_event = event_if_it_fits(target_epsilon=math.exp(low_log))
-    for _ in range(_NUM_HALVINGS if fitting_event else 0):
+    lowest_budget = replace(budget_by_renyi, epsilon=math.exp(low_log))
+    fitting_event = _event_within_cap(ledger, release=release, budget=lowest_budget)
+    if fitting_event is None:
+        return 0.0
+    for _ in range(_NUM_HALVINGS):
         middle_log = (low_log + high_log) / 2
-        event = event_if_it_fits(target_epsilon=math.exp(middle_log))
+        middle_budget = replace(budget_by_renyi, epsilon=math.exp(middle_log))
+        event = _event_within_cap(ledger, release=release, budget=middle_budget)
         if event is None:
             high_log = middle_log
         else:
             low_log = middle_log
             fitting_event = event
-    if fitting_event is None:
-        return 0.0
     return min(max_epsilon, budget.epsilon_of(fitting_event) * _SAFE_SHARE)
+
+
+def _event_within_cap(ledger: Ledger, *, release: PricedRelease, budget: Budget) -> Event | None:
+    """Returns the price of a release whose noise is solved for a budget.
+
+    Returns None if no noise meets the budget, or if the price does not fit under the cap of the ledger.
+    """
+    planned = plan_or_none(release.aggregator, shape=release.shape, budget=budget)
+    if planned is None or ledger.affords(planned.event) < 1:
+        return None
+    return planned.event

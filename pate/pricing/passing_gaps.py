@@ -1,4 +1,8 @@
-"""The gaps in counts that the stability test of an aggregator lets pass, in votes."""
+"""The gaps in votes that the stability test of an aggregator lets pass.
+
+The gap of a query is the number of votes by which the selected labels are ahead of all other labels. A stability test
+adds noise to the gap, and an answer is released only if the noisy gap is large enough.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ class PassingGaps:
 
     Attributes:
         gap_at_50: the smallest gap that passes the test with a probability of 50%; None where no gap does.
-        gap_at_95: likewise with 95%.
+        gap_at_95: the smallest gap that passes the test with a probability of 95%; None where no gap does.
         lone_gap_at_50: the smallest gap that `StableTopK`, if all other gaps are 0, both selects and lets pass, with a
             probability of 50%; None where there is no such gap, and for other aggregators.
     """
@@ -33,7 +37,9 @@ def passing_gaps(aggregator: Aggregator, shape: VoteShape) -> PassingGaps:
     if test is None:
         return PassingGaps()
     lone_gap_at_50 = None
-    if isinstance(aggregator, aggregators.StableTopK):  # loads its module, which few prices need
+    if isinstance(
+        aggregator, aggregators.StableTopK
+    ):  # loads its module only here; few prices need it
         steps = aggregator.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
         lone_gap_at_50 = steps.gap_to_release(probability=0.5)
     return PassingGaps(

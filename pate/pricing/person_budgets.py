@@ -9,21 +9,26 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from operator import itemgetter
 from typing import Any, Self
 
-from pate import validation
 from pate.accounting import Accountant, AutoAccountant, Budget
 from pate.aggregators import Aggregator
 from pate.aggregators.aggregator import declared
-from pate.validation import InvalidValue, require, require_positive
+from pate.validation import InvalidValue, nearest, require, require_positive
 from pate.votes.shape import VoteShape
 
 # Weights are whole multiples of 2**-20, so that sums of weighted votes are exact.
 _WEIGHT_STEPS = 2**20
+# The largest number of classes that a setting may have.
 _MAX_CLASSES = 100
-# The most teachers that a group is with.
+# The largest number of teachers that have records of one group.
 _MAX_TEACHERS = 16
+
+
+# The forms of the setting `budgets`, as errors describe them.
+_BUDGETS_RULE = (
+    "epsilons by the names of their classes, {cautious: 1, usual: 4}, or a list of epsilons, [1,4]"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,9 +46,10 @@ class PersonBudgets(Budget):
     def __post_init__(self) -> None:
         super().__post_init__()
         epsilons = list(self.classes.values())
-        rule = "epsilons by the names of classes, the smallest first and the largest as epsilon"
-        is_good = len(epsilons) > 0 and epsilons == sorted(epsilons)
-        require(is_good and epsilons[-1] == self.epsilon, "budgets", epsilons, rule)
+        is_sorted = len(epsilons) > 0 and epsilons == sorted(epsilons)
+        if not is_sorted or epsilons[-1] != self.epsilon:
+            rule = "epsilons by the names of classes, the smallest first and the largest as epsilon"
+            raise InvalidValue("budgets", epsilons, rule=rule)
 
     @classmethod
     def from_classes(
@@ -56,9 +62,14 @@ class PersonBudgets(Budget):
             delta: the delta of the guarantee, for all classes.
             accountant: a function without arguments that returns an empty accountant.
         """
-        epsilons = dict(sorted(named_budgets(classes).items(), key=itemgetter(1)))
-        largest = max(epsilons.values())
-        return cls(delta=delta, epsilon=largest, accountant=accountant, classes=epsilons)
+        epsilon_of_class = named_budgets(classes)
+        names = sorted(epsilon_of_class, key=epsilon_of_class.__getitem__)
+        return cls(
+            delta=delta,
+            epsilon=epsilon_of_class[names[-1]],
+            accountant=accountant,
+            classes={name: epsilon_of_class[name] for name in names},
+        )
 
 
 @dataclass(frozen=True)
@@ -89,14 +100,16 @@ def named_budgets(budgets: Any) -> dict[str, float]:
     >>> named_budgets([1, 4.0]), named_budgets({"cautious": 1})
     ({'1': 1.0, '4': 4.0}, {'cautious': 1.0})
     """
-    rule = "epsilons by the names of their classes, {cautious: 1, usual: 4}, or a list of epsilons, [1,4]"
-    is_list = isinstance(budgets, (list, tuple))
-    require(is_list or isinstance(budgets, Mapping), "budgets", budgets, rule)
-    epsilons = {_one_spelling(epsilon): epsilon for epsilon in budgets} if is_list else budgets
-    rule = f"1 to {_MAX_CLASSES} classes, {rule}"
+    if isinstance(budgets, Mapping):
+        epsilons = budgets
+    elif isinstance(budgets, (list, tuple)):
+        epsilons = {_normalized_class_name(epsilon): epsilon for epsilon in budgets}
+    else:
+        raise InvalidValue("budgets", budgets, rule=_BUDGETS_RULE)
+    rule = f"1 to {_MAX_CLASSES} classes, {_BUDGETS_RULE}"
     require(0 < len(epsilons) <= _MAX_CLASSES, "budgets", len(epsilons), rule)
     return {
-        _one_spelling(name): require_positive(f"budgets.{name}", epsilon)
+        _normalized_class_name(name): require_positive(f"budgets.{name}", epsilon)
         for name, epsilon in epsilons.items()
     }
 
@@ -111,23 +124,28 @@ def budgets_of(class_names: Iterable[str], budgets: Any = None) -> dict[str, flo
     Raises:
         InvalidValue: a name belongs to no class, or is no number.
     """
-    classes = None if budgets is None else named_budgets(budgets)
+    distinct_names = sorted(set(class_names))
+    if budgets is None:
+        return {name: _epsilon_in_name(name) for name in distinct_names}
+    epsilon_of_class = named_budgets(budgets)
     epsilons: dict[str, float] = {}
-    for class_name in sorted(set(class_names)):
-        try:
-            if classes:
-                epsilons[class_name] = classes[_one_spelling(class_name)]
-            else:
-                epsilons[class_name] = require_positive("data.budget", float(class_name))
-        except (KeyError, ValueError):
-            rule = (
-                "a number > 0, the epsilon of a group; budgets={NAME: EPSILON} says what words mean"
-            )
-            if classes:
-                nearest = validation.nearest(class_name, choices=tuple(classes))
-                rule = f"a class of budgets={{{', '.join(classes)}}}{nearest}"
-            raise InvalidValue("data.budget", class_name, rule=rule) from None
+    for name in distinct_names:
+        normalized_name = _normalized_class_name(name)
+        if normalized_name not in epsilon_of_class:
+            suggestion = nearest(name, choices=tuple(epsilon_of_class))
+            rule = f"a class of budgets={{{', '.join(epsilon_of_class)}}}{suggestion}"
+            raise InvalidValue("data.budget", name, rule=rule)
+        epsilons[name] = epsilon_of_class[normalized_name]
     return epsilons
+
+
+def _epsilon_in_name(class_name: str) -> float:
+    """Returns the epsilon of a class whose name is a number; raises `InvalidValue` for another name."""
+    try:
+        return require_positive("data.budget", float(class_name))
+    except ValueError:  # a word, or a number that is not positive
+        rule = "a number > 0, the epsilon of a group; budgets={NAME: EPSILON} says what words mean"
+        raise InvalidValue("data.budget", class_name, rule=rule) from None
 
 
 def fit_to_classes(
@@ -147,10 +165,11 @@ def fit_to_classes(
     """
     if aggregator.budgets_by == "weights":
         fitted = aggregator.fitted(budgets, shape)
-        return fitted, _classes_by_weights(fitted, shape, budgets)
+        return fitted, _classes_by_weights(fitted, shape=shape, budgets=budgets)
+    if aggregator.budgets_by == "teachers":
+        return _fit_by_teachers(aggregator, shape=shape, budgets=budgets)
     rule = "an aggregator that counts groups by weights or by teachers: centered_votes or gaussian_votes"
-    require(aggregator.budgets_by == "teachers", "data.budget", type(aggregator).__name__, rule)
-    return _spread_over_teachers(aggregator, shape, budgets)
+    raise InvalidValue("data.budget", type(aggregator).__name__, rule=rule)
 
 
 def _classes_by_weights(
@@ -170,19 +189,20 @@ def _classes_by_weights(
     classes = []
     for name, epsilon in budgets.classes.items():
         # The noise that this budget would need if it were that of all groups.
-        class_budget = _budget_for_all(budgets, epsilon)
+        class_budget = _budget_for_all(budgets, epsilon=epsilon)
         fitted = aggregator.fitted(class_budget, shape)
-        share = min(getattr(aggregator, noise) / getattr(fitted, noise), 1.0)
-        weight = math.floor(share * _WEIGHT_STEPS) / _WEIGHT_STEPS
-        rule = "a larger one, beside budgets that are so much larger"
-        require(weight > 0, f"budgets.{name}", epsilon, rule)
+        noise_ratio = getattr(aggregator, noise) / getattr(fitted, noise)
+        weight = math.floor(min(noise_ratio, 1.0) * _WEIGHT_STEPS) / _WEIGHT_STEPS
+        if weight == 0:
+            rule = "a larger epsilon, as the largest one of the budgets is so much larger"
+            raise InvalidValue(f"budgets.{name}", epsilon, rule=rule)
         scaled = aggregator.scaled(noise_factor=1 / weight)
         price = budgets.epsilon_of(scaled.event(shape))
         classes.append(BudgetClass(name=name, budget=epsilon, weight=weight, epsilon=price))
     return tuple(classes)
 
 
-def _spread_over_teachers(
+def _fit_by_teachers(
     aggregator: Aggregator, shape: VoteShape, budgets: PersonBudgets
 ) -> tuple[Aggregator, tuple[BudgetClass, ...]]:
     """Returns the aggregator with the noise of the smallest budget, and the classes with their number of teachers.
@@ -195,39 +215,46 @@ def _spread_over_teachers(
         shape: the number of queries, labels and teachers.
         budgets: the epsilon of each class.
     """
-    epsilons = list(budgets.classes.values())
-    smallest_budget = _budget_for_all(budgets, epsilon=epsilons[0])
-    fitted = aggregator.fitted(smallest_budget, shape)
-    # The price of a group that is with one teacher, two, and so on.
-    prices = [budgets.epsilon_of(fitted.event(shape))]
-    while prices[-1] <= epsilons[-1] and len(prices) < min(_MAX_TEACHERS, shape.num_teachers):
-        reaching = _reaching(fitted, num_teachers=len(prices) + 1)
-        prices.append(budgets.epsilon_of(reaching.event(shape)))
+    smallest_epsilon = min(budgets.classes.values())
+    largest_epsilon = max(budgets.classes.values())
+    fitted = aggregator.fitted(_budget_for_all(budgets, epsilon=smallest_epsilon), shape)
+    max_teachers = min(_MAX_TEACHERS, shape.num_teachers)
+    # The price of a group, by the number of teachers that have records of it. The last price may be above all budgets.
+    price_of_teachers = {1: budgets.epsilon_of(fitted.event(shape))}
+    for num_teachers in range(2, max_teachers + 1):
+        if price_of_teachers[num_teachers - 1] > largest_epsilon:
+            break
+        reaching = _with_teachers_reached(fitted, num_teachers=num_teachers)
+        price_of_teachers[num_teachers] = budgets.epsilon_of(reaching.event(shape))
     classes = []
     for name, epsilon in budgets.classes.items():
-        teachers = max(count for count, price in enumerate(prices, 1) if price <= epsilon)
-        price = prices[teachers - 1]
-        classes.append(
-            BudgetClass(name=name, budget=epsilon, weight=1.0, epsilon=price, teachers=teachers)
+        num_teachers = max(count for count, price in price_of_teachers.items() if price <= epsilon)
+        budget_class = BudgetClass(
+            name=name,
+            budget=epsilon,
+            weight=1.0,
+            epsilon=price_of_teachers[num_teachers],
+            teachers=num_teachers,
         )
+        classes.append(budget_class)
     most_teachers = max(budget_class.teachers for budget_class in classes)
-    return _reaching(fitted, num_teachers=most_teachers), tuple(classes)
+    return _with_teachers_reached(fitted, num_teachers=most_teachers), tuple(classes)
 
 
-def _reaching(aggregator: Aggregator, num_teachers: int) -> Aggregator:
+def _with_teachers_reached(aggregator: Aggregator, *, num_teachers: int) -> Aggregator:
     """Returns a copy of the aggregator, priced for groups with records at `num_teachers` teachers."""
     if num_teachers == 1:
         return aggregator
     return replace(aggregator, teachers_reached=num_teachers)  # type: ignore[call-arg]  # `budgets_by` teachers
 
 
-def _budget_for_all(budgets: PersonBudgets, epsilon: float) -> Budget:
+def _budget_for_all(budgets: PersonBudgets, *, epsilon: float) -> Budget:
     """Returns a budget with one epsilon for all groups, with the delta and accountant of `budgets`."""
     return Budget(delta=budgets.delta, epsilon=epsilon, accountant=budgets.accountant)
 
 
-def _one_spelling(class_name: object) -> str:
-    """Returns the name of a class in a unique spelling: 1 and 1.0 are one class."""
+def _normalized_class_name(class_name: object) -> str:
+    """Returns the name of a class, with numbers in a unique spelling, as 1 and 1.0 are one class."""
     try:
         return f"{float(str(class_name)):.12g}"
     except ValueError:

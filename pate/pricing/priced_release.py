@@ -23,9 +23,10 @@ from pate.validation import (
 )
 from pate.votes.shape import VoteShape
 
-# of the search for the noise of a mu
-_MOST_TRIES = 8
-_LESS_MU = 1 - 1e-4
+# The largest number of tries in the search for the noise of a mu.
+_MAX_TRIES = 8
+# Each try aims at a mu that is smaller by this factor, so that rounding does not end the search just above its goal.
+_MU_MARGIN = 1 - 1e-4
 
 
 @dataclass(frozen=True)
@@ -76,8 +77,8 @@ def plan_release(
     """Solves for the noise or the number of queries that meets a budget, and prices the release.
 
     A `Budget` with an epsilon solves for the noise, and without one takes the noise as it is. A `MuBudget` solves for
-    the noise of a mu-GDP release. A `QueryBudget` solves
-    for the number of queries. `PersonBudgets` also solve for the weights or teachers of each class of groups.
+    the noise of a mu-GDP release. A `QueryBudget` solves for the number of queries. `PersonBudgets` also solve for the
+    weights or teachers of each class of groups.
 
     Args:
         aggregator: the aggregator, with noise to start from or to be taken as it is.
@@ -99,19 +100,13 @@ def plan_release(
     272
     """
     if isinstance(budget, QueryBudget):
-        num_queries = largest_num_queries(
+        max_queries = None if may_add_queries else shape.num_queries
+        return _plan_queries(
             aggregator,
-            max_epsilon=budget.required_epsilon(),
-            target_delta=budget.delta,
             num_labels=shape.num_labels,
             num_teachers=shape.num_teachers,
-            accountant=budget.accountant,
-            at_most=None if may_add_queries else shape.num_queries,
-        )
-        affordable = replace(shape, num_queries=num_queries)
-        planned = with_failure_prob_for(aggregator, delta=budget.delta, num_queries=num_queries)
-        return _priced(
-            planned, shape=affordable, budget=budget, solved_for={"num_queries": num_queries}
+            budget=budget,
+            max_queries=max_queries,
         )
     require_achievable_delta(
         budget.delta, num_queries=shape.num_queries, num_labels=shape.num_labels
@@ -123,18 +118,58 @@ def plan_release(
     if isinstance(budget, PersonBudgets):
         planned, classes = fit_to_classes(unsolved, shape, budgets=budget)
     elif isinstance(budget, MuBudget):
-        planned = _fitted_to_mu(unsolved, shape, budget)
+        planned = _fit_to_mu(unsolved, shape, budget=budget)
     elif budget.epsilon is not None:
         planned = unsolved.fitted(budget, shape)
-    solved_for = changed_fields(before=unsolved, after=planned)
-    return _priced(planned, shape, budget, solved_for=solved_for, classes=classes)
+    return _price(
+        planned,
+        shape,
+        budget=budget,
+        solved_for=changed_fields(before=unsolved, after=planned),
+        classes=classes,
+    )
 
 
-def _fitted_to_mu(aggregator: Aggregator, shape: VoteShape, budget: MuBudget) -> Aggregator:
+def _plan_queries(
+    aggregator: Aggregator,
+    *,
+    num_labels: int,
+    num_teachers: int,
+    budget: QueryBudget,
+    max_queries: int | None,
+) -> PricedRelease:
+    """Returns the priced release of the largest number of queries that a budget pays for.
+
+    Args:
+        aggregator: the aggregator with its noise.
+        num_labels: the number of labels of a query.
+        num_teachers: the number of teachers.
+        budget: the budget of all queries together.
+        max_queries: the largest number of queries; None for no limit.
+    """
+    num_queries = largest_num_queries(
+        aggregator,
+        max_epsilon=budget.required_epsilon(),
+        target_delta=budget.delta,
+        num_labels=num_labels,
+        num_teachers=num_teachers,
+        accountant=budget.accountant,
+        at_most=max_queries,
+    )
+    return _price(
+        with_failure_prob_for(aggregator, delta=budget.delta, num_queries=num_queries),
+        VoteShape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers),
+        budget=budget,
+        solved_for={"num_queries": num_queries},
+    )
+
+
+def _fit_to_mu(aggregator: Aggregator, shape: VoteShape, *, budget: MuBudget) -> Aggregator:
     """Returns the aggregator with noise for which its release is mu-GDP.
 
-    A Gaussian release meets the mu of the budget with its epsilon. Other releases may exceed it, and are solved for a
-    smaller mu then, as much smaller as theirs was too large.
+    A Gaussian release with the epsilon of the budget has at most the mu of the budget. Another release may have a
+    larger mu. The noise is then found for a smaller mu, divided by the ratio of that excess, until the release meets
+    the budget.
 
     Args:
         aggregator: the aggregator, with noise to start from.
@@ -144,16 +179,16 @@ def _fitted_to_mu(aggregator: Aggregator, shape: VoteShape, budget: MuBudget) ->
     Raises:
         InvalidValue: no mu is known for the release, or no noise meets that of the budget.
     """
-    mu = budget.mu
-    for _ in range(_MOST_TRIES):
-        narrowed = MuBudget.from_mu(mu, delta=budget.delta, accountant=budget.accountant)
-        fitted = aggregator.fitted(narrowed, shape)
-        reached = budget.accountant().compose(fitted.event(shape)).gdp_mu()
-        if reached <= budget.mu:
+    tried_mu = budget.mu
+    for _ in range(_MAX_TRIES):
+        tried_budget = MuBudget.from_mu(tried_mu, delta=budget.delta, accountant=budget.accountant)
+        fitted = aggregator.fitted(tried_budget, shape)
+        release_mu = budget.accountant().compose(fitted.event(shape)).gdp_mu()
+        if release_mu <= budget.mu:
             return fitted
-        if math.isinf(reached):
+        if math.isinf(release_mu):
             break
-        mu *= budget.mu / reached * _LESS_MU
+        tried_mu *= budget.mu / release_mu * _MU_MARGIN
     rule = (
         f"none for {type(aggregator).__name__}, as no mu is known for its release: take target_epsilon, or an "
         "aggregator with Gaussian noise that cannot fail, such as centered_votes or gaussian_votes"
@@ -161,11 +196,11 @@ def _fitted_to_mu(aggregator: Aggregator, shape: VoteShape, budget: MuBudget) ->
     raise InvalidValue("target_mu", budget.mu, rule=rule)
 
 
-def _priced(
+def _price(
     aggregator: Aggregator,
     shape: VoteShape,
-    budget: Budget,
     *,
+    budget: Budget,
     solved_for: dict[str, Any],
     classes: tuple[BudgetClass, ...] = (),
 ) -> PricedRelease:
@@ -175,30 +210,28 @@ def _priced(
         aggregator: the aggregator with its final noise.
         shape: the number of queries, labels and teachers.
         budget: the budget, whose accountant and delta give the price.
-        solved_for: the values that the plan has found, by name.
+        solved_for: the values that the plan has solved for, by name.
         classes: the classes of groups with budgets of their own.
     """
     event = aggregator.event(shape)
-    spent = budget.accountant().compose(event)
-    epsilon = spent.get_epsilon(budget.delta)
-    winner = spent.winner(budget.delta)
+    accountant = budget.accountant().compose(event)
+    epsilon = accountant.get_epsilon(budget.delta)
+    winner = accountant.winner(budget.delta)
     return PricedRelease(
         aggregator=aggregator,
         shape=shape,
         event=event,
         epsilon=epsilon,
         solved_for=solved_for,
-        won_by=None if winner == spent.name else winner,
+        won_by=None if winner == accountant.name else winner,
         classes=classes,
     )
 
 
-def planned_or_none(
-    aggregator: Aggregator, shape: VoteShape, budget: Budget
-) -> PricedRelease | None:
+def plan_or_none(aggregator: Aggregator, shape: VoteShape, budget: Budget) -> PricedRelease | None:
     """Returns the plan of `plan_release`; None if `plan_release` raises `InvalidValue`."""
     try:
-        return plan_release(aggregator, shape, budget)
+        return plan_release(aggregator, shape=shape, budget=budget)
     except InvalidValue:
         return None
 
@@ -230,8 +263,10 @@ def certify_stability_test(release: PricedRelease, budget: Budget) -> CertifiedT
         raise InvalidValue(
             "aggregator", type(aggregator).__name__, rule="one with a stability test"
         )
-    ready = getattr(aggregator, "table", None)
-    order = ready.order if ready is not None else getattr(aggregator, "table_order", None)
-    if order is None:
+    table = getattr(aggregator, "table", None)
+    order = getattr(aggregator, "table_order", None)
+    if table is not None:
+        order = table.order
+    elif order is None:
         order = RdpAccountant().compose(release.event).best_order(budget.delta)
     return CertifiedTable.from_test(test, order=order)

@@ -44,9 +44,9 @@ class QuoteExtras:
         hits: for a session, its plan on votes that may be looked at.
         data_dependent: the cost on votes that may be looked at; it is no guarantee.
         cheapest: the price by the cheapest accountant.
-        suggestion: the numbers of teachers and queries that would tell most.
+        suggestion: the numbers of teachers and queries whose release would be most useful.
         accounts: the accounts of a ledger, and the room that each of them has for the release.
-        at_least: a lower bound on every sound epsilon; None also where none was found.
+        at_least: a lower bound on every sound epsilon of the release; None also where no bound was found.
         best_of_runs: the epsilon of the best of a secret number of such releases (`pate.accounting.TuningEvent`).
     """
 
@@ -71,7 +71,8 @@ class Quote:
         delta: the delta of the price.
         adjacency: the adjacency of the price.
         accountant: the name of the accountant of the price.
-        paper_epsilon: the price by the formula of the mechanism's paper; None where no paper has one.
+        paper_epsilon: the price by the formula of the mechanism's paper, which need not be a guarantee; None where no
+            paper has a formula.
         failure_prob: the probability of a failure over all queries, which is a part of delta.
         num_queries: the number of queries.
         num_labels: the number of labels of a query.
@@ -80,15 +81,15 @@ class Quote:
         solved_for: the parameters, or the number of queries, that the budget was solved for.
         num_orders: the number of orders of Renyi's accountant; None for other accountants.
         best_order: the order at which Renyi's accountant has its price; None for other accountants.
-        won_by: for `auto`, the name of the accountant whose price is the lowest; None for other accountants.
-        accountants: the prices by the budget's accountant and by others, where others were asked for.
+        won_by: for `auto`, the name of the accountant with the lowest price; None for other accountants.
+        accountants: the prices by the budget's accountant and by other accountants; empty unless others were asked for.
         plain_epsilon: for a session, the price of the same queries under plain composition.
         classes: the epsilon of each class of groups with budgets of their own.
         weights: the weight of each group of a class, by the name of the class.
-        gaps: the gaps that pass the stability test.
+        gaps: the gaps in votes that pass the stability test.
         expected: the expected answers; None for an aggregator that has none.
-        doubts: the doubts of `require_useful`, a line each.
-        attacks: the most that attacks would find in the release; None for an infinite price.
+        doubts: the warnings of `require_useful`, a line each.
+        attacks: an upper bound on the success of attacks on the release; None for an infinite price.
         extras: the parts that `quote_release` does not compute.
     """
 
@@ -193,7 +194,7 @@ def quote_release(
         num_orders=price.num_orders,
         best_order=price.best_order,
         won_by=release.won_by,
-        accountants=_prices_side_by_side(price, release, delta, others or {}),
+        accountants=_prices_side_by_side(price, release=release, delta=delta, others=others or {}),
         plain_epsilon=None if plain_event is None else budget.epsilon_of(plain_event),
         classes={budget_class.name: budget_class.epsilon for budget_class in release.classes},
         weights={budget_class.name: budget_class.weight for budget_class in release.classes},
@@ -205,7 +206,7 @@ def quote_release(
 
 
 def _attack_bounds(release: PricedRelease, budget: Budget) -> AttackBounds | None:
-    """Returns the most that attacks would find in a release; None if its price is infinite."""
+    """Returns an upper bound on the success of attacks on a release; None if its price is infinite."""
     if math.isinf(release.epsilon):
         return None
     return AttackBounds.from_accountant(budget.accountant().compose(release.event))
@@ -213,6 +214,7 @@ def _attack_bounds(release: PricedRelease, budget: Budget) -> AttackBounds | Non
 
 def _prices_side_by_side(
     price: AccountantPrice,
+    *,
     release: PricedRelease,
     delta: float,
     others: Mapping[str, Callable[[], Accountant]],
@@ -227,17 +229,20 @@ def _prices_side_by_side(
     """
     if not others:
         return ()
-    prices = [
-        price_by(accountant_name, make_accountant, release.event, delta)
-        for accountant_name, make_accountant in others.items()
-    ]
-    return (price, *(other for other in prices if other.accountant != price.accountant))
+    prices = [price]
+    for accountant_name, make_accountant in others.items():
+        other_price = price_by(
+            accountant_name, make_accountant=make_accountant, event=release.event, delta=delta
+        )
+        if other_price.accountant != price.accountant:
+            prices.append(other_price)
+    return tuple(prices)
 
 
 def _public_solutions(
     release: PricedRelease, parameters: Mapping[str, object]
 ) -> dict[str, object]:
-    """Returns what a plan has solved for: the number of queries, and those fields that are public parameters."""
+    """Returns the values that a plan has solved for: the number of queries, and fields that are public parameters."""
     return {
         name: value
         for name, value in release.solved_for.items()
@@ -268,7 +273,7 @@ def _price_with_orders(release: PricedRelease, budget: Budget) -> AccountantPric
 def _public_parameters(aggregator: Aggregator) -> dict[str, object]:
     """Returns the class and the plain fields of an aggregator, without its adjacency.
 
-    If the aggregator was given a table, its order, its price and its digest are among them.
+    For an aggregator with the table of a stability test, the order, the price and the digest of the table are added.
     """
     parameters: dict[str, object] = {"name": type(aggregator).__name__}
     for name, value in vars(aggregator).items():

@@ -19,7 +19,7 @@ from pate.errors import Spelling
 from pate.pricing.budgets import has_given_noise, is_solved_for_noise
 from pate.pricing.changed_plans import ChangedPlans, TimeIsUp
 from pate.pricing.changes import (
-    LEAST_QUERIES,
+    MIN_QUERIES,
     Change,
     ChangeKind,
     FewerQueries,
@@ -28,12 +28,13 @@ from pate.pricing.changes import (
     with_less_noise,
 )
 from pate.pricing.expectations import is_plan_useful
-from pate.pricing.priced_release import PricedRelease, changed_fields, planned_or_none
+from pate.pricing.priced_release import PricedRelease, changed_fields, plan_or_none
 from pate.progress import Monitor
 from pate.validation import InvalidValue
 
 # The kinds of change, in the order in which an error lists them; `both` is more teachers and fewer queries.
 _KINDS = ("both", "teachers", "noise", "epsilon", "queries")
+# The name of the search in the display of progress.
 _STAGE = "searching for settings that work"
 
 
@@ -42,7 +43,7 @@ class RemedySearch:
     """The time limit of a search for settings that work, and the callbacks that report its progress.
 
     Attributes:
-        seconds: after this time no plan is started; a plan that has been started is finished within a few seconds.
+        seconds: the time after which no plan is started. A plan that has been started is finished within a few seconds.
         report_refusal: called before the search with the refusal and the seconds of the search; None for no report.
         open_stage: opens a progress display for the search, as `Monitor.stage` does; None for no display.
         clock: returns the present time in seconds.
@@ -56,7 +57,7 @@ class RemedySearch:
     clock: Callable[[], float] = time.monotonic
 
 
-def watched_search(monitor: Monitor, spelling: Spelling) -> RemedySearch:
+def search_with_progress(monitor: Monitor, *, spelling: Spelling) -> RemedySearch:
     """Returns a search whose progress a monitor displays.
 
     Args:
@@ -82,7 +83,7 @@ class Remedies:
     """
 
     changes: list[Change]
-    is_complete: bool = True  # whether the search ended before its time did
+    is_complete: bool = True
 
 
 def remedies(
@@ -93,10 +94,14 @@ def remedies(
     num_groups: int | None = None,
 ) -> list[Change]:
     """Returns the smallest changes with which a release is useful, without a time limit; see `search_remedies`."""
-    unlimited = RemedySearch(seconds=math.inf)
-    return search_remedies(
-        unsolved_aggregator, priced, budget, num_groups=num_groups, search=unlimited
-    ).changes
+    result = search_remedies(
+        unsolved_aggregator,
+        priced,
+        budget,
+        num_groups=num_groups,
+        search=RemedySearch(seconds=math.inf),
+    )
+    return result.changes
 
 
 def search_remedies(
@@ -124,7 +129,9 @@ def search_remedies(
     open_stage = search.open_stage or _silent_stage
     is_complete = True
     with open_stage(_STAGE, None) as report_progress:
-        running = _RunningSearch(plans, priced, num_groups, report_progress)
+        running = _RunningSearch(
+            plans, priced=priced, num_groups=num_groups, report_progress=report_progress
+        )
         try:
             running.run()
         except TimeIsUp:
@@ -154,17 +161,26 @@ class _RunningSearch:
     def __init__(
         self,
         plans: ChangedPlans,
+        *,
         priced: PricedRelease,
         num_groups: int | None,
         report_progress: Callable[..., None],
     ) -> None:
+        """Stores the arguments.
+
+        Args:
+            plans: the plans after changes, which have a time limit.
+            priced: the refused release.
+            num_groups: the number of private groups; None if unknown.
+            report_progress: shows the number of plans that were tried, and a note.
+        """
         self.changes: dict[str, Change] = {}
         self._plans = plans
         self._priced = priced
         self._num_groups = num_groups
         self._report_progress = report_progress
         self._kinds: dict[str, ChangeKind] = {}
-        # the index among the kind's candidates of each change that works
+        # For each kind, the index of the candidate in `changes`.
         self._indices: dict[str, int] = {}
         self._num_plans = 0
 
@@ -177,7 +193,7 @@ class _RunningSearch:
             if by_renyi is None:
                 return
             priced = by_renyi
-        more_teachers = MoreTeachers.than(priced, self._num_groups)
+        more_teachers = MoreTeachers.from_release(priced, num_groups=self._num_groups)
         self._search_by_renyi(kind_name="teachers", change_kind=more_teachers)
         if has_given_noise(plans.budget):
             self._try_less_noise()
@@ -189,7 +205,7 @@ class _RunningSearch:
             return
         for kind_name in self._indices:
             if kind_name in self.changes:
-                self._lessen(kind_name)
+                self._find_smaller(kind_name)
 
     def drop_unconfirmed(self) -> None:
         """Removes the changes that the budget's accountant has not priced.
@@ -213,10 +229,10 @@ class _RunningSearch:
         budget = self._plans.budget_by_renyi
         less_noisy_release = with_less_noise(priced)
         if less_noisy_release is not None and is_solved_for_noise(self._plans.budget):
-            larger_epsilon = LargerEpsilon.than(less_noisy_release, budget_by_renyi=budget)
+            larger_epsilon = LargerEpsilon.from_release(less_noisy_release, budget_by_renyi=budget)
             self._search_by_renyi(kind_name="epsilon", change_kind=larger_epsilon)
         if less_noisy_release is not None:
-            fewer_queries = FewerQueries.than(less_noisy_release, budget_by_renyi=budget)
+            fewer_queries = FewerQueries.from_release(less_noisy_release, budget_by_renyi=budget)
             self._search_by_renyi(kind_name="queries", change_kind=fewer_queries)
         numbers_of_teachers = self._kinds["teachers"].candidates
         if not numbers_of_teachers or "teachers" in self.changes or "queries" in self.changes:
@@ -225,7 +241,7 @@ class _RunningSearch:
         shape = replace(priced.shape, num_teachers=most_teachers)
         less_noisy_release = with_less_noise(replace(priced, shape=shape))
         if less_noisy_release is not None:
-            both_changes = FewerQueries.than(
+            both_changes = FewerQueries.from_release(
                 less_noisy_release, budget_by_renyi=budget, new_num_teachers=most_teachers
             )
             self._search_by_renyi(kind_name="both", change_kind=both_changes)
@@ -236,10 +252,12 @@ class _RunningSearch:
         if less_noisy_release is None:
             return
         shape = self._plans.shape
-        planned = planned_or_none(less_noisy_release.aggregator, shape, self._plans.budget_by_renyi)
+        planned = plan_or_none(
+            less_noisy_release.aggregator, shape=shape, budget=self._plans.budget_by_renyi
+        )
         if planned is None or not is_plan_useful(planned):
             return
-        if planned.shape.num_queries >= min(LEAST_QUERIES, shape.num_queries):
+        if planned.shape.num_queries >= min(MIN_QUERIES, shape.num_queries):
             noise = changed_fields(before=self._priced.aggregator, after=planned.aggregator)
             self.changes["noise"] = Change(noise=tuple(noise.items()))
 
@@ -252,7 +270,7 @@ class _RunningSearch:
         """
         self._kinds[kind_name] = change_kind
         likely_index = bisect_left(change_kind.candidates, True, key=change_kind.is_likely)
-        self._find_least(
+        self._find_smallest(
             kind_name,
             make_plan=self._plans.by_renyi,
             start_index=likely_index,
@@ -270,7 +288,7 @@ class _RunningSearch:
             return
         del self.changes[kind_name]
         next_index = self._indices[kind_name] + 1
-        self._find_least(
+        self._find_smallest(
             kind_name,
             make_plan=self._plans.by_budget,
             start_index=next_index,
@@ -278,13 +296,13 @@ class _RunningSearch:
             last_index=len(self._kinds[kind_name].candidates) - 1,
         )
 
-    def _lessen(self, kind_name: str) -> None:
+    def _find_smaller(self, kind_name: str) -> None:
         """Finds a smaller change of a kind, if the budget's accountant is cheaper than the Renyi accountant."""
         planned = self._plans.by_budget(self.changes[kind_name])
         if planned is not None:
             working_index = self._indices[kind_name]
             likely_index = self._kinds[kind_name].likely_index(working_index, planned)
-            self._find_least(
+            self._find_smallest(
                 kind_name,
                 make_plan=self._plans.by_budget,
                 start_index=likely_index,
@@ -292,7 +310,7 @@ class _RunningSearch:
                 last_index=working_index,
             )
 
-    def _find_least(
+    def _find_smallest(
         self,
         kind_name: str,
         make_plan: Callable[[Change], PricedRelease | None],
@@ -323,12 +341,12 @@ class _RunningSearch:
             self._report_progress(self._num_plans, f"tried {change}")
             return is_useful
 
-        _least_index(
+        _smallest_index(
             is_working, start_index=start_index, first_index=first_index, last_index=last_index
         )
 
 
-def _least_index(
+def _smallest_index(
     is_working: Callable[[int], bool], *, start_index: int, first_index: int, last_index: int
 ) -> int | None:
     """Returns the smallest index from `first_index` to `last_index` that works; None if none does.

@@ -1,20 +1,22 @@
 """The search for the numbers of teachers and queries whose release is most useful within a budget."""
 
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from pate.accounting import Budget, RdpAccountant
 from pate.aggregators import Aggregator, ExpectedRelease, expected_release
 from pate.pricing.budgets import has_given_noise
-from pate.pricing.changes import GROUPS_EACH, MOST_TEACHERS
+from pate.pricing.changes import MAX_TEACHERS, MIN_GROUPS_PER_TEACHER
 from pate.pricing.expectations import AGREEMENTS, is_plan_useful
-from pate.pricing.priced_release import planned_or_none
-from pate.validation import InvalidValue, require, require_count
+from pate.pricing.priced_release import plan_or_none
+from pate.validation import InvalidValue, require_count
 from pate.votes.shape import VoteShape
 
-# The number of records per teacher with which half of the teachers name a label that a query has.
-_HALF_AT = 60.0
-_TEACHERS = (20, 30, 50, 70, 100, 150, 200, 300, 400, 600, 800, 1000, 1500, 2000, 3000, 5000)
-_QUERIES = (50, 100, 200, 400, 600, 1000, 2000)
+# The number of records per teacher with which half of the teachers vote for a label that a query has.
+_RECORDS_OF_HALF_AGREEMENT = 60.0
+# The numbers of teachers and of queries that are tried.
+_TEACHER_COUNTS = (20, 30, 50, 70, 100, 150, 200, 300, 400, 600, 800, 1000, 1500, 2000, 3000, 5000)
+_QUERY_COUNTS = (50, 100, 200, 400, 600, 1000, 2000)
 
 
 @dataclass(frozen=True)
@@ -63,57 +65,69 @@ def suggest(
         InvalidValue: the budget has no epsilon for which to find noise, there are fewer than 200 private groups, or no
             number of teachers gives a useful release.
     """
-    require(not has_given_noise(budget), "suggest", "true", "a target_epsilon to plan for")
+    if has_given_noise(budget):
+        raise InvalidValue("suggest", "true", rule="a target_epsilon to plan for")
+    max_teachers = MAX_TEACHERS
     if num_private is not None:
-        lowest = _TEACHERS[0] * GROUPS_EACH
-        require_count("num_private", num_private)
-        require(num_private >= lowest, "num_private", num_private, f"at least {lowest}")
+        min_private = _TEACHER_COUNTS[0] * MIN_GROUPS_PER_TEACHER
+        require_count("num_private", num_private, minimum=min_private)
+        max_teachers = num_private // MIN_GROUPS_PER_TEACHER
     budget_by_renyi = replace(budget, accountant=RdpAccountant)
-    most_teachers = MOST_TEACHERS if num_private is None else num_private // GROUPS_EACH
-    teachers = [count for count in _TEACHERS if count <= most_teachers]
+    teacher_counts = [count for count in _TEACHER_COUNTS if count <= max_teachers]
+    middle_count = teacher_counts[len(teacher_counts) // 2]
     suggestions: list[Suggestion] = []
-    for queries in _QUERIES:
-        if max_queries is not None and queries > max_queries:
+    for num_queries in _QUERY_COUNTS:
+        if max_queries is not None and num_queries > max_queries:
             continue
-        middle = replace(shape, num_teachers=teachers[len(teachers) // 2], num_queries=queries)
-        planned = planned_or_none(aggregator, shape=middle, budget=budget_by_renyi)
+        middle_shape = replace(shape, num_teachers=middle_count, num_queries=num_queries)
+        planned = plan_or_none(aggregator, shape=middle_shape, budget=budget_by_renyi)
         if planned is None:
             continue
         # The noise hardly depends on the number of teachers, so one plan serves for all of them.
-        for count in teachers:
-            candidate_shape = replace(planned.shape, num_teachers=count)
-            suggestion = _judged(planned.aggregator, shape=candidate_shape, num_private=num_private)
+        for num_teachers in teacher_counts:
+            suggestion = _suggestion_of(
+                planned.aggregator,
+                shape=replace(planned.shape, num_teachers=num_teachers),
+                num_private=num_private,
+            )
             suggestions.append(suggestion)
-    for best in sorted(suggestions, key=lambda suggestion: -suggestion.clear_queries):
+    suggestions.sort(key=attrgetter("clear_queries"), reverse=True)
+    for best in suggestions:
         best_shape = replace(shape, num_teachers=best.num_teachers, num_queries=best.num_queries)
-        planned = planned_or_none(aggregator, shape=best_shape, budget=budget_by_renyi)
+        planned = plan_or_none(aggregator, shape=best_shape, budget=budget_by_renyi)
         if planned is not None and is_plan_useful(planned):
-            return _judged(planned.aggregator, planned.shape, num_private)
+            return _suggestion_of(planned.aggregator, shape=planned.shape, num_private=num_private)
         if best.clear_queries < 1:
             break
-    rule = f"an epsilon at which some number of teachers is heard; up to {teachers[-1]} were tried"
+    rule = f"an epsilon with a useful release for some number of teachers; up to {teacher_counts[-1]} were tried"
     raise InvalidValue("target_epsilon", budget.epsilon, rule=rule)
 
 
-def _judged(aggregator: Aggregator, shape: VoteShape, num_private: int | None) -> Suggestion:
-    """Returns a suggestion of the numbers in a shape, with the answers that are expected at the teachers' agreement.
+def _suggestion_of(
+    aggregator: Aggregator, *, shape: VoteShape, num_private: int | None
+) -> Suggestion:
+    """Returns the suggestion of the numbers in a shape, with the answers that are expected at the teachers' agreement.
 
     Args:
         aggregator: the aggregator with its noise.
         shape: the number of queries, labels and teachers.
         num_private: the number of private groups; None if unknown.
     """
-    records = None if num_private is None else num_private / shape.num_teachers
-    agreement = AGREEMENTS["typical"] if records is None else records / (records + _HALF_AT)
+    records_per_teacher = None
+    agreement = AGREEMENTS["typical"]
+    if num_private is not None:
+        records_per_teacher = num_private / shape.num_teachers
+        agreement = records_per_teacher / (records_per_teacher + _RECORDS_OF_HALF_AGREEMENT)
     expected = expected_release(aggregator, shape, agreement=agreement)
-    # The number of answered queries, times the squared distance of right bits from chance, times the squared agreement:
-    # teachers of few records are often wrong together.
-    from_chance = max(expected.present + expected.absent - 1, 0.0)
+    # A query counts by the square of how far its bits are better than chance, and by the squared agreement, since
+    # teachers with few records are often wrong together.
+    better_than_chance = max(expected.present + expected.absent - 1, 0.0)
+    clear_share = expected.answered * (better_than_chance * agreement) ** 2
     return Suggestion(
         num_teachers=shape.num_teachers,
         num_queries=shape.num_queries,
-        records_per_teacher=records,
+        records_per_teacher=records_per_teacher,
         agreement=agreement,
         expected=expected,
-        clear_queries=shape.num_queries * expected.answered * (from_chance * agreement) ** 2,
+        clear_queries=shape.num_queries * clear_share,
     )

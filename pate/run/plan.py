@@ -25,8 +25,8 @@ from pate.pricing import (
     require_useful,
 )
 from pate.pricing.expectations import is_plan_useful
-from pate.pricing.priced_release import planned_or_none
-from pate.pricing.remedies import watched_search
+from pate.pricing.priced_release import plan_or_none
+from pate.pricing.remedies import search_with_progress
 from pate.progress import Monitor
 from pate.report.report import Heading
 from pate.run.budget_classes import num_whole_groups, record_weights
@@ -305,7 +305,7 @@ def price(plan: Plan, dataset: Dataset, monitor: Monitor) -> PricedRelease:
         plan.budget,
         num_groups=num_groups,
         allow_useless=plan.allow_useless,
-        search=watched_search(monitor, spelling=TRAIN),
+        search=search_with_progress(monitor, spelling=TRAIN),
         # the number of teachers follows from the data if the plan has none, so the user can only change epsilon
         refused_setting=_epsilon_setting(plan) if plan.num_teachers is None else None,
         other_method=_working_centered_votes(plan, dataset, shape),
@@ -346,7 +346,7 @@ def _working_centered_votes(plan: Plan, dataset: Dataset, shape: VoteShape) -> R
         return None
     shape_of_groups = replace(shape, num_teachers=dataset.private.num_groups)
     centered = CenteredVotes(noise_multiplier=1.0)
-    planned = planned_or_none(centered, shape=shape_of_groups, budget=plan.budget)
+    planned = plan_or_none(centered, shape=shape_of_groups, budget=plan.budget)
     return plan.centered_votes if is_plan_useful(planned) else None
 
 

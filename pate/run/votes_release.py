@@ -17,7 +17,7 @@ from pate.files.reading import FROM_BACKUP, damaged, read_value
 from pate.files.strict_json import to_json
 from pate.models.student import Learner
 from pate.pricing import PricedRelease, plan_release, require_useful
-from pate.pricing.remedies import watched_search
+from pate.pricing.remedies import search_with_progress
 from pate.progress import Monitor
 from pate.report import Privacy
 from pate.report.card import PRIVACY, cell
@@ -184,7 +184,7 @@ def price(plan: ReleasePlan, votes: VoteSource, cohort: Cohort, monitor: Monitor
         budget,
         num_groups=cohort.num_groups,
         allow_useless=plan.allow_useless,
-        search=watched_search(monitor, spelling=RELEASE),
+        search=search_with_progress(monitor, spelling=RELEASE),
     )
     return replace(priced, doubts=doubts)
 

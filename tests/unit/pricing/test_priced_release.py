@@ -1,8 +1,9 @@
-"""What a budget buys, worked out by hand: Q queries of 1 / noise_std each cost Q / noise_std, and prices add up."""
+"""Plans of releases, with prices worked out by hand: a query of `OnePrice` costs 1 / noise_std, and prices add up."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -24,9 +25,8 @@ from pate.accounting import (
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
 from pate.pricing import PricedRelease, budget_from_settings, largest_num_queries, plan_release
 from pate.pricing.affordable_queries import require_achievable_delta
-from pate.validation import InvalidValue
 from pate.votes import VoteShape
-from tests.refusals import refused
+from tests.refusals import ANY, Refusal, refused
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,8 @@ def test_a_target_epsilon_is_met_by_the_noise_for_all_queries() -> None:
     With a target epsilon of 3, the noise is solved for: 200.
     """
     planned = plan_release(OnePrice(noise_std=200.0), shape=SHAPE, budget=budget())
-    assert (planned.aggregator, planned.shape) == (OnePrice(noise_std=200.0), SHAPE)
+    assert planned.aggregator == OnePrice(noise_std=200.0)
+    assert planned.shape == SHAPE
     assert planned.event == planned.aggregator.event(SHAPE)
     assert planned.epsilon == pytest.approx(3.0, rel=1e-12)
     planned = plan_release(OnePrice(noise_std=1.0), shape=SHAPE, budget=budget(target_epsilon=3.0))
@@ -93,36 +94,36 @@ def test_a_target_epsilon_is_met_by_the_noise_for_all_queries() -> None:
     assert planned.event == planned.aggregator.event(SHAPE)
 
 
-@pytest.mark.parametrize(("most", "queries"), [(1.004, 100), (0.0101, 1), (6.1, 600), (100.0, 600)])
-def test_a_query_budget_is_met_by_fewer_queries(most: float, queries: int) -> None:
-    """At 1/100 for each query, a maximal epsilon of `most` allows `queries` of 600 queries, and the
-    noise stays.
-    """
-    planned = plan_release(OnePrice(noise_std=100.0), shape=SHAPE, budget=budget(max_epsilon=most))
-    assert (planned.aggregator, planned.shape) == (
-        OnePrice(noise_std=100.0),
-        replace(SHAPE, num_queries=queries),
+@pytest.mark.parametrize(
+    ("max_epsilon", "num_queries"), [(1.004, 100), (0.0101, 1), (6.1, 600), (100.0, 600)]
+)
+def test_a_query_budget_is_met_by_fewer_queries(max_epsilon: float, num_queries: int) -> None:
+    """Each query costs 1/100: `max_epsilon` pays for `num_queries` of 600 queries, and the noise stays."""
+    planned = plan_release(
+        OnePrice(noise_std=100.0), shape=SHAPE, budget=budget(max_epsilon=max_epsilon)
     )
-    assert planned.epsilon == pytest.approx(queries / 100, rel=1e-12)
+    assert planned.aggregator == OnePrice(noise_std=100.0)
+    assert planned.shape == replace(SHAPE, num_queries=num_queries)
+    assert planned.epsilon == pytest.approx(num_queries / 100, rel=1e-12)
     assert planned.event == planned.aggregator.event(planned.shape)
 
 
 def test_budget_decides_the_accountant() -> None:
-    """An accountant that returns twice the Renyi epsilon, at a target of 8, gives the noise of the
-    Renyi accountant at 4.
-    """
+    """An accountant with twice the Renyi epsilon, at a target of 8, gives the noise of the Renyi accountant at 4."""
 
-    class Double(RdpAccountant):
+    class DoubleAccountant(RdpAccountant):
         def get_epsilon(self, target_delta: float) -> float:
             return 2 * super().get_epsilon(target_delta)
 
-    aggregator = GaussianVotes(noise_std=100.0)
-    double = plan_release(
-        aggregator, shape=SHAPE, budget=Budget(accountant=Double, delta=1e-6, epsilon=8.0)
-    )  # type: ignore[arg-type]
+    def solved_noise(budget: Budget) -> float:
+        """Returns the noise of Gaussian votes that a plan finds for a budget."""
+        planned = plan_release(GaussianVotes(noise_std=100.0), shape=SHAPE, budget=budget)
+        assert isinstance(planned.aggregator, GaussianVotes)
+        return planned.aggregator.noise_std
+
+    by_double = Budget(delta=1e-6, epsilon=8.0, accountant=DoubleAccountant)
     by_renyi = Budget(delta=1e-6, epsilon=4.0, accountant=RdpAccountant)
-    single = plan_release(aggregator, shape=SHAPE, budget=by_renyi)
-    assert double.aggregator.noise_std == pytest.approx(single.aggregator.noise_std, rel=3e-4)  # type: ignore[attr-defined]
+    assert solved_noise(by_double) == pytest.approx(solved_noise(by_renyi), rel=3e-4)
 
 
 @pytest.mark.parametrize("target_epsilon", [None, 8.0])
@@ -148,18 +149,14 @@ def test_prices_equal_hand_computed_values() -> None:
     An event without privacy costs infinity, and so do failures that reach delta.
     """
     assert budget().epsilon_of(SelfComposedEvent(PureDpEvent(epsilon=0.25), count=12)) == 3.0
-    of_auto = Budget(delta=1e-6)
+    default_budget = Budget(delta=1e-6)
     event = GaussianEvent(noise_multiplier=2.0)
-    assert of_auto.epsilon_of(event) == AutoAccountant().compose(event).get_epsilon(
-        target_delta=1e-6
-    )
-    assert of_auto.epsilon_of(NonPrivateEvent()) == math.inf
+    auto_epsilon = AutoAccountant().compose(event).get_epsilon(target_delta=1e-6)
+    assert default_budget.epsilon_of(event) == auto_epsilon
+    assert default_budget.epsilon_of(NonPrivateEvent()) == math.inf
     failing = ApproximateEvent(PureDpEvent(epsilon=0.25), failure_prob=5e-7)
-    assert (
-        of_auto.epsilon_of(failing)
-        < of_auto.epsilon_of(SelfComposedEvent(failing, count=2))
-        == math.inf
-    )
+    assert default_budget.epsilon_of(failing) < math.inf
+    assert default_budget.epsilon_of(SelfComposedEvent(failing, count=2)) == math.inf
 
 
 GUMBEL = StableTopK(selection_scale=38.985, test_std=60.0)
@@ -167,19 +164,23 @@ GUMBEL = StableTopK(selection_scale=38.985, test_std=60.0)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("aggregator", "budget"),
+    ("aggregator", "max_epsilon"),
     [(GaussianVotes(noise_std=100.0), 8.0), (GUMBEL, 3.0), (GaussianVotes(noise_std=9000.0), 3.0)],
+    ids=["much noise", "stable top-k", "very much noise"],
 )
-def test_one_more_query_exceeds_the_budget(aggregator: Aggregator, budget: float) -> None:
-    """`largest_num_queries` returns a number of queries that costs at most the budget, and one more query costs more.
-
-    A result of 999 queries is not checked with one more query.
-    """
-    most = largest_num_queries(
-        aggregator, max_epsilon=budget, target_delta=1e-6, num_labels=40, num_teachers=800
+def test_one_more_query_exceeds_the_budget(aggregator: Aggregator, max_epsilon: float) -> None:
+    """`largest_num_queries` returns an affordable number of queries, and one more query costs more than the budget."""
+    num_queries = largest_num_queries(
+        aggregator, max_epsilon=max_epsilon, target_delta=1e-6, num_labels=40, num_teachers=800
     )
-    assert epsilon(aggregator=aggregator, num_queries=most) <= budget
-    assert most == 999 or epsilon(aggregator=aggregator, num_queries=most + 1) > budget
+    assert epsilon_of_queries(aggregator, num_queries=num_queries) <= max_epsilon
+    assert epsilon_of_queries(aggregator, num_queries=num_queries + 1) > max_epsilon
+
+
+def epsilon_of_queries(aggregator: Aggregator, *, num_queries: int) -> float:
+    """Returns the epsilon of a number of queries with 40 labels each and 800 teachers, at delta 1e-6."""
+    event = aggregator.event_for(num_queries=num_queries, num_labels=40, num_teachers=800)
+    return AutoAccountant().compose(event).get_epsilon(target_delta=1e-6)
 
 
 def test_number_of_queries_is_limited_by_draw_precision() -> None:
@@ -192,33 +193,35 @@ def test_number_of_queries_is_limited_by_draw_precision() -> None:
         def event(self, shape: VoteShape) -> PureDpEvent:
             return PureDpEvent(epsilon=1.0)
 
-    most = largest_num_queries(
-        OneSession(noise_std=1.0),
-        target_delta=1e-9,
-        max_epsilon=1.0,
-        num_labels=4,
-        num_teachers=8,
-        accountant=ExactAccountant,
-    )
-    assert most == int(1e-9 * 2**53 / 4)
-    assert (
-        largest_num_queries(
+    def largest(target_delta: float) -> int:
+        """Returns the largest number of queries of a session at a delta."""
+        return largest_num_queries(
             OneSession(noise_std=1.0),
-            target_delta=0.5,
+            target_delta=target_delta,
             max_epsilon=1.0,
             num_labels=4,
             num_teachers=8,
             accountant=ExactAccountant,
         )
-        == 10**9
-    )
+
+    assert largest(target_delta=1e-9) == int(1e-9 * 2**53 / 4)
+    assert largest(target_delta=0.5) == 10**9
+
+
+def make_renyi_accountant() -> RdpAccountant:
+    """Returns an empty accountant; stands for an accountant that is not a class."""
+    return RdpAccountant()
 
 
 @pytest.mark.parametrize(
-    ("at_most", "most"), [(1, 1), (825, 825), (826, 826), (827, 826), (10_000, 826)]
+    ("at_most", "expected"), [(1, 1), (825, 825), (826, 826), (827, 826), (10_000, 826)]
 )
-@pytest.mark.parametrize("accountant", [RdpAccountant, lambda: RdpAccountant()])
-def test_at_most_limits_the_number_of_queries(at_most: int, most: int, accountant: Any) -> None:
+@pytest.mark.parametrize(
+    "accountant", [RdpAccountant, make_renyi_accountant], ids=["class", "function"]
+)
+def test_at_most_limits_the_number_of_queries(
+    at_most: int, expected: int, accountant: Callable[[], Accountant]
+) -> None:
     """826 queries are affordable; `at_most` lowers the result to itself if it is smaller.
 
     The accountant may be a class or a function.
@@ -232,13 +235,11 @@ def test_at_most_limits_the_number_of_queries(at_most: int, most: int, accountan
         accountant=accountant,
         at_most=at_most,
     )
-    assert largest == most
+    assert largest == expected
 
 
 def test_event_is_priced_by_the_only_accountant_that_supports_it() -> None:
-    """A user's event is known to the user's accountant alone, which counts 1 for each query: a cap
-    of 17.5 allows 17 queries.
-    """
+    """The user's accountant alone knows the user's event, and counts 1 for each query: a cap of 17.5 allows 17."""
 
     class Mine(Event):
         pass
@@ -268,76 +269,136 @@ def test_event_is_priced_by_the_only_accountant_that_supports_it() -> None:
     assert largest == 17
 
 
-def epsilon(aggregator: Aggregator, num_queries: int, make: Any = AutoAccountant) -> float:
-    """Returns the epsilon of an aggregator for a number of queries at delta 1e-6."""
-    return (
-        make()
-        .compose(aggregator.event_for(num_queries=num_queries, num_labels=40, num_teachers=800))
-        .get_epsilon(target_delta=1e-6)
-    )
+@pytest.mark.parametrize(
+    ("make_shape", "name"),
+    [
+        (lambda: replace(SHAPE, num_queries=2.5), "num_queries"),
+        (lambda: replace(SHAPE, num_labels=2.5), "num_labels"),
+        (lambda: replace(SHAPE, num_teachers=2.5), "num_teachers"),
+    ],
+    ids=["queries", "labels", "teachers"],
+)
+def test_shape_of_fractions_is_refused(make_shape: Callable[[], VoteShape], name: str) -> None:
+    """A shape of 2.5 queries, labels or teachers is refused."""
+    with refused(name, value=2.5):
+        make_shape()
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("make_budget", "refusal"),
     [
-        *((lambda n=n: replace(SHAPE, **{n: 2.5}), f"{n}=2.5: ") for n in vars(SHAPE)),
-        (
-            lambda: require_achievable_delta(target_delta=1e-6, num_queries=0, num_labels=40),
-            "num_queries=0: ",
+        pytest.param(
+            lambda: budget(target_delta=1.0), refused("target_delta", value=1.0), id="delta of 1"
         ),
-        (
-            lambda: require_achievable_delta(target_delta=1e-30, num_queries=600, num_labels=40),
-            "target_delta=1e-30: .* 2.67e-12, below",
+        pytest.param(
+            lambda: budget(target_epsilon=0.0),
+            refused("target_epsilon", value=0.0),
+            id="epsilon of 0",
         ),
-        (lambda: budget(target_delta=1.0), "target_delta=1.0: "),
-        (lambda: budget(target_epsilon=0.0), "target_epsilon=0.0: "),
-        (lambda: budget(max_epsilon=math.inf), "max_epsilon=inf: "),
-        (lambda: budget(accountant="rdp"), "accountant=rdp: expected a class such as "),
-        (
+        pytest.param(
+            lambda: budget(max_epsilon=math.inf),
+            refused("max_epsilon", value=math.inf),
+            id="infinite epsilon",
+        ),
+        pytest.param(
+            lambda: budget(accountant="rdp"),
+            refused("accountant", value="rdp", rule="a class such as "),
+            id="name of an accountant",
+        ),
+        pytest.param(
             lambda: budget(target_epsilon=8.0, max_epsilon=2.0),
-            "max_epsilon=2.0: expected no target_epsilon beside it",
-        ),
-        (
-            lambda: bought(max_epsilon=0.001),
-            "max_epsilon=0.001: expected at least 0.1000, the price of one query",
-        ),
-        (
-            lambda: bought(target_delta=1e-12),
-            "target_delta=1e-12: expected at least 2.67e-12, below which draws",
-        ),
-        (
-            lambda: bought(target_delta=1e-15, max_epsilon=1.0),
-            "target_delta=1e-15: .* 4.45e-15, below",
-        ),
-        (lambda: asked(at_most=0), "at_most=0: "),
-        (
-            lambda: asked(target_delta=1e-15),
-            "target_delta=1e-15: expected at least 4.45e-15, below which draws",
-        ),
-        (
-            lambda: asked(max_epsilon=0.01),
-            "max_epsilon=0.01: expected at least 0.*, the price of one query",
-        ),
-        (lambda: asked(max_epsilon=math.nan), "max_epsilon=nan: "),
-        (
-            lambda: asked(target_delta=1e-10, failing=1e-9),
-            "failure_prob: expected .*, and 1e-09 in all uses up target_delta=1e-10",
+            refused("max_epsilon", value=2.0, rule="no target_epsilon beside it"),
+            id="two epsilons",
         ),
     ],
 )
-def test_impossible_values_are_refused(make: Any, message: str) -> None:
-    """`make` plans a release, or builds its shape or budget, with one impossible value: the error
-    has the words `message`.
-    """
+def test_impossible_budgets_are_refused(
+    make_budget: Callable[[], Budget], refusal: Refusal
+) -> None:
+    """Settings that no budget has are refused, each with the name and the value of the setting."""
+    with refusal:
+        make_budget()
+
+
+def test_smallest_achievable_delta_is_2_to_the_minus_53_for_each_label() -> None:
+    """For 600 queries of 40 labels, draws can keep a delta of 24,000 * 2^-53 = 2.67e-12, and no smaller one."""
+    smallest = 24_000 * 2.0**-53
     assert (
-        require_achievable_delta(target_delta=24_000 * 2.0**-53, num_queries=600, num_labels=40)
-        == 24_000 * 2.0**-53
+        require_achievable_delta(target_delta=smallest, num_queries=600, num_labels=40) == smallest
     )
-    with pytest.raises(InvalidValue, match=message):
-        make()
+    with refused("target_delta", value=1e-30, rule="at least 2.67e-12"):
+        require_achievable_delta(target_delta=1e-30, num_queries=600, num_labels=40)
+    with refused("num_queries", value=0):
+        require_achievable_delta(target_delta=1e-6, num_queries=0, num_labels=40)
 
 
-def bought(*, max_epsilon: float | None = None, target_delta: float = 1e-6) -> PricedRelease:
+@pytest.mark.parametrize(
+    ("plan", "refusal"),
+    [
+        pytest.param(
+            lambda: plan_cheap_queries(max_epsilon=0.001),
+            refused("max_epsilon", value=0.001, rule="at least 0.1000, the price of one query"),
+            id="less than one query costs",
+        ),
+        pytest.param(
+            lambda: plan_cheap_queries(target_delta=1e-12),
+            refused("target_delta", value=1e-12, rule="at least 2.67e-12"),
+            id="delta too small for 600 queries",
+        ),
+        pytest.param(
+            lambda: plan_cheap_queries(target_delta=1e-15, max_epsilon=1.0),
+            refused("target_delta", value=1e-15, rule="at least 4.45e-15"),
+            id="delta too small for one query",
+        ),
+    ],
+)
+def test_plan_refuses_impossible_budgets(
+    plan: Callable[[], PricedRelease], refusal: Refusal
+) -> None:
+    """A plan is refused if its budget pays for no query, or if draws cannot keep its delta."""
+    with refusal:
+        plan()
+
+
+@pytest.mark.parametrize(
+    ("count_queries", "refusal"),
+    [
+        pytest.param(
+            lambda: affordable_queries(at_most=0), refused("at_most", value=0), id="no queries"
+        ),
+        pytest.param(
+            lambda: affordable_queries(target_delta=1e-15),
+            refused("target_delta", value=1e-15, rule="at least 4.45e-15"),
+            id="delta too small for one query",
+        ),
+        pytest.param(
+            lambda: affordable_queries(max_epsilon=0.01),
+            refused("max_epsilon", value=0.01, rule=", the price of one query"),
+            id="less than one query costs",
+        ),
+        pytest.param(
+            lambda: affordable_queries(max_epsilon=math.nan),
+            refused("max_epsilon", value=math.nan),
+            id="epsilon is no number",
+        ),
+        pytest.param(
+            lambda: affordable_queries(target_delta=1e-10, failure_prob=1e-9),
+            refused("failure_prob", value=ANY, rule="1e-09 in all uses up target_delta=1e-10"),
+            id="failures use up delta",
+        ),
+    ],
+)
+def test_largest_number_of_queries_refuses_impossible_values(
+    count_queries: Callable[[], int], refusal: Refusal
+) -> None:
+    """`largest_num_queries` refuses values for which not a single query is possible."""
+    with refusal:
+        count_queries()
+
+
+def plan_cheap_queries(
+    *, max_epsilon: float | None = None, target_delta: float = 1e-6
+) -> PricedRelease:
     """Returns the planned release of queries that cost epsilon 0.1 each."""
     return plan_release(
         OnePrice(noise_std=10.0),
@@ -346,15 +407,15 @@ def bought(*, max_epsilon: float | None = None, target_delta: float = 1e-6) -> P
     )
 
 
-def asked(
+def affordable_queries(
     *,
     max_epsilon: float = 8.0,
     target_delta: float = 1e-6,
-    failing: float | None = None,
+    failure_prob: float | None = None,
     at_most: int | None = None,
 ) -> int:
     """Returns the largest number of queries of stable top-k under a budget."""
-    aggregator = replace(GUMBEL, failure_prob=failing)
+    aggregator = replace(GUMBEL, failure_prob=failure_prob)
     return largest_num_queries(
         aggregator,
         max_epsilon=max_epsilon,

@@ -1,4 +1,4 @@
-"""Quotes without Hydra: what is solved for, what others say, and the page."""
+"""Quotes of releases: the solved values, the prices of further accountants, and the page that shows them."""
 
 import io
 from collections.abc import Callable, Mapping
@@ -36,7 +36,7 @@ GUMBEL = StableTopK(selection_scale=38.985, test_std=60.0)
 BUDGET = Budget(delta=1e-6)
 
 
-def planned(
+def plan(
     aggregator: Aggregator = GUMBEL, budget: Budget = BUDGET, num_teachers: int = 800
 ) -> PricedRelease:
     """Returns the priced release of 600 queries and 40 labels."""
@@ -47,16 +47,16 @@ def planned(
     )
 
 
-def quoted(
+def quote_stable_top_k(
     budget: Budget = BUDGET,
     *,
     further_accountants: Mapping[str, Callable[[], Accountant]] = MappingProxyType({}),
 ) -> Quote:
-    """Returns the quote of stable top-k, with the prices of further accountants, given by their names."""
-    return quote_release(planned(budget=budget), budget, others=further_accountants)
+    """Returns the quote of stable top-k, with the prices of further accountants by their names."""
+    return quote_release(plan(budget=budget), budget=budget, others=further_accountants)
 
 
-def failing(error: Exception) -> Callable[[], Accountant]:
+def failing_accountant(error: Exception) -> Callable[[], Accountant]:
     """Returns a function that stands in for an accountant's class; its call raises `error`."""
 
     def make() -> Accountant:
@@ -80,10 +80,11 @@ def test_other_accountants_without_a_price_give_a_reason() -> None:
     The page of the quote shows the reasons.
     """
     missing = ModuleNotFoundError("No module named 'dp_accounting'", name="dp_accounting")
-    quote = quoted(
+    unknown_event = InvalidValue("event", "X", rule="another")
+    quote = quote_stable_top_k(
         further_accountants={
-            "pld": failing(error=missing),
-            "mine": failing(error=InvalidValue("event", "X", rule="another")),
+            "pld": failing_accountant(error=missing),
+            "mine": failing_accountant(error=unknown_event),
             "rdp": RdpAccountant,
         }
     )
@@ -108,11 +109,12 @@ def test_page_shows_solved_values_and_passing_gaps() -> None:
     It shows the unit of privacy, the gaps that pass with probabilities 1/2 and 0.95, and the
     failures' part of delta.
     """
-    quote = quoted(budget=Budget(delta=1e-6, epsilon=8.0))
+    quote = quote_stable_top_k(budget=Budget(delta=1e-6, epsilon=8.0))
     text = page(quote=quote)
     assert set(quote.solved_for) == {"selection_scale", "test_std"}
     assert text.count("<- solved for") == 2
-    assert "epsilon <= 8.00 at" in text.splitlines()[0]  # 7.999…, rounded up
+    # The price is 7.999…, and is rounded up.
+    assert "epsilon <= 8.00 at" in text.splitlines()[0]
     assert "one private record changes" in text
     gaps = quote.gaps
     assert f"{gaps.gap_at_50} votes with probability 1/2, {gaps.gap_at_95} votes with 0.95" in text
@@ -128,39 +130,46 @@ def test_any_stability_test_can_be_certified() -> None:
     The release with this table has the same epsilon. An aggregator without a stability test is
     refused.
     """
-    release = planned()
+    release = plan()
     table = certify_stability_test(release, budget=BUDGET)
     assert table.test == GUMBEL.stability_test(num_teachers=800)
     assert table.order == RdpAccountant().compose(release.event).best_order(target_delta=1e-6)
-    ready = planned(aggregator=StableTopK(selection_scale=38.985, test="table", table=table))
-    assert certify_stability_test(ready, budget=BUDGET) == table
-    quote = quote_release(ready, BUDGET)
+    release_with_table = plan(
+        aggregator=StableTopK(selection_scale=38.985, test="table", table=table)
+    )
+    assert certify_stability_test(release_with_table, budget=BUDGET) == table
+    quote = quote_release(release_with_table, budget=BUDGET)
     assert quote.epsilon == release.epsilon
     assert quote.aggregator["table_sha256"] == table.digest
     with refused("aggregator", value="GaussianVotes"):
-        certify_stability_test(planned(aggregator=GaussianVotes(noise_std=50.0)), budget=BUDGET)
+        certify_stability_test(plan(aggregator=GaussianVotes(noise_std=50.0)), budget=BUDGET)
 
 
-CLEAR = np.tile([400, 0, 0], (300, 1))
+# The counts of 400 teachers for 300 queries: all of them vote for the first of three labels.
+CLEAR_VOTES = np.tile([400, 0, 0], (300, 1))
 
 
 @pytest.mark.slow
 def test_session_of_clear_votes_has_a_break_even() -> None:
     """All 300 queries have clear votes: a session expects to answer all with hardly a hit.
 
-    It breaks even with a release without hits at a number of queries between 20 and 300. A search up to half of this
-    number returns None.
+    From a number of queries between 20 and 300 on, the session costs less than a charge for every query. A search up to
+    half of this number returns None.
     """
-    arguments = BoundaryMax(selection_scale=20.0, target_hits=1), CLEAR
-    plan = plan_hits(*arguments, num_teachers=400, target_delta=1e-6)
-    assert plan.expected_asked == 300
-    assert plan.expected_hits < 1e-5
-    assert plan.break_even_queries is not None
-    assert 20 < plan.break_even_queries < 300
-    near = plan_hits(
-        *arguments, num_teachers=400, target_delta=1e-6, max_queries=plan.break_even_queries // 2
+    aggregator = BoundaryMax(selection_scale=20.0, target_hits=1)
+    hit_plan = plan_hits(aggregator, votes=CLEAR_VOTES, num_teachers=400, target_delta=1e-6)
+    assert hit_plan.expected_asked == 300
+    assert hit_plan.expected_hits < 1e-5
+    assert hit_plan.break_even_queries is not None
+    assert 20 < hit_plan.break_even_queries < 300
+    shorter_search = plan_hits(
+        aggregator,
+        votes=CLEAR_VOTES,
+        num_teachers=400,
+        target_delta=1e-6,
+        max_queries=hit_plan.break_even_queries // 2,
     )
-    assert near.break_even_queries is None
+    assert shorter_search.break_even_queries is None
 
 
 @pytest.mark.slow
@@ -180,21 +189,28 @@ def test_hits_depend_on_the_prior() -> None:
     )
     prior = np.tile([True, False, False], (300, 1))
     prior[200:] = False
-    plan = plan_hits(
-        aggregator, CLEAR, num_teachers=400, target_delta=1e-6, prior=prior, max_queries=4
+    hit_plan = plan_hits(
+        aggregator,
+        votes=CLEAR_VOTES,
+        num_teachers=400,
+        target_delta=1e-6,
+        prior=prior,
+        max_queries=4,
     )
-    assert plan.expected_hits == pytest.approx(100)
-    assert plan.expected_asked == 250
+    assert hit_plan.expected_hits == pytest.approx(100)
+    assert hit_plan.expected_asked == 250
     with refused("prior.shape", value=(2, 3), rule="(300"):
-        plan_hits(aggregator, CLEAR, num_teachers=400, target_delta=1e-6, prior=prior[:2])
+        plan_hits(
+            aggregator, votes=CLEAR_VOTES, num_teachers=400, target_delta=1e-6, prior=prior[:2]
+        )
 
 
 def test_a_notebook_shows_price_and_terms_of_a_quote() -> None:
     """The HTML of a quote has its aggregator, epsilon, delta, adjacency and unit of privacy; doubts
     are escaped, and solved values and the paper's epsilon are shown.
     """
-    quote = quote_release(planned(), BUDGET)
-    shown = quote._repr_html_()
+    quote = quote_release(plan(), budget=BUDGET)
+    html = quote._repr_html_()
     for text in (
         "Quote of StableTopK",
         "delta",
@@ -202,11 +218,12 @@ def test_a_notebook_shows_price_and_terms_of_a_quote() -> None:
         "replace_one",
         "one teacher, with all its records",
     ):
-        assert text in shown
-    assert format_epsilon(quote.epsilon) in shown
-    doubtful = replace(
+        assert text in html
+    assert format_epsilon(quote.epsilon) in html
+    fuller_quote = replace(
         quote, doubts=("useless <b>",), solved_for={"noise_std": 40.0}, paper_epsilon=3.6
     )
-    assert "useless &lt;b&gt;" in doubtful._repr_html_()
-    assert "the paper, no guarantee</th><td>3.60" in doubtful._repr_html_()
-    assert "solved for: noise_std</th><td>40.0" in doubtful._repr_html_()
+    fuller_html = fuller_quote._repr_html_()
+    assert "useless &lt;b&gt;" in fuller_html
+    assert "the paper, no guarantee</th><td>3.60" in fuller_html
+    assert "solved for: noise_std</th><td>40.0" in fuller_html

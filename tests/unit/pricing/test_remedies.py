@@ -1,8 +1,8 @@
-"""The guard before anything is spent: what is refused, and that what it suggests, copied literally, is not."""
+"""The check of usefulness before anything is spent: plans that it refuses, and remedies that it suggests for them."""
 
 import math
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -24,6 +24,7 @@ from pate.aggregators import (
 )
 from pate.errors import InvalidValue, Remedy
 from pate.pricing import (
+    PricedRelease,
     budget_from_settings,
     cheapest_accountant,
     expected_release,
@@ -59,9 +60,9 @@ class Plan:
     shape: VoteShape
     budget: Budget
 
-    def priced(self) -> Any:
+    def priced(self) -> PricedRelease:
         """Returns the plan with solved noise and its price."""
-        return plan_release(self.aggregator, self.shape, budget=self.budget)
+        return plan_release(self.aggregator, shape=self.shape, budget=self.budget)
 
 
 NUM_GROUPS = 20_000
@@ -114,8 +115,8 @@ def doubts_about(
     plan_budget = plan_budget or budget()
     doubts = require_useful(
         aggregator,
-        plan_release(aggregator, shape, budget=plan_budget),
-        plan_budget,
+        priced=plan_release(aggregator, shape=shape, budget=plan_budget),
+        budget=plan_budget,
         num_groups=num_groups,
         allow_useless=allow_useless,
         search=search,
@@ -154,17 +155,19 @@ def plan_with_remedy(plan: Plan, remedy: Remedy) -> Plan:
     return plan
 
 
-@pytest.mark.parametrize("aggregator", AGGREGATORS, ids=lambda it: type(it).__name__)
+@pytest.mark.parametrize(
+    "aggregator", AGGREGATORS, ids=[type(aggregator).__name__ for aggregator in AGGREGATORS]
+)
 def test_suggested_settings_are_not_refused(aggregator: Aggregator) -> None:
     """A random plan whose target epsilon is too small to be useful is refused with remedies: the
     plan with any one of them is accepted.
     """
     rng = np.random.default_rng(AGGREGATORS.index(aggregator))
-    queries, labels, teachers = (
-        int(10 ** rng.uniform(low=low, high=high))
-        for low, high in ((1.5, 3.0), (1.0, 2.0), (0.5, 2.3))
+    shape = VoteShape(
+        num_queries=int(10 ** rng.uniform(low=1.5, high=3.0)),
+        num_labels=int(10 ** rng.uniform(low=1.0, high=2.0)),
+        num_teachers=int(10 ** rng.uniform(low=0.5, high=2.3)),
     )
-    shape = VoteShape(num_queries=queries, num_labels=labels, num_teachers=teachers)
     target_epsilon = float(f"{10 ** rng.uniform(low=-0.5, high=0.3):.2g}")
     plan = Plan(aggregator=aggregator, shape=shape, budget=budget(epsilon=target_epsilon))
     remedies_found = suggested_remedies(plan=plan)
@@ -190,9 +193,7 @@ def test_less_noise_is_suggested_if_the_queries_stay_affordable(
     noise_remedies = [
         remedy for remedy in suggested_remedies(plan=plan) if remedy.owner == "aggregator"
     ]
-    assert len(noise_remedies) == (0 if max_epsilon == 1.0 else 1), (
-        "what 20 queries cannot be paid with works for nobody"
-    )
+    assert len(noise_remedies) == (0 if max_epsilon == 1.0 else 1)
     for remedy in noise_remedies:
         doubts_about_plan(plan=plan_with_remedy(plan=plan, remedy=remedy))
         assert plan_with_remedy(plan=plan, remedy=remedy).priced().shape.num_queries >= 20
@@ -225,7 +226,7 @@ def test_plan_of_one_teacher_gets_no_remedies() -> None:
     assert (
         remedies(plan.aggregator, priced=plan.priced(), budget=plan.budget, num_groups=1000) == []
     )
-    no_time = RemedySearch(seconds=0)  # the search above found nothing
+    no_time = RemedySearch(seconds=0)  # the search above has shown that there are no remedies
     with refused("num_teachers", value=1, rule="the one teacher is sure"):
         doubts_about(
             aggregator=plan.aggregator, shape=plan.shape, plan_budget=plan.budget, search=no_time
@@ -240,7 +241,7 @@ def test_fixed_top_k_is_judged_on_queries_with_k_labels(num_labels: int) -> None
     shape = VoteShape(num_queries=100, num_labels=num_labels, num_teachers=200)
     plan = Plan(aggregator=FixedTopK(k=5, epsilon=50.0), shape=shape, budget=Budget(delta=1e-6))
     (line,) = doubts_about_plan(plan=plan)
-    assert line.endswith("above 10 it promises one person little")  # and nothing else
+    assert line.endswith("above 10 it promises one person little")
 
 
 @pytest.mark.parametrize(
@@ -286,7 +287,8 @@ def test_votes_of_many_groups_tell_more_by_public_numbers() -> None:
     assert not group_votes_tell_more(
         centered, budget=plan_budget, centered=CENTERED, num_groups=61_629
     )
-    hidden = replace(priced, epsilon=0.001)  # noise hides these too
+    # At this price, noise hides the centered votes too.
+    hidden = replace(priced, epsilon=0.001)
     assert not group_votes_tell_more(
         hidden, budget=plan_budget, centered=CENTERED, num_groups=61_629
     )
@@ -342,28 +344,31 @@ def test_each_change_is_the_smallest_with_two_digits(
     plan = Plan(
         aggregator=aggregator, shape=shape, budget=budget(epsilon=2.0, accountant=accountant)
     )
-    changes = remedies(aggregator, plan.priced(), budget=plan.budget, num_groups=100_000)
+    changes = remedies(aggregator, priced=plan.priced(), budget=plan.budget, num_groups=100_000)
     teachers, epsilon, queries = (change.remedy() for change in changes)
-    smaller_changes = (
-        Remedy(
-            name="num_teachers", value=teachers.value - last_of_two_digits(number=teachers.value)
-        ),
-        Remedy(
-            name="target_epsilon",
-            value=float(f"{epsilon.value - last_of_two_digits(number=epsilon.value):.2g}"),
-        ),
-        Remedy(name="num_queries", value=queries.value + last_of_two_digits(number=queries.value)),
+    fewer_teachers = Remedy(
+        "num_teachers", value=teachers.value - second_digit_unit(teachers.value)
     )
-    for change, smaller in zip((teachers, epsilon, queries), smaller_changes, strict=True):
-        assert change.name == smaller.name
+    smaller_epsilon = Remedy(
+        "target_epsilon",
+        value=float(f"{epsilon.value - second_digit_unit(epsilon.value):.2g}"),
+    )
+    more_queries = Remedy("num_queries", value=queries.value + second_digit_unit(queries.value))
+    for change, smaller_change in (
+        (teachers, fewer_teachers),
+        (epsilon, smaller_epsilon),
+        (queries, more_queries),
+    ):
+        assert change.name == smaller_change.name
         assert change.also == ()
         better = plan_with_remedy(plan=plan, remedy=change)
         doubts_about(aggregator=better.aggregator, shape=better.shape, plan_budget=better.budget)
-        planned = plan_with_remedy(plan=plan, remedy=smaller).priced()
-        assert expected_release(planned.aggregator, planned.shape).success < 0.9, smaller
+        planned = plan_with_remedy(plan=plan, remedy=smaller_change).priced()
+        expected = expected_release(planned.aggregator, planned.shape)
+        assert expected.success < 0.9, smaller_change
 
 
-def last_of_two_digits(number: float) -> float:
+def second_digit_unit(number: float) -> float:
     """Returns the value of one unit in the second digit of a number: 10 for 230 and 0.1 for 2.3."""
     return 10 ** (math.floor(math.log10(number)) - 1)
 
@@ -380,22 +385,32 @@ def test_search_reports_the_refusal_and_obeys_its_time_limit(
     calls: list[object] = []
     seconds = 0.0
 
-    def planned(*arguments: Any) -> Any:
+    def plan_for_seven_seconds(
+        aggregator: Aggregator, shape: VoteShape, budget: Budget
+    ) -> PricedRelease:
         nonlocal seconds
         seconds += 7
         calls.append("plan")
-        return plan_release(*arguments)
+        return plan_release(aggregator, shape=shape, budget=budget)
 
-    monkeypatch.setattr("pate.pricing.changed_plans.planned_or_none", planned)
+    monkeypatch.setattr("pate.pricing.changed_plans.plan_or_none", plan_for_seven_seconds)
 
-    def stage(name: str, total: int | None) -> Any:
+    def ignore_progress(done: int, note: str = "") -> None:
+        pass
+
+    def open_stage(name: str, total: int | None) -> AbstractContextManager[Callable[..., None]]:
         calls.append(name)
-        return nullcontext(lambda done, note="": None)
+        return nullcontext(ignore_progress)
 
-    def say(refusal: InvalidValue, seconds: float) -> None:
+    def report_refusal(refusal: InvalidValue, seconds: float) -> None:
         calls.append((refusal.name, refusal.value, seconds))
 
-    search = RemedySearch(seconds=20.0, report_refusal=say, open_stage=stage, clock=lambda: seconds)
+    search = RemedySearch(
+        seconds=20.0,
+        report_refusal=report_refusal,
+        open_stage=open_stage,
+        clock=lambda: seconds,
+    )
     with refused(
         "num_teachers",
         value=200,
@@ -404,17 +419,17 @@ def test_search_reports_the_refusal_and_obeys_its_time_limit(
     ):
         doubts_about(aggregator=GaussianVotes(noise_std=1.0), search=search)
     assert calls[0] == ("num_teachers", 200, 20.0)
-    assert calls[1:] == ["searching for settings that work", "plan", "plan", "plan"], (
-        "begun at 0, 7 and 14 seconds"
-    )
+    # The three plans begin at 0, 7 and 14 seconds.
+    assert calls[1:] == ["searching for settings that work", "plan", "plan", "plan"]
     calls.clear()
     at_once = replace(search, seconds=0.0)
     with refused("num_teachers", value=200, rule="found nothing that works"):
         doubts_about(aggregator=GaussianVotes(noise_std=1.0), search=at_once)
     plan = Plan(aggregator=GaussianVotes(noise_std=1.0), shape=SHAPE, budget=budget())
-    assert not search_remedies(
-        plan.aggregator, plan.priced(), plan.budget, num_groups=None, search=at_once
-    ).is_complete
+    result = search_remedies(
+        plan.aggregator, priced=plan.priced(), budget=plan.budget, num_groups=None, search=at_once
+    )
+    assert not result.is_complete
 
 
 def test_no_other_epsilon_is_suggested_for_budgets_of_classes() -> None:
@@ -439,7 +454,7 @@ def test_allowed_useless_release_gives_a_doubt_without_a_search(
 @pytest.mark.parametrize(
     "plan_budget",
     [budget(epsilon=1e-12), budget(epsilon=1e-30), budget(epsilon=None)],
-    ids=["1e-12", "1e-30", "noise given"],
+    ids=["epsilon of 1e-12", "epsilon of 1e-30", "fixed noise"],
 )
 @pytest.mark.parametrize("noise", [1e8, 1e12])
 def test_nearly_free_and_useless_release_is_refused(plan_budget: Budget, noise: float) -> None:
@@ -487,19 +502,16 @@ def test_release_without_noise_or_expectation_gives_no_doubt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A release that costs nothing, or whose votes cannot be made up, gives no doubt."""
-    assert (
-        doubts_about(aggregator=FixedTopK(k=40, epsilon=1.0), plan_budget=budget(epsilon=None))
-        == ()
-    )
+    noise_as_given = budget(epsilon=None)
+    all_labels = FixedTopK(k=40, epsilon=1.0)  # releases each of the 40 labels, so it costs nothing
+    assert doubts_about(aggregator=all_labels, plan_budget=noise_as_given) == ()
 
-    def refuses(*_: Any, **__: Any) -> None:
+    def refuse_votes(aggregator: Aggregator, shape: VoteShape, agreement: float = 1.0) -> None:
         raise InvalidValue("votes", "made up", rule="others")
 
-    monkeypatch.setattr("pate.pricing.expectations.expected_release", refuses)
-    assert (
-        doubts_about(aggregator=GaussianVotes(noise_std=1e6), plan_budget=budget(epsilon=None))
-        == ()
-    )
+    monkeypatch.setattr("pate.pricing.expectations.expected_release", refuse_votes)
+    much_noise = GaussianVotes(noise_std=1e6)
+    assert doubts_about(aggregator=much_noise, plan_budget=noise_as_given) == ()
 
 
 class TestDelta:
@@ -567,27 +579,23 @@ class TestSuggestion:
         planned = plan_release(aggregator, shape, budget=budget(epsilon=4.0))
         assert expected_release(planned.aggregator, shape).success >= 0.9
         assert suggestion.records_per_teacher == pytest.approx(62_115 / suggestion.num_teachers)
-        assert 100 < suggestion.num_teachers < 3000, (
-            "neither too few to be heard nor too many to know anything"
-        )
+        assert 100 < suggestion.num_teachers < 3000
         assert 0 < suggestion.clear_queries < suggestion.num_queries
 
     def test_more_private_records_improve_the_suggestion(self) -> None:
         """Ten times the records give more than 1.5 times the clear queries."""
-        numbers = [
-            suggest(
-                PEELING, shape=SHAPE, budget=budget(epsilon=4.0), num_private=count
-            ).clear_queries
-            for count in (10_000, 100_000)
-        ]
-        assert numbers[1] > 1.5 * numbers[0]
+        fewer_records = suggest(
+            PEELING, shape=SHAPE, budget=budget(epsilon=4.0), num_private=10_000
+        )
+        more_records = suggest(
+            PEELING, shape=SHAPE, budget=budget(epsilon=4.0), num_private=100_000
+        )
+        assert more_records.clear_queries > 1.5 * fewer_records.clear_queries
 
     def test_suggestion_stays_within_the_pool(self) -> None:
         """With `max_queries=300`, `suggest` returns at most 300 queries."""
-        assert (
-            suggest(PEELING, shape=SHAPE, budget=budget(epsilon=4.0), max_queries=300).num_queries
-            <= 300
-        )
+        suggestion = suggest(PEELING, shape=SHAPE, budget=budget(epsilon=4.0), max_queries=300)
+        assert suggestion.num_queries <= 300
 
     @pytest.mark.parametrize(
         ("plan_budget", "num_private", "refusal"),
@@ -600,6 +608,7 @@ class TestSuggestion:
             ),
             (budget(epsilon=2.0), 50, refused("num_private", value=50)),
         ],
+        ids=["fixed noise", "small epsilon", "few records"],
     )
     def test_missing_suggestion_gives_a_reason(
         self, plan_budget: Budget, num_private: int | None, refusal: Refusal
@@ -617,16 +626,17 @@ def test_cheapest_quick_accountant_is_chosen() -> None:
 
     With a budget whose own accountant is cheapest, it names that one.
     """
-    accountants = {"rdp": RdpAccountant, "exact": ExactAccountant}
+
+    def cheapest_name(aggregator: Aggregator, *, budget: Budget) -> str:
+        """Returns the name of the cheapest accountant for a release with the noise of the aggregator."""
+        release = plan_release(aggregator, shape=SHAPE, budget=budget)
+        accountants = {"rdp": RdpAccountant, "exact": ExactAccountant}
+        return cheapest_accountant(release, budget=budget, accountants=accountants).accountant
+
     by_renyi = budget(epsilon=None)
-    by_all = Budget(delta=1e-6)
-    one_gaussian = plan_release(CenteredVotes(noise_multiplier=5.0), shape=SHAPE, budget=by_renyi)
-    assert cheapest_accountant(one_gaussian, by_renyi, accountants).accountant == "exact"
-    many_bits = plan_release(GaussianVotes(noise_std=200.0), shape=SHAPE, budget=by_renyi)
-    assert cheapest_accountant(many_bits, by_renyi, accountants).accountant == "rdp"
-    assert (
-        cheapest_accountant(
-            plan_release(many_bits.aggregator, shape=SHAPE, budget=by_all), by_all, accountants
-        ).accountant
-        == "auto"
-    )
+    by_auto = Budget(delta=1e-6)
+    one_gaussian = CenteredVotes(noise_multiplier=5.0)
+    many_bits = GaussianVotes(noise_std=200.0)
+    assert cheapest_name(one_gaussian, budget=by_renyi) == "exact"
+    assert cheapest_name(many_bits, budget=by_renyi) == "rdp"
+    assert cheapest_name(many_bits, budget=by_auto) == "auto"

@@ -1,4 +1,4 @@
-"""Noise that is solved for a mu, in place of an epsilon."""
+"""Plans whose noise is solved for a mu of Gaussian differential privacy, in place of an epsilon."""
 
 import pytest
 
@@ -14,8 +14,8 @@ SHAPE = VoteShape(num_queries=20, num_labels=5, num_teachers=400)
 
 def test_gaussian_release_meets_its_mu() -> None:
     """Centered votes are solved for a noise of 1 / mu times their sensitivity, to a part in a thousand."""
-    budget = MuBudget.from_mu(0.5, delta=1e-6)
-    planned = plan_release(CenteredVotes(noise_multiplier=1.0), SHAPE, budget)
+    budget = MuBudget.from_mu(mu=0.5, delta=1e-6)
+    planned = plan_release(CenteredVotes(noise_multiplier=1.0), shape=SHAPE, budget=budget)
     mu = AutoAccountant().compose(planned.event).gdp_mu()
     assert 0.5 * 0.999 < mu <= 0.5
 
@@ -23,8 +23,8 @@ def test_gaussian_release_meets_its_mu() -> None:
 @pytest.mark.slow
 def test_release_of_bits_meets_its_mu() -> None:
     """Bits, whose mu exceeds that of their epsilon, get more noise until they meet it."""
-    budget = MuBudget.from_mu(1.0, delta=1e-6)
-    planned = plan_release(GaussianVotes(noise_std=10.0), SHAPE, budget)
+    budget = MuBudget.from_mu(mu=1.0, delta=1e-6)
+    planned = plan_release(GaussianVotes(noise_std=10.0), shape=SHAPE, budget=budget)
     mu = AutoAccountant().compose(planned.event).gdp_mu()
     assert 0.9 < mu <= 1.0
 
@@ -32,18 +32,28 @@ def test_release_of_bits_meets_its_mu() -> None:
 def test_release_that_may_fail_is_refused() -> None:
     """A stable top-k has no mu, and the error names another setting and other aggregators."""
     aggregator: Aggregator = StableTopK(selection_scale=20.0, test_std=20.0, failure_prob=1e-10)
-    budget = MuBudget.from_mu(1.0, delta=1e-6, accountant=RdpAccountant)
+    budget = MuBudget.from_mu(mu=1.0, delta=1e-6, accountant=RdpAccountant)
     with refused("target_mu", value=1.0, rule="target_epsilon"):
-        plan_release(aggregator, SHAPE, budget)
+        plan_release(aggregator, shape=SHAPE, budget=budget)
 
 
 @pytest.mark.parametrize(
-    "other", [{"target_epsilon": 1.0}, {"max_epsilon": 1.0}, {"budgets": [1, 4]}]
+    ("target_epsilon", "max_epsilon", "budgets"),
+    [(1.0, None, None), (None, 1.0, None), (None, None, [1, 4])],
+    ids=["target_epsilon", "max_epsilon", "budgets"],
 )
-def test_mu_stands_alone(other: dict[str, object]) -> None:
-    """A mu beside an epsilon is refused."""
+def test_mu_beside_an_epsilon_is_refused(
+    target_epsilon: float | None, max_epsilon: float | None, budgets: list[int] | None
+) -> None:
+    """A mu is refused beside each setting that has an epsilon."""
     with refused("target_mu", value=0.5):
-        budget_from_settings(target_delta=1e-6, target_mu=0.5, **other)  # type: ignore[arg-type]
+        budget_from_settings(
+            target_delta=1e-6,
+            target_mu=0.5,
+            target_epsilon=target_epsilon,
+            max_epsilon=max_epsilon,
+            budgets=budgets,
+        )
 
 
 @pytest.mark.parametrize("mu", [0.0, -1.0])
