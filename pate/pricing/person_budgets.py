@@ -193,7 +193,7 @@ def _classes_by_weights(
         fitted = aggregator.fitted(class_budget, shape)
         noise_ratio = getattr(aggregator, noise) / getattr(fitted, noise)
         weight = math.floor(min(noise_ratio, 1.0) * _WEIGHT_STEPS) / _WEIGHT_STEPS
-        if weight == 0:
+        if weight <= 0:
             rule = "a larger epsilon, as the largest one of the budgets is so much larger"
             raise InvalidValue(f"budgets.{name}", epsilon, rule=rule)
         scaled = aggregator.scaled(noise_factor=1 / weight)
