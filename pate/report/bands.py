@@ -1,7 +1,7 @@
-"""Prevalence bands: the labels in three parts, head, middle and tail, and how well models predict each part.
+"""Prevalence bands: the labels in three parts, head, middle and tail, and the scores of models on each part.
 
-The mean average precision over all of many labels says little: rare labels, which are most of them, have low average
-precision whatever the model. Each band shows its own mean.
+The mean average precision over many labels says little. Most labels are rare, and rare labels have a low average
+precision with any model. So each band shows its own mean.
 """
 
 from __future__ import annotations
@@ -20,20 +20,28 @@ BANDS = ("head", "middle", "tail")
 
 @dataclass(frozen=True)
 class PrevalenceBand:
-    """A third of the labels, of similar prevalence, and the scores of models on them. No epsilon covers it."""
+    """A third of the labels, of similar prevalence, and the scores of models on them. No epsilon covers it.
 
-    name: str  # one of `BANDS`
+    Attributes:
+        name: the name of the band, one of `BANDS`.
+        num_labels: the number of labels in the band.
+        highest: the largest prevalence of a label of the band among the private records.
+        lowest: the smallest prevalence of a label of the band among the private records.
+        mean_average_precision: the mean of the average precisions of the band's labels, by model; None if no label of
+            the band has a positive sample.
+    """
+
+    name: str
     num_labels: int
-    highest: float  # prevalence of the band's labels among the private records
+    highest: float
     lowest: float
-    # the mean over the band's labels of their average precision, by model; None if no label has a positive sample
     mean_average_precision: Mapping[str, float | None]
 
 
 def prevalence_bands(
     prevalence: FloatArray, average_precisions: Mapping[str, FloatArray]
 ) -> tuple[PrevalenceBand, ...]:
-    """Returns the bands of labels, which are sorted by prevalence; of fewer than three labels there are none.
+    """Returns the three bands of labels, from frequent to rare; fewer than three labels have no bands.
 
     Args:
         prevalence: the share of private records with each label, `[num_labels]`.

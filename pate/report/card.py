@@ -1,9 +1,11 @@
-"""The published statements about a release: the privacy card for people, and `privacy.json` for programs."""
+"""The published statements about a release: the privacy card for people, and `privacy.json` for programs.
+
+Both state a `Privacy` with the public numbers of the release, and nothing else of the run.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 from pathlib import Path
 from string import Template
 from typing import Any, Self
@@ -25,61 +27,92 @@ from pate.report.privacy import (
 from pate.report.released_scores import ReleasedScores
 from pate.report.tuning import Tuning
 from pate.report.wording import PAPER_LABEL, SEEDED_WARNING, percent
-from pate.validation import require, require_count
+from pate.validation import InvalidValue, require_count
 
 _CARD = Template(Path(__file__).with_name("privacy_card.md").read_text(encoding="utf-8"))
 
-_GAPS = (
+# A line of the card, for data in which labels of private records may be unknown.
+_GAPS_LINE = (
     "\n- That labels of private records may be missing: that is public. Which labels a record has is covered, "
     "as the labels are."
 )
-_FEWEST_KNOWN = 5  # labels that the card names
+# The card names so many of the labels that are known for the fewest records.
+_NUM_RARELY_KNOWN = 5
 
-PRIVACY = "privacy.json"  # the name of `PrivacyStatement` in a bundle
+PRIVACY = "privacy.json"
+"""The name of the file with a `PrivacyStatement` in a bundle."""
+
+# The fields of a `PrivacyStatement` that are left out of the file if they are empty or None.
+_OPTIONAL_FIELDS = (
+    "stated_public",
+    "known_shares",
+    "public_answers",
+    "scores",
+    "start",
+    "tuning",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class PrivacyStatement:
     """The price of a release as it is published in `privacy.json`: the same facts as on the privacy card.
 
-    The price can be computed again from these fields.
+    The price can be computed again from these fields. Fields from `stated_public` on, but for `attacks`, are left out
+    of the file if they are empty or None.
+
+    Attributes:
+        format: the version of the file's format.
+        package: the package that wrote the file, with its version.
+        epsilon: the bound of the card, rounded up; infinity, in the file `"inf"`, is no guarantee.
+        delta: the delta at which `epsilon` holds, rounded up.
+        adjacency: `replace_one` or `add_remove`.
+        unit: the private records that one change replaces together, in words.
+        accountant: the name of the accountant that computed `epsilon`.
+        mechanism: the class of the aggregator.
+        parameters: the public parameters of the aggregator by name.
+        noise: `system` for entropy of the operating system; `seeded` if whoever knows a seed can remove the noise.
+        data: the public name of the data set.
+        num_queries: the number of queries that were priced, refused ones included.
+        num_answered: the number of queries that were answered.
+        num_labels: the number of labels of a query.
+        num_teachers: the number of teachers that voted.
+        classes: the epsilon of each class of groups with a budget of its own, rounded up; empty without such classes.
+        unit_columns: the columns whose values make a unit; empty if no column does, or in statements of earlier
+            versions.
+        stated_public: names of facts that were read from private data, and are public by the statement of its owner
+            alone, such as "classes".
+        attacks: upper bounds on the success of attacks on the release; None for an infinite epsilon, and in statements
+            of earlier versions.
+        known_shares: the released share of records for which a label is known, by label.
+        public_answers: the SHA-256 of the public model's answers that the votes were compared with.
+        scores: the scores on test records, released at a price of their own.
+        start: the price of the earlier release that this one started from.
+        tuning: the tuning whose best run the release is.
     """
 
-    format: int = 1  # of the file
-    package: str = f"pate-multilabel {VERSION}"  # the package that wrote it, with its version
-    # the bound of the card, rounded up; infinity, in the file `"inf"`, is no guarantee
+    format: int = 1
+    package: str = f"pate-multilabel {VERSION}"
     epsilon: float
-    delta: float  # at which epsilon holds, rounded up
-    adjacency: str  # `replace_one` or `add_remove`
-    unit: str  # the private records that one change replaces together, in words
-    accountant: str  # the accountant whose figure epsilon is
-    mechanism: str  # the class of the aggregator
-    parameters: Mapping[str, Scalar] = field(default_factory=dict)  # its public parameters by name
-    # `system` for entropy of the operating system, `seeded` if whoever knows a seed can remove the noise
+    delta: float
+    adjacency: str
+    unit: str
+    accountant: str
+    mechanism: str
+    parameters: Mapping[str, Scalar] = field(default_factory=dict)
     noise: str
-    data: str  # the public name of the data set
-    num_queries: int  # queries that were priced; `num_answered` of them were answered
+    data: str
+    num_queries: int
     num_answered: int
-    num_labels: int  # per query
-    num_teachers: int  # that voted
-    # the epsilon of each class of groups with a budget of its own, rounded up; empty without such classes
+    num_labels: int
+    num_teachers: int
     classes: Mapping[str, float] = field(default_factory=dict)
-    # the columns whose values make a unit; empty if no column does, or in statements of earlier versions
     unit_columns: tuple[str, ...] = ()
-    # what was read from private data and is public by the statement of its owner alone, such as "classes"; left out of
-    # the file if there is nothing
     stated_public: tuple[str, ...] = ()
-    # the most that attacks find in the release; None for an infinite epsilon, and in statements of earlier versions
     attacks: AttackBounds | None = None
-    # the released share of records for which a label is known, by label; left out of the file if none were released
     known_shares: Mapping[str, float] = field(default_factory=dict)
-    # the SHA-256 of the public model's answers that the votes were compared with; left out of the file without any
     public_answers: str = ""
-    # the scores on test records, which were released at a price of their own; left out of the file where none were
     scores: ReleasedScores | None = None
-    # the price of the earlier release that this one started from; left out of the file where there is none
     start: EarlierPrice | None = None
-    # the runs of which the release is the best; left out of the file for a release that was not tuned
     tuning: Tuning | None = None
 
     @classmethod
@@ -133,10 +166,12 @@ class PrivacyStatement:
 
     @property
     def terms(self) -> list[tuple[str, str]]:
-        """The epsilon, the delta, and what they are for, as rows (name, text)."""
-        is_infinite = math.isinf(self.epsilon)
+        """The price and the public numbers of the release, as rows (name, text)."""
+        epsilon = format_epsilon(self.epsilon)
+        if math.isinf(self.epsilon):
+            epsilon = "infinite: no guarantee"
         rows = [
-            ("epsilon", "infinite: no guarantee" if is_infinite else format_epsilon(self.epsilon)),
+            ("epsilon", epsilon),
             ("delta", format_delta(self.delta)),
             ("adjacency", self.adjacency),
             ("unit of privacy", self.unit),
@@ -151,7 +186,9 @@ class PrivacyStatement:
             rows.append(("start", self.start.sentence))
         if self.tuning is not None:
             rows += self.tuning.rows
-        return [*rows, ("noise", SEEDED_WARNING)] if self.noise == "seeded" else rows
+        if self.noise == "seeded":
+            rows.append(("noise", SEEDED_WARNING))
+        return rows
 
     def _repr_html_(self) -> str:
         """Returns the terms as a table for notebooks."""
@@ -164,14 +201,7 @@ class PrivacyStatement:
     def published_values(self) -> dict[str, Any]:
         """Returns the content of `privacy.json`, without fields that only some releases have."""
         values = dict(plain(self))
-        for name in (
-            "stated_public",
-            "known_shares",
-            "public_answers",
-            "scores",
-            "start",
-            "tuning",
-        ):
+        for name in _OPTIONAL_FIELDS:
             if not values[name]:
                 del values[name]
         return values
@@ -224,7 +254,7 @@ def privacy_card(
             release.
         features: the origin of extracted features (`Preprocessing.origin`); None if inputs are not transformed.
         places: sentences for each holder of records (`pate.run.places`); empty without holders.
-        stated_public: what is public by the statement of the data owner alone, such as "classes"; empty for nothing.
+        stated_public: names of facts that are public by the statement of the data owner alone, such as "classes".
         labels_have_gaps: whether labels of private records may be unknown, which is public.
         known_shares: the released share of records for which a label is known, by label; None if none were released.
         public_answers: the SHA-256 of the public model's answers that the votes were compared with; empty without any.
@@ -235,53 +265,120 @@ def privacy_card(
     require_count("num_answered", num_answered, minimum=0)
     require_count("num_labels", num_labels)
     require_count("num_teachers", num_teachers)
-    rule = f"at most num_queries={privacy.num_queries}"
-    require(num_answered <= privacy.num_queries, "num_answered", num_answered, rule)
-    made_of = f"{features['features']}, which {features_origin(features)}" if features else None
-    origin = {"data set": dataset, "features": made_of}
-    counts = {"queries answered": num_answered, "hits": num_hits}
-    counts |= {"labels per query": num_labels, "teachers": num_teachers}
-    rows = [*origin.items(), *privacy.terms, *privacy.mechanism_rows(name), *counts.items()]
+    if num_answered > privacy.num_queries:
+        rule = f"at most num_queries={privacy.num_queries}"
+        raise InvalidValue("num_answered", num_answered, rule=rule)
+    rows = [("data set", dataset)]
+    if features:
+        rows.append(("features", f"{features['features']}, which {features_origin(features)}"))
+    rows += privacy.terms
+    rows += privacy.mechanism_rows(name)
+    rows.append(("queries answered", str(num_answered)))
+    if num_hits is not None:
+        rows.append(("hits", str(num_hits)))
+    rows.append(("labels per query", str(num_labels)))
+    rows.append(("teachers", str(num_teachers)))
     if known_shares:
-        rows.append(("labels that are known, released with noise", _coverage(known_shares)))
+        text = _known_shares_text(known_shares)
+        rows.append(("labels that are known, released with noise", text))
     if public_answers:
-        rows.append(("public answers, which all votes are compared with", _origin(public_answers)))
-    scores = privacy.scores
-    if scores is not None:
-        rows += scores.rows
-    promise, reading = _promise(privacy)
-    covered = "\n".join(
-        (
-            "\n## Whom it covers, as votes come from several places\n",
-            *(f"- {line}" for line in places),
-        )
-    )
-    paper = f"\n- The accounting of the paper that the mechanism comes from gives epsilon {{}}: {PAPER_LABEL}."
+        text = _public_answers_text(digest=public_answers)
+        rows.append(("public answers, which all votes are compared with", text))
+    if privacy.scores is not None:
+        rows += privacy.scores.rows
     return _CARD.substitute(
-        promise=promise,
-        rows="\n".join(
-            f"| {cell(key)} | {cell(str(value))} |" for key, value in rows if value is not None
-        ),
-        reading=reading,
+        promise=_promise(privacy),
+        rows="\n".join(f"| {cell(key)} | {cell(text)} |" for key, text in rows),
+        reading=_reading(privacy),
         num_queries=privacy.num_queries,
-        paper=""
-        if privacy.paper_epsilon is None
-        else paper.format(format_epsilon(privacy.paper_epsilon)),
-        places=f"{covered}\n" if places else "",
-        classes="\n- Who is in which budget class: that is taken as public."
-        if privacy.classes
-        else "",
-        start="" if privacy.start is None else f"\n- {privacy.start.sentence}",
-        scores=""
-        if scores is None
-        else f"\n- {scores.promise} One change replaces {cell(scores.unit)}.",
-        stated="".join(
-            f"\n- The names of the {cell(name)}: they are public by the statement of the data owner."
-            for name in stated_public
-        )
+        paper=_paper_line(privacy),
+        places=_places_section(places),
+        classes=_classes_line(privacy),
+        start=_start_line(privacy),
+        scores=_scores_line(privacy),
+        stated=_stated_public_lines(stated_public)
         + _public_labels_line(privacy)
-        + (_GAPS if labels_have_gaps else ""),
+        + (_GAPS_LINE if labels_have_gaps else ""),
     )
+
+
+def _promise(privacy: Privacy) -> str:
+    """Returns the guarantee in a few sentences."""
+    if math.isinf(privacy.epsilon):
+        return "This release has **no privacy guarantee**: its epsilon is infinite."
+    epsilon = format_epsilon(privacy.epsilon)
+    delta = format_delta(privacy.delta)
+    promise = (
+        f"This release is ({epsilon}, {delta})-differentially private under the adjacency {privacy.adjacency}; "
+        f"the unit of privacy is {cell(privacy.unit)}."
+    )
+    if privacy.classes:
+        promise += f" By budget class epsilon is {cell(privacy.class_epsilons)}."
+    if privacy.weak_epsilon_warning:
+        promise += f" An {privacy.weak_epsilon_warning}."
+    if privacy.noise_seeded:
+        promise += " The noise was seeded, and the guarantee holds only against readers who do not know the seed."
+    return promise
+
+
+def _reading(privacy: Privacy) -> str:
+    """Returns an explanation of the epsilon in `_promise`."""
+    if math.isinf(privacy.epsilon):
+        return "Nothing bounds what the release says about one unit of privacy."
+    epsilon = format_epsilon(privacy.epsilon)
+    delta = format_delta(privacy.delta)
+    reading = (
+        "Change one unit of privacy as the adjacency says: the probability of any outcome grows at most "
+        f"by the factor e^{epsilon}, plus {delta}."
+    )
+    if privacy.attacks is not None:
+        attack = privacy.attacks.sentence
+        reading += f"\n- {attack[0].upper()}{attack[1:]}, whatever else they know. A member is one unit of privacy."
+    return reading
+
+
+def _paper_line(privacy: Privacy) -> str:
+    """Returns a line on the epsilon by the formula of the mechanism's paper; empty if the paper has no formula."""
+    if privacy.paper_epsilon is None:
+        return ""
+    epsilon = format_epsilon(privacy.paper_epsilon)
+    return f"\n- The accounting of the paper that the mechanism comes from gives epsilon {epsilon}: {PAPER_LABEL}."
+
+
+def _places_section(places: Sequence[str]) -> str:
+    """Returns a section with a line for each sentence on the holders of records; empty without holders."""
+    if not places:
+        return ""
+    lines = "".join(f"\n- {sentence}" for sentence in places)
+    return f"\n## Whom it covers, as votes come from several places\n{lines}\n"
+
+
+def _classes_line(privacy: Privacy) -> str:
+    """Returns a line on the budget classes of groups; empty without such classes."""
+    if not privacy.classes:
+        return ""
+    return "\n- Who is in which budget class: that is taken as public."
+
+
+def _start_line(privacy: Privacy) -> str:
+    """Returns a line on the earlier release that the student started from; empty without an earlier release."""
+    return "" if privacy.start is None else f"\n- {privacy.start.sentence}"
+
+
+def _scores_line(privacy: Privacy) -> str:
+    """Returns a line on the price of the released scores; empty if none were released."""
+    if privacy.scores is None:
+        return ""
+    return f"\n- {privacy.scores.promise} One change replaces {cell(privacy.scores.unit)}."
+
+
+def _stated_public_lines(stated_public: Sequence[str]) -> str:
+    """Returns a line for each name of facts that are public by the statement of the data owner."""
+    lines = [
+        f"\n- The names of the {cell(name)}: they are public by the statement of the data owner."
+        for name in stated_public
+    ]
+    return "".join(lines)
 
 
 def _public_labels_line(privacy: Privacy) -> str:
@@ -299,51 +396,35 @@ def features_origin(features: Mapping[str, Scalar]) -> str:
     """Returns a sentence on the public data that features of pictures or texts were fitted on, with digests."""
     fitted = "fitted on nothing"
     for kind_of_input in ("pictures", "texts"):
-        if count := features.get(f"num_{kind_of_input}"):
-            fitted = f"fitted on {count} public {kind_of_input} (SHA-256 {features.get(f'{kind_of_input}_sha256', '')})"
+        count = features.get(f"num_{kind_of_input}")
+        if count:
+            digest = features.get(f"{kind_of_input}_sha256", "")
+            fitted = f"fitted on {count} public {kind_of_input} (SHA-256 {digest})"
     weights = ""
     if "model" in features:
         weights = f", weights from {features['model']} (SHA-256 {features['weights_sha256']})"
     return f"were {fitted}{weights}, on no private record; the extractor's SHA-256 is {features['extractor_sha256']}"
 
 
-def _origin(public_answers: str) -> str:
-    """Returns a line on the public model's answers, whose SHA-256 is given."""
+def _public_answers_text(digest: str) -> str:
+    """Returns the origin of the public model's answers in words, with their SHA-256."""
     return (
-        f"those of a model that saw no private example, by the statement of the data owner (SHA-256 {public_answers}); "
+        f"those of a model that saw no private example, by the statement of the data owner (SHA-256 {digest}); "
         "the price covers the difference"
     )
 
 
-def _coverage(known_shares: Mapping[str, float]) -> str:
-    """Returns a line on how often labels are known, with those that are known least often."""
-    shares = sorted(known_shares.items(), key=itemgetter(1))
-    least = ", ".join(f"{name} {percent(share)}" for name, share in shares[:_FEWEST_KNOWN])
+def _known_shares_text(known_shares: Mapping[str, float]) -> str:
+    """Returns the mean share of records for which a label is known, and the labels that are known for the fewest."""
+    names = sorted(known_shares, key=known_shares.__getitem__)
+    shares_of_rarest = [
+        f"{name} {percent(known_shares[name])}" for name in names[:_NUM_RARELY_KNOWN]
+    ]
     mean = percent(sum(known_shares.values()) / len(known_shares))
-    return f"{mean} of all; least often: {least}. A label that few records know is learned with more noise"
-
-
-def _promise(privacy: Privacy) -> tuple[str, str]:
-    """Returns two sentences: the guarantee, and an explanation of its epsilon."""
-    if math.isinf(privacy.epsilon):
-        none = "This release has **no privacy guarantee**: its epsilon is infinite."
-        return none, "Nothing bounds what the release says about one unit of privacy."
-    epsilon = format_epsilon(privacy.epsilon)
-    delta = format_delta(privacy.delta)
-    sentence = f"This release is ({epsilon}, {delta})-differentially private under the adjacency {privacy.adjacency}"
-    sentence += f"; the unit of privacy is {cell(privacy.unit)}."
-    if privacy.classes:
-        sentence += f" By budget class epsilon is {cell(privacy.class_epsilons)}."
-    if privacy.weak_epsilon_warning:
-        sentence += f" An {privacy.weak_epsilon_warning}."
-    if privacy.noise_seeded:
-        sentence += " The noise was seeded, and the guarantee holds only against readers who do not know the seed."
-    change = "Change one unit of privacy as the adjacency says: the probability of any outcome grows at most"
-    reading = f"{change} by the factor e^{epsilon}, plus {delta}."
-    if privacy.attacks is not None:
-        attack = privacy.attacks.sentence
-        reading += f"\n- {attack[0].upper()}{attack[1:]}, whatever else they know. A member is one unit of privacy."
-    return sentence, reading
+    return (
+        f"{mean} of all; least often: {', '.join(shares_of_rarest)}. "
+        "A label that few records know is learned with more noise"
+    )
 
 
 def cell(text: str) -> str:

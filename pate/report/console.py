@@ -1,6 +1,6 @@
-"""The output of commands, from templates. Names in data or files are printed as plain text.
+"""The output of commands: pages from Jinja templates, lines, and JSON.
 
-Control codes in such names have no effect on the terminal.
+Names in data or files are printed as plain text. Control codes in such names have no effect on the terminal.
 """
 
 import math
@@ -25,10 +25,12 @@ from pate.report.report import Report
 from pate.report.wording import add_words
 from pate.validation import printable, rounded_down, rounded_up
 
-_ANY_WIDTH = 10_000
-# characters of templates, which no value contains
-_CELL = "\N{BROKEN BAR}"  # between cells of a table
-_BREAK = "\v"  # within a cell
+# A width of the terminal, in characters, that no table reaches.
+_UNLIMITED_WIDTH = 10_000
+# The separator of cells in a line of a template. No printed value contains it.
+_CELL_SEPARATOR = "\N{BROKEN BAR}"
+# A line break within a cell of a template. No printed value contains it.
+_LINE_BREAK = "\v"
 
 
 class PlainConsole(Console):
@@ -68,12 +70,17 @@ def print_page(
     """
     console = console or PlainConsole()
     page = _environment(package).get_template(template).render(values).removesuffix("\n")
-    for is_table, lines in groupby(page.split("\n"), key=lambda line: _CELL in line):
+    for is_table, lines in groupby(page.split("\n"), key=_is_table_row):
         if is_table:
-            _print_table(console, rows=[line.split(_CELL) for line in lines])
+            _print_table(console, rows=[line.split(_CELL_SEPARATOR) for line in lines])
         else:
             for line in lines:
-                console.print(_text(cell=line), soft_wrap=True)
+                console.print(_styled_text(line), soft_wrap=True)
+
+
+def _is_table_row(line: str) -> bool:
+    """Returns True if a line of a page is a row of a table."""
+    return _CELL_SEPARATOR in line
 
 
 def _print_table(console: Console, rows: list[list[str]]) -> None:
@@ -82,36 +89,39 @@ def _print_table(console: Console, rows: list[list[str]]) -> None:
     is_wrapped = rows[0][0].startswith("==")
     if rows[0][0].startswith("="):
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 0, 0, 1))
-        for place, cell in enumerate(rows.pop(0)):
-            heading = _text(cell.lstrip("=").removeprefix(">"))
+        for column, cell in enumerate(rows.pop(0)):
+            heading = _styled_text(cell.lstrip("=").removeprefix(">"))
             table.add_column(
-                heading, no_wrap=place == 0, vertical="bottom" if is_wrapped else "top"
+                heading,
+                no_wrap=column == 0,
+                vertical="bottom" if is_wrapped else "top",
+                justify="right" if cell.startswith(">") else "left",
             )
-            table.columns[-1].justify = "right" if cell.startswith(">") else "left"
     else:
         table = Table.grid(padding=(0, 0, 0, 2), pad_edge=True)
         table.add_column(style="dim", no_wrap=True)
     for row in rows:
-        table.add_row(*map(_text, row))
+        table.add_row(*[_styled_text(cell) for cell in row])
     if is_wrapped:
-        options = console.options.update(max_width=_ANY_WIDTH)
+        options = console.options.update(max_width=_UNLIMITED_WIDTH)
         console.width = max(width, console.measure(table, options=options).maximum)
     console.print(table)
     console.width = width
 
 
-def _text(cell: str) -> Text:
-    """Returns a cell of a template as text with styles."""
-    return Text.from_markup(cell.replace(_BREAK, "\n"), emoji=False)
+def _styled_text(cell: str) -> Text:
+    """Returns a cell or a line of a template as text with the styles of its markup."""
+    return Text.from_markup(cell.replace(_LINE_BREAK, "\n"), emoji=False)
 
 
-def _value(value: Any) -> str:
+def _escaped(value: Any) -> str:
     """Returns a value as text in which markup, control codes and cell separators have no effect."""
-    return escape(printable(str(value)).replace(_CELL, "|"))
+    return escape(printable(str(value)).replace(_CELL_SEPARATOR, "|"))
 
 
 @cache
 def _environment(package: str) -> Environment:
+    """Returns the templates of a package, with the filters that pages use."""
     environment = Environment(
         loader=PackageLoader(package, ""),
         undefined=StrictUndefined,
@@ -121,29 +131,29 @@ def _environment(package: str) -> Environment:
     environment.tests["finite"] = math.isfinite
     add_words(environment)
     environment.filters |= {
-        "broken": _broken,
+        "broken": _broken_at_spaces,
         "cells": _cells,
         "down": rounded_down,
         "up": rounded_up,
         "small": _small,
     }
-    environment.globals |= {"br": Markup(_BREAK)}
+    environment.globals |= {"br": Markup(_LINE_BREAK)}
     return environment
 
 
 def _finalize(value: Any) -> str:
     """Returns the text that a template prints for a value, in which only markup of filters has an effect."""
-    return value if isinstance(value, Markup) else _value(value)
+    return value if isinstance(value, Markup) else _escaped(value)
 
 
-def _broken(heading: str) -> Markup:
+def _broken_at_spaces(heading: str) -> Markup:
     """Returns a heading with each word on a line of its own."""
-    return Markup(_value(heading).replace(" ", _BREAK))
+    return Markup(_escaped(heading).replace(" ", _LINE_BREAK))
 
 
 def _cells(values: Iterable[Any], prefix: str = "") -> Markup:
     """Returns values as cells of a table row; the text `prefix` is put in front of each value."""
-    return Markup("".join(f"{_CELL}{prefix}{_value(value)}" for value in values))
+    return Markup("".join(f"{_CELL_SEPARATOR}{prefix}{_escaped(value)}" for value in values))
 
 
 def _small(probability: float) -> str:

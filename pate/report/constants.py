@@ -1,4 +1,4 @@
-"""Constant predictions, which are the same for all samples; a student should have better scores."""
+"""Constant predictions, which are the same for all samples. A useful student has better scores than they have."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -11,10 +11,15 @@ from pate.report.metrics import Scores, multilabel_metrics
 
 @dataclass(frozen=True, eq=False)
 class Constant:
-    """A prediction of the same labels for all samples; its scores are the frequencies of the labels."""
+    """A prediction of the same labels and scores for all samples.
 
-    labels: BoolArray  # bool `[L]`
-    frequencies: FloatArray  # `[L]`, the score of each label
+    Attributes:
+        labels: the predicted labels, bool `[num_labels]`.
+        frequencies: the frequency of each label, which is its score, `[num_labels]`.
+    """
+
+    labels: BoolArray
+    frequencies: FloatArray
 
     @classmethod
     def prior(cls, frequencies: FloatArray) -> Self:
@@ -30,13 +35,17 @@ class Constant:
 
         `frequencies` is the share of samples with each label, `[num_labels]`.
         """
-        # A set S of labels has n sum_S f hits on n samples, among n |S| predicted labels and n sum f true ones.
+        # On one sample, the expected number of hits of k labels is the sum of their frequencies, among k predicted
+        # labels. The expected number of true labels is the sum of all frequencies.
         order = np.argsort(-frequencies, kind="stable")
-        ranks = np.cumsum(frequencies[order])
-        micro_f1 = 2 * ranks / (np.arange(1, len(order) + 1) + ranks[-1])
+        num_hits = np.cumsum(frequencies[order])
+        num_predicted = np.arange(1, len(order) + 1)
+        num_true = num_hits[-1]
+        micro_f1 = 2 * num_hits / (num_predicted + num_true)
+        best_k = int(np.argmax(micro_f1)) + 1
         labels = np.zeros(len(order), dtype=np.bool_)
-        labels[order[: int(np.argmax(micro_f1)) + 1]] = True
-        return cls(labels, frequencies)
+        labels[order[:best_k]] = True
+        return cls(labels=labels, frequencies=frequencies)
 
     def for_samples(self, num_samples: int) -> tuple[BoolArray, FloatArray]:
         """Returns the labels and the scores for `num_samples` samples, both `[num_samples, num_labels]`."""
@@ -51,4 +60,7 @@ class Constant:
 
 
 CONSTANTS = {"prior": Constant.prior, "best_constant": Constant.best}
-"""Constants by the names of report.json, made from the true frequency of each label, which no epsilon covers."""
+"""The functions that make each constant from the true frequencies of the labels, by its name in report.json.
+
+No epsilon covers these frequencies.
+"""

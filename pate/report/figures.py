@@ -9,24 +9,40 @@ from pate.report.precision_recall import PrecisionRecall
 
 @dataclass(frozen=True)
 class RunFigures:
-    """The arrays that the pictures of a run are drawn from. No epsilon covers most of them: do not publish them."""
+    """The arrays that the pictures of a run are drawn from. No epsilon covers most of them: do not publish them.
 
-    label_names: tuple[str, ...]  # the L names
-    answered: BoolArray  # bool `[Q]`
-    labels: BoolArray  # bool `[Q, L]`, the released labels; rows of refused queries are not read
-    epsilon_after_query: FloatArray  # float `[Q]`, the epsilon of the first q + 1 queries
-    # `[Q]`, noiseless gaps in votes, or None; no epsilon covers them
+    A gap is the lead of the selected labels of a query over the other labels, in votes. A stability test lets an answer
+    pass with a probability that grows with the gap.
+
+    Attributes:
+        label_names: the names of the labels.
+        answered: true for each answered query, bool `[num_queries]`.
+        labels: the released labels, bool `[num_queries, num_labels]`; rows of refused queries are not read.
+        epsilon_after_query: the epsilon of all queries up to each query, `[num_queries]`.
+        gaps: the gaps without noise, `[num_queries]`; None for an aggregator without gaps. No epsilon covers them.
+        gap_name: the name of the gap, on an axis.
+        histogram: the votes without noise, int `[num_queries, num_labels]`; None if the votes are not counted. No
+            epsilon covers them.
+        num_teachers: the number of teachers, where the axes of votes end; None if it is not known.
+        pass_gaps: rising gaps whose pass probability is drawn, `[num_gaps]`; None without a stability test.
+        pass_probability: the probability that the stability test passes at each of `pass_gaps`, `[num_gaps]`; None
+            without a stability test.
+        per_label: the metrics of each label, `[num_labels]`, by model and by metric.
+        precision_recall: the precision-recall curve of the student; None without a student.
+        student_curve: the losses of each epoch, `[num_epochs]`, by name; empty for a student that is solved in one
+            step.
+    """
+
+    label_names: tuple[str, ...]
+    answered: BoolArray
+    labels: BoolArray
+    epsilon_after_query: FloatArray
     gaps: IntArray | FloatArray | None = None
-    gap_name: str = "gap at the chosen k"  # the name of the gap, on an axis
-    # int `[Q, L]`, the noiseless votes, or None; no epsilon covers them
+    gap_name: str = "gap at the chosen k"
     histogram: IntArray | None = None
-    num_teachers: int | None = None  # the end of the axes that count votes; None if not known
-    # `[G]`, in votes, rising: gaps with a pass probability, or None
+    num_teachers: int | None = None
     pass_gaps: IntArray | FloatArray | None = None
-    # `[G]`, the probability that the stability test passes at each of these gaps, or None
     pass_probability: FloatArray | None = None
-    # `[L]`, values of each label, by model and by metric
     per_label: Mapping[str, Mapping[str, FloatArray]] = field(default_factory=dict)
-    precision_recall: PrecisionRecall | None = None  # of the student, or None
-    # `[E]`, the losses of each epoch by name; empty for a student that is solved in one step
+    precision_recall: PrecisionRecall | None = None
     student_curve: Mapping[str, FloatArray] = field(default_factory=dict)
