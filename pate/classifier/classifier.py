@@ -1179,7 +1179,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         if is_new_file and self.max_total_epsilon is not None:
             # Tried in memory first, so that a refused fit leaves no file with its cap.
             empty_ledger = self._opened_ledger(None, method, priced, unit)
-            require_room(empty_ledger, priced)
+            require_room(empty_ledger, priced=priced)
             if scores is not None:
                 _require_room_beside(empty_ledger, priced, scores.price)
         try:
@@ -1196,7 +1196,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         rule = "None or another number: an earlier fit in this ledger drew its noise from this seed"
         is_new = not ledger.has_seed(seed_name(self._seed))
         require(is_new, "random_state", self.random_state, rule)
-        require_room(ledger, priced)
+        require_room(ledger, priced=priced)
         if scores is not None:
             _require_room_beside(ledger, priced, scores.price)
         return ledger

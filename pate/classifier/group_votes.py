@@ -31,7 +31,7 @@ from pate.models import KernelTeacher, LowRankStudent, SequentialEngine
 from pate.models.student_model import Predictor, StudentModel
 from pate.pricing import PricedRelease
 from pate.progress import Monitor
-from pate.run.plan import Plan, price
+from pate.run.plan import Plan, price_release
 from pate.run.plan_warnings import uneven_inputs_doubts
 from pate.run.score_release import ScorePrice
 from pate.validation import require
@@ -159,7 +159,7 @@ class GroupVotesMethod(FitMethod):
         return self.dataset.public.inputs[self.plan.num_queries :]
 
     def price(self) -> PricedRelease:
-        """Checks the plan, solves for the noise, and returns the priced release; see `pate.run.plan.price`.
+        """Checks the plan, solves for the noise, and returns the priced release; see `pate.run.plan.price_release`.
 
         Columns of an array with very different ranges are doubted. Directions of the public pool follow the widest
         column: with one column 100 times as wide as seven others, accuracy fell from 98% to 65%.
@@ -170,7 +170,7 @@ class GroupVotesMethod(FitMethod):
         public = self.dataset.public.inputs
         has_directions = bool((public != public[0]).any())
         require(has_directions, "X_public", "all alike", "at least two different samples")
-        priced = price(self.plan, self.dataset, Monitor())
+        priced = price_release(self.plan, dataset=self.dataset, monitor=Monitor())
         if self.schema is not None:
             return priced
         doubts = uneven_inputs_doubts("votes", public_inputs=public)

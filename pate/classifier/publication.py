@@ -161,7 +161,7 @@ class Publication:
         num_queries = priced.shape.num_queries
         public_names = PublicNames(np.arange(num_queries), facts.label_names)
         with atomic_write(folder / "release.npz") as file:
-            file.write(npz_bytes(**self.release.arrays(), **public_names.arrays()))
+            file.write(npz_bytes(self.release.arrays() | public_names.arrays()))
         self.model.save(folder / "student")
         write_text(folder / "config.yaml", text=self._settings(data_name))
         origin = None if facts.preprocessing is None else dict(facts.preprocessing.origin) or None

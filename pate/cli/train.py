@@ -30,7 +30,7 @@ from pate.features import Features
 from pate.progress import Monitor
 from pate.report.console import print_report
 from pate.report.mlflow import log_release
-from pate.run.plan import EpsilonOnVotes, Plan, price
+from pate.run.plan import EpsilonOnVotes, Plan, price_release
 from pate.run.train import train
 from pate.run.tuning import tune
 from pate.settings import RunSettings, TrainSettings, changeable_names, values_of
@@ -133,7 +133,8 @@ class Competitor:
             """Raises `InvalidValue` if the run has no price on a data set whose features are not extracted yet."""
             # an earlier release is for the features, and changes no price
             plan_of_inputs = replace(self.plan, start=None)
-            price(plan_of_inputs.for_dataset(dataset, Monitor()), dataset=dataset, monitor=monitor)
+            plan_on_dataset = plan_of_inputs.for_dataset(dataset, monitor=Monitor())
+            price_release(plan_on_dataset, dataset=dataset, monitor=monitor)
 
         load = run.watched_load(
             self.data,

@@ -143,5 +143,7 @@ class Bench:
         """Trains a model on all private records and their true labels, without privacy."""
         student_seed = RandomStreams(seed).seed("student")
         return Trained(
-            train_on_all_records(self.student_recipe, self.dataset.private, seed=student_seed)
+            train_on_all_records(
+                self.student_recipe, records=self.dataset.private, seed=student_seed
+            )
         )

@@ -78,7 +78,7 @@ def compare(
             folder=folder.path,
         )
         check_plan(plan, bench, monitor)
-        folder.claim(plan.settings, data=bench.digest)
+        folder.claim(plan.settings, digests={"data": bench.digest})
         for method in plan.methods:
             method.prepare(bench, monitor)
         private_methods = [method for method in plan.methods if method.is_private]

@@ -20,7 +20,7 @@ from pate.progress import Monitor
 from pate.run.compatibility import require_compatible, require_suitable
 from pate.run.ensemble import Ensemble, training_progress
 from pate.run.folder import EnsembleFolder
-from pate.run.partition_manifest import deal
+from pate.run.partition_manifest import draw_partition
 from pate.run.plan_warnings import plan_warnings
 from pate.run.random_streams import RandomStreams
 from pate.run.student_prior import StudentPrior
@@ -80,9 +80,9 @@ class PATEMethod(Method):
         require_compatible(self.teacher, self.aggregator)
         require_suitable(
             bench.dataset,
-            self.teacher,
-            self.aggregator,
-            self.student,
+            teacher=self.teacher,
+            aggregator=self.aggregator,
+            student=self.student,
             num_teachers=self._shape(bench).num_teachers,
             num_queries=bench.num_queries,
         )
@@ -91,9 +91,9 @@ class PATEMethod(Method):
         """Returns the warnings that `pate-train` prints for this teacher, aggregator and student."""
         return plan_warnings(
             bench.dataset,
-            self.aggregator,
-            self.teacher,
-            self.student,
+            aggregator=self.aggregator,
+            teacher=self.teacher,
+            student=self.student,
             num_teachers=self._shape(bench).num_teachers,
         )
 
@@ -206,9 +206,9 @@ class PATEMethod(Method):
     def _partition(self, bench: Bench) -> Partition:
         folder = self._ensemble_folder(bench)
         streams = RandomStreams.of_run(folder.training_secret, bench.ensemble_seed)
-        return deal(
+        return draw_partition(
             bench.dataset.private,
-            self._shape(bench).num_teachers,
+            num_teachers=self._shape(bench).num_teachers,
             manifest=folder.partition,
             rng=streams.generator("partition"),
         )

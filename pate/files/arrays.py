@@ -67,8 +67,8 @@ def pack_arrays(file: IO[bytes], arrays: Mapping[str, NDArray[Any]]) -> None:
                 np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
-def npz_bytes(**arrays: NDArray[Any]) -> bytes:
-    """Returns the bytes of an .npz file with these arrays, without pickle; equal arrays give equal bytes."""
+def npz_bytes(arrays: Mapping[str, NDArray[Any]]) -> bytes:
+    """Returns the bytes of an .npz file with named arrays, without pickle; equal arrays give equal bytes."""
     file = io.BytesIO()
     pack_arrays(file, arrays)
     return file.getvalue()

@@ -51,8 +51,8 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             with owners_umask():  # the file is made here
                 self._writer = SummaryWriter(log_dir=str(folder), flush_secs=10)
 
-    def teacher(self, losses: ArrayLike) -> None:
-        """Adds the losses of one trained teacher to the means that `teachers` will write.
+    def add_teacher_losses(self, losses: ArrayLike) -> None:
+        """Adds the losses of one trained teacher to the means that `write_teacher_curves` will write.
 
         Args:
             losses: the mean loss of the teacher in each epoch, `[num_epochs]`.
@@ -67,7 +67,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         self._epoch_counts[: len(by_epoch)] += 1
         self._last_losses.append(float(by_epoch[-1]))
 
-    def teachers(self) -> None:
+    def write_teacher_curves(self) -> None:
         """Writes the mean loss of the teachers in each epoch, and a histogram of their last losses.
 
         Only teachers that were trained since this writer was made are counted, not those of an earlier process of the

@@ -16,7 +16,7 @@ from pate.validation import rounded_up
 
 
 def other_ledger_lines(
-    account: Ledger, path: Path, terms: CountedTerms, others: Iterable[OtherLedger]
+    account: Ledger, *, path: Path, terms: CountedTerms, others: Iterable[OtherLedger]
 ) -> Iterator[str]:
     """Yields a warning for each ledger in the same folder that counts for another adjacency or another delta.
 
@@ -38,7 +38,7 @@ def other_ledger_lines(
 
 
 def account_lines(
-    account: Ledger, event: Event, *, run: str, counting_accountant: str
+    account: Ledger, *, event: Event, run_key: str, counting_accountant: str
 ) -> Iterator[str]:
     """Yields sentences on the total cost of earlier releases of the records, and on the room that a cap leaves.
 
@@ -46,37 +46,37 @@ def account_lines(
         account: the account of the private records in the ledger.
         event: the price of the next release. The last sentence counts how many releases of this price fit under the
             cap.
-        run: the prefix of the keys of this run's own charges. Charges with this prefix are not counted as earlier
+        run_key: the prefix of the keys of this run's own charges. Charges with this prefix are not counted as earlier
             releases.
         counting_accountant: a remark that names the accountant of the total; an empty text adds nothing.
     """
     statement = account.statement()
-    num_earlier = statement.num_charges - len(account.charges_of(run))
+    num_earlier = statement.num_charges - len(account.charges_of(run_key))
     if num_earlier:
         releases = f"{num_earlier} earlier release{'s' if num_earlier > 1 else ''}"
-        total = total_in_words(account, statement)
+        total = total_in_words(account, statement=statement)
         yield f"ledger={account.path}: {releases} of these records, together {total}{counting_accountant}"
     if account.max_epsilon is not None:
         num_fitting = account.affords(event)
         yield f"max_total_epsilon={account.max_epsilon:g}: {fitting_in_words(num_fitting)}"
 
 
-def fitting_in_words(count: float) -> str:
+def fitting_in_words(num_fitting: float) -> str:
     """Returns a sentence that states how many more releases of one price fit under a cap.
 
     Args:
-        count: the number of releases that fit, the present release included; infinity if there is no limit.
+        num_fitting: the number of releases that fit, the present release included; infinity if there is no limit.
     """
     room = "what is left for these records"
-    if count < 1:
+    if num_fitting < 1:
         return f"this release does not fit into {room}"
-    if count == 1:
+    if num_fitting == 1:
         return f"this release fits into {room}, and no second one like it"
-    number = "any number of" if math.isinf(count) else f"{count:.0f}"
+    number = "any number of" if math.isinf(num_fitting) else f"{num_fitting:.0f}"
     return f"{number} releases like this one fit into {room}, this one included"
 
 
-def total_in_words(account: Ledger, statement: AccountStatement) -> str:
+def total_in_words(account: Ledger, *, statement: AccountStatement) -> str:
     """Returns the total epsilon of an account as a phrase.
 
     A sum of several prices is a guarantee only if all prices were fixed before the first release. A cap is a guarantee

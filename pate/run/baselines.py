@@ -15,20 +15,20 @@ from pate.data import Dataset, Split
 from pate.data.array_digest import add_array
 from pate.models import StudentModel
 from pate.run.ceiling import ceilings, train_on_all_records
-from pate.run.record_sample import MOST_ROWS, is_sampled, sample_in_words, yardstick_rows
+from pate.run.record_sample import MOST_ROWS, baseline_rows, is_sampled, sample_in_words
 from pate.run.reference_models import ReferenceModels, reference_key
 from pate.run.students import StudentTraining, TrainedStudent, digest_of_training
 
-# The names of models in report.json; runs share the two in the middle.
+# The names of the baselines in report.json. Several runs share the true-label student and the all-records model.
 _MAJORITY_VOTE_STUDENT = "majority_vote_student"
 _TRUE_LABEL_STUDENT = "true_label_student"
 _ALL_RECORDS_MODEL = "all_records_model"
 _START_ALONE = "start_alone"
 # The seed of models that several runs share. It needs no secrecy, as these models are never published.
 _REFERENCE_SEED = 0
-# The most numbers of all private inputs together for which a model of all private records is trained without a word
-# of the user: a linear model of features takes minutes then, and so does a network of images.
-_MAX_NUMBERS_UNASKED = {"features": 2 * 10**8, "images": 2 * 10**7}
+# A model of all private records is trained by default if the private inputs hold at most this many numbers, by the kind
+# of the data set. A linear model of features takes minutes then, and so does a network of images.
+_MAX_DEFAULT_INPUT_SIZE = {"features": 2 * 10**8, "images": 2 * 10**7}
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class MajorityLabels:
 
 def train_baselines(
     students: StudentTraining,
+    *,
     dataset: Dataset,
     queries: Split,
-    *,
     majority: MajorityLabels,
     start: TrainingSet | None,
     all_records: bool | None,
@@ -85,7 +85,7 @@ def train_baselines(
         dataset: the data set, whose private records one of the models learns from.
         queries: the public samples that teachers voted on, with their true labels if these are known.
         majority: the queries, labeled by the majority of the votes without noise.
-        start: the queries with the weights at which the student of rounds began; None if it began at none.
+        start: the queries with the public weights that the student of rounds started from; None without such a start.
         all_records: true trains a model of all private records, and false does not; None trains the model if it is
             quick, on a sample of many records.
         all_records_folder: the folder in which the run keeps its copy of the model of all private records.
@@ -98,35 +98,37 @@ def train_baselines(
     if majority.training_set is None:
         left_out[_MAJORITY_VOTE_STUDENT] = majority.reason
     else:
-        trained_student = students.train(_MAJORITY_VOTE_STUDENT, majority.training_set)
+        trained_student = students.train(_MAJORITY_VOTE_STUDENT, training_set=majority.training_set)
         models[_MAJORITY_VOTE_STUDENT] = trained_student.model
     if majority.sample:
         sampled[_MAJORITY_VOTE_STUDENT] = majority.sample
     if start is not None:
-        models[_START_ALONE] = students.train(_START_ALONE, start).model
+        models[_START_ALONE] = students.train(_START_ALONE, training_set=start).model
     if dataset.public_labeled:
-        true_labels = TrainingSet(queries.inputs, queries.labels, known=queries.known)
+        true_labels = TrainingSet(queries.inputs, labels=queries.labels, known=queries.known)
         student_seed = _REFERENCE_SEED if seed is None else students.seed
         models[_TRUE_LABEL_STUDENT] = _true_label_student(
-            students, true_labels, references, seed=student_seed
+            students, true_labels=true_labels, references=references, seed=student_seed
         )
     else:
         left_out[_TRUE_LABEL_STUDENT] = "the public samples have no labels"
-    reason = reason_without_all_records(all_records, dataset)
+    reason = reason_without_all_records(all_records, dataset=dataset)
     if reason is None:
         private = dataset.private
-        if is_sampled(private, all_records):
-            private = private.take(yardstick_rows(private))
-            sampled[_ALL_RECORDS_MODEL] = sample_in_words(len(private), len(dataset.private))
+        if is_sampled(private, all_records=all_records):
+            private = private.take(baseline_rows(private))
+            sampled[_ALL_RECORDS_MODEL] = sample_in_words(
+                num_taken=len(private), num_records=len(dataset.private)
+            )
         models[_ALL_RECORDS_MODEL] = _all_records_model(
-            students, private, all_records_folder, references
+            students, records=private, folder=all_records_folder, references=references
         )
     else:
         left_out[_ALL_RECORDS_MODEL] = reason
-    return BaselineModels(models, left_out, sampled)
+    return BaselineModels(models=models, left_out=left_out, sampled=sampled)
 
 
-def reason_without_all_records(all_records: bool | None, dataset: Dataset) -> str | None:
+def reason_without_all_records(all_records: bool | None, *, dataset: Dataset) -> str | None:
     """Returns the reason why no model of all private records is trained, or None if the model is trained.
 
     Args:
@@ -137,7 +139,7 @@ def reason_without_all_records(all_records: bool | None, dataset: Dataset) -> st
     if all_records is not None:
         return None if all_records else "all_records=false"
     num_values = min(len(dataset.private), MOST_ROWS) * math.prod(dataset.input_shape)
-    if num_values <= _MAX_NUMBERS_UNASKED[dataset.kind]:
+    if num_values <= _MAX_DEFAULT_INPUT_SIZE[dataset.kind]:
         return None
     return f"it takes long on {num_values:,} numbers of private inputs; all_records=true trains it"
 
@@ -148,7 +150,7 @@ def has_all_records_model(folder: Path) -> bool:
 
 
 def _true_label_student(
-    students: StudentTraining, true_labels: TrainingSet, references: ReferenceModels, *, seed: int
+    students: StudentTraining, *, true_labels: TrainingSet, references: ReferenceModels, seed: int
 ) -> StudentModel:
     """Returns the student of the true labels, which is trained unless a run beside this one has trained it.
 
@@ -158,31 +160,36 @@ def _true_label_student(
         references: the models that runs in the same folder of outputs share.
         seed: the seed of the training.
     """
-    pool = hashlib.sha256()
-    add_array(pool, array=students.pool)
-    records = (digest_of_training(true_labels, seed), pool.hexdigest())
+    pool_digest = hashlib.sha256()
+    add_array(pool_digest, array=students.pool)
+    training_digest = digest_of_training(true_labels, seed=seed)
     inputs_digest = reference_key(
-        _TRUE_LABEL_STUDENT, [students.student], seed=seed, records=records
+        _TRUE_LABEL_STUDENT,
+        recipes=[students.student],
+        seed=seed,
+        record_digests=(training_digest, pool_digest.hexdigest()),
     )
     if inputs_digest is None:
-        return students.train(_TRUE_LABEL_STUDENT, true_labels).model
+        return students.train(_TRUE_LABEL_STUDENT, training_set=true_labels).model
+
+    def train() -> TrainedStudent:
+        return students.fit(_TRUE_LABEL_STUDENT, training_set=true_labels, seed=seed)
+
     trained_student = references.model(
-        _TRUE_LABEL_STUDENT,
-        inputs_digest,
-        train=lambda: students.fit(_TRUE_LABEL_STUDENT, true_labels, seed=seed),
+        _TRUE_LABEL_STUDENT, inputs_digest=inputs_digest, train=train
     )
-    students.show_curve(_TRUE_LABEL_STUDENT, trained_student)
+    students.show_curve(_TRUE_LABEL_STUDENT, trained_student=trained_student)
     return trained_student.model
 
 
 def _all_records_model(
-    students: StudentTraining, private: Split, folder: Path, references: ReferenceModels
+    students: StudentTraining, *, records: Split, folder: Path, references: ReferenceModels
 ) -> StudentModel:
     """Returns the model of all private records, or of a sample, and keeps a copy in the run's own folder.
 
     Args:
         students: the training of the run's students.
-        private: the records that the model learns from.
+        records: the private records that the model learns from.
         folder: the folder of the run's own copy, which is read if it exists.
         references: the models that runs in the same folder of outputs share.
     """
@@ -193,18 +200,18 @@ def _all_records_model(
         with students.monitor.stage("training the all-records model") as advance:
             model = train_on_all_records(
                 students.student,
-                private,
+                records=records,
                 seed=_REFERENCE_SEED,
-                on_epoch=lambda epoch, _losses: advance(epoch),
+                on_epoch=lambda epoch, _values: advance(epoch),
             )
         return TrainedStudent(model, curve=())
 
     inputs_digest = reference_key(
         _ALL_RECORDS_MODEL,
-        ceilings(students.student),
+        recipes=ceilings(students.student),
         seed=_REFERENCE_SEED,
-        records=(private.digest(),),
+        record_digests=(records.digest(),),
     )
-    model = references.model(_ALL_RECORDS_MODEL, inputs_digest, train=train).model
+    model = references.model(_ALL_RECORDS_MODEL, inputs_digest=inputs_digest, train=train).model
     model.save(folder)
     return model

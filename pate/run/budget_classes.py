@@ -17,7 +17,7 @@ from pate.data import Dataset
 from pate.pricing import PricedRelease
 
 
-def record_weights(dataset: Dataset, priced: PricedRelease) -> FloatArray | None:
+def record_weights(dataset: Dataset, *, priced: PricedRelease) -> FloatArray | None:
     """Returns the weight of each private record, `[num_private]`; None if every group has weight 1."""
     if dataset.budgets is None or priced.aggregator.budgets_by == "teachers":
         return dataset.weights
@@ -25,7 +25,7 @@ def record_weights(dataset: Dataset, priced: PricedRelease) -> FloatArray | None
     return _for_each_record(dataset, value_of_class=weights)
 
 
-def num_whole_groups(dataset: Dataset, weights: FloatArray) -> int:
+def num_whole_groups(dataset: Dataset, *, weights: FloatArray) -> int:
     """Returns the sum of the weights of all private groups, rounded down; at least 1.
 
     Groups whose weights sum to 100 hide a single group as well as 100 groups of weight 1 do.
@@ -38,7 +38,7 @@ def num_whole_groups(dataset: Dataset, weights: FloatArray) -> int:
     return max(1, math.floor(float(weights[first_records].sum())))
 
 
-def repeat_records(dataset: Dataset, priced: PricedRelease) -> Dataset:
+def repeat_records(dataset: Dataset, *, priced: PricedRelease) -> Dataset:
     """Returns the data set that the teachers learn from, in which some private groups appear several times.
 
     A group appears once for each teacher that may learn from it under the epsilon of the group's budget class.
@@ -49,7 +49,7 @@ def repeat_records(dataset: Dataset, priced: PricedRelease) -> Dataset:
     return dataset.repeat_private(_for_each_record(dataset, value_of_class=counts))
 
 
-def budget_class_remarks(dataset: Dataset, priced: PricedRelease) -> Iterator[str]:
+def budget_class_remarks(dataset: Dataset, *, priced: PricedRelease) -> Iterator[str]:
     """Yields a sentence for each budget class: the number of its groups, their price, and their weight or teachers.
 
     A last sentence states that the largest budget takes the place of `target_epsilon`, and that the assignment of
@@ -70,7 +70,7 @@ def budget_class_remarks(dataset: Dataset, priced: PricedRelease) -> Iterator[st
     yield f"data.budget: {largest}; who is in which class is taken as public, and no epsilon protects it"
 
 
-def _for_each_record(dataset: Dataset, value_of_class: Mapping[str, float]) -> NDArray[Any]:
+def _for_each_record(dataset: Dataset, *, value_of_class: Mapping[str, float]) -> NDArray[Any]:
     """Returns, for each private record, the value of its budget class, as an array `[num_private]`.
 
     `value_of_class` maps the name of each class to its value, such as a weight.

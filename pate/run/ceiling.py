@@ -12,13 +12,14 @@ from pate.models import LogisticStudent, MLPStudent, Student, StudentModel
 from pate.models.student import OnEpoch
 from pate.report.metrics import average_precisions
 
+# The network that competes with a `LogisticStudent`.
 _NETWORK = MLPStudent(hidden=128, folds=2, epochs=80, learning_rate=0.02)
-# The most numbers of all private inputs together for which the network is tried: it takes long on more.
-_MAX_NUMBERS = 2**24
-# The most records that the recipes are compared on.
+# The network is tried if the private inputs hold at most this many numbers. On more numbers it takes long.
+_MAX_INPUT_SIZE = 2**24
+# The recipes are compared on at most this many records.
 _MAX_COMPARED = 12_000
-# One of so many private groups is held out while the recipes are compared.
-_HELD_OUT_EVERY = 5
+# Every fifth private group is held out while the recipes are compared.
+_HELD_OUT_STEP = 5
 
 
 def ceilings(student: Student) -> tuple[Student, ...]:
@@ -32,7 +33,7 @@ def ceilings(student: Student) -> tuple[Student, ...]:
 
 
 def train_on_all_records(
-    student: Student, private: Split, *, seed: int, on_epoch: OnEpoch | None = None
+    student: Student, *, records: Split, seed: int, on_epoch: OnEpoch | None = None
 ) -> StudentModel:
     """Trains the best of the recipes that `ceilings` returns on private records and their true labels.
 
@@ -42,33 +43,33 @@ def train_on_all_records(
 
     Args:
         student: the recipe of the run's student, from which the competing recipes derive.
-        private: all private records, or a sample of them.
+        records: all private records, or a sample of them.
         seed: the seed of the training and of the choice of records.
         on_epoch: is called with the losses of each epoch of the training; None reports nothing.
     """
     recipes = ceilings(student)
-    inputs = np.asarray(private.inputs)
+    inputs = np.asarray(records.inputs)
     recipe = recipes[0]
-    if len(recipes) > 1 and inputs.size <= _MAX_NUMBERS:
-        recipe = _best_recipe(recipes, private, seed=seed)
-    training_set = TrainingSet(inputs, private.labels, known=private.known)
+    if len(recipes) > 1 and inputs.size <= _MAX_INPUT_SIZE:
+        recipe = _best_recipe(recipes, records=records, seed=seed)
+    training_set = TrainingSet(inputs, labels=records.labels, known=records.known)
     return recipe.learn(training_set, pool=inputs[:0], seed=seed, on_epoch=on_epoch)
 
 
-def _best_recipe(recipes: tuple[Student, ...], private: Split, *, seed: int) -> Student:
+def _best_recipe(recipes: tuple[Student, ...], *, records: Split, seed: int) -> Student:
     """Returns the recipe with the greatest mean average precision on held-out private groups.
 
     If no held-out record has a label, average precision is undefined and the first recipe is returned.
     """
-    num_compared = min(len(private), _MAX_COMPARED)
-    rows = np.linspace(0, len(private) - 1, num_compared).astype(np.int64)
-    sample = private.take(rows)
-    is_held_out = np.isin(sample.group_ids, np.unique(sample.group_ids)[::_HELD_OUT_EVERY])
+    num_compared = min(len(records), _MAX_COMPARED)
+    rows = np.linspace(0, len(records) - 1, num_compared).astype(np.int64)
+    sample = records.take(rows)
+    is_held_out = np.isin(sample.group_ids, np.unique(sample.group_ids)[::_HELD_OUT_STEP])
     held_out = sample.take(np.flatnonzero(is_held_out))
     others = sample.take(np.flatnonzero(~is_held_out))
-    training_set = TrainingSet(np.asarray(others.inputs), others.labels, known=others.known)
+    training_set = TrainingSet(np.asarray(others.inputs), labels=others.labels, known=others.known)
 
-    def precision(recipe: Student) -> float:
+    def held_out_precision(recipe: Student) -> float:
         """Trains a recipe and returns its mean average precision over the labels, on the held-out records."""
         model = recipe.learn(training_set, pool=others.inputs[:0], seed=seed)
         probabilities = model.predict_proba(held_out.inputs)
@@ -79,4 +80,4 @@ def _best_recipe(recipes: tuple[Student, ...], private: Split, *, seed: int) -> 
 
     if not held_out.labels.any():
         return recipes[0]
-    return max(recipes, key=precision)
+    return max(recipes, key=held_out_precision)

@@ -1,8 +1,11 @@
 """The charge of a run: its account in a ledger, the keys of its draws, and the total price of the draws.
 
-A draw is one sample of the release's noise. A run calls `RunCharge.open`, `begin`, `record`, `publish` and
-`require_paid`, in this order. `LedgerRecord.commit` makes the charge: it stores the first drawn part and its price in
-the ledger, in one transaction.
+A *draw* is one sample of the release's noise. A *ledger* is a file with an *account* for each set of private records
+(`pate.accounting.ledger`). The *usual* ledger of a folder of runs is `ledger.db` in that folder
+(`pate.run.ledger_place`).
+
+A run calls `RunCharge.open`, `begin`, `record`, `publish` and `require_paid`, in this order. `LedgerRecord.commit`
+makes the charge: it stores the first drawn part and its price in the ledger, in one transaction.
 
 The order of writes makes a kill harmless at any moment. The place of the ledger is written before the keys. So a folder
 that has keys but finds no ledger proves that the ledger was lost. The digest of the release's file is committed to the
@@ -50,10 +53,11 @@ from pate.run.random_streams import seed_name
 from pate.run.release_terms import ReleaseTerms
 from pate.run.score_release import ScoreCharge, ScorePrice
 from pate.run.tuned_runs import TunedRuns
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue
 
-# the part of a draw that holds the digest of the release's file
+# The name of the part of a draw that holds the digest of the release's file.
 _FILE_DIGEST = "written"
+# The rule for a seed from which an earlier release drew its noise.
 _OTHER_SEED = (
     "another seed, as an earlier release drew its noise from this one; or none, seed=null; "
     "or the output_dir of that run"
@@ -74,10 +78,10 @@ class RunCharge:
 
     def __init__(
         self,
+        *,
         terms: ReleaseTerms,
         priced: PricedRelease,
         folder: RunFolder,
-        *,
         path: Path,
         ledger: SharedLedger,
         account: Ledger,
@@ -93,14 +97,14 @@ class RunCharge:
         self._terms = terms
         self._path = path
         self._ledger = ledger
-        self._is_usual = is_usual(terms.ledger, path)
+        self._is_usual = is_usual(terms.ledger, path=path)
         self._owners = OwnersOfRun(
             owners=owners,
             is_allowed=terms.new_account,
-            # an earlier release is of other people, whichever ledger knows them
+            # A run that starts from an earlier release must have other people, whichever ledger lists them.
             may_be_known=self._is_usual and terms.start is None,
         )
-        self._others = other_ledgers(path, data=account.data) if self._is_usual else []
+        self._others = other_ledgers(path, data_digest=account.data) if self._is_usual else []
         self._place = LedgerPlace.read(folder)
         self._release_file = folder.release / "release.npz"
         # A run that has begun and lost its keys is refused here: with new keys it would draw a second time.
@@ -110,11 +114,11 @@ class RunCharge:
     @classmethod
     def open(
         cls,
+        *,
         terms: ReleaseTerms,
         priced: PricedRelease,
         folder: RunFolder,
-        *,
-        data: str,
+        data_digest: str,
         unit: PrivacyUnit,
         owners: Owners | None = None,
     ) -> Self:
@@ -125,7 +129,7 @@ class RunCharge:
                 together.
             priced: the release and its price.
             folder: the folder of the run; it may not exist yet.
-            data: the digest of the private records (`Dataset.private_digest`), which is the name of their account.
+            data_digest: the digest of the private records (`Dataset.private_digest`), the name of their account.
             unit: the unit of privacy that the price protects.
             owners: the people whose records these are, as `pate.run.owners` describes them; None if nobody knows them.
 
@@ -134,14 +138,14 @@ class RunCharge:
                 another adjacency, delta or unit of privacy. Another release drew its noise from the same seed. The
                 ledger that this run has charged is gone.
         """
-        path = ledger_path(terms.ledger, folder, terms)
+        path = ledger_path(terms.ledger, folder=folder, terms=terms)
         is_there = os.path.lexists(path)
-        ledger = _open_ledger(terms, priced, path=path if is_there else None)
-        account = ledger.account(data, unit=unit)
+        ledger = _open_ledger(path if is_there else None, terms=terms, priced=priced)
+        account = ledger.account(data_digest, unit=unit)
         charge = cls(
-            terms,
-            priced,
-            folder,
+            terms=terms,
+            priced=priced,
+            folder=folder,
             path=path,
             ledger=ledger,
             account=account,
@@ -149,15 +153,16 @@ class RunCharge:
             owners=owners or {},
         )
         charge._require_ledger_of_run()
-        if not is_there and terms.ledger is None:
+        if not is_there and terms.ledger is None and not os.access(path.parent, os.W_OK):
             rule = "a folder that can be written, for the ledger of all runs in it; ledger=PATH names another file"
-            require(os.access(path.parent, os.W_OK), "ledger", path, rule)
+            raise InvalidValue("ledger", path, rule=rule)
         is_charged = bool(account.charges_of(charge._key_prefix))
         if not is_charged:
             charge._require_one_sum()
             may_share_noise = charge._is_usual and account.max_epsilon is None
-            require(may_share_noise or not charge._shares_noise(), "ledger", path, _OTHER_SEED)
-            require_room(account, priced)
+            if not may_share_noise and charge._shares_noise():
+                raise InvalidValue("ledger", path, rule=_OTHER_SEED)
+            require_room(account, priced=priced)
         return charge
 
     @property
@@ -176,7 +181,7 @@ class RunCharge:
         """Returns the price of what is published; infinity if its failure probabilities exceed delta."""
         if self.tuned is not None:
             return self.budget.epsilon_of(self.published_event)
-        return self._price(self.num_draws)
+        return self._epsilon_of_draws(self.num_draws)
 
     @property
     def tuned(self) -> TunedRuns | None:
@@ -200,7 +205,7 @@ class RunCharge:
         return ScoreCharge(
             price=price,
             account=self._ledger.account(price.data, unit=price.unit),
-            # another draw of a lost release has another student
+            # Each draw of a release has its own student, so its scores have their own key.
             key=f"{self.keys.last_draw}:scores",
             note=ChargeNote(
                 description=f"{self.folder.path}: scores of the student on the test records",
@@ -212,9 +217,13 @@ class RunCharge:
 
     def record(self) -> LedgerRecord:
         """Returns the record of the present draw, which commits its first part and its charge together."""
-        return LedgerRecord(self.account, self.priced, key=self.keys.last_draw, note=self._note)
+        return LedgerRecord(
+            self.account, priced=self.priced, key=self.keys.last_draw, note=self._note
+        )
 
-    def begin(self, monitor: Monitor, *, redraw: bool, scores: ScorePrice | None = None) -> None:
+    def begin(
+        self, monitor: Monitor, *, redraw: bool, score_price: ScorePrice | None = None
+    ) -> None:
         """Makes or opens the ledger, enters the owners of the records, and shows what the records have cost so far.
 
         The run must have claimed its folder before. The method charges nothing new; charges of this run in an earlier
@@ -224,7 +233,7 @@ class RunCharge:
             monitor: receives the lines about the account.
             redraw: true draws a lost release once more, with fresh noise and for a second charge. A release is lost if
                 its file was written and is gone.
-            scores: the price of the run's scores, which an earlier ledger may have; None where none are released.
+            score_price: the price of the run's scores, which an earlier ledger may hold; None where none are released.
 
         Raises:
             InvalidValue: the ledger lacks what the run has drawn, or its cap has no room for another draw.
@@ -232,14 +241,16 @@ class RunCharge:
         if self.account.path is None:
             make_folder(self._path.parent)
             self._make_ledger()
-        self._owners.introduce(self._ledger, self.account, self._others, monitor)
+        self._owners.introduce(
+            ledger=self._ledger, account=self.account, others=self._others, monitor=monitor
+        )
         if self._keys is None:
-            self._write_place()  # before the keys, as the head of this file explains
+            self._write_place()  # before the keys, as the docstring of this module explains
             self._keys = DrawKeys.new()
             self._keys.write(self.folder)
         else:
-            if scores is not None:
-                self._transfer_scores(scores)
+            if score_price is not None:
+                self._transfer_scores(score_price)
             self._transfer_charges()
             self._write_place()
         parts = self.account.parts(release=self.keys.last_draw)
@@ -248,14 +259,14 @@ class RunCharge:
         if redraw and is_lost and self.seed is None:
             self._add_draw()
         if self.num_draws > 1:
-            price = format_epsilon(self.epsilon)
+            epsilon = format_epsilon(self.epsilon)
             monitor.say(
-                f"redraw=true: draw {self.num_draws} of this release; together they cost epsilon {price}"
+                f"redraw=true: draw {self.num_draws} of this release; together they cost epsilon {epsilon}"
             )
         for line in self._lines():
             monitor.say(line)
 
-    def publish(self, release: Release, names: PublicNames, monitor: Monitor) -> None:
+    def publish(self, release: Release, *, names: PublicNames, monitor: Monitor) -> None:
         """Commits the digest of the release's file to the ledger, and writes the file if it is missing.
 
         The total cost of all releases of the records is shown at the end.
@@ -272,11 +283,13 @@ class RunCharge:
         key = self.keys.last_draw
         parts = self.account.parts(key)
         aggregator_name = type(self.priced.aggregator).__name__
-        rule = "one that draws by its `ReleaseRecord`, which pays for it"
-        require(bool(parts), "aggregator", aggregator_name, rule)
-        rule = "one whose release has the price that was charged for it"
-        require(release.event == self.priced.event, "aggregator", aggregator_name, rule)
-        content = npz_bytes(**release.arrays(), **names.arrays())
+        if not parts:
+            rule = "one that draws by its `ReleaseRecord`, which pays for it"
+            raise InvalidValue("aggregator", aggregator_name, rule=rule)
+        if release.event != self.priced.event:
+            rule = "one whose release has the price that was charged for it"
+            raise InvalidValue("aggregator", aggregator_name, rule=rule)
+        content = npz_bytes(release.arrays() | names.arrays())
         if _FILE_DIGEST not in parts:
             digest = hashlib.sha256(content).hexdigest()
             self.record().commit(_FILE_DIGEST, digest.encode())
@@ -289,7 +302,7 @@ class RunCharge:
         cost = "this first release costs"
         if statement.num_charges > 1:
             cost = f"all {statement.num_charges} releases of these records cost"
-        total = total_in_words(self.account, statement)
+        total = total_in_words(self.account, statement=statement)
         monitor.say(f"ledger={self.account.path}: {cost} {total}{self._counting_accountant}")
 
     def require_paid(self) -> None:
@@ -297,11 +310,12 @@ class RunCharge:
 
         The method reads the ledger's file again, so it notices a change that was made after `begin`.
         """
-        self._ledger = _open_ledger(self._terms, self.priced, self._path)
+        self._ledger = _open_ledger(self._path, terms=self._terms, priced=self.priced)
         self.account = self._ledger.account(self.account.data, unit=self.unit)
         parts = self.account.parts(release=self.keys.last_draw)
-        rule = f"the charge of this release at its price; {CHARGES_STAY}"
-        require(bool(parts), "ledger", self.account.path, rule)
+        if not parts:
+            rule = f"the charge of this release at its price; {CHARGES_STAY}"
+            raise InvalidValue("ledger", self.account.path, rule=rule)
         self._require_parts(parts)
 
     @property
@@ -316,7 +330,7 @@ class RunCharge:
             f"{budget_class.name} {format_epsilon(budget_class.epsilon)}"
             for budget_class in self.priced.classes
         ]
-        # The charge itself is the price of the largest budget.
+        # The charge itself is the price of the class with the largest budget.
         classes = f", epsilon {', '.join(class_prices)}" if class_prices else ""
         return ChargeNote(
             description=f"{self.folder.path}: {type(self.priced.aggregator).__name__}{classes}",
@@ -333,7 +347,7 @@ class RunCharge:
             return ""
         return f", by accountant={name}"
 
-    def _price(self, num_draws: int) -> float:
+    def _epsilon_of_draws(self, num_draws: int) -> float:
         """Returns the epsilon of `num_draws` draws; infinity if their failure probabilities exceed delta."""
         if num_draws == 1:
             return self.priced.epsilon
@@ -345,16 +359,17 @@ class RunCharge:
     def _make_ledger(self) -> None:
         """Makes the ledger; if another run has made it since `open`, opens that ledger."""
         try:
-            self._ledger = _open_ledger(self._terms, self.priced, self._path)
+            self._ledger = _open_ledger(self._path, terms=self._terms, priced=self.priced)
         except InvalidValue:
-            path = ledger_path(self._terms.ledger, self.folder, self._terms)
+            path = ledger_path(self._terms.ledger, folder=self.folder, terms=self._terms)
             if path == self._path:
                 raise
-            self._path = path  # the other run made the usual ledger for other terms
-            self._ledger = _open_ledger(self._terms, self.priced, path)
+            # Another run has made the usual ledger for other terms, so this run has a ledger of its own terms.
+            self._path = path
+            self._ledger = _open_ledger(path, terms=self._terms, priced=self.priced)
         self.account = self._ledger.account(self.account.data, unit=self.unit)
         if self._is_usual:
-            self._others = other_ledgers(self._path, data=self.account.data)
+            self._others = other_ledgers(self._path, data_digest=self.account.data)
             self._require_one_sum()
 
     def _write_place(self) -> None:
@@ -365,7 +380,7 @@ class RunCharge:
 
     def _transfer_charges(self) -> None:
         """Copies this run's draws and charges from an earlier ledger into the present ledger."""
-        for path in earlier_ledgers(self.folder, self._ledger.identity):
+        for path in earlier_ledgers(self.folder, identity=self._ledger.identity):
             transfer = ChargeTransfer(
                 account=self.account,
                 priced=self.priced,
@@ -373,34 +388,39 @@ class RunCharge:
                 terms=self._terms,
                 note=self._note,
             )
-            self._keys = transfer.transfer(path, self.keys)
+            self._keys = transfer.transfer(path, keys=self.keys)
 
     def _transfer_scores(self, price: ScorePrice) -> None:
         """Copies this run's scores and their charge from an earlier ledger into the present ledger."""
-        scores = self.of_scores(price)
-        for path in earlier_ledgers(self.folder, self._ledger.identity):
-            content = SharedLedger.stored(path).account(price.data).read(scores.key)
+        score_charge = self.of_scores(price)
+        for path in earlier_ledgers(self.folder, identity=self._ledger.identity):
+            content = SharedLedger.stored(path).account(price.data).read(score_charge.key)
             if content is not None:
-                scores.commit(content)
+                score_charge.commit(content)
 
     def _add_draw(self) -> None:
         """Adds a key for another draw; raises `InvalidValue` if the ledger's cap has no room for its charge."""
-        price = self._price(self.num_draws + 1)
-        rule = f"a price that stays finite; another draw costs epsilon {format_epsilon(price)} with those before"
-        require(math.isfinite(price), "redraw", "true", rule)
+        epsilon = self._epsilon_of_draws(self.num_draws + 1)
+        if not math.isfinite(epsilon):
+            rule = f"a price that stays finite; another draw costs epsilon {format_epsilon(epsilon)} with those before"
+            raise InvalidValue("redraw", "true", rule=rule)
         self._require_one_sum()
-        require_room(self.account, self.priced)
+        require_room(self.account, priced=self.priced)
         self._keys = self.keys.with_redraw()
         self._keys.write(self.folder)
 
     def _require_ledger_of_run(self) -> None:
         """Raises `InvalidValue` if the run has begun but neither its ledger nor an earlier ledger of the run exists."""
-        is_same = self._place is not None and self._place.identity == self._ledger.identity
-        if self._keys is None or is_same or earlier_ledgers(self.folder, self._ledger.identity):
+        if self._keys is None:
             return
-        shown_path = self._path if self._place is None else self._place.path
-        rule = f"the run's ledger, which is gone; {CHARGES_STAY}"
-        require(bool(self.account.charges_of(self._keys.run)), "ledger", shown_path, rule)
+        identity = self._ledger.identity
+        is_same = self._place is not None and self._place.identity == identity
+        if is_same or earlier_ledgers(self.folder, identity=identity):
+            return
+        if not self.account.charges_of(self._keys.run):
+            path = self._path if self._place is None else self._place.path
+            rule = f"the run's ledger, which is gone; {CHARGES_STAY}"
+            raise InvalidValue("ledger", path, rule=rule)
 
     def _require_one_sum(self) -> None:
         """Raises `InvalidValue` if there is a cap, and another ledger of the folder has charges for the records.
@@ -410,18 +430,14 @@ class RunCharge:
         if self.account.max_epsilon is None:
             return
         for other in self._others:
+            if other.num_charges == 0:
+                continue
             charges = f"{other.num_charges} charge{'s' if other.num_charges > 1 else ''}"
             rule = (
                 f"no cap, which would not count {charges} for these records under {other.terms.words}"
                 f" in {other.path}; ledger=PATH names another ledger"
             )
-            require(
-                other.num_charges == 0,
-                "max_epsilon",
-                self.account.max_epsilon,
-                rule,
-                owner="ledger",
-            )
+            raise InvalidValue("max_epsilon", self.account.max_epsilon, rule=rule, owner="ledger")
 
     def _require_parts(self, parts: Mapping[str, str]) -> None:
         """Raises `InvalidValue` unless the ledger holds a charge for every draw and the digest of the release's file.
@@ -436,12 +452,14 @@ class RunCharge:
             self.account.require_charged(self.priced.event, key, remedy=CHARGES_STAY)
         if not os.path.lexists(self._release_file):
             return
-        rule = f"the one that {self._release_file} came from; {CHARGES_STAY}"
-        require(_FILE_DIGEST in parts, "ledger", self.account.path, rule)
+        if _FILE_DIGEST not in parts:
+            rule = f"the one that {self._release_file} came from; {CHARGES_STAY}"
+            raise InvalidValue("ledger", self.account.path, rule=rule)
         digest = file_digest(self._release_file, remedy=CHARGES_STAY)
-        rule = "the file as it was when the release was drawn; remove it, and the same command writes it again"
-        is_same = parts[_FILE_DIGEST] == hashlib.sha256(digest.encode()).hexdigest()
-        require(is_same, "release", self._release_file, rule)
+        # The part holds the file's digest as text, and `parts` has the digest of that text.
+        if parts[_FILE_DIGEST] != hashlib.sha256(digest.encode()).hexdigest():
+            rule = "the file as it was when the release was drawn; remove it, and the same command writes it again"
+            raise InvalidValue("release", self._release_file, rule=rule)
 
     def _shares_noise(self) -> bool:
         """Returns True if another release in the ledgers is known to have drawn its noise from the run's seed.
@@ -456,13 +474,15 @@ class RunCharge:
     def _lines(self) -> Iterator[str]:
         """Yields warnings of other ledgers and of shared noise, then the cost of earlier releases and the room left."""
         terms = CountedTerms.of_run(self._terms)
-        yield from other_ledger_lines(self.account, self._path, terms, self._others)
+        yield from other_ledger_lines(
+            self.account, path=self._path, terms=terms, others=self._others
+        )
         yield from self._noise_lines()
         yield from self._lines_on_people_in_others()
         yield from account_lines(
             self.account,
-            self.priced.event,
-            run=self.keys.run,
+            event=self.priced.event,
+            run_key=self.keys.run,
             counting_accountant=self._counting_accountant,
         )
 
@@ -470,22 +490,25 @@ class RunCharge:
         """Yields the sum of all prices for people whom `new_account` lets into this account beside others."""
         if not self._terms.new_account:
             return
-        known = self._ledger.store.accounts_that_know(
+        num_known = self._ledger.store.accounts_that_know(
             self._owners.owners, except_account=self.account.data
         )
-        if not known:
+        if not num_known:
             return
-        accountant = self.account.accountant()
-        events = [entry.event for data in known for entry in self._ledger.account(data).entries]
+        entries = [*self.account.entries]
+        for data_digest in num_known:
+            entries += self._ledger.account(data_digest).entries
+        events = [entry.event for entry in entries]
         if not self.account.charges_of(self.keys.run):
             events.append(self.priced.event)
-        for event in (*events, *(entry.event for entry in self.account.entries)):
+        accountant = self.account.accountant()
+        for event in events:
             accountant.compose(event)
         epsilon = accountant.get_epsilon(self.budget.delta)
-        accounts = ", ".join(data[:12] for data in known)
+        accounts = ", ".join(data_digest[:12] for data_digest in num_known)
         yield (
-            f"ledger={self._path}: {max(known.values())} or more ids and groups are in account {accounts} too; whoever "
-            f"is in all of them has paid epsilon {format_epsilon(epsilon)} with this release"
+            f"ledger={self._path}: {max(num_known.values())} or more ids and groups are in account {accounts} too; "
+            f"whoever is in all of them has paid epsilon {format_epsilon(epsilon)} with this release"
         )
 
     def _noise_lines(self) -> Iterator[str]:
@@ -494,7 +517,7 @@ class RunCharge:
         if not noise:
             return
         consequence = "no epsilon covers both; leave seed= out, or take another one"
-        paths = [other.path for other in self._others if noise in other.noises]
+        paths = [other.path for other in self._others if noise in other.seed_names]
         if self._shares_noise():
             paths.append(self._path)
         for path in paths:
@@ -508,7 +531,7 @@ class RunCharge:
             )
 
 
-def require_entered(ledger: Path | str | None, folder: RunFolder) -> None:
+def require_entered(ledger: Path | str | None, *, folder: RunFolder) -> None:
     """Raises `InvalidValue` unless the ledger of a finished run holds the run's charge.
 
     A run of an earlier version of pate that has a ledger in its own folder is accepted, as its manifest lists the
@@ -520,33 +543,33 @@ def require_entered(ledger: Path | str | None, folder: RunFolder) -> None:
     """
     if ledger is None and LedgerPlace.read(folder) is None and folder.own_ledger.exists():
         return
-    path = ledger_path(ledger, folder)
-    data = read_text(
+    path = ledger_path(ledger, folder=folder)
+    data_digest = read_text(
         folder.private_digest, rule="the digest of the private records", remedy=FROM_BACKUP
-    )
-    is_charged = False
+    ).strip()
     if path.exists():
-        account = Ledger.stored(path, data=data.strip())
-        is_charged = bool(account.charges_of(DrawKeys.read(folder).run))
+        account = Ledger.stored(path, data=data_digest)
+        if account.charges_of(DrawKeys.read(folder).run):
+            return
     place = LedgerPlace.read(folder)
     other_place = f", {place.path}" if place is not None and place.path != path else ""
     rule = (
         f"the ledger that this finished run is charged to{other_place}; or remove "
         "report.json and run again, to charge it there too"
     )
-    require(is_charged, "ledger", path, rule)
+    raise InvalidValue("ledger", path, rule=rule)
 
 
-def _open_ledger(terms: ReleaseTerms, priced: PricedRelease, path: Path | None) -> SharedLedger:
+def _open_ledger(path: Path | None, *, terms: ReleaseTerms, priced: PricedRelease) -> SharedLedger:
     """Returns the ledger at `path`, opened or made with a run's terms.
 
     An existing ledger keeps its own accountant, even if the run is priced by another accountant. A new ledger that
     `ledger=` names gets the run's accountant. A new usual ledger of a folder gets `AutoAccountant`.
 
     Args:
+        path: the file of the ledger; None makes a ledger in memory, which is not written to a file.
         terms: the terms of the run: the cap, the adjacency and the accountant.
         priced: the release and its price.
-        path: the file of the ledger; None makes a ledger in memory, which is not written to a file.
     """
     file: Store | Path | None = path
     accountant = None if terms.ledger is None else terms.accountant

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pate.errors import UNSAID, InvalidValue
-from pate.validation import require
 from pate.votes.source import FunctionVotes, GroupVotes
 
 if TYPE_CHECKING:
@@ -54,26 +53,20 @@ def require_compatible(
         aggregator: the aggregator that turns votes into labels.
         holders: the number of holders that the teachers are spread over; None for a run without holders.
     """
-    require(
-        can_read(aggregator, teacher),
-        "aggregator",
-        type(aggregator).__name__,
-        "centered_votes, or teachers that vote yes or no",
-    )
-    require(
-        holders is None or protects_teachers(teacher),
-        "teacher",
-        type(teacher).__name__,
-        "no holders=: these teachers protect a group of records, and no holder as a whole",
-    )
+    if not can_read(aggregator, teacher):
+        rule = "centered_votes, or teachers that vote yes or no"
+        raise InvalidValue("aggregator", type(aggregator).__name__, rule=rule)
+    if holders is not None and not protects_teachers(teacher):
+        rule = "no holders=: these teachers protect a group of records, and no holder as a whole"
+        raise InvalidValue("teacher", type(teacher).__name__, rule=rule)
 
 
 def require_suitable(
     dataset: Dataset,
+    *,
     teacher: Voter,
     aggregator: Aggregator,
     student: Student,
-    *,
     num_teachers: int,
     num_queries: int,
 ) -> None:
@@ -89,16 +82,19 @@ def require_suitable(
     """
     aggregator.check_run()
     num_groups = dataset.private.num_groups
-    pool = len(dataset.public)
-    rule = f"at most {num_groups}, the number of private groups"
-    require(num_teachers <= num_groups, "num_teachers", num_teachers, rule)
-    require(num_queries <= pool, "num_queries", num_queries, f"at most {pool}, the public pool")
+    if num_teachers > num_groups:
+        rule = f"at most {num_groups}, the number of private groups"
+        raise InvalidValue("num_teachers", num_teachers, rule=rule)
+    pool_size = len(dataset.public)
+    if num_queries > pool_size:
+        rule = f"at most {pool_size}, the public pool"
+        raise InvalidValue("num_queries", num_queries, rule=rule)
     teacher.check(dataset.input_shape)
-    student.check(dataset.input_shape, dataset.num_labels)
+    student.check(dataset.input_shape, num_labels=dataset.num_labels)
 
 
 def require_weighted_groups(
-    dataset: Dataset, teacher: Voter, aggregator: Aggregator, *, num_teachers: int
+    dataset: Dataset, *, teacher: Voter, aggregator: Aggregator, num_teachers: int
 ) -> None:
     """Raises `InvalidValue` if groups differ in epsilon or weight, and these parts would ignore the difference."""
     shared = dataset.shared

@@ -23,7 +23,7 @@ from pate.run.folder import RunFolder
 from pate.run.ledger_place import LedgerPlace
 from pate.run.ledger_record import LedgerRecord
 from pate.run.release_terms import ReleaseTerms
-from pate.validation import require
+from pate.validation import InvalidValue
 
 CHARGES_STAY = (
     "restore it from a backup, or begin anew in another output_dir: what was charged stays charged"
@@ -31,7 +31,7 @@ CHARGES_STAY = (
 """The remedy for a ledger that is gone, or lacks a charge of the run."""
 
 
-def earlier_ledgers(folder: RunFolder, identity: str) -> list[Path]:
+def earlier_ledgers(folder: RunFolder, *, identity: str) -> list[Path]:
     """Returns the existing files of ledgers that a run was charged to before its present ledger.
 
     Args:
@@ -63,7 +63,7 @@ class ChargeTransfer:
     terms: ReleaseTerms
     note: ChargeNote
 
-    def transfer(self, path: Path, keys: DrawKeys) -> DrawKeys:
+    def transfer(self, path: Path, *, keys: DrawKeys) -> DrawKeys:
         """Copies the run's draws and charges from the ledger at `path`, and returns the keys of the draws.
 
         Two copies of a run's folder may have drawn in two ledgers. Their keys are equal but their draws differ, so the
@@ -80,20 +80,23 @@ class ChargeTransfer:
         earlier = self._open(path)
         charges = earlier.charges_of(keys.run)
         if path == self.folder.own_ledger and not self.account.charges_of(keys.run):
+            # The last draw may not have been charged yet.
             is_complete = len(charges) == len(earlier.entries) >= len(keys.all) - 1
             has_prices = all(entry.event == self.priced.event for entry in charges)
-            rule = f"exactly the charges of this run, each at its price; {CHARGES_STAY}"
-            require(is_complete and has_prices, "ledger", path, rule)
+            if not (is_complete and has_prices):
+                rule = f"exactly the charges of this run, each at its price; {CHARGES_STAY}"
+                raise InvalidValue("ledger", path, rule=rule)
         if not charges:
             return keys
-        parts_of_draws = [_parts_in(earlier, key) for key in keys.all]
-        if self._has_other_parts(keys, parts_of_draws):
-            rule = "another seed: a copy of this run drew something else from this one, and no price covers both"
-            require(self.terms.seed is None, "ledger", self.account.path, rule)
+        parts_of_draws = [_parts_in(earlier, draw_key=key) for key in keys.all]
+        if self._has_other_parts(keys, parts_of_draws=parts_of_draws):
+            if self.terms.seed is not None:
+                rule = "another seed: a copy of this run drew something else from this one, and no price covers both"
+                raise InvalidValue("ledger", self.account.path, rule=rule)
             first_content = next(iter(parts_of_draws[0].values()))
             keys = keys.of_copy(first_content)
         for key, parts in zip(keys.all, parts_of_draws, strict=True):
-            self._enter(parts, key, note=replace(self.note, run=keys.run))
+            self._enter(parts, draw_key=key, note=replace(self.note, run=keys.run))
         keys.write(self.folder)
         return keys
 
@@ -112,7 +115,7 @@ class ChargeTransfer:
         )
         return ledger.account(self.account.data)
 
-    def _has_other_parts(self, keys: DrawKeys, parts_of_draws: list[dict[str, bytes]]) -> bool:
+    def _has_other_parts(self, keys: DrawKeys, *, parts_of_draws: list[dict[str, bytes]]) -> bool:
         """Returns True if the present ledger holds other content under these keys, which a copy of the run drew.
 
         Args:
@@ -126,21 +129,21 @@ class ChargeTransfer:
                     return True
         return False
 
-    def _enter(self, parts: Mapping[str, bytes], key: str, note: ChargeNote) -> None:
+    def _enter(self, parts: Mapping[str, bytes], *, draw_key: str, note: ChargeNote) -> None:
         """Commits those parts of a draw that the present ledger lacks.
 
         Args:
             parts: the content of each part of the draw, by name.
-            key: the key of the draw.
+            draw_key: the key of the draw.
             note: the note that is stored with the charge.
         """
-        record = LedgerRecord(self.account, self.priced, key=key, note=note)
-        digests = self.account.parts(key)
+        record = LedgerRecord(self.account, priced=self.priced, key=draw_key, note=note)
+        digests = self.account.parts(draw_key)
         for part_name, content in parts.items():
             if part_name not in digests:
-                record.commit(part_name, content)
+                record.commit(part_name, content=content)
 
 
-def _parts_in(ledger: Ledger, key: str) -> dict[str, bytes]:
+def _parts_in(ledger: Ledger, *, draw_key: str) -> dict[str, bytes]:
     """Returns the contents of a draw's parts in a ledger, by name, in the order in which they were committed."""
-    return {name: ledger.read(f"{key}:{name}") or b"" for name in ledger.parts(key)}
+    return {name: ledger.read(f"{draw_key}:{name}") or b"" for name in ledger.parts(draw_key)}

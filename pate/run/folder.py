@@ -9,7 +9,7 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from textwrap import shorten
@@ -23,10 +23,11 @@ from pate.files.paths import is_regular, make_folder, require_no_links
 from pate.files.posix import OWNER_FOLDER_MODE
 from pate.files.reading import FROM_BACKUP, damaged, read_json, read_text
 from pate.run.owned_folder import OwnedFolder, OwnFile, OwnFiles
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue
 
-# The longest list of settings that a refusal shows, in characters.
+# An error lists differing settings in at most this many characters.
 _MAX_SHOWN = 400
+# Remedies for files that are damaged or gone.
 _BEGIN_ANEW = f"{FROM_BACKUP}; a new output_dir starts over, and pays again"
 _OR_ANEW = f"{FROM_BACKUP}, or begin anew in another output_dir"
 _OR_AGAIN = f"{FROM_BACKUP}, or remove report.json and run again: the same release, at no cost"
@@ -38,33 +39,62 @@ _REMEDY_OF_FILE = {
 
 
 class EnsembleFolder(OwnedFolder):
-    """The folder of an ensemble, which only its owner may see: no noise protects the private records in it."""
+    """The folder of an ensemble, which only its owner may see: no noise protects the private records in it.
 
-    training_secret = OwnFile("training.secret")  # all random numbers but the noise come from it
-    partition = OwnFile("partition.json")  # which teacher has which record
+    Attributes:
+        training_secret: the secret that all random numbers except the noise are computed from.
+        partition: the teacher of each private record.
+        teachers: the checkpoints of the trained teachers.
+        teachers_key: the key with which `CheckpointStore` signs checkpoints.
+        confidences: a scratch folder of the teachers' confidences, which exists while teachers vote.
+        votes: the votes of all teachers on all queries.
+    """
+
+    training_secret = OwnFile("training.secret")
+    partition = OwnFile("partition.json")
     teachers = OwnFiles("teachers", "teachers-*-*.safetensors")
-    teachers_key = OwnFile("teachers.key")  # that `CheckpointStore` signs with
-    confidences = OwnFiles("casting", "confidences-*.npz")  # of teachers, while they vote
-    votes = OwnFile("votes.npz")  # of all teachers on all queries
+    teachers_key = OwnFile("teachers.key")
+    confidences = OwnFiles("casting", "confidences-*.npz")
+    votes = OwnFile("votes.npz")
 
 
 class RunFolder(EnsembleFolder):
-    """The folder of a run. Only its subfolder `release/` may be given to others; the folder itself has mode 0700."""
+    """The folder of a run. Only its subfolder `release/` may be given to others; the folder itself has mode 0700.
+
+    Attributes:
+        lock: the lock of the process that works on the folder.
+        settings_file: the settings of the run.
+        data_digest: the digest of the data set that the run began with.
+        private_digest: the digest of the private records that the run began with.
+        release_digest: the identity of the priced release that the run began with.
+        sources: the sizes and times of the files that the data were read from.
+        run_id: the keys of the run's draws in its ledger.
+        ledger_place: the place of the run's ledger, which lies outside of the folder.
+        own_ledger: a ledger of this run alone, as earlier versions of pate made one; it is read and not written.
+        own_large_parts: the large parts of draws in `own_ledger`.
+        release: the files that may be published under the stated epsilon.
+        models: trained students, which are kept until the run is finished; no epsilon covers most of them.
+        all_records_model: the model of all private records; no epsilon covers it.
+        tensorboard: the curves of the run.
+        page: the report as a page.
+        report: the report as JSON. It is written last, so its presence means that the run is complete.
+        manifest: the digests of the files of a finished run.
+        runs: the runs that compete for a tuned release; they are removed when the best run is known.
+        terms: the terms of a release of votes that other processes cast.
+        cast_digest: the digest of the votes of one holder.
+        pool_answers: the answers of one holder's teachers to public samples.
+    """
 
     lock = OwnFile("run.lock")
     settings_file = OwnFile("run.json")
-    # what the run began with
     data_digest = OwnFile("data.sha256")
     private_digest = OwnFile("private.sha256")
     release_digest = OwnFile("release.sha256")
-    sources = OwnFile("sources.json")  # sizes and times of the files that were read
-    # what has been spent, and what was drawn for it
-    run_id = OwnFile("run.id")  # keys of its draws in the ledger, which lies outside of the folder
-    ledger_place = OwnFile("ledger.json")  # where that is
-    # a ledger of this run alone, as earlier versions made one; it is read, and not written
+    sources = OwnFile("sources.json")
+    run_id = OwnFile("run.id")
+    ledger_place = OwnFile("ledger.json")
     own_ledger = OwnFile("ledger.db")
     own_large_parts = OwnFiles("ledger.db.releases", "*")
-    # what may be published under the stated epsilon, and nothing else
     release = OwnFiles(
         "release",
         "release.npz",
@@ -81,20 +111,21 @@ class RunFolder(EnsembleFolder):
         "student/student.json",
         "student/student.safetensors",
     )
-    # models that no epsilon covers, but for the student that is kept until the run is finished
     models = OwnFiles("models", "*/student.json", "*/student.safetensors", "*/trained.json")
     all_records_model = OwnFiles("all_records_model", "student.json", "student.safetensors")
     tensorboard = OwnFiles("tensorboard")
-    # the report as a page, and as JSON: the last file of a run, so that its presence means completion
     page = OwnFile("report.html")
     report = OwnFile("report.json")
     manifest = OwnFile(MANIFEST)
-    # the runs that compete for a tuned release, which are removed when the best is known
     runs = OwnFiles("runs")
-    # of a release of votes that others cast, and of a holder's votes
     terms = OwnFile("terms.json")
     cast_digest = OwnFile("cast.sha256")
     pool_answers = OwnFiles("", "beyond_*.npz")
+
+    @property
+    def real_parent(self) -> Path:
+        """Returns the folder in which the run's folder lies, without symbolic links."""
+        return Path(os.path.realpath(self.path)).parent
 
     @property
     def is_claimed(self) -> bool:
@@ -174,22 +205,23 @@ class RunFolder(EnsembleFolder):
         )
         return any(map(os.path.lexists, paths))
 
-    def claim(self, settings: dict[str, Any], **digests: str) -> None:
+    def claim(self, settings: dict[str, Any], *, digests: Mapping[str, str]) -> None:
         """Marks the folder as the folder of this run, and makes it readable by its owner alone.
 
         A run calls this method when all checks have shown that it can work.
 
         Args:
             settings: the settings as plain values, which a later call for this folder has to repeat.
-            **digests: the SHA-256 digests, in hexadecimal, of data that the run depends on. They have the names
-                `data`, `release` and `private`. Nobody but the owner may see them.
+            digests: the SHA-256 digests, in hexadecimal, of data that the run depends on, by the names `data`,
+                `release` and `private`. Nobody but the owner may see them.
 
         Raises:
             InvalidValue: the run began with other digests, or the file of such a digest is gone.
         """
         os.chmod(self.path, OWNER_FOLDER_MODE)
         if not self.is_claimed:
-            self.remove_partials()  # of a call that was killed before it claimed the folder
+            # A call that was killed before it claimed the folder may have left half-written files.
+            self.remove_partials()
             write_text(self.settings_file, text=json.dumps(settings, indent=2) + "\n")
         names_at_begin = {
             self.lock.name,
@@ -201,19 +233,7 @@ class RunFolder(EnsembleFolder):
             path = self.path / f"{name}.sha256"
             if not has_begun and not os.path.lexists(path):
                 write_text(path, text=digest + "\n")
-            digest_at_begin = read_text(
-                path, rule=f"the digest of the {name}", remedy=_BEGIN_ANEW
-            ).strip()
-            is_hexadecimal = set(digest_at_begin) <= set("0123456789abcdef")
-            if len(digest_at_begin) != len(digest) or not is_hexadecimal:
-                raise damaged(
-                    path, rule=f"the digest of the {name}", finding="it is none", remedy=_BEGIN_ANEW
-                )
-            rule = (
-                f"the {name} that this run began with, by {path}; a new output_dir for another, or "
-                "the version of pate that began it"
-            )
-            require(digest_at_begin == digest, name, "another", rule)
+            _require_digest(path, digest=digest, name=name)
 
     def digest_of_data(self) -> str:
         """Returns the digest of the data that the run began with.
@@ -258,17 +278,16 @@ class RunFolder(EnsembleFolder):
         for name, digest in digests.items():
             file = self.path / name
             remedy = _REMEDY_OF_FILE.get(name, _OR_AGAIN)
-            require(
-                is_regular(file),
-                "manifest",
-                file,
-                f"a file of this finished run, which is gone; {remedy}",
-            )
-            is_same = file_digest(file, remedy=_OR_ANEW) == digest
-            require(is_same, "manifest", file, f"the file as this finished run left it; {remedy}")
+            if not is_regular(file):
+                rule = f"a file of this finished run, which is gone; {remedy}"
+                raise InvalidValue("manifest", file, rule=rule)
+            if file_digest(file, remedy=_OR_ANEW) != digest:
+                rule = f"the file as this finished run left it; {remedy}"
+                raise InvalidValue("manifest", file, rule=rule)
         for name in self._release_names():
-            rule = "no file that the run did not publish; move it elsewhere"
-            require(name in digests, "manifest", self.path / name, rule)
+            if name not in digests:
+                rule = "no file that the run did not publish; move it elsewhere"
+                raise InvalidValue("manifest", self.path / name, rule=rule)
 
     def _release_names(self) -> list[str]:
         """Returns the names of all files of `release/`, relative to the run's folder, the manifest last."""
@@ -296,6 +315,28 @@ class RunFolder(EnsembleFolder):
         differences = differences or "other settings, or those of another version"
         rule = f"a new folder or this run's own, found a run with {differences}"
         raise InvalidValue("output_dir", self.path, rule=rule)
+
+
+def _require_digest(path: Path, *, digest: str, name: str) -> None:
+    """Raises `InvalidValue` if a run began with another digest than this one.
+
+    Args:
+        path: the file of the digest that the run began with.
+        digest: the digest that the run needs now.
+        name: the data that the digest is of: `data`, `release` or `private`.
+    """
+    rule = f"the digest of the {name}"
+    digest_at_begin = read_text(path, rule=rule, remedy=_BEGIN_ANEW).strip()
+    is_hexadecimal = set(digest_at_begin) <= set("0123456789abcdef")
+    if len(digest_at_begin) != len(digest) or not is_hexadecimal:
+        raise damaged(path, rule=rule, finding="it is none", remedy=_BEGIN_ANEW)
+    if digest_at_begin != digest:
+        raise InvalidValue(
+            name,
+            "another",
+            rule=f"the {name} that this run began with, by {path}; a new output_dir for another, or the version of "
+            "pate that began it",
+        )
 
 
 def _file_names(folder: Path) -> list[str]:

@@ -23,16 +23,24 @@ from pate.files.atomic import write_text
 from pate.files.reading import FROM_BACKUP, damaged, read_json
 from pate.run.folder import RunFolder
 from pate.run.release_terms import ReleaseTerms
-from pate.validation import require
+from pate.validation import InvalidValue
 
 LEDGER_NAME = "ledger.db"
+"""The name of the usual ledger in a folder of runs."""
+
+# The names of usual ledgers for other terms, as `CountedTerms.ledger_name` forms them.
 _NAME_OF_TERMS = re.compile(rf"ledger-({'|'.join(Adjacency)})-[0-9.e-]+\.db")
 _PLACE_RULE = "the place of the run's ledger, as JSON"
 
 
 @dataclass(frozen=True)
 class CountedTerms:
-    """The adjacency and the delta that all prices of one ledger are for."""
+    """The adjacency and the delta that all prices of one ledger are for.
+
+    Attributes:
+        adjacency: the name of the adjacency.
+        target_delta: the delta.
+    """
 
     adjacency: str
     target_delta: float
@@ -41,12 +49,12 @@ class CountedTerms:
     def read(cls, path: Path) -> Self:
         """Reads the terms that a ledger was made with from its file."""
         settings = Store(path, settings=None).settings
-        return cls(settings["adjacency"], settings["target_delta"])
+        return cls(adjacency=settings["adjacency"], target_delta=settings["target_delta"])
 
     @classmethod
     def of_run(cls, terms: ReleaseTerms) -> Self:
         """Returns the terms that a run is priced for."""
-        return cls(str(terms.aggregator.adjacency), terms.target_delta)
+        return cls(adjacency=str(terms.aggregator.adjacency), target_delta=terms.target_delta)
 
     @property
     def ledger_name(self) -> str:
@@ -64,10 +72,14 @@ class LedgerPlace:
     """The file of the ledger that a run was last charged to, and the identity of that ledger.
 
     A ledger keeps its identity when its file is moved or copied.
+
+    Attributes:
+        path: the file of the ledger.
+        identity: the identity of the ledger, as `SharedLedger.identity` returns it.
     """
 
     path: Path
-    identity: str  # `SharedLedger.identity`
+    identity: str
 
     @classmethod
     def read(cls, folder: RunFolder) -> Self | None:
@@ -84,7 +96,7 @@ class LedgerPlace:
             isinstance(content.get(name), str) for name in names
         ):
             raise damaged(path, rule=_PLACE_RULE, finding="something else", remedy=FROM_BACKUP)
-        return cls(Path(content["path"]), content["identity"])
+        return cls(path=Path(content["path"]), identity=content["identity"])
 
     def write(self, folder: RunFolder) -> None:
         """Writes the place into a run's folder."""
@@ -106,30 +118,36 @@ class OtherLedger:
     """A ledger in the same folder as the run's ledger that counts for another adjacency or delta.
 
     Prices in the two ledgers cannot be added up.
+
+    Attributes:
+        path: the file of the ledger.
+        terms: the adjacency and delta of the ledger.
+        num_charges: the number of charges for the records of the run; a charge that names no records counts for all.
+        seed_names: the names of the seeds that releases in the ledger drew their noise from.
     """
 
     path: Path
     terms: CountedTerms
-    num_charges: int  # for the records of the run; a charge that names no records counts for all
-    noises: frozenset[str]  # names of the seeds that releases in it drew their noise from
+    num_charges: int
+    seed_names: frozenset[str]
 
     @classmethod
-    def read(cls, path: Path, *, data: str) -> Self:
+    def read(cls, path: Path, *, data_digest: str) -> Self:
         """Reads a ledger from its file.
 
         Args:
             path: the file of the ledger.
-            data: the digest of the run's private records, which is the name of their account.
+            data_digest: the digest of the run's private records, which is the name of their account.
         """
         store = Store(path, settings=None)
         charges = [line for line in store.lines if not line.charge_key]
-        num_charges = sum(line.data in ("", data) for line in charges)
+        num_charges = sum(line.data in ("", data_digest) for line in charges)
         notes = [json.loads(line.about) for line in charges]
         return cls(
             path=path,
             terms=CountedTerms.read(path),
             num_charges=num_charges,
-            noises=frozenset(note.get("noise", "") for note in notes),
+            seed_names=frozenset(note.get("noise", "") for note in notes),
         )
 
     def accounts_that_know(
@@ -147,7 +165,7 @@ class OtherLedger:
 
 
 def ledger_path(
-    ledger: Path | str | None, folder: RunFolder, terms: ReleaseTerms | None = None
+    ledger: Path | str | None, *, folder: RunFolder, terms: ReleaseTerms | None = None
 ) -> Path:
     """Returns the file of the ledger that a run is charged to; the file may not exist yet.
 
@@ -162,14 +180,17 @@ def ledger_path(
     Raises:
         InvalidValue: the file would be in the folder of a run.
     """
-    path = _usual_path(folder, terms) if ledger is None else _named_path(ledger)
+    path = _usual_path(folder, terms=terms) if ledger is None else _named_path(ledger)
     parent = RunFolder(Path(os.path.realpath(path)).parent)
-    rule = "a file outside of runs' folders, for all runs on these records; ledger=PATH names one"
-    require(not parent.is_claimed, "ledger", path, rule)
+    if parent.is_claimed:
+        rule = (
+            "a file outside of runs' folders, for all runs on these records; ledger=PATH names one"
+        )
+        raise InvalidValue("ledger", path, rule=rule)
     return path
 
 
-def is_usual(ledger: Path | str | None, path: Path) -> bool:
+def is_usual(ledger: Path | str | None, *, path: Path) -> bool:
     """Returns True if no user has chosen the file of the ledger, neither in this call nor when the run began.
 
     Args:
@@ -180,24 +201,25 @@ def is_usual(ledger: Path | str | None, path: Path) -> bool:
     return ledger is None and has_usual_name
 
 
-def other_ledgers(path: Path, *, data: str) -> list[OtherLedger]:
+def other_ledgers(path: Path, *, data_digest: str) -> list[OtherLedger]:
     """Returns the ledgers that are in the folder of the usual ledger at `path` and count for other terms.
 
     Args:
         path: the file of the usual ledger.
-        data: the digest of the run's private records, which is the name of their account.
+        data_digest: the digest of the run's private records, which is the name of their account.
     """
     other_paths = [other for other in _ledgers_in(path.parent) if other != path]
-    return [OtherLedger.read(other, data=data) for other in other_paths]
+    return [OtherLedger.read(other, data_digest=data_digest) for other in other_paths]
 
 
 def _named_path(ledger: Path | str) -> Path:
+    """Returns the absolute path of the file that `ledger=` names."""
     return Path(os.path.abspath(Path(ledger).expanduser()))
 
 
-def _usual_path(folder: RunFolder, terms: ReleaseTerms | None) -> Path:
+def _usual_path(folder: RunFolder, *, terms: ReleaseTerms | None) -> Path:
     """Returns the file of the ledger that a run is charged to if `ledger=` is not set."""
-    parent = Path(os.path.realpath(folder.path)).parent
+    parent = folder.real_parent
     place = LedgerPlace.read(folder)
     if place is not None:
         if place.is_there:
@@ -208,15 +230,17 @@ def _usual_path(folder: RunFolder, terms: ReleaseTerms | None) -> Path:
     usual = parent / LEDGER_NAME
     if terms is None:
         return usual
-    own_terms = CountedTerms.of_run(terms)
-    of_own_terms = parent / own_terms.ledger_name
+    run_terms = CountedTerms.of_run(terms)
+    path_of_terms = parent / run_terms.ledger_name
     if not os.path.lexists(usual):
-        return of_own_terms if os.path.lexists(of_own_terms) else usual
-    if CountedTerms.read(usual) == own_terms:
+        return path_of_terms if os.path.lexists(path_of_terms) else usual
+    if CountedTerms.read(usual) == run_terms:
         return usual
     # A cap is for all releases together, so no release may be counted elsewhere: `Ledger` refuses the other terms.
     has_cap = Store(usual, settings=None).settings.get("max_epsilon") is not None
-    return usual if has_cap or terms.max_total_epsilon is not None else of_own_terms
+    if has_cap or terms.max_total_epsilon is not None:
+        return usual
+    return path_of_terms
 
 
 def _ledgers_in(folder: Path) -> list[Path]:

@@ -21,7 +21,8 @@ from pate.pricing import PricedRelease
 from pate.report import format_epsilon
 from pate.validation import InvalidValue, rounded_down
 
-# The share of the failures that a ledger has left which a remedy suggests, so that later releases have some.
+# A remedy suggests this share of the failure probability that remains in a ledger, so that some remains for later
+# releases.
 _SHARE_OF_FAILURES = 0.5
 
 
@@ -60,8 +61,8 @@ class LedgerRecord:
         arrays = self.committed(name)
         if arrays is None:
             # `draw` may commit parts of its own, of which the first carries the charge.
-            content = npz_bytes(**draw())
-            arrays = arrays_of_npz(self.commit(name, content))
+            content = npz_bytes(draw())
+            arrays = arrays_of_npz(self.commit(name, content=content))
             self._parts[name] = arrays
         return arrays
 
@@ -89,9 +90,9 @@ class LedgerRecord:
         try:
             return self.account.commit(
                 f"{self.key}:{name}",
-                self.priced.event,
-                content,
-                self.note,
+                event=self.priced.event,
+                content=content,
+                note=self.note,
                 adjacency=self.priced.aggregator.adjacency,
                 release=self.key,
             )
@@ -99,7 +100,7 @@ class LedgerRecord:
             raise refusal(self.account, self.priced) from error
 
 
-def require_room(account: Ledger, priced: PricedRelease) -> None:
+def require_room(account: Ledger, *, priced: PricedRelease) -> None:
     """Raises `InvalidValue` if an account cannot pay for a release, for a reason of `refusal`; nothing is charged."""
     if account.affords(priced.event) < 1:
         raise refusal(account, priced)

@@ -3,27 +3,31 @@
 The results are computed from private records without noise, so only the owner may see them.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
+from numpy.typing import NDArray
 
 from pate.aggregators import TrainingSet
-from pate.array_types import BoolArray, Float32Array
+from pate.array_types import FloatArray
 from pate.data import Dataset, Split
 from pate.models import LogisticStudent, StudentModel
 from pate.report.membership import Membership, label_losses, log_odds, unusual
 
-# The most records of a split that the attack is tried on.
+# The attack is tried on at most this many records of a split.
 _MAX_TRIED = 10_000
-# The recipe of the reference models, how many of them there are, and how many public records they learn from.
+# The recipe of the reference models, their number, and the number of public records that they learn from.
 _REFERENCE = LogisticStudent(penalties=(1e-3,))
 _NUM_REFERENCES = 8
 _MIN_REFERENCE_RECORDS = 100
 _MAX_REFERENCE_RECORDS = 2000
-# The most weights of a reference model, inputs times labels: eight larger ones would take longer than the student.
+# A reference model has at most this many weights, inputs times labels: eight larger ones would take longer than the
+# student.
 _MAX_REFERENCE_WEIGHTS = 2**15
 
 
-def membership(
-    model: StudentModel, training: TrainingSet, dataset: Dataset, *, seed: int
+def attack_membership(
+    model: StudentModel, *, training_set: TrainingSet, dataset: Dataset, seed: int
 ) -> Membership | None:
     """Attacks a student with membership inference, and returns the attack's success; None if it cannot be measured.
 
@@ -34,50 +38,31 @@ def membership(
 
     Args:
         model: the student.
-        training: the queries and released labels that the student learned from.
+        training_set: the queries and released labels that the student learned from.
         dataset: the private, public and test records.
         seed: the seed of the reference models.
     """
-    splits = [_one_of_each_group(split) for split in (dataset.private, dataset.test)]
+    splits = (_one_of_each_group(dataset.private), _one_of_each_group(dataset.test))
     predictions = [model.predict_proba(split.inputs) for split in splits]
     private_losses, test_losses = (
         label_losses(probabilities, true_labels=split.labels, known=split.known)
         for probabilities, split in zip(predictions, splits, strict=True)
     )
-    # Reference models learn the true labels of public records, or the released ones where the pool has no labels.
-    inputs = training.inputs
-    labels = training.labels
-    known = None
-    if dataset.public_labeled:
-        inputs = dataset.public.inputs
-        labels = dataset.public.labels
-        known = dataset.public.known
-    has_enough = len(inputs) >= _MIN_REFERENCE_RECORDS and all(map(len, splits))
-    is_cheap = (
-        dataset.kind == "features" and inputs.shape[1] * labels.shape[1] <= _MAX_REFERENCE_WEIGHTS
-    )
-    if not (has_enough and is_cheap):
+    public = _public_records(dataset, training_set=training_set)
+    has_records = all(len(split) > 0 for split in splits)
+    if not (has_records and dataset.kind == "features" and _has_references(public)):
         return Membership.from_losses(private_losses, test_losses=test_losses)
-    references = _reference_models(inputs, labels, known, seed=seed)
-    true_labels = np.concatenate([split.labels for split in splits])
-    # None where all labels of both splits are known
-    is_known = None
-    if any(split.known is not None for split in splits):
-        is_known = np.concatenate(
-            [np.ones_like(split.labels) if split.known is None else split.known for split in splits]
-        )
-    reference_odds = []
-    for reference in references:
-        probabilities = np.concatenate([reference.predict_proba(split.inputs) for split in splits])
-        reference_odds.append(log_odds(probabilities, true_labels=true_labels, known=is_known))
-    student_odds = log_odds(np.concatenate(predictions), true_labels=true_labels, known=is_known)
-    odds = unusual(student_odds, reference_log_odds=np.stack(reference_odds))
-    private_unusual, test_unusual = np.split(odds, [len(splits[0])])
+    deviations = _deviations(
+        np.concatenate(predictions),
+        splits=splits,
+        references=_reference_models(public, seed=seed),
+    )
+    private_deviations, test_deviations = np.split(deviations, [len(private_losses)])
     return Membership.from_losses(
         private_losses,
         test_losses=test_losses,
-        private_deviations=private_unusual,
-        test_deviations=test_unusual,
+        private_deviations=private_deviations,
+        test_deviations=test_deviations,
     )
 
 
@@ -91,34 +76,68 @@ def _one_of_each_group(split: Split) -> Split:
     return split.take(first_rows[np.arange(num_tried) * len(first_rows) // max(num_tried, 1)])
 
 
-def _reference_models(
-    inputs: Float32Array,
-    labels: BoolArray,
-    known: BoolArray | None,
-    *,
-    seed: int,
-) -> list[StudentModel]:
+def _public_records(dataset: Dataset, *, training_set: TrainingSet) -> TrainingSet:
+    """Returns public records with their true labels; with released labels where the public pool has no true ones."""
+    if not dataset.public_labeled:
+        return TrainingSet(training_set.inputs, labels=training_set.labels)
+    public = dataset.public
+    return TrainingSet(public.inputs, labels=public.labels, known=public.known)
+
+
+def _has_references(public: TrainingSet) -> bool:
+    """Returns True if reference models can learn from public records, and take less time than the student."""
+    num_weights = public.inputs.shape[1] * public.labels.shape[1]
+    return len(public.inputs) >= _MIN_REFERENCE_RECORDS and num_weights <= _MAX_REFERENCE_WEIGHTS
+
+
+def _reference_models(public: TrainingSet, *, seed: int) -> list[StudentModel]:
     """Trains several models, each on a random half of the first public records.
 
     Args:
-        inputs: the inputs of public records, `[num_records, num_features]`.
-        labels: the labels of these records, `[num_records, num_labels]`.
-        known: which of these labels are known, `[num_records, num_labels]`; None where all are.
+        public: public records with features and labels.
         seed: the seed of the halves and of the training.
     """
-    num_records = min(len(inputs), _MAX_REFERENCE_RECORDS)
+    num_records = min(len(public.inputs), _MAX_REFERENCE_RECORDS)
     rng = np.random.default_rng(seed)
     halves = [rng.permutation(num_records)[: num_records // 2] for _ in range(_NUM_REFERENCES)]
-    no_pool = inputs[:0]
     return [
         _REFERENCE.learn(
             TrainingSet(
-                np.asarray(inputs[half]),
-                labels[half],
-                known=None if known is None else known[half],
+                np.asarray(public.inputs[half]),
+                labels=public.labels[half],
+                known=None if public.known is None else public.known[half],
             ),
-            pool=no_pool,
+            pool=public.inputs[:0],
             seed=seed,
         )
         for half in halves
     ]
+
+
+def _deviations(
+    student_probabilities: NDArray[np.floating],
+    *,
+    splits: Sequence[Split],
+    references: Sequence[StudentModel],
+) -> FloatArray:
+    """Returns how unusual the student's log-odds are among those of reference models, `[num_records]`.
+
+    Args:
+        student_probabilities: the student's predictions for the records of all splits, `[num_records, num_labels]`.
+        splits: the splits, in the order of the predictions.
+        references: models that have not learned from any of these records.
+    """
+    true_labels = np.concatenate([split.labels for split in splits])
+    known = None
+    if any(split.known is not None for split in splits):
+        known = np.concatenate(
+            [np.ones_like(split.labels) if split.known is None else split.known for split in splits]
+        )
+    reference_log_odds = []
+    for reference in references:
+        probabilities = np.concatenate([reference.predict_proba(split.inputs) for split in splits])
+        reference_log_odds.append(log_odds(probabilities, true_labels=true_labels, known=known))
+    return unusual(
+        log_odds(student_probabilities, true_labels=true_labels, known=known),
+        reference_log_odds=np.stack(reference_log_odds),
+    )

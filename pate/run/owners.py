@@ -29,10 +29,10 @@ class OwnersOfRun:
     Attributes:
         owners: the ids and groups of the records, by kind; empty if the records have neither ids nor groups.
         is_allowed: whether the user has set `new_account`, which gives the records an account of their own in any case.
-        may_be_known: whether another account may list an owner: where the user has not chosen the ledger. All runs in a
-            folder of outputs share the usual ledger, and two unrelated tables may both number their rows from 1. So a
-            shared owner only leads to a warning, unless there is a cap. False for a run that starts from an earlier
-            release, whose people have to be others.
+        may_be_known: whether a warning is enough if another account lists an owner and there is no cap. True if the
+            user has not chosen the ledger: all runs in a folder of outputs share the usual ledger, and two unrelated
+            tables may both number their rows from 1. False for a run that starts from an earlier release, whose people
+            have to be others.
     """
 
     owners: Owners
@@ -40,7 +40,7 @@ class OwnersOfRun:
     may_be_known: bool
 
     def introduce(
-        self, ledger: SharedLedger, account: Ledger, others: list[OtherLedger], monitor: Monitor
+        self, *, ledger: SharedLedger, account: Ledger, others: list[OtherLedger], monitor: Monitor
     ) -> None:
         """Writes the owners into the account of the run's records, unless they are listed there already.
 
@@ -58,14 +58,19 @@ class OwnersOfRun:
         if not (ledger.store.is_introduced(account.data) or self.is_allowed):
             for other in others:
                 num_known = other.accounts_that_know(self.owners, except_account=account.data)
-                self._report(num_known, other.path, account, monitor)
+                self._report(num_known, path=other.path, account=account, monitor=monitor)
         num_known = account.introduce(self.owners, anyway=self.is_allowed)
         if num_known:
-            self._report(num_known, account.path, account, monitor)
+            self._report(num_known, path=account.path, account=account, monitor=monitor)
             account.introduce(self.owners, anyway=True)
 
     def _report(
-        self, num_known: Mapping[str, int], path: Path | None, account: Ledger, monitor: Monitor
+        self,
+        num_known: Mapping[str, int],
+        *,
+        path: Path | None,
+        account: Ledger,
+        monitor: Monitor,
     ) -> None:
         """Shows a warning, or raises `InvalidValue`, for each account of a ledger that lists some of the owners.
 
@@ -76,16 +81,16 @@ class OwnersOfRun:
             monitor: receives the warnings.
         """
         total = sum(map(len, self.owners.values()))
-        for digest, count in num_known.items():
+        for data_digest, count in num_known.items():
             knows = f"which knows {count} of these {total} ids and groups"
             if self.may_be_known and account.max_epsilon is None:
                 monitor.say(
-                    f"ledger={path}: these are not the data of account {digest[:12]}, {knows}: if they are the same "
-                    "people, no total counts what both have cost them; ledger=PATH refuses such records"
+                    f"ledger={path}: these are not the data of account {data_digest[:12]}, {knows}: if they are "
+                    "the same people, no total counts what both have cost them; ledger=PATH refuses such records"
                 )
                 continue
             rule = (
-                f"the data of account {digest[:12]}, {knows}; or new_account=true, whose epsilons do not count "
+                f"the data of account {data_digest[:12]}, {knows}; or new_account=true, whose epsilons do not count "
                 "what these people have spent there"
             )
             raise InvalidValue("ledger", path, rule=rule)

@@ -11,12 +11,13 @@ from pate.files.atomic import write_text_parts
 from pate.files.reading import damaged, read_text, reading_file
 from pate.validation import InvalidValue
 
-_MANIFEST = "the partition of this run's private records"
+_RULE = "the partition of this run's private records"
+_REMEDY = "remove it, and the same command deals the same partition again"
 
-_DEAL_AGAIN = "remove it, and the same command deals the same partition again"
 
-
-def deal(private: Split, num_teachers: int, manifest: Path, rng: np.random.Generator) -> Partition:
+def draw_partition(
+    private: Split, *, num_teachers: int, manifest: Path, rng: np.random.Generator
+) -> Partition:
     """Assigns private records to teachers at random, and writes the assignment to a file or compares it with the file.
 
     Generators in equal states give equal partitions.
@@ -30,26 +31,24 @@ def deal(private: Split, num_teachers: int, manifest: Path, rng: np.random.Gener
     Raises:
         DamagedFile: the file is damaged, or holds the partition of another run or of another number of teachers.
     """
-    partition = Partition.draw(private.group_ids, num_teachers, rng)
+    partition = Partition.draw(private.group_ids, num_teachers=num_teachers, rng=rng)
     if not os.path.lexists(manifest):
         write_text_parts(manifest, parts=partition.json_parts(private))
     if not _has_parts(manifest, parts=partition.json_parts(private)):
-        text = read_text(manifest, rule=_MANIFEST, remedy=_DEAL_AGAIN)
+        text = read_text(manifest, rule=_RULE, remedy=_REMEDY)
         try:
-            is_same = Partition.from_json(text, private).digest == partition.digest
+            is_same = Partition.from_json(text, split=private).digest == partition.digest
         except InvalidValue as error:
-            raise damaged(
-                manifest, rule=_MANIFEST, finding=str(error), remedy=_DEAL_AGAIN
-            ) from None
+            raise damaged(manifest, rule=_RULE, finding=str(error), remedy=_REMEDY) from None
         if not is_same:
-            reason = "training.secret and num_teachers deal another"
-            raise damaged(manifest, rule=_MANIFEST, finding=reason, remedy=_DEAL_AGAIN)
+            finding = "training.secret and num_teachers deal another"
+            raise damaged(manifest, rule=_RULE, finding=finding, remedy=_REMEDY)
     return partition
 
 
 def _has_parts(path: Path, parts: Iterable[str]) -> bool:
     """Returns True if a file consists of these parts of a text; a part at a time is in memory."""
-    with reading_file(path, rule=_MANIFEST, remedy=_DEAL_AGAIN), path.open("rb") as file:
+    with reading_file(path, rule=_RULE, remedy=_REMEDY), path.open("rb") as file:
         for part in parts:
             expected = part.encode()
             if file.read(len(expected)) != expected:

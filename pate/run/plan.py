@@ -117,10 +117,10 @@ class Plan(ReleaseTerms, RunSettings):
     classes: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        _require_part(name="teacher", part=self.teacher, kind=Voter)
-        _require_part(name="engine", part=self.engine, kind=Engine)
-        _require_part(name="aggregator", part=self.aggregator, kind=Aggregator)
-        _require_part(name="student", part=self.student, kind=Student)
+        _require_part("teacher", part=self.teacher, kind=Voter)
+        _require_part("engine", part=self.engine, kind=Engine)
+        _require_part("aggregator", part=self.aggregator, kind=Aggregator)
+        _require_part("student", part=self.student, kind=Student)
         if self.num_teachers is not None or self.teacher.is_trained:
             require_count("teacher.num_teachers", self.num_teachers or 0)
         require_compatible(self.teacher, self.aggregator, holders=self.holders)
@@ -129,7 +129,7 @@ class Plan(ReleaseTerms, RunSettings):
             require_positive("max_total_epsilon", self.max_total_epsilon)
         if self.score_epsilon is not None:
             require_positive("score_epsilon", self.score_epsilon)
-        self._make_budget()  # refuses settings that make no budget
+        self._make_budget()  # raises InvalidValue if the settings contradict each other
 
     @property
     def budget(self) -> Budget:
@@ -153,8 +153,8 @@ class Plan(ReleaseTerms, RunSettings):
     def for_dataset(self, dataset: Dataset, monitor: Monitor) -> Plan:
         """Returns this plan with the budget classes of a data set, and with no more queries than it has public samples.
 
-        If `fewer_queries` is false, the number of queries does not change, and `price` refuses a number that is too
-        large.
+        If `fewer_queries` is false, the number of queries does not change, and `price_release` refuses a number that is
+        too large.
 
         Args:
             dataset: the data set.
@@ -162,46 +162,81 @@ class Plan(ReleaseTerms, RunSettings):
 
         Raises:
             InvalidValue: a setting cannot be combined with budget classes, or needs budget classes that the data set
-                lacks.
+                lacks; or the start of the student does not fit.
         """
-        plan = self
-        pool = len(dataset.public)
-        if self.fewer_queries and self.num_queries > pool:
-            monitor.say(
-                f"num_queries={self.num_queries}: the public pool has {pool} samples, all are asked"
-            )
-            settings = partial(plan.public_settings, num_queries=pool)
-            plan = replace(plan, num_queries=pool, public_settings=settings)
-        if dataset.budgets is not None:
-            rule = "a budget that noise is solved for: no noise and no max_epsilon that is given"
-            require(
-                self.target_epsilon is not None and self.max_epsilon is None,
-                "data.budget",
-                "several",
-                rule,
-            )
-            require(
-                not self.redraw,
-                "redraw",
-                "true",
-                "false beside data.budget, whose classes would pay again",
-            )
-            classes = budgets_of(np.unique(dataset.budgets).tolist(), self.budgets)
-            settings = partial(plan.public_settings, target_epsilon=max(classes.values()))
-            plan = replace(plan, classes=classes, public_settings=settings)
-        else:
-            require(
-                self.budgets is None,
-                "budgets",
-                self.budgets,
-                "data.budget= beside it, who is in which class",
-            )
-        if self.public_labels is not None and self.public_labels is not False:
-            aggregator = plan._started_at_labels(dataset, self.public_labels)
-            plan = replace(plan, aggregator=aggregator)
-        return plan._started(dataset)
+        plan = self._with_fewer_queries(dataset, monitor=monitor)
+        plan = plan._with_budget_classes(dataset)
+        plan = plan._with_label_start(dataset)
+        return plan._with_released_start(dataset)
 
-    def _started(self, dataset: Dataset) -> Plan:
+    def _with_fewer_queries(self, dataset: Dataset, *, monitor: Monitor) -> Plan:
+        """Returns this plan with at most as many queries as the public pool has samples, if `fewer_queries` is set."""
+        pool_size = len(dataset.public)
+        if not self.fewer_queries or self.num_queries <= pool_size:
+            return self
+        monitor.say(
+            f"num_queries={self.num_queries}: the public pool has {pool_size} samples, all are asked"
+        )
+        public_settings = partial(self.public_settings, num_queries=pool_size)
+        return replace(self, num_queries=pool_size, public_settings=public_settings)
+
+    def _with_budget_classes(self, dataset: Dataset) -> Plan:
+        """Returns this plan with the epsilon of each budget class, if the data set has budget classes.
+
+        Raises `InvalidValue` if a setting cannot be combined with budget classes, or needs classes that are not there.
+        """
+        if dataset.budgets is None:
+            if self.budgets is not None:
+                rule = "data.budget= beside it, who is in which class"
+                raise InvalidValue("budgets", self.budgets, rule=rule)
+            return self
+        if self.target_epsilon is None or self.max_epsilon is not None:
+            rule = "a budget that noise is solved for: no noise and no max_epsilon that is given"
+            raise InvalidValue("data.budget", "several", rule=rule)
+        if self.redraw:
+            rule = "false beside data.budget, whose classes would pay again"
+            raise InvalidValue("redraw", "true", rule=rule)
+        classes = budgets_of(np.unique(dataset.budgets).tolist(), self.budgets)
+        public_settings = partial(self.public_settings, target_epsilon=max(classes.values()))
+        return replace(self, classes=classes, public_settings=public_settings)
+
+    def _with_label_start(self, dataset: Dataset) -> Plan:
+        """Returns this plan with labels of public rows as the start of its student, if `public_labels` asks for them.
+
+        Raises `InvalidValue` if the pool has fewer rows, or no labels; or if the aggregator does not vote in rounds.
+        """
+        public_labels = self.public_labels
+        if public_labels is None or public_labels is False:
+            return self
+        name = "data.public_labels"
+        public = dataset.public
+        if self.start is not None:
+            rule = "null beside start=, as a student begins at one of both"
+            raise InvalidValue(name, public_labels, rule=rule)
+        require(dataset.public_labeled, name, public_labels, "a public pool with labels")
+        num_labeled = len(public) if public_labels is True else public_labels
+        if not (isinstance(num_labeled, int) and 1 <= num_labeled <= len(public)):
+            rule = f"true, or a number of rows from 1 to {len(public)}, those of the public pool"
+            raise InvalidValue(name, public_labels, rule=rule)
+        aggregator = self.aggregator
+        if not isinstance(aggregator, CenteredVotes) or not self._votes_in_rounds(
+            aggregator, dataset=dataset
+        ):
+            rule = "centered votes in rounds, whose student can begin at labels: experiment=centered_votes"
+            raise InvalidValue(name, public_labels, rule=rule)
+        labels = labels_with_gaps(public.labels, public.known)[:num_labeled]
+        start = LabeledRows(labels, recipe=aggregator.recipe)
+        return replace(self, aggregator=replace(aggregator, start=start))
+
+    def _votes_in_rounds(self, aggregator: CenteredVotes, *, dataset: Dataset) -> bool:
+        """Returns True if the teachers of this plan vote in rounds, each of which improves a student."""
+        if issubclass(self.teacher.gives, GroupVotes):
+            return True
+        num_teachers = self.num_teachers or dataset.private.num_groups
+        is_at_once = aggregator.votes_once(num_teachers)
+        return issubclass(self.teacher.gives, VotesInRounds) and not is_at_once
+
+    def _with_released_start(self, dataset: Dataset) -> Plan:
         """Returns this plan with the earlier release that its student starts from, if the setting `start` names one.
 
         Raises `InvalidValue` if the release does not fit the data set, or the aggregator takes no start.
@@ -214,40 +249,6 @@ class Plan(ReleaseTerms, RunSettings):
             raise InvalidValue("start", self.start, rule=rule)
         start = ReleasedStart.read(self.start, dataset=dataset, recipe=aggregator.recipe)
         return replace(self, aggregator=replace(aggregator, start=start))
-
-    def _started_at_labels(self, dataset: Dataset, public_labels: object) -> CenteredVotes:
-        """Returns the aggregator with labels of public rows as the start of its student.
-
-        Args:
-            dataset: the data set.
-            public_labels: the number of labeled rows, or True for all.
-
-        Raises:
-            InvalidValue: the pool has fewer rows, or no labels; or the aggregator does not vote in rounds.
-        """
-        name = "data.public_labels"
-        public = dataset.public
-        rule = "null beside start=, as a student begins at one of both"
-        require(self.start is None, name, public_labels, rule)
-        require(dataset.public_labeled, name, public_labels, "a public pool with labels")
-        num_labeled = len(public) if public_labels is True else public_labels
-        is_number = isinstance(num_labeled, int) and 1 <= num_labeled <= len(public)
-        rule = f"true, or a number of rows from 1 to {len(public)}, those of the public pool"
-        require(is_number, name, public_labels, rule)
-        aggregator = self.aggregator
-        num_teachers = self.num_teachers or dataset.private.num_groups
-        gives = self.teacher.gives
-        has_rounds = isinstance(aggregator, CenteredVotes) and (
-            issubclass(gives, GroupVotes)
-            or (issubclass(gives, VotesInRounds) and not aggregator.votes_once(num_teachers))
-        )
-        rule = (
-            "centered votes in rounds, whose student can begin at labels: experiment=centered_votes"
-        )
-        require(has_rounds, name, public_labels, rule)
-        assert isinstance(aggregator, CenteredVotes)
-        labels = labels_with_gaps(public.labels, public.known)[:num_labeled]
-        return replace(aggregator, start=LabeledRows(labels, recipe=aggregator.recipe))
 
     def unit(self, dataset: Dataset) -> PrivacyUnit:
         """Returns the unit of privacy, which is a group of records.
@@ -264,7 +265,7 @@ class Plan(ReleaseTerms, RunSettings):
         return Places.with_equal_holders(num_teachers, num_holders=self.holders)
 
 
-def price(plan: Plan, dataset: Dataset, monitor: Monitor) -> PricedRelease:
+def price_release(plan: Plan, *, dataset: Dataset, monitor: Monitor) -> PricedRelease:
     """Checks a plan on a data set, solves for its noise or its number of queries, and returns the priced release.
 
     Of the private records, only the number of their groups is used, and the public budget classes or weights of the
@@ -282,33 +283,35 @@ def price(plan: Plan, dataset: Dataset, monitor: Monitor) -> PricedRelease:
     num_teachers = plan.num_teachers or num_groups
     require_suitable(
         dataset,
-        plan.teacher,
-        plan.aggregator,
-        plan.student,
+        teacher=plan.teacher,
+        aggregator=plan.aggregator,
+        student=plan.student,
         num_teachers=num_teachers,
         num_queries=plan.num_queries,
     )
     plan.places(num_teachers)  # refuses teachers that cannot be spread over the holders
-    require_weighted_groups(dataset, plan.teacher, plan.aggregator, num_teachers=num_teachers)
+    require_weighted_groups(
+        dataset, teacher=plan.teacher, aggregator=plan.aggregator, num_teachers=num_teachers
+    )
     shape = VoteShape(
         num_queries=plan.num_queries, num_labels=dataset.num_labels, num_teachers=num_teachers
     )
     with monitor.stage("pricing the release"):
-        priced = plan_release(plan.aggregator, shape, plan.budget)
-    num_protected = plan.teacher.num_protected(num_teachers, num_groups)
-    weights = record_weights(dataset, priced)
+        priced = plan_release(plan.aggregator, shape=shape, budget=plan.budget)
+    num_protected = plan.teacher.num_protected(num_teachers, num_groups=num_groups)
+    weights = record_weights(dataset, priced=priced)
     if weights is not None:
-        num_protected = num_whole_groups(dataset, weights)
+        num_protected = num_whole_groups(dataset, weights=weights)
     doubts = require_useful(
         plan.aggregator,
-        replace(priced, shape=replace(shape, num_teachers=num_protected)),
-        plan.budget,
+        priced=replace(priced, shape=replace(shape, num_teachers=num_protected)),
+        budget=plan.budget,
         num_groups=num_groups,
         allow_useless=plan.allow_useless,
         search=search_with_progress(monitor, spelling=TRAIN),
-        # the number of teachers follows from the data if the plan has none, so the user can only change epsilon
+        # If the plan has no number of teachers, that number follows from the data, and only epsilon can be changed.
         refused_setting=_epsilon_setting(plan) if plan.num_teachers is None else None,
-        other_method=_working_centered_votes(plan, dataset, shape),
+        other_method=_working_centered_votes(plan, dataset=dataset, shape=shape),
     )
     return replace(priced, doubts=doubts)
 
@@ -324,7 +327,7 @@ def _epsilon_setting(plan: Plan) -> tuple[str, object] | None:
     return None
 
 
-def _working_centered_votes(plan: Plan, dataset: Dataset, shape: VoteShape) -> Remedy | None:
+def _working_centered_votes(plan: Plan, *, dataset: Dataset, shape: VoteShape) -> Remedy | None:
     """Returns the settings for centered votes of all private groups; None if they do not suit, or would be useless.
 
     Args:
@@ -350,7 +353,7 @@ def _working_centered_votes(plan: Plan, dataset: Dataset, shape: VoteShape) -> R
     return plan.centered_votes if is_plan_useful(planned) else None
 
 
-def _require_part(name: str, part: object, kind: type) -> None:
+def _require_part(name: str, *, part: object, kind: type) -> None:
     """Raises `InvalidValue` unless a field of a plan is an instance of a class.
 
     Args:
@@ -358,5 +361,6 @@ def _require_part(name: str, part: object, kind: type) -> None:
         part: the value of the field.
         kind: the class.
     """
-    value = part if isinstance(part, str) else type(part).__name__
-    require(isinstance(part, kind), name, value, f"an object of a subclass of {name.title()}")
+    if not isinstance(part, kind):
+        value = part if isinstance(part, str) else type(part).__name__
+        raise InvalidValue(name, value, rule=f"an object of a subclass of {name.title()}")

@@ -31,7 +31,12 @@ _PURPOSE = {"private": "learn it from", "test": "measure it by"}
 
 
 def plan_warnings(
-    dataset: Dataset, aggregator: Aggregator, teacher: Voter, student: Student, *, num_teachers: int
+    dataset: Dataset,
+    *,
+    aggregator: Aggregator,
+    teacher: Voter,
+    student: Student,
+    num_teachers: int,
 ) -> Iterator[str]:
     """Yields the warnings that are possible before anything is trained or spent, one line each.
 

@@ -1,8 +1,8 @@
-"""The sample of private records that the yardsticks of a report are computed from, where there are many records.
+"""The sample of private records that the baselines of a report are computed from, where there are many records.
 
-A *yardstick* is a model that the student is compared with. Two of them read the private records once more: the student
+A *baseline* is a model that the student is compared with. Two baselines read the private records once more: the student
 of the votes without noise, and the model of all private records. On many records each would take as long as the
-release, and a sample tells nearly the same. No epsilon covers a yardstick.
+release, and a sample tells nearly the same. No epsilon covers a baseline.
 """
 
 import numpy as np
@@ -11,14 +11,14 @@ from pate.array_types import IntArray
 from pate.data import Split
 
 MOST_ROWS = 200_000
-"""The most private records that a yardstick reads, unless the user asks for all."""
+"""The largest number of private records that a baseline reads, unless the user asks for all."""
 
-# The sample needs no secrecy, as yardsticks are never published, and runs that share models need the same one.
+# The sample needs no secrecy, as baselines are never published, and runs that share models need the same one.
 _SEED = 0
 
 
-def yardstick_rows(private: Split) -> IntArray:
-    """Returns the row numbers, ascending, of the private records that yardsticks read where these are a sample."""
+def baseline_rows(private: Split) -> IntArray:
+    """Returns the row numbers, ascending, of the private records that baselines read where these are a sample."""
     return sampled_rows(private.group_ids, most_rows=MOST_ROWS)
 
 
@@ -30,7 +30,7 @@ def sampled_rows(group_ids: IntArray, *, most_rows: int) -> IntArray:
 
     Args:
         group_ids: the group of each private record, `[num_records]`.
-        most_rows: the most records that are taken.
+        most_rows: the largest number of records that are taken.
     """
     if len(group_ids) <= most_rows:
         return np.arange(len(group_ids))
@@ -42,8 +42,8 @@ def sampled_rows(group_ids: IntArray, *, most_rows: int) -> IntArray:
     return np.flatnonzero(is_taken[group_of])
 
 
-def is_sampled(private: Split, all_records: bool | None) -> bool:
-    """Returns whether yardsticks take a sample of the private records: they are many, and `all_records` is not true.
+def is_sampled(private: Split, *, all_records: bool | None) -> bool:
+    """Returns True if baselines read a sample of the private records: they are many, and `all_records` is not true.
 
     Args:
         private: the private records.
@@ -52,10 +52,10 @@ def is_sampled(private: Split, all_records: bool | None) -> bool:
     return not all_records and len(private) > MOST_ROWS
 
 
-def sample_in_words(num_taken: int, num_records: int) -> str:
+def sample_in_words(*, num_taken: int, num_records: int) -> str:
     """Returns a phrase on a sample of private records.
 
-    >>> sample_in_words(200_000, 1_500_000)
+    >>> sample_in_words(num_taken=200_000, num_records=1_500_000)
     'a random sample of whole groups, 200,000 of 1,500,000 private records'
     """
     taken = f"{num_taken:,} of {num_records:,} private records"

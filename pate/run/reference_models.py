@@ -32,9 +32,12 @@ from pate.models import Student
 from pate.progress import Monitor
 from pate.run.students import KeptModels, TrainedStudent
 
+# The name of this package, whose version stands for the code of its recipes.
 _PACKAGE = __name__.partition(".")[0]
+# The number of hexadecimal digits of a digest in the name of a model's folder.
 _NAME_DIGITS = 32
-_READ_ONLY = (errno.EACCES, errno.EPERM, errno.EROFS)
+# The errors of a folder that cannot be written. A model is then trained and not kept.
+_READ_ONLY_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class ReferenceModels:
@@ -50,7 +53,7 @@ class ReferenceModels:
         self.monitor = monitor
 
     def model(
-        self, name: str, inputs_digest: str | None, train: Callable[[], TrainedStudent]
+        self, name: str, *, inputs_digest: str | None, train: Callable[[], TrainedStudent]
     ) -> TrainedStudent:
         """Returns a reference model: reads it if a run has trained it, and otherwise trains and keeps it.
 
@@ -64,37 +67,37 @@ class ReferenceModels:
         """
         if inputs_digest is None or not self._is_closed_to_others():
             return train()
-        model_name = f"{name}-{inputs_digest[:_NAME_DIGITS]}"
+        folder_name = f"{name}-{inputs_digest[:_NAME_DIGITS]}"
         words = name.replace("_", " ").replace("all records", "all-records")
         models = KeptModels(self.folder)
-        trained_student = models.read(model_name, inputs_digest)
+        trained_student = models.read(folder_name, inputs_digest=inputs_digest)
         if trained_student is None:
             with ExitStack() as stack:
                 try:
                     make_folder(self.folder)
-                    self._lock(stack, model_name, words)
+                    self._lock(folder_name, words=words, stack=stack)
                 except OSError as error:
-                    if error.errno in _READ_ONLY:
+                    if error.errno in _READ_ONLY_ERRORS:
                         return train()
                     raise
-                trained_student = models.read(
-                    model_name, inputs_digest
-                )  # another run may have trained it meanwhile
+                # Another run may have trained the model while this run waited for the lock.
+                trained_student = models.read(folder_name, inputs_digest=inputs_digest)
                 if trained_student is None:
-                    _remove(self.folder / model_name)
+                    _remove(self.folder / folder_name)
                     trained_student = train()
-                    models.write(model_name, trained_student, inputs_digest=inputs_digest)
+                    models.write(folder_name, trained_student, inputs_digest=inputs_digest)
                     return trained_student
-        # not `model_name`, which confirms a guess of the records
-        folder = self.folder
-        self.monitor.say(f"the {words} was trained before, on the same records: {folder} (private)")
+        # The line does not show `folder_name`, which would confirm a guess of the records.
+        self.monitor.say(
+            f"the {words} was trained before, on the same records: {self.folder} (private)"
+        )
         return trained_student
 
     def _is_closed_to_others(self) -> bool:
         """Returns True if no other user can list the folder of models, or it is not there yet.
 
-        The names of the models in it are digests of private records: who knows all records but one could confirm a
-        guess of that one by a name.
+        The names of the models in the folder are digests of private records. Somebody who knows all records but one
+        could confirm a guess of that record by such a name.
         """
         if not hasattr(os, "geteuid"):
             return True  # a system without the modes of POSIX files
@@ -110,15 +113,15 @@ class ReferenceModels:
         )
         return False
 
-    def _lock(self, stack: ExitStack, model_name: str, words: str) -> None:
+    def _lock(self, folder_name: str, *, words: str, stack: ExitStack) -> None:
         """Takes the lock of a model until `stack` is closed, and shows a stage while another run holds it.
 
         Args:
-            stack: releases the lock.
-            model_name: the name of the model's folder.
+            folder_name: the name of the model's folder.
             words: the name of the model in words.
+            stack: releases the lock.
         """
-        path = self.folder / f"{model_name}.lock"
+        path = self.folder / f"{folder_name}.lock"
         try:
             stack.enter_context(file_lock(path, wait=False))
         except BlockingIOError:
@@ -127,7 +130,7 @@ class ReferenceModels:
 
 
 def reference_key(
-    name: str, recipes: Iterable[Student], *, seed: int, records: Iterable[str]
+    name: str, *, recipes: Iterable[Student], seed: int, record_digests: Iterable[str]
 ) -> str | None:
     """Returns the digest of everything that a reference model depends on; None if the model must not be shared.
 
@@ -137,9 +140,9 @@ def reference_key(
         name: the name of the model in report.json.
         recipes: the recipe of the model, or the recipes that compete for it.
         seed: the seed of its training.
-        records: digests of the records that the model learns from.
+        record_digests: digests of the records that the model learns from.
     """
-    texts = [VERSION, name, str(seed), *records]
+    texts = [VERSION, name, str(seed), *record_digests]
     for recipe in recipes:
         if type(recipe).__module__.partition(".")[0] != _PACKAGE:
             return None
@@ -160,7 +163,7 @@ def _digests_of_files(recipe: Student) -> list[str]:
 
 
 def _remove(model_path: Path) -> None:
-    """Removes what is left of a model that cannot be read, whatever has its name."""
+    """Removes the folder of a model that cannot be read, or a file of this name."""
     if model_path.is_dir() and not model_path.is_symlink():
         rmtree(model_path)
     else:

@@ -4,108 +4,109 @@ import time
 from collections.abc import Sequence
 from dataclasses import replace
 
-from pate.aggregators import Release
 from pate.bundle.model_card import publish
-from pate.data import Dataset, Split
 from pate.files.atomic import write_text
-from pate.pricing import PricedRelease
-from pate.report import Report
+from pate.report import Privacy, Report
+from pate.report.figures import RunFigures
 from pate.report.membership import Membership
-from pate.report.released_scores import ReleasedScores
-from pate.report.report import Heading
 from pate.report.tensorboard import RunWriter
 from pate.run.baselines import BaselineModels
-from pate.run.charging import RunCharge
-from pate.run.folder import RunFolder
-from pate.run.places import Places
-from pate.run.plan import EpsilonOnVotes
 from pate.run.published_price import write_price
 from pate.run.results import Results
-from pate.run.students import TrainedStudent
-from pate.teachers import Voter
-from pate.votes.source import VoteSource
+from pate.run.run_parts import PricedRun, ReleasedRun
 
 
 def write_report(
-    folder: RunFolder,
+    run: PricedRun,
     *,
-    dataset: Dataset,
-    queries: Split,
-    priced: PricedRelease,
-    charge: RunCharge,
-    votes: VoteSource,
-    release: Release,
-    student: TrainedStudent,
-    scores: ReleasedScores | None,
+    released: ReleasedRun,
     baselines: BaselineModels,
     membership: Membership | None,
-    teacher: Voter,
-    heading: Heading,
-    public_settings: str,
-    places: Places | None,
-    epsilon_on_votes: EpsilonOnVotes | None,
     events: RunWriter,
-    started: float,
 ) -> Report:
     """Writes the files of a finished run, and returns its report.
 
     `report.json` is written last, so its presence proves that the run is complete.
 
     Args:
-        folder: the folder of the run.
-        dataset: the data set; the report has figures of its private records.
-        queries: the public samples that teachers voted on.
-        priced: the release with its price and its aggregator, whose noise was solved for.
-        charge: the charge of the release in its ledger.
-        votes: the votes of the teachers.
-        release: the labels that were released from the votes.
-        student: the student that learned from the release.
-        scores: the student's scores on the test records that were released; None where none were.
+        run: the plan, the data set and the price of the run; the report has figures of the private records.
+        released: the votes, the release and the student.
         baselines: the models that the student is compared with.
         membership: the result of the membership inference attack on the student; None if it could not be measured.
-        teacher: the recipe of the teachers.
-        heading: the name of the run, and the names of its parts.
-        public_settings: the text of `release/config.yaml`.
-        places: the distribution of teachers over holders; None for a run without holders.
-        epsilon_on_votes: computes the cost of the release on its own votes; None leaves it out of the report.
         events: writes the curves of the report, and is closed at the end.
-        started: the time when the run began, by `time.monotonic`, in seconds.
     """
     from pate.report.page import render_html
 
-    results = Results(
-        dataset=dataset,
-        queries=queries,
-        charge=charge,
-        priced=priced,
-        votes=votes,
-        release=release,
-        curve=student.curve,
-        released_scores=scores,
-        models={"student": student.model, **baselines.models},
+    results = _results_of(run, released=released, baselines=baselines, membership=membership)
+    report = results.report(duration_s=time.monotonic() - run.start_time)
+    figures = results.figures(report)
+    privacy = report.privacy
+    if run.charge.tuned is not None:
+        # the score by which runs were compared is no fair estimate for the best of them
+        privacy = replace(privacy, scores=None)
+    _write_published_files(run, released=released, report=report, privacy=privacy)
+    page = render_html(replace(report, privacy=privacy), figures)
+    write_text(run.folder.page, text=page)
+    _write_events(events, report=report, figures=figures, results=results)
+    run.folder.write_manifests(report.to_json() + "\n")
+    report.write(run.folder.report)
+    return report
+
+
+def _results_of(
+    run: PricedRun,
+    *,
+    released: ReleasedRun,
+    baselines: BaselineModels,
+    membership: Membership | None,
+) -> Results:
+    """Returns the results of a run, from which its report and figures are computed."""
+    return Results(
+        dataset=run.dataset,
+        queries=released.ensemble.queries,
+        charge=run.charge,
+        priced=run.priced,
+        votes=released.votes,
+        release=released.release,
+        curve=released.student.curve,
+        released_scores=released.scores,
+        models={"student": released.student.model, **baselines.models},
         membership=membership,
-        teacher=teacher,
-        heading=heading,
-        epsilon_on_votes=epsilon_on_votes,
+        teacher=run.plan.teacher,
+        heading=run.plan.heading,
+        epsilon_on_votes=run.plan.epsilon_on_votes,
         left_out=baselines.left_out,
         sampled=baselines.sampled,
     )
-    report = results.report(duration_s=time.monotonic() - started)
-    figures = results.figures(report)
-    privacy = report.privacy
-    if charge.tuned is not None:
-        # the score by which runs were compared is no fair estimate for the best of them
-        privacy = replace(privacy, scores=None)
-    write_text(folder.release / "config.yaml", text=public_settings)
+
+
+def _write_published_files(
+    run: PricedRun, *, released: ReleasedRun, report: Report, privacy: Privacy
+) -> None:
+    """Writes the files of `release/` that state the settings, the price and the student.
+
+    Args:
+        run: the plan, the data set and the charge.
+        released: the release and the student.
+        report: the report, of which the release, the features and a public name are read.
+        privacy: the price as it is published.
+    """
+    dataset = run.dataset
+    charge = run.charge
+    folder = run.folder.release
+    write_text(folder / "config.yaml", text=run.plan.public_settings(run.priced.aggregator))
     labels_have_gaps = dataset.private.known is not None
+    places = run.plan.places(run.priced.shape.num_teachers)
     promises: Sequence[str] = ()
     if places is not None:
-        promises = places.promises(release, charge.budget, num_draws=charge.num_draws)
+        promises = places.promises(
+            released.release, budget=charge.budget, num_draws=charge.num_draws
+        )
     write_price(
-        drawn_release=release,
+        drawn_release=released.release,
         release_charge=charge,
         privacy=privacy,
-        folder=folder.release,
+        folder=folder,
         places=promises,
         name=report.heading.aggregator if report.heading.is_public else None,
         data=dataset.name,
@@ -115,8 +116,8 @@ def write_report(
         label_names=dataset.label_names,
     )
     publish(
-        student.model,
-        folder=folder.release,
+        released.student.model,
+        folder=folder,
         privacy=privacy,
         release=report.release,
         preprocessing=dataset.preprocessing,
@@ -125,8 +126,19 @@ def write_report(
         label_names=dataset.label_names,
         labels_have_gaps=labels_have_gaps,
     )
-    shown = replace(report, privacy=privacy)
-    write_text(folder.page, text=render_html(shown, figures))
+
+
+def _write_events(
+    events: RunWriter, *, report: Report, figures: RunFigures, results: Results
+) -> None:
+    """Writes the curves and histograms of a run, and closes their file.
+
+    Args:
+        events: the file of curves.
+        report: the report of the run.
+        figures: the numbers that are drawn on the page of the report.
+        results: the results of the run, with the accuracy of each teacher.
+    """
     if figures.gaps is not None:
         events.histogram("gap", figures.gaps)
     if len(results.accuracies):
@@ -134,6 +146,3 @@ def write_report(
     events.queries(figures.answered, figures.epsilon_after_query)
     events.report(report)
     events.close()
-    folder.write_manifests(report.to_json() + "\n")
-    report.write(folder.report)
-    return report

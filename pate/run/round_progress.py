@@ -1,6 +1,7 @@
-"""The progress of a release in rounds: the rounds that are drawn, and the private records that a second goes through.
+"""The progress of a release in rounds: the number of drawn rounds, and the number of private records read per second.
 
-Times of rounds and numbers of records are for the owner's console alone.
+In a *round* all teachers vote on the present student, and the noisy sum of their votes improves the student. Times of
+rounds and numbers of records are for the owner's console alone.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pate.votes.round_votes import RoundVotes
 from pate.votes.source import CenterableVotes, VoteSource
 
 
-class WatchedRounds:
+class RoundProgressRecord:
     """A release record that wraps another record and reports the progress after each round.
 
     Args:
@@ -32,6 +33,7 @@ class WatchedRounds:
     def __init__(
         self,
         record: ReleaseRecord,
+        *,
         num_rows: int,
         advance: Advance,
         clock: Callable[[], float] = time.monotonic,
@@ -41,37 +43,37 @@ class WatchedRounds:
         self._advance = advance
         self._clock = clock
         self._num_rounds = 0
-        self._num_read = 0
+        self._num_rows_read = 0
         self._is_drawn = False
 
     def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:
         """Returns the arrays of a part from the wrapped record. If the part is a round, the progress is reported."""
         self._is_drawn = False
-        started = self._clock()
+        start_time = self._clock()
 
-        def watched_draw() -> Arrays:
+        def draw_and_note() -> Arrays:
             self._is_drawn = True
             return draw()
 
-        arrays = self._record.part(name, watched_draw)
+        arrays = self._record.part(name, draw=draw_and_note)
         if "total" in arrays:  # the sum of a round
             self._num_rounds += 1
-            seconds = self._clock() - started
-            # a round that was read back says nothing of the speed
+            seconds = self._clock() - start_time
+            # A round that was read back tells nothing about the speed.
             has_speed = self._is_drawn and seconds > 0
             speed = f"{self._num_rows / seconds:,.0f} rows per second" if has_speed else ""
             self._advance(self._num_rounds, speed)
         return arrays
 
-    def rows_read(self, num_rows: int) -> None:
-        """Reports that the features of further records are made, which happens in the first round.
+    def report_rows(self, num_rows: int) -> None:
+        """Reports that the features of further records were computed, which happens in the first round.
 
         Args:
             num_rows: the number of these records.
         """
-        # a process that died reads its records again
-        self._num_read = min(self._num_read + num_rows, self._num_rows)
-        note = f"features of {self._num_read:,} of {self._num_rows:,} rows"
+        # A worker process that died computes the features of its records again.
+        self._num_rows_read = min(self._num_rows_read + num_rows, self._num_rows)
+        note = f"features of {self._num_rows_read:,} of {self._num_rows:,} rows"
         self._advance(self._num_rounds, note)
 
     def committed(self, name: str) -> Arrays | None:
@@ -92,7 +94,7 @@ class Rounds:
     num_rounds: int
 
     @classmethod
-    def of_release(cls, aggregator: Aggregator, votes: VoteSource) -> Rounds | None:
+    def of_release(cls, aggregator: Aggregator, *, votes: VoteSource) -> Rounds | None:
         """Returns the rounds of a release; None for a release that is not drawn in rounds.
 
         Args:
@@ -102,11 +104,15 @@ class Rounds:
         if not (isinstance(aggregator, CenteredVotes) and isinstance(votes, CenterableVotes)):
             return None
         round_votes = aggregator.round_votes(votes)
-        return None if round_votes is None else cls(round_votes, aggregator.num_rounds)
+        return (
+            None
+            if round_votes is None
+            else cls(votes=round_votes, num_rounds=aggregator.num_rounds)
+        )
 
     @contextmanager
-    def watched_rows(self, on_rows: Callable[[int], object]) -> Iterator[None]:
-        """Reports the numbers of records whose features are made during a `with` block; some votes make none.
+    def reporting_rows(self, on_rows: Callable[[int], object]) -> Iterator[None]:
+        """Reports the numbers of records whose features are computed during a `with` block; some votes compute none.
 
         Args:
             on_rows: is called with the number of records of each block.

@@ -170,9 +170,10 @@ class ScoreCharge:
             noise_multiplier=noise_multiplier,
             rng=rng,
         )
-        arrays = {_SUMS + name: block for name, block in sums.items()}
+        arrays = {"most_records": np.array(design.most_records)}
+        arrays |= {_SUMS + name: block for name, block in sums.items()}
         arrays |= {_CLIPS + name: np.array(clip) for name, clip in design.clips.items()}
-        return self.commit(npz_bytes(most_records=np.array(design.most_records), **arrays))
+        return self.commit(npz_bytes(arrays))
 
     def commit(self, content: bytes) -> bytes:
         """Commits noisy sums with their charge, and returns what the ledger holds for them."""

@@ -1,6 +1,7 @@
 """The progress of a session on the screen and in the curves of a run.
 
-A session is a release that asks queries in rounds until a fixed number of queries are hits.
+A *session* is a release that asks queries in rounds until a fixed number of queries are *hits*, the only queries that
+are paid for (`pate.accounting.target_charging`).
 """
 
 from collections.abc import Callable
@@ -14,64 +15,12 @@ from pate.progress import Advance
 from pate.report import format_epsilon
 from pate.report.tensorboard import RunWriter
 
-
-class WatchedSession:
-    """A release record that wraps another record and reports the progress of a session after each round.
-
-    After a round `watch` is called with three numbers: the queries asked, the hits among them, and the hits still to
-    come.
-    """
-
-    def __init__(
-        self, record: ReleaseRecord, target_hits: int, watch: Callable[[int, int, int], None]
-    ) -> None:
-        self._record = record
-        self._target_hits = target_hits
-        self._watch = watch
-        self._num_asked = 0
-        self._num_hits = 0
-
-    def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:
-        """Returns the arrays of a part from the wrapped record.
-
-        If the part is a round of the session, the progress is reported.
-        """
-        arrays = self._record.part(name, draw)
-        if "hits" in arrays:
-            self._num_asked += len(arrays["hits"])
-            self._num_hits += int(arrays["hits"].sum())
-            hits_left = self._target_hits - self._num_hits
-            self._watch(self._num_asked, self._num_hits, hits_left)
-        return arrays
-
-    def committed(self, name: str) -> Arrays | None:
-        """Returns the arrays of a part that was committed before; None if no such part was."""
-        return self._record.committed(name)
+OnRound = Callable[[int, int, int], None]
+"""A function that is called after a round: with the number of queries so far, of hits among them, of hits to come."""
 
 
-@dataclass(frozen=True, eq=False)
-class SessionProgress:
-    """A callback of `WatchedSession` that shows the progress on the screen and adds it to the curves of the run."""
-
-    advance: Advance
-    events: RunWriter
-    epsilon: float  # what the whole session costs
-
-    def __call__(self, num_asked: int, num_hits: int, hits_left: int) -> None:
-        """Shows the progress after a round.
-
-        Args:
-            num_asked: the number of queries that were asked.
-            num_hits: the number of hits among these queries.
-            hits_left: the number of hits until the session ends.
-        """
-        self.events.hits(num_asked, hits=num_hits, remaining_hits=hits_left, epsilon=self.epsilon)
-        cost = f"epsilon {format_epsilon(self.epsilon)}"
-        self.advance(num_asked, f"{num_hits} hits, {hits_left} remaining, {cost}")
-
-
-def watched(
-    record: ReleaseRecord, priced: PricedRelease, advance: Advance, events: RunWriter
+def with_progress(
+    record: ReleaseRecord, *, priced: PricedRelease, advance: Advance, events: RunWriter
 ) -> ReleaseRecord:
     """Returns the record of a release, wrapped to report progress if the aggregator releases in a session.
 
@@ -84,4 +33,69 @@ def watched(
     if not isinstance(priced.aggregator, TargetChargedAggregator):
         return record
     progress = SessionProgress(advance=advance, events=events, epsilon=priced.epsilon)
-    return WatchedSession(record=record, target_hits=priced.aggregator.target_hits, watch=progress)
+    return SessionProgressRecord(
+        record, target_hits=priced.aggregator.target_hits, on_round=progress
+    )
+
+
+class SessionProgressRecord:
+    """A release record that wraps another record and reports the progress of a session after each round.
+
+    Args:
+        record: the record of the release.
+        target_hits: the number of hits after which the session ends.
+        on_round: is called after each round.
+    """
+
+    def __init__(self, record: ReleaseRecord, *, target_hits: int, on_round: OnRound) -> None:
+        self._record = record
+        self._target_hits = target_hits
+        self._on_round = on_round
+        self._num_asked = 0
+        self._num_hits = 0
+
+    def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:
+        """Returns the arrays of a part from the wrapped record.
+
+        If the part is a round of the session, the progress is reported.
+        """
+        arrays = self._record.part(name, draw)
+        if "hits" in arrays:
+            self._num_asked += len(arrays["hits"])
+            self._num_hits += int(arrays["hits"].sum())
+            num_remaining = self._target_hits - self._num_hits
+            self._on_round(self._num_asked, self._num_hits, num_remaining)
+        return arrays
+
+    def committed(self, name: str) -> Arrays | None:
+        """Returns the arrays of a part that was committed before; None if no such part was."""
+        return self._record.committed(name)
+
+
+@dataclass(frozen=True, eq=False)
+class SessionProgress:
+    """An `OnRound` function that shows the progress on the screen and adds it to the curves of the run.
+
+    Attributes:
+        advance: the progress bar of the monitor.
+        events: writes the curve of hits.
+        epsilon: the epsilon of the whole session.
+    """
+
+    advance: Advance
+    events: RunWriter
+    epsilon: float
+
+    def __call__(self, num_asked: int, num_hits: int, num_remaining: int) -> None:
+        """Shows the progress after a round.
+
+        Args:
+            num_asked: the number of queries that were asked.
+            num_hits: the number of hits among these queries.
+            num_remaining: the number of hits until the session ends.
+        """
+        self.events.hits(
+            num_asked, hits=num_hits, remaining_hits=num_remaining, epsilon=self.epsilon
+        )
+        cost = f"epsilon {format_epsilon(self.epsilon)}"
+        self.advance(num_asked, f"{num_hits} hits, {num_remaining} remaining, {cost}")

@@ -84,7 +84,11 @@ class Sources:
 
 
 def require_same_data(
-    folder: RunFolder, settings: Mapping[str, Any], load: Callable[[], Dataset], monitor: Monitor
+    folder: RunFolder,
+    *,
+    settings: Mapping[str, Any],
+    load_dataset: Callable[[], Dataset],
+    monitor: Monitor,
 ) -> None:
     """Raises `InvalidValue` if the data differ from the data that a finished run has read.
 
@@ -93,7 +97,7 @@ def require_same_data(
     Args:
         folder: the folder of the run.
         settings: the settings of the run, with its paths.
-        load: loads the data set.
+        load_dataset: loads the data set.
         monitor: receives a line if a file is gone, and the progress of the comparison.
     """
     sources = Sources.from_settings(settings, output_dir=folder.path)
@@ -107,7 +111,7 @@ def require_same_data(
     if not changed:
         return
     with monitor.stage("reading the data, as files changed"):
-        digest = load().digest()
+        digest = load_dataset().digest()
     if digest != folder.digest_of_data():
         first_name, *later_names = changed
         paths = [sources.paths[first_name]]

@@ -22,8 +22,10 @@ from pate.progress import Monitor
 from pate.report.tensorboard import RunWriter
 from pate.validation import InvalidValue
 
+# The files of a kept model, as `StudentModel.save` names them.
 _FILES = ("student.json", "student.safetensors")
-_DIGESTS_FILE = "trained.json"  # written last
+# The file with the digests of a kept model and of its inputs. It is written last, so it proves that the model is whole.
+_DIGESTS_FILE = "trained.json"
 _AGAIN = "remove it, and the same command trains this model again"
 _RULE = "the record of a model that this run has trained"
 # The number of rows of inputs that are digested at once, as inputs may be mapped from a file.
@@ -35,7 +37,12 @@ Curve = Sequence[Mapping[str, float]]
 
 @dataclass(frozen=True, eq=False)
 class TrainedStudent:
-    """A trained student, and values such as its loss after each epoch of its training."""
+    """A trained student, and the values of its training.
+
+    Attributes:
+        model: the student.
+        curve: the values of each epoch, such as the loss; empty for a training without epochs.
+    """
 
     model: StudentModel
     curve: Curve
@@ -63,27 +70,29 @@ class StudentTraining:
     events: RunWriter
     monitor: Monitor
 
-    def train(self, name: str, training_set: TrainingSet) -> TrainedStudent:
+    def train(self, name: str, *, training_set: TrainingSet) -> TrainedStudent:
         """Returns the student for a training set: reads it from its file, or trains it and keeps it.
 
         Args:
             name: the name of the student in report.json.
             training_set: the inputs and labels that the student learns from.
         """
-        inputs_digest = digest_of_training(training_set, self.seed)
-        trained_student = self.models.read(name, inputs_digest)
+        inputs_digest = digest_of_training(training_set, seed=self.seed)
+        trained_student = self.models.read(name, inputs_digest=inputs_digest)
         if trained_student is not None:
-            self.show_curve(name, trained_student)
+            self.show_curve(name, trained_student=trained_student)
             return trained_student
-        trained_student = self.fit(name, training_set, seed=self.seed, on_values=self.events.epoch)
+        trained_student = self.fit(
+            name, training_set=training_set, seed=self.seed, on_values=self.events.epoch
+        )
         self.models.write(name, trained_student, inputs_digest=inputs_digest)
         return trained_student
 
     def fit(
         self,
         name: str,
-        training_set: TrainingSet,
         *,
+        training_set: TrainingSet,
         seed: int,
         on_values: Callable[..., None] | None = None,
     ) -> TrainedStudent:
@@ -105,9 +114,9 @@ class StudentTraining:
                     on_values(epoch, values, model=name)
 
             model = self.student.learn(training_set, pool=self.pool, seed=seed, on_epoch=on_epoch)
-        return TrainedStudent(model, curve)
+        return TrainedStudent(model, curve=curve)
 
-    def show_curve(self, name: str, trained_student: TrainedStudent) -> None:
+    def show_curve(self, name: str, *, trained_student: TrainedStudent) -> None:
         """Writes the values of all epochs of a student that was trained before.
 
         Args:
@@ -122,8 +131,11 @@ class StudentTraining:
 class KeptModels:
     """A folder of trained students. Only the student of a release is covered by an epsilon.
 
-    A kept model is used if its files are unchanged, and if its digest is the same. It is a digest of everything that
-    the model depends on. Otherwise the model is trained again, as after a second draw of the release.
+    A kept model is stored with the digest of everything that it depends on. It is read if this digest is the same and
+    its files are unchanged. Otherwise the model is trained again, for example after a second draw of the release.
+
+    Attributes:
+        folder: the folder, in which each kept model has a folder of its own.
     """
 
     folder: Path
@@ -138,7 +150,7 @@ class KeptModels:
         """Removes the folder when the run is finished, as the report contains all results of the models."""
         rmtree(self.folder, ignore_errors=True)
 
-    def read(self, name: str, inputs_digest: str) -> TrainedStudent | None:
+    def read(self, name: str, *, inputs_digest: str) -> TrainedStudent | None:
         """Returns the kept student `name`; None if there is none with this digest, or if a file of it is damaged."""
         folder = self.folder / name
         if not os.path.lexists(folder / _DIGESTS_FILE):
@@ -155,7 +167,7 @@ class KeptModels:
                 {str(key): float(value) for key, value in values.items()}
                 for values in digests_and_curve["curve"]
             ]
-            return TrainedStudent(StudentModel.load(folder), curve)
+            return TrainedStudent(StudentModel.load(folder), curve=curve)
         except (InvalidValue, OSError, LookupError, TypeError, ValueError, AttributeError):
             return None
 
@@ -183,16 +195,18 @@ def _file_digests(folder: Path) -> dict[str, str]:
     return {file: file_digest(folder / file, rule=_RULE, remedy=_AGAIN) for file in _FILES}
 
 
-def digest_of_training(training: TrainingSet, seed: int) -> str:
+def digest_of_training(training_set: TrainingSet, *, seed: int) -> str:
     """Returns the digest of a training set and a seed.
 
     Within one run, a trained model depends on nothing else.
     """
     digest = hashlib.sha256(f"{seed}".encode())
-    for start in range(0, len(training.inputs), _BLOCK_ROWS):
-        digest.update(np.ascontiguousarray(training.inputs[start : start + _BLOCK_ROWS]).tobytes())
-    scores = training.scores
-    arrays = [training.labels, training.weights, training.known]
+    for start in range(0, len(training_set.inputs), _BLOCK_ROWS):
+        digest.update(
+            np.ascontiguousarray(training_set.inputs[start : start + _BLOCK_ROWS]).tobytes()
+        )
+    scores = training_set.scores
+    arrays = [training_set.labels, training_set.weights, training_set.known]
     if scores is not None:
         digest.update(f"{scores.noise_std!r} {scores.num_directions}".encode())
         arrays += [scores.values, scores.prevalence]

@@ -14,7 +14,7 @@ import hashlib
 import json
 import math
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -31,6 +31,7 @@ from pate.accounting import (
     tuning_event,
 )
 from pate.accounting.event_tree import count_leaves
+from pate.data import Dataset
 from pate.data.dataset import require_dataset
 from pate.errors import shown_as
 from pate.files.atomic import atomic_write
@@ -43,24 +44,30 @@ from pate.progress import Monitor
 from pate.report import Report
 from pate.run.charging import RunCharge, require_entered
 from pate.run.folder import RunFolder
-from pate.run.plan import Plan, price
+from pate.run.plan import Plan, price_release
 from pate.run.random_streams import RandomStreams
 from pate.run.score_release import ScorePrice
 from pate.run.train import train
 from pate.run.tuned_runs import TunedRuns
 from pate.setting_names import TRAIN
 from pate.threads import all_cores
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue
 
-_CHOICES = "choices"  # the part of the draw that holds the secret choices
-_WRITTEN = "written"  # as of every run: the digest of the release's file
-# by the table of docs/how-to/tune-settings.md
+# The name of the part of the draw that holds the secret choices.
+_CHOICES = "choices"
+# The name of the part that holds the digest of the release's file, as in every run.
+_WRITTEN = "written"
+# The table of docs/how-to/tune-settings.md: up to this epsilon a tuning was worse than the default settings.
 _LARGEST_TRIED = 8.0
 _DOES_NOT_PAY = (
     "tune=true: on eight data sets the default won against a tuning at the same epsilon in 28 of 32 cases, up to "
     "epsilon 1 in 15 of 16 (docs/how-to/tune-settings.md)"
 )
-_LESS_EPSILON = 1 - 1e-6  # of one run's scores, whose noise is at least the charged noise
+# The epsilon of one run's scores is reduced by this factor, so that their noise is at least the charged noise in spite
+# of rounding.
+_EPSILON_FACTOR = 1 - 1e-6
+# The relative error of rounding that is allowed where two prices or two scales of noise should be equal.
+_ROUNDING = 1e-9
 
 
 @all_cores()
@@ -82,8 +89,9 @@ def tune(
     runs, so its running time is private, too.
 
     Args:
-        plans: the runs that compete, at least two, in the order that breaks ties. They differ in settings that the
-            price of a release does not depend on. `target_epsilon` and `score_epsilon` are those of the whole tuning.
+        plans: the plans of the runs that compete, at least two. Of runs with equal scores, that of the earlier plan
+            wins. The plans differ in settings that the price of a release does not depend on. `target_epsilon` and
+            `score_epsilon` are those of the whole tuning.
         output_dir: the folder of the tuned release; it may not exist yet.
         distribution: the distribution of the number of runs.
         monitor: shows the progress, which does not tell the number of runs; None shows nothing.
@@ -93,7 +101,8 @@ def tune(
             then.
     """
     monitor = monitor or Monitor()
-    require(len(plans) > 1, "tune", f"{len(plans)} settings", "two or more, as of a sweep")
+    if len(plans) < 2:
+        raise InvalidValue("tune", f"{len(plans)} settings", rule="two or more, as of a sweep")
     folder = RunFolder(Path(output_dir))
     settings: dict[str, object] = {
         "tuned": {f"{number}": plan.settings for number, plan in enumerate(plans)},
@@ -102,110 +111,84 @@ def tune(
     }
     with folder.opened(settings):
         if folder.report.exists():
-            folder.require_manifest()
-            require_entered(plans[0].ledger, folder)
-            monitor.say(
-                f"output_dir={folder.path}: this tuning is finished; nothing is spent again"
-            )
-            return Report.read(folder.report)
-        tuning = _price(plans, folder, distribution, monitor)
-        charge = _charge(tuning, folder, settings, monitor)
-        choices = _secret_choices(tuning, charge, folder)
-        best = _best_run(tuning, choices, folder, monitor)
+            return _finished_report(plans[0], folder=folder, monitor=monitor)
+        tuning = _price(plans, distribution=distribution, monitor=monitor)
+        charge = _open_charge(tuning, folder=folder, settings=settings, monitor=monitor)
+        choices = _secret_choices(tuning, charge=charge, folder=folder)
+        best = _best_run(tuning, choices=choices, folder=folder, monitor=monitor)
         charge.require_paid()
         with monitor.stage("writing the best run"):
-            return _publish(best, charge, folder)
+            return _publish(best, charge=charge, folder=folder)
 
 
-@dataclass(frozen=True, eq=False)
+def _finished_report(plan: Plan, *, folder: RunFolder, monitor: Monitor) -> Report:
+    """Returns the report of a finished tuning; raises `InvalidValue` if a file or the charge has changed since."""
+    folder.require_manifest()
+    require_entered(plan.ledger, folder=folder)
+    monitor.say(f"output_dir={folder.path}: this tuning is finished; nothing is spent again")
+    return Report.read(folder.report)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _Tuning:
     """The plans of the runs that compete, and the price of the best of them.
 
     Attributes:
         plans: the plan of one run for each setting, at the price of one run.
         terms: the plan whose terms the tuned release is charged under.
+        datasets: the data set of each plan. Private.
         priced: the tuned release, with the price of the best run.
-        score_price: the price of comparing the runs, of the people in the test records.
-        data: the digest of the private records.
-        data_digest: the digest of the whole data set.
-        unit: the unit of privacy.
-        owners: the people whose records these are.
+        score_price: the price of the scores of one run, which the people in the test records pay.
+        score_event: the price of comparing the scores of all runs.
+        distribution: the distribution of the number of runs.
     """
 
     plans: Sequence[Plan]
     terms: Plan
+    datasets: Sequence[Dataset]
     priced: PricedRelease
     score_price: ScorePrice
     score_event: Event
-    open_charge: Callable[[RunFolder], RunCharge]
-    digests: dict[str, str]
     distribution: TruncatedNegativeBinomial
 
 
 def _price(
-    plans: Sequence[Plan],
-    folder: RunFolder,
-    distribution: TruncatedNegativeBinomial,
-    monitor: Monitor,
+    plans: Sequence[Plan], *, distribution: TruncatedNegativeBinomial, monitor: Monitor
 ) -> _Tuning:
     """Reads the data, and solves for the price of one run. Nothing is trained or spent."""
     first = plans[0]
     total_epsilon = _total_epsilon(plans)
-    score_epsilon = first.score_epsilon
-    if score_epsilon is None:
+    if first.score_epsilon is None:
         rule = "score_epsilon= beside it, the price of comparing the runs on the test records"
         raise InvalidValue("tune", "true", rule=rule)
     with monitor.stage("reading the data"):
-        datasets = [plan.load_dataset() for plan in plans]
-        for dataset in datasets:
-            require_dataset(dataset)
+        datasets = _read_datasets(plans)
     dataset = datasets[0]
-    private_digests = {dataset.private_digest() for dataset in datasets}
-    rule = "settings under which all runs read the same private records"
-    require(len(private_digests) == 1, "tune", "true", rule)
-    require(dataset.budgets is None, "tune", "true", "one budget for all people: no data.budget")
     budget = replace(first.budget, epsilon=total_epsilon)
 
-    def priced_at(epsilon: float) -> list[PricedRelease]:
-        """Returns each run with the noise of an epsilon."""
-        silent = Monitor()
-        return [
-            price(
-                replace(plan, target_epsilon=epsilon).for_dataset(its_dataset, silent),
-                its_dataset,
-                silent,
-            )
-            for plan, its_dataset in zip(plans, datasets, strict=True)
-        ]
+    def event_of_best(run_epsilon: float) -> Event:
+        """Returns the price of the best run, if one run has the noise of an epsilon."""
+        plan = replace(first, allow_useless=True)
+        priced = _priced_at(run_epsilon, plan=plan, dataset=dataset)
+        return tuning_event(priced.event, score=NoOpEvent(), distribution=distribution)
 
     with monitor.stage("pricing the release"):
-        run_epsilon = epsilon_of_one_run(
-            lambda epsilon: tuning_event(
-                price(
-                    replace(first, target_epsilon=epsilon, allow_useless=True).for_dataset(
-                        dataset, Monitor()
-                    ),
-                    dataset,
-                    Monitor(),
-                ).event,
-                NoOpEvent(),
-                distribution,
-            ),
-            budget,
-        )
-        base = dominating_event([priced.event for priced in priced_at(run_epsilon)])
-    tuned = TunedRuns(base=base, distribution=distribution, num_candidates=len(plans))
-    score_noise = calibrate(
-        lambda noise: tuning_event(NoOpEvent(), ScoresEvent(noise), distribution),
-        target_epsilon=score_epsilon,
-        target_delta=first.target_delta,
+        run_epsilon = epsilon_of_one_run(event_of_best, budget=budget)
+        run_events = [
+            _priced_at(run_epsilon, plan=plan, dataset=dataset_of_plan).event
+            for plan, dataset_of_plan in zip(plans, datasets, strict=True)
+        ]
+    run_event = dominating_event(run_events)
+    tuned = TunedRuns(base=run_event, distribution=distribution, num_candidates=len(plans))
+    score_noise = _score_noise(
+        first.score_epsilon, target_delta=first.target_delta, distribution=distribution
     )
     run_score_epsilon = Budget(delta=first.target_delta).epsilon_of(ScoresEvent(score_noise))
     run_plans = [
         replace(
             plan,
             target_epsilon=run_epsilon,
-            score_epsilon=run_score_epsilon * _LESS_EPSILON,
+            score_epsilon=run_score_epsilon * _EPSILON_FACTOR,
             tuned=tuned,
             max_total_epsilon=None,
             all_records=False,
@@ -213,15 +196,15 @@ def _price(
         )
         for plan in plans
     ]
-    of_one = price(run_plans[0].for_dataset(dataset, Monitor()), dataset, Monitor())
-    score_price = ScorePrice.of_plan(run_plans[0], dataset)
+    priced_run = _priced_at(run_epsilon, plan=run_plans[0], dataset=dataset)
+    score_price = ScorePrice.of_plan(run_plans[0], dataset=dataset)
     assert score_price is not None
     epsilon = budget.epsilon_of(tuned.event)
-    rule = f"an epsilon above the {epsilon:.4g} that the best of these runs costs"
-    require(epsilon <= total_epsilon * (1 + 1e-9), "target_epsilon", total_epsilon, rule)
-    priced = replace(of_one, event=tuned.event, epsilon=epsilon, won_by=None)
+    if epsilon > total_epsilon * (1 + _ROUNDING):
+        rule = f"an epsilon above the {epsilon:.4g} that the best of these runs costs"
+        raise InvalidValue("target_epsilon", total_epsilon, rule=rule)
     monitor.say(
-        f"tune=true: one run costs epsilon {budget.epsilon_of(base):.4g}, the best of a secret number of runs "
+        f"tune=true: one run costs epsilon {budget.epsilon_of(run_event):.4g}, the best of a secret number of runs "
         f"epsilon {epsilon:.4g}; {distribution.mean:.3g} runs are expected, and how many there are shows in the "
         "running time: keep it secret"
     )
@@ -230,40 +213,68 @@ def _price(
     return _Tuning(
         plans=run_plans,
         terms=first,
-        priced=priced,
+        datasets=datasets,
+        priced=replace(priced_run, event=tuned.event, epsilon=epsilon, won_by=None),
         score_price=score_price,
-        score_event=tuning_event(NoOpEvent(), ScoresEvent(score_noise), distribution),
-        open_charge=lambda run_folder: RunCharge.open(
-            first,
-            priced,
-            run_folder,
-            data=dataset.private_digest(),
-            unit=first.unit(dataset),
-            owners=dataset.owners,
+        score_event=tuning_event(
+            NoOpEvent(), score=ScoresEvent(score_noise), distribution=distribution
         ),
-        digests={
-            "data": digest([its_dataset.digest() for its_dataset in datasets]),
-            "release": digest([priced.identity, distribution.eta, distribution.gamma]),
-            "private": dataset.private_digest(),
-        },
         distribution=distribution,
     )
+
+
+def _read_datasets(plans: Sequence[Plan]) -> list[Dataset]:
+    """Reads the data set of each plan; raises `InvalidValue` unless all have the same private records."""
+    datasets = [plan.load_dataset() for plan in plans]
+    for dataset in datasets:
+        require_dataset(dataset)
+    if len({dataset.private_digest() for dataset in datasets}) > 1:
+        rule = "settings under which all runs read the same private records"
+        raise InvalidValue("tune", "true", rule=rule)
+    if datasets[0].budgets is not None:
+        rule = "one budget for all people: no data.budget"
+        raise InvalidValue("tune", "true", rule=rule)
+    return datasets
+
+
+def _priced_at(epsilon: float, *, plan: Plan, dataset: Dataset) -> PricedRelease:
+    """Returns the release of one run, with the noise of an epsilon."""
+    silent = Monitor()
+    plan = replace(plan, target_epsilon=epsilon).for_dataset(dataset, monitor=silent)
+    return price_release(plan, dataset=dataset, monitor=silent)
+
+
+def _score_noise(
+    score_epsilon: float, *, target_delta: float, distribution: TruncatedNegativeBinomial
+) -> float:
+    """Returns the noise multiplier of one run's scores at which comparing all runs costs `score_epsilon`."""
+
+    def event_of_scores(noise_multiplier: float) -> Event:
+        return tuning_event(
+            NoOpEvent(), score=ScoresEvent(noise_multiplier), distribution=distribution
+        )
+
+    return calibrate(event_of_scores, target_epsilon=score_epsilon, target_delta=target_delta)
 
 
 def _total_epsilon(plans: Sequence[Plan]) -> float:
     """Returns the epsilon of the whole tuning; raises `InvalidValue` where plans have no common one."""
     first = plans[0]
     for plan in plans:
-        same = (
+        has_same_terms = (
             plan.target_epsilon == first.target_epsilon
             and plan.target_delta == first.target_delta
             and plan.score_epsilon == first.score_epsilon
             and plan.aggregator.adjacency == first.aggregator.adjacency
         )
-        rule = "settings that the price does not depend on: one target_epsilon, target_delta, score_epsilon, adjacency"
-        require(same, "tune", "true", rule)
-        rule = "runs without redraw=true, which draw once"
-        require(not plan.redraw, "tune", "true", rule)
+        if not has_same_terms:
+            rule = (
+                "settings that the price does not depend on: "
+                "one target_epsilon, target_delta, score_epsilon, adjacency"
+            )
+            raise InvalidValue("tune", "true", rule=rule)
+        if plan.redraw:
+            raise InvalidValue("tune", "true", rule="runs without redraw=true, which draw once")
     if first.target_epsilon is None or first.max_epsilon is not None:
         rule = "target_epsilon= beside it, which noise is solved for"
         raise InvalidValue("tune", "true", rule=rule)
@@ -271,7 +282,7 @@ def _total_epsilon(plans: Sequence[Plan]) -> float:
 
 
 def dominating_event(events: Sequence[Event]) -> Event:
-    """Returns a price that each of several prices is at most: of equal prices that one, of Gaussians the largest.
+    """Returns a price that is at least each of several prices: the common price, or the largest of Gaussian prices.
 
     Args:
         events: the prices of one run under each setting.
@@ -284,104 +295,147 @@ def dominating_event(events: Sequence[Event]) -> Event:
     """
     if len(set(events)) == 1:
         return events[0]
-    multipliers = []
+    noise_multipliers = []
     for event in events:
         counts = count_leaves(event)
-        rule = "settings that the price of a run does not depend on"
-        is_gaussian = counts.kinds <= {GaussianEvent, NoOpEvent} and GaussianEvent in counts.kinds
-        require(is_gaussian, "tune", "true", rule)
-        values = [
+        if GaussianEvent not in counts.kinds or not counts.kinds <= {GaussianEvent, NoOpEvent}:
+            rule = "settings that the price of a run does not depend on"
+            raise InvalidValue("tune", "true", rule=rule)
+        # A Gaussian that is composed k times costs as much as one with 1 / sqrt(k) of its noise.
+        leaf_multipliers = [
             leaf.noise_multiplier / math.sqrt(count)
             for leaf, count in counts
             if isinstance(leaf, GaussianEvent)
         ]
-        multipliers.append(GaussianEvent.composed(values).noise_multiplier)
-    return GaussianEvent(min(multipliers))
+        noise_multipliers.append(GaussianEvent.composed(leaf_multipliers).noise_multiplier)
+    return GaussianEvent(min(noise_multipliers))
 
 
-def _charge(
-    tuning: _Tuning, folder: RunFolder, settings: dict[str, object], monitor: Monitor
+def _open_charge(
+    tuning: _Tuning, *, folder: RunFolder, settings: dict[str, object], monitor: Monitor
 ) -> RunCharge:
     """Opens the account of the tuned release, and checks that both prices fit. Nothing is charged yet."""
-    charge = tuning.open_charge(folder)
-    folder.claim(settings, **tuning.digests)
+    dataset = tuning.datasets[0]
+    charge = RunCharge.open(
+        terms=tuning.terms,
+        priced=tuning.priced,
+        folder=folder,
+        data_digest=dataset.private_digest(),
+        unit=tuning.terms.unit(dataset),
+        owners=dataset.owners,
+    )
+    distribution = tuning.distribution
+    folder.claim(
+        settings,
+        digests={
+            "data": digest([dataset_of_plan.digest() for dataset_of_plan in tuning.datasets]),
+            "release": digest([tuning.priced.identity, distribution.eta, distribution.gamma]),
+            "private": dataset.private_digest(),
+        },
+    )
     charge.begin(monitor, redraw=False)
-    scores = charge.of_scores(tuning.score_price)
-    if scores.account.read(scores.key) is None:
-        scores.account.require_room(tuning.score_event)
+    score_charge = charge.of_scores(tuning.score_price)
+    if score_charge.account.read(score_charge.key) is None:
+        score_charge.account.require_room(tuning.score_event)
     return charge
 
 
-def _secret_choices(tuning: _Tuning, charge: RunCharge, folder: RunFolder) -> list[int]:
-    """Charges both prices, and returns the setting of each run, by its place; their number is secret.
+def _secret_choices(tuning: _Tuning, *, charge: RunCharge, folder: RunFolder) -> list[int]:
+    """Charges both prices, and returns the number of the setting of each run. How many runs there are is secret.
 
     The choices are drawn once, and committed in one transaction with the charge of the private records.
     """
-    streams = RandomStreams.of_run(folder.training_secret, tuning.terms.seed)
+    streams = RandomStreams.of_run(folder.training_secret, seed=tuning.terms.seed)
     rng = streams.generator("tuning")
     num_runs = tuning.distribution.draw(rng)
     drawn = rng.integers(len(tuning.plans), size=num_runs)
-    content = charge.record().commit(_CHOICES, json.dumps(drawn.tolist()).encode())
-    scores = charge.of_scores(tuning.score_price)
-    scores.account.commit(
-        scores.key, tuning.score_event, b"", scores.note, adjacency=Adjacency.REPLACE_ONE
+    content = charge.record().commit(_CHOICES, content=json.dumps(drawn.tolist()).encode())
+    score_charge = charge.of_scores(tuning.score_price)
+    score_charge.account.commit(
+        score_charge.key,
+        event=tuning.score_event,
+        content=b"",
+        note=score_charge.note,
+        adjacency=Adjacency.REPLACE_ONE,
     )
     choices: list[int] = json.loads(content)
     return choices
 
 
 @dataclass(frozen=True, eq=False)
-class _Run:
-    """A finished run: its folder, and what it is compared by."""
+class _FinishedRun:
+    """A finished run, and the values by which it is compared.
+
+    Attributes:
+        folder: the folder of the run.
+        micro_f1: the run's micro-F1 on the test records, released with noise.
+        choice: the number of the run's setting.
+        release_digest: the digest of the run's release.
+    """
 
     folder: RunFolder
-    rank: tuple[
-        float, int, str
-    ]  # its priced score, the place of its setting, and the digest of its release
+    micro_f1: float
+    choice: int
+    release_digest: str
+
+    @property
+    def rank(self) -> tuple[float, int, str]:
+        """Returns the rank of the run: by its score, then by the order of settings, then by its release."""
+        return self.micro_f1, -self.choice, self.release_digest
 
 
-def _best_run(tuning: _Tuning, choices: Sequence[int], folder: RunFolder, monitor: Monitor) -> _Run:
+def _best_run(
+    tuning: _Tuning, *, choices: Sequence[int], folder: RunFolder, monitor: Monitor
+) -> _FinishedRun:
     """Runs all choices, each in a folder and with a ledger of its own, and returns the run with the best score.
 
-    Runs that are not the best are removed as soon as that is known.
+    All runs stay in `folder.runs` until the best one is published.
     """
     runs = make_folder(folder.runs.resolve())
-    seeds = RandomStreams.of_run(folder.training_secret, tuning.terms.seed).seeds(
-        "tuning", num_seeds=len(choices)
-    )
-    best: _Run | None = None
+    streams = RandomStreams.of_run(folder.training_secret, seed=tuning.terms.seed)
+    seeds = streams.seeds("tuning", num_seeds=len(choices))
+    best: _FinishedRun | None = None
     with monitor.stage("training runs with competing settings; how many is secret"):
         for number, (choice, seed) in enumerate(zip(choices, seeds, strict=True)):
             plan = tuning.plans[choice]
-            run_folder = RunFolder(runs / f"{number:05d}")
             plan = replace(
                 plan,
                 ledger=runs / f"{number:05d}.db",
                 seed=None if plan.seed is None else seed,
             )
-            report = train(plan, run_folder.path)
-            scores = report.privacy.scores
-            assert scores is not None
-            rule = "scores with the noise that was charged"
-            is_paid = scores.noise_multiplier >= tuning.score_price.event.noise_multiplier * (
-                1 - 1e-9
+            run_folder = RunFolder(runs / f"{number:05d}")
+            report = train(plan, output_dir=run_folder.path)
+            run = _FinishedRun(
+                folder=run_folder,
+                micro_f1=_priced_micro_f1(report, tuning=tuning),
+                choice=choice,
+                release_digest=file_digest(run_folder.release / "release.npz", remedy=FROM_BACKUP),
             )
-            require(is_paid, "score_epsilon", scores.noise_multiplier, rule)
-            release_digest = file_digest(run_folder.release / "release.npz", remedy=FROM_BACKUP)
-            rank = (scores.micro_f1.value, -choice, release_digest)
-            if best is None or rank > best.rank:
-                best = _Run(run_folder, rank)
+            if best is None or run.rank > best.rank:
+                best = run
     assert best is not None
     return best
 
 
-def _publish(best: _Run, charge: RunCharge, folder: RunFolder) -> Report:
+def _priced_micro_f1(report: Report, *, tuning: _Tuning) -> float:
+    """Returns the released micro-F1 of a run; raises `InvalidValue` if its noise is below the charged noise."""
+    scores = report.privacy.scores
+    assert scores is not None
+    charged_noise = tuning.score_price.event.noise_multiplier
+    if scores.noise_multiplier < charged_noise * (1 - _ROUNDING):
+        rule = "scores with the noise that was charged"
+        raise InvalidValue("score_epsilon", scores.noise_multiplier, rule=rule)
+    return scores.micro_f1.value
+
+
+def _publish(best: _FinishedRun, *, charge: RunCharge, folder: RunFolder) -> Report:
     """Copies the files of the best run into the folder of the tuning, and removes all runs.
 
     Copies are new files, whose times do not tell when the best run took place.
     """
     content = (best.folder.release / "release.npz").read_bytes()
-    charge.record().commit(_WRITTEN, hashlib.sha256(content).hexdigest().encode())
+    release_digest = hashlib.sha256(content).hexdigest()
+    charge.record().commit(_WRITTEN, content=release_digest.encode())
     for path in sorted(best.folder.release.rglob("*")):
         if path.is_file():
             copy = folder.release / path.relative_to(best.folder.release)

@@ -31,7 +31,7 @@ from pate.run.published_price import privacy_of, summary_of, write_price
 from pate.run.queries import Queries, require_queries
 from pate.run.random_streams import RandomStreams
 from pate.run.release_terms import ReleaseTerms
-from pate.run.session_progress import watched
+from pate.run.session_progress import with_progress
 from pate.run.student_prior import StudentPrior
 from pate.setting_names import RELEASE
 from pate.threads import all_cores
@@ -120,9 +120,20 @@ def release_votes(
         if plan.public_settings is not None:  # of what others sent: refused before it is paid for
             config = plan.public_settings(priced.aggregator, cohort, votes.shape)
         _require_ledger(plan, cohort)
-        charge = RunCharge.open(plan, priced, folder, data=cohort.account, unit=cohort.unit)
+        charge = RunCharge.open(
+            terms=plan,
+            priced=priced,
+            folder=folder,
+            data_digest=cohort.account,
+            unit=cohort.unit,
+        )
         folder.claim(
-            plan.settings, data=cohort.digest, release=priced.identity, private=cohort.account
+            plan.settings,
+            digests={
+                "data": cohort.digest,
+                "release": priced.identity,
+                "private": cohort.account,
+            },
         )
         if os.path.lexists(folder.path / MANIFEST):
             return _finished_terms(folder, charge, monitor)
@@ -146,8 +157,12 @@ def release_votes(
             aggregator = aggregator.with_prior(_prior(plan, cohort, priced, streams))
         record = charge.record()
         with monitor.stage("releasing labels", priced.shape.num_queries) as advance:
-            watched_record = watched(record, priced, advance, events=RunWriter(folder=None))
-            release = aggregator.release(votes, streams.generator("noise"), watched_record)
+            progress_record = with_progress(
+                record, priced=priced, advance=advance, events=RunWriter(folder=None)
+            )
+            release = aggregator.release(
+                votes, rng=streams.generator("noise"), record=progress_record
+            )
         charge.publish(
             release, names=PublicNames(cohort.record_ids, cohort.label_names), monitor=monitor
         )

@@ -407,7 +407,7 @@ def test_records_of_several_owners_count_so_that_each_owner_counts_once(tmp_path
 
 
 @pytest.mark.slow
-def test_many_records_have_yardsticks_of_a_sample(
+def test_many_records_have_baselines_of_a_sample(
     in_rounds: Ended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond the most records, two models learn from a sample, as the report says; the release has the same bytes."""
@@ -423,17 +423,17 @@ def test_many_records_have_yardsticks_of_a_sample(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("all_records", "is_there"), [(False, False), (True, True)])
-def test_the_setting_asks_for_yardsticks_of_all_records_or_of_none(
+def test_the_setting_asks_for_baselines_of_all_records_or_of_none(
     all_records: bool, is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Beyond the most records, `all_records` computes both yardsticks from all records, or neither, with the reason."""
+    """Beyond the most records, `all_records` computes both baselines from all records, or neither, with the reason."""
     monkeypatch.setattr("pate.run.record_sample.MOST_ROWS", 700)
     report = train(replace(centered_plan(), all_records=all_records), output_dir=tmp_path / "run")
-    yardsticks = ("majority_vote_student", "all_records_model")
+    baselines = ("majority_vote_student", "all_records_model")
     assert report.sampled == {}
-    assert [getattr(report.baselines, name) is not None for name in yardsticks] == [is_there] * 2
+    assert [getattr(report.baselines, name) is not None for name in baselines] == [is_there] * 2
     assert all(
-        ("all_records=false" in report.reason_without(name)) != is_there for name in yardsticks
+        ("all_records=false" in report.reason_without(name)) != is_there for name in baselines
     )
 
 

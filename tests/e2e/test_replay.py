@@ -22,8 +22,8 @@ from pate.data.texts.vectors import TextVectors
 from pate.features import Text
 from pate.report import Report
 from pate.run import train as run_train
-from pate.run.folder import RunFolder
 from pate.run.ledger_record import LedgerRecord
+from pate.run.run_parts import PricedRun
 from pate.run.score_release import ScoreCharge
 from pate.run.students import StudentTraining, TrainedStudent
 from pate.testing import Leaked, ReleaseTape, Replay, replay
@@ -423,10 +423,10 @@ def publish_number_of_rows(patch: pytest.MonkeyPatch) -> None:
     """Plants the number of private rows in `config.yaml`."""
     original = run_train.write_report
 
-    def write_report(folder: RunFolder, *, dataset: Dataset, **others: Any) -> Report:
-        report = original(folder, dataset=dataset, **others)
-        with (folder.release / "config.yaml").open("a") as file:
-            file.write(f"num_rows: {len(dataset.private)}\n")
+    def write_report(run: PricedRun, **others: Any) -> Report:
+        report = original(run, **others)
+        with (run.folder.release / "config.yaml").open("a") as file:
+            file.write(f"num_rows: {len(run.dataset.private)}\n")
         return report
 
     patch.setattr(run_train, "write_report", write_report)

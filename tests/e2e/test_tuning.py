@@ -148,7 +148,7 @@ def test_tuning_is_charged_before_the_first_run_and_goes_on_after_a_kill(
     folder = tmp_path / "run"
     started: list[object] = []
 
-    def killed(plan: Plan, *_: object) -> Report:
+    def killed(plan: Plan, output_dir: Path) -> Report:
         started.append(plan.settings["clip_factor"])
         raise KeyboardInterrupt
 
@@ -160,11 +160,11 @@ def test_tuning_is_charged_before_the_first_run_and_goes_on_after_a_kill(
     continued: list[object] = []
     train = tuning.train
 
-    def watched(plan: Plan, *arguments: Any) -> Report:
+    def train_and_note(plan: Plan, output_dir: Path) -> Report:
         continued.append(plan.settings["clip_factor"])
-        return train(plan, *arguments)
+        return train(plan, output_dir=output_dir)
 
-    monkeypatch.setattr(tuning, "train", watched)
+    monkeypatch.setattr(tuning, "train", train_and_note)
     report = tuned(folder)
     assert continued[0] == started[0]
     assert len(charges(folder)) == 2
@@ -179,14 +179,14 @@ def test_best_score_wins_and_ties_go_to_the_first_setting(
     scores: dict[str, float] = {}
     train = tuning.train
 
-    def watched(plan: Plan, path: Path, *arguments: Any) -> Report:
-        report = train(plan, path, *arguments)
+    def train_and_note(plan: Plan, output_dir: Path) -> Report:
+        report = train(plan, output_dir=output_dir)
         assert report.privacy.scores is not None
-        release = (path / "release" / "release.npz").read_bytes()
+        release = (output_dir / "release" / "release.npz").read_bytes()
         scores[release.hex()] = report.privacy.scores.micro_f1.value
         return report
 
-    monkeypatch.setattr(tuning, "train", watched)
+    monkeypatch.setattr(tuning, "train", train_and_note)
     plans = competing_plans(seed=SEED_OF_THREE_RUNS)
     tuned(folder, plans)
     assert len(scores) > 1

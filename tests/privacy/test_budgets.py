@@ -176,7 +176,7 @@ def test_a_record_is_dealt_to_as_many_teachers_as_its_budget_pays_for() -> None:
         small_dataset(),
         budgets=np.array(["cautious", "usual"])[small_dataset().private.group_ids % 2],
     )
-    repeated_records = repeat_records(dataset, priced).private
+    repeated_records = repeat_records(dataset, priced=priced).private
     partition = Partition.draw(
         repeated_records.group_ids, num_teachers=40, rng=np.random.default_rng(0)
     )

@@ -169,7 +169,10 @@ def _answered(
         require(
             getattr(plan.teacher, "nonlinear", None) is not True, "teacher.nonlinear", "true", rule
         )
-        folder.claim(plan.settings, data=dataset.digest(), private=dataset.private_digest())
+        folder.claim(
+            plan.settings,
+            digests={"data": dataset.digest(), "private": dataset.private_digest()},
+        )
         share = HolderShare.of_plan(plan, dataset, folder)
         # the opening trains the teachers, so that later rounds are answered soon
         ensemble = share.train(

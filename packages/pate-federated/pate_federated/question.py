@@ -280,7 +280,7 @@ class Request:
     def to_bytes(self) -> bytes:
         """Returns the request as the bytes of an .npz file."""
         clip = np.array(self.vote_clip or 0, np.int64)
-        return npz_bytes(**self.samples(), cast=np.array(self.cast), vote_clip=clip)
+        return npz_bytes({**self.samples(), "cast": np.array(self.cast), "vote_clip": clip})
 
     @classmethod
     def of_samples(cls, arrays: Mapping[str, NDArray[Any]], **form: Any) -> Self:
@@ -514,12 +514,14 @@ class Question:
         samples = {} if self.opening is None else self.opening.samples()
         gaps = {_GAPS: np.array(self.have_gaps)} if self.have_gaps else {}
         return npz_bytes(
-            kind=np.array(self.kind),
-            asked=np.array(self.asked),
-            num_labels=np.array(self.num_labels, np.int64),
-            **state,
-            **samples,
-            **gaps,
+            {
+                "kind": np.array(self.kind),
+                "asked": np.array(self.asked),
+                "num_labels": np.array(self.num_labels, np.int64),
+                **state,
+                **samples,
+                **gaps,
+            }
         )
 
     @classmethod
@@ -578,7 +580,7 @@ class SumAnswer:
         """Returns the answer as the bytes of an .npz file."""
         head = np.array(self.head.to_text())
         question = np.array(self.question)
-        return npz_bytes(head=head, question=question, total=self.total.astype(np.int64))
+        return npz_bytes({"head": head, "question": question, "total": self.total.astype(np.int64)})
 
     @classmethod
     def from_bytes(cls, data: bytes, question: Question, **expected_head: Any) -> Self:

@@ -20,7 +20,7 @@ from pate.models.teacher import isolate
 from pate.progress import Monitor
 from pate.run.ensemble import Ensemble, training_progress
 from pate.run.folder import EnsembleFolder, RunFolder
-from pate.run.partition_manifest import deal
+from pate.run.partition_manifest import draw_partition
 from pate.run.queries import queries_digest
 from pate.run.random_streams import RandomStreams
 from pate.run.sources import Sources, require_same_data
@@ -131,7 +131,12 @@ def cast_vote_file(
         remove_partials(output.parent, name_patterns=[re.escape(output.name)])
         named_files = {**plan.settings, "queries": plan.queries}
         if _is_done(folder, output):
-            require_same_data(folder, named_files, plan.load_dataset, monitor)
+            require_same_data(
+                folder,
+                settings=named_files,
+                load_dataset=plan.load_dataset,
+                monitor=monitor,
+            )
             monitor.say(
                 f"output={output}: this vote file is finished; nothing was trained or asked again"
             )
@@ -154,7 +159,10 @@ def cast_vote_file(
             require(
                 is_own, "output", output, "the name of a new file, or of this holder's own votes"
             )
-        folder.claim(plan.settings, data=dataset.digest(), private=dataset.private_digest())
+        folder.claim(
+            plan.settings,
+            digests={"data": dataset.digest(), "private": dataset.private_digest()},
+        )
         sources.write(folder)
         share = HolderShare.of_plan(plan, dataset, folder)
         progress = training_progress(share.teacher, share.partition, folder)
@@ -214,7 +222,9 @@ class HolderShare:
         streams = RandomStreams.of_run(folder.training_secret, plan.seed)
         rng = streams.generator("partition")
         if plan.holders is None:
-            partition = deal(dataset.private, num_teachers, manifest=folder.partition, rng=rng)
+            partition = draw_partition(
+                dataset.private, num_teachers=num_teachers, manifest=folder.partition, rng=rng
+            )
             return cls(
                 plan.teacher, dataset, partition, streams.seeds("teachers", num_seeds=num_teachers)
             )

@@ -14,7 +14,7 @@ from pate.aggregators.record import MemoryRecord, ReleaseRecord
 from pate.aggregators.release import ChargedRelease
 from pate.aggregators.session import Round
 from pate.aggregators.session_event import session_event
-from pate.run.session_progress import WatchedSession
+from pate.run.session_progress import SessionProgressRecord
 from pate.votes.arrays import CountedVotes
 from tests.contract.case import charging
 from tests.refusals import refused
@@ -126,10 +126,12 @@ def test_continued_session_releases_the_same_answers() -> None:
     with pytest.raises(KeyboardInterrupt):
         release_from_source(aggregator=aggregator, counts_of_queries=votes, record=record)
     record.interrupted_part = 99
-    watched = WatchedSession(
-        record, target_hits=8, watch=lambda num_asked, *_: rounds_asked.append(num_asked)
+    progress_record = SessionProgressRecord(
+        record, target_hits=8, on_round=lambda num_asked, *_: rounds_asked.append(num_asked)
     )
-    continued = release_from_source(aggregator=aggregator, counts_of_queries=votes, record=watched)
+    continued = release_from_source(
+        aggregator=aggregator, counts_of_queries=votes, record=progress_record
+    )
     straight = release_of_session(aggregator=aggregator, counts_of_queries=votes)
     np.testing.assert_array_equal(continued.labels, straight.labels)
     np.testing.assert_array_equal(continued.hits, straight.hits)
@@ -167,7 +169,7 @@ def test_session_continues_after_its_committed_rounds() -> None:
         release_from_source(
             aggregator=aggregator,
             counts_of_queries=votes,
-            record=WatchedSession(record, target_hits=20, watch=watch),
+            record=SessionProgressRecord(record, target_hits=20, on_round=watch),
         )
     assert [num_asked for num_asked, _, _ in reports] == [20, 40]
     assert all(num_hits + hits_left == 20 for _, num_hits, hits_left in reports)
@@ -176,7 +178,7 @@ def test_session_continues_after_its_committed_rounds() -> None:
     release = release_from_source(
         aggregator=aggregator,
         counts_of_queries=votes,
-        record=WatchedSession(record, target_hits=20, watch=watch),
+        record=SessionProgressRecord(record, target_hits=20, on_round=watch),
         seed=1,
     )
     assert reports[2:4] == reports[:2]
@@ -230,7 +232,7 @@ def test_the_whole_session_is_in_the_ledger_before_the_first_round() -> None:
     release_from_source(
         aggregator=boundary_max(),
         counts_of_queries=votes,
-        record=WatchedSession(record, target_hits=5, watch=watch),
+        record=SessionProgressRecord(record, target_hits=5, on_round=watch),
     )
     assert set(entries_at_reports) == {1}
     assert ledger.entries[0].event == boundary_max().event_for(

@@ -317,7 +317,7 @@ def test_an_older_numpy_stores_no_setting_among_the_arrays(
 ) -> None:
     """With `numpy.savez` of an earlier version, archives have the same bytes, without an array of its setting."""
     monkeypatch.setattr(np, "savez", older_savez)
-    content = npz_bytes(labels=np.eye(3, dtype=bool), scale=np.array(0.5))
+    content = npz_bytes({"labels": np.eye(3, dtype=bool), "scale": np.array(0.5)})
     write_arrays(tmp_path / "release.npz", labels=np.eye(3, dtype=bool), scale=np.array(0.5))
     assert (tmp_path / "release.npz").read_bytes() == content
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -335,13 +335,13 @@ def test_the_bytes_of_an_archive_are_those_of_numpy() -> None:
     arrays["columns"] = np.asfortranarray(np.arange(6).reshape(2, 3))
     file = io.BytesIO()
     np.savez(file, **arrays)  # type: ignore[arg-type]
-    assert npz_bytes(**arrays) == file.getvalue()
+    assert npz_bytes(arrays) == file.getvalue()
 
 
 def test_python_objects_are_not_packed() -> None:
     """An array of objects raises `ValueError`."""
     with pytest.raises(ValueError, match="Object arrays cannot be saved when allow_pickle=False"):
-        npz_bytes(labels=np.array([{}]))
+        npz_bytes({"labels": np.array([{}])})
 
 
 def test_archives_of_an_older_numpy_are_read(tmp_path: Path) -> None:

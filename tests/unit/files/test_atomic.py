@@ -95,8 +95,8 @@ def test_events_are_private_without_a_commands_umask(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         with RunWriter(folder=tmp_path / "tensorboard") as events:
-            events.teacher(losses=[0.5])
-            events.teachers()
+            events.add_teacher_losses(losses=[0.5])
+            events.write_teacher_curves()
     finally:
         os.umask(before)
     assert permissions(path=tmp_path / "tensorboard") == 0o700

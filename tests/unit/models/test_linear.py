@@ -174,5 +174,5 @@ def test_the_ceiling_is_the_best_on_held_out_private_groups(nonlinear: bool, kin
     labels = (score + 0.3 * rng.normal(size=1500) > 1)[:, None]
     private = Split(inputs, labels, record_ids=np.arange(1500), group_ids=np.arange(1500) // 2)
     # no test labels
-    model = train_on_all_records(LowRankStudent(), private, seed=0)
+    model = train_on_all_records(LowRankStudent(), records=private, seed=0)
     assert (model.kind, model.num_rows) == (kind, 1500)

@@ -44,8 +44,8 @@ def test_figures_of_teachers_have_the_tag_of_no_epsilon(tmp_path: Path) -> None:
     """
     with RunWriter(folder=tmp_path) as writer:
         for losses in ([1.0, 0.5], [0.75, 0.25], [2.0, 0.75]):
-            writer.teacher(losses)
-        writer.teachers()
+            writer.add_teacher_losses(losses)
+        writer.write_teacher_curves()
         writer.histogram("teacher_accuracy", values=np.array([0.8, 0.9, 0.9]))
         writer.histogram("gap", values=np.array([1, 2, 3, 4]))
     # the mean over teachers, a point an epoch
@@ -69,13 +69,13 @@ def test_teacher_curves_are_averaged_over_the_teachers_that_have_the_step(
     """
     with RunWriter(folder=tmp_path / "solved") as writer:
         for loss in (0.5, 0.25):
-            writer.teacher(losses=[loss])
-        writer.teachers()
+            writer.add_teacher_losses(losses=[loss])
+        writer.write_teacher_curves()
     assert not events_in(folder=tmp_path / "solved").Tags()["scalars"]
     with RunWriter(folder=tmp_path / "short") as writer:
-        writer.teacher(losses=[1.0, 0.5, 0.25])
-        writer.teacher(losses=[3.0])
-        writer.teachers()
+        writer.add_teacher_losses(losses=[1.0, 0.5, 0.25])
+        writer.add_teacher_losses(losses=[3.0])
+        writer.write_teacher_curves()
     assert scalars(folder=tmp_path / "short", tag=LOSS) == [(0, 2.0), (1, 0.5), (2, 0.25)]
 
 
@@ -142,8 +142,8 @@ def test_a_continued_run_writes_each_event_once(report: Report, tmp_path: Path) 
 
     def write_events(writer: RunWriter, num_teachers: int) -> None:
         for teacher in range(num_teachers):
-            writer.teacher(losses=[teacher / 8, teacher / 4])
-        writer.teachers()
+            writer.add_teacher_losses(losses=[teacher / 8, teacher / 4])
+        writer.write_teacher_curves()
         writer.histogram("gap", values=np.arange(5))
         writer.report(replace(report, heading=Heading(compared={"seed": 1})))
 
@@ -178,8 +178,8 @@ def test_a_writer_without_a_folder_writes_nothing(
     """A writer with the folder None takes all events, and writes no file."""
     monkeypatch.chdir(tmp_path)
     with RunWriter(folder=None) as writer:
-        writer.teacher(losses=[1.0, 0.5])
-        writer.teachers()
+        writer.add_teacher_losses(losses=[1.0, 0.5])
+        writer.write_teacher_curves()
         writer.hits(20, hits=2, remaining_hits=3, epsilon=8.0)
         writer.report(report)
     assert not list(tmp_path.iterdir())

@@ -23,16 +23,16 @@ def test_a_release_with_too_large_failure_probability_gets_a_remedy_that_works()
     budget = Budget(delta=1e-6, epsilon=2.0, accountant=RdpAccountant)
     ledger = Ledger(target_delta=1e-6, max_epsilon=12.0, accountant=RdpAccountant)
     priced = plan_release(STABLE, shape=SHAPE, budget=budget)
-    require_room(ledger, priced)
+    require_room(ledger, priced=priced)
     ledger.charge(priced.event, adjacency=ledger.adjacency)
     with refused("failure_prob", value=1e-9, rule="failures of at most") as caught:
-        require_room(ledger, priced)
+        require_room(ledger, priced=priced)
     # half of (1e-6 - 6e-7) / 2, for each of 600 queries
     assert caught.value.remedies == (
         Remedy(name="failure_prob", value=1.6e-10, owner="aggregator"),
     )
     smaller = plan_release(replace(STABLE, failure_prob=1.6e-10), shape=SHAPE, budget=budget)
-    require_room(ledger, smaller)
+    require_room(ledger, priced=smaller)
     ledger.charge(smaller.event, adjacency=ledger.adjacency)
 
 
@@ -41,5 +41,5 @@ def test_the_printed_cap_is_not_below_the_cap(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path / "ledger.db", target_delta=1e-6, max_epsilon=7.123464)
     for key in ("a", "b"):
         ledger.charge(GaussianEvent(noise_multiplier=3.0), adjacency=ledger.adjacency, key=key)
-    words = total_in_words(ledger, ledger.statement())
+    words = total_in_words(ledger, statement=ledger.statement())
     assert "; however prices were chosen, at most the cap 7.12347" in words

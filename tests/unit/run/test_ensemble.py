@@ -14,7 +14,7 @@ from pate.models.kernel_votes import KernelVotes
 from pate.models.shards import PartitionedRecords
 from pate.run.ensemble import Ensemble, training_progress
 from pate.run.folder import EnsembleFolder
-from pate.run.partition_manifest import deal
+from pate.run.partition_manifest import draw_partition
 from pate.run.random_streams import RandomStreams
 from pate.validation import InvalidValue
 from pate.votes.source import TeacherVotes, VoteSource
@@ -45,7 +45,9 @@ def dataset() -> Dataset:
 def dealt_partition(dataset: Dataset, folder: EnsembleFolder) -> Partition:
     """Returns the partition of the private records into six parts, kept in a folder."""
     rng = RandomStreams(entropy=3).generator(purpose="partition")
-    return deal(dataset.private, num_teachers=NUM_TEACHERS, manifest=folder.partition, rng=rng)
+    return draw_partition(
+        dataset.private, num_teachers=NUM_TEACHERS, manifest=folder.partition, rng=rng
+    )
 
 
 def trained_ensemble(

@@ -16,7 +16,7 @@ def claimed_folder(path: Path) -> RunFolder:
     """Returns the claimed folder of a run."""
     folder = RunFolder(path)
     with folder.opened(SETTINGS):
-        folder.claim(SETTINGS, **CLAIMED_DIGESTS)
+        folder.claim(SETTINGS, digests=CLAIMED_DIGESTS)
     return folder
 
 
@@ -61,14 +61,14 @@ def test_a_lost_digest_of_a_begun_run_is_not_written_again(tmp_path: Path, name:
     path = tmp_path / f"{name}.sha256"
     path.unlink()
     with folder.opened(SETTINGS):
-        folder.claim(SETTINGS, **CLAIMED_DIGESTS)  # as after a kill right at the start
+        folder.claim(SETTINGS, digests=CLAIMED_DIGESTS)  # as after a kill right at the start
     path.unlink()
     (tmp_path / "partition.json").touch()
     with (
         folder.opened(SETTINGS),
         refused("file", value=path),
     ):
-        folder.claim(SETTINGS, **CLAIMED_DIGESTS)
+        folder.claim(SETTINGS, digests=CLAIMED_DIGESTS)
 
 
 def test_refusals_name_settings_and_hide_digests(
@@ -80,12 +80,12 @@ def test_refusals_name_settings_and_hide_digests(
         folder.opened(SETTINGS),
         refused("data", value="another") as caught,
     ):
-        folder.claim(SETTINGS, **(CLAIMED_DIGESTS | {"data": "ef" * 32}))
+        folder.claim(SETTINGS, digests=CLAIMED_DIGESTS | {"data": "ef" * 32})
     assert "efef" not in str(caught.value) and "abab" not in str(caught.value)
     folder = RunFolder(tmp_path / "other")
     long = {f"name_{index}": "x" * 100 for index in range(100)}
     with folder.opened(long):
-        folder.claim(long, **CLAIMED_DIGESTS)
+        folder.claim(long, digests=CLAIMED_DIGESTS)
     with (
         refused("output_dir", value=ANY, rule="found a run with name_0=x") as caught,
         folder.opened(SETTINGS),

@@ -1,4 +1,4 @@
-"""The sample of private records for yardsticks has whole groups, is the same each time, and is taken of many alone."""
+"""The sample of private records for baselines has whole groups, is the same each time, and is taken of many alone."""
 
 import numpy as np
 import pytest

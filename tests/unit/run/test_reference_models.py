@@ -200,7 +200,7 @@ def key_of(
     *students: LinearStudent | MLPStudent | LogisticStudent, seed: int = 0, records: str = "a"
 ) -> str | None:
     """Returns the key of a model of `students` on some records."""
-    return reference_key("all_records_model", students, seed=seed, records=[records])
+    return reference_key("all_records_model", recipes=students, seed=seed, record_digests=[records])
 
 
 def test_a_key_depends_on_recipes_seed_and_records() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from pate.aggregators.record import Arrays, MemoryRecord
-from pate.run.round_progress import Rounds, WatchedRounds
+from pate.run.round_progress import RoundProgressRecord, Rounds
 from pate.votes.moment_votes import MomentVotes
 from tests.unit.models.small_rounds import question_of, records_of
 
@@ -13,7 +13,7 @@ from tests.unit.models.small_rounds import question_of, records_of
 def test_each_round_is_a_step_with_its_speed() -> None:
     """Of 1,000 rows a round of two seconds goes through 500 a second. A part that is no round is no step."""
     steps: list[tuple[int, str]] = []
-    record = watched(record=MemoryRecord(), steps=steps)
+    record = progress_record(MemoryRecord(), steps=steps)
     record.part("prevalence", lambda: {"prevalence": np.zeros(2)})
     record.part("step-0", drawn_total)
     record.part("step-1", drawn_total)
@@ -26,7 +26,7 @@ def test_a_round_that_is_read_back_has_no_speed() -> None:
     held = MemoryRecord()
     held.part("step-0", drawn_total)
     steps: list[tuple[int, str]] = []
-    record = watched(record=held, steps=steps)
+    record = progress_record(held, steps=steps)
     record.part("step-0", drawn_total)
     record.part("step-1", drawn_total)
     assert steps == [(1, ""), (2, "500 rows per second")]
@@ -35,9 +35,9 @@ def test_a_round_that_is_read_back_has_no_speed() -> None:
 def test_features_that_are_made_are_counted_up_to_all_rows() -> None:
     """The rows whose features are made are counted; of rows that a second process reads again, no more than all."""
     steps: list[tuple[int, str]] = []
-    record = watched(record=MemoryRecord(), steps=steps)
+    record = progress_record(MemoryRecord(), steps=steps)
     for _ in range(3):
-        record.rows_read(400)
+        record.report_rows(400)
     notes = [f"features of {number} of 1,000 rows" for number in ("400", "800", "1,000")]
     assert steps == [(0, note) for note in notes]
 
@@ -45,7 +45,7 @@ def test_features_that_are_made_are_counted_up_to_all_rows() -> None:
 def test_rows_that_are_read_after_the_stage_are_not_reported() -> None:
     """Records are read within and after the block of a stage. Those within it are reported alone.
 
-    A run whose release was read back reads its records first for a yardstick, when the stage of the release has ended.
+    A run whose release was read back reads its records first for a baseline, when the stage of the release has ended.
     """
     records = records_of()
     votes = MomentVotes(
@@ -58,7 +58,7 @@ def test_rows_that_are_read_after_the_stage_are_not_reported() -> None:
         records_per_teacher=1.0,
     )
     reported: list[int] = []
-    with Rounds(votes, num_rounds=1).watched_rows(reported.append):
+    with Rounds(votes, num_rounds=1).reporting_rows(reported.append):
         votes.total(question_of(records=records))
         assert sum(reported) == len(records.labels)
         votes.close()
@@ -71,13 +71,15 @@ def drawn_total() -> Arrays:
     return {"total": np.zeros((2, 2))}
 
 
-def watched(record: MemoryRecord, *, steps: list[tuple[int, str]]) -> WatchedRounds:
+def progress_record(record: MemoryRecord, *, steps: list[tuple[int, str]]) -> RoundProgressRecord:
     """Returns a record of 1,000 rows that adds its steps to a list, with a clock that is read every two seconds."""
 
     def advance(done: int, note: str = "") -> None:
         steps.append((done, note))
 
-    return WatchedRounds(record, num_rows=1000, advance=advance, clock=ticking_clock(seconds=2.0))
+    return RoundProgressRecord(
+        record, num_rows=1000, advance=advance, clock=ticking_clock(seconds=2.0)
+    )
 
 
 def ticking_clock(seconds: float) -> Callable[[], float]:

@@ -55,7 +55,7 @@ def finished_run(tmp_path: Path) -> RunFolder:
     settings = _settings(folder=tmp_path)
     with folder.opened(settings):
         sources = Sources.from_settings(settings, output_dir=folder.path)
-        folder.claim(settings, data=_load(folder=tmp_path).digest())
+        folder.claim(settings, digests={"data": _load(folder=tmp_path).digest()})
         sources.write(folder)
     return folder
 
@@ -74,7 +74,12 @@ def compared_sources(finished_run: RunFolder) -> tuple[int, list[str]]:
         read.append(1)
         return _load(folder=finished_run.path.parent)
 
-    require_same_data(finished_run, _settings(folder=finished_run.path.parent), load, monitor)
+    require_same_data(
+        finished_run,
+        settings=_settings(folder=finished_run.path.parent),
+        load_dataset=load,
+        monitor=monitor,
+    )
     return len(read), monitor.lines
 
 

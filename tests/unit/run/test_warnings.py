@@ -124,7 +124,7 @@ def test_one_label_per_query_gives_a_warning_on_data_with_several() -> None:
     confident = ConfidentGNMax(screening_std=1.0, noise_std=1.0, threshold_share=0.5)
     for aggregator in (GNMax(noise_std=1.0), confident, BoundaryMax(selection_scale=1.0)):
         (line,) = plan_warnings(
-            several_labels, aggregator, teacher=LINEAR, student=STUDENT, num_teachers=24
+            several_labels, aggregator=aggregator, teacher=LINEAR, student=STUDENT, num_teachers=24
         )
         assert line.startswith(
             f"aggregator={type(aggregator).__name__}: names one label per query; any others"
