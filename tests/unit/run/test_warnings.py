@@ -131,7 +131,11 @@ def test_one_label_per_query_gives_a_warning_on_data_with_several() -> None:
         )
         assert not list(
             plan_warnings(
-                single_label, aggregator, teacher=LINEAR, student=STUDENT, num_teachers=24
+                single_label,
+                aggregator=aggregator,
+                teacher=LINEAR,
+                student=STUDENT,
+                num_teachers=24,
             )
         )
 
