@@ -1,6 +1,7 @@
 """Data sets from numpy arrays in files: three .npz files, or three folders of .npy files."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from os import PathLike
 from pathlib import Path
@@ -24,9 +25,11 @@ from pate.files.paths import at_home
 from pate.files.reading import damaged, reading_file
 from pate.validation import InvalidValue, normalize_field, require, require_text
 
+_FILE_RULE = "an .npz file of inputs"
 _REMEDY = "save it with numpy.savez(FILE, inputs=…, labels=…)"
-_FILE = "an .npz file of inputs"
-_MOST_UNPACKED_BYTES = 2**38  # of a file, unpacked
+# The largest size of a file after decompression.
+_MAX_UNPACKED_BYTES = 2**38
+# The remark for the owner of the records where no array tells which records belong together.
 _UNGROUPED = (
     "data: no array `groups`, so each row by itself is protected; with it all rows of a person are"
 )
@@ -34,7 +37,8 @@ _ONE_GROUP = PrivacyUnit(
     words="one number of the array groups, with all its rows", columns=("groups",)
 )
 _ONE_ROW = PrivacyUnit("one row")
-_FORMS = {"inputs": ArrayForm("biuf"), "labels": ArrayForm(kind="biu", shape=(None, None))}
+# The forms of the arrays that each file must have, and of those that it may have.
+_REQUIRED_FORMS = {"inputs": ArrayForm("biuf"), "labels": ArrayForm(kind="biu", shape=(None, None))}
 _OPTIONAL_FORMS = {
     "known": ArrayForm(kind="biu", shape=(None, None)),
     "groups": ArrayForm(kind="iu", shape=(None,)),
@@ -58,15 +62,20 @@ class Arrays:
     * `budgets`, optional, of private records: the epsilon of the record's group, or the name of a class in `budgets=`;
     * `ids`, optional: whole numbers `[n]` that name the records. The ids of public records are published;
     * `label_names`: texts `[L]`, in at least one of the files, unless the field `labels` holds them.
+
+    Attributes:
+        private: the file or folder of the private records.
+        public: the file or folder of the public records. The first ones are the queries, so shuffle them before you
+            save them.
+        test: the file or folder of the test set.
+        labels: the names of the labels; empty for the names in the files, or else label_0, label_1, ….
+        name: the name of the data set, in the report and on the card.
     """
 
-    private: str | None = None  # file of the private records
-    # file of the public records; the first ones are the queries, so shuffle them before you save them
+    private: str | None = None
     public: str | None = None
-    test: str | None = None  # file of the test set
-    # names of the labels; empty for those in the files, or else label_0, label_1, …
+    test: str | None = None
     labels: tuple[str, ...] = ()
-    # of the data set, in the report and on the card
     name: str = field(default="arrays", metadata={"public": True})
 
     def __post_init__(self) -> None:
@@ -83,7 +92,7 @@ class Arrays:
         for split in SPLITS:
             path = getattr(self, split)
             labels = "and, if they are known, labels" if split == "public" else "and labels"
-            require(isinstance(path, str), f"data.{split}", path, f"{_FILE} {labels}")
+            require(isinstance(path, str), f"data.{split}", path, f"{_FILE_RULE} {labels}")
 
     def load(self) -> Dataset:
         """Reads the three splits and returns them as a data set.
@@ -95,69 +104,83 @@ class Arrays:
                 of the splits have groups.
             DamagedFile: a file cannot be read.
         """
-        files = {split: _read(f"data.{split}", file=getattr(self, split)) for split in SPLITS}
-        paths = {split: Path(getattr(self, split)) for split in SPLITS}
-        require_files_apart(
-            {
-                split: [path / "inputs.npy" if path.is_dir() else path]
-                for split, path in paths.items()
-            }
-        )
-        grouped = [split for split in SPLITS if "groups" in files[split]]
+        arrays_of_split = {
+            split: _read_arrays(f"data.{split}", file=getattr(self, split)) for split in SPLITS
+        }
+        input_files = {split: [_input_file(Path(getattr(self, split)))] for split in SPLITS}
+        require_files_apart(input_files)
+        grouped = [split for split in SPLITS if "groups" in arrays_of_split[split]]
         if 0 < len(grouped) < len(SPLITS):
-            lacking = next(split for split in SPLITS if split not in grouped)
+            ungrouped = next(split for split in SPLITS if split not in grouped)
             rule = f"also the array groups, as data.{grouped[0]} has it"
-            raise InvalidValue(f"data.{lacking}", rule=rule)
-        num_public = len(files["public"]["inputs"])
-        num_labels = files["private"]["labels"].shape[1]
-        # labels that are all False count as not known
-        files["public"].setdefault("labels", np.zeros((num_public, num_labels), np.bool_))
+            raise InvalidValue(f"data.{ungrouped}", rule=rule)
+        private_arrays = arrays_of_split["private"]
+        public_arrays = arrays_of_split["public"]
+        num_public = len(public_arrays["inputs"])
+        num_labels = private_arrays["labels"].shape[1]
+        # A public pool whose labels are all False counts as unlabeled.
+        public_arrays.setdefault("labels", np.zeros((num_public, num_labels), np.bool_))
         private, public, test = (
-            _split(f"data.{name}", index, arrays=files[name]) for index, name in enumerate(SPLITS)
+            _split(f"data.{split}", split_number=number, arrays=arrays_of_split[split])
+            for number, split in enumerate(SPLITS)
         )
-        columns = files["private"]
-        copies = remarks_on_copies(private_split=private, public_split=public, test_split=test)
+        notes = [] if grouped else [_UNGROUPED]
+        notes += remarks_on_copies(private_split=private, public_split=public, test_split=test)
+        budgets = private_arrays.get("budgets")
         return Dataset(
             name=self.name,
             real=True,
             kind="images" if private.inputs.ndim == 4 else "features",
-            label_names=self._names(files),
+            label_names=self._label_names(arrays_of_split),
             private=private,
             public=public,
             test=test,
-            public_ids=files["public"].get("ids", np.arange(len(public))),
-            owners=owner_names(records=columns.get("ids"), owners=columns.get("groups")),
-            budgets=columns["budgets"].astype(np.str_) if "budgets" in columns else None,
-            notes=(*([] if grouped else [_UNGROUPED]), *copies),
+            public_ids=public_arrays.get("ids", np.arange(len(public))),
+            owners=owner_names(
+                records=private_arrays.get("ids"), owners=private_arrays.get("groups")
+            ),
+            budgets=None if budgets is None else budgets.astype(np.str_),
+            notes=tuple(notes),
             group_unit=_ONE_GROUP if grouped else _ONE_ROW,
         )
 
     def private_records(self) -> PrivateRecords:
         """Reads only the private records, for a holder who receives the queries from somebody else."""
-        arrays = _read(name="data.private", file=self.private)
-        require("budgets" not in arrays, "data.private.budgets", "there", TRAIN_ONLY_RULE)
-        names = self._names({"private": arrays})
-        grouped = "groups" in arrays
+        arrays = _read_arrays(name="data.private", file=self.private)
+        if "budgets" in arrays:
+            raise InvalidValue("data.private.budgets", "there", rule=TRAIN_ONLY_RULE)
+        is_grouped = "groups" in arrays
         return PrivateRecords(
-            self.name,
-            label_names=names,
-            records=_split("data.private", index=0, arrays=arrays),
-            notes=() if grouped else (_UNGROUPED,),
-            group_unit=_ONE_GROUP if grouped else _ONE_ROW,
+            name=self.name,
+            label_names=self._label_names({"private": arrays}),
+            records=_split("data.private", split_number=0, arrays=arrays),
+            notes=() if is_grouped else (_UNGROUPED,),
+            group_unit=_ONE_GROUP if is_grouped else _ONE_ROW,
         )
 
-    def _names(self, files: dict[str, dict[str, NDArray[Any]]]) -> tuple[str, ...]:
-        num_labels = files["private"]["labels"].shape[1]
+    def _label_names(
+        self, arrays_of_split: Mapping[str, Mapping[str, NDArray[Any]]]
+    ) -> tuple[str, ...]:
+        """Returns the names of the labels: those in the field `labels`, in a file, or else label_0, label_1, ….
+
+        Args:
+            arrays_of_split: the arrays of each split by name, by the split's name.
+
+        Raises:
+            InvalidValue: the number of names is wrong, or two files have different names.
+        """
+        num_labels = arrays_of_split["private"]["labels"].shape[1]
         names_in_files = [
             tuple(arrays["label_names"].tolist())
-            for arrays in files.values()
+            for arrays in arrays_of_split.values()
             if "label_names" in arrays
         ]
-        names = tuple(f"label_{number}" for number in range(num_labels))
         if self.labels:
             names = self.labels
         elif names_in_files:
             names = names_in_files[0]
+        else:
+            names = tuple(f"label_{number}" for number in range(num_labels))
         rule = f"{num_labels} names, one for each column of labels"
         require(len(names) == num_labels, "data.labels", len(names), rule)
         num_lists = len(set(names_in_files))
@@ -165,33 +188,38 @@ class Arrays:
         return names
 
 
-def _read(name: str, file: str | None) -> dict[str, NDArray[Any]]:
+def _input_file(path: Path) -> Path:
+    """Returns the file of a split's inputs: the file at a path, or a file in the folder at that path."""
+    return path / "inputs.npy" if path.is_dir() else path
+
+
+def _read_arrays(name: str, file: str | None) -> dict[str, NDArray[Any]]:
     """Returns the arrays of a split by name, from an .npz file or from a folder with inputs.npy and labels.npy.
 
     Args:
         name: the name of the setting that holds the path, for messages.
         file: the path of the file or folder; None if the setting is not set, which is an `InvalidValue`.
     """
-    path = Path(file if isinstance(file, str | PathLike) else "")
-    is_there = path.is_file() or (path / "inputs.npy").is_file()
-    rule = f"{_FILE} that is there, or a folder with inputs.npy and labels.npy"
-    require(isinstance(file, str | PathLike) and is_there, name, file, rule)
-    required_forms = {**_FORMS}
+    if not isinstance(file, str | PathLike) or not _input_file(Path(file)).is_file():
+        rule = f"{_FILE_RULE} that is there, or a folder with inputs.npy and labels.npy"
+        raise InvalidValue(name, file, rule=rule)
+    path = Path(file)
+    required_forms = dict(_REQUIRED_FORMS)
     if name == "data.public":
         del required_forms["labels"]
-    forms = _FORMS | _OPTIONAL_FORMS
+    all_forms = _REQUIRED_FORMS | _OPTIONAL_FORMS
     if path.is_file():
         return read_arrays(
             path,
             required_forms,
-            optional_forms=forms,
+            optional_forms=all_forms,
             remedy=_REMEDY,
-            max_unpacked_bytes=_MOST_UNPACKED_BYTES,
+            max_unpacked_bytes=_MAX_UNPACKED_BYTES,
         )
     return {
-        array: read_npy(path / f"{array}.npy", form)
-        for array, form in forms.items()
-        if array in required_forms or (path / f"{array}.npy").exists()
+        array_name: read_npy(path / f"{array_name}.npy", form=form)
+        for array_name, form in all_forms.items()
+        if array_name in required_forms or (path / f"{array_name}.npy").exists()
     }
 
 
@@ -207,16 +235,16 @@ def read_npy(path: Path, form: ArrayForm = ArrayForm("biuf")) -> NDArray[Any]:  
         except UNREADABLE as error:
             reason = type(error).__name__
     if reason:
-        raise damaged(path, rule, finding=reason, remedy=remedy)
+        raise damaged(path, rule=rule, finding=reason, remedy=remedy)
     return array
 
 
-def _split(name: str, index: int, arrays: dict[str, NDArray[Any]]) -> Split:
+def _split(name: str, split_number: int, arrays: Mapping[str, NDArray[Any]]) -> Split:
     """Returns the split that consists of the given arrays.
 
     Args:
         name: the name of the setting that holds the split's path, for messages.
-        index: the number of the split. Records without ids get ids that no record of another split has.
+        split_number: the number of the split. Records without ids get ids that no record of another split has.
         arrays: the arrays of the split, by name.
 
     Raises:
@@ -226,21 +254,27 @@ def _split(name: str, index: int, arrays: dict[str, NDArray[Any]]) -> Split:
     labels = arrays["labels"]
     have_labels = labels.ndim == 2 and len(labels) == len(inputs)
     require(have_labels, f"{name}.labels", labels.shape, f"[{len(inputs)}, L]")
-    rule = "[n, d], or images [n, channels, height, width]"
-    require(inputs.ndim in (2, 4), f"{name}.inputs", inputs.shape, rule)
+    if inputs.ndim not in (2, 4):
+        rule = "[n, d], or images [n, channels, height, width]"
+        raise InvalidValue(f"{name}.inputs", inputs.shape, rule=rule)
     if inputs.ndim == 4:
-        require_image_levels(f"{name}.inputs", inputs)
-    known = _known(name, arrays["known"], labels.shape) if "known" in arrays else None
-    if known is not None:
+        require_image_levels(f"{name}.inputs", images=inputs)
+    known = None
+    if "known" in arrays:
+        known = _known_mask(name, array=arrays["known"], labels_shape=labels.shape)
         labels = np.where(known, labels, 0).astype(labels.dtype)
-    _require_bits(f"{name}.labels", labels)
+    _require_bits(f"{name}.labels", bits=labels)
     for column in ("ids", "groups", "budgets"):
         length = len(arrays.get(column, inputs))
-        rule = f"{len(inputs)}, one for each record"
-        require(length == len(inputs), f"len({name}.{column})", length, rule)
+        length_rule = f"{len(inputs)}, one for each record"
+        require(length == len(inputs), f"len({name}.{column})", length, length_rule)
     rows = np.arange(len(inputs), dtype=np.int64)
-    ids = arrays["ids"].astype(np.int64) if "ids" in arrays else rows | (index << 48)
-    groups = arrays["groups"].astype(np.int64) if "groups" in arrays else ids
+    ids = rows | (split_number << 48)
+    if "ids" in arrays:
+        ids = arrays["ids"].astype(np.int64)
+    groups = ids
+    if "groups" in arrays:
+        groups = arrays["groups"].astype(np.int64)
     if inputs.dtype == np.uint8 and inputs.ndim == 4:
         return Split.from_pictures(
             all_pictures=inputs,
@@ -253,8 +287,8 @@ def _split(name: str, index: int, arrays: dict[str, NDArray[Any]]) -> Split:
     numbers = inputs.astype(np.float32, copy=False)
     if not all(np.isfinite(block).all() for block in row_blocks(array=numbers)):
         is_infinite = (~np.isfinite(numbers)).reshape(len(numbers), -1).any(axis=1)
-        rule = f"finite numbers, {int(is_infinite.sum())} of {len(numbers)} rows have others"
-        raise InvalidValue(f"{name}.inputs", rule=rule)
+        finite_rule = f"finite numbers, {int(is_infinite.sum())} of {len(numbers)} rows have others"
+        raise InvalidValue(f"{name}.inputs", rule=finite_rule)
     return Split(
         inputs=numbers,
         labels=labels.astype(np.bool_, copy=False),
@@ -264,11 +298,20 @@ def _split(name: str, index: int, arrays: dict[str, NDArray[Any]]) -> Split:
     )
 
 
-def _known(name: str, array: NDArray[Any], labels_shape: tuple[int, ...]) -> BoolArray:
-    """Returns which labels are known, or raises `InvalidValue`; `name` is the setting that holds the split's path."""
+def _known_mask(name: str, array: NDArray[Any], labels_shape: tuple[int, ...]) -> BoolArray:
+    """Returns which labels of a split are known, bool `[n, num_labels]`.
+
+    Args:
+        name: the name of the setting that holds the split's path, for messages.
+        array: the array `known` of the split.
+        labels_shape: the shape of the split's labels.
+
+    Raises:
+        InvalidValue: the array has another shape, or an entry that is neither 0 nor 1.
+    """
     rule = f"{list(labels_shape)}, as labels"
     require(array.shape == labels_shape, f"{name}.known", array.shape, rule)
-    _require_bits(f"{name}.known", array)
+    _require_bits(f"{name}.known", bits=array)
     return array.astype(np.bool_, copy=False)
 
 
@@ -277,6 +320,6 @@ def _require_bits(name: str, bits: NDArray[Any]) -> None:
     if bits.dtype == np.bool_:
         return
     num_wrong = int((~np.isin(bits, (0, 1))).any(axis=1).sum())
-    rule = f"0 and 1, {num_wrong} of {len(bits)} rows hold something else"
     if num_wrong > 0:
+        rule = f"0 and 1, {num_wrong} of {len(bits)} rows hold something else"
         raise InvalidValue(name, rule=rule)

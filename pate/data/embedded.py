@@ -1,12 +1,14 @@
 """Data sets that need no file of the user: composed images of digits, and glosses of WordNet."""
 
 import bz2
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
 
 from pate.accounting import PrivacyUnit
+from pate.array_types import Float32Array, IntArray
 from pate.data.dataset import Dataset
 from pate.data.split import Split
 from pate.data.table.schema import TableSchema
@@ -15,16 +17,24 @@ from pate.data.texts.vectors import TextReader
 from pate.progress import StageOpener, unwatched
 from pate.validation import require, require_count
 
-_CELLS = 4  # of a composite
-# of 1,797 digits; the last 300 are for the test set
+ARCHIVE = Path(__file__).parent / "wordnet" / "wordnet40.npz"
+"""The records of WordNet-40, which `scripts/build_wordnet.py` wrote."""
+
+GLOSSES = ARCHIVE.with_name("glosses.txt.bz2")
+"""The texts of all records of WordNet-40, a line each, in the order of their ids."""
+
+# The numbers of private and of public digits. The other 300 of the 1,797 digits are for the test set.
 _NUM_PRIVATE_DIGITS = 1197
 _NUM_PUBLIC_DIGITS = 300
+# A composed image has 2 x 2 cells, each with a digit of 8 x 8 pixels or blank.
+_CELLS_PER_SIDE = 2
+_NUM_CELLS = _CELLS_PER_SIDE**2
+_DIGIT_SIDE = 8
+_IMAGE_SIDE = _CELLS_PER_SIDE * _DIGIT_SIDE
 _BLANK_PROBABILITY = 0.25
-_INK_LEVELS = np.float32(16)
-
-# of WordNet-40, made by `scripts/build_wordnet.py`
-ARCHIVE = Path(__file__).parent / "wordnet" / "wordnet40.npz"
-GLOSSES = ARCHIVE.with_name("glosses.txt.bz2")  # the texts of all records by id, a line each
+# The level of a pixel of a digit that is all ink.
+_FULL_INK = np.float32(16)
+# Inputs of WordNet-40 are stored as whole multiples of 1 / 127.
 _STEPS = np.float32(127)
 
 
@@ -44,26 +54,31 @@ class DigitsGrid:
     Formal guarantees: no base digit is in two groups, hence none is in two splits or seen by two teachers. Equal
     parameters give equal arrays.
 
+    Attributes:
+        num_private: the number of private composed images. Each pool has the same number, or one more.
+        num_public: the number of public composed images.
+        num_test: the number of composed images for test.
+        pool_size: the number of base digits in a private pool, 4 to 1197. Some pools have one or a few more.
+        seed: the seed of the division of the base digits and of all compositions; part of the data, not of the noise.
+
     Source: scikit-learn's `load_digits`, from the UCI "Optical Recognition of Handwritten Digits" data.
     """
 
-    num_private: int = 20_000  # private composites, the same number (but for one) from each pool
-    num_public: int = field(default=2_000, metadata={"public": True})  # public composites
-    num_test: int = field(default=2_000, metadata={"public": True})  # test composites
-    # base digits in a private pool, 4 to 1197; some pools have one or a few more.
+    num_private: int = 20_000
+    num_public: int = field(default=2_000, metadata={"public": True})
+    num_test: int = field(default=2_000, metadata={"public": True})
     pool_size: int = field(default=12, metadata={"public": True})
-    # of the split of the base digits and of all compositions; part of the data, not of the noise
     seed: int = 0
 
     def __post_init__(self) -> None:
         for name in ("num_private", "num_public", "num_test"):
             require_count(name, getattr(self, name))
-        require_count("pool_size", self.pool_size, minimum=_CELLS)
+        require_count("pool_size", self.pool_size, minimum=_NUM_CELLS)
         require_count("seed", self.seed, minimum=0)
-        rule = f"at most {_NUM_PRIVATE_DIGITS}, the number of private base digits"
-        require(self.pool_size <= _NUM_PRIVATE_DIGITS, "pool_size", self.pool_size, rule)
-        rule = f"at least {self.num_pools}, one composite for each pool of base digits"
-        require(self.num_private >= self.num_pools, "num_private", self.num_private, rule)
+        size_rule = f"at most {_NUM_PRIVATE_DIGITS}, the number of private base digits"
+        require(self.pool_size <= _NUM_PRIVATE_DIGITS, "pool_size", self.pool_size, size_rule)
+        number_rule = f"at least {self.num_pools}, one composite for each pool of base digits"
+        require(self.num_private >= self.num_pools, "num_private", self.num_private, number_rule)
 
     @property
     def num_pools(self) -> int:
@@ -72,40 +87,25 @@ class DigitsGrid:
 
     def load(self) -> Dataset:
         """Composes the images and returns the data set: float32 `[n, 1, 16, 16]` in [0, 1], labels "0" to "9"."""
-        from sklearn.datasets import load_digits  # heavy, and needed by this data set alone
+        from sklearn.datasets import load_digits  # loads slowly
 
-        tiles, digits = load_digits(return_X_y=True)
-        tiles = tiles.reshape(-1, 8, 8).astype(np.float32) / _INK_LEVELS
+        pixels, digits = load_digits(return_X_y=True)
+        tiles = pixels.reshape(-1, _DIGIT_SIDE, _DIGIT_SIDE).astype(np.float32) / _FULL_INK
         rng = np.random.default_rng(self.seed)
-        ends = _NUM_PRIVATE_DIGITS, _NUM_PRIVATE_DIGITS + _NUM_PUBLIC_DIGITS
-        # the digits of the private pools, of the public one and of the test set's
-        private_part, *parts = np.split(rng.permutation(len(tiles)), ends)
-        pools = [*np.array_split(private_part, self.num_pools), *parts]
-        dealt = rng.permutation(np.arange(self.num_private) % self.num_pools)
-        pool_of = np.append(
-            dealt, np.repeat([self.num_pools, self.num_pools + 1], [self.num_public, self.num_test])
+        pools = self._draw_pools(num_digits=len(tiles), rng=rng)
+        pool_of_image = self._draw_pool_of_image(rng)
+        tile_of_cell = _draw_tiles(pools=pools, pool_of_image=pool_of_image, rng=rng)
+        is_filled = tile_of_cell >= 0
+        is_digit_in_cell = digits[tile_of_cell][:, :, None] == np.arange(10)
+        all_images = Split(
+            inputs=_compose(tiles=tiles, tile_of_cell=tile_of_cell),
+            labels=(is_digit_in_cell & is_filled[:, :, None]).any(axis=1),
+            record_ids=np.arange(len(pool_of_image)),
+            group_ids=pool_of_image,
         )
-        # The base digits in the upper left, upper right, lower left and lower right cell, or -1 for a blank: [n, 4]
-        visible = np.empty((len(pool_of), _CELLS), dtype=np.int64)
-        for number, pool in enumerate(pools):
-            composites = np.flatnonzero(pool_of == number)
-            digits_of_pool = np.tile(pool, (len(composites), 1))
-            visible[composites] = rng.permuted(digits_of_pool, axis=1)[:, :_CELLS]
-        visible = np.where(rng.random(visible.shape) < _BLANK_PROBABILITY, -1, visible)
-        inked = visible >= 0
-        grid = (
-            (tiles[visible] * inked[:, :, None, None])
-            .reshape(-1, 2, 2, 8, 8)
-            .transpose(0, 1, 3, 2, 4)
-        )
-        images = np.ascontiguousarray(grid.reshape(-1, 1, 16, 16), dtype=np.float32)
-        labels = ((digits[visible][:, :, None] == np.arange(10)) & inked[:, :, None]).any(axis=1)
-        rows = Split(
-            inputs=images, labels=labels, record_ids=np.arange(len(pool_of)), group_ids=pool_of
-        )
-        ends = self.num_private, self.num_private + self.num_public
-        private, public, test = map(rows.take, np.split(np.arange(len(pool_of)), ends))
-        unit = PrivacyUnit("one pool of base digits, with all its composites")
+        ends = (self.num_private, self.num_private + self.num_public)
+        rows_of_splits = np.split(np.arange(len(pool_of_image)), ends)
+        private, public, test = map(all_images.take, rows_of_splits)
         return Dataset(
             name="digits_grid",
             real=False,
@@ -114,8 +114,59 @@ class DigitsGrid:
             private=private,
             public=public,
             test=test,
-            group_unit=unit,
+            group_unit=PrivacyUnit("one pool of base digits, with all its composites"),
         )
+
+    def _draw_pools(self, num_digits: int, rng: np.random.Generator) -> list[IntArray]:
+        """Returns the base digits of each private pool, of the public pool and of the test pool, as their numbers."""
+        ends = (_NUM_PRIVATE_DIGITS, _NUM_PRIVATE_DIGITS + _NUM_PUBLIC_DIGITS)
+        private_digits, public_digits, test_digits = np.split(rng.permutation(num_digits), ends)
+        private_pools = np.array_split(private_digits, self.num_pools)
+        return [*private_pools, public_digits, test_digits]
+
+    def _draw_pool_of_image(self, rng: np.random.Generator) -> IntArray:
+        """Returns the number of each image's pool, `[num_images]`: private images come first, then public ones."""
+        pool_of_private_image = rng.permutation(np.arange(self.num_private) % self.num_pools)
+        pool_of_public_image = np.full(self.num_public, self.num_pools)
+        pool_of_test_image = np.full(self.num_test, self.num_pools + 1)
+        return np.concatenate([pool_of_private_image, pool_of_public_image, pool_of_test_image])
+
+
+def _draw_tiles(
+    pools: Sequence[IntArray], pool_of_image: IntArray, rng: np.random.Generator
+) -> IntArray:
+    """Returns the number of the base digit in each cell of each image, `[num_images, 4]`; -1 for a blank cell.
+
+    The cells are the upper left, upper right, lower left and lower right one.
+
+    Args:
+        pools: the numbers of the base digits in each pool.
+        pool_of_image: the pool of each image, `[num_images]`.
+        rng: draws the digits and the blank cells.
+    """
+    tile_of_cell = np.empty((len(pool_of_image), _NUM_CELLS), dtype=np.int64)
+    for number, pool in enumerate(pools):
+        images = np.flatnonzero(pool_of_image == number)
+        digits_of_pool = np.tile(pool, (len(images), 1))
+        tile_of_cell[images] = rng.permuted(digits_of_pool, axis=1)[:, :_NUM_CELLS]
+    is_blank = rng.random(tile_of_cell.shape) < _BLANK_PROBABILITY
+    return np.where(is_blank, -1, tile_of_cell)
+
+
+def _compose(tiles: Float32Array, tile_of_cell: IntArray) -> Float32Array:
+    """Returns the composed images, `[num_images, 1, 16, 16]`.
+
+    Args:
+        tiles: the images of the base digits, `[num_digits, 8, 8]`.
+        tile_of_cell: the number of the base digit in each cell, `[num_images, 4]`; -1 for a blank cell.
+    """
+    is_filled = tile_of_cell >= 0
+    cells = tiles[tile_of_cell] * is_filled[:, :, None, None]
+    rows_and_columns = (_CELLS_PER_SIDE, _CELLS_PER_SIDE)
+    # [num_images, row of cells, column of cells, row of pixels, column of pixels]
+    grid = cells.reshape((len(cells), *rows_and_columns, _DIGIT_SIDE, _DIGIT_SIDE))
+    images = grid.swapaxes(2, 3).reshape((len(cells), 1, _IMAGE_SIDE, _IMAGE_SIDE))
+    return np.ascontiguousarray(images, dtype=np.float32)
 
 
 @dataclass(frozen=True)
@@ -158,29 +209,30 @@ class WordNet40(TextReader):
             private=private,
             public=public,
             test=test,
-            public_ids=public.record_ids,  # the offsets of synsets, which WordNet publishes
+            # The ids are the offsets of synsets in WordNet, which are public.
+            public_ids=public.record_ids,
             group_unit=PrivacyUnit(
                 "one family of synsets with the same gloss, with all its synsets"
             ),
         )
         if self.text_fit is None:
             return dataset
-        lines = bz2.decompress(GLOSSES.read_bytes()).decode().split("\n")  # by the order of ids
-        order = np.sort(rows.record_ids)
+        glosses = bz2.decompress(GLOSSES.read_bytes()).decode().split("\n")
+        sorted_ids = np.sort(rows.record_ids)
         splits = {"private": private, "public": public, "test": test}
-        places = {
-            name: np.searchsorted(order, split.record_ids).tolist()
-            for name, split in splits.items()
-        }
-        texts = {name: [lines[place] for place in places[name]] for name in splits}
+        texts: dict[str, list[str]] = {}
+        for name, split in splits.items():
+            lines = np.searchsorted(sorted_ids, split.record_ids).tolist()
+            texts[name] = [glosses[line] for line in lines]
         vectors = self.text_fit(texts["public"], stage)
         for name, split in splits.items():
             with stage(f"vectors of the {name} texts", len(texts[name])) as advance:
-                splits[name] = replace(split, inputs=vectors.vectors(texts[name], advance))
-        form = TableSchema((TextColumn("gloss", missing=False, vectors=vectors),))
+                inputs = vectors.vectors(texts[name], report_progress=advance)
+                splits[name] = replace(split, inputs=inputs)
+        schema = TableSchema(columns=(TextColumn("gloss", missing=False, vectors=vectors),))
         return replace(
             dataset,
-            preprocessing=form,
+            preprocessing=schema,
             private_cells=dataset.private_digest(),
             private=splits["private"],
             public=splits["public"],

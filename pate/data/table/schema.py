@@ -430,7 +430,7 @@ class TableSchema(Preprocessing):
             date_order=content.get("date_order"),
             first_year=content.get("first_year"),
         )
-        spelling.require(lambda setting: f"{name}.{setting}")
+        spelling.require(setting_prefix=f"{name}.")
         return cls(columns, spelling)
 
     def save(self, folder: Path | str) -> None:

@@ -9,7 +9,7 @@ numbers or as words.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -20,18 +20,23 @@ from unicodedata import normalize
 from pate.data.table.arrow import arrow, joined
 from pate.data.table.column_names import visible
 from pate.data.table.dates import ORDERS
-from pate.validation import as_setting, require, require_choice
+from pate.validation import InvalidValue, as_setting, require_choice
 
-# what may stand between thousands, and the regular expression of it
 GROUPING = {".": r"\.", ",": ",", "'": "['\u2019]", "_": "_", " ": r"[\p{Zs}\s]"}
+"""The marks that may stand between thousands, each with a regular expression that matches it."""
+
 TRUTHS = {"false": 0.0, "true": 1.0}
+"""The numbers of truth values, by their words."""
+
+# The latest value of `first_year`: the years that two digits can mean then end at 9999.
+_LATEST_FIRST_YEAR = 9900
 _NUMBER = re.compile(r"([+\-\u2212]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]\d{1,3}))?")
 _MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[T ](\d\d:\d\d)(:\d\d)?(?:\.(\d+))? ?(Z|[+-]\d\d:?\d\d)?")
-# an interval of pandas, whose bounds are whole numbers or floats
+# An interval as pandas writes it. Its bounds are whole numbers or floats.
 _INTERVAL = re.compile(r"([(\[])([^,\s]+), ([^,\s]+)([)\]])")
-# 7,0 is 7 under any setting; 7,000 may be seven thousand
+# A number with one or two zeros after a comma, such as 7,0. It is 7 under any setting; 7,000 may be seven thousand.
 _COMMA_AND_ZEROS = re.compile(r"([+-]?\d+),0{1,2}")
-# words that are canonical as they are, but for true and false
+# Words that are canonical as they are, except true and false.
 _PLAIN = r"^(?:\d+|[A-Za-z_][!-~]*)$"
 
 
@@ -63,6 +68,7 @@ def canonical_word(word: str) -> str:
 
 
 def _canonical_number(word: str, number_match: re.Match[str]) -> str:
+    """Returns the canonical form of a number, given its match with `_NUMBER`."""
     sign, digits, fraction, exponent = number_match.groups()
     if exponent is not None:
         digits, _, fraction = format(abs(Decimal(word)), "f").partition(".")
@@ -73,13 +79,15 @@ def _canonical_number(word: str, number_match: re.Match[str]) -> str:
 
 
 def _canonical_moment(moment_match: re.Match[str]) -> str:
+    """Returns the canonical form of a moment, given its match with `_MOMENT`."""
     day, time, seconds, fraction, zone = moment_match.groups()
     time += seconds or ":00"
     if zone is not None:
         try:
             local = datetime.fromisoformat(f"{day} {time}{zone}")
             day, time = str(local.astimezone(UTC).replace(tzinfo=None)).split()
-        except (ValueError, OverflowError):  # no moment of the calendar: the word is kept
+        except (ValueError, OverflowError):
+            # There is no such moment in the calendar, so the zone stays in the word.
             time += zone
     fraction = (fraction or "").rstrip("0")
     if fraction:
@@ -90,12 +98,19 @@ def _canonical_moment(moment_match: re.Match[str]) -> str:
 def with_points(words: Any) -> Any:
     """Returns pyarrow words `[num_words]` in which numbers with a decimal comma are written with a decimal point."""
     return arrow().compute.replace_substring_regex(
-        words, r"^(\s*[+-]?\d+),(\d+(?:[eE][+-]?\d+)?\s*)$", r"\1.\2"
+        words,
+        pattern=r"^(\s*[+-]?\d+),(\d+(?:[eE][+-]?\d+)?\s*)$",
+        replacement=r"\1.\2",
     )
 
 
 class OtherSpelling(NamedTuple):
-    """Another notation of numbers, and the settings that choose it."""
+    """Another notation of numbers, and the settings that choose it.
+
+    Attributes:
+        spelling: the notation.
+        settings: the settings, such as `data.decimal=comma`.
+    """
 
     spelling: CellSpelling
     settings: frozenset[str]
@@ -123,40 +138,30 @@ class CellSpelling:
     date_order: str | None = None
     first_year: int | None = None
 
-    def require(self, setting_name_of: Callable[[str], str]) -> None:
+    def require(self, setting_prefix: str) -> None:
         """Raises `InvalidValue` if a field has an impossible value.
 
         Args:
-            setting_name_of: returns the name of the setting for a field's name, for the message.
+            setting_prefix: the text before a field's name in the name of its setting, such as `data.`.
         """
-        require_choice(setting_name_of("decimal"), self.decimal, ("point", "comma"))
-        require(
-            self.thousands is None
-            or (self.thousands in GROUPING and self.thousands != self.decimal_mark),
-            setting_name_of("thousands"),
-            self.thousands,
-            f"one of . , ' _ or a blank, and not the decimal {self.decimal}",
+        require_choice(f"{setting_prefix}decimal", self.decimal, choices=("point", "comma"))
+        is_mark = self.thousands in GROUPING and self.thousands != self.decimal_mark
+        if self.thousands is not None and not is_mark:
+            rule = f"one of . , ' _ or a blank, and not the decimal {self.decimal}"
+            raise InvalidValue(f"{setting_prefix}thousands", self.thousands, rule=rule)
+        are_words = isinstance(self.missing, tuple) and all(
+            isinstance(word, str) and word for word in self.missing
         )
-        require(
-            isinstance(self.missing, tuple)
-            and all(isinstance(word, str) and word for word in self.missing),
-            setting_name_of("missing"),
-            self.missing,
-            f"a list of words: '{setting_name_of('missing')}=[?,-]'",
-        )
-        require(
-            self.date_order is None or self.date_order in ORDERS,
-            setting_name_of("date_order"),
-            self.date_order,
-            f"one of {', '.join(ORDERS)}: day, month and year",
-        )
-        require(
-            self.first_year is None
-            or (type(self.first_year) is int and 1 <= self.first_year <= 9900),
-            setting_name_of("first_year"),
-            self.first_year,
-            "a year from 1 to 9900, the earliest that two digits mean",
-        )
+        if not are_words:
+            rule = f"a list of words: '{setting_prefix}missing=[?,-]'"
+            raise InvalidValue(f"{setting_prefix}missing", self.missing, rule=rule)
+        if self.date_order is not None and self.date_order not in ORDERS:
+            rule = f"one of {', '.join(ORDERS)}: day, month and year"
+            raise InvalidValue(f"{setting_prefix}date_order", self.date_order, rule=rule)
+        is_year = type(self.first_year) is int and 1 <= self.first_year <= _LATEST_FIRST_YEAR
+        if self.first_year is not None and not is_year:
+            rule = f"a year from 1 to {_LATEST_FIRST_YEAR}, the earliest that two digits mean"
+            raise InvalidValue(f"{setting_prefix}first_year", self.first_year, rule=rule)
 
     @property
     def decimal_mark(self) -> str:
@@ -169,10 +174,12 @@ class CellSpelling:
             return words
         compute = arrow().compute
         mark = GROUPING[self.thousands]
-        # the last group has three digits, the others two or three: 12,34,567 is so written in India
-        grouped = rf"^[+-]?\d{{1,3}}(?:{mark}\d{{2,3}})*{mark}\d{{3}}(?:{re.escape(self.decimal_mark)}\d*)?$"
-        is_grouped = compute.match_substring_regex(words, grouped)
-        return compute.if_else(is_grouped, compute.replace_substring_regex(words, mark, ""), words)
+        decimal_mark = re.escape(self.decimal_mark)
+        # The last group has three digits, the others two or three, because 12,34,567 is usual in India.
+        grouped_number = rf"^[+-]?\d{{1,3}}(?:{mark}\d{{2,3}})*{mark}\d{{3}}(?:{decimal_mark}\d*)?$"
+        is_grouped = compute.match_substring_regex(words, pattern=grouped_number)
+        without_marks = compute.replace_substring_regex(words, pattern=mark, replacement="")
+        return compute.if_else(is_grouped, without_marks, words)
 
     def number_words(self, words: Any) -> Any:
         """Returns pyarrow words `[num_words]` in which numbers have a decimal point and no marks between thousands.
@@ -184,12 +191,10 @@ class CellSpelling:
         words = self.without_grouping(words)
         if self.decimal_mark == ".":
             return words
-        is_doubtful = (
-            r"\." if self.thousands == "." else r"^[+-]?[1-9]\d{0,2}(?:\.\d{3})+$|\..*,|,.*\."
-        )
-        return compute.if_else(
-            compute.match_substring_regex(words, is_doubtful), "no number", with_points(words)
-        )
+        point_for_thousands = r"^[+-]?[1-9]\d{0,2}(?:\.\d{3})+$|\..*,|,.*\."
+        ambiguous = r"\." if self.thousands == "." else point_for_thousands
+        is_ambiguous = compute.match_substring_regex(words, pattern=ambiguous)
+        return compute.if_else(is_ambiguous, "no number", with_points(words))
 
     def others(self) -> Iterator[OtherSpelling]:
         """Yields other notations of numbers, each with the settings that choose it.
@@ -203,14 +208,16 @@ class CellSpelling:
             settings = set()
             if decimal != self.decimal:
                 settings.add(f"data.decimal={decimal}")
-            if thousands != self.thousands:
-                grouping = as_setting(name="data.thousands", value=thousands) if thousands else None
-                settings.add(grouping or "no data.thousands")
+            if thousands is not None and thousands != self.thousands:
+                settings.add(as_setting(name="data.thousands", value=thousands))
+            if thousands is None and self.thousands is not None:
+                settings.add("no data.thousands")
             if settings and thousands != other.decimal_mark:
-                yield OtherSpelling(other, frozenset(settings))
+                yield OtherSpelling(spelling=other, settings=frozenset(settings))
 
 
 USUAL = CellSpelling()
+"""The notation of a file for which no setting names another: a decimal point, and no mark between thousands."""
 
 
 def canonical_words(words: Any, spelling: CellSpelling = USUAL) -> Any:
@@ -225,10 +232,11 @@ def canonical_words(words: Any, spelling: CellSpelling = USUAL) -> Any:
     words = spelling.without_grouping(coded.dictionary)
     if spelling.decimal_mark == ",":
         words = with_points(words)
-    is_plain = compute.match_substring_regex(words, _PLAIN)
-    is_truth = compute.is_in(compute.utf8_lower(words), arrow().array([*TRUTHS]))
-    is_odd = compute.or_(compute.invert(is_plain), is_truth)
-    canonical = [canonical_word(word) or None for word in words.filter(is_odd).to_pylist()]
-    return compute.replace_with_mask(words, is_odd, arrow().array(canonical, words.type)).take(
-        coded.indices
-    )
+    is_plain = compute.match_substring_regex(words, pattern=_PLAIN)
+    is_truth = compute.is_in(compute.utf8_lower(words), value_set=arrow().array([*TRUTHS]))
+    # Only these words may have another canonical form. Python is slow, so the others are not converted.
+    may_change = compute.or_(compute.invert(is_plain), is_truth)
+    canonical = [canonical_word(word) or None for word in words.filter(may_change).to_pylist()]
+    replacements = arrow().array(canonical, words.type)
+    all_canonical = compute.replace_with_mask(words, may_change, replacements)
+    return all_canonical.take(coded.indices)

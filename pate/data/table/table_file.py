@@ -65,7 +65,7 @@ class TableFile:
     whole_lists: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        self.spelling().require(self.setting_name)
+        self.spelling().require(setting_prefix=self.setting_name(""))
         require_encoding(self.setting_name("encoding"), self.encoding)
 
     def setting_name(self, name: str) -> str:

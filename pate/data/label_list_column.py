@@ -1,0 +1,133 @@
+"""A column of a Hugging Face data set whose lists hold the labels of a record, and its replacement by columns of bits.
+
+A list holds the classes that apply (`List(ClassLabel)`), or a 0 or 1 for each label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.array_types import BoolArray
+from pate.data.table.arrow import arrow, is_missing
+from pate.data.table.cells import as_numbers
+from pate.data.table.labels import Labels
+from pate.validation import InvalidValue
+
+# The bit of an item that is neither 0 nor 1. No label is written in this way, so `Labels` reports it as wrong.
+_NO_BIT = 127
+
+
+@dataclass(frozen=True)
+class LabelListColumn:
+    """A column whose lists hold the labels of a record.
+
+    Attributes:
+        name: the name of the column.
+        label_names: the names of the labels.
+        holds_classes: whether a list holds the classes that apply, and not a bit for each label.
+    """
+
+    name: str
+    label_names: tuple[str, ...]
+    holds_classes: bool
+
+    @classmethod
+    def from_feature(
+        cls, name: str, feature: Any, *, other_columns: Collection[str | None]
+    ) -> Self | None:
+        """Returns the column that a feature of a Hugging Face data set describes; None if its cells are no lists.
+
+        Args:
+            name: the name of the column.
+            feature: the feature of the column.
+            other_columns: the names of the columns that settings name for another purpose.
+
+        Raises:
+            InvalidValue: the column is also an input, a class has the name of another column, or the number of labels
+                is unknown.
+        """
+        item = getattr(feature, "feature", None)
+        if item is None:
+            return None
+        if name in other_columns:
+            raise InvalidValue("data.labels", name, rule="a list that is no input")
+        class_names = getattr(item, "names", None)
+        if class_names is not None:
+            label_names = tuple(map(str, class_names))
+            clash = next((label for label in label_names if label in other_columns), None)
+            if clash is not None:
+                rule = "classes called otherwise than the columns that are read"
+                raise InvalidValue("data.labels", clash, rule=rule)
+            return cls(name=name, label_names=label_names, holds_classes=True)
+        length = getattr(feature, "length", -1)
+        if length <= 0:
+            rule = (
+                "columns of 0 and 1, lists of classes (ClassLabel with names), "
+                "or lists of a length that the data state"
+            )
+            raise InvalidValue("data.labels", name, rule=rule)
+        label_names = tuple(f"{name}_{position}" for position in range(length))
+        return cls(name=name, label_names=label_names, holds_classes=False)
+
+    def with_bits(self, table: Any) -> Any:
+        """Returns a pyarrow table in which a column of bits for each label replaces this column.
+
+        A bit is null if the list or the item is missing, -1 if the item is -1, and `_NO_BIT` if the list does not
+        determine it. A table without this column is returned unchanged.
+        """
+        if self.name not in table.column_names:
+            return table
+        pa = arrow()
+        lists = table.column(self.name).combine_chunks()
+        is_missing_list = np.repeat(is_missing(lists)[:, None], len(self.label_names), axis=1)
+        if self.holds_classes:
+            bits = self._bits_of_classes(lists)
+            is_unknown = is_missing_list
+        else:
+            bits, is_missing_item = self._bits_of_items(lists)
+            is_unknown = is_missing_list | is_missing_item
+        table = table.drop_columns([self.name])
+        for label, label_bits, is_null in zip(self.label_names, bits.T, is_unknown.T, strict=True):
+            table = table.append_column(label, pa.array(label_bits, mask=is_null))
+        return table
+
+    def _bits_of_classes(self, lists: Any) -> NDArray[np.int8]:
+        """Returns the bits of lists of classes, `[num_lists, num_labels]`."""
+        compute = arrow().compute
+        list_of_item = compute.list_parent_indices(lists).to_numpy()
+        classes = compute.list_flatten(lists).cast(arrow().int64()).fill_null(-1).to_numpy()
+        is_class = (classes >= 0) & (classes < len(self.label_names))
+        bits = np.zeros((len(lists), len(self.label_names)), np.int8)
+        bits[list_of_item[is_class], classes[is_class]] = 1
+        bits[list_of_item[~is_class]] = _NO_BIT
+        return bits
+
+    def _bits_of_items(self, lists: Any) -> tuple[NDArray[np.int8], BoolArray]:
+        """Returns the bits of lists with an item for each label, and whether the item of each label is missing.
+
+        Both are `[num_lists, num_labels]`. A list of another length determines no bit.
+        """
+        pa = arrow()
+        items = pa.compute.list_flatten(lists)
+        list_of_item = pa.compute.list_parent_indices(lists).to_numpy()
+        num_items = np.bincount(list_of_item, minlength=len(lists))
+        first_items = np.cumsum(num_items) - num_items
+        has_other_length = num_items != len(self.label_names)
+        items_of_label = [
+            items.take(pa.array(first_items + position, mask=has_other_length))
+            for position in range(len(self.label_names))
+        ]
+        labels = Labels(self.label_names).read(pa.table(items_of_label, names=self.label_names))
+        bits = np.zeros((len(lists), len(self.label_names)), np.int8)
+        bits[labels.bits] = 1
+        bits[labels.wrong] = _NO_BIT
+        for position, label_items in enumerate(items_of_label):
+            bits[as_numbers(label_items) == -1, position] = -1
+        bits[has_other_length] = _NO_BIT
+        is_missing_item = ~labels.known & ~labels.wrong & ~has_other_length[:, None]
+        return bits, is_missing_item

@@ -1,0 +1,70 @@
+"""A column of pictures: each cell becomes the pixels of one picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.data.image_form import ImageForm
+from pate.data.pictures import UNREADABLE
+from pate.data.pixels import Pixels
+from pate.data.table.column import Column, Encoded
+from pate.data.table.spelling import USUAL, CellSpelling
+from pate.validation import InvalidValue
+
+
+@dataclass(frozen=True)
+class PictureColumn(Column):
+    """A column of pictures, each of which becomes a row of bytes `[channels * height * width]`.
+
+    Attributes:
+        form: the size and the colors to which pictures are brought.
+        open_cell: a function from a cell to a file or an image; it returns None for a cell that names neither.
+        readable_rule: the rule for a cell that names no picture, or a damaged one.
+        broken_rules: the rules that unreadable pictures violate, in the order of the pictures. `encode` adds to them.
+    """
+
+    form: ImageForm
+    open_cell: Callable[[Any], Any]
+    readable_rule: str = "pictures that can be read"
+    broken_rules: list[str] = field(default_factory=list, compare=False)
+
+    @property
+    def expects(self) -> str:
+        """The rule that the first unreadable picture violates, for an error message."""
+        has_own_rule = self.broken_rules and self.broken_rules[0] != UNREADABLE
+        return self.broken_rules[0] if has_own_rule else self.readable_rule
+
+    def encode(self, cells: Any, spelling: CellSpelling = USUAL) -> Encoded:
+        """Reads pictures as rows of bytes `[num_cells, channels * height * width]`.
+
+        A picture that cannot be read is marked as wrong.
+        """
+        levels: Any = np.zeros((len(cells), *self.form.input_shape), np.uint8)
+        wrong = np.zeros(len(cells), np.bool_)
+        for row, cell in enumerate(cells.to_pylist()):
+            picture = self.open_cell(cell)
+            if picture is None:
+                wrong[row] = True
+                continue
+            try:
+                levels[row] = self.form.levels(picture, name=self.name, needs_white=True)
+            except InvalidValue as error:
+                wrong[row] = True
+                self.broken_rules.append(error.rule)
+        return Encoded(
+            features=levels.reshape(len(levels), -1),
+            wrong=wrong,
+            unknown_and_missing=np.zeros(2, np.int64),
+        )
+
+    def pixels(self, features: NDArray[np.uint8]) -> Pixels:
+        """Returns encoded rows `[n, channels * height * width]` as an array-like of n pictures."""
+        return Pixels(
+            levels=features.reshape((len(features), *self.form.input_shape)),
+            rows=np.arange(len(features), dtype=np.int64),
+        )
