@@ -159,7 +159,7 @@ class Aggregator(Parameters, ABC):
         priced_shape = (votes.num_queries, votes.num_labels)
         rule = f"{priced_shape}, which the price is for"
         require(counts.shape == priced_shape, "votes.shape", counts.shape, rule)
-        return self.checked_counts(counts, num_teachers=votes.num_teachers)
+        return self.require_counts(counts, num_teachers=votes.num_teachers)
 
     @abstractmethod
     def draw(self, summary: NDArray[Any], shape: VoteShape, rng: Rng) -> Answers:
@@ -425,7 +425,7 @@ class Aggregator(Parameters, ABC):
             answered[rows] = answers.answered
         return Answers(labels=labels, answered=answered)
 
-    def checked_counts(self, counts: Any, *, num_teachers: int) -> NDArray[np.integer]:
+    def require_counts(self, counts: Any, *, num_teachers: int) -> NDArray[np.integer]:
         """Returns counts `[num_queries, num_labels]`, of any integer type, once they are checked.
 
         Args:

@@ -16,7 +16,7 @@ from pate.accounting.target_charging import tight_boundary
 from pate.array_types import FloatArray
 from pate.mechanisms import BoundaryWrapper, GapSelection, LipschitzTopK, PeelingTopK, gap_selection
 from pate.mechanisms.noise import comparisons, exponential_coins, weighted_index
-from pate.mechanisms.noise.comparisons import _below, are_normally_above
+from pate.mechanisms.noise.comparisons import _probability_below, are_normally_above
 from pate.mechanisms.noise.drawn_noise import draw_noise
 from pate.mechanisms.noise.exponential_coins import _first_weights, toss_rare_exponential
 from pate.mechanisms.noise.kinds import KINDS, UNIT_NOISES
@@ -408,7 +408,12 @@ def test_counts_are_compared_by_a_table_as_one_by_one(max_count: int, noise_std:
     assert first_rng.integers(2**63) == second_rng.integers(2**63)
     for count in (max_count // 3, max_count // 2):
         word = (
-            int(_below(np.array([count]), threshold=0.37 * max_count, noise_std=noise_std)[0]) << 11
+            int(
+                _probability_below(
+                    np.array([count]), threshold=0.37 * max_count, noise_std=noise_std
+                )[0]
+            )
+            << 11
         )
         for random_word in [
             word + step for step in (-(2**20), -1, 0, 1, 2**20) if 2**60 < word < 2**63

@@ -110,7 +110,7 @@ class DistributedVotes(base.Aggregator):
             InvalidValue: these teachers cannot have cast such votes.
         """
         require_count("num_teachers", num_teachers)
-        checked = self.checked_counts(counts, num_teachers=num_teachers)
+        checked = self.require_counts(counts, num_teachers=num_teachers)
         noise = self.shares.share.sample(checked.shape, rng)
         return checked.astype(np.int64) * self.shares.steps + noise
 

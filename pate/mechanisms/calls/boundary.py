@@ -13,20 +13,26 @@ from pate.accounting.event_tree import failure_probability, leaves
 from pate.accounting.target_charging import QTarget
 from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
-from pate.mechanisms.noise.weighted_index import Weights, boundary_weights, draw_index
+from pate.mechanisms.noise.weighted_index import Interval, Weights, boundary_weights, draw_index
 from pate.validation import InvalidValue, require, require_generator
 
-# The error in total variation of the distribution of a wrapped call, where probabilities are stated to 2**-42
-_STATED_ERROR = 2.0**-40
+# A bound on the error, in total variation, of the distribution of a wrapped call. The probabilities of the wrapped
+# mechanism have a total error of at most 2**-42.
+_DISTRIBUTION_ERROR = 2.0**-40
+# The exponential function of a larger number would exceed all floats.
 _LARGEST_EXPONENT = 700.0
 
 
 @dataclass(frozen=True)
 class BoundaryOutcome:
-    """The outcomes of one call, or of a batch of Q calls, of a `BoundaryWrapper`."""
+    """The outcomes of one call, or of a batch of Q calls, of a `BoundaryWrapper`.
 
-    indices: IntArray  # [] or [Q]: the index of the outcome in the mechanism's distribution, or -1 for the boundary
-    # bool [] or [Q]: True where the call is a hit, that is where it answers "boundary"
+    Attributes:
+        indices: the index of the outcome in the mechanism's distribution, or -1 for the boundary: `[]` or `[Q]`.
+        in_target: bool `[]` or `[Q]`, True where the call is a hit, which is where it answers "boundary".
+    """
+
+    indices: IntArray
     in_target: BoolArray
 
 
@@ -65,11 +71,7 @@ class BoundaryWrapper:
     mechanism: Any
 
     def __post_init__(self) -> None:
-        self._validate()
-
-    def _validate(self) -> None:
-        """Raises `InvalidValue` unless the mechanism is of pure DP, with an epsilon that has a target."""
-        self._make_target()
+        self._make_target()  # raises `InvalidValue` for a mechanism without a target
 
     @property
     def target(self) -> QTarget:
@@ -84,19 +86,19 @@ class BoundaryWrapper:
     def event(self) -> Event:
         """The price of one call, for every answer."""
         pure = PureDpEvent(self.target.epsilon)
-        return (
-            ApproximateEvent(pure, failure_prob=self.failure_prob)
-            if self.failure_prob > 0
-            else pure
-        )
+        if self.failure_prob == 0:
+            return pure
+        return ApproximateEvent(pure, failure_prob=self.failure_prob)
 
     @property
     def failure_prob(self) -> float:
         """The failure probability of each call, which a session is charged; 0 for a mechanism with exact weights."""
-        if getattr(self.mechanism, "has_weights", False):
+        if self._has_weights:
             return 0.0
-        # P'(S) <= P(S) + e <= exp(t) Q(S) + e <= exp(t) Q'(S) + (1 + exp(t)) e for laws within e of a t-DP call's
-        return min((1 + math.exp(min(self.target.epsilon, _LARGEST_EXPONENT))) * _STATED_ERROR, 0.5)
+        # Let P and Q be the distributions of a t-DP call on neighbors, and P' and Q' distributions within e of them.
+        # Then P'(S) <= P(S) + e <= exp(t) Q(S) + e <= exp(t) Q'(S) + (1 + exp(t)) e.
+        epsilon = min(self.target.epsilon, _LARGEST_EXPONENT)
+        return min((1 + math.exp(epsilon)) * _DISTRIBUTION_ERROR, 0.5)
 
     def __call__(self, votes: NDArray[np.integer], *, rng: np.random.Generator) -> BoundaryOutcome:
         """Draws an outcome of the mechanism or "boundary", for one histogram `[d]` or each of a batch `[Q, d]`."""
@@ -105,21 +107,11 @@ class BoundaryWrapper:
         distributions = np.atleast_2d(distribution)
         histograms = np.atleast_2d(votes)
 
-        def weights(row: int) -> Weights:
-            if getattr(self.mechanism, "has_weights", False):
-                return boundary_weights(self.mechanism.weights(histograms[row]))
-            stated = list(map(Fraction, self.mechanism.probabilities(histograms[row]).tolist()))
-            unit = math.lcm(*(p.denominator for p in stated))
-            numerators = [int(p * unit) for p in stated]
-
-            def exact_bounds(digits: int) -> list[tuple[int, int]]:
-                """Returns equal lower and upper bounds of the stated probabilities, in units of 1 / `unit`."""
-                return [(numerator, numerator) for numerator in numerators]
-
-            return boundary_weights(exact_bounds)
+        def exact_weights(row: int) -> Weights:
+            return boundary_weights(self._exact_weights(histograms[row]))
 
         uniforms = LazyUniforms.draw((len(distributions),), rng)
-        indices = draw_index(distributions, uniforms, exact_weights_of_row=weights)
+        indices = draw_index(distributions, uniforms=uniforms, exact_weights_of_row=exact_weights)
         if distribution.ndim == 1:
             indices = np.asarray(indices[0])
         is_boundary = np.asarray(indices == distributions.shape[1] - 1)
@@ -132,6 +124,31 @@ class BoundaryWrapper:
         """
         return target_charging.boundary_distribution(self.mechanism.probabilities(votes))
 
+    @property
+    def _has_weights(self) -> bool:
+        """Whether the wrapped mechanism has exact weights."""
+        return bool(getattr(self.mechanism, "has_weights", False))
+
+    def _exact_weights(self, histogram: NDArray[np.integer]) -> Weights:
+        """Returns the exact weights of the wrapped mechanism's outcomes for one histogram, `[n]`.
+
+        For a mechanism without exact weights, these are its probabilities in floats, taken as exact fractions.
+        """
+        if self._has_weights:
+            weights: Weights = self.mechanism.weights(histogram)
+            return weights
+        probabilities = [
+            Fraction(probability)
+            for probability in self.mechanism.probabilities(histogram).tolist()
+        ]
+        unit = math.lcm(*(probability.denominator for probability in probabilities))
+        numerators = [int(probability * unit) for probability in probabilities]
+
+        def intervals(digits: int) -> list[Interval]:
+            return [(numerator, numerator) for numerator in numerators]
+
+        return intervals
+
 
 def mechanism_epsilon(mechanism: Any) -> float:
     """Returns the total epsilon of a mechanism of pure DP, added over all events of which its price is composed.
@@ -139,15 +156,15 @@ def mechanism_epsilon(mechanism: Any) -> float:
     Raises `InvalidValue` for a mechanism that is not of pure DP or has no `event`.
     """
     event = getattr(mechanism, "event", None)
-    total = 0.0
     if not isinstance(event, Event):
         rule = "a mechanism of pure DP, with its event"
         raise InvalidValue("mechanism", type(mechanism).__name__, rule=rule)
     never_fails = failure_probability(event) == 0
-    for part, count in leaves(event):
-        if not (never_fails and isinstance(part, (PureDpEvent, BoundedRangeEvent))):
-            kind = type(part).__name__
-            raise InvalidValue("mechanism.event", kind, rule="a mechanism of pure DP")
-        total += count * part.epsilon
-    require(0 < total < math.inf, "mechanism.event.epsilon", total, "a number > 0")
-    return total
+    epsilon = 0.0
+    for leaf, count in leaves(event):
+        if not (never_fails and isinstance(leaf, (PureDpEvent, BoundedRangeEvent))):
+            rule = "a mechanism of pure DP"
+            raise InvalidValue("mechanism.event", type(leaf).__name__, rule=rule)
+        epsilon += count * leaf.epsilon
+    require(0 < epsilon < math.inf, "mechanism.event.epsilon", epsilon, "a number > 0")
+    return epsilon

@@ -11,17 +11,25 @@ from pate.accounting import target_charging
 from pate.accounting.target_charging import HeldBudget, QTarget, TargetCharging
 from pate.validation import InvalidValue, require, require_generator, require_kind
 
+# A set of outcomes: a function that returns True for the members of the set.
 Accept = Callable[[Any], bool]
+# A mechanism: a function that draws an outcome with a generator.
 Draw = Callable[[np.random.Generator], Any]
 
 
 @dataclass(frozen=True)
 class Conditional:
-    """The answer to the question whether a stored outcome lies in a set; the outcome is published if so."""
+    """The answer to the question whether a stored outcome lies in a set; the outcome is published if so.
 
-    key: int  # of the outcome, for `ConditionalRelease.revise`
-    published: bool  # whether the outcome lay in the set
-    outcome: Any  # None where it was not published
+    Attributes:
+        key: the key by which `ConditionalRelease.revise` asks about the outcome again.
+        published: whether the outcome lies in the set.
+        outcome: the outcome; None if it is not published.
+    """
+
+    key: int
+    published: bool
+    outcome: Any
 
 
 class ConditionalRelease(HeldBudget):
@@ -54,7 +62,8 @@ class ConditionalRelease(HeldBudget):
         require_kind("session", session, TargetCharging, "a TargetCharging session")
         require(len(session.hits) == 1, "session.num_counters", len(session.hits), "1")
         self.session = session
-        self._waiting: dict[int, tuple[Any, QTarget]] = {}
+        # The unpublished outcomes by their keys, each with the target of the next question about it.
+        self._unpublished: dict[int, tuple[Any, QTarget]] = {}
         self._num_outcomes = 0
 
     def release(
@@ -88,9 +97,9 @@ class ConditionalRelease(HeldBudget):
             key = self._num_outcomes
             self._num_outcomes = self._num_outcomes + 1
             return self._ask(
-                key,
-                partial(draw, rng),
-                accept,
+                key=key,
+                read_outcome=partial(draw, rng),
+                accept=accept,
                 question_target=target,
                 next_target=target_charging.revise(epsilon),
                 failure_prob=failure_prob,
@@ -108,15 +117,19 @@ class ConditionalRelease(HeldBudget):
                 a call of twice the epsilon. The error is raised before the outcome is read.
         """
         with self._locked():
-            if key not in self._waiting:
+            if key not in self._unpublished:
                 raise InvalidValue("key", key, rule="an outcome that was drawn and not published")
-            outcome, target = self._waiting[key]
+            outcome, target = self._unpublished[key]
             self.session.require_open(target)
-            del self._waiting[key]
+            del self._unpublished[key]
+
+            def stored_outcome() -> Any:
+                return outcome
+
             return self._ask(
-                key,
-                lambda: outcome,  # it was drawn by `release`
-                accept,
+                key=key,
+                read_outcome=stored_outcome,
+                accept=accept,
                 question_target=target,
                 next_target=target,
                 failure_prob=0.0,
@@ -124,10 +137,10 @@ class ConditionalRelease(HeldBudget):
 
     def _ask(
         self,
+        *,
         key: int,
         read_outcome: Callable[[], Any],
         accept: Accept,
-        *,
         question_target: QTarget,
         next_target: QTarget,
         failure_prob: float,
@@ -151,6 +164,6 @@ class ConditionalRelease(HeldBudget):
         finally:
             self.session.charge(published, target=question_target, failure_prob=failure_prob)
         if published:
-            return Conditional(key, published=True, outcome=outcome)
-        self._waiting[key] = (outcome, next_target)
-        return Conditional(key, published=False, outcome=None)
+            return Conditional(key=key, published=True, outcome=outcome)
+        self._unpublished[key] = (outcome, next_target)
+        return Conditional(key=key, published=False, outcome=None)

@@ -12,6 +12,7 @@ from pate.mechanisms.noise.discrete_laplace import DiscreteLaplace
 from pate.mechanisms.parameters import POSITIVE, Parameters
 from pate.validation import require, require_array
 
+# The largest whole number, or threshold, in absolute value. Larger numbers are not exact in floats.
 LARGEST_VALUE = 2**53
 
 
@@ -29,24 +30,26 @@ def require_values(values: Any) -> IntArray:
 
 @dataclass(frozen=True, kw_only=True)
 class NoisyWhole(Parameters):
-    """The base class of mechanisms that add discrete Laplace noise to whole numbers."""
+    """The base class of mechanisms that add discrete Laplace noise to whole numbers.
 
-    # The pure DP epsilon of one noisy number, >= 2**-31. The rate of the noise is epsilon / sensitivity, rounded down
-    # to the grid of rates of `DiscreteLaplace`. A subclass may override `sensitivity`.
+    The rate of the noise is epsilon / sensitivity, rounded down to a multiple of 2**-32. A subclass may override
+    `sensitivity`.
+
+    Attributes:
+        epsilon: the epsilon of pure DP of one noisy number, >= 2**-31.
+        adjacency: how neighboring data sets differ.
+    """
+
     epsilon: float = field(metadata=POSITIVE)
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._validate()
-
-    def _validate(self) -> None:
-        """Raises `InvalidValue` if the grid of noise rates has no rate for `epsilon`."""
-        self._make_noise()
+        self._make_noise()  # raises `InvalidValue` if no rate of noise is as small as `epsilon` needs
 
     @property
     def sensitivity(self) -> int:
-        """The most by which a number differs between neighboring data sets: 1."""
+        """The largest difference of a number between neighboring data sets: 1."""
         return 1
 
     @property

@@ -16,11 +16,16 @@ from pate.validation import InvalidValue, require_generator
 
 @dataclass(frozen=True)
 class TwoRuns:
-    """The outcomes of two runs of a mechanism on the same votes."""
+    """The outcomes of two runs of a mechanism on the same votes.
+
+    Attributes:
+        first: the outcome of the first run.
+        second: the outcome of the second run.
+        in_target: bool `[]` or `[Q]`, True where the call is a hit, which is where the outcomes differ.
+    """
 
     first: Any
     second: Any
-    # bool [] or [Q]: True where the call is a hit, that is where the outcomes differ
     in_target: BoolArray
 
 
@@ -28,12 +33,14 @@ class TwoRuns:
 class RunTwice:
     """A mechanism that runs a wrapped mechanism twice on the same votes, with fresh noise, and releases both outcomes.
 
-    The wrapped mechanism is of pure DP and has an `event`. Called with votes and `rng=`, the wrapped mechanism returns
-    an array, `[]` or `[Q]`, or a `TopK`.
-
     Formal guarantee, for the adjacency of the wrapped mechanism: one call costs twice its event. In a session "the
     outcomes differ" is a q-target of a 2 epsilon-DP call, with q the smaller of (e^epsilon + 1) / (e^(2 epsilon) +
     e^epsilon + 1) and 2 e^epsilon / (e^epsilon + 1)^2; tight.
+
+    Attributes:
+        mechanism: the wrapped mechanism, of pure DP, with an `event`. Called with votes and `rng=`, it returns an
+            array, `[]` or `[Q]`, or a `TopK`.
+
     Source: Cohen & Lyu 2023, Lemma F.1; docs/proofs/target_charging.md.
 
     >>> from pate.mechanisms.gap_selection import GapSelection
@@ -46,11 +53,7 @@ class RunTwice:
     mechanism: Any
 
     def __post_init__(self) -> None:
-        self._validate()
-
-    def _validate(self) -> None:
-        """Raises `InvalidValue` unless the mechanism is of pure DP, with an epsilon that has a target."""
-        self._make_target()
+        self._make_target()  # raises `InvalidValue` for a mechanism without a target
 
     @property
     def target(self) -> QTarget:
@@ -74,14 +77,12 @@ class RunTwice:
         require_generator(rng)
         first = self.mechanism(votes, rng=rng)
         second = self.mechanism(votes, rng=rng)
-        if isinstance(first, TopK):  # two orders of the same set differ
-            return TwoRuns(
-                first=first,
-                second=second,
-                in_target=np.asarray((first.indices != second.indices).any(axis=-1)),
-            )
-        if isinstance(first, (np.ndarray, np.generic)) and first.ndim <= 1:
-            return TwoRuns(first=first, second=second, in_target=np.asarray(first != second))
-        raise InvalidValue(
-            "mechanism", type(first).__name__, rule="one whose outcome is an array [Q] or a TopK"
-        )
+        if isinstance(first, TopK):
+            # Two orders of the same set differ.
+            differ = np.asarray((first.indices != second.indices).any(axis=-1))
+        elif isinstance(first, (np.ndarray, np.generic)) and first.ndim <= 1:
+            differ = np.asarray(first != second)
+        else:
+            rule = "one whose outcome is an array [Q] or a TopK"
+            raise InvalidValue("mechanism", type(first).__name__, rule=rule)
+        return TwoRuns(first=first, second=second, in_target=differ)

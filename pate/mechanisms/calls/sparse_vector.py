@@ -1,5 +1,7 @@
 """The sparse vector technique, with a separate count of hits for each item (a teacher or a record)."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -53,8 +55,9 @@ class SparseVector(NoisyWhole):
 
     @property
     def target_hits(self) -> int:
-        """The most hits that one added, removed or exchanged item can have."""
-        return self.item_hits * (2 if self.adjacency is Adjacency.REPLACE_ONE else 1)
+        """The largest number of hits that one added, removed or exchanged item can have."""
+        num_items = 2 if self.adjacency is Adjacency.REPLACE_ONE else 1
+        return num_items * self.item_hits
 
     @property
     def event(self) -> Event:
@@ -63,7 +66,7 @@ class SparseVector(NoisyWhole):
             self.target, target_hits=self.target_hits, failure_prob=self.failure_prob
         )
 
-    def start(self, num_items: int) -> "SparseVectorSession":
+    def start(self, num_items: int) -> SparseVectorSession:
         """Returns a new session over `num_items` items. `event` is the price of this one session."""
         return SparseVectorSession(self, num_items=num_items)
 
@@ -78,12 +81,14 @@ class SparseVector(NoisyWhole):
         Returns:
             For each query the noisy number of items, or nothing where it is below the threshold.
         """
-        checked = _require_bits(bits, rank=2)
-        session = self.start(num_items=checked.shape[1])
-        levels = np.broadcast_to(np.asarray(thresholds), (len(checked),)).tolist()
+        bits_by_query = _require_bits(bits, num_axes=2)
+        session = self.start(num_items=bits_by_query.shape[1])
+        thresholds_by_query = np.broadcast_to(np.asarray(thresholds), (len(bits_by_query),))
         answers = [
             session.ask(query_bits, threshold=threshold, rng=rng)
-            for query_bits, threshold in zip(checked, levels, strict=True)
+            for query_bits, threshold in zip(
+                bits_by_query, thresholds_by_query.tolist(), strict=True
+            )
         ]
         answered = np.array([answer is not None for answer in answers], dtype=bool)
         values = np.array([answer or 0 for answer in answers], dtype=np.int64)
@@ -109,26 +114,25 @@ class SparseVectorSession(HeldBudget):
             rng: draws the noise.
         """
         require_generator(rng)
-        level = require_threshold("threshold", threshold)
-        checked = _require_bits(bits, rank=1)
-        require(
-            checked.shape == self._hits.shape, "bits.shape", checked.shape, f"{self._hits.shape}"
-        )
+        whole_threshold = require_threshold("threshold", threshold)
+        item_bits = _require_bits(bits, num_axes=1)
+        is_complete = item_bits.shape == self._hits.shape
+        require(is_complete, "bits.shape", item_bits.shape, f"{self._hits.shape}")
         with self._locked():
-            counted = checked & (self._hits < self.mechanism.item_hits)
-            noisy = int(counted.sum()) + int(self._noise.sample(shape=(), rng=rng))
-            if noisy < level:
+            counted = item_bits & (self._hits < self.mechanism.item_hits)
+            noisy_count = int(counted.sum()) + int(self._noise.sample(shape=(), rng=rng))
+            if noisy_count < whole_threshold:
                 return None
             self._hits += counted
-            return noisy
+            return noisy_count
 
 
-def _require_bits(item_bits: Any, *, rank: int) -> BoolArray:
-    """Returns an array of bits that has `rank` axes.
+def _require_bits(bits: Any, *, num_axes: int) -> BoolArray:
+    """Returns an array of bits that has `num_axes` axes, 1 or 2.
 
     Raises `InvalidValue` for an array of another type, with another number of axes, or without entries.
     """
-    array = require_array("bits", item_bits, dtype_kinds="b")
-    shapes = {1: "[num_items]", 2: "[num_queries, num_items]"}
-    require(array.ndim == rank and array.size > 0, "bits.shape", array.shape, shapes[rank])
+    array = require_array("bits", bits, dtype_kinds="b")
+    rule = "[num_items]" if num_axes == 1 else "[num_queries, num_items]"
+    require(array.ndim == num_axes and array.size > 0, "bits.shape", array.shape, rule)
     return array

@@ -11,15 +11,19 @@ from pate.array_types import IntArray
 from pate.mechanisms.calls.noisy_whole import NoisyWhole
 from pate.mechanisms.calls.session_price import priced_session_event
 from pate.mechanisms.parameters import COUNT, PROBABILITY
-from pate.mechanisms.top_k.mechanism import TopK, checked_counts
+from pate.mechanisms.top_k.mechanism import TopK, require_counts
 from pate.validation import require_generator
 
 
 @dataclass(frozen=True)
 class ScoredTopK(TopK):
-    """The k indices with the largest noisy counts, the largest first, and these noisy counts."""
+    """The k indices with the largest noisy counts, the largest first, and these noisy counts.
 
-    scores: IntArray  # [k] or [Q, k], the noisy count of each index
+    Attributes:
+        scores: the noisy count of each index, `[k]` or `[Q, k]`.
+    """
+
+    scores: IntArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +70,7 @@ class SweepTopK(NoisyWhole):
         The counts are whole numbers in 0..2**40.
         """
         require_generator(rng)
-        checked = checked_counts(counts, k=self.k)
+        checked = require_counts(counts, k=self.k)
         noisy = checked + self.noise.sample(checked.shape, rng)
         indices = np.argsort(-noisy, axis=-1, kind="stable")[..., : self.k]
         answered = np.ones(checked.shape[:-1], dtype=bool)

@@ -28,15 +28,17 @@ class ThresholdCall(NoisyWhole):
     """The base class of mechanisms that compare a noisy whole number with public thresholds.
 
     Formal guarantee: one call is epsilon-DP for `adjacency`.
+
+    Attributes:
+        statistic: "count", a number of teachers, which moves by at most 1; or "gap", the difference of two ranked
+            counts, which moves by at most 2 (replace-one) or 1 (add/remove).
     """
 
-    # "count", a number of teachers, which moves by at most 1; or "gap", the difference of two ranked counts, which
-    # moves by at most 2 (replace-one) or 1 (add/remove)
     statistic: str = field(default="count", metadata=one_of(choices=("count", "gap")))
 
     @property
     def sensitivity(self) -> int:
-        """The most by which the statistic differs between neighboring data sets."""
+        """The largest difference of the statistic between neighboring data sets."""
         return 1 if self.statistic == "count" else self.adjacency.gap_sensitivity
 
     @property
@@ -57,11 +59,15 @@ class ThresholdCall(NoisyWhole):
 
 @dataclass(frozen=True)
 class ReleasedValues:
-    """The outcomes of one call, or of a batch of Q calls, of a mechanism that releases a number or nothing."""
+    """The outcomes of one call, or of a batch of Q calls, of a mechanism that releases a number or nothing.
 
-    # [] or [Q], the released numbers; 0, without meaning, where nothing was released
+    Attributes:
+        values: the released numbers, `[]` or `[Q]`; 0, without meaning, where nothing was released.
+        answered: bool `[]` or `[Q]`, True where a number was released.
+    """
+
     values: IntArray
-    answered: BoolArray  # bool [] or [Q]: True where a number was released
+    answered: BoolArray
 
     @property
     def in_target(self) -> BoolArray:
@@ -104,22 +110,27 @@ class AboveThreshold(ThresholdCall):
         The n outcomes are: no release, then a release of threshold, threshold + 1, …, `largest`, and last a release of
         any number above `largest`.
         """
-        require(
-            largest >= self.threshold, "largest", largest, f"a whole number >= {self.threshold}"
-        )
-        value = require_values(values)[..., None]
-        released = self.noise.mass(np.arange(self.threshold, largest + 1) - value)
-        nothing = self.noise.tail(value - self.threshold + 1)
-        above = self.noise.tail(largest + 1 - value)
-        return np.concatenate([nothing, released, above], axis=-1)
+        rule = f"a whole number >= {self.threshold}"
+        require(largest >= self.threshold, "largest", largest, rule)
+        columns = require_values(values)[..., None]
+        released = self.noise.mass(np.arange(self.threshold, largest + 1) - columns)
+        # The noise is symmetric, so P(z < threshold - value) = P(z >= value - threshold + 1).
+        not_released = self.noise.tail(columns - self.threshold + 1)
+        above_largest = self.noise.tail(largest + 1 - columns)
+        return np.concatenate([not_released, released, above_largest], axis=-1)
 
 
 @dataclass(frozen=True)
 class Sides:
-    """The outcomes of one call, or of a batch of Q calls, that compare a noisy number with two thresholds."""
+    """The outcomes of one call, or of a batch of Q calls, that compare a noisy number with two thresholds.
 
-    sides: IntArray  # [] or [Q]: -1 below, 0 between, 1 above
-    in_target: BoolArray  # bool [] or [Q]: True where the call is a hit, that is where the noisy number lies between
+    Attributes:
+        sides: -1 below both thresholds, 0 between them, 1 above both: `[]` or `[Q]`.
+        in_target: bool `[]` or `[Q]`, True where the call is a hit, which is where the noisy number lies between.
+    """
+
+    sides: IntArray
+    in_target: BoolArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,11 +174,15 @@ class BetweenThresholds(ThresholdCall):
 
     def probabilities(self, values: Any) -> FloatArray:
         """Returns the probabilities of "below", "between" and "above" for each value, `[..., 3]`."""
-        value = require_values(values)
-        below = self.noise.tail(value - self.lower + 1)
-        above = self.noise.tail(self.upper - value)
-        # outside: how far the nearest between is
-        steps = np.maximum(self.lower - value, value - self.upper + 1)
+        checked = require_values(values)
+        # The noise is symmetric, so P(z < lower - value) = P(z >= value - lower + 1).
+        below = self.noise.tail(checked - self.lower + 1)
+        above = self.noise.tail(self.upper - checked)
+        # The distance from the value to the nearest number between the thresholds; at most 0 for a value between. For
+        # a value outside, "between" is a difference of two tails, whose quotient is exp(-width rate).
+        distances = np.maximum(self.lower - checked, checked - self.upper + 1)
         width = self.upper - self.lower
-        outside = self.noise.tail(np.maximum(steps, 0)) * -np.expm1(-width * float(self.noise.rate))
-        return np.stack([below, np.where(steps > 0, outside, 1 - below - above), above], axis=-1)
+        tails = self.noise.tail(np.maximum(distances, 0))
+        between_from_outside = tails * -np.expm1(-width * float(self.noise.rate))
+        between = np.where(distances > 0, between_from_outside, 1 - below - above)
+        return np.stack([below, between, above], axis=-1)

@@ -27,23 +27,33 @@ from pate.mechanisms.noise.enclosures import Limits, is_below
 from pate.mechanisms.noise.kinds import KINDS
 from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 
-# of both terms; far above the rounding error of quotient, quantile and sum
+# The relative error of a noisy value, far above the rounding errors of a quotient, a quantile and a sum.
 SMALL_ERROR = 2.0**-44
+# Noise of scale 1 is smaller than this in floats. Larger noise has that in its own error.
 _LARGEST_NOISE = 130.0
+# Probabilities of a table are multiples of 1 / _GRID.
 _GRID = 2.0**53
-_LIMIT_ERROR = 2**10  # far above that of a limit and of a number on the grid
+# Numbers on the grid that are so close are compared exactly. Their errors are far smaller.
+_GRID_MARGIN = 2**10
+# A table of at most this many probabilities is used for any number of values.
 _SMALL_TABLE = 2**14
-_AT_ONCE = 2**15  # numbers, so that working copies stay in the cache
-# so that sums and errors stay finite; nothing is lost, as noise in floats is far smaller
-_LOWEST = -(2.0**1000)
+# The number of values that are compared at a time, so that working copies stay in the cache.
+_BLOCK_SIZE = 2**15
+# Values in floats are raised to this, so that sums and errors stay finite. No noise in floats comes near.
+_LOWEST_VALUE = -(2.0**1000)
 
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """An array of values before noise is added, divided by the scale of the noise, as floats and as fractions."""
+    """An array of values before noise is added, divided by the scale of the noise, as floats and as fractions.
 
-    floats: FloatArray  # [Q, n], with an error of at most 2**-46 (1 + |value|)
-    exact: Callable[[int, int], Fraction]  # returns the exact value at a row and a column
+    Attributes:
+        floats: the values `[Q, n]`, with an error of at most 2**-46 (1 + |value|).
+        exact: returns the exact value at a row and a column.
+    """
+
+    floats: FloatArray
+    exact: Callable[[int, int], Fraction]
 
     @classmethod
     def scaled(cls, values: NDArray[Any], noise_scale: float | FloatArray) -> Self:
@@ -53,22 +63,14 @@ class Values:
             values: `[Q, n]`, whole numbers up to 2**53, or floats whose differences are exact.
             noise_scale: the scale of the noise, one for all rows or one for each, `[Q, 1]`.
         """
-        below = np.asarray(values - values.max(axis=1, keepdims=True))
-        divisors = np.broadcast_to(noise_scale, (len(below), 1))
+        differences = np.asarray(values - values.max(axis=1, keepdims=True))
+        scales = np.broadcast_to(noise_scale, (len(differences), 1))
 
         def exact(row: int, column: int) -> Fraction:
-            return Fraction(below[row, column].item()) / Fraction(divisors[row, 0].item())
+            return Fraction(differences[row, column].item()) / Fraction(scales[row, 0].item())
 
         with np.errstate(over="ignore"):
-            return cls(floats=np.maximum(below / divisors, _LOWEST), exact=exact)
-
-
-def _compared(first_entry: tuple[int, Number], second_entry: tuple[int, Number]) -> int:
-    """Returns -1 if the number of the first entry (column, number) is larger, and else 1: for a falling sort."""
-    (_, first) = first_entry
-    (_, second) = second_entry
-    refinements = [*first.refinements, *second.refinements]
-    return 1 if is_below(first.bounds, second.bounds, refinements=refinements) else -1
+            return cls(floats=np.maximum(differences / scales, _LOWEST_VALUE), exact=exact)
 
 
 def largest_noisy(
@@ -86,38 +88,12 @@ def largest_noisy(
     noisy = values.floats + noise.values
     if candidate_mask is not None:
         noisy[~candidate_mask] = -np.inf
-    ranked_columns: IntArray
     if k == 1:
-        ranked_columns = noisy.argmax(axis=1)[:, None]
-        best = np.take_along_axis(noisy, ranked_columns, axis=1)
-        is_sure = (
-            noisy >= best - 3 * _rounding_error_of(best, noise_rounding_error=noise.rounding_error)
-        ).sum(axis=1) == 1
+        ranked_columns, is_decided = _largest_of_floats(noisy, noise.rounding_error)
     else:
-        ranked_columns = np.indices(noisy.shape)[1]
-        if k + 1 < noisy.shape[1]:
-            ranked_columns = np.argpartition(noisy, -(k + 1), axis=1)[:, -(k + 1) :]
-        ranked_columns = np.take_along_axis(
-            ranked_columns,
-            np.argsort(-np.take_along_axis(noisy, ranked_columns, axis=1), axis=1),
-            axis=1,
-        )
-        ranked = np.take_along_axis(noisy, ranked_columns, axis=1)
-        with np.errstate(invalid="ignore"):  # infinity beside infinity: neither competes
-            errors = _rounding_error_of(ranked, noise_rounding_error=noise.rounding_error)
-            far = (ranked[:, :-1] - errors[:, :-1] > ranked[:, 1:] + errors[:, 1:]) | np.isneginf(
-                ranked[:, 1:]
-            )
-        ranked_columns = ranked_columns[:, :k]
-        is_sure = far.all(axis=1)
-    for row in np.flatnonzero(~is_sure).tolist():
-        # those that compete, and of them what can be among the k
-        columns = np.flatnonzero(np.isfinite(noisy[row]))
-        errors = _rounding_error_of(noisy[row, columns], noise_rounding_error=noise.rounding_error)
-        lower = noisy[row, columns] - errors
-        upper = noisy[row, columns] + errors
-        if k < len(columns):
-            columns = columns[upper >= np.partition(lower, len(lower) - k)[len(lower) - k]]
+        ranked_columns, is_decided = _k_largest_of_floats(noisy, noise.rounding_error, k=k)
+    for row in np.flatnonzero(~is_decided).tolist():
+        candidates = _possible_columns(noisy[row], noise.rounding_error, k=k)
         sums = [
             (
                 column,
@@ -126,13 +102,66 @@ def largest_noisy(
                     weighted_numbers=((1, noise.exact(row, column)),),
                 ),
             )
-            for column in columns.tolist()
+            for column in candidates.tolist()
         ]
-        ranked_columns[row] = [
-            *(column for column, _ in sorted(sums, key=cmp_to_key(_compared))),
-            *np.flatnonzero(np.isneginf(noisy[row])),
-        ][:k]
+        falling = sorted(sums, key=cmp_to_key(_compare_numbers))
+        others = np.flatnonzero(np.isneginf(noisy[row])).tolist()
+        ranked_columns[row] = [*(column for column, _ in falling), *others][:k]
     return ranked_columns
+
+
+def _largest_of_floats(
+    noisy: FloatArray, noise_rounding_error: float
+) -> tuple[IntArray, BoolArray]:
+    """Returns the column of the largest noisy value of each row, `[Q, 1]`, by floats.
+
+    Also returns bits `[Q]`: True for a row in which rounding errors cannot change the column.
+    """
+    columns = noisy.argmax(axis=1)[:, None]
+    largest = np.take_along_axis(noisy, columns, axis=1)
+    margins = 3 * _rounding_error_of(largest, noise_rounding_error=noise_rounding_error)
+    num_close = (noisy >= largest - margins).sum(axis=1)
+    return columns, np.asarray(num_close == 1)
+
+
+def _k_largest_of_floats(
+    noisy: FloatArray, noise_rounding_error: float, k: int
+) -> tuple[IntArray, BoolArray]:
+    """Returns the columns of the k largest noisy values of each row, the largest first, by floats: `[Q, k]`.
+
+    Also returns bits `[Q]`: True for a row in which rounding errors cannot change these columns or their order.
+    """
+    columns: IntArray = np.indices(noisy.shape)[1]
+    if k + 1 < noisy.shape[1]:
+        columns = np.argpartition(noisy, -(k + 1), axis=1)[:, -(k + 1) :]
+    order = np.argsort(-np.take_along_axis(noisy, columns, axis=1), axis=1)
+    columns = np.take_along_axis(columns, order, axis=1)
+    falling = np.take_along_axis(noisy, columns, axis=1)
+    with np.errstate(invalid="ignore"):  # minus infinity less minus infinity: neither takes part
+        errors = _rounding_error_of(falling, noise_rounding_error=noise_rounding_error)
+        is_apart = falling[:, :-1] - errors[:, :-1] > falling[:, 1:] + errors[:, 1:]
+    is_decided = (is_apart | np.isneginf(falling[:, 1:])).all(axis=1)
+    return columns[:, :k], np.asarray(is_decided)
+
+
+def _possible_columns(noisy_row: FloatArray, noise_rounding_error: float, k: int) -> IntArray:
+    """Returns the columns that take part in a row `[n]` and can be among the k largest, in rising order."""
+    columns = np.flatnonzero(np.isfinite(noisy_row))
+    if k >= len(columns):
+        return columns
+    noisy = noisy_row[columns]
+    errors = _rounding_error_of(noisy, noise_rounding_error=noise_rounding_error)
+    lower = noisy - errors
+    k_th_largest_lower = np.partition(lower, len(lower) - k)[len(lower) - k]
+    return np.asarray(columns[noisy + errors >= k_th_largest_lower])
+
+
+def _compare_numbers(first_entry: tuple[int, Number], second_entry: tuple[int, Number]) -> int:
+    """Returns -1 if the number of the first entry (column, number) is larger, and else 1: for a falling sort."""
+    _, first = first_entry
+    _, second = second_entry
+    refinements = [*first.refinements, *second.refinements]
+    return 1 if is_below(first.bounds, second.bounds, refinements=refinements) else -1
 
 
 def _rounding_error_of(noisy_values: FloatArray, noise_rounding_error: float) -> FloatArray:
@@ -143,8 +172,7 @@ def _rounding_error_of(noisy_values: FloatArray, noise_rounding_error: float) ->
             bound both rise with the noisy value.
         noise_rounding_error: a bound on the error of the noise.
     """
-    # A value is at most |noisy| + |noise| in size, and noise in floats below 64 or, where it is larger, has that in its
-    # own error.
+    # A value is at most |noisy| + |noise| in size. Noise in floats is below 64, or has its size in its own error.
     return np.asarray(SMALL_ERROR * (_LARGEST_NOISE + np.abs(noisy_values)) + noise_rounding_error)
 
 
@@ -167,38 +195,32 @@ def are_normally_above(
             clipped before noise is added. A range makes draws faster, because probabilities then come from a table.
     """
     if clip_range is None:
-        return are_above(
-            values,
-            threshold,
-            weighted_noises=[
-                (draw_noise(noise_kind="gaussian", shape=values.shape, rng=rng), noise_std)
-            ],
-        )
-    # the sum is above where a uniform number is at least the probability to stay below, which comes from a table
+        drawn_noise = draw_noise(noise_kind="gaussian", shape=values.shape, rng=rng)
+        return are_above(values, threshold=threshold, weighted_noises=[(drawn_noise, noise_std)])
     smallest, largest = clip_range
+    # A sum is at least the threshold if a uniform number is at least the probability of a smaller sum. Such a
+    # probability depends on the clipped value alone. A table has one for each value, unless it would be longer than
+    # the array of values.
     uniforms = LazyUniforms.draw(shape=values.shape, rng=rng)
-    above = np.empty(values.shape, dtype=np.bool_)
-    limits = (
-        _limits(
-            threshold=threshold, noise_std=noise_std, smallest_count=smallest, largest_count=largest
+    table: IntArray | None = None
+    if largest < max(values.size, _SMALL_TABLE):
+        table = _table_of_probabilities(
+            threshold, noise_std, smallest_count=smallest, largest_count=largest
         )
-        if largest < max(values.size, _SMALL_TABLE)
-        else None
-    )
-    at_once = max(1, _AT_ONCE // values.shape[1])
-    for start in range(0, len(values), at_once):
-        rows = slice(start, start + at_once)
+    above = np.empty(values.shape, dtype=np.bool_)
+    rows_per_block = max(1, _BLOCK_SIZE // values.shape[1])
+    for start in range(0, len(values), rows_per_block):
+        rows = slice(start, start + rows_per_block)
         excess = uniforms[rows].grid()
-        if limits is None:
-            excess -= _below(
-                np.clip(values[rows], smallest, largest), threshold=threshold, noise_std=noise_std
-            )
+        if table is None:
+            clipped = np.clip(values[rows], smallest, largest)
+            excess -= _probability_below(clipped, threshold=threshold, noise_std=noise_std)
         else:
-            excess -= limits.take(values[rows], mode="clip")
+            excess -= table.take(values[rows], mode="clip")
         np.greater_equal(excess, 0, out=above[rows])
-        if np.abs(excess, out=excess).min() > _LIMIT_ERROR:
+        if np.abs(excess, out=excess).min() > _GRID_MARGIN:
             continue
-        for offset, column in np.argwhere(excess <= _LIMIT_ERROR).tolist():
+        for offset, column in np.argwhere(excess <= _GRID_MARGIN).tolist():
             row = start + offset
             noise = number_of(
                 uniforms.entry((row, column)), quantile_bounds=KINDS["gaussian"].quantile_bounds
@@ -211,15 +233,15 @@ def are_normally_above(
 
 
 @lru_cache(maxsize=8)
-def _limits(
-    threshold: float, noise_std: float, smallest_count: int, largest_count: int
+def _table_of_probabilities(
+    threshold: float, noise_std: float, *, smallest_count: int, largest_count: int
 ) -> IntArray:
-    """Returns `_below` of each count in 0..`largest_count`, where counts below `smallest_count` are raised to it."""
+    """Returns `_probability_below` of each count in 0..`largest_count`, raised to `smallest_count` where it is less."""
     counts = np.maximum(np.arange(largest_count + 1), smallest_count)
-    return _below(counts, threshold=threshold, noise_std=noise_std)
+    return _probability_below(counts, threshold=threshold, noise_std=noise_std)
 
 
-def _below(counts: IntArray, threshold: float, noise_std: float) -> IntArray:
+def _probability_below(counts: IntArray, threshold: float, noise_std: float) -> IntArray:
     """Returns 2**53 P[count + N(0, noise_std**2) < threshold] for each count, with an error of less than 2**6."""
     with np.errstate(over="ignore"):
         return np.asarray(ndtr((threshold - counts) / noise_std) * _GRID).astype(np.int64)

@@ -14,19 +14,27 @@ from pate.mechanisms.noise.enclosures import Bounds, Limits, exp_bounds, log_bou
 from pate.mechanisms.noise.kinds import KINDS
 from pate.mechanisms.noise.lazy_uniforms import LazyBitsUniform, LazyUniforms
 
-_SMALL = -34.0  # below this, log(1 - exp(-q)) is log q to the last digit
-# over the smaller of u and 1 - u; u is off by 2**-52, the derivative at most 2 / m
+# With log q below this, log(1 - exp(-q)) is log q to the last digit.
+_SMALL_LOG = -34.0
+# A quantile at u is off by at most this over the smaller of u and 1 - u, because u is off by 2**-52 and the derivative
+# is at most 2 / min(u, 1 - u).
 _ERROR_OF_UNIFORM = 2.0**-49
-_TOO_FAR_OUT = 2.0**-46
+# Floats decide nothing where u or 1 - u is smaller than this.
+_SMALLEST_TAIL = 2.0**-46
+# The relative error of a few operations, of which one is a logarithm.
 _ERROR_OF_LOG = 2.0**-46
 
 
 @dataclass(frozen=True)
 class Number:
-    """A random real number that is known as an interval, which becomes narrower as further random bits are drawn."""
+    """A random real number that is known as an interval, which becomes narrower as further random bits are drawn.
 
-    bounds: Callable[[], Limits]  # returns the interval, whose ends may be infinite
-    # functions that draw further bits of the uniform numbers behind this number
+    Attributes:
+        bounds: returns the interval, whose ends may be infinite.
+        refinements: functions that draw further bits of the uniform numbers behind this number.
+    """
+
+    bounds: Callable[[], Limits]
     refinements: Sequence[Callable[[], None]]
 
 
@@ -42,13 +50,38 @@ def number_of(
 
     def bounds() -> Limits:
         low, high = uniform.bounds()
-        least = quantile_bounds(low, uniform.digits)[0] if low > 0 else -math.inf
-        return least, quantile_bounds(high, uniform.digits)[1] if high < 1 else math.inf
+        lower = quantile_bounds(low, uniform.digits)[0] if low > 0 else -math.inf
+        upper = quantile_bounds(high, uniform.digits)[1] if high < 1 else math.inf
+        return lower, upper
 
     return Number(bounds=bounds, refinements=(uniform.extend,))
 
 
-def _combined(
+def weighted_sum(
+    constant: Fraction, weighted_numbers: Sequence[tuple[Fraction | int, Number]]
+) -> Number:
+    """Returns the random number constant + sum of factor * number, over all pairs (factor, number).
+
+    Args:
+        constant: the constant.
+        weighted_numbers: pairs (factor, number); no factor is 0.
+    """
+
+    def sum_bounds(intervals: list[Limits]) -> Limits:
+        products = [
+            sorted(factor * end for end in interval)
+            for (factor, _), interval in zip(weighted_numbers, intervals, strict=True)
+        ]
+        lower = sum((low for low, _ in products), constant)
+        upper = sum((high for _, high in products), constant)
+        return lower, upper
+
+    return _function_of_numbers(
+        [number for _, number in weighted_numbers], combine_bounds=sum_bounds
+    )
+
+
+def _function_of_numbers(
     numbers: Sequence[Number], combine_bounds: Callable[[list[Limits]], Limits]
 ) -> Number:
     """Returns the value of a function of several numbers.
@@ -65,33 +98,19 @@ def _combined(
     return Number(bounds=bounds, refinements=refinements)
 
 
-def weighted_sum(
-    constant: Fraction, weighted_numbers: Sequence[tuple[Fraction | int, Number]]
-) -> Number:
-    """Returns the random number constant + sum of factor * number, over all pairs (factor, number).
-
-    Args:
-        constant: the constant.
-        weighted_numbers: pairs (factor, number); no factor is 0.
-    """
-
-    def sum_bounds(bounds: list[Limits]) -> Limits:
-        ends = [
-            sorted(factor * end for end in pair)
-            for (factor, _), pair in zip(weighted_numbers, bounds, strict=True)
-        ]
-        return sum((low for low, _ in ends), constant), sum((high for _, high in ends), constant)
-
-    return _combined([number for _, number in weighted_numbers], combine_bounds=sum_bounds)
-
-
 @dataclass(frozen=True)
 class DrawnNoise:
-    """An array of noise that was drawn, as floats and as exact numbers."""
+    """An array of noise that was drawn, as floats and as exact numbers.
 
-    values: FloatArray  # [Q, n], the noise as floats
-    rounding_error: float  # a bound on the error of every float; may be infinite
-    exact: Callable[[int, int], Number]  # returns the exact noise at a row and a column
+    Attributes:
+        values: the noise as floats, `[Q, n]`.
+        rounding_error: a bound on the error of every float; may be infinite.
+        exact: returns the exact noise at a row and a column.
+    """
+
+    values: FloatArray
+    rounding_error: float
+    exact: Callable[[int, int], Number]
 
     def summed(self) -> Self:
         """Returns the sum of each row, `[Q, 1]`; all values must be >= 0."""
@@ -110,25 +129,24 @@ class DrawnNoise:
 
     def times(self, row_factors: Self) -> Self:
         """Returns each value times the factor of its row, `[Q, n]`, for `row_factors` `[Q, 1]`."""
-        largest, largest_factor = (
-            float(np.abs(noise.values).max()) for noise in (self, row_factors)
-        )
+        largest = float(np.abs(self.values).max())
+        largest_factor = float(np.abs(row_factors.values).max())
         rounding_error = (
             self.rounding_error * (largest_factor + row_factors.rounding_error)
             + row_factors.rounding_error * largest
             + _ERROR_OF_LOG * (largest * largest_factor)
         )
 
-        def product(bounds: list[Limits]) -> Limits:
-            if any(isinstance(end, float) for pair in bounds for end in pair):  # infinite
+        def product_bounds(intervals: list[Limits]) -> Limits:
+            is_infinite = any(isinstance(end, float) for interval in intervals for end in interval)
+            if is_infinite:
                 return -math.inf, math.inf
-            products = [a * b for a in bounds[0] for b in bounds[1]]
+            products = [first * second for first in intervals[0] for second in intervals[1]]
             return min(products), max(products)
 
         def exact(row: int, column: int) -> Number:
-            return _combined(
-                [self.exact(row, column), row_factors.exact(row, 0)], combine_bounds=product
-            )
+            factors = [self.exact(row, column), row_factors.exact(row, 0)]
+            return _function_of_numbers(factors, combine_bounds=product_bounds)
 
         return type(self)(
             values=self.values * row_factors.values, rounding_error=rounding_error, exact=exact
@@ -162,15 +180,16 @@ def draw_noise(noise_kind: str, shape: tuple[int, ...], rng: np.random.Generator
         shape: `[Q, n]` or `[Q, 1]`.
         rng: draws one uniform number for each value.
     """
-    of_kind = KINDS[noise_kind]
+    kind = KINDS[noise_kind]
     uniforms = LazyUniforms.draw(shape=shape, rng=rng)
 
     def exact(row: int, column: int) -> Number:
+        # An array `[Q, 1]` has one value for all columns of a row.
         index = (row, column if shape[1] > 1 else 0)
-        return number_of(uniforms.entry(index), quantile_bounds=of_kind.quantile_bounds)
+        return number_of(uniforms.entry(index), quantile_bounds=kind.quantile_bounds)
 
     u = uniforms.approximate()
-    return DrawnNoise(values=of_kind.quantile(u), rounding_error=_quantile_error(u), exact=exact)
+    return DrawnNoise(values=kind.quantile(u), rounding_error=_quantile_error(u), exact=exact)
 
 
 def draw_largest(
@@ -189,42 +208,53 @@ def draw_largest(
         rng: draws one uniform number for each entry.
         log_rounding_error: a bound on the error of `log_num_noises`.
     """
+    kind = KINDS[noise_kind]
     uniforms = LazyUniforms.draw(shape=log_num_noises.shape, rng=rng)
     u = uniforms.approximate()
+    # The largest of N noises is the quantile at u**(1 / N) = exp(-q), with q = -log(u) / N.
     log_q = np.log(-np.log(u)) - log_num_noises
     with np.errstate(divide="ignore", over="ignore"):
-        log_above = np.where(log_q < _SMALL, log_q, np.log(-np.expm1(-np.exp(log_q))))
-        values = KINDS[noise_kind].quantile_of_log(log_q, log_above)
-    of_logs = log_rounding_error + _ERROR_OF_LOG * (1 + float(np.abs(log_num_noises).max()))
-    of_values = (_quantile_error(u) + of_logs) * (1 + float(np.abs(values).max()))
-
-    quantile_bounds = KINDS[noise_kind].quantile_bounds
-
-    def largest_quantile_bounds(num_noises: int, u: Fraction, digits: int) -> Bounds:
-        # all noises lie below the quantile of u**(1 / num_noises) with probability u
-        if num_noises > 1:
-            spare = (
-                digits
-                + 4
-                + sum(len(str(int(inverse))) for inverse in (num_noises, 1 / u, 1 / (1 - u)))
-            )
-            low, high = (
-                exp_bounds(log / num_noises, digits=spare) for log in log_bounds(u, digits=spare)
-            )
-            return quantile_bounds(low[0], digits)[0], quantile_bounds(high[1], digits)[1]
-        return quantile_bounds(u, digits)
+        log_above = np.where(log_q < _SMALL_LOG, log_q, np.log(-np.expm1(-np.exp(log_q))))
+        values = kind.quantile_of_log(log_q, log_above)
+    error_of_logs = log_rounding_error + _ERROR_OF_LOG * (1 + float(np.abs(log_num_noises).max()))
+    error_of_values = (_quantile_error(u) + error_of_logs) * (1 + float(np.abs(values).max()))
 
     def exact(row: int, column: int) -> Number:
         num_noises = exact_num_noises(row, column)
         return number_of(
             uniforms.entry((row, column)),
-            quantile_bounds=partial(largest_quantile_bounds, num_noises),
+            quantile_bounds=partial(
+                _largest_quantile_bounds, kind.quantile_bounds, num_noises=num_noises
+            ),
         )
 
-    return DrawnNoise(values=values, rounding_error=of_values, exact=exact)
+    return DrawnNoise(values=values, rounding_error=error_of_values, exact=exact)
+
+
+def _largest_quantile_bounds(
+    quantile_bounds: Callable[[Fraction, int], Bounds], u: Fraction, digits: int, *, num_noises: int
+) -> Bounds:
+    """Returns fractions below and above the quantile at u of the largest of several noises.
+
+    Args:
+        quantile_bounds: returns fractions below and above the quantile of one noise.
+        u: the probability, in (0, 1).
+        digits: the number of decimal digits of the result.
+        num_noises: the number of noises, a whole number >= 1.
+    """
+    if num_noises == 1:
+        return quantile_bounds(u, digits)
+    # All noises lie below the quantile of u**(1 / num_noises) with probability u. That number is close to 1, and u may
+    # be close to 0 or 1, so more digits are computed.
+    extra_digits = sum(len(str(int(inverse))) for inverse in (num_noises, 1 / u, 1 / (1 - u)))
+    num_digits = digits + 4 + extra_digits
+    low_log, high_log = log_bounds(u, digits=num_digits)
+    low_root = exp_bounds(low_log / num_noises, digits=num_digits)[0]
+    high_root = exp_bounds(high_log / num_noises, digits=num_digits)[1]
+    return quantile_bounds(low_root, digits)[0], quantile_bounds(high_root, digits)[1]
 
 
 def _quantile_error(u: FloatArray) -> float:
     """Returns a bound on the error of quantiles at floats u, infinite if some u is too close to 0 or 1."""
-    near = min(float(u.min()), 1 - float(u.max()))
-    return math.inf if near < _TOO_FAR_OUT else _ERROR_OF_UNIFORM / near
+    smallest_tail = min(float(u.min()), 1 - float(u.max()))
+    return math.inf if smallest_tail < _SMALLEST_TAIL else _ERROR_OF_UNIFORM / smallest_tail

@@ -10,10 +10,14 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 
+# Fractions below and above a real number.
 Bounds = tuple[Fraction, Fraction]
+# The same, where an end may be infinite.
 Limits = tuple[Fraction | float, Fraction | float]
-_SPARE = 12  # digits beyond those asked for; they cover the rounding of up to 10**5 operations
-_LOG_10 = Fraction(23026, 10_000)
+# Digits beyond the requested ones, which cover the rounding of up to 10**5 operations.
+_SPARE_DIGITS = 12
+# A bound above log(10).
+_LOG_10_UP = Fraction(23026, 10_000)
 _HALF = Fraction(1, 2)
 
 
@@ -27,8 +31,9 @@ def exp_bounds(exponent: Fraction, digits: int) -> Bounds:
 
 def log_bounds(number: Fraction, digits: int) -> Bounds:
     """Returns fractions below and above log(number), each within 10**-digits, for number > 0."""
-    before_the_point = len(str(max(number.numerator.bit_length(), number.denominator.bit_length())))
-    context = _context(digits + before_the_point)
+    num_bits = max(number.numerator.bit_length(), number.denominator.bit_length())
+    num_digits_before_point = len(str(num_bits))
+    context = _context(digits + num_digits_before_point)
     value = Fraction(context.ln(_decimal(number, context)))
     slack = Fraction(1, 10**digits)
     return value - slack, value + slack
@@ -36,13 +41,14 @@ def log_bounds(number: Fraction, digits: int) -> Bounds:
 
 def normal_bounds(x: Fraction, digits: int) -> Bounds:
     """Returns fractions below and above P[N(0, 1) <= x], each within 10**-digits."""
-    # P = 1/2 + phi(x) times the sum of x**(2 n + 1) / (1 3 5 … (2 n + 1)), whose terms have one sign
     if x > 0:
         low, high = normal_bounds(-x, digits)
         return 1 - high, 1 - low
     slack = Fraction(1, 10**digits)
-    if x * x > 2 * _LOG_10 * digits + 2:  # P <= exp(-x**2 / 2) / 2
+    if x * x > 2 * _LOG_10_UP * digits + 2:  # as P <= exp(-x**2 / 2) / 2
         return Fraction(0), slack
+    # With t = -x and the density phi, P = 1/2 - phi(t) times the sum over n of t**(2 n + 1) / (1 3 5 … (2 n + 1)). All
+    # terms of the sum are positive, so nothing cancels in it.
     context = _context(digits)
     t = _decimal(-x, context)
     square = context.multiply(t, t)
@@ -54,15 +60,15 @@ def normal_bounds(x: Fraction, digits: int) -> Bounds:
         term = context.divide(context.multiply(term, square), Decimal(odd))
         total = context.add(total, term)
     exponent = context.divide(square, Decimal(-2))
-    circle = context.multiply(Decimal(2), _pi(context.prec))
-    density = context.divide(context.exp(exponent), context.sqrt(circle))
+    two_pi = context.multiply(Decimal(2), _pi(context.prec))
+    density = context.divide(context.exp(exponent), context.sqrt(two_pi))
     value = _HALF - Fraction(context.multiply(density, total))
     return max(value - slack, Fraction(0)), value + slack
 
 
 def _context(digits: int) -> Context:
     """Returns a context of decimal arithmetic with `digits` digits, plus spare digits for rounding errors."""
-    return Context(prec=digits + _SPARE, Emin=-(10**9), Emax=10**9)
+    return Context(prec=digits + _SPARE_DIGITS, Emin=-(10**9), Emax=10**9)
 
 
 def _decimal(number: Fraction, context: Context) -> Decimal:
@@ -73,17 +79,19 @@ def _decimal(number: Fraction, context: Context) -> Decimal:
 @lru_cache(maxsize=16)
 def _pi(digits: int) -> Decimal:
     """Returns pi, rounded to `digits` digits."""
-    # Machin's formula in whole numbers: pi = 4 (4 arctan 1/5 - arctan 1/239)
-    scaled = 0
-    for factor, x in ((16, 5), (-4, 239)):
-        power = 10 ** (digits + 10) // x
+    # Machin's formula in whole numbers: pi = 16 arctan(1/5) - 4 arctan(1/239)
+    scaled_pi = 0
+    for factor, inverse in ((16, 5), (-4, 239)):
+        # arctan(x) is the sum of x**odd / odd over odd numbers, with alternating signs
+        sign = 1
         odd = 1
+        power = 10 ** (digits + 10) // inverse
         while power:
-            scaled += factor * (power // odd)
-            power = power // (x * x)
-            odd = odd + 2
-            factor = -factor
-    return Decimal(scaled).scaleb(-digits - 10, Context(prec=digits + 12))
+            scaled_pi += sign * factor * (power // odd)
+            sign = -sign
+            odd += 2
+            power //= inverse * inverse
+    return Decimal(scaled_pi).scaleb(-digits - 10, Context(prec=digits + 12))
 
 
 def is_below(
@@ -99,11 +107,11 @@ def is_below(
         refinements: functions that narrow the intervals. All of them are called until the intervals are disjoint.
     """
     while True:
-        (low, high) = first_bounds()
-        (least, most) = second_bounds()
-        if high <= least:
+        first_low, first_high = first_bounds()
+        second_low, second_high = second_bounds()
+        if first_high <= second_low:
             return True
-        if low >= most:
+        if first_low >= second_high:
             return False
         for refine in refinements:
             refine()

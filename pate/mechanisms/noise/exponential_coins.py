@@ -18,13 +18,21 @@ from pate.mechanisms.noise.weighted_index import (
     index_of,
 )
 
-_LEAST = -700.0  # numbers below the normal ones are slow
-FAR = 40.0  # scales; one uniform number says that no coin farther on shows True
-_LEVELS = 16
+# Deficits of more scales have coins that seldom show True: one uniform number says, for a whole row, that none does.
+FAR = 40.0
+# Exponents in floats are raised to this, because numbers below the normal ones are slow.
+_LOWEST_EXPONENT = -700.0
+# In a long row, the coins at deficits from j log 2 to (j + 1) log 2 scales form level j. Such a coin shows True with
+# probability at most 2**-j. The last level reaches up to FAR scales.
+_NUM_LEVELS = 16
+# A bound above log(2).
 _LOG_2_UP = math.log(2) * (1 + 2.0**-50)
-_ANDS = 6  # of whole arrays; what is left then is drawn one by one
-_FEW = 512
-_MOST = 2.0**61
+# Random bits of so many whole rows are combined by "and". The places that remain are thinned one by one.
+_MOST_HALVINGS_AT_ONCE = 6
+# Rows of at most so many places are thinned one by one.
+_FEW_PLACES = 512
+# Steps between levels are cut to this, so that the sum with a count fits into 64 bits.
+_LARGEST_STEP = 2.0**61
 
 
 def toss_exponential(
@@ -44,20 +52,21 @@ def toss_exponential(
         One bit for each deficit: True if its coin shows True.
     """
 
-    def exact(exponent: Fraction, digits: int) -> Bounds:
+    def chance_bounds(exponent: Fraction, digits: int) -> Bounds:
         low, high = exp_bounds(exponent, digits=digits + log2_factor)
         return low * 2**log2_factor, high * 2**log2_factor
 
-    with np.errstate(over="ignore"):  # off by at most 2**-47
-        chances = np.minimum(
-            np.ldexp(np.exp(np.maximum(-deficits / noise_scale, _LEAST)), log2_factor), 1.0
-        )
+    with np.errstate(over="ignore"):
+        exponents = np.maximum(-deficits / noise_scale, _LOWEST_EXPONENT)
+        # These floats are off by at most 2**-47.
+        chances = np.minimum(np.ldexp(np.exp(exponents), log2_factor), 1.0)
     uniforms = LazyUniforms.draw(deficits.shape, rng)
     u = uniforms.approximate()
     coins = u < chances
-    for index in np.argwhere(np.abs(u - chances) <= FEW_OPERATIONS).tolist():
-        exponent = -Fraction(int(deficits[tuple(index)])) / Fraction(noise_scale)
-        coins[tuple(index)] = uniforms.entry(tuple(index)).below(partial(exact, exponent))
+    for position in np.argwhere(np.abs(u - chances) <= FEW_OPERATIONS).tolist():
+        index = tuple(position)
+        exponent = -Fraction(int(deficits[index])) / Fraction(noise_scale)
+        coins[index] = uniforms.entry(index).below(partial(chance_bounds, exponent))
     return np.asarray(coins | (deficits == 0))
 
 
@@ -77,21 +86,21 @@ def toss_rare_exponential(
     Returns:
         One bit for each deficit, `[Q, n]`: True if its coin shows True.
     """
-    # the first coin of a row to show True is one index by weight; later coins are tossed
+    num_coins = deficits.shape[1]
     coins = np.zeros(deficits.shape, dtype=np.bool_)
-    if deficits.shape[1] == 0:
+    if num_coins == 0:
         return coins
-    # A coin of the row shows True if u is below 1 - P[none].
+    # The first coin of a row to show True is drawn as one index by weight. The coins behind it are tossed. Some coin of
+    # the row shows True with a probability below `largest_chance`; the last weight is that of none.
     uniforms = LazyUniforms.draw((len(deficits),), rng)
-    most = 2 * deficits.shape[1] * math.exp(-FAR) + FEW_OPERATIONS
-    for row in np.flatnonzero(uniforms.approximate() <= most).tolist():
-        first = index_of(
-            uniforms.entry((row,)), _first_weights(deficits[row] - base_deficit, noise_scale)
-        )
-        if first < deficits.shape[1]:
+    largest_chance = 2 * num_coins * math.exp(-FAR) + FEW_OPERATIONS
+    for row in np.flatnonzero(uniforms.approximate() <= largest_chance).tolist():
+        row_deficits = deficits[row] - base_deficit
+        first = index_of(uniforms.entry((row,)), weights=_first_weights(row_deficits, noise_scale))
+        if first < num_coins:
             coins[row, first] = True
             coins[row, first + 1 :] = toss_exponential(
-                deficits[row, first + 1 :] - base_deficit, noise_scale=noise_scale, rng=rng
+                row_deficits[first + 1 :], noise_scale=noise_scale, rng=rng
             )
     return coins
 
@@ -105,23 +114,27 @@ def _first_weights(deficits: IntArray, noise_scale: float) -> Weights:
         deficits: `[n]`; a coin shows True with probability exp(-deficit / noise_scale).
         noise_scale: the scale, > 0.
     """
-    single = exponential_weights(
-        [Fraction(deficit) / Fraction(noise_scale) for deficit in deficits.tolist()]
-    )
+    exponents = [Fraction(deficit) / Fraction(noise_scale) for deficit in deficits.tolist()]
+    coin_weights = exponential_weights(exponents)
 
     def weights(digits: int) -> list[Interval]:
         unit = 10**digits
-        # bounds on the probability that no coin has shown True so far
-        least = unit
-        most = unit
+        # Bounds, in the unit, on the probability that no coin so far shows True.
+        none_low = unit
+        none_high = unit
         intervals = []
-        for low, high in single(digits):
-            intervals.append((least * low // unit, -(-most * high // unit)))
-            least = least * max(unit - high, 0) // unit
-            most = -(-most * (unit - low) // unit)
-        return [*intervals, (least, most)]
+        for low, high in coin_weights(digits):
+            intervals.append((none_low * low // unit, _divide_up(none_high * high, unit)))
+            none_low = none_low * max(unit - high, 0) // unit
+            none_high = _divide_up(none_high * (unit - low), unit)
+        return [*intervals, (none_low, none_high)]
 
     return weights
+
+
+def _divide_up(numerator: int, denominator: int) -> int:
+    """Returns the quotient of two whole numbers, rounded up."""
+    return -(-numerator // denominator)
 
 
 def draw_lucky_place(
@@ -143,44 +156,68 @@ def draw_lucky_place(
         rng: draws the coins.
     """
     base_deficit = int(deficits[first_place])
-    steps = [level * noise_scale * _LOG_2_UP for level in range(_LEVELS + 1)]
-    least = [base_deficit + math.ceil(min(step, _MOST)) for step in (*steps, FAR * noise_scale)]
-    # where the levels begin, and where the last one ends: a coin of level j has probability at most 2**-j
-    ends = np.maximum(np.searchsorted(deficits, least), first_place)
-    expected = float((np.diff(ends) * 0.5 ** np.arange(_LEVELS + 1)).sum())
-    # coins in a random order, each once, until one shows True
-    if expected * expected > len(deficits):
-        size = math.ceil(4 * len(deficits) / expected) + 8
-        tossed = np.zeros(0, dtype=np.int64)
-        while True:
-            drawn = rng.integers(first_place, len(deficits), size=size)
-            drawn = drawn[np.sort(np.unique(drawn, return_index=True)[1])]
-            drawn = drawn[candidate_mask[drawn] & ~np.isin(drawn, tossed)]
-            coins = toss_exponential(
-                deficits[drawn] - base_deficit, noise_scale=noise_scale, rng=rng
-            )
-            if coins.any():
-                return int(drawn[coins.argmax()])
-            tossed = np.concatenate([tossed, drawn])
-    far = toss_rare_exponential(
-        deficits[None, ends[-1] :], noise_scale=noise_scale, rng=rng, base_deficit=base_deficit
-    )[0]
-    places_of_heads = []
-    for level, (start, stop) in enumerate(pairwise(ends.tolist())):
-        places = start + draw_thinned_places(num_places=stop - start, num_halvings=level, rng=rng)
-        places_of_heads.append(
-            places[
-                toss_exponential(
-                    deficits[places] - base_deficit,
-                    noise_scale=noise_scale,
-                    rng=rng,
-                    log2_factor=level,
-                )
-            ]
+    steps = [level * noise_scale * _LOG_2_UP for level in range(_NUM_LEVELS + 1)]
+    smallest_deficits = [
+        base_deficit + math.ceil(min(step, _LARGEST_STEP)) for step in (*steps, FAR * noise_scale)
+    ]
+    # The place at which each level begins, and that at which the last level ends.
+    level_ends = np.maximum(np.searchsorted(deficits, smallest_deficits), first_place)
+    num_expected = float((np.diff(level_ends) * 0.5 ** np.arange(_NUM_LEVELS + 1)).sum())
+    if num_expected * num_expected > len(deficits):
+        batch_size = math.ceil(4 * len(deficits) / num_expected) + 8
+        return _first_lucky_place(
+            deficits,
+            first_place=first_place,
+            candidate_mask=candidate_mask,
+            noise_scale=noise_scale,
+            batch_size=batch_size,
+            rng=rng,
         )
-    places = np.concatenate([*places_of_heads, ends[-1] + np.flatnonzero(far)])
+    rare_coins = toss_rare_exponential(
+        deficits[None, level_ends[-1] :],
+        noise_scale=noise_scale,
+        rng=rng,
+        base_deficit=base_deficit,
+    )[0]
+    lucky_places = []
+    for level, (start, stop) in enumerate(pairwise(level_ends.tolist())):
+        # A coin of level j is the product of two: one of probability 2**-j, by which the level is thinned, and one for
+        # the rest.
+        thinned = draw_thinned_places(num_places=stop - start, num_halvings=level, rng=rng)
+        places = start + thinned
+        coins = toss_exponential(
+            deficits[places] - base_deficit, noise_scale=noise_scale, rng=rng, log2_factor=level
+        )
+        lucky_places.append(places[coins])
+    places = np.concatenate([*lucky_places, level_ends[-1] + np.flatnonzero(rare_coins)])
     places = places[candidate_mask[places]]
     return int(places[rng.integers(0, len(places))])
+
+
+def _first_lucky_place(
+    deficits: IntArray,
+    first_place: int,
+    candidate_mask: BoolArray,
+    noise_scale: float,
+    batch_size: int,
+    rng: np.random.Generator,
+) -> int:
+    """Draws one place uniformly among the places whose coin shows True, in a row in which many coins do.
+
+    The places take turns in a random order, each once, until a coin shows True. The arguments are those of
+    `draw_lucky_place`, and `batch_size`, the number of places that are drawn at a time.
+    """
+    base_deficit = int(deficits[first_place])
+    tossed_places = np.zeros(0, dtype=np.int64)
+    while True:
+        places = rng.integers(first_place, len(deficits), size=batch_size)
+        first_indices = np.unique(places, return_index=True)[1]
+        places = places[np.sort(first_indices)]
+        places = places[candidate_mask[places] & ~np.isin(places, tossed_places)]
+        coins = toss_exponential(deficits[places] - base_deficit, noise_scale=noise_scale, rng=rng)
+        if coins.any():
+            return int(places[coins.argmax()])
+        tossed_places = np.concatenate([tossed_places, places])
 
 
 def draw_thinned_places(num_places: int, num_halvings: int, rng: np.random.Generator) -> IntArray:
@@ -190,19 +227,19 @@ def draw_thinned_places(num_places: int, num_halvings: int, rng: np.random.Gener
     """
     if num_halvings == 0:
         return np.arange(num_places)
-    if num_places <= _FEW:
+    if num_places <= _FEW_PLACES:
         return np.flatnonzero(rng.integers(0, 2**num_halvings, size=num_places) == 0)
-    size = -(-num_places // 8)
-    first = min(num_halvings, _ANDS)
-    bits = np.frombuffer(rng.bytes(size), dtype=np.uint8).copy()
-    for _ in range(first - 1):
-        bits &= np.frombuffer(rng.bytes(size), dtype=np.uint8)
-    some = np.flatnonzero(bits)
-    rows, columns = np.nonzero(np.unpackbits(bits[some, None], axis=1))
-    places = some[rows] * 8 + columns
+    # One random bit for each place halves the subset. The bits of 8 places are one byte.
+    num_bytes = _divide_up(num_places, 8)
+    num_at_once = min(num_halvings, _MOST_HALVINGS_AT_ONCE)
+    bits = np.frombuffer(rng.bytes(num_bytes), dtype=np.uint8).copy()
+    for _ in range(num_at_once - 1):
+        bits &= np.frombuffer(rng.bytes(num_bytes), dtype=np.uint8)
+    nonzero_bytes = np.flatnonzero(bits)
+    rows, bit_numbers = np.nonzero(np.unpackbits(bits[nonzero_bytes, None], axis=1))
+    places = nonzero_bytes[rows] * 8 + bit_numbers
     places = places[places < num_places]
-    return np.asarray(
-        places[rng.integers(0, 2 ** (num_halvings - first), size=len(places)) == 0]
-        if num_halvings > first
-        else places
-    )
+    num_further = num_halvings - num_at_once
+    if num_further == 0:
+        return np.asarray(places)
+    return np.asarray(places[rng.integers(0, 2**num_further, size=len(places)) == 0])

@@ -11,6 +11,7 @@ from pate.accounting.special import expit, ndtr, ndtri, ndtri_exp
 from pate.array_types import FloatArray
 from pate.mechanisms.noise.enclosures import Bounds, exp_bounds, log_bounds, normal_bounds
 
+# A function of each number of an array.
 Curve = Callable[[FloatArray], FloatArray]
 _HALF = Fraction(1, 2)
 
@@ -55,32 +56,36 @@ def _negated(bounds: Bounds) -> Bounds:
     return -bounds[1], -bounds[0]
 
 
-def _gumbel_within(u: Fraction, digits: int) -> Bounds:
+def _gumbel_quantile_bounds(u: Fraction, digits: int) -> Bounds:
     """Returns fractions below and above the Gumbel quantile -log(-log u)."""
-    num_digits = digits + len(str(int(1 / (1 - u)))) + 1  # -log u is at least 1 - u
+    # -log u is at least 1 - u, so these digits are enough for the outer logarithm.
+    num_digits = digits + len(str(int(1 / (1 - u)))) + 1
     low, high = log_bounds(u, digits=num_digits)
     return -log_bounds(-low, digits=digits)[1], -log_bounds(-high, digits=digits)[0]
 
 
-def _normal_within(u: Fraction, digits: int) -> Bounds:
+def _normal_quantile_bounds(u: Fraction, digits: int) -> Bounds:
     """Returns fractions below and above the normal quantile of u, by Newton's method."""
     if u > _HALF:
-        return _negated(_normal_within(1 - u, digits))
+        return _negated(_normal_quantile_bounds(1 - u, digits))
     log_u = math.log(u.numerator) - math.log(u.denominator)
     x = Fraction(float(ndtri_exp(log_u)))
     slack = Fraction(1, 10**digits)
-    grid = 10 ** (digits + 4)
+    # Steps are rounded to a grid, so that fractions stay short.
+    steps_per_unit = 10 ** (digits + 4)
     while True:
         log_density = -(float(x) ** 2) / 2 - math.log(2 * math.pi) / 2
-        accuracy = digits + 4 + math.ceil(-log_density / math.log(10))
-        below, at, above = (normal_bounds(x + step, digits=accuracy) for step in (-slack, 0, slack))
-        if below[1] <= u <= above[0]:
+        num_digits = digits + 4 + math.ceil(-log_density / math.log(10))
+        cdf_below = normal_bounds(x - slack, digits=num_digits)
+        cdf_above = normal_bounds(x + slack, digits=num_digits)
+        if cdf_below[1] <= u <= cdf_above[0]:
             return x - slack, x + slack
-        density = exp_bounds(-x * x / 2, digits=accuracy)[1] / Fraction(math.sqrt(2 * math.pi))
-        x = Fraction(round((x - (sum(at) / 2 - u) / density) * grid), grid)
+        cdf = sum(normal_bounds(x, digits=num_digits)) / 2
+        density = exp_bounds(-x * x / 2, digits=num_digits)[1] / Fraction(math.sqrt(2 * math.pi))
+        x = Fraction(round((x - (cdf - u) / density) * steps_per_unit), steps_per_unit)
 
 
-# kinds whose hazard rate is at most 1, so that the survival function falls no faster than exp(-x)
+# Kinds whose hazard rate is at most 1, so that the survival function falls no faster than exp(-x).
 UNIT_NOISES = {
     "exponential": NoiseKind(
         density=_zero_if_negative(curve=lambda x: np.exp(-x)),
@@ -95,7 +100,7 @@ UNIT_NOISES = {
         cdf=lambda x: np.exp(-np.exp(np.minimum(-x, 600.0))),
         quantile=lambda u: -np.log(-np.log(u)),
         quantile_of_log=lambda log_q, log_above: -log_q,
-        quantile_bounds=_gumbel_within,
+        quantile_bounds=_gumbel_quantile_bounds,
         low=-7.0,
     ),
     "half_logistic": NoiseKind(
@@ -131,6 +136,7 @@ UNIT_NOISES = {
         low=-42.0,
     ),
 }
+# All kinds, by the names that mechanisms have for them.
 KINDS = UNIT_NOISES | {
     "gaussian": NoiseKind(
         density=lambda x: np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi),
@@ -139,7 +145,7 @@ KINDS = UNIT_NOISES | {
         quantile_of_log=lambda log_q, log_above: np.where(
             -np.exp(log_q) < log_above, ndtri_exp(-np.exp(log_q)), -ndtri_exp(log_above)
         ),
-        quantile_bounds=_normal_within,
+        quantile_bounds=_normal_quantile_bounds,
         low=-9.5,
         high=9.5,
         kinks=(),

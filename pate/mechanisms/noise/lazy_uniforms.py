@@ -1,5 +1,6 @@
-"""Uniform random numbers whose bits are drawn one word at a time, when a comparison needs them.
+"""Uniform random numbers whose bits are drawn one word of 64 bits at a time, when a comparison needs them.
 
+The first word decides nearly all comparisons. Further words make every comparison exact, however close it is.
 docs/proofs/floats.md, "Lazy uniform numbers".
 """
 
@@ -14,16 +15,17 @@ from pate.array_types import FloatArray, IntArray
 from pate.mechanisms.noise.enclosures import Bounds, is_below
 from pate.mechanisms.noise.secret_generator import HeldStream
 
-_WORD = 64
-_WORDS_OF_64_BITS = (
+Words = NDArray[np.uint64]
+_BITS_PER_WORD = 64
+# Bit generators whose raw words are uniform on all 64 bits.
+_GENERATORS_OF_WORDS = (
     np.random.PCG64,
     np.random.PCG64DXSM,
     np.random.Philox,
     np.random.SFC64,
     HeldStream,
 )
-_DIGITS_PER_BIT = 0.30103
-Words = NDArray[np.uint64]
+_DIGITS_PER_BIT = 0.30103  # log10(2)
 
 
 class LazyBitsUniform:
@@ -43,9 +45,9 @@ class LazyBitsUniform:
             reserved_words: further words of 64 bits that were drawn in advance; they are used before `rng`.
         """
         self.numerator = first_word
-        self.bits = _WORD
+        self.bits = _BITS_PER_WORD
         self._rng = rng
-        self._ready = list(reserved_words)[::-1]
+        self._reserved_words = list(reserved_words)
 
     @property
     def digits(self) -> int:
@@ -59,12 +61,17 @@ class LazyBitsUniform:
 
     def extend(self) -> None:
         """Draws 64 more bits."""
-        word = self._ready.pop() if self._ready else int(draw_words(self._rng, shape=(1,))[0])
-        self.numerator = (self.numerator << _WORD) | word
-        self.bits += _WORD
+        self.numerator = (self.numerator << _BITS_PER_WORD) | self._next_word()
+        self.bits += _BITS_PER_WORD
+
+    def _next_word(self) -> int:
+        """Returns the next reserved word, or a new word if none is left."""
+        if self._reserved_words:
+            return self._reserved_words.pop(0)
+        return int(draw_words(self._rng, shape=(1,))[0])
 
     def below(self, number_bounds: Callable[[int], Bounds]) -> bool:
-        """Returns True if this number is below a real number, and else False, exactly.
+        """Returns whether this number is below a real number, exactly.
 
         Args:
             number_bounds: returns bounds on the real number, for a number of decimal digits.
@@ -96,12 +103,12 @@ class LazyUniforms:
         """
         self.first_words = first_words
         self._rng = rng
-        self._ready = (
+        self._reserved_words = (
             np.empty((*first_words.shape, 0), dtype=np.uint64)
             if reserved_words is None
             else reserved_words
         )
-        self._opened: dict[tuple[int, ...], LazyBitsUniform] = {}
+        self._entries: dict[tuple[int, ...], LazyBitsUniform] = {}
 
     @classmethod
     def draw(
@@ -122,18 +129,19 @@ class LazyUniforms:
 
     def __getitem__(self, index: Any) -> Self:
         return type(self)(
-            first_words=self.first_words[index], rng=self._rng, reserved_words=self._ready[index]
+            first_words=self.first_words[index],
+            rng=self._rng,
+            reserved_words=self._reserved_words[index],
         )
 
     def approximate(self) -> FloatArray:
         """Returns each number as a float in [2**-53, 1 - 2**-53], with an error of at most 2**-52."""
-        # signed numbers become floats much faster
+        # The first bit is flipped, so that signed numbers with the center 0 become floats, which is much faster.
         centered = (self.first_words ^ np.uint64(1 << 63)).view(np.int64) >> 11
         floats = centered * 2.0**-53
         floats += 0.5 + 2.0**-54
-        return np.asarray(
-            np.minimum(np.maximum(floats, 2.0**-53, out=floats), 1 - 2.0**-53, out=floats)
-        )
+        np.maximum(floats, 2.0**-53, out=floats)
+        return np.asarray(np.minimum(floats, 1 - 2.0**-53, out=floats))
 
     def grid(self) -> IntArray:
         """Returns each number times 2**53, rounded down."""
@@ -148,18 +156,18 @@ class LazyUniforms:
 
     def entry(self, index: tuple[int, ...]) -> LazyBitsUniform:
         """Returns the number at an index. Two calls with the same index return the same object."""
-        if index not in self._opened:
-            self._opened[index] = LazyBitsUniform(
+        if index not in self._entries:
+            self._entries[index] = LazyBitsUniform(
                 int(self.first_words[index]),
                 rng=self._rng,
-                reserved_words=self._ready[index].tolist(),
+                reserved_words=self._reserved_words[index].tolist(),
             )
-        return self._opened[index]
+        return self._entries[index]
 
 
 def draw_words(rng: np.random.Generator, shape: tuple[int, ...]) -> Words:
     """Draws an array of uniform whole numbers in 0..2**64 - 1."""
-    # raw words of these generators are uniform, and drawn in half the time
-    if type(rng) is np.random.Generator and isinstance(rng.bit_generator, _WORDS_OF_64_BITS):
+    # Raw words are drawn in half the time.
+    if type(rng) is np.random.Generator and isinstance(rng.bit_generator, _GENERATORS_OF_WORDS):
         return np.asarray(rng.bit_generator.random_raw(shape))
     return rng.integers(0, 2**64, size=shape, dtype=np.uint64)

@@ -1,6 +1,6 @@
 """Exact distributions of the index of the largest noisy value, and of the indices of the k largest noisy values."""
 
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -10,8 +10,10 @@ from pate.array_types import FloatArray
 from pate.mechanisms.noise.kinds import KINDS, NoiseKind
 from pate.validation import require
 
-_NODES = 16
-_MOST_PANELS = 10_000
+# An integral is a sum over panels, intervals on which a Gauss-Legendre rule with so many nodes is exact to the last
+# digits.
+_NUM_NODES = 16
+_MAX_PANELS = 10_000
 
 
 def gumbel_argmax(values: FloatArray) -> FloatArray:
@@ -29,28 +31,32 @@ def exponential_argmax(values: FloatArray) -> FloatArray:
     w_i times the integral over z in [0, 1] of prod_{j != i} (1 - w_j z).
     """
     weights = np.exp(values - values.max(axis=-1, keepdims=True))
-    # panels on which 16 nodes integrate a polynomial of degree n exactly
+    # On panels of this width 16 nodes integrate a polynomial of degree n to the last digits.
     nodes, half_widths = panels(corners=np.array([0.0, 1.0]), largest_width=8 / weights.shape[-1])
-    return np.asarray(
-        weights
-        * _integral(
-            _products_of_others(1 - weights[..., None, None] * nodes), half_widths=half_widths
-        )
-    )
+    integrands = _products_of_others(1 - weights[..., None, None] * nodes)
+    return np.asarray(weights * _integral(integrands, half_widths=half_widths))
 
 
-def _argmax(noise_kind: NoiseKind, values: FloatArray) -> FloatArray:
-    """Returns the probability of each index to have the largest sum value + noise, `[..., n]`, by quadrature."""
-    return np.apply_along_axis(
-        lambda row: largest_distribution(row, class_sizes=np.ones(len(row)), noise_kind=noise_kind),
-        -1,
-        values,
-    )
+def gaussian_argmax(values: FloatArray) -> FloatArray:
+    """Returns the probability of each index to have the largest sum value + N(0, 1), `[..., n]`, by quadrature."""
+    return _argmax_by_quadrature(values, noise_kind=KINDS["gaussian"])
 
 
-# standard normal noise, by quadrature over the winning value
-gaussian_argmax = partial(_argmax, KINDS["gaussian"])
-laplace_argmax = partial(_argmax, KINDS["laplace"])
+def laplace_argmax(values: FloatArray) -> FloatArray:
+    """Returns the probability of each index to have the largest sum value + Laplace noise of scale 1, `[..., n]`.
+
+    The probabilities are computed by quadrature.
+    """
+    return _argmax_by_quadrature(values, noise_kind=KINDS["laplace"])
+
+
+def _argmax_by_quadrature(values: FloatArray, noise_kind: NoiseKind) -> FloatArray:
+    """Returns the probability of each index to have the largest sum value + noise, `[..., n]`."""
+
+    def row_distribution(row: FloatArray) -> FloatArray:
+        return largest_distribution(row, class_sizes=np.ones(len(row)), noise_kind=noise_kind)
+
+    return np.apply_along_axis(row_distribution, -1, values)
 
 
 def ordered_distribution(
@@ -67,32 +73,31 @@ def ordered_distribution(
         InvalidValue: the values are too far apart for quadrature.
     """
     spread = float(np.ptp(values))
-    widest = _MOST_PANELS * noise_kind.panel
-    require(
-        spread <= widest,
-        "spread",
-        spread,
-        f"values at most {widest:g} noise scales apart, to be integrated",
-    )
+    largest_spread = _MAX_PANELS * noise_kind.panel
+    rule = f"values at most {largest_spread:g} noise scales apart, to be integrated"
+    require(spread <= largest_spread, "spread", spread, rule)
     density, cdf, half_widths = _on_grid(
         values, noise_kind=noise_kind, start_value=values.min() + noise_kind.low
     )
-    # the probability that the prefix comes first, in this order, and lies above a point, for each prefix
-    above: dict[tuple[int, ...], FloatArray] = {(): np.ones_like(density[0])}
+    # For each sequence of the first indices, the probability that these come first, in this order, and all lie above
+    # a node. The integral over the next value adds one index.
+    above_nodes: dict[tuple[int, ...], FloatArray] = {(): np.ones_like(density[0])}
     for _ in range(k - 1):
-        above = {
-            (*prefix, i): _integral_above(density[i] * tail, half_widths=half_widths)
-            for prefix, tail in above.items()
-            for i in range(len(values))
-            if i not in prefix
+        above_nodes = {
+            (*first_indices, index): _integral_above(
+                density[index] * probability, half_widths=half_widths
+            )
+            for first_indices, probability in above_nodes.items()
+            for index in range(len(values))
+            if index not in first_indices
         }
     distribution = {}
-    for prefix, tail in above.items():
-        for i in set(range(len(values))) - set(prefix):
-            remaining = [j for j in range(len(values)) if j not in prefix and j != i]
-            distribution[*prefix, i] = float(
-                _integral(density[i] * tail * cdf[remaining].prod(axis=0), half_widths=half_widths)
-            )
+    for first_indices, probability in above_nodes.items():
+        for last_index in set(range(len(values))) - set(first_indices):
+            outcome = (*first_indices, last_index)
+            others = [index for index in range(len(values)) if index not in outcome]
+            integrand = density[last_index] * probability * cdf[others].prod(axis=0)
+            distribution[outcome] = float(_integral(integrand, half_widths=half_widths))
     return distribution
 
 
@@ -106,18 +111,14 @@ def largest_distribution(
         class_sizes: the number of members of each class, `[n]`.
         noise_kind: the kind of noise, which each member has independently.
     """
-    # far below the largest value nothing wins, not even beside values that lie there
+    # A noisy value this far below the largest value is not the largest, except with a negligible probability.
+    lowest_winner = max(values.min(), values.max() + noise_kind.low)
     density, cdf, half_widths = _on_grid(
-        values,
-        noise_kind=noise_kind,
-        start_value=max(values.min(), values.max() + noise_kind.low) + noise_kind.low,
+        values, noise_kind=noise_kind, start_value=lowest_winner + noise_kind.low
     )
-    powers = cdf ** class_sizes[:, None, None]
-    class_sizes = class_sizes[:, None, None]
-    return _integral(
-        class_sizes * density * cdf ** (class_sizes - 1) * _products_of_others(powers),
-        half_widths=half_widths,
-    )
+    sizes = class_sizes[:, None, None]
+    density_of_largest = sizes * density * cdf ** (sizes - 1)
+    return _integral(density_of_largest * _products_of_others(cdf**sizes), half_widths=half_widths)
 
 
 def _products_of_others(factors: FloatArray) -> FloatArray:
@@ -158,23 +159,30 @@ def panels(corners: FloatArray, largest_width: float) -> tuple[FloatArray, Float
     Returns:
         The nodes `[P, 16]`, and half the width of each panel `[P, 1]`.
     """
-    counts = [max(1, int(np.ceil((b - a) / largest_width))) for a, b in pairwise(corners)]
-    edges = [np.linspace(a, b, n + 1) for (a, b), n in zip(pairwise(corners), counts, strict=True)]
-    low = np.concatenate([edge[:-1] for edge in edges])[:, None]
-    half_widths = (np.concatenate([edge[1:] for edge in edges])[:, None] - low) / 2
-    return low + half_widths * (1 + gauss_legendre(_NODES)[0]), half_widths
+    edges = []
+    for low_corner, high_corner in pairwise(corners):
+        num_panels = max(1, int(np.ceil((high_corner - low_corner) / largest_width)))
+        edges.append(np.linspace(low_corner, high_corner, num_panels + 1))
+    low_ends = np.concatenate([part[:-1] for part in edges])[:, None]
+    high_ends = np.concatenate([part[1:] for part in edges])[:, None]
+    half_widths = (high_ends - low_ends) / 2
+    nodes, _ = gauss_legendre(_NUM_NODES)
+    return low_ends + half_widths * (1 + nodes), half_widths
 
 
 def _integral(integrand: FloatArray, half_widths: FloatArray) -> FloatArray:
     """Returns the integral over all panels, `[...]`, from the integrand at all nodes, `[..., P, 16]`."""
-    return np.asarray(((integrand @ gauss_legendre(_NODES)[1]) * half_widths[:, 0]).sum(axis=-1))
+    _, node_weights = gauss_legendre(_NUM_NODES)
+    return np.asarray(((integrand @ node_weights) * half_widths[:, 0]).sum(axis=-1))
 
 
 def _integral_above(integrand: FloatArray, half_widths: FloatArray) -> FloatArray:
     """Returns the integral from each node to the end of the last panel, `[P, 16]`, from the integrand `[P, 16]`."""
-    of_panels = np.asarray(integrand @ gauss_legendre(_NODES)[1]) * half_widths[:, 0]
-    later = np.append(np.cumsum(of_panels[::-1])[::-1][1:], 0.0)
-    return np.asarray(half_widths * (integrand @ _weights_to_the_end()) + later[:, None])
+    _, node_weights = gauss_legendre(_NUM_NODES)
+    panel_integrals = np.asarray(integrand @ node_weights) * half_widths[:, 0]
+    integrals_of_later_panels = np.append(np.cumsum(panel_integrals[::-1])[::-1][1:], 0.0)
+    integrals_to_the_end = half_widths * (integrand @ _weights_to_the_end())
+    return np.asarray(integrals_to_the_end + integrals_of_later_panels[:, None])
 
 
 @lru_cache
@@ -185,8 +193,8 @@ def _weights_to_the_end() -> FloatArray:
     """
     from numpy.polynomial import legendre  # loads slowly
 
-    nodes, _ = gauss_legendre(_NODES)
-    primitive = legendre.legint(np.linalg.inv(legendre.legvander(nodes, _NODES - 1)))
+    nodes, _ = gauss_legendre(_NUM_NODES)
+    primitive = legendre.legint(np.linalg.inv(legendre.legvander(nodes, _NUM_NODES - 1)))
     return np.asarray(
         np.asarray(legendre.legval([1.0], primitive))
         - np.asarray(legendre.legval(nodes, primitive))

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from pate.validation import InvalidValue, require
 
 _KEY_BYTES = 32
-_BEYOND = 68  # 2**68 words of 32 bits: no stream comes so far, and the children's keys lie there
+# The keys of children come from blocks behind 2**68 words of 32 bits, which no stream reaches.
+_LOG2_FIRST_CHILD_BLOCK = 68
+# A key of RFC 8439, A.1, and the beginning of the second block of its stream.
 _KNOWN_KEY = bytes(31) + b"\x01"
-# its second, as in RFC 8439, A.1
 _KNOWN_BLOCK = "3aeb5224ecf849929b9d828db1ced4dd832025e8018b8160b82284f3c949aa5a"
 
 
@@ -59,8 +60,8 @@ def cipher_generator(key: bytes) -> np.random.Generator:
         InvalidValue: the key is not 32 bytes, or randomgen is not installed or its cipher is not ChaCha20.
     """
     is_key = isinstance(key, bytes) and len(key) == _KEY_BYTES
-    require(is_key, "key", "(not shown)", f"{_KEY_BYTES} bytes")
-    return np.random.Generator(_held(_cipher())(_CipherKey(key)))
+    require(is_key, name="key", value="(not shown)", rule=f"{_KEY_BYTES} bytes")
+    return np.random.Generator(_held_cipher(_cipher())(_CipherKey(key)))
 
 
 class _Held:
@@ -69,7 +70,7 @@ class _Held:
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         self.__reduce__()
 
-    def __reduce__(self) -> NoReturn:  # which a generator of numpy 1.26 asks for its bits
+    def __reduce__(self) -> NoReturn:  # numpy 1.26 calls it on the bit generator of a generator
         rule = "one that is neither copied nor sent elsewhere, as a copy would draw the same noise again"
         raise InvalidValue("rng", "secret_generator()", rule=f"{rule}; make one in each process")
 
@@ -91,23 +92,23 @@ class _CipherKey(_Held, ISpawnableSeedSequence):
         Raises `InvalidValue` unless these words have 32 bytes in total.
         """
         size = np.dtype(dtype).itemsize * n_words
-        require(
-            size == _KEY_BYTES,
-            "n_words",
-            n_words,
-            f"words of {_KEY_BYTES} bytes in all, a key of ChaCha20",
-        )
+        rule = f"words of {_KEY_BYTES} bytes in all, a key of ChaCha20"
+        require(size == _KEY_BYTES, "n_words", n_words, rule)
         return np.frombuffer(self._key, dtype=np.dtype(dtype).newbyteorder("<")).astype(dtype)
 
     def spawn(self, n_children: int) -> list[Self]:
         """Returns `n_children` new keys, from blocks of the cipher that the stream never reaches; all keys differ."""
         key = int.from_bytes(self._key, "little")
         numbers = [next(self._children) for _ in range(n_children)]
-        blocks = [_block(_cipher()(key=key, counter=(1 + number) << _BEYOND)) for number in numbers]
-        return [type(self)(block[:_KEY_BYTES]) for block in blocks]
+        ciphers = [
+            _cipher()(key=key, counter=(1 + number) << _LOG2_FIRST_CHILD_BLOCK)
+            for number in numbers
+        ]
+        return [type(self)(key=_next_block(cipher)[:_KEY_BYTES]) for cipher in ciphers]
 
 
-_ALIVE: weakref.WeakSet[Any] = weakref.WeakSet()
+# All streams of this process, whose keys a fork replaces in the child.
+_LIVE_STREAMS: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 class HeldStream(_Held):
@@ -121,8 +122,8 @@ class HeldStream(_Held):
     seed_seq: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)  # the cipher's, see `_held`
-        _ALIVE.add(self)
+        super().__init__(*args, **kwargs)  # the cipher's, see `_held_cipher`
+        _LIVE_STREAMS.add(self)
 
     @property
     def state(self) -> Any:
@@ -135,7 +136,7 @@ class HeldStream(_Held):
     @state.setter
     def state(self, value: Any) -> None:
         """Raises `InvalidValue`, because a stream that is set back would draw the same noise again."""
-        rule = "as it comes, as a stream that is set back draws the same noise again"
+        rule = "a state that is only read, as a stream that is set back draws the same noise again"
         raise InvalidValue("bit_generator.state", "(not shown)", rule=rule)
 
     def renew(self) -> None:
@@ -146,12 +147,18 @@ class HeldStream(_Held):
         self.seed_seq.renew(key)
 
 
-if hasattr(os, "register_at_fork"):  # not where there are no forks
-    os.register_at_fork(after_in_child=lambda: [cipher.renew() for cipher in list(_ALIVE)])
+def _renew_live_streams() -> None:
+    """Gives every stream of this process a new key."""
+    for stream in list(_LIVE_STREAMS):
+        stream.renew()
+
+
+if hasattr(os, "register_at_fork"):  # some systems have no forks
+    os.register_at_fork(after_in_child=_renew_live_streams)
 
 
 @functools.cache
-def _held(cipher: Any) -> Any:
+def _held_cipher(cipher: Any) -> Any:
     """Returns a subclass of randomgen's ChaCha class with the mixin `HeldStream`."""
     return type("HeldCipher", (HeldStream, cipher), {})
 
@@ -169,14 +176,13 @@ def _cipher() -> Any:
             "rng", "secret", rule="randomgen to be installed: pip install randomgen"
         ) from error
     source = ChaCha(_CipherKey(_KNOWN_KEY))
-    _block(source)
-    is_chacha = _block(source).hex().startswith(_KNOWN_BLOCK)
-    require(
-        is_chacha, "rng", "randomgen's ChaCha", "the key stream of ChaCha20; install randomgen anew"
-    )
+    _next_block(source)
+    if not _next_block(source).hex().startswith(_KNOWN_BLOCK):
+        rule = "the key stream of ChaCha20; install randomgen anew"
+        raise InvalidValue("rng", "randomgen's ChaCha", rule=rule)
     return ChaCha
 
 
-def _block(source: Any) -> bytes:
+def _next_block(source: Any) -> bytes:
     """Returns the next 64 bytes of a cipher's stream."""
     return bytes(source.random_raw(8).astype("<u8").tobytes())

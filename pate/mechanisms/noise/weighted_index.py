@@ -17,11 +17,13 @@ from pate.mechanisms.noise.enclosures import exp_bounds
 from pate.mechanisms.noise.lazy_uniforms import LazyBitsUniform, LazyUniforms
 
 Interval = tuple[int, int]
-# for a number of digits, an interval of whole numbers around each weight, all in one unit; narrower for more digits
+# Returns, for a number of digits, an interval of whole numbers around each weight. All intervals have one unit, and
+# more digits make them narrower.
 Weights = Callable[[int], Sequence[Interval]]
-# far above the rounding error of a quotient, an exp, a product, and of u itself
+# A relative error far above the rounding errors of a quotient, an exp, a product, and of a uniform number itself.
 FEW_OPERATIONS = 2.0**-46
-_EACH_SUMMAND = 2.0**-49
+# A relative error far above what each weight of a row adds to the rounding error of its running sums.
+_ERROR_PER_WEIGHT = 2.0**-49
 
 
 def draw_index(
@@ -39,18 +41,16 @@ def draw_index(
         exact_weights_of_row: returns the exact weights of a row, for the number of the row.
         relative_error: a bound on the relative error of the weights, beyond the rounding errors of a few operations.
     """
-    # The first index whose running sum of weights exceeds u times the total. A float decides where it is further from
-    # every running sum than both can be off; else more bits of u are drawn and the weights computed more closely,
-    # until one index is left.
-    rows, n = weights.shape
-    cumulated = weights.cumsum(axis=1)
-    total = cumulated[:, -1]
-    target = uniforms.approximate() * total
-    margin = total * (FEW_OPERATIONS + n * _EACH_SUMMAND + 2 * relative_error)
-    # argmax is 0 where no sum exceeds the target, and then the row is not sure
-    indices: IntArray = (cumulated > (target - margin)[:, None]).argmax(axis=1)
-    sure = cumulated[np.arange(rows), indices] > target + margin
-    for row in np.flatnonzero(~sure).tolist():
+    num_rows, num_weights = weights.shape
+    running_sums = weights.cumsum(axis=1)
+    totals = running_sums[:, -1]
+    targets = uniforms.approximate() * totals
+    margins = totals * (FEW_OPERATIONS + num_weights * _ERROR_PER_WEIGHT + 2 * relative_error)
+    # A row is decided if no running sum lies within the margin around its target. Where no sum exceeds the target,
+    # argmax is 0, and the row is not decided.
+    indices: IntArray = (running_sums > (targets - margins)[:, None]).argmax(axis=1)
+    is_decided = running_sums[np.arange(num_rows), indices] > targets + margins
+    for row in np.flatnonzero(~is_decided).tolist():
         indices[row] = index_of(uniforms.entry((row,)), weights=exact_weights_of_row(row))
     return indices
 
@@ -59,18 +59,18 @@ def index_of(uniform: LazyBitsUniform, weights: Weights) -> int:
     """Returns the first index whose cumulated weight exceeds `uniform` times the total weight, exactly."""
     while True:
         intervals = weights(uniform.digits)
-        least = sum(low for low, _ in intervals)
-        most = sum(high for _, high in intervals)
-        start = uniform.numerator * least
-        stop = (uniform.numerator + 1) * most
-        low = high = 0
-        for index, interval in enumerate(intervals):
-            low = low + interval[0]
-            high = high + interval[1]
-            if stop <= low << uniform.bits:
+        # The target, u times the total weight, lies between these numbers over 2**bits.
+        lowest_target = uniform.numerator * sum(low for low, _ in intervals)
+        highest_target = (uniform.numerator + 1) * sum(high for _, high in intervals)
+        low_sum = 0
+        high_sum = 0
+        for index, (low, high) in enumerate(intervals):
+            low_sum += low
+            high_sum += high
+            if highest_target <= low_sum << uniform.bits:
                 return index
-            if start < high << uniform.bits:
-                break
+            if lowest_target < high_sum << uniform.bits:
+                break  # this weight may exceed the target or not: more bits are needed
         uniform.extend()
 
 
@@ -85,19 +85,18 @@ def exponential_weights(
     """
 
     def weights(digits: int) -> list[Interval]:
-        length = digits + (0 if sizes is None else len(str(max(sizes))))
-        bounds = {exponent: exp_bounds(-exponent, digits=length) for exponent in set(exponents)}
-        unit = 10**length
-        interval_of = {
-            exponent: (math.floor(low * unit), math.ceil(high * unit))
-            for exponent, (low, high) in bounds.items()
-        }
-        ones = [interval_of[exponent] for exponent in exponents]
-        return (
-            ones
-            if sizes is None
-            else [(n * low, n * high) for n, (low, high) in zip(sizes, ones, strict=True)]
-        )
+        num_digits = digits + (0 if sizes is None else len(str(max(sizes))))
+        unit = 10**num_digits
+        interval_of = dict[Fraction, Interval]()
+        for exponent in set(exponents):
+            low, high = exp_bounds(-exponent, digits=num_digits)
+            interval_of[exponent] = (math.floor(low * unit), math.ceil(high * unit))
+        intervals = [interval_of[exponent] for exponent in exponents]
+        if sizes is None:
+            return intervals
+        return [
+            (size * low, size * high) for size, (low, high) in zip(sizes, intervals, strict=True)
+        ]
 
     return weights
 
@@ -120,7 +119,8 @@ def weights_with_rest(
         if rest_share * 10**digits > 1:
             return all_weights()(digits)
         intervals = window_weights(digits)
-        return [*intervals, (0, math.ceil(rest_share * 2 * sum(high for _, high in intervals)))]
+        window_total = sum(high for _, high in intervals)
+        return [*intervals, (0, math.ceil(rest_share * 2 * window_total))]
 
     return weights
 
@@ -132,22 +132,21 @@ def boundary_weights(weights: Weights) -> Weights:
     whichever is smaller.
     """
 
-    # The total without the largest weight is the least of the sums of all but one, so it rises with every weight, as
-    # half of the total does: lows give a low, highs a high.
-    def boundary_weight(outcome_weights: list[int]) -> int:
-        return min(sum(outcome_weights) - max(outcome_weights), sum(outcome_weights) // 2)
-
-    def wrapped(digits: int) -> list[Interval]:
+    def with_boundary(digits: int) -> list[Interval]:
+        # All weights are doubled, so that half of the total is a whole number.
         intervals = [(2 * low, 2 * high) for low, high in weights(digits)]
-        return [
-            *intervals,
-            (
-                boundary_weight([low for low, _ in intervals]),
-                boundary_weight([high for _, high in intervals]),
-            ),
-        ]
+        # The weight of the boundary rises with every weight, so lows give its low, and highs its high.
+        low_boundary = _boundary_weight([low for low, _ in intervals])
+        high_boundary = _boundary_weight([high for _, high in intervals])
+        return [*intervals, (low_boundary, high_boundary)]
 
-    return wrapped
+    return with_boundary
+
+
+def _boundary_weight(outcome_weights: list[int]) -> int:
+    """Returns the total without the largest weight, or half of the total if this is smaller."""
+    total = sum(outcome_weights)
+    return min(total - max(outcome_weights), total // 2)
 
 
 def softmax_weights(deficits: FloatArray, noise_scale: float) -> Weights:
@@ -157,9 +156,8 @@ def softmax_weights(deficits: FloatArray, noise_scale: float) -> Weights:
         deficits: floats >= 0 without rounding error, `[n]`.
         noise_scale: the scale of the noise, > 0.
     """
-    return exponential_weights(
-        [Fraction(deficit) / Fraction(noise_scale) for deficit in deficits.tolist()]
-    )
+    exponents = [Fraction(deficit) / Fraction(noise_scale) for deficit in deficits.tolist()]
+    return exponential_weights(exponents)
 
 
 def permute_and_flip_weights(deficits: FloatArray, noise_scale: float) -> Weights:
@@ -172,23 +170,36 @@ def permute_and_flip_weights(deficits: FloatArray, noise_scale: float) -> Weight
         deficits: the largest value less each value, floats >= 0 without rounding error, `[n]`.
         noise_scale: the scale of the noise, > 0.
     """
+    softmax = softmax_weights(deficits, noise_scale)
 
-    def integral(w: list[int], unit: int) -> Fraction:  # of prod (1 - w z / unit) dz over [0, 1]
-        polynomial = [1]  # the coefficient of z**n times unit**n
-        for weight in w:
-            lifted = [0, *(-weight * coefficient for coefficient in polynomial)]
-            polynomial = [a + b for a, b in zip([*polynomial, 0], lifted, strict=True)]
-        return sum((Fraction(a, (n + 1) * unit**n) for n, a in enumerate(polynomial)), Fraction(0))
-
-    # each w = exp(-deficit / scale) is taken as a fraction within 10**-digits, which moves the integral by at most
-    # 1 + n / 2 times as much; the integral of the fractions is exact
+    # Each w is taken as a fraction within 10**-digits, which moves the integral by at most 1 + n / 2 times as much. The
+    # integral of the fractions is exact.
     def weights(digits: int) -> list[Interval]:
         unit = 10**digits
         slack = len(deficits) + 2
-        w = [low for low, _ in softmax_weights(deficits, noise_scale)(digits)]
-        chances = [each * integral(w=[*w[:i], *w[i + 1 :]], unit=unit) for i, each in enumerate(w)]
-        return [
-            (max(math.floor(chance) - slack, 0), math.ceil(chance) + slack) for chance in chances
-        ]
+        lows = [low for low, _ in softmax(digits)]
+        intervals = []
+        for index, low in enumerate(lows):
+            other_lows = [*lows[:index], *lows[index + 1 :]]
+            chance = low * _integral_of_product(other_lows, unit=unit)
+            intervals.append((max(math.floor(chance) - slack, 0), math.ceil(chance) + slack))
+        return intervals
 
     return weights
+
+
+def _integral_of_product(numerators: list[int], unit: int) -> Fraction:
+    """Returns the integral over z in [0, 1] of the product of all 1 - (numerator / unit) z, exactly."""
+    coefficients = [1]  # of z**n, times unit**n
+    for numerator in numerators:
+        shifted = [0, *(-numerator * coefficient for coefficient in coefficients)]
+        coefficients = [
+            first + second for first, second in zip([*coefficients, 0], shifted, strict=True)
+        ]
+    return sum(
+        (
+            Fraction(coefficient, (degree + 1) * unit**degree)
+            for degree, coefficient in enumerate(coefficients)
+        ),
+        Fraction(0),
+    )

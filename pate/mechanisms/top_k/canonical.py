@@ -11,24 +11,27 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache, partial
 from itertools import combinations
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pate.accounting import BoundedRangeEvent, Event, PureDpEvent
-from pate.array_types import IntArray
+from pate.array_types import FloatArray, IntArray
 from pate.mechanisms.noise.comparisons import Values, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_largest
 from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.maxima import largest_distribution
 from pate.mechanisms.noise.weighted_index import Weights, exponential_weights, weights_with_rest
 from pate.mechanisms.parameters import one_of
-from pate.mechanisms.top_k.canonical_classes import LOG_NO_SETS, CanonicalClasses
+from pate.mechanisms.top_k.canonical_classes import LOG_NEGLIGIBLE, CanonicalClasses
 from pate.mechanisms.top_k.mechanism import BoundedRangeTopK, Distribution
 from pate.mechanisms.top_k.ranking import draw_in_blocks, falling_order
 from pate.mechanisms.top_k.weighted_class import draw_class
-from pate.validation import require
+from pate.validation import InvalidValue, require
 
-_NO_SETS = Fraction(1, 10**50)  # above exp(-120), the share of what is left out at first
+# A bound on the share of the weight of all sets that likely classes leave out, above exp(-120).
+_REST_SHARE = Fraction(1, 10**50)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,61 +63,64 @@ class CanonicalTopK(BoundedRangeTopK):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(0 <= self.gamma <= 1, "gamma", self.gamma, "a number in [0, 1]")
-        require(
-            self.rho is None or self.noise == "gumbel",
-            "rho",
-            self.rho,
-            f"epsilon with noise={self.noise}",
-        )
+        if self.rho is not None and self.noise != "gumbel":
+            raise InvalidValue("rho", self.rho, rule=f"epsilon with noise={self.noise}")
 
     def weight_for(self, num_counts: int) -> float:
         """Returns the inverse of the scale of the noise on losses, for histograms of `num_counts` counts.
 
-        It is the bounded range, or the pure epsilon, divided by the most by which the difference of two losses moves
+        It is the bounded range, or the pure epsilon, divided by the largest change of the difference of two losses
         between neighbors, rounded down.
         """
         share = 1.0
-        if self.k == 1:  # the largest count is in every loss; with gamma = 0 all losses are equal
-            share = self.gamma or 1.0
-        elif self.k == num_counts - 1:
+        if self.k == 1 and self.gamma > 0:
+            # The largest count is in the loss of every set, and cancels out of differences. With gamma = 0 all losses
+            # are equal.
+            share = self.gamma
+        elif self.k == num_counts - 1 and self.k > 1:
             share = max(self.gamma, 1 - self.gamma)
         weight = self.range_of() / (self.adjacency.gap_sensitivity * share)
-        # rounding must not make it larger
-        return weight if share in (0.5, 1.0) else math.nextafter(math.nextafter(weight, 0.0), 0.0)
+        if share in (0.5, 1.0):
+            return weight
+        # Rounding must not make the weight larger.
+        return math.nextafter(math.nextafter(weight, 0.0), 0.0)
 
     @property
     def event(self) -> Event:
         """The price of one release."""
-        return (
-            BoundedRangeEvent(epsilon=self.range_of())
-            if self.noise == "gumbel"
-            else PureDpEvent(epsilon=self.range_of())
-        )
+        if self.noise == "gumbel":
+            return BoundedRangeEvent(epsilon=self.range_of())
+        return PureDpEvent(epsilon=self.range_of())
 
     def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws a set of k indices for each histogram of a batch `[Q, d]`; returns `[Q, k]`, in rising order."""
         num_classes = counts.shape[1] * (1 if self.gamma == 1 else self.k)
-        return draw_in_blocks(counts, num_classes, draw_block=partial(self._draw_block, rng))
+        return draw_in_blocks(
+            counts, num_classes=num_classes, draw_block=partial(self._draw_block, rng)
+        )
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each set of k indices, a tuple in rising order, for one histogram `[d]`."""
         num_counts = len(counts)
-        classes = CanonicalClasses.all(num_counts, self.k)
+        classes = CanonicalClasses.all(num_ranks=num_counts, k=self.k)
         sizes = np.array(
             [float(classes.size(class_index)) for class_index in range(len(classes.first))]
         )
         order, falling_counts = falling_order(counts[None])
-        values = -self.weight_for(num_counts) * classes.losses(falling_counts, self.gamma)[0]
-        probabilities = (
-            largest_distribution(values, sizes, noise_kind=UNIT_NOISES[self.noise]) / sizes
+        values = -self.weight_for(num_counts) * classes.losses(falling_counts, gamma=self.gamma)[0]
+        class_probabilities = largest_distribution(
+            values, class_sizes=sizes, noise_kind=UNIT_NOISES[self.noise]
         )
-        of_class = dict(zip(classes.names, probabilities.tolist(), strict=True))
+        set_probabilities = dict(
+            zip(classes.names, (class_probabilities / sizes).tolist(), strict=True)
+        )
         distribution = {}
-        for ranks in combinations(range(num_counts), self.k):  # 0-based, rising
+        for ranks in combinations(range(num_counts), self.k):  # counted from 0, rising
             indices = tuple(sorted(order[0, list(ranks)].tolist()))
-            missing = [class_index for class_index, rank in enumerate(ranks) if rank != class_index]
-            first = missing[0] if missing else self.k - 1
-            distribution[indices] = of_class[first + 1, ranks[-1] + 1]
+            missing_ranks = [rank for rank in range(self.k) if ranks[rank] != rank]
+            first_missing = missing_ranks[0] if missing_ranks else self.k - 1
+            # Ranks of classes are counted from 1.
+            distribution[indices] = set_probabilities[first_missing + 1, ranks[-1] + 1]
         return distribution
 
     def _draw_block(
@@ -131,105 +137,127 @@ class CanonicalTopK(BoundedRangeTopK):
             The indices `[q, k]`, in rising order.
         """
         ranked_indices, falling_counts = falling_order(counts)
-        classes = self._classes(falling_counts, has_few_classes)
-        weight = Fraction(self.weight_for(falling_counts.shape[1]))
-        gamma = Fraction(self.gamma)
-        values = -float(weight) * classes.losses(falling_counts, self.gamma)
-
-        def exact_weights(classes: CanonicalClasses, row: int) -> Weights:
-            exponents = (weight * classes.losses(falling_counts[row], gamma)).tolist()
-            sizes = [classes.size(class_index) for class_index in range(len(exponents))]
-            return exponential_weights(exponents, sizes)
-
-        def all_classes() -> CanonicalClasses:
-            return CanonicalClasses.runs(
-                falling_counts[0], self.k, gamma=self.gamma
-            ).with_window_first(classes)
-
-        def weights_of_all() -> Weights:
-            return exact_weights(all_classes(), row=0)
-
-        def weights(row: int) -> Weights:
-            in_window = exact_weights(classes, row)
-            return (
-                in_window
-                if has_few_classes
-                else weights_with_rest(in_window, rest_share=_NO_SETS, all_weights=weights_of_all)
-            )
-
         if self.noise == "gumbel":
-            # By the Gumbel-max trick a class wins with a probability in proportion to its weight. A histogram with many
-            # sets has the classes of a window, and all of them only where the uniform number falls outside of it.
-            class_indices = draw_class(
-                log_weights=values + classes.log_sizes,
-                exact_weights_of_row=weights,
-                log_rounding_error=classes.error,
-                rng=rng,
+            classes, class_indices = self._draw_class_by_weight(
+                falling_counts, has_few_classes=has_few_classes, rng=rng
             )
-            if int(class_indices.max()) >= values.shape[1]:
-                return self._draw_members(ranked_indices, all_classes(), class_indices, rng)
         else:
-            # a class wins with the largest of as many noises as it has sets, plus its value
-            has_sets = np.broadcast_to(np.isfinite(classes.log_sizes), values.shape)
-            noise = draw_largest(
-                self.noise,
-                log_num_noises=np.where(has_sets, classes.log_sizes, 0.0),
-                exact_num_noises=lambda row, place: classes.size(place),
-                rng=rng,
-                log_rounding_error=classes.error,
+            classes, class_indices = self._draw_class_by_noise(
+                falling_counts, has_few_classes=has_few_classes, rng=rng
             )
-            losses = cache(lambda row: classes.losses(falling_counts[row], gamma))
-            exact_values = Values(
-                floats=values, exact=lambda row, place: -weight * losses(row)[place]
-            )
-            class_indices = largest_noisy(exact_values, noise, k=1, candidate_mask=has_sets)[:, 0]
-        return self._draw_members(ranked_indices, classes, class_indices, rng)
-
-    def _draw_members(
-        self,
-        ranked_indices: IntArray,
-        classes: CanonicalClasses,
-        class_indices: IntArray,
-        rng: np.random.Generator,
-    ) -> IntArray:
-        """Draws a uniform set of one class for each of q histograms.
-
-        Args:
-            ranked_indices: the indices of each histogram in falling order of their counts, `[q, d]`.
-            classes: the classes of sets.
-            class_indices: the place of each histogram's class in `classes`, `[q]`.
-            rng: draws the set.
-
-        Returns:
-            The indices `[q, k]`, in rising order.
-        """
         ranks = classes.draw_members(class_indices, rng)
         return np.sort(np.take_along_axis(ranked_indices, ranks, axis=1), axis=1)
 
-    def _classes(self, falling_counts: IntArray, has_few_classes: bool) -> CanonicalClasses:
-        """Returns the classes of sets among which a draw chooses.
+    def _draw_class_by_weight(
+        self, falling_counts: IntArray, has_few_classes: bool, rng: np.random.Generator
+    ) -> tuple[CanonicalClasses, IntArray]:
+        """Draws a class of sets for each histogram, with Gumbel noise.
+
+        By the Gumbel-max trick a class wins with a probability in proportion to its weight. Of a histogram with many
+        classes, only likely ones are computed. All are computed if the uniform number of the draw falls outside of
+        them.
 
         Args:
             falling_counts: counts in falling order, `[q, d]`; one histogram `[1, d]` unless `has_few_classes`.
             has_few_classes: whether a histogram has few classes of sets.
+            rng: draws the noise.
 
-        With Gumbel noise and many classes, classes of negligible weight are left out.
+        Returns:
+            The classes, and for each histogram the place of the class that was drawn among them, `[q]`.
         """
-        num_ranks = falling_counts.shape[1]
-        weight = self.weight_for(num_ranks)
-        leaves_out = self.noise == "gumbel" and not has_few_classes
-        if self.gamma < 1 and has_few_classes:
-            return CanonicalClasses.all(num_ranks, self.k)
-        if self.gamma < 1 and leaves_out:
-            return CanonicalClasses.likely(
-                falling_counts[0], self.k, loss_weight=weight, gamma=self.gamma
-            )
-        classes = CanonicalClasses.runs(falling_counts[0], self.k, gamma=self.gamma)
-        if not leaves_out:
-            return classes
-        # d ranks have at most d**k sets
-        least = (
-            falling_counts[0, self.k - 1] - (LOG_NO_SETS + self.k * math.log(num_ranks)) / weight
+        classes = (
+            self._all_classes(falling_counts, has_few_classes)
+            if has_few_classes
+            else self._likely_classes(falling_counts[0])
         )
-        num_kept = int((falling_counts[0] >= least).sum()) - self.k + 1
-        return classes.at(slice(num_kept))
+
+        def exact_weights(classes: CanonicalClasses, row: int) -> Weights:
+            losses = classes.losses(falling_counts[row], gamma=Fraction(self.gamma))
+            exponents = (Fraction(self.weight_for(falling_counts.shape[1])) * losses).tolist()
+            sizes = [classes.size(class_index) for class_index in range(len(exponents))]
+            return exponential_weights(exponents, sizes=sizes)
+
+        def all_classes() -> CanonicalClasses:
+            return self._all_classes(falling_counts, has_few_classes).with_window_first(classes)
+
+        def weights_of_all() -> Weights:
+            return exact_weights(all_classes(), row=0)
+
+        def weights_of_row(row: int) -> Weights:
+            weights = exact_weights(classes, row=row)
+            if has_few_classes:
+                return weights
+            return weights_with_rest(weights, rest_share=_REST_SHARE, all_weights=weights_of_all)
+
+        class_indices = draw_class(
+            log_weights=self._values_of(classes, falling_counts) + classes.log_sizes,
+            exact_weights_of_row=weights_of_row,
+            log_rounding_error=classes.error,
+            rng=rng,
+        )
+        if int(class_indices.max()) >= len(classes.log_sizes):
+            return all_classes(), class_indices
+        return classes, class_indices
+
+    def _draw_class_by_noise(
+        self, falling_counts: IntArray, has_few_classes: bool, rng: np.random.Generator
+    ) -> tuple[CanonicalClasses, IntArray]:
+        """Draws a class of sets for each histogram, with noise that is not Gumbel.
+
+        A class wins with its value plus the largest of as many noises as it has sets. Arguments and result are those
+        of `_draw_class_by_weight`.
+        """
+        classes = self._all_classes(falling_counts, has_few_classes)
+        values = self._values_of(classes, falling_counts)
+        has_sets = np.broadcast_to(np.isfinite(classes.log_sizes), values.shape)
+
+        def size_of_class(row: int, place: int) -> int:
+            return classes.size(place)
+
+        noise = draw_largest(
+            self.noise,
+            log_num_noises=np.where(has_sets, classes.log_sizes, 0.0),
+            exact_num_noises=size_of_class,
+            rng=rng,
+            log_rounding_error=classes.error,
+        )
+
+        @cache
+        def exact_losses(row: int) -> NDArray[Any]:
+            return classes.losses(falling_counts[row], gamma=Fraction(self.gamma))
+
+        weight = Fraction(self.weight_for(falling_counts.shape[1]))
+
+        def exact_value(row: int, place: int) -> Fraction:
+            value: Fraction = -weight * exact_losses(row)[place]
+            return value
+
+        exact_values = Values(floats=values, exact=exact_value)
+        class_indices = largest_noisy(exact_values, noise, k=1, candidate_mask=has_sets)[:, 0]
+        return classes, class_indices
+
+    def _values_of(self, classes: CanonicalClasses, falling_counts: IntArray) -> FloatArray:
+        """Returns minus the loss of each class, divided by the scale of the noise, as floats: `[q, n]`."""
+        weight = self.weight_for(falling_counts.shape[1])
+        return -weight * classes.losses(falling_counts, gamma=self.gamma)
+
+    def _all_classes(self, falling_counts: IntArray, has_few_classes: bool) -> CanonicalClasses:
+        """Returns the classes of all sets; arguments as in `_draw_class_by_weight`."""
+        if self.gamma < 1 and has_few_classes:
+            return CanonicalClasses.all(num_ranks=falling_counts.shape[1], k=self.k)
+        return CanonicalClasses.runs(falling_counts[0], k=self.k, gamma=self.gamma)
+
+    def _likely_classes(self, falling_counts: IntArray) -> CanonicalClasses:
+        """Returns the classes of one histogram `[d]` without those whose weight is negligible with Gumbel noise."""
+        num_ranks = len(falling_counts)
+        weight = self.weight_for(num_ranks)
+        if self.gamma < 1:
+            return CanonicalClasses.likely(
+                falling_counts, k=self.k, loss_weight=weight, gamma=self.gamma
+            )
+        classes = CanonicalClasses.runs(falling_counts, k=self.k, gamma=self.gamma)
+        # There are at most d**k sets.
+        log_num_sets = self.k * math.log(num_ranks)
+        smallest_count = falling_counts[self.k - 1] - (LOG_NEGLIGIBLE + log_num_sets) / weight
+        num_likely = int((falling_counts >= smallest_count).sum()) - self.k + 1
+        return classes.at(slice(num_likely))

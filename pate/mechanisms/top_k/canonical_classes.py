@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.array_types import FloatArray, IntArray
-from pate.mechanisms.noise.weighted_index import Weights
+from pate.mechanisms.noise.weighted_index import Interval, Weights
 from pate.mechanisms.top_k.weighted_class import draw_class
 
-# sets whose weight, relative to that of the k best, is below exp(-120) are left out at first
-LOG_NO_SETS = 120.0
-_LEVELS = 96  # of the deficit, at which the weights of blocks of ranks are bounded
+# Sets whose weight is below exp(-120) times that of the k largest counts are left out of likely classes.
+LOG_NEGLIGIBLE = 120.0
+# The number of deficits between which the weights of blocks of ranks are bounded.
+_NUM_LEVELS = 96
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,34 +26,41 @@ class CanonicalClasses:
     A class holds all sets with the same first missing rank `first` and with a last rank in low + 1..high. So the ranks
     before `first` are in each set, `first` is not, and ranks between `first` and the last one may be in the set or not.
     One class has a single set, the ranks 1..k: there `first` and `high` are k.
+
+    Attributes:
+        first: the first missing rank of each class, `[n]`; 0 for a class that leaves the first missing rank open.
+        low: the last rank of a set is larger than this, `[n]`.
+        high: the last rank of a set is at most this, `[n]`.
+        log_sizes: the logarithm of the number of sets of each class, `[n]`.
+        k: the number of ranks in a set.
+
     Source: Shekelyan & Loukides 2022; docs/proofs/canonical_top_k.md.
     """
 
-    # [n], the first missing rank; 0 for a class that leaves the first missing rank open
     first: IntArray
-    low: IntArray  # [n], the last rank of a set is larger than `low`
-    high: IntArray  # [n], the last rank of a set is at most `high`
-    log_sizes: FloatArray  # [n], log of the number of sets of each class
-    k: int  # the number of ranks in a set
+    low: IntArray
+    high: IntArray
+    log_sizes: FloatArray
+    k: int
 
     @classmethod
     @lru_cache(maxsize=32)
     def all(cls, num_ranks: int, k: int) -> Self:
         """Returns one class for each pair of a first missing rank and a last rank, after the set of ranks 1..k."""
-        return cls.runs(-np.arange(num_ranks), k, gamma=0.5)
+        return cls.runs(-np.arange(num_ranks), k=k, gamma=0.5)
 
     @classmethod
     @lru_cache(maxsize=32)
     def by_worst(cls, num_ranks: int, k: int) -> Self:
         """Returns one class for each last rank k..`num_ranks`, for a loss that does not depend on missing ranks."""
-        worst = np.arange(k, num_ranks + 1)
-        # C(w - 1, k - 1) sets end at rank w: the ratio to w - 1
-        steps = np.log((worst[1:] - 1.0) / (worst[1:] - k))
+        last_ranks = np.arange(k, num_ranks + 1)
+        # C(w - 1, k - 1) sets end at rank w, which is (w - 1) / (w - k) times the number of sets that end at w - 1.
+        log_ratios = np.log((last_ranks[1:] - 1.0) / (last_ranks[1:] - k))
         return cls(
-            first=np.zeros_like(worst),
-            low=worst - 1,
-            high=worst,
-            log_sizes=np.append(0.0, np.cumsum(steps)),
+            first=np.zeros_like(last_ranks),
+            low=last_ranks - 1,
+            high=last_ranks,
+            log_sizes=np.append(0.0, np.cumsum(log_ratios)),
             k=k,
         )
 
@@ -68,36 +76,42 @@ class CanonicalClasses:
             loss_weight: the factor of losses in the exponent; a set weighs exp(-loss_weight * loss).
             gamma: the share of the smallest count in the set in the loss, in [0, 1).
         """
-        missing = np.arange(1, k + 1)[:, None]
-        deficit = int(falling_counts[k - 1] - falling_counts[-1])
-        levels = np.unique(
-            np.append(np.geomspace(1, max(deficit, 1), _LEVELS).astype(np.int64), [0, deficit])
-        )
-        # ranks up to each level
-        ends = np.searchsorted(-falling_counts, levels - falling_counts[k - 1], side="right")
-        least = np.append(0, levels[:-1] + 1)  # deficit of a block of ranks
-        reached = ends > k
+        # Blocks of ranks behind rank k, by the deficit of a count, which is the k-th largest count less the count. A
+        # block reaches from above one level of the deficit up to the next.
+        missing_ranks = np.arange(1, k + 1)
+        kth_count = falling_counts[k - 1]
+        largest_deficit = int(kth_count - falling_counts[-1])
+        inner_levels = np.geomspace(1, max(largest_deficit, 1), _NUM_LEVELS).astype(np.int64)
+        levels = np.unique(np.append(inner_levels, [0, largest_deficit]))
+        smallest_deficits = np.append(0, levels[:-1] + 1)
+        block_ends = np.searchsorted(-falling_counts, levels - kth_count, side="right")
+        has_ranks = block_ends > k
         log_sizes = np.full((k, len(levels)), -np.inf)
-        if reached.any():
-            log_sizes[:, reached] = _log_sizes(
-                missing_ranks=missing[:, 0],
-                ranks_below=np.full(reached.sum(), k),
-                largest_ranks=ends[reached],
+        if has_ranks.any():
+            log_sizes[:, has_ranks] = _log_sizes(
+                missing_ranks=missing_ranks,
+                ranks_below=np.full(has_ranks.sum(), k),
+                largest_ranks=block_ends[has_ranks],
                 k=k,
             )
-        losses = (1 - gamma) * (falling_counts[missing - 1] - falling_counts[k - 1]) + gamma * least
-        # [k, blocks], no smaller than what the block weighs
-        log_weights = log_sizes - loss_weight * losses
-        tails = np.logaddexp.accumulate(np.logaddexp.reduce(log_weights, axis=0)[::-1])[::-1]
-        heads = np.logaddexp.accumulate(np.logaddexp.reduce(log_weights, axis=1))
-        num_kept = int(np.count_nonzero(tails >= -LOG_NO_SETS))  # tails fall, heads rise
-        first = 1 + int(np.count_nonzero(heads < -LOG_NO_SETS))
+        # A bound on the weight of all sets with a first missing rank whose last rank is in a block: [k, blocks].
+        smallest_losses = (1 - gamma) * (falling_counts[missing_ranks - 1, None] - kth_count)
+        smallest_losses = smallest_losses + gamma * smallest_deficits
+        log_weights = log_sizes - loss_weight * smallest_losses
+        # Bounds on the weight of each block and all blocks behind it, which fall, and of each first missing rank and
+        # all ranks before it, which rise.
+        block_log_weights = np.logaddexp.reduce(log_weights, axis=0)
+        tail_log_weights = np.logaddexp.accumulate(block_log_weights[::-1])[::-1]
+        missing_log_weights = np.logaddexp.reduce(log_weights, axis=1)
+        head_log_weights = np.logaddexp.accumulate(missing_log_weights)
+        num_blocks = int(np.count_nonzero(tail_log_weights >= -LOG_NEGLIGIBLE))
+        num_negligible_ranks = int(np.count_nonzero(head_log_weights < -LOG_NEGLIGIBLE))
         return cls.runs(
             falling_counts,
-            k,
+            k=k,
             gamma=gamma,
-            smallest_missing_rank=first,
-            largest_last_rank=int(ends[num_kept - 1]) if num_kept else k,
+            smallest_missing_rank=1 + num_negligible_ranks,
+            largest_last_rank=int(block_ends[num_blocks - 1]) if num_blocks else k,
         )
 
     @classmethod
@@ -121,26 +135,26 @@ class CanonicalClasses:
             largest_last_rank: the largest last rank of a class; None for d.
         """
         if gamma == 1:
-            return cls.by_worst(len(falling_counts), k)
-        largest_last_rank = len(falling_counts) if largest_last_rank is None else largest_last_rank
-        equal = (
-            falling_counts[k:largest_last_rank] if gamma > 0 else np.zeros(largest_last_rank - k)
+            return cls.by_worst(num_ranks=len(falling_counts), k=k)
+        if largest_last_rank is None:
+            largest_last_rank = len(falling_counts)
+        # Last ranks form runs of equal losses.
+        last_counts = falling_counts[k:largest_last_rank]
+        run_values = last_counts if gamma > 0 else np.zeros(len(last_counts))
+        run_lows = np.empty(0, dtype=np.int64)
+        if len(run_values) > 0:
+            run_lows = k + np.flatnonzero(np.diff(run_values, prepend=np.inf))
+        run_highs = np.append(run_lows[1:], largest_last_rank)[: len(run_lows)]
+        missing_ranks = np.arange(smallest_missing_rank, k + 1)
+        log_sizes = _log_sizes(
+            missing_ranks=missing_ranks, ranks_below=run_lows, largest_ranks=run_highs, k=k
         )
-        low = (
-            k + np.flatnonzero(np.diff(equal, prepend=np.inf))
-            if largest_last_rank > k
-            else np.empty(0, dtype=np.int64)
-        )
-        high = np.append(low[1:], largest_last_rank)[: len(low)]
-        missing = np.arange(smallest_missing_rank, k + 1)
-        # the set of ranks 1..k, then each first missing rank with each run of equal counts
+        # The set of ranks 1..k comes first, then each first missing rank with each run.
         return cls(
-            first=np.append(k, np.repeat(missing, len(low))),
-            low=np.append(k - 1, np.tile(low, len(missing))),
-            high=np.append(k, np.tile(high, len(missing))),
-            log_sizes=np.append(
-                0.0, _log_sizes(missing_ranks=missing, ranks_below=low, largest_ranks=high, k=k)
-            ),
+            first=np.append(k, np.repeat(missing_ranks, len(run_lows))),
+            low=np.append(k - 1, np.tile(run_lows, len(missing_ranks))),
+            high=np.append(k, np.tile(run_highs, len(missing_ranks))),
+            log_sizes=np.append(0.0, log_sizes),
             k=k,
         )
 
@@ -153,10 +167,9 @@ class CanonicalClasses:
 
     def with_window_first(self, window_classes: Self) -> Self:
         """Returns the same classes in another order, which begins with `window_classes` in their order."""
-        place_of = {pair: place for place, pair in enumerate(window_classes.names)}
-        return self.at(
-            np.argsort([place_of.get(pair, len(place_of)) for pair in self.names], kind="stable")
-        )
+        window_places = {name: place for place, name in enumerate(window_classes.names)}
+        new_places = [window_places.get(name, len(window_places)) for name in self.names]
+        return self.at(np.argsort(new_places, kind="stable"))
 
     def at(self, class_indices: IntArray | slice) -> Self:
         """Returns the classes at the given m places, in the order of the places."""
@@ -175,13 +188,15 @@ class CanonicalClasses:
 
     def size(self, class_index: int) -> int:
         """Returns the exact number of sets of the class at a place."""
-        first, low, high = (int(ranks[class_index]) for ranks in (self.first, self.low, self.high))
+        first = int(self.first[class_index])
+        low = int(self.low[class_index])
+        high = int(self.high[class_index])
         if first == high:
             return 1
-        # `first` settles that many ranks; of the rest, this many are present
-        free = first + (first == 0)
-        picked = self.k - free + 1
-        return comb(high - first, picked) - comb(low - first, picked)
+        # The ranks before `first` are in the set. The others are chosen among the ranks behind `first`.
+        num_before = max(first - 1, 0)
+        num_chosen = self.k - num_before
+        return comb(high - first, num_chosen) - comb(low - first, num_chosen)
 
     def losses(self, falling_counts: IntArray, gamma: Any) -> NDArray[Any]:
         """Returns the loss of each class, less the loss of the set of the k largest counts: `[..., n]`.
@@ -190,14 +205,14 @@ class CanonicalClasses:
             falling_counts: counts in falling order, `[..., d]`.
             gamma: the share of the smallest count in the set in the loss. A `Fraction` makes all losses fractions.
         """
-        # the best missing and the worst present count, relative to the k-th
+        # The largest count outside the set, and the smallest count in the set, less the k-th largest count.
         kth = falling_counts[..., [self.k - 1]]
-        missing = falling_counts[..., np.maximum(self.first, 1) - 1] - kth
-        worst = falling_counts[..., self.high - 1] - kth
+        largest_outside = falling_counts[..., np.maximum(self.first, 1) - 1] - kth
+        smallest_inside = falling_counts[..., self.high - 1] - kth
         if isinstance(gamma, Fraction):
-            missing = missing.astype(object)
-            worst = worst.astype(object)
-        return np.asarray((1 - gamma) * missing - gamma * worst)
+            largest_outside = largest_outside.astype(object)
+            smallest_inside = smallest_inside.astype(object)
+        return np.asarray((1 - gamma) * largest_outside - gamma * smallest_inside)
 
     def draw_members(self, class_indices: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws a uniform set of one class for each of Q histograms.
@@ -212,22 +227,33 @@ class CanonicalClasses:
         first = self.first[class_indices]
         low = self.low[class_indices]
         high = self.high[class_indices]
-        ends = np.stack([first, low, high], axis=1).tolist()
-        worst = np.array(
+        last = np.array(
             [
-                self._draw_last_rank(missing_rank, rank_below, largest_rank, rng)
-                for missing_rank, rank_below, largest_rank in ends
+                self._draw_last_rank(
+                    missing_rank=missing_rank,
+                    rank_below=rank_below,
+                    largest_rank=largest_rank,
+                    rng=rng,
+                )
+                for missing_rank, rank_below, largest_rank in zip(
+                    first.tolist(), low.tolist(), high.tolist(), strict=True
+                )
             ]
         )
-        ranks = rng.permuted(np.tile(np.arange(int(worst.max())), (len(class_indices), 1)), axis=1)
-        free = (ranks >= first[:, None]) & (ranks < worst[:, None] - 1)
-        needed = self.k - np.maximum(first, 1)
-        present = free & (np.cumsum(free, axis=1) <= needed[:, None])
-        present |= (ranks < first[:, None] - 1) | (ranks == worst[:, None] - 1)
-        return np.sort(ranks[present].reshape(len(class_indices), self.k), axis=1)
+        # In a random order of all ranks, counted from 0, the first few between the missing and the last rank are in
+        # the set.
+        all_ranks = np.tile(np.arange(int(last.max())), (len(class_indices), 1))
+        ranks = rng.permuted(all_ranks, axis=1)
+        is_between = (ranks >= first[:, None]) & (ranks < last[:, None] - 1)
+        num_between = self.k - np.maximum(first, 1)
+        is_chosen = is_between & (np.cumsum(is_between, axis=1) <= num_between[:, None])
+        is_before_missing = ranks < first[:, None] - 1
+        is_last = ranks == last[:, None] - 1
+        is_in_set = is_chosen | is_before_missing | is_last
+        return np.sort(ranks[is_in_set].reshape(len(class_indices), self.k), axis=1)
 
     def _draw_last_rank(
-        self, missing_rank: int, rank_below: int, largest_rank: int, rng: np.random.Generator
+        self, *, missing_rank: int, rank_below: int, largest_rank: int, rng: np.random.Generator
     ) -> int:
         """Draws the last rank of a uniform set whose first missing rank is `missing_rank`.
 
@@ -235,29 +261,27 @@ class CanonicalClasses:
         """
         if largest_rank - rank_below == 1:
             return largest_rank
-        before = np.arange(rank_below + 1, largest_rank)
-        logs = np.append(0.0, np.cumsum(np.log((before - missing_rank) / (before - self.k))))
-        error = len(logs) * 2.0**-52 * (1 + float(np.abs(logs).max()))
-        sizes = [
-            (comb(last - missing_rank, self.k - max(missing_rank, 1)),) * 2
-            for last in range(rank_below, largest_rank)
-        ]
+        # The logarithm of the number of sets that end at a rank, divided by the number that end at rank_below + 1.
+        earlier_ranks = np.arange(rank_below + 1, largest_rank)
+        log_ratios = np.log((earlier_ranks - missing_rank) / (earlier_ranks - self.k))
+        log_sizes = np.append(0.0, np.cumsum(log_ratios))
+        rounding_error = len(log_sizes) * 2.0**-52 * (1 + float(np.abs(log_sizes).max()))
+        num_chosen = self.k - max(missing_rank, 1)
+        sizes = [comb(rank - missing_rank, num_chosen) for rank in range(rank_below, largest_rank)]
 
-        def exact_weights(row: int) -> Weights:
-            return lambda digits: sizes  # whole numbers, exact for every number of digits
+        def intervals(digits: int) -> list[Interval]:
+            return [(size, size) for size in sizes]
 
-        return (
-            rank_below
-            + 1
-            + int(
-                draw_class(
-                    log_weights=logs[None],
-                    exact_weights_of_row=exact_weights,
-                    log_rounding_error=error,
-                    rng=rng,
-                )[0]
-            )
+        def exact_weights_of_row(row: int) -> Weights:
+            return intervals
+
+        drawn = draw_class(
+            log_weights=log_sizes[None],
+            exact_weights_of_row=exact_weights_of_row,
+            log_rounding_error=rounding_error,
+            rng=rng,
         )
+        return rank_below + 1 + int(drawn[0])
 
 
 def _log_sizes(
@@ -274,12 +298,12 @@ def _log_sizes(
     Returns:
         One entry for each first missing rank and each range of last ranks, `[F, R]`.
     """
-    # k, k - 1, …: each row multiplies the one before by one factor
-    down = missing_ranks[::-1, None].astype(np.float64)
-    log_all = np.cumsum(np.log((largest_ranks - down) / (k - down + 1)), axis=0)
+    # Binomial coefficients by recursion over f = k, k - 1, …: each row is the row before times one factor.
+    f = missing_ranks[::-1, None].astype(np.float64)
+    log_up_to_high = np.cumsum(np.log((largest_ranks - f) / (k - f + 1)), axis=0)
     with np.errstate(divide="ignore"):
-        # of the sets that end at `low`
-        log_share = np.cumsum(
-            np.log1p((ranks_below - largest_ranks) / (largest_ranks - down)), axis=0
+        # The share of the sets whose last rank is at most `low`.
+        log_low_share = np.cumsum(
+            np.log1p((ranks_below - largest_ranks) / (largest_ranks - f)), axis=0
         )
-    return np.asarray((log_all + np.log(-np.expm1(log_share)))[::-1])
+    return np.asarray((log_up_to_high + np.log(-np.expm1(log_low_share)))[::-1])

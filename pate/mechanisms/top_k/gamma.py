@@ -15,10 +15,11 @@ from pate.mechanisms.noise.maxima import ordered_distribution
 from pate.mechanisms.top_k.mechanism import Distribution, PureTopK
 from pate.mechanisms.top_k.ranking import utilities_of
 
-# of the integral over the cube's size
-_NODES = 10
-_PANELS = 6
-_TAIL = 1e-16
+# The exact distribution is an integral over the size of the cube, in panels with so many nodes each. The integral
+# leaves out this probability at either end.
+_NUM_NODES = 10
+_NUM_PANELS = 6
+_TAIL_PROB = 1e-16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,32 +45,36 @@ class GammaTopK(PureTopK):
 
     def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws, for each histogram `[Q, d]`, the indices of the k largest noisy counts, largest first: `[Q, k]`."""
+        # The sum of d + 1 exponential variables is a Gamma variable of shape d + 1.
         radius = draw_noise(
             noise_kind="exponential", shape=(len(counts), counts.shape[1] + 1), rng=rng
         ).summed()
         noise = draw_noise(noise_kind="uniform", shape=counts.shape, rng=rng).times(radius)
-        return largest_noisy(Values.scaled(counts, self.noise_scale), noise, self.k)
+        return largest_noisy(Values.scaled(counts, self.noise_scale), noise, k=self.k)
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
         values = utilities_of(counts, self.noise_scale)
         shape = len(counts) + 1.0
-        ends = float(gammaincinv(shape, _TAIL)), float(gammainccinv(shape, _TAIL))
-        # where two intervals begin to overlap
-        halves = np.abs(values[:, None] - values).ravel() / 2
-        inside = halves[(halves > ends[0]) & (halves < ends[1])]
-        corners = np.unique([*np.linspace(*ends, _PANELS + 1), *inside])
-        nodes, weights = gauss_legendre(_NODES)
+        smallest_radius = float(gammaincinv(shape, _TAIL_PROB))
+        largest_radius = float(gammainccinv(shape, _TAIL_PROB))
+        # At these radii the noisy values of two counts begin to overlap, so the integrand is not smooth there.
+        kinks = np.abs(values[:, None] - values).ravel() / 2
+        kinks = kinks[(kinks > smallest_radius) & (kinks < largest_radius)]
+        ends = np.linspace(smallest_radius, largest_radius, _NUM_PANELS + 1)
+        corners = np.unique([*ends, *kinks])
+        nodes, node_weights = gauss_legendre(_NUM_NODES)
         distribution: Distribution = {}
         for low, high in pairwise(corners.tolist()):
-            half = (high - low) / 2
-            for r, weight in zip(low + half * (1 + nodes), half * weights, strict=True):
-                density = math.exp((shape - 1) * math.log(r) - r - gammaln(shape))  # of R at r
-                for outcome, p in ordered_distribution(
-                    values / r, k=self.k, noise_kind=KINDS["uniform"]
-                ).items():
-                    distribution[outcome] = (
-                        distribution.get(outcome, 0.0) + float(weight * density) * p
-                    )
+            half_width = (high - low) / 2
+            radii = low + half_width * (1 + nodes)
+            for radius, weight in zip(radii, half_width * node_weights, strict=True):
+                density = math.exp((shape - 1) * math.log(radius) - radius - gammaln(shape))
+                given_radius = ordered_distribution(
+                    values / radius, k=self.k, noise_kind=KINDS["uniform"]
+                )
+                for outcome, probability in given_radius.items():
+                    share = float(weight * density) * probability
+                    distribution[outcome] = distribution.get(outcome, 0.0) + share
         total = sum(distribution.values())
-        return {outcome: p / total for outcome, p in distribution.items()}
+        return {outcome: share / total for outcome, share in distribution.items()}

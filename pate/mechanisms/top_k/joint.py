@@ -30,11 +30,14 @@ from pate.mechanisms.top_k.joint_classes import JointClasses
 from pate.mechanisms.top_k.mechanism import BoundedRangeTopK, Distribution, TopKMechanism
 from pate.mechanisms.top_k.ranking import draw_in_blocks, falling_order
 from pate.mechanisms.top_k.weighted_class import draw_class
-from pate.validation import require, rounded_up
+from pate.validation import InvalidValue, require, rounded_up
 
-_NEGLIGIBLE = Fraction(1, 10**26)  # above exp(-61), the share of what a window leaves out
-_MOST_CLASSES = 2**25
-_LOG_LEFT_OUT = -60.0  # log of a bound on the probability that a class outside the window wins
+# A bound on the share of the weight of all classes that a window of likely classes leaves out, above exp(-61).
+_REST_SHARE = Fraction(1, 10**26)
+# Permute-and-flip draws noise for all classes of up to so many pairs of a position and a distinct count.
+_MAX_CLASSES = 2**25
+# The logarithm of a bound on the probability that a class outside the window of likely classes wins.
+_LOG_REST_PROBABILITY = -60.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +51,7 @@ class JointMechanism(TopKMechanism):
 
     @property
     def range_of_losses(self) -> int:
-        """The most by which the difference of two losses moves between neighboring data sets.
+        """The largest change of the difference of two losses between neighboring data sets.
 
         For k = 1 it is smaller, because the largest count cancels out of the difference.
         """
@@ -71,24 +74,27 @@ class JointMechanism(TopKMechanism):
 
     def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws a sequence of k indices for each histogram of a batch `[Q, d]`: `[Q, k]`."""
-        # Many positions are weighed by runs of equal counts. Losses at both ends win with a probability below exp(-60)
-        # in all; `JointTopK` counts their sequences only where its uniform number falls there.
         return draw_in_blocks(
             counts, num_classes=self.k * counts.shape[1], draw_block=partial(self._draw_block, rng)
         )
 
     def class_counts(self, counts: NDArray[np.integer]) -> dict[int, int]:
         """Returns the exact number of sequences with each loss, by loss, for one histogram `[d]`."""
-        falling = -np.sort(-self._checked(counts, rank=1))
+        falling = -np.sort(-self._checked(counts, num_axes=1))
         losses = np.unique(np.maximum(falling[: self.k, None] - falling, 0))
-        # [losses, k]
-        reach = np.searchsorted(-falling, losses[:, None] - falling[: self.k], side="right")
-        totals = [
-            math.prod(max(0, n - position) for position, n in enumerate(row))
-            for row in reach.tolist()
-        ]
-        sizes = [total - before for total, before in zip(totals, [0, *totals], strict=False)]
-        return {loss: size for loss, size in zip(losses.tolist(), sizes, strict=True) if size}
+        # The number of ranks whose loss at a position is at most a loss: [losses, k].
+        num_ranks = np.searchsorted(-falling, losses[:, None] - falling[: self.k], side="right")
+        class_counts = {}
+        num_with_less = 0
+        for loss, ranks_by_position in zip(losses.tolist(), num_ranks.tolist(), strict=True):
+            # The positions are filled in turn, each with one of its ranks that is not used before.
+            num_up_to_loss = math.prod(
+                max(0, ranks - position) for position, ranks in enumerate(ranks_by_position)
+            )
+            if num_up_to_loss > num_with_less:
+                class_counts[loss] = num_up_to_loss - num_with_less
+            num_with_less = num_up_to_loss
+        return class_counts
 
     def losses_of(self, counts: IntArray) -> tuple[list[tuple[int, ...]], FloatArray]:
         """Returns a list of all sequences of k indices, and the loss of each of them, for one histogram `[d]`."""
@@ -133,45 +139,72 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         self, falling_counts: IntArray, has_few_classes: bool, rng: np.random.Generator
     ) -> tuple[JointClasses, IntArray]:
         """Draws a class with a probability in proportion to its weight; arguments and result as in the base class."""
-        all_classes = partial(
-            JointClasses.from_counts, falling_counts, self.k, splits_ties=has_few_classes
-        )
-        classes = (
-            all_classes()
-            if has_few_classes
-            else JointClasses.likely(falling_counts, self.k, loss_weight=self.weight)
-        )
-        is_complete = has_few_classes or classes.window == (
-            -1,
-            int(falling_counts[0, 0] - falling_counts[0, -1]),
-        )
+        if not has_few_classes:
+            return self._draw_from_window(falling_counts, rng)
+        classes = JointClasses.from_counts(falling_counts, self.k, splits_ties=True)
 
-        def exact_weights(losses: IntArray, sizes: list[int]) -> Weights:
-            exponents = [Fraction(self.weight) * loss for loss in losses.tolist()]
-            return exponential_weights(exponents, sizes)
+        def exact_weights(row: int) -> Weights:
+            return self._exact_weights(classes.losses[row], sizes=list(classes.sizes(row)))
 
-        def weights_of_all() -> Weights:
-            reordered, places = all_classes().with_window_first(classes)
-            sizes = [*all_classes().sizes(0)]
-            return exact_weights(reordered.losses[0], [sizes[place] for place in places.tolist()])
-
-        def weights(row: int) -> Weights:
-            in_window = exact_weights(classes.losses[row], [*classes.sizes(row)])
-            if is_complete:
-                return in_window
-            return weights_with_rest(in_window, rest_share=_NEGLIGIBLE, all_weights=weights_of_all)
-
-        log_weights = classes.log_sizes - self.weight * classes.losses
-        chosen = draw_class(
-            log_weights=log_weights,
-            exact_weights_of_row=weights,
+        class_indices = draw_class(
+            log_weights=classes.log_sizes - self.weight * classes.losses,
+            exact_weights_of_row=exact_weights,
             log_rounding_error=classes.error,
             rng=rng,
         )
-        # The uniform number may fall outside of the window.
-        if int(chosen.max()) >= classes.losses.shape[1]:
-            classes = all_classes().with_window_first(classes)[0]
-        return classes, chosen
+        return classes, class_indices
+
+    def _draw_from_window(
+        self, falling_counts: IntArray, rng: np.random.Generator
+    ) -> tuple[JointClasses, IntArray]:
+        """Draws a class for one histogram with many classes, of which only a window of likely classes is computed.
+
+        All classes are computed only if the uniform number of the draw falls outside of the window.
+
+        Args:
+            falling_counts: counts in falling order, `[1, d]`.
+            rng: draws the noise.
+
+        Returns:
+            The classes, and the place of the class that was drawn in their order, `[1]`.
+        """
+        window_classes = JointClasses.likely(falling_counts, self.k, loss_weight=self.weight)
+        largest_loss = int(falling_counts[0, 0] - falling_counts[0, -1])
+        is_complete = window_classes.window == (-1, largest_loss)
+
+        def weights_of_all() -> Weights:
+            all_classes = JointClasses.from_counts(falling_counts, self.k)
+            reordered, places = all_classes.with_window_first(window_classes)
+            sizes = list(all_classes.sizes(0))
+            reordered_sizes = [sizes[place] for place in places.tolist()]
+            return self._exact_weights(reordered.losses[0], sizes=reordered_sizes)
+
+        def exact_weights(row: int) -> Weights:
+            window_weights = self._exact_weights(
+                window_classes.losses[row], sizes=list(window_classes.sizes(row))
+            )
+            if is_complete:
+                return window_weights
+            return weights_with_rest(
+                window_weights, rest_share=_REST_SHARE, all_weights=weights_of_all
+            )
+
+        class_indices = draw_class(
+            log_weights=window_classes.log_sizes - self.weight * window_classes.losses,
+            exact_weights_of_row=exact_weights,
+            log_rounding_error=window_classes.error,
+            rng=rng,
+        )
+        num_classes_in_window = window_classes.losses.shape[1]
+        if int(class_indices.max()) < num_classes_in_window:
+            return window_classes, class_indices
+        all_classes = JointClasses.from_counts(falling_counts, self.k)
+        return all_classes.with_window_first(window_classes)[0], class_indices
+
+    def _exact_weights(self, losses: IntArray, sizes: list[int]) -> Weights:
+        """Returns the exact weights of n classes, from the loss `[n]` and the number of sequences of each class."""
+        exponents = [Fraction(self.weight) * loss for loss in losses.tolist()]
+        return exponential_weights(exponents, sizes=sizes)
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
@@ -227,51 +260,56 @@ class PermuteAndFlipJointTopK(JointMechanism):
 
         Raises `InvalidValue` if there are too many classes for `failure_prob`.
         """
-        if (
-            has_few_classes
-            or self.k * (1 + np.count_nonzero(np.diff(falling_counts[0]))) <= _MOST_CLASSES
-        ):
-            classes = JointClasses.from_counts(falling_counts, self.k, splits_ties=has_few_classes)
-        else:  # only classes that win with a probability above exp(-60)
-            least = _LOG_LEFT_OUT + np.logaddexp(0.0, self.epsilon)
-            needed = (
-                f"{rounded_up(math.exp(least), digits=2)} or more"
-                if least < 0
-                else "a smaller epsilon, or JointTopK"
-            )
-            require(
-                math.log(self.failure_prob or 5e-324) >= least,
-                "failure_prob",
-                self.failure_prob,
-                needed,
-            )
-            classes = JointClasses.likely(falling_counts, self.k, loss_weight=self.weight)
+        classes = self._classes(falling_counts, has_few_classes)
 
+        # The sizes of a million classes at once would not fit into memory.
         @lru_cache(8)
-        def size(row: int, place: int) -> int:  # all of a million at once do not fit into memory
+        def size_of_class(row: int, place: int) -> int:
             return next(islice(classes.sizes(row), place, None))
 
         noise = draw_largest(
             noise_kind="exponential",
             log_num_noises=classes.log_sizes,
-            exact_num_noises=size,
+            exact_num_noises=size_of_class,
             rng=rng,
             log_rounding_error=classes.error,
         )
         weight = Fraction(self.weight)
-        exact = Values(
-            floats=-self.weight * classes.losses.astype(np.float64),
-            exact=lambda row, place: -weight * int(classes.losses[row, place]),
-        )
-        return classes, largest_noisy(exact, noise, k=1)[:, 0]
+
+        def exact_value(row: int, place: int) -> Fraction:
+            return -weight * int(classes.losses[row, place])
+
+        values = Values(floats=-self.weight * classes.losses.astype(np.float64), exact=exact_value)
+        return classes, largest_noisy(values, noise, k=1)[:, 0]
+
+    def _classes(self, falling_counts: IntArray, has_few_classes: bool) -> JointClasses:
+        """Returns the classes among which a draw chooses; arguments as in `draw_class_indices`.
+
+        Of a histogram with too many classes, these are the classes that win with a probability above exp(-60). Raises
+        `InvalidValue` if `failure_prob` does not cover all other classes.
+        """
+        num_distinct_counts = 1 + np.count_nonzero(np.diff(falling_counts[0]))
+        if has_few_classes or self.k * num_distinct_counts <= _MAX_CLASSES:
+            return JointClasses.from_counts(falling_counts, self.k, splits_ties=has_few_classes)
+        log_needed = _LOG_REST_PROBABILITY + np.logaddexp(0.0, self.epsilon)
+        log_failure_prob = math.log(self.failure_prob) if self.failure_prob > 0 else -math.inf
+        if log_failure_prob < log_needed:
+            rule = "a smaller epsilon, or JointTopK"
+            if log_needed < 0:
+                rule = f"{rounded_up(math.exp(log_needed), digits=2)} or more"
+            raise InvalidValue("failure_prob", self.failure_prob, rule=rule)
+        return JointClasses.likely(falling_counts, self.k, loss_weight=self.weight)
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""
         outcomes, losses = self.losses_of(counts)
-        values, member_of, sizes = np.unique(losses, return_inverse=True, return_counts=True)
-        of_class = largest_distribution(
-            -self.weight * values,
-            class_sizes=sizes.astype(np.float64),
+        class_losses, class_indices, class_sizes = np.unique(
+            losses, return_inverse=True, return_counts=True
+        )
+        class_probabilities = largest_distribution(
+            -self.weight * class_losses,
+            class_sizes=class_sizes.astype(np.float64),
             noise_kind=UNIT_NOISES["exponential"],
         )
-        return dict(zip(outcomes, (of_class / sizes)[member_of].tolist(), strict=True))
+        probabilities = (class_probabilities / class_sizes)[class_indices]
+        return dict(zip(outcomes, probabilities.tolist(), strict=True))

@@ -11,12 +11,14 @@ from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.maxima import ordered_distribution
 from pate.mechanisms.parameters import COUNT, POSITIVE
 from pate.mechanisms.top_k.mechanism import Distribution, TopKMechanism
-from pate.mechanisms.top_k.ranking import largest_noisy_counts, relabeled, utilities_of
-from pate.validation import require
+from pate.mechanisms.top_k.ranking import largest_noisy_counts, relabel_outcomes, utilities_of
+from pate.validation import InvalidValue, require
 
+# The theorem for releases with a failure probability holds up to this epsilon and this failure probability.
 _LARGEST_EPSILON = 0.2
-_LARGEST_FAILURE = 0.05
-_MANY = 16  # times log(d / failure_prob): from there on the indices' moves cancel
+_LARGEST_FAILURE_PROB = 0.05
+# For k above so many times log(d / failure_prob), the theorem needs noise that grows with sqrt(k) only.
+_LARGE_K_FACTOR = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +36,7 @@ class LaplaceTopK(TopKMechanism):
 
     Attributes:
         epsilon: the epsilon of the guarantee, > 0; at most 0.2 with a `failure_prob`.
-        max_labels: the most counts to which one voter adds, >= 1; None if a voter may add to all counts.
+        max_labels: the largest number of counts to which one voter adds, >= 1; None if a voter may add to all counts.
         failure_prob: the delta of the guarantee, in (0, 0.05]; None for pure DP.
 
     Source: Dwork & Roth 2014, chapter 3, for pure DP; Qiao, Su & Zhang 2021 for the release with `failure_prob`, here
@@ -51,34 +53,33 @@ class LaplaceTopK(TopKMechanism):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.failure_prob is not None:
-            allowed = f"at most {_LARGEST_EPSILON} with a failure_prob"
-            require(self.epsilon <= _LARGEST_EPSILON, "epsilon", self.epsilon, allowed)
-            valid = 0 < self.failure_prob <= _LARGEST_FAILURE
-            require(
-                valid, "failure_prob", self.failure_prob, f"a number in (0, {_LARGEST_FAILURE}]"
-            )
-            require(
-                self.max_labels is None, "max_labels", self.max_labels, "None with a failure_prob"
-            )
+        if self.failure_prob is None:
+            return
+        if self.epsilon > _LARGEST_EPSILON:
+            rule = f"at most {_LARGEST_EPSILON} with a failure_prob"
+            raise InvalidValue("epsilon", self.epsilon, rule=rule)
+        is_valid = 0 < self.failure_prob <= _LARGEST_FAILURE_PROB
+        rule = f"a number in (0, {_LARGEST_FAILURE_PROB}]"
+        require(is_valid, "failure_prob", self.failure_prob, rule)
+        if self.max_labels is not None:
+            raise InvalidValue("max_labels", self.max_labels, rule="None with a failure_prob")
 
     def noise_scale(self, *, num_counts: int) -> float:
         """Returns the scale of the noise, in votes, for histograms of `num_counts` counts."""
-        moves = float(self.k if self.max_labels is None else min(self.k, self.max_labels))
+        num_moves = float(self.k if self.max_labels is None else min(self.k, self.max_labels))
         if self.failure_prob is not None:
             log_ratio = math.log(num_counts / self.failure_prob)
-            moves = 2 * math.sqrt(self.k * log_ratio) if self.k > _MANY * log_ratio else moves
-        return self.adjacency.gap_sensitivity * moves / self.epsilon
+            if self.k > _LARGE_K_FACTOR * log_ratio:
+                num_moves = 2 * math.sqrt(self.k * log_ratio)
+        return self.adjacency.gap_sensitivity * num_moves / self.epsilon
 
     @property
     def event(self) -> Event:
         """The price of one release."""
         pure = PureDpEvent(self.epsilon)
-        return (
-            pure
-            if self.failure_prob is None
-            else ApproximateEvent(pure, failure_prob=self.failure_prob)
-        )
+        if self.failure_prob is None:
+            return pure
+        return ApproximateEvent(pure, failure_prob=self.failure_prob)
 
     def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws the indices of the k largest noisy counts of each histogram `[Q, d]`: `[Q, k]`.
@@ -92,15 +93,13 @@ class LaplaceTopK(TopKMechanism):
             k=self.k,
             rng=rng,
         )
-        # with a failure probability the order is not covered
+        # The guarantee with a failure probability does not cover the order.
         return indices if self.failure_prob is None else np.sort(indices, axis=1)
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each outcome, a tuple of k indices, for one histogram `[d]`."""
         utilities = utilities_of(counts, self.noise_scale(num_counts=len(counts)))
         distribution = ordered_distribution(utilities, k=self.k, noise_kind=UNIT_NOISES["laplace"])
-        return (
-            distribution
-            if self.failure_prob is None
-            else relabeled(distribution, new_outcome=sorted)
-        )
+        if self.failure_prob is None:
+            return distribution
+        return relabel_outcomes(distribution, new_outcome=sorted)

@@ -15,22 +15,28 @@ from pate.mechanisms.noise.drawn_noise import draw_noise
 from pate.mechanisms.noise.maxima import gumbel_argmax
 from pate.mechanisms.parameters import POSITIVE, PROBABILITY
 from pate.mechanisms.top_k.mechanism import Distribution, PureTopK, TopKMechanism
-from pate.mechanisms.top_k.ranking import peel_distribution, relabeled
+from pate.mechanisms.top_k.ranking import peel_distribution, relabel_outcomes
 from pate.validation import require, require_count
 
-_UP = 1 + 2.0**-50  # so that rounding never lowers the bottom below the height that the proof needs
+# The height of the bottom is raised by this factor, so that rounding never lowers it below what the proof needs.
+_ROUNDING_UP = 1 + 2.0**-50
 
 
 @dataclass(frozen=True, kw_only=True)
 class DomainTopK(TopKMechanism):
-    """The base class of top-k mechanisms that read the `domain_size` largest counts (the domain) and the next one."""
+    """The base class of top-k mechanisms that read the `domain_size` largest counts (the domain) and the next one.
 
-    domain_size: int  # the number of indices that can be released, >= k
-    # the release is (epsilon, failure_prob)-DP, epsilon > 0
+    Attributes:
+        domain_size: the number of indices that can be released, >= k.
+        epsilon: the epsilon of the whole release, which is (epsilon, failure_prob)-DP; > 0.
+        failure_prob: the delta of the whole release, in (0, 1).
+    """
+
+    domain_size: int
     epsilon: float = field(metadata=POSITIVE)
-    failure_prob: float = field(metadata=PROBABILITY)  # in (0, 1)
-    # the smallest number of counts that a histogram has outside the domain
-    _outside: ClassVar[int] = 0
+    failure_prob: float = field(metadata=PROBABILITY)
+    # The smallest number of counts that a histogram has outside the domain.
+    _min_outside: ClassVar[int] = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -41,12 +47,13 @@ class DomainTopK(TopKMechanism):
         """The price of one release."""
         return ApproximateEvent(PureDpEvent(self.epsilon), failure_prob=self.failure_prob)
 
-    def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> IntArray:
-        checked = super()._checked(counts, rank)
+    def _checked(self, counts: NDArray[np.integer], num_axes: int | None = None) -> IntArray:
+        """Returns counts as int64; raises `InvalidValue` also if they are too few for the domain."""
+        checked = super()._checked(counts, num_axes)
         num_counts = checked.shape[-1]
-        most = num_counts - self._outside
-        rule = f"at most {most} of {num_counts} counts"
-        require(self.domain_size <= most, "domain_size", self.domain_size, rule)
+        largest_domain = num_counts - self._min_outside
+        rule = f"at most {largest_domain} of {num_counts} counts"
+        require(self.domain_size <= largest_domain, "domain_size", self.domain_size, rule)
         return checked
 
 
@@ -88,7 +95,7 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
             return Fraction(heights[row, place].item()) / scale
 
         values = Values(floats=heights / self.noise_scale, exact=exact_height)
-        places = largest_noisy(values, noise, self.k)
+        places = largest_noisy(values, noise, k=self.k)
         return _cut_at_bottom(np.take_along_axis(indices, places, axis=1))
 
     def distribution_of(self, counts: IntArray) -> Distribution:
@@ -102,7 +109,7 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
             released: list[int] = _cut_at_bottom(indices[:, list(places)])[0].tolist()
             return released
 
-        return relabeled(ordered, new_outcome=released_indices)
+        return relabel_outcomes(ordered, new_outcome=released_indices)
 
     def _candidates(self, counts: IntArray) -> tuple[IntArray, FloatArray]:
         """Returns the candidates of each histogram `[Q, d]`: the indices of the domain, and last the bottom.
@@ -116,7 +123,7 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
         if falling.shape[1] == self.domain_size:  # nothing is outside
             falling = np.pad(falling, ((0, 0), (0, 1)))
         outside = falling[:, [-1]]
-        bottom_height = np.full(outside.shape, self.margin * _UP)
+        bottom_height = np.full(outside.shape, self.margin * _ROUNDING_UP)
         bottom_index = np.full(outside.shape, -1)
         heights = np.concatenate([falling[:, :-1] - outside, bottom_height], axis=1)
         indices = np.concatenate([order[:, : self.domain_size], bottom_index], axis=1)

@@ -13,18 +13,25 @@ from pate.array_types import BoolArray, IntArray
 from pate.mechanisms.parameters import COUNT, POSITIVE, Parameters
 from pate.validation import require, require_generator, require_histogram, require_positive
 
+# The probability of each outcome, a tuple of indices.
 Distribution = dict[tuple[int, ...], float]
-LARGEST_COUNT = 2**40  # above it, noise beside a count has few digits left in floating point
-MOST_OUTCOMES = 100_000
+# Noise that is added to a larger count in floats would lose most of its digits.
+LARGEST_COUNT = 2**40
+# The largest number of outcomes whose exact distribution is computed.
+MAX_OUTCOMES = 100_000
 
 
 @dataclass(frozen=True)
 class TopK:
-    """The outcome of a top-k mechanism for one histogram, or for a batch of Q histograms."""
+    """The outcome of a top-k mechanism for one histogram, or for a batch of Q histograms.
 
-    # [k], or [Q, k] for a batch, the released indices; -1 where a place was not filled
+    Attributes:
+        indices: the released indices, `[k]`, or `[Q, k]` for a batch; -1 where a place was not filled.
+        answered: bool `[]` or `[Q]`, True if at least one index was released.
+    """
+
     indices: IntArray
-    answered: BoolArray  # bool [] or [Q]: True if at least one index was released
+    answered: BoolArray
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +40,14 @@ class TopKMechanism(Parameters, ABC):
 
     Between neighboring data sets each count moves by at most 1. Subclasses define `event`, `draw` and
     `distribution_of`. The price `event` depends on public parameters alone.
+
+    Attributes:
+        k: the number of indices, >= 1.
+        adjacency: how neighboring data sets differ. Under replace-one each count moves by -1, 0 or 1. Under add/remove
+            all counts move by 0 or 1 in the same direction.
     """
 
-    k: int = field(metadata=COUNT)  # the number of indices, >= 1
-    # replace-one: each count moves by -1, 0 or 1; add/remove: all counts move by 0 or 1 in the same direction
+    k: int = field(metadata=COUNT)
     adjacency: Adjacency = Adjacency.REPLACE_ONE
 
     @property
@@ -73,18 +84,13 @@ class TopKMechanism(Parameters, ABC):
         Raises `InvalidValue` for more than 100,000 sequences of k indices. `LaplaceTopK` and `LipschitzTopK` also raise
         it for counts that are more than 5,000 noise scales apart.
         """
-        histogram = self._checked(counts, rank=1)
-        outcomes = math.perm(len(histogram), self.k)
-        require(
-            outcomes <= MOST_OUTCOMES,
-            "counts",
-            f"{outcomes} sequences",
-            f"at most {MOST_OUTCOMES}",
-        )
+        histogram = self._checked(counts, num_axes=1)
+        require_few_outcomes(num_outcomes=math.perm(len(histogram), self.k))
         return self.distribution_of(histogram)
 
-    def _checked(self, counts: NDArray[np.integer], rank: int | None = None) -> IntArray:
-        return checked_counts(counts, k=self.k, rank=rank)
+    def _checked(self, counts: NDArray[np.integer], num_axes: int | None = None) -> IntArray:
+        """Returns counts as int64, `[d]` or `[Q, d]`, after a check that they are valid for this mechanism."""
+        return require_counts(counts, k=self.k, num_axes=num_axes)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,9 +99,12 @@ class PureTopK(TopKMechanism):
 
     The noise has the scale k w / epsilon, where w is 2 (replace-one) or 1 (add/remove), unless a subclass overrides
     `noise_scale`.
+
+    Attributes:
+        epsilon: the epsilon of pure DP of the whole release, > 0.
     """
 
-    epsilon: float = field(metadata=POSITIVE)  # pure DP of the whole release, > 0
+    epsilon: float = field(metadata=POSITIVE)
 
     @property
     def noise_scale(self) -> float:
@@ -113,44 +122,51 @@ class BoundedRangeTopK(TopKMechanism):
     """The base class of top-k mechanisms whose price is given as pure DP (`epsilon`) or as zCDP (`rho`).
 
     Exactly one of `epsilon` and `rho` is given.
+
+    Attributes:
+        epsilon: the epsilon of pure DP of the whole release, > 0; None if `rho` is given.
+        rho: the rho of zCDP of the whole release, > 0; None if `epsilon` is given.
     """
 
-    epsilon: float | None = None  # pure DP of the whole release, > 0; None if `rho` is given
-    rho: float | None = None  # zCDP of the whole release, > 0; None if `epsilon` is given
+    epsilon: float | None = None
+    rho: float | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._validate()
-
-    def _validate(self) -> None:
-        """Raises `InvalidValue` unless exactly one of `epsilon` and `rho` is given, and is > 0."""
         if self.rho is None:
             require(self.epsilon is not None, "epsilon", self.epsilon, "epsilon or rho")
             require_positive("epsilon", self.epsilon or 0.0)
-            return
-        require(self.epsilon is None, "rho", self.rho, "epsilon or rho, not both")
-        require_positive("rho", self.rho)
+        else:
+            require(self.epsilon is None, "rho", self.rho, "epsilon or rho, not both")
+            require_positive("rho", self.rho)
 
     def range_of(self, *, rounds: int = 1) -> float:
         """Returns the bounded range of each of `rounds` equal picks that together cost `epsilon` or `rho`."""
         # Ranges of e add up to rounds * e pure DP and to rounds * e**2 / 8 zCDP.
         if self.epsilon is not None:
             return float(self.epsilon) / rounds
-        rho = cast(float, self.rho)  # `_validate` lets exactly one of both be None
+        rho = cast(float, self.rho)  # exactly one of both is None
         return math.sqrt(8 * float(rho) / rounds)
 
 
-def checked_counts(counts: NDArray[np.integer], k: int, rank: int | None = None) -> IntArray:
+def require_few_outcomes(num_outcomes: int) -> None:
+    """Raises `InvalidValue` if the exact distribution of a histogram has more than 100,000 sequences of indices."""
+    is_few = num_outcomes <= MAX_OUTCOMES
+    require(is_few, "counts", f"{num_outcomes} sequences", f"at most {MAX_OUTCOMES}")
+
+
+def require_counts(counts: NDArray[np.integer], k: int, num_axes: int | None = None) -> IntArray:
     """Returns counts as int64, `[d]` or `[Q, d]`.
 
     Args:
         counts: whole numbers in 0..2**40.
         k: the smallest number of counts that a histogram must have.
-        rank: the number of axes, 1 or 2; None for either.
+        num_axes: the number of axes, 1 or 2; None for either.
 
     Raises:
         InvalidValue: the counts are no such numbers, or have another number of axes, or are fewer than k.
     """
-    checked = require_histogram("counts", counts, num_teachers=LARGEST_COUNT, num_axes=rank)
-    require(k <= checked.shape[-1], "k", k, f"at most the number of counts, {checked.shape[-1]}")
+    checked = require_histogram("counts", counts, num_teachers=LARGEST_COUNT, num_axes=num_axes)
+    num_counts = checked.shape[-1]
+    require(k <= num_counts, "k", k, f"at most the number of counts, {num_counts}")
     return checked.astype(np.int64, copy=False)

@@ -6,23 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from pate import accounting
-from pate.accounting import Adjacency, Event
+from pate.accounting import Adjacency, BoundedRangeEvent, Event, SelfComposedEvent, ZCdpEvent
 from pate.array_types import BoolArray, IntArray
 from pate.mechanisms.noise.comparisons import Values, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_noise
 from pate.mechanisms.noise.maxima import gumbel_argmax
 from pate.mechanisms.parameters import POSITIVE, Parameters
 from pate.mechanisms.top_k.mechanism import (
-    MOST_OUTCOMES,
     BoundedRangeTopK,
     Distribution,
-    checked_counts,
+    require_counts,
+    require_few_outcomes,
 )
 from pate.mechanisms.top_k.ranking import (
     largest_noisy_counts,
     peel_distribution,
-    relabeled,
+    relabel_outcomes,
     utilities_of,
 )
 from pate.validation import require, require_generator
@@ -52,13 +51,12 @@ class PeelingTopK(BoundedRangeTopK):
     @property
     def event(self) -> Event:
         """The price of one release, which is that of k picks."""
-        return accounting.SelfComposedEvent(
-            accounting.BoundedRangeEvent(epsilon=self.range_of(rounds=self.k)), count=self.k
-        )
+        pick = BoundedRangeEvent(epsilon=self.range_of(rounds=self.k))
+        return SelfComposedEvent(pick, count=self.k)
 
     def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws, for each histogram `[Q, d]`, the indices of the k largest noisy counts, largest first: `[Q, k]`."""
-        # the k largest of counts with one Gumbel variable each have the distribution of peeling (the proof page)
+        # The k largest counts with one Gumbel variable each have the distribution of peeling (docs/proofs).
         return largest_noisy_counts(
             counts, noise_scale=self.noise_scale, noise_kind="gumbel", k=self.k, rng=rng
         )
@@ -106,8 +104,8 @@ class SubsetPeeling(Parameters):
     @property
     def event(self) -> Event:
         """The price of one histogram, which does not depend on the number of picks."""
-        moved = self.adjacency.gap_sensitivity / self.noise_scale
-        return accounting.ZCdpEvent(moved * moved / 8)
+        pick_range = self.adjacency.gap_sensitivity / self.noise_scale
+        return ZCdpEvent(pick_range * pick_range / 8)
 
     def __call__(self, counts: Any, *, part: Any, size: Any, rng: np.random.Generator) -> BoolArray:
         """Picks j indices of each histogram, and returns bits in the shape of `counts`: True for a picked index.
@@ -122,20 +120,17 @@ class SubsetPeeling(Parameters):
             InvalidValue: the counts are invalid, or `size` exceeds the subset.
         """
         require_generator(rng)
-        checked = checked_counts(counts, k=1)
+        checked = require_counts(counts, k=1)
         histograms = np.atleast_2d(checked)
         candidate_masks = np.broadcast_to(np.asarray(part, dtype=np.bool_), histograms.shape)
         pick_counts = np.broadcast_to(np.asarray(size, dtype=np.int64), histograms.shape[:1])
-        fits = (pick_counts >= 0) & (pick_counts <= candidate_masks.sum(axis=1))
-        require(
-            bool(fits.all()),
-            "size",
-            pick_counts[~fits][:1],
-            "0..the number of indices that compete",
-        )
-        return self.draw(
+        is_possible = (pick_counts >= 0) & (pick_counts <= candidate_masks.sum(axis=1))
+        rule = "0..the number of indices in the subset"
+        require(bool(is_possible.all()), "size", pick_counts[~is_possible][:1], rule)
+        picked = self.draw(
             histograms, candidate_masks=candidate_masks, pick_counts=pick_counts, rng=rng
-        ).reshape(checked.shape)
+        )
+        return picked.reshape(checked.shape)
 
     def draw(
         self,
@@ -152,15 +147,15 @@ class SubsetPeeling(Parameters):
             pick_counts: the argument `size` of a call, `[Q]`.
             rng: draws the noise.
         """
-        # one Gumbel variable for each index decides all picks
-        scale = self.noise_scale * np.sqrt(np.maximum(pick_counts, 1))
+        # One Gumbel variable for each index decides all picks.
+        noise_scales = self.noise_scale * np.sqrt(np.maximum(pick_counts, 1))
+        values = Values.scaled(counts, noise_scale=noise_scales[:, None])
         noise = draw_noise(noise_kind="gumbel", shape=counts.shape, rng=rng)
-        most = max(1, int(pick_counts.max()))
-        order = largest_noisy(
-            Values.scaled(counts, scale[:, None]), noise, k=most, candidate_mask=candidate_masks
-        )
+        max_picks = max(1, int(pick_counts.max()))
+        order = largest_noisy(values, noise, k=max_picks, candidate_mask=candidate_masks)
+        is_pick = np.arange(max_picks) < pick_counts[:, None]
         picked = np.zeros(counts.shape, dtype=np.bool_)
-        np.put_along_axis(picked, order, np.arange(most) < pick_counts[:, None], axis=1)
+        np.put_along_axis(picked, order, is_pick, axis=1)
         return picked
 
     def distribution_of(
@@ -173,17 +168,14 @@ class SubsetPeeling(Parameters):
             candidate_mask: bits `[d]`: True for an index that can be picked.
             num_picks: the number of picks.
         """
-        places = np.flatnonzero(candidate_mask)
-        sequences = math.perm(len(places), num_picks)
-        require(
-            sequences <= MOST_OUTCOMES,
-            "counts",
-            f"{sequences} sequences",
-            f"at most {MOST_OUTCOMES}",
-        )
-        competing = counts[places]
-        utilities = (competing - competing.max(initial=0)) / (
-            self.noise_scale * np.sqrt(max(num_picks, 1))
-        )
+        candidates = np.flatnonzero(candidate_mask)
+        require_few_outcomes(num_outcomes=math.perm(len(candidates), num_picks))
+        candidate_counts = counts[candidates]
+        noise_scale = self.noise_scale * np.sqrt(max(num_picks, 1))
+        utilities = (candidate_counts - candidate_counts.max(initial=0)) / noise_scale
         ordered = peel_distribution(utilities, k=num_picks, argmax_distribution=gumbel_argmax)
-        return relabeled(ordered, new_outcome=lambda picks: sorted(places[list(picks)].tolist()))
+
+        def picked_set(picks: tuple[int, ...]) -> list[int]:
+            return sorted(candidates[list(picks)].tolist())
+
+        return relabel_outcomes(ordered, new_outcome=picked_set)

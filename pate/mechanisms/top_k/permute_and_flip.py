@@ -4,8 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pate import accounting
-from pate.accounting import Event, PureDpEvent
+from pate.accounting import Event, PureDpEvent, SelfComposedEvent
 from pate.array_types import IntArray
 from pate.mechanisms.noise.exponential_coins import (
     FAR,
@@ -17,7 +16,8 @@ from pate.mechanisms.noise.maxima import exponential_argmax
 from pate.mechanisms.top_k.mechanism import Distribution, PureTopK
 from pate.mechanisms.top_k.ranking import falling_order, peel_distribution, utilities_of
 
-_LONG = 2**15  # counts; below it all rows are drawn at once
+# Histograms with at least so many counts are drawn one by one, and shorter ones all at once.
+_MANY_COUNTS = 2**15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,39 +40,58 @@ class PermuteAndFlipTopK(PureTopK):
     @property
     def event(self) -> Event:
         """The price of one release, which is that of k picks."""
-        return accounting.SelfComposedEvent(
-            PureDpEvent(epsilon=self.epsilon / self.k), count=self.k
-        )
+        pick = PureDpEvent(epsilon=self.epsilon / self.k)
+        return SelfComposedEvent(pick, count=self.k)
 
     def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws k indices of each histogram `[Q, d]`, in the order of the picks: `[Q, k]`."""
-        # An index whose count is c below the best that is left can win if its noise exceeds c: a coin of probability
-        # exp(-c / scale). By how much it exceeds c has one distribution for all, so each of those is as likely to win.
-        order, falling = falling_order(counts)
-        if counts.shape[1] >= _LONG:
-            ranks = np.stack([self._picked(row[0] - row, rng) for row in falling])
-            return np.take_along_axis(order, ranks, axis=1)
-        left = np.ones(counts.shape, dtype=np.bool_)
-        rows = np.arange(len(counts))
-        ranks = np.empty((len(counts), self.k), dtype=np.int64)
-        for place in range(self.k):
-            # below 0 where picked before
-            deficits = falling[rows, left.argmax(axis=1)][:, None] - falling
-            near = int((deficits <= FAR * self.noise_scale).sum(axis=1).max())
-            able = left.copy()
-            able[:, :near] &= toss_exponential(
-                np.maximum(deficits[:, :near], 0), noise_scale=self.noise_scale, rng=rng
+        # An index whose count is c below the largest remaining count can win only if its exponential noise exceeds c,
+        # which a coin of probability exp(-c / scale) decides. The excess over c has the same distribution for every
+        # index, so each index whose coin shows True is equally likely to win.
+        order, falling_counts = falling_order(counts)
+        if counts.shape[1] >= _MANY_COUNTS:
+            ranks = np.stack(
+                [self._draw_long_histogram(falling[0] - falling, rng) for falling in falling_counts]
             )
-            able[:, near:] &= toss_rare_exponential(
-                deficits[:, near:], noise_scale=self.noise_scale, rng=rng
-            )
-            numbers = np.cumsum(able, axis=1)
-            lucky = rng.integers(0, numbers[:, -1])
-            ranks[:, place] = (numbers <= lucky[:, None]).sum(axis=1)
-            left[rows, ranks[:, place]] = False
+        else:
+            ranks = self._draw_short_histograms(falling_counts, rng)
         return np.take_along_axis(order, ranks, axis=1)
 
-    def _picked(self, deficits: IntArray, rng: np.random.Generator) -> IntArray:
+    def _draw_short_histograms(
+        self, falling_counts: IntArray, rng: np.random.Generator
+    ) -> IntArray:
+        """Draws the k picks of each of Q histograms, with a coin for each index.
+
+        Args:
+            falling_counts: counts in falling order, `[Q, d]`.
+            rng: draws the coins.
+
+        Returns:
+            The ranks of the picks, `[Q, k]`.
+        """
+        rows = np.arange(len(falling_counts))
+        is_remaining = np.ones(falling_counts.shape, dtype=np.bool_)
+        ranks = np.empty((len(falling_counts), self.k), dtype=np.int64)
+        for pick in range(self.k):
+            largest_remaining = falling_counts[rows, is_remaining.argmax(axis=1)]
+            # Deficits of indices that were picked before may be negative.
+            deficits = largest_remaining[:, None] - falling_counts
+            num_near = int((deficits <= FAR * self.noise_scale).sum(axis=1).max())
+            can_win = is_remaining.copy()
+            can_win[:, :num_near] &= toss_exponential(
+                np.maximum(deficits[:, :num_near], 0), noise_scale=self.noise_scale, rng=rng
+            )
+            can_win[:, num_near:] &= toss_rare_exponential(
+                deficits[:, num_near:], noise_scale=self.noise_scale, rng=rng
+            )
+            # One of the indices that can win is drawn uniformly, by its number among them.
+            numbers = np.cumsum(can_win, axis=1)
+            drawn_numbers = rng.integers(0, numbers[:, -1])
+            ranks[:, pick] = (numbers <= drawn_numbers[:, None]).sum(axis=1)
+            is_remaining[rows, ranks[:, pick]] = False
+        return ranks
+
+    def _draw_long_histogram(self, deficits: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws the k picks of one long histogram, without a coin for each index.
 
         Args:
@@ -82,21 +101,21 @@ class PermuteAndFlipTopK(PureTopK):
         Returns:
             The ranks of the picks, `[k]`.
         """
-        alive = np.ones(len(deficits), dtype=np.bool_)
-        picks = np.empty(self.k, dtype=np.int64)
-        first = 0
-        for number in range(self.k):
-            while not alive[first]:
-                first += 1
-            picks[number] = draw_lucky_place(
+        is_remaining = np.ones(len(deficits), dtype=np.bool_)
+        ranks = np.empty(self.k, dtype=np.int64)
+        first_remaining = 0
+        for pick in range(self.k):
+            while not is_remaining[first_remaining]:
+                first_remaining += 1
+            ranks[pick] = draw_lucky_place(
                 deficits,
-                first_place=first,
-                candidate_mask=alive,
+                first_place=first_remaining,
+                candidate_mask=is_remaining,
                 noise_scale=self.noise_scale,
                 rng=rng,
             )
-            alive[picks[number]] = False
-        return picks
+            is_remaining[ranks[pick]] = False
+        return ranks
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""

@@ -9,9 +9,12 @@ from pate.mechanisms.noise.comparisons import Values, largest_noisy
 from pate.mechanisms.noise.drawn_noise import draw_noise
 from pate.mechanisms.top_k.mechanism import Distribution
 
+# Histograms with at most so many classes of outcomes are drawn several at a time, and others one by one.
 _FEW_CLASSES = 16_384
-_CLASSES_AT_ONCE = 1 << 20
-_LARGEST_KEY = 62  # bits
+# The number of classes of all histograms that are drawn at a time.
+_CLASSES_PER_BLOCK = 1 << 20
+# Keys of at most so many bits fit into int64.
+_MAX_KEY_BITS = 62
 
 
 def draw_in_blocks(
@@ -29,13 +32,12 @@ def draw_in_blocks(
         The indices of all histograms, `[Q, k]`.
     """
     has_few_classes = num_classes <= _FEW_CLASSES
-    block_rows = max(1, _CLASSES_AT_ONCE // num_classes) if has_few_classes else 1
-    return np.concatenate(
-        [
-            draw_block(counts[start : start + block_rows], has_few_classes)
-            for start in range(0, len(counts), block_rows)
-        ]
-    )
+    rows_per_block = max(1, _CLASSES_PER_BLOCK // num_classes) if has_few_classes else 1
+    blocks = [
+        draw_block(counts[start : start + rows_per_block], has_few_classes)
+        for start in range(0, len(counts), rows_per_block)
+    ]
+    return np.concatenate(blocks)
 
 
 def utilities_of(counts: IntArray, noise_scale: float) -> FloatArray:
@@ -55,18 +57,17 @@ def peel_distribution(
     """
     distribution: Distribution = {(): 1.0}
     for _ in range(k):
-        rests = {
-            prefix: [i for i in range(len(utilities)) if i not in prefix] for prefix in distribution
-        }
-        distribution = {
-            (*prefix, i): distribution[prefix] * float(p)
-            for prefix, indices in rests.items()
-            for i, p in zip(indices, argmax_distribution(utilities[indices]), strict=True)
-        }
+        longer: Distribution = {}
+        for picks, probability in distribution.items():
+            remaining = [index for index in range(len(utilities)) if index not in picks]
+            next_pick = argmax_distribution(utilities[remaining])
+            for index, conditional in zip(remaining, next_pick, strict=True):
+                longer[*picks, index] = probability * float(conditional)
+        distribution = longer
     return distribution
 
 
-def relabeled(
+def relabel_outcomes(
     distribution: Distribution, new_outcome: Callable[[tuple[int, ...]], Iterable[int]]
 ) -> Distribution:
     """Returns the distribution of new_outcome(outcome); probabilities that lead to the same new outcome are added.
@@ -87,11 +88,11 @@ def stable_sort(values: IntArray) -> tuple[IntArray, IntArray]:
 
     Returns two arrays `[Q, n]`: the column from which each number comes, and the sorted numbers.
     """
-    # value and place share one integer where they fit: a sort is many times as fast as an argsort
-    bits = values.shape[1].bit_length()
-    if int(values.max()).bit_length() + bits <= _LARGEST_KEY:
-        keys = np.sort((values << bits) | np.arange(values.shape[1]), axis=1)
-        return keys & ((1 << bits) - 1), keys >> bits
+    # Where value and column fit into one integer, these integers are sorted, which is much faster than an argsort.
+    column_bits = values.shape[1].bit_length()
+    if int(values.max()).bit_length() + column_bits <= _MAX_KEY_BITS:
+        keys = np.sort((values << column_bits) | np.arange(values.shape[1]), axis=1)
+        return keys & ((1 << column_bits) - 1), keys >> column_bits
     order = np.argsort(values, axis=1, kind="stable")
     return order, np.take_along_axis(values, order, axis=1)
 
@@ -118,8 +119,6 @@ def largest_noisy_counts(
         k: the number of indices.
         rng: draws the noise.
     """
-    return largest_noisy(
-        Values.scaled(counts, noise_scale),
-        draw_noise(noise_kind=noise_kind, shape=counts.shape, rng=rng),
-        k,
-    )
+    values = Values.scaled(counts, noise_scale=noise_scale)
+    noise = draw_noise(noise_kind=noise_kind, shape=counts.shape, rng=rng)
+    return largest_noisy(values, noise, k=k)

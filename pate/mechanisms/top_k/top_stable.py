@@ -16,9 +16,10 @@ from pate.mechanisms.top_k.limited_domain import DomainTopK
 from pate.mechanisms.top_k.mechanism import Distribution
 from pate.mechanisms.top_k.ranking import falling_order
 
-# of the integral over a threshold's noise
-_PANEL = 0.5
-_FAR_OUT = 42.0
+# The exact distribution is an integral over the noise of the threshold, from -42 to 42 scales, in panels of half a
+# scale.
+_PANEL_WIDTH = 0.5
+_LARGEST_NOISE = 42.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +42,7 @@ class TopStableTopK(DomainTopK):
     array([ 0,  2, -1])
     """
 
-    _outside: ClassVar[int] = 1
+    _min_outside: ClassVar[int] = 1
 
     @property
     def gap_scale(self) -> float:
@@ -80,35 +81,39 @@ class TopStableTopK(DomainTopK):
             (noise_of_gaps, self.gap_scale),
         )
         passed = are_above(excess, self.threshold, weighted_noises=scaled_noises)
-        length = np.where(passed.any(axis=1), self.k + passed.argmax(axis=1), 0)
+        set_sizes = np.where(passed.any(axis=1), self.k + passed.argmax(axis=1), 0)
+        is_released = np.arange(self.domain_size) < set_sizes[:, None]
+        # A number above all indices marks the other places, so that they are last in rising order.
         unfilled = counts.shape[1]
-        released = np.where(
-            np.arange(self.domain_size) < length[:, None], order[:, : self.domain_size], unfilled
-        )
-        released = np.sort(released, axis=1)
+        released = np.sort(np.where(is_released, order[:, : self.domain_size], unfilled), axis=1)
         return np.where(released < unfilled, released, -1)
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each outcome, a tuple of indices or -1, for one histogram `[d]`."""
         order, excess = self._excess(counts[None])
+        # Nodes and weights of the integral over the noise of the threshold, [G].
+        largest = _LARGEST_NOISE * self.threshold_scale
         kinks = excess[0] - self.threshold
-        reach = _FAR_OUT * self.threshold_scale
-        corners = np.unique([-reach, reach, 0.0, *kinks[np.abs(kinks) < reach]])
-        # over the threshold's noise
-        grid, half = panels(
-            corners, largest_width=_PANEL * min(self.threshold_scale, self.gap_scale)
-        )
-        points = grid.ravel()
-        weights = (half * gauss_legendre(grid.shape[1])[1]).ravel()
+        corners = np.unique([-largest, largest, 0.0, *kinks[np.abs(kinks) < largest]])
+        panel_width = _PANEL_WIDTH * min(self.threshold_scale, self.gap_scale)
+        nodes, half_widths = panels(corners, largest_width=panel_width)
+        threshold_noise = nodes.ravel()
+        _, node_weights = gauss_legendre(nodes.shape[1])
         laplace = UNIT_NOISES["laplace"]
-        # [ranks, G]
-        fails = laplace.cdf((self.threshold + points - excess[0][:, None]) / self.gap_scale)
-        weights = weights * laplace.density(points / self.threshold_scale) / self.threshold_scale
-        reached = np.cumprod(np.vstack([np.ones_like(points), fails]), axis=0)
-        distribution: Distribution = {(-1,) * self.domain_size: float(reached[-1] @ weights)}
-        for rank, (before, fail) in enumerate(zip(reached, fails, strict=False), start=self.k):
-            best = tuple(sorted(order[0, :rank].tolist())) + (-1,) * (self.domain_size - rank)
-            distribution[best] = float((before * (1 - fail)) @ weights)
+        density = laplace.density(threshold_noise / self.threshold_scale)
+        weights = (half_widths * node_weights).ravel() * density / self.threshold_scale
+        # The probability that each gap fails, and that all gaps before it fail, for each node: [ranks, G].
+        noisy_thresholds = self.threshold + threshold_noise
+        fails = laplace.cdf((noisy_thresholds - excess[0][:, None]) / self.gap_scale)
+        all_before_fail = np.cumprod(np.vstack([np.ones_like(threshold_noise), fails]), axis=0)
+        distribution: Distribution = {
+            (-1,) * self.domain_size: float(all_before_fail[-1] @ weights)
+        }
+        for gap_index, gap_fails in enumerate(fails):
+            size = self.k + gap_index
+            released = tuple(sorted(order[0, :size].tolist())) + (-1,) * (self.domain_size - size)
+            first_passes = all_before_fail[gap_index] * (1 - gap_fails)
+            distribution[released] = float(first_passes @ weights)
         return distribution
 
     def _excess(self, counts: IntArray) -> tuple[IntArray, IntArray]:
