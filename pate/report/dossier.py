@@ -27,100 +27,51 @@ from pate.files.manifest import Manifest
 from pate.files.reading import damaged, read_json
 from pate.files.strict_json import plain
 from pate.pricing.guard import WEAK_EPSILON
+from pate.report.attack_report import AttackReport
 from pate.report.card import PRIVACY, PrivacyStatement
+from pate.report.registry_entry import ONLY_SEEDED, TO_FILL, registry_entry
 from pate.report.released_scores import ReleasedScores
+from pate.report.trade_off_svg import trade_off_svg
 from pate.report.wording import ADJACENCY_NAMES
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue
 
+# Advice in errors about files of a release.
 _REMEDY = "copy the folder anew from where it was published"
+# The content of the manifest, as errors describe it.
 _DIGESTS_RULE = "the digests of a published release"
-_PROOF = re.compile(r"(?:docs/proofs/|and )(\w+)\.md")
-_LARGEST_EXPONENT = 700.0
-_SAME_EPSILON = 1.01  # at most this factor lies between a price and its price in a rehearsal
-_TO_FILL = "to be filled in by the publisher"
-# the picture, in its own units
-_LEFT, _BOTTOM, _WIDTH, _HEIGHT = 46.0, 212.0, 280.0, 200.0
+# A proof note in the docstring of an aggregator.
+_PROOF_NOTE = re.compile(r"(?:docs/proofs/|and )(\w+)\.md")
+# A larger exponent of e is computed as this one, so that floats do not overflow.
+_MAX_EXPONENT = 700.0
+# The number of points on the trade-off curve.
 _NUM_POINTS = 120
+# The shares of false alarms in the tables, as text.
 _ALPHAS = ("0.001", "0.01", "0.1")
-# how often a rare event happens, in words
-_RARE = {"million": 1e6, "billion": 1e9, "trillion": 1e12}
-_LEAST_PERCENTAGE = 0.001  # rarer events are counted in a million, or in more
-_LARGEST_POWER = 9  # of 10, up to which a number is written with all digits
-# what settings of mechanisms mean
+# The words for rare events, with the number of trials that each stands for.
+_RARE_TRIALS = {"million": 1e6, "billion": 1e9, "trillion": 1e12}
+# Smaller probabilities are stated in words, such as "one in a million", and not as percentages.
+_MIN_PERCENTAGE = 0.001
+# Numbers up to this power of 10 are written with all digits.
+_MAX_POWER = 9
+# The meaning of settings of mechanisms.
 _PARAMETERS = {
     "noise_multiplier": "the size of the noise (its standard deviation), divided by the most that one change moves the "
     "sum",
     "prevalence_share": "the part of the privacy budget that was spent on how frequent each label is",
     "clip_factor": "how much one teacher may count, compared with the usual length of its vote",
 }
-# what units of data sets that ship mean
+# The meaning of units of privacy, for data sets that ship.
 _UNITS = {
     "one family of synsets with the same gloss, with all its synsets": "The records are entries of WordNet, a "
     "dictionary, and of no person. An entry (synset) is a meaning with the words that have it; its gloss is its "
     "definition. Entries with the same definition are one family, which stands for a person here."
 }
-_RARE_GUESS = 0.1  # facts that are guessed with a larger probability are left out
+# Facts that are guessed with a larger probability, even without the release, are left out.
+_MAX_RARE_GUESS = 0.1
+# Up to this epsilon, a guarantee counts as strong (Ponomareva et al. 2023, section 5.2.1).
 _STRONG_EPSILON = 1.0
+# The names of kinds of models for people, where the kind alone says too little.
 _MODELS = {"released": "logistic", "released_kernel": "logistic (with a kernel)"}
-_ONLY_SEEDED = "only against readers who do not know the seed"
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttackReport:
-    """The result of `pate-attack format=json` that a publisher wants to show: a lower bound on epsilon.
-
-    `Dossier` shows it only where it costs nothing. Canaries that are teachers have made-up votes, so no private record
-    is read. Canaries that are records are planted into data, whose other records steer the later rounds; the result is
-    free only if these data are public.
-    """
-
-    epsilon: float
-    delta: float
-    lower_bound: float
-    confidence: float
-    num_canaries: int
-    num_guesses: int
-    num_correct: int
-    unit: str  # what a canary is: "record" or "teacher"
-    aggregator: str
-    sabotage: str | None
-
-    @classmethod
-    def read(cls, path: Path) -> Self:
-        """Reads the JSON that `pate-attack format=json` prints; raises `InvalidValue` for anything else."""
-        rule = "what `pate-attack format=json` prints"
-        values = read_json(path, rule=rule, remedy="print it again")
-        names = cls.__dataclass_fields__
-        is_report = isinstance(values, dict) and names.keys() <= values.keys()
-        require(is_report, "lower_bound", path, rule)
-        report = cls(**{name: values[name] for name in names})
-        numbers = (report.epsilon, report.delta, report.lower_bound, report.confidence)
-        are_numbers = all(isinstance(number, (int, float)) for number in numbers)
-        require(are_numbers, "lower_bound", path, rule)
-        return report
-
-    @property
-    def is_refuted(self) -> bool:
-        """Whether the attack refutes the price."""
-        return self.lower_bound > self.epsilon
-
-    @property
-    def lower_bound_down(self) -> float:
-        """The lower bound on epsilon, rounded down to two decimals."""
-        return math.floor(100 * self.lower_bound) / 100
-
-    @property
-    def why_free(self) -> str:
-        """A sentence on why publishing the result costs no privacy."""
-        if self.unit == "teacher":
-            return (
-                "Publishing this costs nothing: all votes in the rehearsal were made up, and no private record was "
-                "read."
-            )
-        return (
-            "Publishing this costs nothing: the rehearsal ran on public records in place of the private ones, by the "
-            "statement of the publisher."
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +82,7 @@ class Dossier:
         statement: the price, as `privacy.json` states it.
         labels: the names of the labels; empty if the release has no model.
         model: the kind of the published model; empty if there is none.
-        inputs: what the model reads, in words.
+        inputs: the inputs of the model, in words; empty if there is no model.
         files: the SHA-256 digest of each file of the release, by its name; all were checked.
         attack: the result of an attack that the publisher shows; None for none.
         publisher: who publishes the release, in the publisher's own words; empty leaves it to be filled in.
@@ -174,16 +125,7 @@ class Dossier:
             InvalidValue: the folder is no release, or a file was altered; or the result of the attack belongs to
                 another release, or it may not be published without a price.
         """
-        require(folder.is_dir(), "release", folder, "the folder release/ of a finished run")
-        if not (folder / PRIVACY).exists() and (folder / "release" / PRIVACY).exists():
-            raise InvalidValue("release", folder, rule=f"the folder {folder / 'release'} within it")
-        digests = Manifest.read(folder, rule=_DIGESTS_RULE, remedy=_REMEDY).sha256
-        for name, digest in digests.items():
-            path = folder / name
-            if file_digest(path, rule="a file of the release", remedy=_REMEDY) != digest:
-                rule = "the file as it was published"
-                raise damaged(path, rule=rule, finding="it is another", remedy=_REMEDY)
-        require(PRIVACY in digests, "release", folder, f"a release with {PRIVACY}")
+        digests = _checked_digests(folder)
         statement = PrivacyStatement.read(folder, remedy=_REMEDY)
         schema: Mapping[str, Any] = {}
         if "schema.json" in digests:
@@ -191,12 +133,12 @@ class Dossier:
         attack = None
         if lower_bound is not None:
             attack = AttackReport.read(lower_bound)
-            _require_publishable(attack, statement, rehearsed_on)
+            attack.require_publishable(statement, rehearsed_on=rehearsed_on)
         return cls(
             statement=statement,
             labels=tuple(map(str, schema.get("labels", ()))),
             model=str(schema.get("model", "")),
-            inputs=_inputs_in_words(schema),
+            inputs=_inputs_text(schema),
             files=digests,
             attack=attack,
             publisher=publisher,
@@ -241,18 +183,20 @@ class Dossier:
 
     @property
     def rare_guesses(self) -> list[tuple[float, float]]:
-        """Facts that can hardly be guessed: the probability without the release, and the most with it."""
-        guessed = {} if self.statement.attacks is None else self.statement.attacks.guessed
-        rates = {float(rate): share for rate, share in guessed.items()}
-        return [(rate, share) for rate, share in rates.items() if rate < _RARE_GUESS]
+        """Facts that can hardly be guessed: the probability without the release, and a bound on it with the release."""
+        if self.statement.attacks is None:
+            return []
+        guesses = [(float(rate), share) for rate, share in self.statement.attacks.guessed.items()]
+        return [(rate, share) for rate, share in guesses if rate < _MAX_RARE_GUESS]
 
     @property
     def adjacency(self) -> str:
         """The change that the guarantee is about, in words."""
         adjacency = self.statement.adjacency
         change = ADJACENCY_NAMES.get(adjacency, adjacency)
-        has_classes = self.statement.classes and adjacency == "replace_one"
-        return f"{change} of the same budget class" if has_classes else change
+        if self.statement.classes and adjacency == "replace_one":
+            return f"{change} of the same budget class"
+        return change
 
     @property
     def scores(self) -> ReleasedScores | None:
@@ -267,8 +211,7 @@ class Dossier:
     @property
     def mechanism_in_words(self) -> str:
         """A sentence on what the mechanism releases; empty for a mechanism that is not of this package."""
-        aggregator = getattr(aggregators, self.statement.mechanism, None)
-        return "" if aggregator is None else (aggregator.__doc__ or "").split("\n", maxsplit=1)[0]
+        return self._mechanism_docstring.split("\n", maxsplit=1)[0]
 
     @property
     def setting_rows(self) -> list[tuple[str, str]]:
@@ -284,10 +227,11 @@ class Dossier:
         """The released scores as rows: name, value, and the ends of the interval."""
         if self.scores is None:
             return []
-        rows = dict(self.scores.by_name)
-        for column, of_values in self.scores.subgroups.items():
-            rows |= {f"micro-F1, {column} = {value}": score for value, score in of_values.items()}
-        return [(name, f"{score.value:.3f}", score.interval) for name, score in rows.items()]
+        scores = dict(self.scores.by_name)
+        for column, score_of_value in self.scores.subgroups.items():
+            for value, score in score_of_value.items():
+                scores[f"micro-F1, {column} = {value}"] = score
+        return [(name, f"{score.value:.3f}", score.interval) for name, score in scores.items()]
 
     @property
     def total(self) -> tuple[float, float]:
@@ -303,30 +247,33 @@ class Dossier:
     def factor(self) -> str:
         """The number e to the power of a finite epsilon, rounded up, in words."""
         power = self.statement.epsilon / math.log(10)
-        if power > _LARGEST_POWER:
+        if power > _MAX_POWER:
             return f"10 to the power of {math.ceil(power)}"
         return f"{_rounded_up(math.exp(self.statement.epsilon), digits=3):,.12g}"
 
     def found(self, alpha: float) -> float:
-        """Returns a bound on the share of members that an attack finds with false alarms of `alpha`.
+        """Returns a bound on the share of members that an attack finds with a share `alpha` of false alarms.
 
-        The bound is the smaller one of those that follow from epsilon and delta and from `gdp_mu`.
+        The result is the smallest of three bounds: by epsilon and delta, by `gdp_mu`, and by the statement itself.
         """
         attacks = self.statement.attacks
-        share = _most_found(
+        bound = _max_share_found(
             alpha,
             epsilon=self.statement.epsilon,
             delta=self.statement.delta,
             mu=math.inf if attacks is None else attacks.gdp_mu,
         )
-        stated = {} if attacks is None else attacks.found
-        return min([share, *(most for rate, most in stated.items() if float(rate) == alpha)])
+        if attacks is not None:
+            for stated_alpha, stated_bound in attacks.found.items():
+                if float(stated_alpha) == alpha:
+                    bound = min(bound, stated_bound)
+        return bound
 
     def found_in_scores(self, alpha: float) -> float:
         """Returns a bound on the share of units of the test records that an attack on the scores finds."""
         if self.scores is None:
             return alpha
-        return _most_found(
+        return _max_share_found(
             alpha,
             epsilon=self.scores.epsilon,
             delta=self.scores.delta,
@@ -335,126 +282,53 @@ class Dossier:
 
     @property
     def found_rows(self) -> list[tuple[str, str, str]]:
-        """Rows: false alarms, the most members that an attack finds, and by which factor it beats a blind guess."""
+        """Rows: false alarms, the largest share of members that an attack finds, and their quotient."""
         rows = []
-        for rate in _ALPHAS:
-            share = self.found(float(rate))
-            factor = share / float(rate)
-            rows.append(
-                (percent(float(rate)), percent(share), f"{_rounded_up(factor, digits=2):g} times")
-            )
+        for alpha in map(float, _ALPHAS):
+            share = self.found(alpha)
+            factor = _rounded_up(share / alpha, digits=2)
+            rows.append((percent(alpha), percent(share), f"{factor:g} times"))
         return rows
 
     @property
     def found_rows_of_scores(self) -> list[tuple[str, str]]:
-        """Rows for the units of the test records: false alarms, and the most members that an attack finds."""
+        """Rows for the units of the test records: false alarms, and the largest share that an attack finds."""
         return [
-            (percent(float(rate)), percent(self.found_in_scores(float(rate)))) for rate in _ALPHAS
+            (percent(alpha), percent(self.found_in_scores(alpha))) for alpha in map(float, _ALPHAS)
         ]
 
     @property
     def curve(self) -> list[tuple[float, float]]:
-        """Points (false alarms, most members found) of the trade-off curve."""
+        """Points of the trade-off curve: a share of false alarms, and the largest share of members that are found."""
+        # Points that are evenly spaced on the normal scale show both ends of the curve.
         normal = NormalDist()
-        levels = np.linspace(-3.5, 3.5, _NUM_POINTS)
-        alphas = [normal.cdf(float(level)) for level in levels]
-        return [
-            (0.0, self.found(0.0)),
-            *((alpha, self.found(alpha)) for alpha in alphas),
-            (1.0, 1.0),
-        ]
+        quantiles = np.linspace(-3.5, 3.5, _NUM_POINTS)
+        alphas = [0.0, *(normal.cdf(float(quantile)) for quantile in quantiles)]
+        points = [(alpha, self.found(alpha)) for alpha in alphas]
+        return [*points, (1.0, 1.0)]
 
     @property
     def svg(self) -> str:
         """The trade-off curve as an `<svg>` element, in the colors of the page."""
-        points = " ".join(f"{_x(alpha):.1f},{_y(share):.1f}" for alpha, share in self.curve)
-        ticks = "".join(
-            f'<text x="{_x(tick):.0f}" y="{_BOTTOM + 16:.0f}" text-anchor="middle">{tick:.0%}</text>'
-            f'<text x="{_LEFT - 6:.0f}" y="{_y(tick) + 4:.0f}" text-anchor="end">{tick:.0%}</text>'
-            for tick in (0.0, 0.25, 0.5, 0.75, 1.0)
-        )
-        return (
-            '<svg viewBox="0 0 348 250" role="img" aria-label="Most members found, by false alarms" '
-            'font-size="11" fill="var(--muted)">'
-            f'<rect x="{_LEFT}" y="{_BOTTOM - _HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" fill="none" '
-            'stroke="var(--rule)"/>'
-            f'<line x1="{_x(0):.1f}" y1="{_y(0):.1f}" x2="{_x(1):.1f}" y2="{_y(1):.1f}" '
-            'stroke="var(--faint)" stroke-dasharray="4 3"/>'
-            f'<polyline points="{points}" fill="none" stroke="var(--accent)" stroke-width="2"/>{ticks}'
-            f'<text x="{_LEFT + _WIDTH / 2:.0f}" y="{_BOTTOM + 33:.0f}" text-anchor="middle">'
-            "false alarms, of those who take no part</text></svg>"
-        )
+        return trade_off_svg(self.curve)
 
     @property
     def proofs(self) -> tuple[str, ...]:
-        """The proof notes that the mechanism names, and that of the curves; paths in the source of the package."""
+        """The proof notes of the mechanism and of the trade-off curve, as paths in the source of the package."""
+        names = _PROOF_NOTE.findall(self._mechanism_docstring)
+        distinct_names = dict.fromkeys([*names, "trade_off"])
+        return tuple(f"docs/proofs/{name}.md" for name in distinct_names)
+
+    @property
+    def _mechanism_docstring(self) -> str:
+        """The docstring of the mechanism's class; empty for a mechanism that is not of this package."""
         aggregator = getattr(aggregators, self.statement.mechanism, None)
-        names = _PROOF.findall(aggregator.__doc__ or "") if aggregator is not None else []
-        return tuple(f"docs/proofs/{name}.md" for name in dict.fromkeys([*names, "trade_off"]))
+        return "" if aggregator is None else aggregator.__doc__ or ""
 
     @cached_property
     def registry(self) -> dict[str, dict[str, Any]]:
-        """The entry for a registry of deployments, by the fields that the registry of OpenDP publishes.
-
-        What only the publisher knows is marked as to be filled in.
-        """
-        statement = self.statement
-        parameters = ", ".join(f"{name}={value}" for name, value in statement.parameters.items())
-        stated = "".join(f", the names of the {name}" for name in statement.stated_public)
-        noise = "noise from the operating system's entropy"
-        if self.is_seeded:
-            noise = f"noise from a seed, so that the guarantee holds {_ONLY_SEEDED}"
-        scores = ""
-        if self.scores is not None:
-            scores = (
-                f"; scores on test records, at epsilon {format_epsilon(self.scores.epsilon)} and delta "
-                f"{format_delta(self.scores.delta)} of their own, for the people in these records"
-            )
-        start = "" if statement.start is None else f". {statement.start.sentence}"
-        return {
-            "product": {
-                "name": _TO_FILL,
-                "data_curators": self.publisher or _TO_FILL,
-                "intended_use": _TO_FILL,
-                "data_product_type": "Machine learning model" if self.model else "Labels",
-                "data_product_region": _TO_FILL,
-                "description": f"labels that private teachers voted on for public records of {statement.data}"
-                + (f", and a {self.model_name} model that learned from them" if self.model else ""),
-                "publication_date": self.date or _TO_FILL,
-                "data_product_sector": _TO_FILL,
-            },
-            "dp_flavor": {
-                "name": "Approximate DP" if statement.delta > 0 else "Pure DP",
-                "input_metric": statement.adjacency,
-                "bound_on_input_distance": f"1: {self.adjacency}",
-                "output_measure": "(epsilon, delta), and the trade-off curve",
-                "data_domain": _TO_FILL,
-                "unprotected_quantities": f"the number of units, and all settings in config.yaml{stated}",
-            },
-            "privacy_loss": {
-                "privacy_unit": statement.unit,
-                "privacy_unit_description": self.adjacency,
-                "privacy_parameters.epsilon": statement.epsilon,
-                "privacy_parameters.delta": statement.delta,
-            },
-            "model": {
-                "model_name": "Central",
-                "release_type": "One release",
-                "data_source_type": "Static",
-                "access_type": "Non-interactive",
-            },
-            "accounting": {
-                "post_processing": "the model learned from the released labels and public records alone",
-                "composition": f"the accountant {statement.accountant}, for all {statement.num_queries} queries "
-                f"together{scores}{start}",
-            },
-            "implementation": {
-                "pre_processing_eda_hyperparameter_tuning": "no epsilon covers choices after a look at "
-                f"private data; {_TO_FILL}",
-                "mechanisms": f"{statement.mechanism} ({parameters}) by {statement.package}; {noise}",
-                "justification": _TO_FILL,
-            },
-        }
+        """The entry for a public registry of deployments."""
+        return registry_entry(self)
 
     def to_json(self) -> dict[str, Any]:
         """Returns all facts of the dossier for JSON."""
@@ -464,9 +338,9 @@ class Dossier:
         facts = plain(
             {
                 "dossier": 1,
-                "publisher": self.publisher or _TO_FILL,
-                "contact": self.contact or _TO_FILL,
-                "date": self.date or _TO_FILL,
+                "publisher": self.publisher or TO_FILL,
+                "contact": self.contact or TO_FILL,
+                "date": self.date or TO_FILL,
                 "made_by": f"pate-multilabel {VERSION}",
                 "is_private": self.is_private,
                 "privacy": self.statement.published_values(),
@@ -504,32 +378,11 @@ class Dossier:
         return environment.get_template("report/dossier.html").render(
             dossier=self,
             statement=self.statement,
-            only_seeded=_ONLY_SEEDED,
-            to_fill=_TO_FILL,
+            only_seeded=ONLY_SEEDED,
+            to_fill=TO_FILL,
             weak_epsilon=WEAK_EPSILON,
             version=VERSION,
         )
-
-
-def _require_publishable(
-    attack: AttackReport, statement: PrivacyStatement, rehearsed_on: str | None
-) -> None:
-    """Raises `InvalidValue` unless an attack is on this kind of release, and its result may be published for free."""
-    rule = f"an attack on {statement.mechanism}, as released"
-    require(attack.aggregator == statement.mechanism, "lower_bound", attack.aggregator, rule)
-    require(attack.sabotage is None, "lower_bound", attack.sabotage, "an attack without sabotage=")
-    same_delta = math.isclose(attack.delta, statement.delta, rel_tol=1e-6)
-    rule = f"an attack at target_delta={statement.delta:g}, as released"
-    require(same_delta, "lower_bound", attack.delta, rule)
-    ratio = attack.epsilon / statement.epsilon if statement.epsilon > 0 else math.inf
-    rule = f"an attack at target_epsilon={statement.epsilon:g}, as released"
-    require(1 / _SAME_EPSILON <= ratio <= _SAME_EPSILON, "lower_bound", attack.epsilon, rule)
-    if attack.unit != "teacher":
-        rule = (
-            "public: where canaries lie among private records, no epsilon covers what the attack finds. Run "
-            "pate-attack with public records as data.private=, and say so"
-        )
-        require(rehearsed_on == "public", "rehearsed_on", rehearsed_on, rule)
 
 
 def chance(probability: float) -> str:
@@ -540,27 +393,61 @@ def chance(probability: float) -> str:
     """
     if probability <= 0:
         return "none"
-    if probability >= _LEAST_PERCENTAGE:
+    if probability >= _MIN_PERCENTAGE:
         return percent(probability)
-    for word, number in _RARE.items():
-        count = probability * number
-        if count >= 1 - 1e-9:
-            count = _rounded_up(count, digits=3)
-            return f"{'one' if count == 1 else f'{count:g}'} in a {word}"
+    for word, num_trials in _RARE_TRIALS.items():
+        expected_events = probability * num_trials
+        if expected_events >= 1 - 1e-9:
+            count = _rounded_up(expected_events, digits=3)
+            count_text = "one" if count == 1 else f"{count:g}"
+            return f"{count_text} in a {word}"
     return "less than one in a trillion"
 
 
-def _most_found(alpha: float, *, epsilon: float, delta: float, mu: float) -> float:
-    """Returns the most members that attacks find with false alarms of `alpha`, by epsilon and delta and by mu."""
-    if not 0 < alpha < 1:
-        return alpha if alpha > 0 else min(delta, 1.0)
-    growth = math.exp(min(epsilon, _LARGEST_EXPONENT))
-    shares = (growth * alpha + delta, 1 - (1 - delta - alpha) / growth, 1.0)
-    return min(*shares, 1 - gaussian_trade_off(mu, alpha=alpha))
+def _checked_digests(folder: Path) -> Mapping[str, str]:
+    """Returns the SHA-256 digest of each file of a release, by its name.
+
+    Raises `InvalidValue` if the folder is no release, or if a file was altered.
+    """
+    if not folder.is_dir():
+        raise InvalidValue("release", folder, rule="the folder release/ of a finished run")
+    if not (folder / PRIVACY).exists() and (folder / "release" / PRIVACY).exists():
+        raise InvalidValue("release", folder, rule=f"the folder {folder / 'release'} within it")
+    digests = Manifest.read(folder, rule=_DIGESTS_RULE, remedy=_REMEDY).sha256
+    for name, digest in digests.items():
+        path = folder / name
+        if file_digest(path, rule="a file of the release", remedy=_REMEDY) != digest:
+            rule = "the file as it was published"
+            raise damaged(path, rule=rule, finding="it is another", remedy=_REMEDY)
+    if PRIVACY not in digests:
+        raise InvalidValue("release", folder, rule=f"a release with {PRIVACY}")
+    return digests
 
 
-def _inputs_in_words(schema: Mapping[str, Any]) -> str:
-    """Returns what a model reads, in words; empty without a model."""
+def _max_share_found(alpha: float, *, epsilon: float, delta: float, mu: float) -> float:
+    """Returns the largest share of members that attacks find, with a share of false alarms.
+
+    Args:
+        alpha: the share of false alarms.
+        epsilon: the epsilon of the release.
+        delta: the delta at which `epsilon` holds.
+        mu: the release is mu-GDP; infinity if no mu is known.
+    """
+    if alpha <= 0:
+        return min(delta, 1.0)
+    if alpha >= 1:
+        return alpha
+    growth = math.exp(min(epsilon, _MAX_EXPONENT))
+    return min(
+        growth * alpha + delta,
+        1 - (1 - delta - alpha) / growth,
+        1.0,
+        1 - gaussian_trade_off(mu=mu, alpha=alpha),
+    )
+
+
+def _inputs_text(schema: Mapping[str, Any]) -> str:
+    """Returns the inputs of a model in words; empty without a model."""
     if not schema:
         return ""
     preprocessing = schema.get("preprocessing") or {}
@@ -578,11 +465,3 @@ def _rounded_up(value: float, *, digits: int) -> float:
     """Returns a number > 0 rounded up to some significant digits."""
     scale = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
     return float(f"{math.ceil(value / scale - 1e-9) * scale:.12g}")
-
-
-def _x(alpha: float) -> float:
-    return _LEFT + _WIDTH * alpha
-
-
-def _y(share: float) -> float:
-    return _BOTTOM - _HEIGHT * share

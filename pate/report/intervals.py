@@ -1,12 +1,15 @@
 """Confidence intervals of metrics, by resampling the test samples (bootstrap).
 
-n is the number of samples, L the number of labels, B the number of resamples, and b the number of resamples in a block.
+A resample draws as many samples as there are, with replacement. It is represented by weights: how often each sample was
+drawn. Resamples are computed in blocks, so that the weights of a block fit into memory.
+
+In shapes, n is the number of samples, L the number of labels, B the number of resamples, and b the number of resamples
+in a block.
 """
 
 import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -16,16 +19,21 @@ from pate.array_types import BoolArray, Float32Array, FloatArray
 from pate.report.metrics import metrics_of_counts, require_predictions
 from pate.validation import require, require_count, require_probability
 
+# The lower and the upper end of an interval.
 Interval = tuple[float, float]
-# gives one label's average precision in each resample, [B], from weights [n, B]
-Precision = Callable[[Float32Array], FloatArray]
+# A function that returns the average precision of one label in each resample, [b], from weights [n, b].
+PrecisionFunction = Callable[[Float32Array], FloatArray]
 
-_MOST_RESAMPLES = 200
-_FEWEST_RESAMPLES = 50
-_MOST_BITS = 2 * 10**8  # of all resamples together
-_MOST_SAMPLES = 2**15  # that are all resampled
-_PART = 2**14  # so many of more samples are resampled
-_MOST_WEIGHTS = 2**26  # bytes of a block of resamples
+# The number of resamples, unless the caller passes one. Large arrays get fewer, so that all resamples together have at
+# most `_MAX_RESAMPLED_BITS` labels of samples.
+_MAX_RESAMPLES = 200
+_MIN_RESAMPLES = 50
+_MAX_RESAMPLED_BITS = 2 * 10**8
+# With more samples than `_MAX_SAMPLES`, a random part of `_PART_SIZE` samples is resampled.
+_MAX_SAMPLES = 2**15
+_PART_SIZE = 2**14
+# The size of the weights of a block, in bytes.
+_BLOCK_BYTES = 2**26
 
 
 def metric_intervals(
@@ -64,11 +72,12 @@ def metric_intervals(
     require_probability("level", confidence_level)
     bits, values, truth = require_predictions(predicted_labels, scores, true_labels)
     if num_resamples is None:
-        num_resamples = int(np.clip(_MOST_BITS // truth.size, _FEWEST_RESAMPLES, _MOST_RESAMPLES))
+        affordable_resamples = _MAX_RESAMPLED_BITS // truth.size
+        num_resamples = int(np.clip(affordable_resamples, _MIN_RESAMPLES, _MAX_RESAMPLES))
     require_count("resamples", num_resamples, minimum=2)
-    # so that sums in float32 are exact
+    # Sums of weights in float32 are exact below 2**24.
     require(len(truth) < 2**24, "num_test", len(truth), "fewer than 2**24")
-    if len(truth) <= _MOST_SAMPLES:
+    if len(truth) <= _MAX_SAMPLES:
         metrics = _metrics_of_resamples(
             predicted_labels=bits,
             scores=values,
@@ -77,7 +86,7 @@ def metric_intervals(
             weight_blocks=_weights(num_samples=len(truth), num_resamples=num_resamples, seed=seed),
         )
     else:
-        part = np.random.default_rng(seed).permutation(len(truth))[:_PART]
+        part = np.random.default_rng(seed).permutation(len(truth))[:_PART_SIZE]
         metrics = _metrics_from_part(
             predicted_labels=bits,
             scores=values,
@@ -87,11 +96,13 @@ def metric_intervals(
             num_resamples=num_resamples,
             seed=seed,
         )
-    percentiles = 50 * (1 - confidence_level), 100 - 50 * (1 - confidence_level)
-    bounds = {name: np.percentile(values, percentiles) for name, values in metrics.items()}
-    return {
-        name: (float(low), float(high)) for name, (low, high) in bounds.items() if np.isfinite(low)
-    }
+    low_percentile = 50 * (1 - confidence_level)
+    intervals: dict[str, Interval] = {}
+    for name, metric_values in metrics.items():
+        low, high = np.percentile(metric_values, [low_percentile, 100 - low_percentile])
+        if np.isfinite(low):
+            intervals[name] = (float(low), float(high))
+    return intervals
 
 
 def _metrics_from_part(
@@ -108,6 +119,15 @@ def _metrics_from_part(
 
     Deviations from the mean decrease with the root of the number of samples. So the deviations of the part are
     multiplied by the root of its share of the samples.
+
+    Args:
+        predicted_labels: the predicted labels of all samples, bool `[n, L]`.
+        scores: the scores of all samples, `[n, L]`.
+        true_labels: the true labels of all samples, bool `[n, L]`.
+        known: which true labels are known, bool `[n, L]`; None where all are.
+        sample_indices: the samples of the part.
+        num_resamples: the number of resamples.
+        seed: the seed of the draws.
     """
     metrics_of_part = partial(
         _metrics_of_resamples,
@@ -123,41 +143,54 @@ def _metrics_from_part(
     )
     part_center = metrics_of_part(weight_blocks=[np.ones((len(sample_indices), 1), np.float32)])
     center = _metrics_of_resamples(
-        predicted_labels,
-        scores,
-        true_labels,
-        known,
+        predicted_labels=predicted_labels,
+        scores=scores,
+        true_labels=true_labels,
+        known=known,
         weight_blocks=[np.ones((len(true_labels), 1), np.float32)],
     )
-    shrink = math.sqrt(len(sample_indices) / len(true_labels))
-    return {
-        name: np.clip(center[name] + shrink * (part_metrics[name] - part_center[name]), 0, 1)
-        for name in part_metrics
-    }
+    deviation_ratio = math.sqrt(len(sample_indices) / len(true_labels))
+    metrics: dict[str, FloatArray] = {}
+    for name, values in part_metrics.items():
+        deviations = deviation_ratio * (values - part_center[name])
+        metrics[name] = np.clip(center[name] + deviations, 0, 1)
+    return metrics
 
 
 def _metrics_of_resamples(
+    *,
     predicted_labels: BoolArray,
     scores: FloatArray,
     true_labels: BoolArray,
     known: BoolArray | None,
-    *,
     weight_blocks: Iterable[Float32Array],
 ) -> dict[str, FloatArray]:
     """Returns the metrics of each resample, `[B]` by name.
 
     `weight_blocks` are the weights of the samples in b resamples each, `[n, b]`.
     """
-    columns = zip(np.asfortranarray(scores).T, np.asfortranarray(true_labels).T, strict=True)
-    known_columns = repeat(None) if known is None else np.asfortranarray(known).T
-    precisions = [
-        _precision_of(label_scores, true_labels=labels, is_known=is_known)
-        for (label_scores, labels), is_known in zip(columns, known_columns, strict=False)
+    # Columns are copied once, so that each label's values lie side by side.
+    score_columns = np.asfortranarray(scores)
+    label_columns = np.asfortranarray(true_labels)
+    known_columns = None if known is None else np.asfortranarray(known)
+    precision_functions = [
+        _precision_function(
+            score_columns[:, label],
+            true_labels=label_columns[:, label],
+            is_known=None if known_columns is None else known_columns[:, label],
+        )
+        for label in range(scores.shape[1])
     ]
     if known is not None:
         predicted_labels = predicted_labels & known
     metrics_of_blocks = [
-        _resampled(weights, predicted_labels, true_labels, precisions, known)
+        _metrics_of_block(
+            weights,
+            predicted_labels=predicted_labels,
+            true_labels=true_labels,
+            precision_functions=precision_functions,
+            known=known,
+        )
         for weights in weight_blocks
     ]
     return {
@@ -169,9 +202,11 @@ def _metrics_of_resamples(
 def _weights(num_samples: int, num_resamples: int, seed: int) -> Iterator[Float32Array]:
     """Yields, for blocks of b resamples, how often each sample was drawn in each resample, `[n, b]`."""
     rng = np.random.default_rng(seed)
-    size = max(1, min(num_resamples, _MOST_WEIGHTS // (4 * num_samples)))
-    for start in range(0, num_resamples, size):
-        weights = np.empty((num_samples, min(size, num_resamples - start)), dtype=np.float32)
+    bytes_per_resample = 4 * num_samples
+    block_size = max(1, min(num_resamples, _BLOCK_BYTES // bytes_per_resample))
+    for start in range(0, num_resamples, block_size):
+        num_in_block = min(block_size, num_resamples - start)
+        weights = np.empty((num_samples, num_in_block), dtype=np.float32)
         for column in weights.T:
             column[:] = np.bincount(
                 rng.integers(num_samples, size=num_samples), minlength=num_samples
@@ -179,11 +214,12 @@ def _weights(num_samples: int, num_resamples: int, seed: int) -> Iterator[Float3
         yield weights
 
 
-def _resampled(
+def _metrics_of_block(
     weights: Float32Array,
+    *,
     predicted_labels: BoolArray,
     true_labels: BoolArray,
-    precisions: list[Precision],
+    precision_functions: list[PrecisionFunction],
     known: BoolArray | None = None,
 ) -> dict[str, FloatArray]:
     """Returns the metrics of each of b resamples by name, `[b]` each; NaN if a metric is undefined.
@@ -192,20 +228,22 @@ def _resampled(
         weights: how often each resample has each test sample, `[n, b]`.
         predicted_labels: the predicted labels, `[n, num_labels]`; False where the true label is unknown.
         true_labels: the true labels, `[n, num_labels]`.
-        precisions: for each label a function of `weights` that returns its average precision in each resample.
+        precision_functions: for each label, the function of `weights` that returns its average precision in each
+            resample.
         known: which true labels are known, `[n, num_labels]`; None where all are.
     """
-    n = len(true_labels)
-    rows = np.ascontiguousarray(weights.T)
+    weight_rows = np.ascontiguousarray(weights.T)  # [b, n]
 
-    def counts(flags: BoolArray) -> FloatArray:
+    def count(flags: BoolArray) -> FloatArray:
         """Returns the number of samples in each resample for which a flag is true, `[b, L]`."""
-        return np.asarray(rows @ flags.astype(np.float32), np.float64)
+        return np.asarray(weight_rows @ flags.astype(np.float32), np.float64)
 
-    hits = counts(predicted_labels & true_labels)
-    num_predicted = counts(predicted_labels)
-    num_true = counts(true_labels)
-    num_known = np.full(num_true.shape, float(n)) if known is None else counts(known)
+    hits = count(predicted_labels & true_labels)
+    num_predicted = count(predicted_labels)
+    num_true = count(true_labels)
+    num_known = np.full(num_true.shape, float(len(true_labels)))
+    if known is not None:
+        num_known = count(known)
     scores = metrics_of_counts(
         hits=hits, num_predicted=num_predicted, num_true=num_true, num_samples=num_known
     )
@@ -215,7 +253,8 @@ def _resampled(
         micro = 2 * hits.sum(axis=1) / (num_predicted + num_true).sum(axis=1)
         macro = np.where(is_known, scores["f1"], np.nan)
         accuracy = num_right.sum(axis=1) / num_known.sum(axis=1)
-    average_precision = np.stack([precision(weights) for precision in precisions])  # [L, B]
+    # [L, b]
+    average_precision = np.stack([precision_of(weights) for precision_of in precision_functions])
     return {
         "accuracy": accuracy,
         "balanced_accuracy": _means_of_defined(scores["balanced_accuracy"].T),
@@ -233,9 +272,9 @@ def _means_of_defined(values: FloatArray) -> FloatArray:
     return np.where(num_defined > 0, sums / np.maximum(num_defined, 1), np.nan)
 
 
-def _precision_of(
-    scores: FloatArray, true_labels: BoolArray, is_known: BoolArray | None = None
-) -> Precision:
+def _precision_function(
+    scores: FloatArray, *, true_labels: BoolArray, is_known: BoolArray | None = None
+) -> PrecisionFunction:
     """Returns a function that computes the average precision of one label in each resample.
 
     Samples are sorted by descending score. A cut is made after each group of equal scores that has a positive sample.
@@ -251,34 +290,38 @@ def _precision_of(
         order = order[is_known[order]]
     if len(order) == 0:
         return _undefined_precision
-    ends = np.append(np.flatnonzero(np.diff(scores[order])) + 1, len(order))  # of equal scores
-    num_positives = np.cumsum(true_labels[order])[ends - 1]  # up to each end
+    # The number of samples up to the end of each group of equal scores, and of the positive samples among them.
+    group_ends = np.append(np.flatnonzero(np.diff(scores[order])) + 1, len(order))
+    num_positives = np.cumsum(true_labels[order])[group_ends - 1]
     num_samples = len(scores)
     has_positive = num_positives > np.append(0, num_positives[:-1])
-    one_score = len(ends) == 1 and is_known is None
-    # `[C, n]`, 1 for the samples between two of the C cuts, and for the positive ones among them
-    segments = _rows(
-        sorted_samples=order, cut_positions=ends[has_positive], num_samples=num_samples
+    have_equal_scores = len(group_ends) == 1 and is_known is None
+    # [num_cuts, n], 1 for the samples between the cut before and each cut, and for the positive ones among them.
+    samples_between_cuts = _segment_matrix(
+        sorted_samples=order, cut_positions=group_ends[has_positive], num_samples=num_samples
     )
-    positives = _rows(
+    positives_between_cuts = _segment_matrix(
         sorted_samples=order[true_labels[order]],
         cut_positions=num_positives[has_positive],
         num_samples=num_samples,
     )
 
     def average_precision(weights: Float32Array) -> FloatArray:
-        if not positives.shape[0]:
+        """Returns the average precision of the label in each resample, `[b]`."""
+        if not positives_between_cuts.shape[0]:
             return np.full(weights.shape[1], np.nan)
-        hits = positives @ weights
-        total = np.cumsum(hits, axis=0)
-        if one_score:
-            return np.asarray(
-                np.where(total[0] > 0, total[0] / len(weights), np.nan), dtype=np.float64
-            )
-        totals = np.cumsum(segments @ weights, axis=0)
+        hits = positives_between_cuts @ weights
+        hits_up_to_cut = np.cumsum(hits, axis=0)
+        if have_equal_scores:
+            share = hits_up_to_cut[0] / len(weights)
+            return np.asarray(np.where(hits_up_to_cut[0] > 0, share, np.nan), dtype=np.float64)
+        samples_up_to_cut = np.cumsum(samples_between_cuts @ weights, axis=0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            precision = np.where(totals > 0, total / np.maximum(totals, 1), 0.0)
-            return np.asarray((hits * precision).sum(axis=0, dtype=np.float64) / total[-1])
+            precision = np.where(
+                samples_up_to_cut > 0, hits_up_to_cut / np.maximum(samples_up_to_cut, 1), 0.0
+            )
+            sums = (hits * precision).sum(axis=0, dtype=np.float64)
+            return np.asarray(sums / hits_up_to_cut[-1])
 
     return average_precision
 
@@ -288,8 +331,8 @@ def _undefined_precision(weights: Float32Array) -> FloatArray:
     return np.full(weights.shape[1], np.nan)
 
 
-def _rows(
-    sorted_samples: NDArray[np.intp], cut_positions: NDArray[np.intp], num_samples: int
+def _segment_matrix(
+    *, sorted_samples: NDArray[np.intp], cut_positions: NDArray[np.intp], num_samples: int
 ) -> Any:
     """Returns a sparse matrix `[num_cuts, num_samples]` of 0 and 1.
 
@@ -302,8 +345,7 @@ def _rows(
     """
     from scipy.sparse import csr_array  # loads slowly
 
-    used_samples = sorted_samples[: cut_positions[-1]] if len(cut_positions) else sorted_samples[:0]
-    return csr_array(
-        (np.ones(len(used_samples), np.float32), used_samples, np.append(0, cut_positions)),
-        shape=(len(cut_positions), num_samples),
-    )
+    row_starts = np.append(0, cut_positions)
+    used_samples = sorted_samples[: row_starts[-1]]
+    ones = np.ones(len(used_samples), np.float32)
+    return csr_array((ones, used_samples, row_starts), shape=(len(cut_positions), num_samples))

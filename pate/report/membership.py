@@ -1,4 +1,7 @@
-"""Membership inference attacks: they guess by the student's losses whether a record was among the private records."""
+"""Membership inference attacks: they guess by the student's losses whether a record was among the private records.
+
+A record that an attack calls private is a true positive if it is, and a false positive if it is a test record.
+"""
 
 from dataclasses import dataclass
 from typing import Self
@@ -8,29 +11,40 @@ from numpy.typing import NDArray
 
 from pate.array_types import BoolArray, FloatArray, IntArray
 
-_RATES = (0.001, 0.01)  # of false positives, for which the text states what an attack finds
-_FALSE_COUNTS = 24  # of the curve
+# The false positive rates at which `Membership.text` states the success of an attack.
+_STATED_RATES = (0.001, 0.01)
+# The number of further false positive rates on the curve.
+_NUM_RATES = 24
 
 
 @dataclass(frozen=True)
 class Membership:
     """The success of two attacks that guess which records were private. No epsilon covers these numbers.
 
-    The first attack guesses that the records with the least loss are private. The second attack compares the loss with
-    the losses of reference models that have never used a private record. It is the offline LiRA of Carlini et al.
-    (2022), "Membership inference attacks from first principles". The interval from `low` to `high` is the success by
-    chance, if private and test records do not differ.
+    The first attack guesses that the records with the smallest losses are private. The second attack compares the loss
+    with the losses of reference models that have never used a private record. It is the offline LiRA of Carlini et al.
+    (2022), "Membership inference attacks from first principles".
+
+    Attributes:
+        fpr: the false positive rates in (0, 1), rising, 0.1% and 1% among them, rounded to whole records,
+            `[num_rates]`.
+        tpr: the true positive rate of the first attack at each false positive rate, `[num_rates]`. Equal losses count
+            in proportion.
+        low: the lower end of the 95% interval of `tpr` by chance, if private and test records do not differ,
+            `[num_rates]`.
+        high: the upper end of that interval, `[num_rates]`.
+        num_private: the number of private records that were tried.
+        num_test: the number of test records that were tried.
+        tpr_by_reference: the true positive rate of the second attack, `[num_rates]`; empty if no reference models were
+            trained.
     """
 
-    # `[P]`, false positive rates in (0, 1), rising, 0.1% and 1% among them, in whole records
     fpr: tuple[float, ...]
-    # `[P]`, the share of private records found at each rate; equal losses count in proportion
     tpr: tuple[float, ...]
-    low: tuple[float, ...]  # `[P]`, the lower end of the 95% interval of `tpr` by chance
-    high: tuple[float, ...]  # `[P]`, the upper end of that interval
-    num_private: int  # private records that were tried, n
-    num_test: int  # test records that were tried, m
-    # `[P]`, the share that LiRA finds; empty if no reference models were trained
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    num_private: int
+    num_test: int
     tpr_by_reference: tuple[float, ...] = ()
 
     @classmethod
@@ -51,13 +65,18 @@ class Membership:
                 models.
             test_deviations: the result of `unusual` for the test records, `[num_test]`; None without reference models.
         """
-        n = len(private_losses)
-        m = len(test_losses)
-        if not n or m < 2:
+        num_private = len(private_losses)
+        num_test = len(test_losses)
+        if num_private == 0 or num_test < 2:
             return None
-        wanted_counts = np.append(np.geomspace(1, m - 1, _FALSE_COUNTS), np.multiply(_RATES, m))
-        counts = np.unique(np.clip(wanted_counts + 1e-9, 1, m - 1).astype(np.int64))
-        low, high = _chance_interval(counts, n, m)
+        # The numbers of false positives at the rates of the curve, and at the stated rates.
+        spaced_counts = np.geomspace(1, num_test - 1, _NUM_RATES)
+        stated_counts = np.multiply(_STATED_RATES, num_test)
+        rounded_counts = (
+            np.append(spaced_counts, stated_counts) + 1e-9
+        )  # against rounding below a whole number
+        counts = np.unique(np.clip(rounded_counts, 1, num_test - 1).astype(np.int64))
+        low, high = _chance_interval(counts, num_private=num_private, num_test=num_test)
         tpr_by_reference: tuple[float, ...] = ()
         if private_deviations is not None and test_deviations is not None:
             tpr_by_reference = _true_positive_rates(
@@ -66,31 +85,34 @@ class Membership:
                 num_false_positives=counts,
             )
         return cls(
-            fpr=tuple((counts / m).tolist()),
+            fpr=tuple((counts / num_test).tolist()),
             tpr=_true_positive_rates(private_losses, test_losses, num_false_positives=counts),
             low=tuple(low.tolist()),
             high=tuple(high.tolist()),
-            num_private=n,
-            num_test=m,
+            num_private=num_private,
+            num_test=num_test,
             tpr_by_reference=tpr_by_reference,
         )
 
     @property
     def text(self) -> str:
         """A sentence on how well an attacker can recognize a training record."""
-        places = {int(np.abs(np.array(self.fpr) - rate).argmin()) for rate in _RATES}
-        lines = [self._line_at(rate_index=place) for place in sorted(places)]
+        nearest_indices = {
+            int(np.abs(np.array(self.fpr) - rate).argmin()) for rate in _STATED_RATES
+        }
+        lines = [self._line_at(rate_index=index) for index in sorted(nearest_indices)]
         return f"What an attacker sees of a training record: {'; '.join(lines)}."
 
     def _line_at(self, rate_index: int) -> str:
         """Returns a phrase on the share of private records found at the false positive rate with index `rate_index`."""
-        shares = [f"{_percent(self.tpr[rate_index])} of them"]
-        most = self.tpr[rate_index]
+        largest_share = self.tpr[rate_index]
+        shares = [f"{_percent(largest_share)} of them"]
         if self.tpr_by_reference:
-            shares.append(f"{_percent(self.tpr_by_reference[rate_index])} by reference models")
-            most = max(most, self.tpr_by_reference[rate_index])
+            share_by_reference = self.tpr_by_reference[rate_index]
+            shares.append(f"{_percent(share_by_reference)} by reference models")
+            largest_share = max(largest_share, share_by_reference)
         high = self.high[rate_index]
-        chance = "beyond" if most > high else "nothing beyond"
+        chance = "beyond" if largest_share > high else "nothing beyond"
         fpr = _percent(self.fpr[rate_index])
         return (
             f"at a false positive rate of {fpr} it finds {' or '.join(shares)}, "
@@ -113,16 +135,19 @@ def _true_positive_rates(
     Args:
         private_losses: the losses of private records, `[num_private]`.
         test_losses: the losses of test records, `[num_test]`.
-        num_false_positives: the numbers of test records with the least loss, which are false positives, `[num_counts]`.
+        num_false_positives: the numbers of test records with the smallest losses, which are false positives,
+            `[num_counts]`.
     """
+    # The numbers of private and test records with a loss up to each level, and 0 before the first level.
     levels = np.unique(np.append(private_losses, test_losses))
     num_private = np.append(0, np.searchsorted(np.sort(private_losses), levels, side="right"))
     num_test = np.append(0, np.searchsorted(np.sort(test_losses), levels, side="right"))
-    # the last level with no more than so many false positives, and the share of the next level
+    # All records up to the last level with no more than the given false positives are called private, and of the
+    # records at the next level a share.
     last = np.searchsorted(num_test, num_false_positives, side="right") - 1
     share = (num_false_positives - num_test[last]) / (num_test[last + 1] - num_test[last])
-    hits = num_private[last] + share * (num_private[last + 1] - num_private[last])
-    return tuple((hits / len(private_losses)).tolist())
+    num_hits = num_private[last] + share * (num_private[last + 1] - num_private[last])
+    return tuple((num_hits / len(private_losses)).tolist())
 
 
 def label_losses(
@@ -151,9 +176,8 @@ def log_odds(
         true_labels: the true labels, bool `[num_samples, num_labels]`.
         known: which true labels are known, bool `[num_samples, num_labels]`; None where all are.
     """
-    return label_losses(probabilities, true_labels=~true_labels, known=known) - label_losses(
-        probabilities, true_labels, known
-    )
+    losses_of_opposite = label_losses(probabilities, true_labels=~true_labels, known=known)
+    return losses_of_opposite - label_losses(probabilities, true_labels=true_labels, known=known)
 
 
 def unusual(sample_log_odds: FloatArray, reference_log_odds: FloatArray) -> FloatArray:
@@ -168,28 +192,36 @@ def unusual(sample_log_odds: FloatArray, reference_log_odds: FloatArray) -> Floa
         reference_log_odds: the log-odds of models that have never used a private record, `[num_models, num_samples]`.
     """
     variance = reference_log_odds.var(axis=0)
-    spread = np.sqrt((variance + variance.mean()) / 2)
-    return np.asarray(
-        (reference_log_odds.mean(axis=0) - sample_log_odds) / np.where(spread > 0, spread, 1)
-    )
+    std = np.sqrt((variance + variance.mean()) / 2)
+    deviations = reference_log_odds.mean(axis=0) - sample_log_odds
+    return np.asarray(deviations / np.where(std > 0, std, 1))
 
 
-def _chance_interval(counts: IntArray, n: int, m: int) -> tuple[FloatArray, FloatArray]:
+def _chance_interval(
+    counts: IntArray, *, num_private: int, num_test: int
+) -> tuple[FloatArray, FloatArray]:
     """Returns the 95% interval of the true positive rate by chance, at each number of false positives.
 
-    Let private and test losses have one distribution. Sort all records by loss. The number of private records before
-    the (k + 1)-th of m test records is then binomial, with a rate that is Beta(k + 1, m - k). The probabilities of this
-    beta-binomial distribution are computed from the ratios of neighboring ones.
+    Let private and test losses have one distribution, and sort all n private and m test records by loss. The number of
+    private records before the (k + 1)-th test record is then binomial, with a rate that is Beta(k + 1, m - k). The
+    probabilities of this beta-binomial distribution are computed from the ratios of neighboring ones:
+
+    P(i + 1) / P(i) = (n - i) (i + k + 1) / ((i + 1) (m - k + n - 1 - i)).
 
     Args:
         counts: the numbers k of false positives.
-        n: the number of private records.
-        m: the number of test records.
+        num_private: the number n of private records.
+        num_test: the number m of test records.
     """
-    places = np.arange(n)
+    n = num_private
+    m = num_test
     k = counts[:, None]
-    steps = np.log((n - places) * (places + k + 1.0) / ((places + 1.0) * (m - k + n - 1 - places)))
-    weights = np.cumsum(np.pad(steps, ((0, 0), (1, 0))), axis=1)  # [P, n + 1], logarithms
-    cumulative = np.cumsum(np.exp(weights - weights.max(axis=1, keepdims=True)), axis=1)
+    i = np.arange(n)
+    log_ratios = np.log((n - i) * (i + k + 1.0) / ((i + 1.0) * (m - k + n - 1 - i)))
+    # [num_counts, n + 1], up to a constant summand of each row
+    log_probs = np.cumsum(np.pad(log_ratios, ((0, 0), (1, 0))), axis=1)
+    cumulative = np.cumsum(np.exp(log_probs - log_probs.max(axis=1, keepdims=True)), axis=1)
     cumulative /= cumulative[:, -1:]
-    return (cumulative < 0.025).sum(axis=1) / n, (cumulative < 0.975).sum(axis=1) / n
+    low = (cumulative < 0.025).sum(axis=1) / n
+    high = (cumulative < 0.975).sum(axis=1) / n
+    return low, high

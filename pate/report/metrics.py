@@ -14,7 +14,15 @@ from pate.validation import InvalidValue, require
 
 @dataclass(frozen=True)
 class Scores:
-    """The five metrics of a model that every table shows, as `multilabel_metrics` defines them."""
+    """The five metrics of a model that every table shows, each in [0, 1], as `multilabel_metrics` defines them.
+
+    Attributes:
+        accuracy: the share of correct bits over samples and labels.
+        balanced_accuracy: the mean over labels of the balanced accuracy; None if it is defined for no label.
+        micro_f1: the F1 of all bits together.
+        macro_f1: the mean over labels of the F1.
+        mean_average_precision: the mean over labels of the average precision; None if no sample has a label.
+    """
 
     accuracy: float
     balanced_accuracy: float | None
@@ -62,14 +70,16 @@ def multilabel_metrics(
     predicted_labels, scores, true_labels = require_predictions(
         predicted_labels, scores, true_labels
     )
-    return summarized(
-        _per_label(predicted_labels, scores, true_labels, known),
-        micro_f1=micro_f1(predicted_labels, true_labels, known),
+    per_label = _metrics_of_labels(
+        predicted_labels=predicted_labels, scores=scores, true_labels=true_labels, known=known
+    )
+    return summarize_labels(
+        per_label, micro_f1=micro_f1(predicted_labels, true_labels, known=known)
     )
 
 
-def summarized(per_label: Mapping[str, FloatArray], *, micro_f1: float) -> Scores:
-    """Returns the five metrics of a prediction.
+def summarize_labels(per_label: Mapping[str, FloatArray], *, micro_f1: float) -> Scores:
+    """Returns the five metrics of a prediction, from the metrics of each label.
 
     Args:
         per_label: the metrics of each label, as `per_label_metrics` returns them.
@@ -77,9 +87,10 @@ def summarized(per_label: Mapping[str, FloatArray], *, micro_f1: float) -> Score
     """
     num_known = per_label["num_known"]
     is_known = num_known > 0
-    require(bool(is_known.any()), "known", 0, "at least one label that is known")
-    # the share of right bits; every label has the same weight where all are known
-    weights = None if (num_known == num_known[0]).all() else num_known[is_known]
+    require(bool(is_known.any()), "known", value=0, rule="at least one label that is known")
+    # The accuracy is the share of right bits, so a label counts by the number of samples for which it is known.
+    is_equal_for_all = (num_known == num_known[0]).all()
+    weights = None if is_equal_for_all else num_known[is_known]
     return Scores(
         accuracy=float(np.average(per_label["accuracy"][is_known], weights=weights)),
         balanced_accuracy=mean_of_defined(per_label["balanced_accuracy"]),
@@ -105,11 +116,9 @@ def micro_f1(
     if known is not None:
         predicted_labels = predicted_labels & known
     num_positives = np.count_nonzero(predicted_labels) + np.count_nonzero(true_labels)
-    return (
-        2 * np.count_nonzero(predicted_labels & true_labels) / num_positives
-        if num_positives
-        else 0.0
-    )
+    if num_positives == 0:
+        return 0.0
+    return 2 * np.count_nonzero(predicted_labels & true_labels) / num_positives
 
 
 def per_label_metrics(
@@ -129,23 +138,27 @@ def per_label_metrics(
     predicted_bits, valid_scores, true_bits = require_predictions(
         predicted_labels, scores, true_labels
     )
-    metrics = _per_label(
+    metrics = _metrics_of_labels(
         predicted_labels=predicted_bits, scores=valid_scores, true_labels=true_bits, known=known
     )
-    return metrics | {"auroc": areas_under_roc(valid_scores, true_bits, known)}
+    return metrics | {"auroc": areas_under_roc(valid_scores, true_bits, known=known)}
 
 
-def _per_label(
-    predicted_labels: BoolArray, scores: FloatArray, true_labels: BoolArray, known: BoolArray | None
+def _metrics_of_labels(
+    *,
+    predicted_labels: BoolArray,
+    scores: FloatArray,
+    true_labels: BoolArray,
+    known: BoolArray | None,
 ) -> dict[str, FloatArray]:
-    """Returns the metrics of each label; the arrays but `known` have been checked before."""
+    """Returns the metrics of `per_label_metrics` but `auroc`, from arrays that were checked, except `known`."""
     num_samples, num_labels = true_labels.shape
     num_known = np.full(num_labels, num_samples)
     if known is not None:
-        fits = known.dtype == np.bool_ and known.shape == true_labels.shape
-        rule = f"bool {true_labels.shape}, and no true label that is unknown"
-        is_valid = fits and not (true_labels & ~known).any()
-        require(is_valid, "known", f"{known.dtype} {known.shape}", rule)
+        has_right_form = known.dtype == np.bool_ and known.shape == true_labels.shape
+        if not has_right_form or (true_labels & ~known).any():
+            rule = f"bool {true_labels.shape}, and no true label that is unknown"
+            raise InvalidValue("known", f"{known.dtype} {known.shape}", rule=rule)
         num_known = np.count_nonzero(known, axis=0)
         predicted_labels = predicted_labels & known
     num_true = np.count_nonzero(true_labels, axis=0)
@@ -155,7 +168,7 @@ def _per_label(
         num_true=num_true,
         num_samples=num_known,
     )
-    metrics["average_precision"] = average_precisions(scores, true_labels, known)
+    metrics["average_precision"] = average_precisions(scores, true_labels, known=known)
     with np.errstate(invalid="ignore"):
         metrics["prevalence"] = num_true / num_known
     metrics["num_known"] = num_known.astype(np.float64)
@@ -200,7 +213,7 @@ def average_precisions(
         known: which true labels are known, bool `[num_samples, num_labels]`; None where all are.
     """
     if known is not None:
-        # below every score of a positive sample, so never counted
+        # An unknown label has a score below that of every positive sample, so it is never counted.
         scores = np.where(known, scores, -np.inf)
     sorted_scores = np.sort(np.ascontiguousarray(scores.T), axis=1)  # [L, n]
     precisions = np.full(scores.shape[1], np.nan)
@@ -234,9 +247,10 @@ def areas_under_roc(
         num_positives = np.count_nonzero(is_positive)
         num_pairs = num_positives * (len(ranks) - num_positives)
         if num_pairs > 0:
-            # the sum of the ranks of n samples is n (n + 1) / 2 if all others have higher scores (Mann & Whitney 1947)
-            least = num_positives * (num_positives + 1) / 2
-            areas[label] = (ranks[is_positive].sum() - least) / num_pairs
+            # If all n positive samples have the lowest scores, the sum of their ranks is n (n + 1) / 2. Each pair in
+            # which a positive sample has the higher score adds 1 to it (Mann & Whitney 1947).
+            min_rank_sum = num_positives * (num_positives + 1) / 2
+            areas[label] = (ranks[is_positive].sum() - min_rank_sum) / num_pairs
     return areas
 
 

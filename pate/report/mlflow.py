@@ -12,8 +12,10 @@ from pate.files.manifest import MANIFEST
 from pate.report.report import Report
 from pate.validation import InvalidValue
 
-_TAG = "pate.release"
-_LONGEST = 500  # characters of a parameter
+# The tag of MLflow's run with the digest of the release's manifest, by which a logged release is recognized.
+_DIGEST_TAG = "pate.release"
+# The largest length of a parameter, in characters, that MLflow stores.
+_MAX_LENGTH = 500
 
 
 def log_release(release: Path, report: Report, *, folder: Path) -> str:
@@ -40,36 +42,35 @@ def log_release(release: Path, report: Report, *, folder: Path) -> str:
 
     digest = file_digest(release / MANIFEST, remedy="the same command writes it")
     settings = yaml.safe_load((release / "config.yaml").read_text(encoding="utf-8"))
-    counts = report.release
+    release_summary = report.release
     metrics = {
         "epsilon": report.privacy.epsilon,
         "delta": report.privacy.delta,
-        "answer_rate": counts.answer_rate,
-        "num_queries": float(counts.num_queries),
-        "num_answered": float(counts.num_answered),
+        "answer_rate": release_summary.answer_rate,
+        "num_queries": float(release_summary.num_queries),
+        "num_answered": float(release_summary.num_answered),
     }
-    name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "pate")
+    experiment_name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "pate")
     try:
         client = MlflowClient(tracking_uri=uri)
-        experiment_id = _experiment_id(client, name)
-        same_release = f"tags.`{_TAG}` = '{digest}'"
-        for run in client.search_runs([experiment_id], filter_string=same_release):
+        experiment_id = _experiment_id(client, experiment_name)
+        has_same_digest = f"tags.`{_DIGEST_TAG}` = '{digest}'"
+        for run in client.search_runs([experiment_id], filter_string=has_same_digest):
             if run.info.status == "FINISHED":
                 return str(run.info.run_id)
         run = client.create_run(
-            experiment_id, tags={_TAG: digest}, run_name=f"release {digest[:8]}"
+            experiment_id, tags={_DIGEST_TAG: digest}, run_name=f"release {digest[:8]}"
         )
         run_id = str(run.info.run_id)
-        for key, value in _flat(settings):
-            client.log_param(run_id, key, str(value)[:_LONGEST])
-        for key, value in metrics.items():
-            client.log_metric(run_id, key, value)
+        for setting_name, setting in _flatten(settings):
+            client.log_param(run_id, key=setting_name, value=str(setting)[:_MAX_LENGTH])
+        for metric_name, metric in metrics.items():
+            client.log_metric(run_id, key=metric_name, value=metric)
         client.log_artifacts(run_id, str(release), artifact_path="release")
         client.set_terminated(run_id)
     except MlflowException as error:
-        reason = " ".join(str(error).split())[:_LONGEST]
-        remedy = "the run is complete, and the same command tries again"
-        rule = f"a server that takes runs ({reason}); {remedy}"
+        reason = " ".join(str(error).split())[:_MAX_LENGTH]
+        rule = f"a server that takes runs ({reason}); the run is complete, and the same command tries again"
         raise InvalidValue("logger", "mlflow", rule=rule) from error
     return run_id
 
@@ -82,10 +83,15 @@ def _experiment_id(client: Any, name: str) -> Any:
     return experiment.experiment_id
 
 
-def _flat(node: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yields settings as pairs of a dotted name and a value; `prefix` is the name of the outer settings."""
-    if isinstance(node, Mapping):
-        for key, value in node.items():
-            yield from _flat(node=value, prefix=f"{prefix}.{key}".lstrip("."))
+def _flatten(settings: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yields nested settings as pairs of a dotted name and a value.
+
+    Args:
+        settings: a mapping of settings, or the value of a single setting.
+        prefix: the dotted name of `settings`; empty for all settings.
+    """
+    if isinstance(settings, Mapping):
+        for name, value in settings.items():
+            yield from _flatten(value, prefix=f"{prefix}.{name}".lstrip("."))
     else:
-        yield prefix.replace("._target_", "").replace("_target_", "class"), node
+        yield prefix.replace("._target_", "").replace("_target_", "class"), settings

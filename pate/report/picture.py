@@ -15,7 +15,8 @@ from matplotlib.figure import Figure
 
 from pate.files.atomic import atomic_write
 
-# Stand-in colors for matplotlib; in SVG the page's CSS variables replace them, on paper the light page's values.
+# Placeholders of colors, with which matplotlib draws. In SVG the CSS variables of the page replace them, and in PNG the
+# colors of the light page.
 INK_COLOR = "#010101"
 MUTED_COLOR = "#020202"
 RULE_COLOR = "#030303"
@@ -23,7 +24,8 @@ ACCENT_COLOR = "#040404"
 SECOND_COLOR = "#050505"
 THIRD_COLOR = "#060606"
 FAINT_COLOR = "#070707"
-_PAPER = {
+# The CSS variable and the color on the light page, for each placeholder.
+_PAGE_COLORS = {
     INK_COLOR: ("ink", "#1c2126"),
     MUTED_COLOR: ("muted", "#5a6570"),
     RULE_COLOR: ("rule", "#d6dbe0"),
@@ -37,17 +39,25 @@ _STYLE = mpl.rc_params_from_file(
 )
 _POINTS_PER_INCH = 72
 _DOTS_PER_INCH = 200
-_WIDTH = 340.0  # of a phone less its margins, so that a point is no less than a pixel there
+# The width of a picture in points: that of a phone less its margins, so that a point is no less than a pixel there.
+_WIDTH = 340.0
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of one pair of axes, 340 points wide."""
+    """A picture of one pair of axes, 340 points wide.
 
-    paint: Callable[[Axes], None]  # draws on the axes
-    height: float = 190.0  # in points
-    alt: str = ""  # the alternative text, if the template has none
-    caption: str = ""  # how the picture is read, if the template does not tell
+    Attributes:
+        paint: draws the picture on axes.
+        height: the height in points.
+        alt: the alternative text for screen readers; empty if the template of the page has one.
+        caption: an explanation of the picture; empty if the template of the page has one.
+    """
+
+    paint: Callable[[Axes], None]
+    height: float = 190.0
+    alt: str = ""
+    caption: str = ""
 
     def svg(self, name: str) -> str:
         """Returns an `<svg>` element for a page, without colors, scripts or references of its own.
@@ -67,7 +77,7 @@ class Picture:
             r'<svg[^>]*?(viewBox="[^"]*")[^>]*>', r'<svg aria-hidden="true" \1>', element, count=1
         )
         element = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", element)
-        for color, (variable, _) in _PAPER.items():
+        for color, (variable, _) in _PAGE_COLORS.items():
             element = element.replace(color, f"var(--{variable})")
         return element
 
@@ -96,7 +106,9 @@ class Picture:
 
 def on_paper(value: Any) -> Any:
     """Returns the color of the light page for a placeholder of a color; any other value is returned unchanged."""
-    return _PAPER[value][1] if isinstance(value, str) and value in _PAPER else value
+    if isinstance(value, str) and value in _PAGE_COLORS:
+        return _PAGE_COLORS[value][1]
+    return value
 
 
 def shorten_name(name: str, max_length: int) -> str:
@@ -106,5 +118,5 @@ def shorten_name(name: str, max_length: int) -> str:
     """
     if len(name) <= max_length:
         return name
-    end = max_length // 3
-    return f"{name[: max_length - end - 1]}…{name[-end:]}"
+    end_length = max_length // 3
+    return f"{name[: max_length - end_length - 1]}…{name[-end_length:]}"

@@ -8,18 +8,27 @@ from numpy.typing import NDArray
 
 from pate.array_types import BoolArray, FloatArray
 
-_POINTS = 200  # of a curve
+# The largest number of points of a curve.
+_MAX_POINTS = 200
 
 
 @dataclass(frozen=True, eq=False)
 class PrecisionRecall:
-    """The precision-recall curve of a model, computed from true labels that no epsilon covers."""
+    """The precision-recall curve of a model, computed from true labels that no epsilon covers.
 
-    recall: FloatArray  # `[P]`, ascending
-    precision: FloatArray  # `[P]`, at each recall
-    chosen: tuple[float, float]  # recall and precision of the labels that the model predicts
-    constant: tuple[float, float]  # recall and precision of the best constant
-    # the probability from which a label is predicted, for all labels or for each
+    Attributes:
+        recall: the recall at each point of the curve, rising, `[num_points]`.
+        precision: the precision at each point of the curve, `[num_points]`.
+        chosen: the recall and the precision of the labels that the model predicts.
+        constant: the recall and the precision of the best constant prediction.
+        threshold: the smallest probability with which the model predicts a label: one number for all labels, or one
+            for each label; None if the model has no threshold.
+    """
+
+    recall: FloatArray
+    precision: FloatArray
+    chosen: tuple[float, float]
+    constant: tuple[float, float]
     threshold: float | tuple[float, ...] | None
 
     @classmethod
@@ -49,14 +58,19 @@ class PrecisionRecall:
         true_scores = np.sort(scores[true_labels])
         all_scores = np.sort(scores[is_counted])
         num_true = len(true_scores)
-        ranks = np.unique(np.linspace(1, num_true, min(_POINTS, num_true)).round().astype(int))
-        levels = true_scores[-ranks]
-        hits = num_true - np.searchsorted(true_scores, levels)
-        num_predicted = len(all_scores) - np.searchsorted(all_scores, levels)
+        # A point of the curve is a threshold: the score of the true label with some rank from above.
+        num_points = min(_MAX_POINTS, num_true)
+        ranks = np.unique(np.linspace(1, num_true, num_points).round().astype(int))
+        thresholds = true_scores[-ranks]
+        hits = num_true - np.searchsorted(true_scores, thresholds)
+        num_predicted = len(all_scores) - np.searchsorted(all_scores, thresholds)
         return cls(
             recall=hits / num_true,
             precision=hits / num_predicted,
-            chosen=_recall_and_precision(predicted_labels & is_counted, true_labels),
+            chosen=_recall_and_precision(
+                predicted_labels=predicted_labels & is_counted,
+                true_labels=true_labels,
+            ),
             constant=_recall_and_precision(
                 predicted_labels=constant_labels & is_counted,
                 true_labels=true_labels,
@@ -66,7 +80,10 @@ class PrecisionRecall:
 
 
 def _recall_and_precision(
-    predicted_labels: BoolArray, true_labels: BoolArray
+    *, predicted_labels: BoolArray, true_labels: BoolArray
 ) -> tuple[float, float]:
+    """Returns the recall and the precision of predicted labels, both bool `[num_samples, num_labels]`."""
     hits = float((predicted_labels & true_labels).sum())
-    return hits / float(true_labels.sum()), hits / max(float(predicted_labels.sum()), 1.0)
+    recall = hits / float(true_labels.sum())
+    precision = hits / max(float(predicted_labels.sum()), 1.0)
+    return recall, precision

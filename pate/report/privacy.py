@@ -15,6 +15,7 @@ from pate.report.tuning import Tuning
 from pate.report.wording import ADJACENCY_NAMES, SEEDED_WARNING
 from pate.validation import require, require_count
 
+# The type of a public parameter.
 Scalar = str | int | float | bool | None
 
 # The fields of `Privacy` that are None or a number >= 0.
@@ -107,15 +108,15 @@ class Privacy:
         target_hits: the number of hits after which the session of a charged mechanism halts; None for others.
         plain_epsilon: for a charged mechanism, epsilon at `delta` of plain composition of the queries that were asked.
             Infinity if the failure probabilities of plain composition alone exceed `delta`. None for others.
-        won_by: the accountant whose figure `epsilon` is, if `accountant` takes the minimum of several; otherwise None.
+        won_by: the accountant that computed `epsilon`, if `accountant` takes the minimum of several; otherwise None.
         classes: the epsilon of each class of groups with a budget of its own, none above `epsilon`; empty without such
             classes.
         unit_columns: the columns whose values make a unit; empty if no column does, or if it is not known.
-        attacks: the largest bounds that attacks find in the release; None for an infinite epsilon, and in reports of
+        attacks: upper bounds on the success of attacks on the release; None for an infinite epsilon, and in reports of
             earlier versions.
         scores: the scores on test records, released at a price of their own; None where none were released.
         start: the price of the earlier release that this one started from, as its folder states it; None for none.
-        tuning: the runs of which the release is the best; None for a release that was not tuned.
+        tuning: the tuning whose best run the release is; None for a release that was not tuned.
     """
 
     epsilon: float
@@ -154,14 +155,16 @@ class Privacy:
     def guarantee(self) -> str:
         """The guarantee in one line, with epsilon and delta rounded up; an infinite epsilon is called no guarantee."""
         bound = guarantee_line(self.epsilon, self.delta, adjacency=self.adjacency, unit=self.unit)
-        has_classes = self.classes and math.isfinite(self.epsilon)
-        return f"{bound}; by class: {self.class_epsilons}" if has_classes else bound
+        if self.classes and math.isfinite(self.epsilon):
+            return f"{bound}; by class: {self.class_epsilons}"
+        return bound
 
     @property
     def weak_epsilon_warning(self) -> str:
         """A warning that a large epsilon protects a single person little; empty for a small or an infinite epsilon."""
-        is_weak = WEAK_EPSILON < self.epsilon < math.inf
-        return f"epsilon above {WEAK_EPSILON} promises one person little" if is_weak else ""
+        if WEAK_EPSILON < self.epsilon < math.inf:
+            return f"epsilon above {WEAK_EPSILON} promises one person little"
+        return ""
 
     @property
     def class_epsilons(self) -> str:
@@ -192,11 +195,13 @@ class Privacy:
 
     @property
     def terms(self) -> list[tuple[str, str]]:
-        """The epsilon, the delta, and what they are for, as rows (name, text); all of it may be published."""
-        is_infinite = math.isinf(self.epsilon)
-        epsilon = "infinite: no guarantee" if is_infinite else format_epsilon(self.epsilon)
-        meaning = ADJACENCY_NAMES.get(self.adjacency)
-        adjacency = f"{self.adjacency} ({meaning})" if meaning else self.adjacency
+        """The price and its terms, as rows (name, text); all of it may be published."""
+        epsilon = format_epsilon(self.epsilon)
+        if math.isinf(self.epsilon):
+            epsilon = "infinite: no guarantee"
+        adjacency = self.adjacency
+        if adjacency in ADJACENCY_NAMES:
+            adjacency += f" ({ADJACENCY_NAMES[adjacency]})"
         noise = "ChaCha20, from the operating system's entropy"
         if self.noise_seeded:
             noise = f"seeded: {SEEDED_WARNING}"
@@ -216,8 +221,8 @@ class Privacy:
         if self.tuning is not None:
             rows += self.tuning.rows
         if self.plain_epsilon is not None:
-            name = "what plain composition would cost, not this release"
-            rows.append((name, format_epsilon(self.plain_epsilon)))
+            plain_epsilon = format_epsilon(self.plain_epsilon)
+            rows.append(("what plain composition would cost, not this release", plain_epsilon))
             rows.append(("target charging", self.charging_sentence))
         if self.failure_prob is not None:
             rows.append(("failure probability, within delta", format_delta(self.failure_prob)))
@@ -232,11 +237,15 @@ class Privacy:
             name: the name of the mechanism in the configuration; None shows its class.
             digits: the number of significant digits; None prints all digits, which are needed to check the price.
         """
-        rows = [("aggregator", name)] if name and name != self.mechanism else []
+        rows = []
+        if name and name != self.mechanism:
+            rows.append(("aggregator", name))
         rows.append(("mechanism", self.mechanism))
-        for key, value in self.parameters.items():
-            is_rounded = digits and isinstance(value, float)
-            rows.append((f"mechanism.{key}", f"{value:.{digits}g}" if is_rounded else str(value)))
+        for parameter, value in self.parameters.items():
+            text = str(value)
+            if digits and isinstance(value, float):
+                text = f"{value:.{digits}g}"
+            rows.append((f"mechanism.{parameter}", text))
         if self.max_gap is not None or self.gap_at_50 is not None:
             rows.append(("gap that passes with probability 50%", self._gap_text(self.gap_at_50)))
         if self.max_gap is not None or self.gap_at_95 is not None:
@@ -245,4 +254,6 @@ class Privacy:
 
     def _gap_text(self, gap: float | None) -> str:
         """Returns a gap as a number of votes; for None, a phrase that not even the largest possible gap passes."""
-        return f"no gap of {self.max_gap} votes passes" if gap is None else f"{gap:g} votes"
+        if gap is None:
+            return f"no gap of {self.max_gap} votes passes"
+        return f"{gap:g} votes"

@@ -1,4 +1,4 @@
-"""Scores on private test records that were released at a price of their own, with intervals."""
+"""Scores of a student on private test records, which were released at a price of their own, with intervals."""
 
 from __future__ import annotations
 
@@ -57,15 +57,15 @@ class ReleasedScore:
 class ReleasedScores:
     """The scores of a student on private test records, released together at one price.
 
-    The price is of the people in the test records, who are others than those whom the student learned from. All fields
-    may be published.
+    The people in the test records pay the price. The student did not learn from their records. All fields may be
+    published.
 
     Attributes:
         epsilon: the price of all scores together, rounded up.
         delta: the delta at which `epsilon` holds, rounded up.
         unit: what one change replaces, in words: a group of test records.
-        noise_multiplier: the noise std / the l2 sensitivity of all counts together, by which the price can be computed
-            again.
+        noise_multiplier: the standard deviation of the noise, divided by the l2 sensitivity of all counts together, by
+            which the price can be computed again.
         num_groups: the number of groups of test records.
         micro_f1: the micro-averaged F1.
         accuracy: the share of right answers to whether a record has a label.

@@ -18,9 +18,9 @@ from pate.report.metrics import Scores
 from pate.report.privacy import Privacy, Scalar
 from pate.report.verdict import Baselines, StudentVerdict
 from pate.report.wording import MODEL_NAMES
-from pate.validation import require, require_count
+from pate.validation import InvalidValue, require_count
 
-# Keys of report.json, dotted, that no epsilon covers, each with the reason.
+# The dotted keys of report.json that no epsilon covers, each with the reason.
 NOT_COVERED = {
     "release.label_accuracy": "compares the release with the true labels of the public pool",
     "release.micro_f1": "compares the release with the true labels of the public pool",
@@ -45,6 +45,7 @@ NOT_COVERED = {
     "heading": "names settings of the command line, a seed among them",
     "duration_s": "the time a run takes depends on the private data",
 }
+# The further keys that no epsilon covers, for a student that began at a public model.
 _START_NOT_COVERED = {"baselines.start_alone": "its scores read the true labels of the test split"}
 
 
@@ -64,15 +65,17 @@ class Heading:
     """The name of a run's aggregator, and the settings of its command line.
 
     They are for the data owner alone, except the name if `is_public` is true.
+
+    Attributes:
+        aggregator: the name by which the aggregator was configured, such as `stable_top_k_table`; empty without a name.
+        is_public: whether that name ships with the package; any other name is its author's choice, and not published.
+        given: the settings on the command line, as text, by name.
+        compared: the terms of the run by name, settings of the command among them.
     """
 
-    # the name that the aggregator was configured by, such as `stable_top_k_table`; empty without a name
     aggregator: str = ""
-    # whether that name ships with the package; any other name is its author's choice, and not published
     is_public: bool = False
-    # the settings that the command named, as text, by name
     given: Mapping[str, str] = field(default_factory=dict)
-    # the terms of the run by name, settings of the command among them
     compared: Mapping[str, Scalar] = field(default_factory=dict)
 
     @property
@@ -83,32 +86,43 @@ class Heading:
 
 @dataclass(frozen=True)
 class ReleaseSummary:
-    """The numbers of queries, answers and hits of a release. `Privacy` has its price."""
+    """The numbers of queries, answers and hits of a release. `Privacy` has its price.
+
+    A mechanism may be charged by *hits*, answers of a certain kind, and not by queries (`Privacy.target_hits`). The
+    last four attributes are None for other mechanisms.
+
+    Attributes:
+        num_queries: the number of queries.
+        num_answered: the number of queries that were answered.
+        answer_rate: the share of the queries that were answered; 0 without queries.
+        label_accuracy: the share of correct bits in the answers, by the true labels; None without answers.
+        micro_f1: the micro-averaged F1 of the answers, by the true labels; None without answers.
+        num_hits: the number of hits.
+        remaining_hits: the number of further hits after which the mechanism would have halted.
+        num_abstained: the number of hits without an answer.
+        num_asked: the number of queries until the mechanism halted; it refuses later ones.
+    """
 
     num_queries: int
     num_answered: int
-    answer_rate: float  # of the queries, 0 without any
-    # share of correct bits in the answered rows against true labels; None without answers
+    answer_rate: float
     label_accuracy: float | None
-    # micro-averaged F1 of the answered rows against true labels; None without answers
     micro_f1: float | None
-    # The next four are None but for a mechanism that is charged by hits.
-    num_hits: int | None = None  # queries that it paid for
-    remaining_hits: int | None = None  # number of further hits until it would have halted
-    num_abstained: int | None = None  # hits without an answer
-    num_asked: int | None = None  # queries until it halted; later ones are refused
+    num_hits: int | None = None
+    remaining_hits: int | None = None
+    num_abstained: int | None = None
+    num_asked: int | None = None
 
     def __post_init__(self) -> None:
         require_count("release.num_queries", self.num_queries, minimum=0)
         require_count("release.num_answered", self.num_answered, minimum=0)
+        if self.num_answered > self.num_queries:
+            rule = f"at most num_queries={self.num_queries}"
+            raise InvalidValue("release.num_answered", self.num_answered, rule=rule)
         rate = self.num_answered / max(self.num_queries, 1)
-        rule = f"at most num_queries={self.num_queries}"
-        require(
-            self.num_answered <= self.num_queries, "release.num_answered", self.num_answered, rule
-        )
-        is_rate = math.isclose(self.answer_rate, rate, abs_tol=1e-9)
-        rule = f"num_answered / num_queries = {rate}"
-        require(is_rate, "release.answer_rate", self.answer_rate, rule)
+        if not math.isclose(self.answer_rate, rate, abs_tol=1e-9):
+            rule = f"num_answered / num_queries = {rate}"
+            raise InvalidValue("release.answer_rate", self.answer_rate, rule=rule)
 
     @property
     def hits(self) -> str:
@@ -121,7 +135,7 @@ class ReleaseSummary:
 
 @dataclass(frozen=True)
 class TeacherSummary:
-    """The number of teachers, their mean accuracy and their numbers of records. No epsilon covers them."""
+    """The number of teachers, their mean accuracy and their mean number of records. No epsilon covers them."""
 
     num_teachers: int
     mean_accuracy: float | None
@@ -130,64 +144,87 @@ class TeacherSummary:
 
 @dataclass(frozen=True)
 class DataSummary:
-    """The data set of a run: its name, its numbers of records and labels, and the origin of its features."""
+    """The data set of a run: its name, its numbers of records and labels, and the origin of its features.
+
+    Attributes:
+        name: the name of the data set.
+        real: False for synthetic data, which shows only that the pipeline works.
+        num_private: the number of private records.
+        num_public: the number of public records.
+        num_test: the number of test records.
+        num_labels: the number of labels.
+        label_cardinality: the mean number of positive labels of a record.
+        num_groups: the number of groups of private records, each a unit of privacy; None in older reports.
+        features: the extractor of features, with digests; None if inputs are not transformed.
+        known_labels: the share of labels that are known, by split; empty if all labels of private records are known.
+    """
 
     name: str
-    real: bool  # False for synthetic data, which is evidence of nothing but a working pipeline
+    real: bool
     num_private: int
     num_public: int
     num_test: int
     num_labels: int
-    label_cardinality: float  # mean number of positive labels per sample
-    # units of privacy that the private records belong to; None in older reports
+    label_cardinality: float
     num_groups: int | None = None
-    # the extractor of features, with digests; None if inputs are taken as they are
     features: Mapping[str, Scalar] | None = None
-    # the share of labels that are known, by split; empty if the labels of private records have no gaps
     known_labels: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Report:
-    """The content of `report.json`. No epsilon covers most of it: do not publish it."""
+    """The content of `report.json`. No epsilon covers most of it: do not publish it.
+
+    Attributes:
+        privacy: the price of the release.
+        release: the numbers of queries and answers.
+        teachers: the number of teachers and their accuracy.
+        student: the metrics of the private student; None if it had no answer to learn from.
+        baselines: the metrics of the models that the student is compared with.
+        verdict: the judgment of the student.
+        intervals: the interval of each metric over resampled test sets, by model and by metric.
+        data: the data set.
+        seed: the seed of the run; None if its noise came from the operating system.
+        versions: the versions of packages, by name.
+        duration_s: the duration of the run in seconds.
+        not_covered: the dotted keys of the report that no epsilon covers, with the reasons.
+        heading: the name of the aggregator, and the settings of the command.
+        membership: the success of attacks on the published student; None if none were made.
+        data_dependent: the cost of the release on these votes, which is no guarantee; None if it was not computed.
+        left_out: the reasons why models were not trained, by their keys in `models`, and why there is no
+            `data_dependent`.
+        sampled: the sample of the private records that a model learned from, by its key in `models`.
+        bands: the head, middle and tail of the labels, with the scores of models on each; empty for fewer than three
+            labels.
+        macro_auroc: the mean over labels of the area under the ROC curve, by model; None if it is defined for no label.
+    """
 
     privacy: Privacy
     release: ReleaseSummary
     teachers: TeacherSummary
-    # metrics of the private student; None if nothing was answered to train it on
     student: Scores | None
-    baselines: Baselines  # the models to compare with
+    baselines: Baselines
     verdict: StudentVerdict
-    # `(low, high)` of each metric over resampled test sets, by model
     intervals: Mapping[str, Mapping[str, Interval]]
     data: DataSummary
-    seed: int | None  # of the run, None if its noise came from the operating system
-    versions: Mapping[str, str]  # by package name
-    duration_s: float  # wall-clock seconds of the run
-    # keys that no epsilon covers, dotted, with the reasons
+    seed: int | None
+    versions: Mapping[str, str]
+    duration_s: float
     not_covered: Mapping[str, str] = field(default_factory=lambda: dict(NOT_COVERED))
     heading: Heading = field(default_factory=Heading)
-    membership: Membership | None = None  # an attack on the published student, or None
-    # the cost of the release on these votes, which is no guarantee; or None
+    membership: Membership | None = None
     data_dependent: DataDependentEpsilon | None = None
-    # why a model was not trained, by its key in `models`, and why there is no `data_dependent`
     left_out: Mapping[str, str] = field(default_factory=dict)
-    # the sample of the private records that a model learned from, by its key in `models`
     sampled: Mapping[str, str] = field(default_factory=dict)
-    # head, middle and tail of the labels, with the scores of models on each; empty for fewer than three labels
     bands: tuple[PrevalenceBand, ...] = ()
-    # the mean over labels of the area under the ROC curve, by model; None if it is defined for no label
     macro_auroc: Mapping[str, float | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        priced = self.privacy.num_queries
-        released = self.release.num_queries
-        require(
-            priced >= released,
-            "privacy.num_queries",
-            priced,
-            f"release.num_queries={released}, or more",
-        )
+        num_priced = self.privacy.num_queries
+        num_released = self.release.num_queries
+        if num_priced < num_released:
+            rule = f"release.num_queries={num_released}, or more"
+            raise InvalidValue("privacy.num_queries", num_priced, rule=rule)
 
     @property
     def name(self) -> str:

@@ -3,10 +3,11 @@
 The headings of the pictures are in the template of the page.
 """
 
+import math
 from collections.abc import Container
 from dataclasses import dataclass
 from itertools import cycle
-from typing import Any
+from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -28,6 +29,7 @@ from pate.report.picture import (
 from pate.report.report import Report
 from pate.report.wording import METRIC_NAMES, MODEL_NAMES
 
+# The color of each model, by its key in report.json.
 _MODEL_COLORS = dict(
     zip(
         MODEL_NAMES,
@@ -39,16 +41,24 @@ _MODEL_COLORS = dict(
 
 @dataclass(frozen=True)
 class _Mark:
-    """The mark of a model in the rows of labels: its color, its shape, and its name in the caption."""
+    """The mark of a model in the rows of labels.
 
-    model: str  # by its key in report.json
+    Attributes:
+        model: the key of the model in report.json.
+        color: the color of the mark.
+        marker: the shape of the mark, as matplotlib names it.
+        words: the shape of the mark in the caption.
+        is_filled: False for a hollow mark.
+    """
+
+    model: str
     color: str
-    marker: str  # of matplotlib
+    marker: str
     words: str
     is_filled: bool
 
 
-# The student's dot often lies on the majority's diamond, which is therefore hollow.
+# The marks of `label_dots`. The student's dot often lies on the majority's diamond, which is therefore hollow.
 _MARKS = (
     _Mark(
         model="majority_vote_student",
@@ -60,48 +70,18 @@ _MARKS = (
     _Mark(model="all_records_model", color=THIRD_COLOR, marker="s", words="square", is_filled=True),
     _Mark(model="student", color=ACCENT_COLOR, marker="o", words="round dot", is_filled=True),
 )
-_PITCH = 14.0  # points from bar to bar, and from label to label, each with a line of text beside it
-# characters
-_LONGEST_NAME = 22
-_LONGEST_AXIS = 30
-_MOST_LABELS = 60
-_MOST_POINTS = 1000
-_MOST_BINS = 48
-
-
-def _finish(
-    axes: Axes, *, grid: Any = "both", num_ticks: int | None = None, **properties: Any
-) -> None:
-    """Adds limits, names, a grid and a legend to finished axes; the legend is above the axes, where it hides nothing.
-
-    Args:
-        axes: the axes, on which everything is drawn.
-        grid: the axis that has a grid, "x", "y" or "both"; None for no grid.
-        num_ticks: the greatest number of ticks along x, at whole numbers; None for the ticks of matplotlib.
-        **properties: properties of the axes, such as `xlabel`.
-    """
-    axes.set(**properties)
-    if num_ticks is not None:
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=num_ticks, min_n_ticks=1))
-    if grid is not None:
-        axes.grid(axis=grid)
-    if axes.get_legend_handles_labels()[0] and axes.get_legend() is None:
-        axes.figure.legend(
-            loc="outside upper left",
-            ncols=2,
-            borderaxespad=0,
-            borderpad=0.2,
-            handlelength=1.2,
-            columnspacing=1.2,
-        )
-
-
-def _finish_rows(axes: Axes, **properties: Any) -> None:
-    """Adds to axes what `_finish` does, for rows of scores from 0 to 1 that have a name each."""
-    axes.set_xticks(np.linspace(0, 1, 6))
-    axes.spines["left"].set_visible(False)
-    axes.tick_params(axis="y", length=0, labelcolor=INK_COLOR)
-    _finish(axes, grid="x", **properties)
+# The distance in points from bar to bar, and from label to label: a line of text.
+_PITCH = 14.0
+# The largest length of the name of a label or of a curve, in characters.
+_MAX_NAME_LENGTH = 22
+# The largest length of the name of an axis, in characters.
+_MAX_AXIS_LENGTH = 30
+# The largest number of labels with a row of their own; of more labels, those in the middle are left out.
+_MAX_LABELS = 60
+# The largest number of points of a curve over queries.
+_MAX_POINTS = 1000
+# The largest number of bins of a histogram.
+_MAX_BINS = 48
 
 
 def pictures(report: Report, figures: RunFigures) -> dict[str, Picture]:
@@ -123,35 +103,44 @@ def pictures(report: Report, figures: RunFigures) -> dict[str, Picture]:
 def score_bars(report: Report) -> Picture | None:
     """Draws the five metrics of the student and its baselines as bars; None if no model has scores."""
     scored = {model: scores for model, scores in report.models.items() if scores is not None}
-    pitch = len(scored) + 1
+    if not scored:
+        return None
+    rows_per_metric = len(scored) + 1  # a bar for each model, and a space
+    metric_rows = np.arange(len(METRIC_NAMES)) * rows_per_metric
 
     def paint(axes: Axes) -> None:
         """Paints a group of horizontal bars for each metric, with a bar for each model and a line for its interval."""
         for row, (model, scores) in enumerate(scored.items()):
-            # None becomes NaN
+            # None becomes NaN.
             values = np.array([getattr(scores, key) for key in METRIC_NAMES], dtype=np.float64)
-            places = np.arange(len(values)) * pitch + row
+            rows = metric_rows + row
             widths = np.nan_to_num(values)
             axes.barh(
-                places, widths, height=0.82, color=_MODEL_COLORS[model], label=MODEL_NAMES[model]
+                rows, widths, height=0.82, color=_MODEL_COLORS[model], label=MODEL_NAMES[model]
             )
-            bounds = report.intervals.get(model, {})
+            # A metric without an interval has a line of length 0.
+            intervals = report.intervals.get(model, {})
             ends = np.array(
-                [bounds.get(key, (end, end)) for key, end in zip(METRIC_NAMES, widths, strict=True)]
+                [
+                    intervals.get(key, (width, width))
+                    for key, width in zip(METRIC_NAMES, widths, strict=True)
+                ]
             )
-            axes.hlines(places, *ends.T, color=INK_COLOR, linewidth=1.0)
-            for value, end, place in zip(
-                values, np.maximum(widths, ends[:, 1]), places.tolist(), strict=True
-            ):
-                text = "undefined" if np.isnan(value) else f"{value:.3f}"
-                axes.text(end + 0.012, place, text, va="center", color=MUTED_COLOR)
-        axes.set_yticks(
-            np.arange(len(METRIC_NAMES)) * pitch + (len(scored) - 1) / 2, [*METRIC_NAMES.values()]
-        )
+            axes.hlines(rows, xmin=ends[:, 0], xmax=ends[:, 1], color=INK_COLOR, linewidth=1.0)
+            for metric_index, value in enumerate(values):
+                axes.text(
+                    x=max(widths[metric_index], ends[metric_index, 1]) + 0.012,
+                    y=int(rows[metric_index]),
+                    s="undefined" if np.isnan(value) else f"{value:.3f}",
+                    va="center",
+                    color=MUTED_COLOR,
+                )
+        axes.set_yticks(metric_rows + (len(scored) - 1) / 2, list(METRIC_NAMES.values()))
         axes.invert_yaxis()
-        _finish_rows(axes, xlim=(0, 1.24))  # with room for the number behind a full bar
+        # There is room for the number behind a full bar.
+        _finish_rows(axes, xlim=(0, 1.24))
 
-    return Picture(paint, height=84 + _PITCH * len(METRIC_NAMES) * pitch) if scored else None
+    return Picture(paint, height=84 + _PITCH * len(METRIC_NAMES) * rows_per_metric)
 
 
 def student_curve(figures: RunFigures) -> Picture | None:
@@ -162,21 +151,23 @@ def student_curve(figures: RunFigures) -> Picture | None:
         if len(values) > 1
     }
 
+    if not curves:
+        return None
+    colors = cycle((ACCENT_COLOR, SECOND_COLOR, THIRD_COLOR, MUTED_COLOR))
+    color_of_curve = dict(zip(curves, colors, strict=False))
+
     def paint(axes: Axes) -> None:
-        for (name, values), color in zip(
-            curves.items(),
-            cycle((ACCENT_COLOR, SECOND_COLOR, THIRD_COLOR, MUTED_COLOR)),
-            strict=False,
-        ):
+        """Paints a curve over the epochs for each loss."""
+        for name, values in curves.items():
             axes.plot(
                 np.arange(1, len(values) + 1),
                 values,
-                color=color,
-                label=shorten_name(name, max_length=_LONGEST_NAME),
+                color=color_of_curve[name],
+                label=shorten_name(name, max_length=_MAX_NAME_LENGTH),
             )
         _finish(axes, num_ticks=8, xlabel="epoch")
 
-    return Picture(paint) if curves else None
+    return Picture(paint)
 
 
 def label_dots(figures: RunFigures) -> Picture | None:
@@ -191,38 +182,49 @@ def label_dots(figures: RunFigures) -> Picture | None:
         for mark in _MARKS
         if mark.model in figures.per_label
     }
-    student = precisions["student"]
+    student_precision = precisions["student"]
     frequency = figures.per_label["student"]["prevalence"]
-    highest = precisions.get("all_records_model", student)
-    order = np.argsort(-highest, kind="stable")
-    # a label that no test sample has is without average precision
-    order = order[np.isfinite(highest[order])]
-    if not len(order):
+    sort_key = precisions.get("all_records_model", student_precision)
+    sorted_labels = np.argsort(-sort_key, kind="stable")
+    # A label that no test sample has is without average precision.
+    sorted_labels = sorted_labels[np.isfinite(sort_key[sorted_labels])]
+    if len(sorted_labels) == 0:
         return None
-    ends = np.r_[order[: _MOST_LABELS // 2], order[-(_MOST_LABELS // 2) :]]
-    label_order = order if len(order) <= _MOST_LABELS else ends
-    left_out = len(order) - len(label_order)
-    cut = f" The {left_out} labels in the middle are left out." if left_out else ""
+    shown_labels = sorted_labels
+    omission = ""
+    if len(sorted_labels) > _MAX_LABELS:
+        first_labels = sorted_labels[: _MAX_LABELS // 2]
+        last_labels = sorted_labels[-(_MAX_LABELS // 2) :]
+        shown_labels = np.concatenate([first_labels, last_labels])
+        num_omitted = len(sorted_labels) - len(shown_labels)
+        omission = f" The {num_omitted} labels in the middle are left out."
     notes = []
-    for label in dict.fromkeys((order[0], order[-1])):
+    for label in dict.fromkeys((sorted_labels[0], sorted_labels[-1])):
         scores = ", ".join(
             f"{MODEL_NAMES[key]} {values[label]:.2f}" for key, values in precisions.items()
         )
         notes.append(f"{figures.label_names[label]} with {scores}")
-    at_chance = int(np.count_nonzero(student <= 2 * frequency))
+    num_near_chance = int(np.count_nonzero(student_precision <= 2 * frequency))
     names = [
-        shorten_name(figures.label_names[label], max_length=_LONGEST_NAME) for label in label_order
+        shorten_name(figures.label_names[label], max_length=_MAX_NAME_LENGTH)
+        for label in shown_labels
     ]
-    dots = {key: values[label_order] for key, values in precisions.items()}
-    places = np.arange(len(label_order))
+    dots = {key: values[shown_labels] for key, values in precisions.items()}
+    rows = np.arange(len(shown_labels))
 
     def paint(axes: Axes) -> None:
         """Paints a row for each label, the first label at the top."""
-        ends = np.stack([*dots.values()])
-        axes.hlines(places, ends.min(axis=0), ends.max(axis=0), color=RULE_COLOR, linewidth=2.2)
+        all_dots = np.stack(list(dots.values()))
+        axes.hlines(
+            rows,
+            xmin=all_dots.min(axis=0),
+            xmax=all_dots.max(axis=0),
+            color=RULE_COLOR,
+            linewidth=2.2,
+        )
         axes.scatter(
-            frequency[label_order],
-            places,
+            frequency[shown_labels],
+            rows,
             marker="|",
             s=70,
             color=FAINT_COLOR,
@@ -233,7 +235,7 @@ def label_dots(figures: RunFigures) -> Picture | None:
             if mark.model in dots:
                 axes.scatter(
                     dots[mark.model],
-                    places,
+                    rows,
                     marker=mark.marker,
                     s=26 if mark.is_filled else 44,
                     facecolors=mark.color if mark.is_filled else "none",
@@ -241,37 +243,37 @@ def label_dots(figures: RunFigures) -> Picture | None:
                     label=MODEL_NAMES[mark.model],
                     zorder=4,
                 )
-        axes.set_yticks(places, names, parse_math=False)
+        axes.set_yticks(rows, names, parse_math=False)
         _finish_rows(
             axes, ylim=(len(names) - 0.4, -0.6), xlim=(-0.02, 1.02), xlabel="average precision"
         )
 
-    alt = f"Average precision of {len(label_order)} labels, a row each: {'; '.join(notes)}."
-    frequencies = "The bar is the label's frequency, the score of a guess"
-    chance = f"{frequencies}: {at_chance} of {len(order)} labels are within twice of it.{cut}"
-    return Picture(
-        paint,
-        height=84 + _PITCH * len(label_order),
-        alt=f"{alt} The table of labels has every number.",
-        caption=f"{_marks_in_words(dots)} {chance}",
+    alt = (
+        f"Average precision of {len(shown_labels)} labels, a row each: {'; '.join(notes)}. "
+        "The table of labels has every number."
     )
+    caption = (
+        f"{_marks_text(dots)} The bar is the label's frequency, the score of a guess: "
+        f"{num_near_chance} of {len(sorted_labels)} labels are within twice of it.{omission}"
+    )
+    return Picture(paint, height=84 + _PITCH * len(shown_labels), alt=alt, caption=caption)
 
 
-def _marks_in_words(drawn_models: Container[str]) -> str:
+def _marks_text(drawn_models: Container[str]) -> str:
     """Returns sentences that explain the marks of the models in `drawn_models` and the distances between them."""
-    words = {
+    mark_texts = {
         mark.model: f"the {mark.words} ({MODEL_NAMES[mark.model]})"
         for mark in _MARKS
         if mark.model in drawn_models
     }
-    costs = {
+    cost_texts = {
         "all_records_model": "is what privacy and few queries cost that label",
         "majority_vote_student": "is what the noise cost that label",
     }
     return " ".join(
-        f"The distance from {words['student']} to {words[key]} {cost}."
-        for key, cost in costs.items()
-        if key in words
+        f"The distance from {mark_texts['student']} to {mark_texts[model]} {cost_text}."
+        for model, cost_text in cost_texts.items()
+        if model in mark_texts
     )
 
 
@@ -282,6 +284,7 @@ def precision_recall(figures: RunFigures) -> Picture | None:
         return None
 
     def paint(axes: Axes) -> None:
+        """Paints the curve, and the points of the student's threshold and of the best constant."""
         axes.plot(curve.recall, curve.precision, color=ACCENT_COLOR, label="private student")
         recall, precision = curve.chosen
         axes.plot(
@@ -316,22 +319,34 @@ def membership_curve(report: Report) -> Picture | None:
     if attack is None:
         return None
     bounds = report.privacy.attacks
-    one_record = 1 / attack.num_private
-    low = np.maximum(attack.low, one_record / 2)
-    high = np.maximum(attack.high, one_record)
-    lines = {
-        "by its loss": (attack.tpr, ACCENT_COLOR),
-        "by reference models": (attack.tpr_by_reference, SECOND_COLOR),
-    }
+    # Rates of 0 have no place on a logarithmic axis: they are drawn below one record.
+    share_of_one_record = 1 / attack.num_private
+    low = np.maximum(attack.low, share_of_one_record / 2)
+    high = np.maximum(attack.high, share_of_one_record)
+
+    def paint_attack(
+        axes: Axes, true_positive_rates: tuple[float, ...], *, color: str, label: str
+    ) -> None:
+        """Paints the curve of one attack, without points at rates of 0."""
+        visible_rates = np.where(np.greater(true_positive_rates, 0), true_positive_rates, np.nan)
+        axes.plot(attack.fpr, visible_rates, color=color, marker="o", markersize=2.6, label=label)
 
     def paint(axes: Axes) -> None:
+        """Paints the interval by chance as a band, the attacks as curves, and the bounds on all attacks as marks."""
         axes.fill_between(
-            attack.fpr, low, high, color=FAINT_COLOR, alpha=0.3, linewidth=0, label="chance, 95%"
+            attack.fpr,
+            y1=low,
+            y2=high,
+            color=FAINT_COLOR,
+            alpha=0.3,
+            linewidth=0,
+            label="chance, 95%",
         )
-        for name, (tpr, color) in lines.items():
-            if tpr:
-                visible = np.where(np.greater(tpr, 0), tpr, np.nan)
-                axes.plot(attack.fpr, visible, color=color, marker="o", markersize=2.6, label=name)
+        paint_attack(axes, attack.tpr, color=ACCENT_COLOR, label="by its loss")
+        if attack.tpr_by_reference:
+            paint_attack(
+                axes, attack.tpr_by_reference, color=SECOND_COLOR, label="by reference models"
+            )
         if bounds is not None:
             rates = [float(rate) for rate in bounds.found]
             axes.plot(
@@ -343,8 +358,9 @@ def membership_curve(report: Report) -> Picture | None:
                 markersize=9,
                 label="no attack finds more",
             )
-        axes.set(xscale="log", yscale="log", ylim=(min(one_record, attack.fpr[0]) / 2, 1.2))
-        # plain numbers: a reader's colors do not reach raised exponents
+        lowest_rate = min(share_of_one_record, attack.fpr[0]) / 2
+        axes.set(xscale="log", yscale="log", ylim=(lowest_rate, 1.2))
+        # Numbers are plain, because the colors of the page do not reach raised exponents.
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter("{x:g}")
             axis.set_minor_formatter("")
@@ -355,35 +371,48 @@ def membership_curve(report: Report) -> Picture | None:
 
 def answer_bars(figures: RunFigures) -> Picture | None:
     """Draws the number of refused queries, and how many answers have each number of labels; None without queries."""
-    # queries by their number of released labels
-    sizes = np.bincount(np.count_nonzero(figures.labels[figures.answered], axis=1), minlength=1)
-    total = len(figures.answered)
-    answered = int(sizes.sum())
-    spread = ", ".join(f"{count} with {size}" for size, count in enumerate(sizes) if count)
+    num_queries = len(figures.answered)
+    if num_queries == 0:
+        return None
+    # The number of answered queries with each number of released labels.
+    num_released_labels = np.count_nonzero(figures.labels[figures.answered], axis=1)
+    query_counts = np.bincount(num_released_labels, minlength=1)
+    num_answered = int(query_counts.sum())
+    num_refused = num_queries - num_answered
 
     def paint(axes: Axes) -> None:
+        """Paints a bar for each number of labels, and a bar of the refused queries at their left."""
+        num_bars = len(query_counts)
         axes.bar(
-            np.arange(len(sizes)),
-            sizes,
+            np.arange(num_bars),
+            query_counts,
             width=0.8,
             color=ACCENT_COLOR,
-            label=f"answered ({answered})",
+            label=f"answered ({num_answered})",
         )
-        left = -max(2.0, 0.22 * len(sizes))  # as far from the answers as its name needs
+        # The distance leaves room for the name of the bar.
+        refused_position = -max(2.0, 0.22 * num_bars)
         axes.bar(
-            [left],
-            [total - answered],
+            [refused_position],
+            [num_refused],
             width=0.8,
             color=FAINT_COLOR,
-            label=f"refused ({total - answered})",
+            label=f"refused ({num_refused})",
         )
-        ticks = list(range(0, len(sizes), max(1, -(-len(sizes) // 10))))
-        axes.set_xticks([left, *ticks], ["refused", *map(str, ticks)])
+        tick_distance = max(1, math.ceil(num_bars / 10))
+        ticks = list(range(0, num_bars, tick_distance))
+        axes.set_xticks([refused_position, *ticks], ["refused", *map(str, ticks)])
         axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
         _finish(axes, grid="y", xlabel="labels released for the query", ylabel="queries")
 
-    alt = f"Of {total} queries {total - answered} were refused and {answered} answered; by number of labels released: "
-    return Picture(paint, alt=f"{alt}{spread or 'none'}.") if total else None
+    counts_text = ", ".join(
+        f"{count} with {num_labels}" for num_labels, count in enumerate(query_counts) if count
+    )
+    alt = (
+        f"Of {num_queries} queries {num_refused} were refused and {num_answered} answered; "
+        f"by number of labels released: {counts_text or 'none'}."
+    )
+    return Picture(paint, alt=alt)
 
 
 def epsilon_curve(figures: RunFigures) -> Picture | None:
@@ -392,24 +421,34 @@ def epsilon_curve(figures: RunFigures) -> Picture | None:
     if not len(epsilon) or not np.isfinite(epsilon).all():
         return None
     num_queries = len(epsilon)
-    last = format_epsilon(float(epsilon[-1]))
+    last_epsilon = float(epsilon[-1])
 
     def paint(axes: Axes) -> None:
-        places = np.unique(
-            np.linspace(0, num_queries - 1, min(_MOST_POINTS, num_queries)).round().astype(int)
-        )
+        """Paints steps over the queries, and a point with the last epsilon."""
+        num_points = min(_MAX_POINTS, num_queries)
+        indices = np.unique(np.linspace(0, num_queries - 1, num_points).round().astype(int))
         axes.plot(
-            places + 1,
-            epsilon[places],
+            indices + 1,
+            epsilon[indices],
             color=ACCENT_COLOR,
             drawstyle="steps-post",
             solid_capstyle="butt",
         )
         axes.plot(
-            [num_queries], [epsilon[-1]], "o", color=ACCENT_COLOR, markersize=4, clip_on=False
+            [num_queries],
+            [last_epsilon],
+            marker="o",
+            linestyle="none",
+            color=ACCENT_COLOR,
+            markersize=4,
+            clip_on=False,
         )
         axes.annotate(
-            last, (num_queries, epsilon[-1]), (-4, 6), textcoords="offset points", ha="right"
+            format_epsilon(last_epsilon),
+            xy=(num_queries, last_epsilon),
+            xytext=(-4, 6),
+            textcoords="offset points",
+            ha="right",
         )
         _finish(
             axes,
@@ -430,25 +469,30 @@ def gap_histogram(figures: RunFigures) -> Picture | None:
     """
     if figures.gaps is None or not len(figures.gaps):
         return None
-    low, middle, high = (f"{gap:.0f}" for gap in np.quantile(figures.gaps, [0.05, 0.5, 0.95]))
-    alt = f"A histogram of the {figures.gap_name} over {len(figures.gaps)} queries: "
-    alt += f"median {middle} votes, 5% below {low}, 5% above {high}"
+    low, middle, high = np.quantile(figures.gaps, [0.05, 0.5, 0.95])
+    alt = (
+        f"A histogram of the {figures.gap_name} over {len(figures.gaps)} queries: "
+        f"median {middle:.0f} votes, 5% below {low:.0f}, 5% above {high:.0f}"
+    )
     caption = f"The noiseless {figures.gap_name} of each query"
     if figures.pass_gaps is not None and figures.pass_probability is not None:
         caption += ", and the probability that the stability test lets it pass"
-        if len(passing := figures.pass_gaps[figures.pass_probability >= 0.5]):
-            alt += f"; the test passes with probability one half from {passing[0]:.0f} votes on"
+        passing_gaps = figures.pass_gaps[figures.pass_probability >= 0.5]
+        if len(passing_gaps) > 0:
+            alt += (
+                f"; the test passes with probability one half from {passing_gaps[0]:.0f} votes on"
+            )
 
     def paint(axes: Axes) -> None:
         """Paints the numbers of gaps as stacked bars on the left scale, and the probability on the right scale."""
         gaps = np.asarray(figures.gaps)
         is_answered = figures.answered
-        # at most 48 bins of whole votes, from 0, or a smaller gap, past the largest gap
-        low_gap = min(0, int(np.floor(gaps.min())))
-        num_votes = int(np.ceil(gaps.max())) + 1 - low_gap
-        width = -(-num_votes // _MOST_BINS)
-        num_bins = -(-num_votes // width)
-        edges = low_gap - 0.5 + width * np.arange(num_bins + 1, dtype=np.float64)
+        # Each bin has the same number of whole votes. The first bin begins at 0, or at a smaller gap.
+        lowest_gap = min(0, int(np.floor(gaps.min())))
+        num_votes = int(np.ceil(gaps.max())) + 1 - lowest_gap
+        bin_width = math.ceil(num_votes / _MAX_BINS)
+        num_bins = math.ceil(num_votes / bin_width)
+        edges = lowest_gap - 0.5 + bin_width * np.arange(num_bins + 1, dtype=np.float64)
         axes.hist(
             [gaps[is_answered], gaps[~is_answered]],
             bins=edges.tolist(),
@@ -464,8 +508,8 @@ def gap_histogram(figures: RunFigures) -> Picture | None:
             right_axes.set(xlim=(edges[0], edges[-1]), ylim=(0, 1.02))
             right_axes.yaxis.set_major_formatter(PercentFormatter(1.0))
             right_axes.tick_params(axis="y", length=0)
-        name = f"{shorten_name(figures.gap_name, max_length=_LONGEST_AXIS)}, in votes"
-        _finish(axes, grid=None, xlim=(edges[0], edges[-1]), xlabel=name, ylabel="queries")
+        axis_name = f"{shorten_name(figures.gap_name, max_length=_MAX_AXIS_LENGTH)}, in votes"
+        _finish(axes, grid=None, xlim=(edges[0], edges[-1]), xlabel=axis_name, ylabel="queries")
 
     return Picture(paint, height=210, alt=f"{alt}.", caption=f"{caption}.")
 
@@ -474,29 +518,94 @@ def votes_by_rank(figures: RunFigures) -> Picture | None:
     """Draws the distribution of each query's sorted vote counts, without noise, rank by rank; None without votes."""
     if figures.histogram is None or not len(figures.histogram):
         return None
-    small = figures.histogram.astype(np.min_scalar_type(int(figures.histogram.max())))
-    counts = np.sort(small, axis=1)[:, ::-1].T.copy()  # [L, Q], largest first
-    low, middle, high = np.quantile(counts, [0.1, 0.5, 0.9], axis=1)  # [L] each
-    ranks, num_queries = counts.shape
+    # Small integers are sorted faster.
+    small_type = np.min_scalar_type(int(figures.histogram.max()))
+    sorted_counts = np.sort(figures.histogram.astype(small_type), axis=1)
+    counts_by_rank = sorted_counts[:, ::-1].T.copy()  # [num_labels, num_queries], largest first
+    low, middle, high = np.quantile(counts_by_rank, [0.1, 0.5, 0.9], axis=1)
+    num_ranks, num_queries = counts_by_rank.shape
 
     def paint(axes: Axes) -> None:
-        places = np.arange(1, ranks + 1)
+        """Paints the median over the ranks as a curve, and the range of most queries as a band."""
+        ranks = np.arange(1, num_ranks + 1)
         axes.fill_between(
-            places, low, high, color=ACCENT_COLOR, alpha=0.22, linewidth=0, label="80% of queries"
+            ranks,
+            y1=low,
+            y2=high,
+            color=ACCENT_COLOR,
+            alpha=0.22,
+            linewidth=0,
+            label="80% of queries",
         )
         axes.plot(
-            places, middle, color=ACCENT_COLOR, marker="o", markersize=2.6, label="median query"
+            ranks, middle, color=ACCENT_COLOR, marker="o", markersize=2.6, label="median query"
         )
         axes.legend(loc="upper right")
+        axes.set_ylim(bottom=0, top=figures.num_teachers)
         _finish(
             axes,
             num_ticks=8,
             xlabel="rank of the label within its query",
             ylabel="votes",
-            xlim=(0.5, ranks + 0.5),
-            ylim=(0, figures.num_teachers),
+            xlim=(0.5, num_ranks + 0.5),
         )
 
-    last = f", {middle[-1]:.0f} for the last of {ranks}" if ranks > 1 else ""
-    caption = f"Votes by rank of the label, median over {num_queries} queries: {middle[0]:.0f} for the first{last}."
-    return Picture(paint, height=200, alt=caption)
+    alt = f"Votes by rank of the label, median over {num_queries} queries: {middle[0]:.0f} for the first"
+    if num_ranks > 1:
+        alt += f", {middle[-1]:.0f} for the last of {num_ranks}"
+    return Picture(paint, height=200, alt=f"{alt}.")
+
+
+def _finish_rows(
+    axes: Axes,
+    *,
+    xlim: tuple[float, float],
+    ylim: tuple[float, float] | None = None,
+    xlabel: str = "",
+) -> None:
+    """Adds to axes what `_finish` does, for rows of scores from 0 to 1 that have a name each."""
+    axes.set_xticks(np.linspace(0, 1, 6))
+    axes.spines["left"].set_visible(False)
+    axes.tick_params(axis="y", length=0, labelcolor=INK_COLOR)
+    _finish(axes, grid="x", xlim=xlim, ylim=ylim, xlabel=xlabel)
+
+
+def _finish(
+    axes: Axes,
+    *,
+    grid: Literal["x", "y", "both"] | None = "both",
+    num_ticks: int | None = None,
+    xlim: tuple[float, float] | None = None,
+    ylim: tuple[float, float] | None = None,
+    xlabel: str = "",
+    ylabel: str = "",
+) -> None:
+    """Adds limits, names, a grid and a legend to finished axes; the legend is above the axes, where it hides nothing.
+
+    Args:
+        axes: the axes, on which everything is drawn.
+        grid: the axis that has a grid, "x", "y" or "both"; None for no grid.
+        num_ticks: the largest number of ticks along x, at whole numbers; None for the ticks of matplotlib.
+        xlim: the ends of the x axis; None for the limits of matplotlib.
+        ylim: the ends of the y axis; None for the limits of matplotlib.
+        xlabel: the name of the x axis.
+        ylabel: the name of the y axis.
+    """
+    if xlim is not None:
+        axes.set_xlim(xlim)
+    if ylim is not None:
+        axes.set_ylim(ylim)
+    axes.set(xlabel=xlabel, ylabel=ylabel)
+    if num_ticks is not None:
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=num_ticks, min_n_ticks=1))
+    if grid is not None:
+        axes.grid(axis=grid)
+    if axes.get_legend_handles_labels()[0] and axes.get_legend() is None:
+        axes.figure.legend(
+            loc="outside upper left",
+            ncols=2,
+            borderaxespad=0,
+            borderpad=0.2,
+            handlelength=1.2,
+            columnspacing=1.2,
+        )

@@ -13,8 +13,11 @@ from pate.files.paths import is_regular, make_folder, owners_umask
 from pate.report.report import Report
 from pate.report.wording import METRIC_NAMES, MODEL_NAMES
 
-_MOST_POINTS = 500
-_PLAIN = (str, int, float, bool)
+# The largest number of points of a curve over queries.
+_MAX_POINTS = 500
+# The types of hyper-parameters that TensorBoard shows as they are.
+_HPARAM_TYPES = (str, int, float, bool)
+# The beginning of the tags of numbers that no epsilon covers.
 _UNCOVERED = "no_epsilon_covers_this"
 
 
@@ -31,24 +34,30 @@ class RunWriter(AbstractContextManager["RunWriter"]):
     """
 
     def __init__(self, folder: Path | str | None) -> None:
+        """Opens a file for events in a folder, which is made if it does not exist; None writes nothing."""
         self._writer: Any = None
-        self._waiting: dict[str, tuple[int, float]] = {}
-        self._last_losses: list[float] = []  # of the teachers
-        self._epoch_losses = np.zeros(0)  # sums over the teachers, by epoch
-        self._epoch_counts = np.zeros(0, dtype=np.int64)  # how many teachers had that epoch
+        # The first epoch and its value for each tag, which are written together with the second epoch.
+        self._first_epochs: dict[str, tuple[int, float]] = {}
+        # The loss of each teacher in its last epoch.
+        self._last_losses: list[float] = []
+        # For each epoch, the sum of the teachers' losses, and the number of teachers that had the epoch.
+        self._epoch_losses = np.zeros(0)
+        self._epoch_counts = np.zeros(0, dtype=np.int64)
         if folder is not None:
             from tensorboard.backend.event_processing import event_file_loader  # these load slowly
             from torch.utils.tensorboard import SummaryWriter
 
             folder = make_folder(folder)
             self._name = os.path.relpath(folder.parent).removeprefix("outputs/")
-            self._written: set[tuple[str, int]] = set()  # tag and step of every event in the folder
+            # The tag and the step of every event in the folder.
+            self._written: set[tuple[str, int]] = set()
             for path in filter(is_regular, sorted(folder.glob("events.out.tfevents.*"))):
-                # of tensorboard and protobuf alike, also of a file's torn end
+                # TensorBoard and protobuf raise several kinds of errors, for example at the torn end of a file.
                 with suppress(Exception):
                     for event in event_file_loader.LegacyEventFileLoader(str(path)).Load():
                         self._written |= {(value.tag, event.step) for value in event.summary.value}
-            with owners_umask():  # the file is made here
+            # The file is made here.
+            with owners_umask():
                 self._writer = SummaryWriter(log_dir=str(folder), flush_secs=10)
 
     def add_teacher_losses(self, losses: ArrayLike) -> None:
@@ -57,15 +66,16 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         Args:
             losses: the mean loss of the teacher in each epoch, `[num_epochs]`.
         """
-        by_epoch = np.asarray(losses, dtype=np.float64)
-        if not by_epoch.size:
+        teacher_losses = np.asarray(losses, dtype=np.float64)
+        num_epochs = len(teacher_losses)
+        if num_epochs == 0:
             return
-        missing = max(0, len(by_epoch) - len(self._epoch_losses))
-        self._epoch_losses = np.pad(self._epoch_losses, (0, missing))
-        self._epoch_counts = np.pad(self._epoch_counts, (0, missing))
-        self._epoch_losses[: len(by_epoch)] += by_epoch
-        self._epoch_counts[: len(by_epoch)] += 1
-        self._last_losses.append(float(by_epoch[-1]))
+        num_new_epochs = max(0, num_epochs - len(self._epoch_losses))
+        self._epoch_losses = np.pad(self._epoch_losses, (0, num_new_epochs))
+        self._epoch_counts = np.pad(self._epoch_counts, (0, num_new_epochs))
+        self._epoch_losses[:num_epochs] += teacher_losses
+        self._epoch_counts[:num_epochs] += 1
+        self._last_losses.append(float(teacher_losses[-1]))
 
     def write_teacher_curves(self) -> None:
         """Writes the mean loss of the teachers in each epoch, and a histogram of their last losses.
@@ -84,7 +94,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         array = np.asarray(values, dtype=np.float64)
         tag = f"{_UNCOVERED}/{name}"
         if array.size and self._is_new(tag, step=0):
-            self._writer.add_histogram(tag, array, 0)
+            self._writer.add_histogram(tag, values=array, global_step=0)
 
     def queries(self, is_answered: ArrayLike, epsilon_after_query: ArrayLike) -> None:
         """Writes the answer rate and the spent epsilon after each query.
@@ -98,10 +108,11 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         flags = np.asarray(is_answered, dtype=bool)
         epsilon = np.asarray(epsilon_after_query, dtype=np.float64)
         rate = np.cumsum(flags) / np.arange(1, len(flags) + 1)
-        places = np.linspace(0, len(flags) - 1, min(_MOST_POINTS, len(flags))).round().astype(int)
-        for place in np.unique(places).tolist():
-            self._scalar(tag="release/answer_rate", value=float(rate[place]), step=place + 1)
-            self._scalar(tag="privacy/epsilon", value=float(epsilon[place]), step=place + 1)
+        num_points = min(_MAX_POINTS, len(flags))
+        indices = np.linspace(0, len(flags) - 1, num_points).round().astype(int)
+        for index in np.unique(indices).tolist():
+            self._scalar(tag="release/answer_rate", value=float(rate[index]), step=index + 1)
+            self._scalar(tag="privacy/epsilon", value=float(epsilon[index]), step=index + 1)
 
     def hits(self, num_asked: int, *, hits: int, remaining_hits: int, epsilon: float) -> None:
         """Writes the progress of a session.
@@ -130,10 +141,10 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         group = "student" if model == "student" else f"{_UNCOVERED}/{model}"
         for name, value in values.items():
             tag = f"{group}/{name}"
-            first_epoch, first_value = self._waiting.setdefault(tag, (epoch, value))
+            first_epoch, first_value = self._first_epochs.setdefault(tag, (epoch, value))
             if first_epoch != epoch:
-                self._scalar(tag, first_value, step=first_epoch)
-                self._scalar(tag, value, step=epoch)
+                self._scalar(tag=tag, value=first_value, step=first_epoch)
+                self._scalar(tag=tag, value=value, step=epoch)
 
     def report(self, report: Report) -> None:
         """Writes the guarantee and the scores as text, the scores as metrics, and the settings as hyper-parameters."""
@@ -158,13 +169,14 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             if value is not None:
                 self._scalar(tag=f"{_UNCOVERED}/test_{key}", value=value, step=0)
         settings = {
-            name: value if isinstance(value, _PLAIN) else str(value)
+            name: value if isinstance(value, _HPARAM_TYPES) else str(value)
             for name, value in heading.compared.items()
         }
-        if self._is_new(tag="_hparams_/session_start_info", step=0):
+        if self._is_new("_hparams_/session_start_info", step=0):
             from tensorboard.plugins.hparams.summary_v2 import hparams_pb
 
-            self._writer.file_writer.add_summary(hparams_pb(settings, trial_id=self._name), 0)
+            summary = hparams_pb(settings, trial_id=self._name)
+            self._writer.file_writer.add_summary(summary, global_step=0)
 
     def flush(self) -> None:
         """Passes all events that were written so far to the operating system."""
@@ -179,16 +191,19 @@ class RunWriter(AbstractContextManager["RunWriter"]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _scalar(self, tag: str, value: float, step: int) -> None:
-        if np.isfinite(value) and self._is_new(tag, step):
-            self._writer.add_scalar(tag, float(value), step)
+    def _scalar(self, *, tag: str, value: float, step: int) -> None:
+        """Writes a number, unless it is not finite or was written before."""
+        if np.isfinite(value) and self._is_new(tag, step=step):
+            self._writer.add_scalar(tag, scalar_value=float(value), global_step=step)
 
-    def _text(self, tag: str, rows: list[tuple[str, str]]) -> None:
-        if self._is_new(tag=f"{tag}/text_summary", step=0):
-            lines = [f"| {name} | {value.replace('|', '/')} |" for name, value in rows]
-            self._writer.add_text(tag, "\n".join(["| | |", "|---|---|", *lines]), 0)
+    def _text(self, *, tag: str, rows: list[tuple[str, str]]) -> None:
+        """Writes rows (name, text) as a table in Markdown, unless it was written before."""
+        if self._is_new(f"{tag}/text_summary", step=0):
+            lines = [f"| {name} | {text.replace('|', '/')} |" for name, text in rows]
+            table = "\n".join(["| | |", "|---|---|", *lines])
+            self._writer.add_text(tag, text_string=table, global_step=0)
 
-    def _is_new(self, tag: str, step: int) -> bool:
+    def _is_new(self, tag: str, *, step: int) -> bool:
         """Returns True if the folder has no event of this tag and step yet, and remembers the event as written."""
         if self._writer is None:
             return False

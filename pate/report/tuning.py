@@ -1,4 +1,4 @@
-"""The published statement that a release is the best of a secret number of runs."""
+"""The published statement that a release is the best of a secret number of runs (`pate.accounting.TuningEvent`)."""
 
 from __future__ import annotations
 

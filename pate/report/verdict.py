@@ -1,4 +1,8 @@
-"""The verdict on a student: does it beat constant predictions, and how close is it to a model without privacy?"""
+"""The verdict on a student: does it beat constant predictions, and how close is it to a model without privacy?
+
+The *reachable* is the distance in mean average precision from a constant prediction up to the *ceiling*, a model
+without privacy. The verdict states the share of it that the student has reached, and the cause of the largest loss.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,11 +12,12 @@ from typing import Self
 from pate.report.metrics import Scores
 from pate.report.wording import HEADLINE, METRIC_NAMES
 
+# The names of the metrics in sentences, by their keys in report.json.
 _METRICS_IN_WORDS = METRIC_NAMES | {
     HEADLINE: "mean average precision",
     "balanced_accuracy": "balanced accuracy",
 }
-# Models from the student up to the ceiling, and the cause of the loss between a model and the one before it.
+# The models from the student up to the ceiling, with the cause of the loss between each model and the model before it.
 _LOSS_CAUSES = {
     "student": "",
     "majority_vote_student": "noise",
@@ -26,29 +31,41 @@ class Baselines:
     """The scores of the models that the student is compared with; None for a model that was not trained.
 
     No epsilon covers these scores.
+
+    Attributes:
+        prior: the constant prediction of the labels that more than half of the samples have.
+        best_constant: the constant prediction with the best micro-F1.
+        majority_vote_student: the student that learned from the votes without noise.
+        true_label_student: the student that learned from the true labels of the queries.
+        all_records_model: the best model of all private records, linear or a network, without privacy: the ceiling.
+        start_alone: the model of public data at which the student began; None also if it began at none.
     """
 
-    prior: Scores | None  # always predicts each label's majority
-    best_constant: Scores | None  # always predicts the one set of labels with the best micro-F1
-    majority_vote_student: Scores | None  # the student trained on the votes without noise
-    true_label_student: Scores | None  # the student trained on the true labels of the queries
-    # the best model of all private records, linear or a network: the ceiling
+    prior: Scores | None
+    best_constant: Scores | None
+    majority_vote_student: Scores | None
+    true_label_student: Scores | None
     all_records_model: Scores | None
-    # the model of public data at which the student began; None where it began at none
     start_alone: Scores | None = None
 
 
 @dataclass(frozen=True)
 class StudentVerdict:
-    """A judgment of a student: the place of its score between a constant and a model without privacy."""
+    """A judgment of a student: its score between that of a constant and that of a model without privacy.
 
-    # Share of the mean average precision between a constant and the all-records model, or the true-label student if
-    # there is no such model; below 0 for a student worse than a constant. None if undefined.
+    Attributes:
+        share_of_reachable: the share that the student has reached of the distance in mean average precision from the
+            prior up to the all-records model, or up to the true-label student if there is no such model. It is below 0
+            for a student that is worse than the prior, and None if it is undefined.
+        beats_constant: whether the student beats the best constant in every metric; None without a student.
+        beats_prior: whether the student beats the prior in every metric; None without a student.
+        text: the verdict in words, with the cause of the largest loss.
+    """
+
     share_of_reachable: float | None
-    # whether the student beats the best constant in every metric; None without a student
     beats_constant: bool | None
-    beats_prior: bool | None  # whether it beats the prior in every metric
-    text: str  # all of it in words, and where the rest was lost
+    beats_prior: bool | None
+    text: str
 
     @classmethod
     def from_scores(
@@ -89,7 +106,7 @@ class StudentVerdict:
             "the best constant": baseline_scores.best_constant,
             "the prior": baseline_scores.prior,
         }
-        # by constant, the metrics in which the student does not beat it
+        # The metrics in which the student does not beat a constant, by the name of the constant.
         unbeaten = {
             name: _unbeaten_metrics(student=student_scores, constant=constant)
             for name, constant in constants.items()
@@ -98,8 +115,9 @@ class StudentVerdict:
         beats = {name: not metrics for name, metrics in unbeaten.items()}
         is_above_ceiling = share is not None and share > 1
         loss_text = "" if is_above_ceiling else _loss_text(score_of_model=levels, remedies=remedies)
-        start_level = levels["start_alone"]
-        start_text = "" if start_level is None else f"Its start alone has {start_level:.3f}."
+        start_text = ""
+        if levels["start_alone"] is not None:
+            start_text = f"Its start alone has {levels['start_alone']:.3f}."
         sentences = (
             share_text,
             start_text,
@@ -124,7 +142,9 @@ def _constants_text(unbeaten: Mapping[str, list[str]]) -> str:
     failures = [f"{name} in {_in_words(metrics)}" for name, metrics in unbeaten.items() if metrics]
     if failures:
         return f"No better than {' and than '.join(failures)}."
-    return f"Better than {' and '.join(unbeaten)} in every metric." if unbeaten else ""
+    if unbeaten:
+        return f"Better than {' and '.join(unbeaten)} in every metric."
+    return ""
 
 
 def _unbeaten_metrics(student: Scores, constant: Scores) -> list[str]:
@@ -142,7 +162,7 @@ def _unbeaten_metrics(student: Scores, constant: Scores) -> list[str]:
 def _share(
     score_of_model: Mapping[str, float | None], *, ceiling_records: str | None
 ) -> tuple[float | None, str]:
-    """Returns how much of the way from the constant `prior` up to the best model the student has reached, in words too.
+    """Returns the share of the reachable that the student has reached, and a sentence on it.
 
     The share is None if it is undefined.
 
@@ -151,11 +171,12 @@ def _share(
         ceiling_records: the private records that the best model learned from, in words; None if there is no such model,
             and a student of true labels takes its place.
     """
-    name = f"a model of {ceiling_records} without privacy"
-    ceiling = "all_records_model"
     if ceiling_records is None:
-        name = "a student of the queries' true labels"
         ceiling = "true_label_student"
+        ceiling_text = "a student of the queries' true labels"
+    else:
+        ceiling = "all_records_model"
+        ceiling_text = f"a model of {ceiling_records} without privacy"
     low = score_of_model["prior"]
     high = score_of_model[ceiling]
     level = score_of_model["student"]
@@ -163,25 +184,30 @@ def _share(
         text = "The share of the reachable is undefined here: it needs a constant and a ceiling above it."
         return None, text
     share = (level - low) / (high - low)
-    scale = f"{level:.3f}, where a constant has {low:.3f}, {name} {high:.3f}."
+    scale = f"{level:.3f}, where a constant has {low:.3f}, {ceiling_text} {high:.3f}."
     if share > 1:
         return share, f"Above what counts as reachable in mean average precision: {scale}"
     return share, f"Reached {share:.0%} of the reachable mean average precision: {scale}"
 
 
 def _loss_text(score_of_model: Mapping[str, float | None], remedies: Mapping[str, str]) -> str:
-    """Returns a sentence on what the student lost most to, with advice, or on several causes without advice; or "".
+    """Returns a sentence on the causes of the student's loss; empty if no loss is known.
 
-    The loss between two models is the difference of their levels. If a model between them was not trained, the two
-    losses next to it are unknown, but count in the total loss. Models that are worse than the student are ignored.
+    If one cause has at least half of the loss, the sentence has advice against it. The loss between two models is the
+    difference of their levels. If a model between them was not trained, the two losses next to it are unknown, but
+    count in the whole loss. Models that are worse than the student are ignored.
 
     Args:
         score_of_model: the level of each model, a score, by the model's name; None if the model was not trained.
         remedies: advice against each cause of a loss, by the cause.
     """
     student_level = score_of_model["student"] or 0.0
-    known_levels = [level for name in _LOSS_CAUSES if (level := score_of_model[name]) is not None]
-    whole_loss = max(known_levels, default=student_level) - student_level
+    highest_level = student_level
+    for name in _LOSS_CAUSES:
+        level = score_of_model[name]
+        if level is not None:
+            highest_level = max(highest_level, level)
+    whole_loss = highest_level - student_level
     losses = {}
     for worse, better in pairwise(_LOSS_CAUSES):
         low = score_of_model[worse]
@@ -205,4 +231,6 @@ def _loss_text(score_of_model: Mapping[str, float | None], remedies: Mapping[str
 
 def _in_words(names: list[str]) -> str:
     """Returns names as "a, b and c"."""
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else names[0]
+    if len(names) == 1:
+        return names[0]
+    return f"{', '.join(names[:-1])} and {names[-1]}"

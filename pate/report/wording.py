@@ -4,7 +4,7 @@ from typing import Any
 
 from pate.accounting.rounding import format_delta, format_epsilon
 
-# Heading of each metric, by its key in report.json; the headline first.
+# The heading of each metric, by its key in report.json; the headline first.
 METRIC_NAMES = {
     "mean_average_precision": "mean AP",
     "micro_f1": "micro-F1",
@@ -12,7 +12,7 @@ METRIC_NAMES = {
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced acc.",
 }
-# Each model by its key in report.json, from what needs no data to what has no privacy.
+# The name of each model, by its key in report.json, from models that need no data to models without privacy.
 MODEL_NAMES = {
     "prior": "prior",
     "best_constant": "best constant",
@@ -21,10 +21,13 @@ MODEL_NAMES = {
     "true_label_student": "true-label student",
     "all_records_model": "all-records model",
 }
+# The metric by which models are compared, in a headline.
 HEADLINE = "mean_average_precision"
-DASH = "\N{EN DASH}"  # in place of an undefined number
+# The text in place of an undefined number.
+DASH = "\N{EN DASH}"
 SEEDED_WARNING = "seeded noise protects nobody who knows the seed"
 PAPER_LABEL = "as the paper accounts; not a bound"
+# The change of the private records that each adjacency is about.
 ADJACENCY_NAMES = {
     "replace_one": "one unit of privacy is replaced by any other",
     "add_remove": "one teacher, with all its records, is added or removed",

@@ -26,7 +26,7 @@ from pate.report.bands import prevalence_bands
 from pate.report.constants import CONSTANTS, Constant
 from pate.report.figures import RunFigures
 from pate.report.membership import Membership
-from pate.report.metrics import mean_of_defined, micro_f1, summarized
+from pate.report.metrics import mean_of_defined, micro_f1, summarize_labels
 from pate.report.precision_recall import PrecisionRecall
 from pate.report.released_scores import ReleasedScores
 from pate.report.report import DataSummary, Heading, TeacherSummary, not_covered_in
@@ -114,7 +114,7 @@ class Results:
         intervals = {}
         for name, prediction in self._predictions.items():
             f1 = micro_f1(prediction.labels, true_labels=true_labels, known=known)
-            scores[name] = summarized(self._metrics_by_label[name], micro_f1=f1)
+            scores[name] = summarize_labels(self._metrics_by_label[name], micro_f1=f1)
             intervals[name] = metric_intervals(
                 prediction.labels,
                 scores=prediction.probabilities,

@@ -15,8 +15,9 @@ from scipy.stats import norm
 from pate.accounting import AutoAccountant, GaussianEvent
 from pate.accounting.attack_bounds import AttackBounds
 from pate.files.manifest import MANIFEST, Manifest
+from pate.report.attack_report import AttackReport
 from pate.report.card import PrivacyStatement
-from pate.report.dossier import AttackReport, Dossier, chance
+from pate.report.dossier import Dossier, chance
 from pate.report.released_scores import ReleasedScore, ReleasedScores
 from pate.report.tuning import Tuning
 from pate.validation import InvalidValue

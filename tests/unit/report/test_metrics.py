@@ -9,7 +9,7 @@ from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from pate.report import metric_intervals, multilabel_metrics, per_label_metrics
 from pate.report.constants import Constant
-from pate.report.intervals import _precision_of, _resampled, _weights
+from pate.report.intervals import _metrics_of_block, _precision_function, _weights
 from pate.report.membership import Membership, label_losses, unusual
 from pate.report.metrics import average_precisions
 from tests.refusals import ANY, refused
@@ -81,28 +81,37 @@ def test_the_best_constant_has_the_best_micro_f1(seed: int) -> None:
     true = rng.random((200, 6)) < rng.random(6) ** 2
     frequencies = true.mean(axis=0)
     best = Constant.best(frequencies).metrics(true).micro_f1
-    constants = [
+    all_constants = [
         Constant(labels=np.array(bits), frequencies=frequencies)
         for bits in product((False, True), repeat=6)
     ]
-    assert best == max(other.metrics(true).micro_f1 for other in constants)
+    assert best == max(constant.metrics(true).micro_f1 for constant in all_constants)
 
 
-def sample(n: int, seed: int, digits: int = 2) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns predictions, scores and labels of `n` samples with five labels; scores are rounded to `digits`."""
+def draw_sample(
+    *, num_samples: int, seed: int, digits: int = 2
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns predicted labels, scores and true labels of samples with five labels; scores are rounded to `digits`."""
     rng = np.random.default_rng(seed)
-    true = rng.random((n, 5)) < (0.3, 0.1, 0.02, 0.5, 0.0)
-    scores = np.round(rng.random((n, 5)) + true * 0.4, digits)
+    true = rng.random((num_samples, 5)) < (0.3, 0.1, 0.02, 0.5, 0.0)
+    scores = np.round(rng.random((num_samples, 5)) + true * 0.4, digits)
     return scores > 0.8, scores, true
 
 
 @pytest.mark.parametrize("digits", [1, 9])
 def test_each_resample_has_the_metrics_of_its_samples(digits: int) -> None:
     """The metrics of a weighted resample are those of its samples, repeated."""
-    predicted, scores, true = sample(n=150, seed=3, digits=digits)
+    predicted, scores, true = draw_sample(num_samples=150, seed=3, digits=digits)
     weights = next(_weights(num_samples=len(true), num_resamples=6, seed=1))
-    ranked = [_precision_of(scores[:, label], true_labels=true[:, label]) for label in range(5)]
-    resampled = _resampled(weights, predicted_labels=predicted, true_labels=true, precisions=ranked)
+    precision_functions = [
+        _precision_function(scores[:, label], true_labels=true[:, label]) for label in range(5)
+    ]
+    resampled = _metrics_of_block(
+        weights,
+        predicted_labels=predicted,
+        true_labels=true,
+        precision_functions=precision_functions,
+    )
     for column in range(6):
         rows = np.repeat(np.arange(len(true)), weights[:, column].astype(int))
         expected = vars(
@@ -118,7 +127,7 @@ def test_each_resample_has_the_metrics_of_its_samples(digits: int) -> None:
 @pytest.mark.slow
 def test_the_interval_of_the_accuracy_is_that_of_its_standard_error() -> None:
     """The interval of the accuracy is as wide as 2 * 1.96 standard errors, within 8%."""
-    predicted, scores, true = sample(n=4000, seed=6)
+    predicted, scores, true = draw_sample(num_samples=4000, seed=6)
     low, high = metric_intervals(
         predicted_labels=predicted, scores=scores, true_labels=true, num_resamples=2000
     )["accuracy"]
@@ -138,33 +147,39 @@ def test_intervals_of_many_samples_are_those_of_a_part_scaled(
     rng = np.random.default_rng(0)
     true = rng.random((40_000, 2)) < (0.3, 0.02)
     scores = 0.3 * true + rng.random(true.shape)
-    parts = metric_intervals(predicted_labels=scores > 0.8, scores=scores, true_labels=true)
-    monkeypatch.setattr("pate.report.intervals._MOST_SAMPLES", 10**6)
-    wholes = metric_intervals(predicted_labels=scores > 0.8, scores=scores, true_labels=true)
-    for name, (low, high) in wholes.items():
-        assert (parts[name][1] - parts[name][0]) / (high - low) == pytest.approx(1, abs=0.33)
-        assert np.mean(parts[name]) == pytest.approx(np.mean((low, high)), abs=0.4 * (high - low))
+    predicted = scores > 0.8
+    intervals_by_part = metric_intervals(predicted, scores=scores, true_labels=true)
+    monkeypatch.setattr("pate.report.intervals._MAX_SAMPLES", 10**6)
+    intervals_by_all = metric_intervals(predicted, scores=scores, true_labels=true)
+    for name, (low, high) in intervals_by_all.items():
+        part_low, part_high = intervals_by_part[name]
+        width = high - low
+        assert (part_high - part_low) / width == pytest.approx(1, abs=0.33)
+        assert (part_low + part_high) / 2 == pytest.approx((low + high) / 2, abs=0.4 * width)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("digits", [8, 1])  # without ties, and with hardly anything else
+@pytest.mark.parametrize("digits", [8, 1], ids=["no ties", "mostly ties"])
 def test_an_attack_on_equal_records_rarely_leaves_the_chance_interval(digits: int) -> None:
     """Private and test losses come from one distribution.
 
     In 400 attacks the rates leave the interval of chance in under 8.3%.
     """
     rng = np.random.default_rng(3)
-    beyond = []
+    is_beyond_chance = []
     for _ in range(400):
         attack = Membership.from_losses(
             rng.random(1500).round(digits), test_losses=rng.random(2000).round(digits)
         )
         assert attack is not None
-        beyond.append(np.greater(attack.tpr, attack.high) | np.less(attack.tpr, attack.low))
+        is_above = np.greater(attack.tpr, attack.high)
+        is_below = np.less(attack.tpr, attack.low)
+        is_beyond_chance.append(is_above | is_below)
     assert {0.001, 0.01} <= set(attack.fpr)
-    shares = np.mean(beyond, axis=0)  # at each rate; 5% and three standard errors are 8.3%
+    # The expected share at each rate is 5%, and three standard errors more are 8.3%.
+    shares = np.mean(is_beyond_chance, axis=0)
     assert shares.max() < 0.083
-    # the interval is no wider than it needs to be
+    # The interval is no wider than it needs to be.
     assert shares.mean() > (0.03 if digits == 8 else -1)
 
 
@@ -184,34 +199,32 @@ def test_an_attack_recognizes_records_only_if_the_student_memorizes() -> None:
     assert attack is not None
     assert min(attack.tpr) == 1.0
     assert "rate of 0.14% it finds 100% of them, beyond chance" in attack.text
-    constant = [
-        label_losses(np.full(labels.shape, 0.5), true_labels=labels) for labels in (private, test)
-    ]
-    attack = Membership.from_losses(constant[0], test_losses=constant[1])
+    private_losses = label_losses(np.full(private.shape, 0.5), true_labels=private)
+    test_losses = label_losses(np.full(test.shape, 0.5), true_labels=test)
+    attack = Membership.from_losses(private_losses, test_losses=test_losses)
     assert attack is not None
     assert attack.tpr == pytest.approx(attack.fpr)
     assert attack.text.count("nothing beyond chance") == 2
-    assert (
-        Membership.from_losses(constant[0][:0], test_losses=constant[1])
-        is Membership.from_losses(constant[0], test_losses=constant[1][:1])
-        is None
-    )
+    assert Membership.from_losses(private_losses[:0], test_losses=test_losses) is None
+    assert Membership.from_losses(private_losses, test_losses=test_losses[:1]) is None
 
 
 def test_reference_models_find_members_that_losses_alone_do_not() -> None:
-    """Members differ from what reference models expect.
+    """Training moves the log-odds of members by less than records differ from each other.
 
-    The attack by reference is beyond chance, the one by losses is not.
+    The attack by reference models is beyond chance, and the attack by losses is not. If training moves nothing, neither
+    attack is beyond chance.
     """
     rng = np.random.default_rng(6)
-    # records differ more than what training moves
-    usual = rng.normal(0, 30, 2000) + rng.normal(0, 1, (8, 2000))
-    odds = usual.mean(axis=0) + rng.normal(0, 1, 2000)
-    for moved, beyond in ((3.0, True), (0.0, False)):
-        student_odds = odds + moved * (np.arange(2000) < 1000)
-        private, test = np.split(
-            unusual(sample_log_odds=student_odds, reference_log_odds=usual), [1000]
-        )
+    # The log-odds of records have a standard deviation of 30, and eight models differ by 1 on each record.
+    record_odds = rng.normal(loc=0, scale=30, size=2000)
+    reference_odds = record_odds + rng.normal(loc=0, scale=1, size=(8, 2000))
+    odds_before_training = reference_odds.mean(axis=0) + rng.normal(loc=0, scale=1, size=2000)
+    is_member = np.arange(2000) < 1000
+    for training_effect, beyond in ((3.0, True), (0.0, False)):
+        student_odds = odds_before_training + training_effect * is_member
+        deviations = unusual(sample_log_odds=student_odds, reference_log_odds=reference_odds)
+        private, test = np.split(deviations, [1000])
         attack = Membership.from_losses(
             -student_odds[:1000],
             test_losses=-student_odds[1000:],
@@ -219,12 +232,13 @@ def test_reference_models_find_members_that_losses_alone_do_not() -> None:
             test_deviations=test,
         )
         assert attack is not None
-        place = attack.fpr.index(0.01)
-        assert (attack.tpr_by_reference[place] > attack.high[place]) is beyond
-        assert attack.tpr[place] <= attack.high[place]
+        index = attack.fpr.index(0.01)
+        assert (attack.tpr_by_reference[index] > attack.high[index]) is beyond
+        assert attack.tpr[index] <= attack.high[index]
         assert "by reference models, " + ("beyond" if beyond else "nothing beyond") in attack.text
 
 
+# Four labels that are known for half, a fifth, all and none of 60 samples.
 KNOWN = np.random.default_rng(5).random((60, 4)) < [0.5, 0.2, 1.0, 0.0]
 
 
@@ -234,17 +248,19 @@ def test_unknown_labels_are_left_out_of_every_metric() -> None:
     true = (rng.random(KNOWN.shape) < 0.4) & KNOWN
     scores = rng.random(KNOWN.shape).round(1)
     predicted = scores > 0.6
-    by_label = per_label_metrics(predicted, scores, true, known=KNOWN)
+    by_label = per_label_metrics(predicted, scores=scores, true_labels=true, known=KNOWN)
     for label in range(3):
         rows = KNOWN[:, label]
         one_label = slice(label, label + 1)
-        alone = per_label_metrics(
-            predicted[rows, one_label], scores[rows, one_label], true[rows, one_label]
+        metrics_of_known = per_label_metrics(
+            predicted[rows, one_label],
+            scores=scores[rows, one_label],
+            true_labels=true[rows, one_label],
         )
-        for name, values in alone.items():
+        for name, values in metrics_of_known.items():
             assert by_label[name][label] == pytest.approx(values[0]), name
     assert by_label["num_known"].tolist() == KNOWN.sum(axis=0).tolist()
-    metrics = multilabel_metrics(predicted, scores, true, known=KNOWN)
+    metrics = multilabel_metrics(predicted, scores=scores, true_labels=true, known=KNOWN)
     assert metrics.accuracy == pytest.approx((predicted == true)[KNOWN].mean())
     assert metrics.micro_f1 == pytest.approx(f1_score(true[KNOWN], predicted[KNOWN]))
     assert metrics.macro_f1 == pytest.approx(by_label["f1"][:3].mean())
@@ -254,10 +270,10 @@ def test_an_unknown_label_that_is_true_is_refused() -> None:
     """A mask that hides a true label, or has another shape, is refused."""
     for known in (~TRUE, np.ones((2, 3), np.bool_)):
         with refused("known", value=ANY):
-            multilabel_metrics(PREDICTED, SCORES, TRUE, known=known)
+            multilabel_metrics(PREDICTED, scores=SCORES, true_labels=TRUE, known=known)
     nothing = np.zeros(TRUE.shape, np.bool_)
     with refused("known", value=0, rule="at least one label that is known"):
-        multilabel_metrics(PREDICTED, SCORES, nothing, known=nothing)
+        multilabel_metrics(PREDICTED, scores=SCORES, true_labels=nothing, known=nothing)
 
 
 @pytest.mark.slow
@@ -270,17 +286,26 @@ def test_resamples_leave_unknown_labels_out() -> None:
     scores[:, 2] = 0.5
     predicted = scores > 0.4
     weights = next(_weights(num_samples=len(true), num_resamples=9, seed=1))
-    precisions = [
-        _precision_of(scores[:, label], true[:, label], known[:, label]) for label in range(3)
+    precision_functions = [
+        _precision_function(scores[:, label], true_labels=true[:, label], is_known=known[:, label])
+        for label in range(3)
     ]
-    resampled = _resampled(weights, predicted & known, true, precisions, known)
+    resampled = _metrics_of_block(
+        weights,
+        predicted_labels=predicted & known,
+        true_labels=true,
+        precision_functions=precision_functions,
+        known=known,
+    )
     for number, weight in enumerate(weights.T.astype(int)):
         rows = np.repeat(np.arange(len(true)), weight)
-        expected = multilabel_metrics(predicted[rows], scores[rows], true[rows], known=known[rows])
+        expected = multilabel_metrics(
+            predicted[rows], scores=scores[rows], true_labels=true[rows], known=known[rows]
+        )
         for name, value in vars(expected).items():
             assert resampled[name][number] == pytest.approx(value, abs=1e-6), name
-    intervals = metric_intervals(predicted, scores, true, known=known)
-    expected = multilabel_metrics(predicted, scores, true, known=known)
+    intervals = metric_intervals(predicted, scores=scores, true_labels=true, known=known)
+    expected = multilabel_metrics(predicted, scores=scores, true_labels=true, known=known)
     for name, (low, high) in intervals.items():
         assert low <= vars(expected)[name] <= high, name
 

@@ -1,0 +1,128 @@
+"""The result of an attack on rehearsals of a release, which a publisher shows in a dossier.
+
+`pate-attack` plants made-up teachers or records, the *canaries*, into many rehearsals of a release. It guesses from the
+answers which canaries took part, and states a lower bound on epsilon that follows from its success.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Self
+
+from pate.files.reading import read_json
+from pate.report.card import PrivacyStatement
+from pate.validation import InvalidValue
+
+# The largest factor between the price of a release and its price in a rehearsal.
+_MAX_EPSILON_RATIO = 1.01
+# The content of the file with an attack, as errors describe it.
+_FILE_RULE = "what `pate-attack format=json` prints"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttackReport:
+    """The result of `pate-attack format=json` that a publisher wants to show: a lower bound on epsilon.
+
+    A dossier shows it only if publishing it costs no privacy. Canaries that are teachers have made-up votes, so no
+    private record is read. Canaries that are records are planted among other records, which influence the result too.
+    So their result costs nothing only if these other records are public.
+
+    Attributes:
+        epsilon: the price of a rehearsal.
+        delta: the delta at which `epsilon` holds.
+        lower_bound: the lower bound on epsilon, by the success of the attack.
+        confidence: the probability with which the lower bound holds.
+        num_canaries: the number of canaries.
+        num_guesses: the number of guesses; the attack may abstain.
+        num_correct: the number of correct guesses.
+        unit: the kind of the canaries, "record" or "teacher".
+        aggregator: the class of the aggregator.
+        sabotage: the fault that was built into the rehearsals to test the attack; None for none.
+    """
+
+    epsilon: float
+    delta: float
+    lower_bound: float
+    confidence: float
+    num_canaries: int
+    num_guesses: int
+    num_correct: int
+    unit: str
+    aggregator: str
+    sabotage: str | None
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Reads the JSON that `pate-attack format=json` prints; raises `InvalidValue` for anything else."""
+        values = read_json(path, rule=_FILE_RULE, remedy="print it again")
+        names = {report_field.name for report_field in fields(cls)}
+        if not isinstance(values, dict) or not names <= values.keys():
+            raise InvalidValue("lower_bound", path, rule=_FILE_RULE)
+        report = cls(
+            epsilon=values["epsilon"],
+            delta=values["delta"],
+            lower_bound=values["lower_bound"],
+            confidence=values["confidence"],
+            num_canaries=values["num_canaries"],
+            num_guesses=values["num_guesses"],
+            num_correct=values["num_correct"],
+            unit=values["unit"],
+            aggregator=values["aggregator"],
+            sabotage=values["sabotage"],
+        )
+        for number in (report.epsilon, report.delta, report.lower_bound, report.confidence):
+            if not isinstance(number, (int, float)):
+                raise InvalidValue("lower_bound", path, rule=_FILE_RULE)
+        return report
+
+    @property
+    def is_refuted(self) -> bool:
+        """Whether the attack refutes the price."""
+        return self.lower_bound > self.epsilon
+
+    @property
+    def lower_bound_down(self) -> float:
+        """The lower bound on epsilon, rounded down to two decimals."""
+        return math.floor(100 * self.lower_bound) / 100
+
+    @property
+    def why_free(self) -> str:
+        """A sentence on why publishing the result costs no privacy."""
+        if self.unit == "teacher":
+            return (
+                "Publishing this costs nothing: all votes in the rehearsal were made up, and no private record was "
+                "read."
+            )
+        return (
+            "Publishing this costs nothing: the rehearsal ran on public records in place of the private ones, by the "
+            "statement of the publisher."
+        )
+
+    def require_publishable(self, statement: PrivacyStatement, *, rehearsed_on: str | None) -> None:
+        """Raises `InvalidValue` unless the attack is on this kind of release, and may be published for free.
+
+        Args:
+            statement: the price of the release.
+            rehearsed_on: "public" if the publisher states that the attack ran on public records in place of the private
+                ones; None without a statement.
+        """
+        if self.aggregator != statement.mechanism:
+            rule = f"an attack on {statement.mechanism}, as released"
+            raise InvalidValue("lower_bound", self.aggregator, rule=rule)
+        if self.sabotage is not None:
+            raise InvalidValue("lower_bound", self.sabotage, rule="an attack without sabotage=")
+        if not math.isclose(self.delta, statement.delta, rel_tol=1e-6):
+            rule = f"an attack at target_delta={statement.delta:g}, as released"
+            raise InvalidValue("lower_bound", self.delta, rule=rule)
+        ratio = self.epsilon / statement.epsilon if statement.epsilon > 0 else math.inf
+        if not 1 / _MAX_EPSILON_RATIO <= ratio <= _MAX_EPSILON_RATIO:
+            rule = f"an attack at target_epsilon={statement.epsilon:g}, as released"
+            raise InvalidValue("lower_bound", self.epsilon, rule=rule)
+        if self.unit != "teacher" and rehearsed_on != "public":
+            rule = (
+                "public: where canaries lie among private records, no epsilon covers what the attack finds. Run "
+                "pate-attack with public records as data.private=, and say so"
+            )
+            raise InvalidValue("rehearsed_on", rehearsed_on, rule=rule)

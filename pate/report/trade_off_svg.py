@@ -1,0 +1,48 @@
+"""The picture of a trade-off curve in a dossier: the members that attacks find, by their false alarms."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+# The frame of the curve in the picture, in units of its view box.
+_LEFT = 46.0
+_BOTTOM = 212.0
+_WIDTH = 280.0
+_HEIGHT = 200.0
+# The ticks of both axes.
+_TICKS = (0.0, 0.25, 0.5, 0.75, 1.0)
+
+
+def trade_off_svg(curve: Sequence[tuple[float, float]]) -> str:
+    """Returns a trade-off curve as an `<svg>` element, in the colors of the page.
+
+    Args:
+        curve: the points of the curve: a share of false alarms, and the largest share of members that an attack finds.
+    """
+    points = " ".join(f"{_x(alpha):.1f},{_y(share):.1f}" for alpha, share in curve)
+    ticks = "".join(
+        f'<text x="{_x(tick):.0f}" y="{_BOTTOM + 16:.0f}" text-anchor="middle">{tick:.0%}</text>'
+        f'<text x="{_LEFT - 6:.0f}" y="{_y(tick) + 4:.0f}" text-anchor="end">{tick:.0%}</text>'
+        for tick in _TICKS
+    )
+    return (
+        '<svg viewBox="0 0 348 250" role="img" aria-label="Most members found, by false alarms" '
+        'font-size="11" fill="var(--muted)">'
+        f'<rect x="{_LEFT}" y="{_BOTTOM - _HEIGHT}" width="{_WIDTH}" height="{_HEIGHT}" fill="none" '
+        'stroke="var(--rule)"/>'
+        f'<line x1="{_x(0):.1f}" y1="{_y(0):.1f}" x2="{_x(1):.1f}" y2="{_y(1):.1f}" '
+        'stroke="var(--faint)" stroke-dasharray="4 3"/>'
+        f'<polyline points="{points}" fill="none" stroke="var(--accent)" stroke-width="2"/>{ticks}'
+        f'<text x="{_LEFT + _WIDTH / 2:.0f}" y="{_BOTTOM + 33:.0f}" text-anchor="middle">'
+        "false alarms, of those who take no part</text></svg>"
+    )
+
+
+def _x(alpha: float) -> float:
+    """Returns the horizontal position of a share of false alarms."""
+    return _LEFT + _WIDTH * alpha
+
+
+def _y(share: float) -> float:
+    """Returns the vertical position of a share of members."""
+    return _BOTTOM - _HEIGHT * share
