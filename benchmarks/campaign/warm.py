@@ -32,9 +32,9 @@ _LOADED = (
     "pate.mechanisms",
     "pate.report.page",
     "pate.student",
-    "pate.models.linear",
+    "pate.models.linear_student",
     "pate.teachers",
-    "pate.models.linear",
+    "pate.models.linear_teacher",
 )
 _SURROUNDINGS = {
     "OMP_NUM_THREADS": "1",

@@ -50,7 +50,7 @@ def write_onnx(
         released = arrays.pop("released")
         num_members = len(next(iter(arrays.values())))
         members = [
-            network.traceable({name: array[member] for name, array in arrays.items()})
+            network.inference_function({name: array[member] for name, array in arrays.items()})
             for member in range(num_members)
         ]
 

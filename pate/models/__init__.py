@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from pate.models.image_students import CNNStudent, ResNet50Student
     from pate.models.image_teachers import CNNTeacher, ResNet50Teacher
     from pate.models.kernel import ConvexTeacher, KernelTeacher
-    from pate.models.linear import LinearStudent, LinearTeacher
+    from pate.models.linear_student import LinearStudent
+    from pate.models.linear_teacher import LinearTeacher
     from pate.models.logistic import LogisticStudent
     from pate.models.low_rank import LowRankStudent
     from pate.models.mlp import MLPStudent, MLPTeacher
@@ -68,7 +69,8 @@ __getattr__ = lazily(
         "image_students": "CNNStudent ResNet50Student",
         "image_teachers": "CNNTeacher ResNet50Teacher",
         "kernel": "ConvexTeacher KernelTeacher",
-        "linear": "LinearStudent LinearTeacher",
+        "linear_student": "LinearStudent",
+        "linear_teacher": "LinearTeacher",
         "logistic": "LogisticStudent",
         "low_rank": "LowRankStudent",
         "mlp": "MLPStudent MLPTeacher",

@@ -6,6 +6,7 @@ from typing import Any
 
 from pate.device import require_device
 from pate.validation import (
+    require,
     require_choice,
     require_count,
     require_non_negative,
@@ -75,3 +76,11 @@ def require_settings(settings: Any) -> None:
         is_default_none = value is None and field.default is None
         if field.name in _CHECKS and not is_default_none:
             _CHECKS[field.name](field.name, value)
+
+
+def require_penalties(penalties: Any) -> None:
+    """Raises `InvalidValue` unless `penalties` is a list or tuple of at least one number, each > 0."""
+    is_list = isinstance(penalties, (tuple, list)) and len(penalties) > 0
+    require(is_list, "penalties", penalties, "a list of numbers > 0")
+    for penalty in penalties:
+        require_positive("penalties", penalty)

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from pate.aggregators.training_set import TrainingSet
 from pate.array_types import BoolArray, Float32Array
 from pate.device import device_memory, require_device
-from pate.models.linear import LinearModel
+from pate.models.linear_model import LinearModel
 from pate.models.networks.convnet import Architecture, ConvNet
-from pate.models.networks.network import Network, Tensors, logits_in_blocks, require_images
+from pate.models.networks.network import Network, Tensors, predict_logits, require_images
 from pate.models.networks.resnet import ResNet50
 from pate.models.networks.training import AdamWRecipe, fit_network
 from pate.models.student import OnEpoch, require_rows
@@ -25,9 +25,10 @@ from pate.models.thresholds import ThresholdedStudent
 from pate.threads import one_thread
 from pate.validation import require
 
-_SIZE = "image_size"
-_LARGEST_LAYER = 2**24  # numbers, of one picture: 64 MiB
-_LARGEST_PICTURE = 2**20  # numbers that a picture may have beyond those of the arrays
+_IMAGE_SIZE = "image_size"  # the name of a choice in the card of a ResNet-50
+_LARGEST_LAYER = 2**24  # the most numbers that a layer may have for one picture: 64 MiB
+# A picture of a ResNet-50 may have at most so many numbers more than the arrays of the model have.
+_LARGEST_PICTURE = 2**20
 
 
 class ImageModel(StudentModel):
@@ -37,7 +38,7 @@ class ImageModel(StudentModel):
     """
 
     def _probabilities(self, inputs: Float32Array) -> Float32Array:
-        # earlier versions published constant probabilities if there was one answer or none
+        # Earlier versions published constant probabilities if there was one answer or none.
         if "constant" in self.arrays:
             return np.tile(self.arrays["constant"], (len(inputs), 1))
         network = self.network()
@@ -73,12 +74,18 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
 
     The attributes of the training are those of `AdamWRecipe`: `epochs`, `batch_size`, `learning_rate`, `weight_decay`,
     `flip` and `precision`.
+
+    Attributes:
+        model: the class of the trained student.
+        folds: the number of members, at least 2; there are fewer if there are fewer rows.
+        max_unlabeled: the largest number of images of the pool that are used; 0 uses none.
+        device: "cpu", "cuda", or "auto", which is the GPU if there is one.
     """
 
     model: ClassVar[type[ImageModel]]
 
-    folds: int  # number of members, at least 2; fewer if there are fewer rows
-    max_unlabeled: int  # number of images of the pool that are used, at most; 0 for none
+    folds: int
+    max_unlabeled: int
     device: str = "auto"
 
     def __post_init__(self) -> None:
@@ -86,12 +93,12 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
 
     def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:
         """Raises `InvalidValue` if inputs of this shape are no images, or have a size that the network cannot take."""
-        super().check(input_shape, num_labels)
+        super().check(input_shape, num_labels=num_labels)
         size = math.prod(input_shape)
         rule = f"at most {LARGEST_INPUT:,}, or the model could not be read back"
         require(size <= LARGEST_INPUT, "numbers in a picture", size, rule)
         require_images(np.zeros((1, *input_shape), np.float32))
-        self._network(input_shape, num_labels)
+        self._network(input_shape, num_labels=num_labels)
 
     def fit(
         self, inputs: Float32Array, labels: BoolArray, *, seed: int, on_epoch: OnEpoch | None = None
@@ -111,7 +118,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
     ) -> StudentModel:
         """Trains the members on released labels; if the pool is not empty, then again on these and the public pool."""
         images = require_images(training.inputs)
-        _, labels = require_rows(images, training.labels, seed)
+        _, labels = require_rows(inputs=images, labels=training.labels, seed=seed)
         known = training.known
         targets = labels.astype(np.float32)
         if known is not None:
@@ -121,7 +128,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         network = self._network(input_shape=shape, num_labels=labels.shape[1])
         device = require_device(self.device)
         if len(images) < 2:
-            return LinearModel.constant(released, images)
+            return LinearModel.constant(released, inputs=images)
         pool = np.asarray(pool[: self.max_unlabeled])
         rng = np.random.default_rng(seed)
         fold_of = rng.permutation(len(images)) % min(self.folds, len(images))
@@ -150,14 +157,14 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
                 )
                 curves.append(curve)
         if on_epoch is not None:
-            self._report(curves, on_epoch)
+            self._report(curves, on_epoch=on_epoch)
         arrays = {name: np.stack([member[name] for member in members]) for name in members[0]}
         arrays["released"] = released
-        if known is not None:  # where a label is unknown, it is never predicted
+        if known is not None:  # A label that is unknown counts as not predicted.
             held_out *= known
         return self.model(
             arrays=arrays,
-            threshold=self._place(held_out * released, labels),
+            threshold=self._choose_threshold(held_out * released, labels=labels),
             input_shape=shape,
             num_rows=len(images),
             choices={"unlabeled": float(len(pool)), **self._choices_of_network()},
@@ -170,6 +177,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
     def _train_member(
         self,
         network: Network,
+        *,
         images: NDArray[Any],
         targets: Float32Array,
         pool: NDArray[Any],
@@ -186,11 +194,13 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
             rng: the generator of the initial weights and of the order of the images.
             device: the device on which the member is trained.
         """
-        tensors, curve = fit_network(network, images, targets, recipe=self, rng=rng, device=device)
+        tensors, curve = fit_network(
+            network, images=images, targets=targets, recipe=self, rng=rng, device=device
+        )
         if len(pool) == 0:
             return tensors, curve
         guesses = _probabilities(network=network, tensors=tensors, images=pool, device=device)
-        # from new weights
+        # The second training begins with new weights.
         return fit_network(
             network,
             images=np.concatenate([images, pool]),
@@ -212,7 +222,8 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         """
         num_steps = min(map(len, curves))
         mean = np.asarray(np.mean([curve[:num_steps] for curve in curves], axis=0), np.float32)
-        for epoch, losses in enumerate(np.array_split(mean, min(self.epochs, num_steps))):
+        num_epochs = min(self.epochs, num_steps)
+        for epoch, losses in enumerate(np.array_split(mean, num_epochs)):
             on_epoch(epoch, {"loss": float(losses.mean())})
 
     @abstractmethod
@@ -227,7 +238,7 @@ class CNNModel(ImageModel):
 
     def network(self) -> ConvNet:
         """Returns the architecture of the networks, with the sizes that the model's arrays have."""
-        # arrays have a leading axis of members; weights are [members, channels out, inputs]
+        # All arrays have a first axis of members. Weights are [members, channels out, inputs].
         layer0 = self.arrays["layer0.weight"]
         head = self.arrays["head.weight"]
         blocks = sum(name.endswith(".scale") for name in self.arrays) - 1
@@ -296,11 +307,11 @@ class ResNet50Model(ImageModel):
 
     def network(self) -> ResNet50:
         """Returns the architecture of the networks, with the sizes that the model's arrays have."""
-        image_size = int(self.choices.get(_SIZE, 0))
-        # a small file must not ask for much memory
+        image_size = int(self.choices.get(_IMAGE_SIZE, 0))
+        # A small file must not demand much memory.
         limit = _LARGEST_PICTURE + sum(array.size for array in self.arrays.values())
         rule = f"a square root of at most {limit / 3:.0f}"
-        require(3 * image_size**2 <= limit, _SIZE, image_size, rule)
+        require(3 * image_size**2 <= limit, _IMAGE_SIZE, image_size, rule)
         num_labels = self.arrays["fc.bias"].shape[1]
         return ResNet50(num_labels=num_labels, weights=None, image_size=image_size or None)
 
@@ -336,7 +347,7 @@ class ResNet50Student(ImageStudent):
         ResNet50(num_labels=1, weights=self.weights, image_size=self.image_size)
 
     def _choices_of_network(self) -> dict[str, float]:
-        return {_SIZE: float(self.image_size or 0)}
+        return {_IMAGE_SIZE: float(self.image_size or 0)}
 
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ResNet50:
         return ResNet50(num_labels=num_labels, weights=self.weights, image_size=self.image_size)
@@ -354,6 +365,6 @@ def _probabilities(
         device: the device on which they are computed.
     """
     logits = torch.from_numpy(
-        logits_in_blocks(network=network, tensors=tensors, images=images, device=device)
+        predict_logits(network, tensors=tensors, images=images, device=device)
     )
     return np.asarray(logits.sigmoid_().numpy())

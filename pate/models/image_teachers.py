@@ -15,18 +15,19 @@ from numpy.typing import NDArray
 
 from pate.array_types import Float32Array
 from pate.device import require_device
+from pate.errors import InvalidValue
 from pate.models.hyperparameters import require_settings
-from pate.models.linear import LinearTeacher
+from pate.models.linear_teacher import LinearTeacher
 from pate.models.networks.convnet import Architecture, ConvNet, fit_stacked, stacked_logits
-from pate.models.networks.network import Network, blocks_of, logits_in_blocks, require_images
+from pate.models.networks.network import Network, iterate_batches, predict_logits, require_images
 from pate.models.networks.resnet import FrozenBackbone, ResNet50
 from pate.models.networks.training import AdamWRecipe, fit_network
 from pate.models.shards import Shard, require_shards, targets_of
 from pate.models.teacher import State, Teacher
-from pate.validation import InvalidValue, require, require_probability
+from pate.validation import require_probability
 
 _CURVE = "loss_curve"
-_STACKED_QUERIES = 64  # asked of a stack of networks at once
+_STACKED_BATCH_SIZE = 64  # queries of a forward pass of a stack of networks
 
 
 class ImageTeacher(AdamWRecipe, Teacher):
@@ -56,25 +57,27 @@ class ImageTeacher(AdamWRecipe, Teacher):
 
     def check(self, input_shape: tuple[int, ...]) -> None:
         """Raises `InvalidValue` if inputs of this shape are no images."""
-        rule = (
-            "pictures, which this teacher looks at: data of pictures with features=none, or a teacher of features, "
-            "such as teacher=linear"
-        )
-        require(len(input_shape) == 3, "inputs", "features", rule)
+        if len(input_shape) != 3:
+            rule = (
+                "pictures, which this teacher looks at: data of pictures with features=none, or a teacher of "
+                "features, such as teacher=linear"
+            )
+            raise InvalidValue("inputs", "features", rule=rule)
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
         """Trains a teacher for each shard by minibatches.
 
         The initial weights of a teacher and the order of its records depend on the teacher's seed alone.
         """
-        require_shards(shards, seeds)
+        require_shards(shards, seeds=seeds)
         images = [require_images(shard.inputs) for shard in shards]
         targets = [targets_of(shard) for shard in shards]
         rngs = [np.random.default_rng(seed) for seed in seeds]
-        return self._fit_networks(images, targets, rngs)
+        return self._fit_networks(images=images, targets=targets, rngs=rngs)
 
     def _fit_networks(
         self,
+        *,
         images: list[NDArray[Any]],
         targets: list[Float32Array],
         rngs: list[np.random.Generator],
@@ -91,7 +94,12 @@ class ImageTeacher(AdamWRecipe, Teacher):
         states: list[State] = []
         for shard_images, shard_targets, rng in zip(images, targets, rngs, strict=True):
             tensors, losses = fit_network(
-                network, shard_images, shard_targets, recipe=self, rng=rng, device=device
+                network,
+                images=shard_images,
+                targets=shard_targets,
+                recipe=self,
+                rng=rng,
+                device=device,
             )
             state: State = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
             state[_CURVE] = losses
@@ -126,7 +134,7 @@ class ImageTeacher(AdamWRecipe, Teacher):
                 for name, array in state.items()
                 if name != _CURVE
             }
-            logits[row] = logits_in_blocks(network, tensors, images, device)
+            logits[row] = predict_logits(network, tensors=tensors, images=images, device=device)
         return logits
 
 
@@ -143,12 +151,12 @@ def _state_of_row(arrays: State, teacher_position: int, losses: Float32Array) ->
     return state
 
 
-def _stacked_predictions(
-    network: ConvNet, states: Sequence[State], images: Float32Array, device: torch.device
+def _predict_stacked(
+    network: ConvNet, *, states: Sequence[State], images: Float32Array, device: torch.device
 ) -> Float32Array:
     """Returns the logits of several networks for the same images, `[num_states, num_images, num_labels]`.
 
-    The images are processed in blocks, so that they fit into memory.
+    The images are processed in batches, so that they fit into memory.
     """
     stacks = {
         name: torch.from_numpy(np.stack([state[name] for state in states])).to(device)
@@ -156,13 +164,13 @@ def _stacked_predictions(
         if name != _CURVE
     }
     logits = np.empty((len(states), len(images), network.num_labels), np.float32)
-    for rows, block in blocks_of(images=images, block_size=_STACKED_QUERIES, device=device):
-        valid = torch.ones(len(states), len(block), dtype=torch.bool, device=device)
-        stacked_block = block.contiguous().expand(len(states), *block.shape)
-        block_logits = stacked_logits(
-            network, tensors=stacks, images=stacked_block, valid=valid, training=False
+    for rows, batch in iterate_batches(images, batch_size=_STACKED_BATCH_SIZE, device=device):
+        valid = torch.ones(len(states), len(batch), dtype=torch.bool, device=device)
+        stacked_batch = batch.contiguous().expand(len(states), *batch.shape)
+        batch_logits = stacked_logits(
+            network, tensors=stacks, images=stacked_batch, valid=valid, training=False
         )
-        logits[:, rows] = block_logits.float().cpu().numpy()
+        logits[:, rows] = batch_logits.float().cpu().numpy()
     return logits
 
 
@@ -214,17 +222,18 @@ class CNNTeacher(Architecture, ImageTeacher):
 
     def _fit_networks(
         self,
+        *,
         images: list[NDArray[Any]],
         targets: list[Float32Array],
         rngs: list[np.random.Generator],
     ) -> list[State]:
         """Trains a network for each shard, in one batch unless `is_isolated` is true."""
         if self.is_isolated:
-            return super()._fit_networks(images, targets, rngs)
+            return super()._fit_networks(images=images, targets=targets, rngs=rngs)
         network = self._network(input_shape=images[0].shape[1:], num_labels=targets[0].shape[1])
         device = require_device(self.device)
         tensors, curves = fit_stacked(
-            network, images, targets, recipe=self, rngs=rngs, device=device
+            network, images=images, targets=targets, recipe=self, rngs=rngs, device=device
         )
         arrays = {name: tensor.cpu().numpy() for name, tensor in tensors.items()}
         return [
@@ -235,13 +244,15 @@ class CNNTeacher(Architecture, ImageTeacher):
     def _logits(self, states: Sequence[State], images: NDArray[Any]) -> Float32Array:
         """Returns the logits of each network, computed in one batch unless `is_isolated` is true."""
         if self.is_isolated:
-            return super()._logits(states, images)
+            return super()._logits(states, images=images)
         device = require_device(self.device)
         network = self._network(input_shape=images.shape[1:], num_labels=len(states[0][self.bias]))
-        return _stacked_predictions(network, states, images, device)
+        return _predict_stacked(network, states=states, images=images, device=device)
 
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ConvNet:
-        return ConvNet.from_architecture(self, shape=input_shape, num_labels=num_labels)
+        return ConvNet.from_architecture(
+            architecture=self, shape=input_shape, num_labels=num_labels
+        )
 
 
 @lru_cache(maxsize=1)
@@ -289,7 +300,7 @@ class ResNet50Teacher(ImageTeacher):
     def __post_init__(self) -> None:
         if self.frozen and self.weights is None:
             rule = "weights=FILE, a backbone trained on public data"
-            raise InvalidValue("frozen", True, rule=rule)
+            raise InvalidValue(name="frozen", value=True, rule=rule)
         require_settings(self)
         self._validate_weights()
 
@@ -304,14 +315,14 @@ class ResNet50Teacher(ImageTeacher):
         If `frozen` is true, the ridge regressions of all teachers are solved together.
         """
         if not self.frozen:
-            return super().fit_many(shards, seeds)
-        require_shards(shards, seeds)
+            return super().fit_many(shards, seeds=seeds)
+        require_shards(shards, seeds=seeds)
         backbone = self._backbone
         feature_shards = [
             replace(shard, inputs=backbone.features(require_images(shard.inputs)))
             for shard in shards
         ]
-        return self._head.fit_many(feature_shards, seeds)
+        return self._head.fit_many(feature_shards, seeds=seeds)
 
     def predict_many(self, states: Sequence[State], inputs: Float32Array) -> Float32Array:
         """Returns the probability of each label or, if `frozen` is true, the score of the ridge regression.
@@ -319,10 +330,10 @@ class ResNet50Teacher(ImageTeacher):
         A teacher votes for a label if this number is at least 0.5.
         """
         if not self.frozen:
-            return super().predict_many(states, inputs)
-        # all teachers are asked about the same queries
+            return super().predict_many(states, inputs=inputs)
+        # All teachers are asked about the same queries.
         features = self._backbone.features(require_images(inputs), keep_in_memory=True)
-        return self._head.predict_many(states, features)
+        return self._head.predict_many(states, inputs=features)
 
     def _network(self, input_shape: tuple[int, ...], num_labels: int) -> ResNet50:
         return ResNet50(num_labels=num_labels, weights=self.weights, image_size=self.image_size)

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from pate.aggregators.training_set import TrainingSet
 from pate.array_types import BoolArray, Float32Array, FloatArray
-from pate.models.linear import LinearModel, require_penalties
+from pate.models.hyperparameters import require_penalties
+from pate.models.linear_model import LinearModel
 from pate.models.student import OnEpoch, require_rows
 from pate.models.student_model import FlatModel
 from pate.models.thresholds import ThresholdedStudent
@@ -32,7 +33,7 @@ class LogisticModel(FlatModel):
     """A trained student with the probabilities `expit(inputs @ weights + bias)`; 0 for a label that no row had."""
 
     kind: ClassVar[str] = "logistic"
-    forms: ClassVar[Mapping[str, str]] = {"weights": "dL", "bias": "L"}
+    array_axes: ClassVar[Mapping[str, str]] = {"weights": "dL", "bias": "L"}
 
     @staticmethod
     def formula(inputs: Any, arrays: Mapping[str, Any], xp: Any) -> Any:
@@ -76,10 +77,10 @@ class LogisticStudent(ThresholdedStudent):
     ) -> FlatModel:
         """Fits the model as `fit` does, by the loss on known labels alone."""
         inputs = training.inputs
-        rows, labels = require_rows(inputs, training.labels, seed)
+        rows, labels = require_rows(inputs=inputs, labels=training.labels, seed=seed)
         known = training.known
         if len(rows) < _FEWEST_ROWS:  # predicts the labels that most of a few rows have, or none
-            return LinearModel.constant(2 * labels.sum(axis=0) > len(rows), inputs)
+            return LinearModel.constant(2 * labels.sum(axis=0) > len(rows), inputs=inputs)
         order = np.random.default_rng(seed).permutation(len(rows))
         white = WhiteCoordinates(rows)
         features = white.features(rows, order)
@@ -95,7 +96,7 @@ class LogisticStudent(ThresholdedStudent):
         probabilities = choice.probabilities
         if known is not None:  # where a label is unknown, it is never predicted
             probabilities = probabilities * known[:num_held_out]
-        threshold = self._place(probabilities, labels[:num_held_out])
+        threshold = self._choose_threshold(probabilities, labels=labels[:num_held_out])
         weights = white.fit(
             features, labels, choice.penalty, initial_weights=choice.weights, known=known
         )

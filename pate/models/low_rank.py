@@ -11,7 +11,7 @@ import numpy as np
 from pate.aggregators.training_set import NoisyScores, TrainingSet
 from pate.array_types import BoolArray, Float32Array
 from pate.models.hyperparameters import require_settings
-from pate.models.linear import LinearModel
+from pate.models.linear_model import LinearModel
 from pate.models.logistic import LogisticStudent
 from pate.models.released_model import ReleasedModel
 from pate.models.student import OnEpoch, Student, require_rows
@@ -30,7 +30,7 @@ class LowRankModel(FlatModel):
     """
 
     kind: ClassVar[str] = "low_rank"
-    forms: ClassVar[Mapping[str, str]] = {
+    array_axes: ClassVar[Mapping[str, str]] = {
         "center": "d",
         "projection": "dk",
         "weights": "kL",
@@ -85,7 +85,7 @@ class LowRankStudent(Student):
         """Fits the model as `fit` does, to the known bits alone, which count more where few are known."""
         inputs = training.inputs
         known = training.known
-        rows, labels = require_rows(inputs, training.labels, seed)
+        rows, labels = require_rows(inputs=inputs, labels=training.labels, seed=seed)
         prevalence = labels.mean(axis=0) if len(labels) else np.zeros(labels.shape[1])
         known_shares = np.ones(labels.shape[1])
         if known is not None and len(labels):
@@ -93,7 +93,7 @@ class LowRankStudent(Student):
             prevalence = prevalence / known_shares
         # equal rows, or no rows, determine nothing but a constant
         if len(np.unique(rows, axis=0)) < 2:
-            return LinearModel.constant(prevalence >= 0.5, inputs)
+            return LinearModel.constant(prevalence >= 0.5, inputs=inputs)
         noise_std = float(np.sqrt((prevalence * (1 - prevalence) / known_shares).mean()))
         residuals = labels - prevalence
         if known is not None:

@@ -14,7 +14,7 @@ from pate.aggregators.training_set import TrainingSet
 from pate.array_types import BoolArray, Float32Array, IntArray
 from pate.device import require_device, torch
 from pate.models.hyperparameters import require_settings
-from pate.models.linear import LinearModel
+from pate.models.linear_model import LinearModel
 from pate.models.networks.minibatches import Minibatches, StackedAdamW
 from pate.models.shards import PaddedBatch, Shard, as_rows, require_shards
 from pate.models.student import OnEpoch, require_rows
@@ -64,7 +64,7 @@ class MLPTeacher(Teacher):
 
         The initial weights of a teacher and the order of its records depend on the teacher's seed alone.
         """
-        require_shards(shards, seeds)
+        require_shards(shards, seeds=seeds)
         device = require_device(self.device)
         stack = PaddedBatch(shards, device=device, dtype=torch.float32)
         center = stack.mean(stack.inputs)
@@ -203,7 +203,7 @@ class MLPModel(FlatModel):
     """
 
     kind: ClassVar[str] = "mlp"
-    forms: ClassVar[Mapping[str, str]] = {
+    array_axes: ClassVar[Mapping[str, str]] = {
         "hidden_weights": "mdh",
         "hidden_bias": "m1h",
         "weights": "mhL",
@@ -268,10 +268,10 @@ class MLPStudent(ThresholdedStudent):
     ) -> StudentModel:
         """Trains the members as `fit` does, by the loss on known labels alone."""
         inputs = training.inputs
-        rows, labels = require_rows(inputs, training.labels, seed)
+        rows, labels = require_rows(inputs=inputs, labels=training.labels, seed=seed)
         known = training.known
         if len(rows) < 2:  # predicts the labels of the only row, or none
-            return LinearModel.constant(labels.any(axis=0), inputs)
+            return LinearModel.constant(labels.any(axis=0), inputs=inputs)
         released = np.asarray(labels.any(axis=0), np.float32)
         rng = np.random.default_rng(seed)
         fold_of = rng.permutation(len(rows)) % min(self.folds, len(rows))
@@ -294,8 +294,8 @@ class MLPStudent(ThresholdedStudent):
         arrays["released"] = released
         return MLPModel(
             arrays=arrays,
-            threshold=self._place(
-                best.held_out * (released if known is None else released * known), labels
+            threshold=self._choose_threshold(
+                best.held_out * (released if known is None else released * known), labels=labels
             ),
             input_shape=np.shape(inputs)[1:],
             num_rows=len(rows),

@@ -27,7 +27,7 @@ class ReleasedModel(FlatModel):
     """
 
     kind: ClassVar[str] = "released"
-    forms: ClassVar[Mapping[str, str]] = {
+    array_axes: ClassVar[Mapping[str, str]] = {
         "center": "d",
         "projection": "dk",
         "weights": "wL",
@@ -124,8 +124,8 @@ class ReleasedKernelModel(ReleasedModel):
     """A trained student of released weights for directions, a constant, and components of a kernel (`PublicKernel`)."""
 
     kind: ClassVar[str] = "released_kernel"
-    forms: ClassVar[Mapping[str, str]] = {
-        **ReleasedModel.forms,
+    array_axes: ClassVar[Mapping[str, str]] = {
+        **ReleasedModel.array_axes,
         "landmarks": "mD",
         "components": "mK",
         "linear": "DK",

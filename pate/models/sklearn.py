@@ -100,7 +100,7 @@ class SklearnTeacher(Teacher):
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
         """Fits one shard after the other. The loss of a teacher is the mean squared error on its own shard."""
-        require_shards(shards, seeds)
+        require_shards(shards, seeds=seeds)
         states: list[State] = []
         for shard, seed in zip(shards, seeds, strict=True):
             rows = self._rows(shard.inputs)

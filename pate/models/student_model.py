@@ -34,7 +34,7 @@ Threshold = float | tuple[float, ...]  # one for all labels, or one for each
 # The kinds that ship, and the module of this package that defines each: loaded when a model of the kind is read.
 KINDS = {
     "cnn": "image_students",
-    "linear": "linear",
+    "linear": "linear_model",
     "logistic": "logistic",
     "low_rank": "low_rank",
     "mlp": "mlp",
@@ -159,7 +159,7 @@ class StudentModel(ABC):
     kind: ClassVar[str]
     # The axes of the arrays of a kind on flat inputs, a letter each: `d` numbers in, `L` labels, others by the kind. A
     # file is held to them before a prediction is asked for: lengths that disagree could multiply one another.
-    forms: ClassVar[Mapping[str, str]] = {}
+    array_axes: ClassVar[Mapping[str, str]] = {}
     _classes: ClassVar[dict[str, type[StudentModel]]] = {}  # by kind
 
     def __init_subclass__(cls) -> None:
@@ -244,14 +244,14 @@ class StudentModel(ABC):
         Shapes are checked before a prediction, which would otherwise need as much memory as the shapes demand.
         """
         size = math.prod(self.input_shape)
-        if not self.forms:
+        if not self.array_axes:
             too_large = f"{size:,} numbers in an input, at most {LARGEST_INPUT:,}"
             return too_large if size > LARGEST_INPUT else ""
-        if self.arrays.keys() != self.forms.keys():
+        if self.arrays.keys() != self.array_axes.keys():
             return f"arrays {', '.join(sorted(self.arrays))[:80]}"
         lengths = {"d": size, "1": 1}
         fault = ""
-        for name, axes in self.forms.items():
+        for name, axes in self.array_axes.items():
             shape = self.arrays[name].shape
             # the first array with an axis sets its length for all
             expected = [

@@ -15,7 +15,8 @@ from pate.models.student_model import Threshold
 from pate.validation import normalize_field, require, require_choice
 
 THRESHOLD_RULES = ("micro_f1", "accuracy", "prevalence")
-_LOWEST = 1e-3  # above the probability 0 of a label that was never released
+# The least threshold: a label that was never released has probability 0, and must not be predicted.
+_LOWEST_THRESHOLD = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,8 @@ class ThresholdedStudent(Student):
             normalize_field(self, "threshold", tuple(self.threshold))
         rule = f"a number in (0, 1] or one for each label, or {', '.join(THRESHOLD_RULES)}"
         require(self.threshold != (), "threshold", "[]", rule)
-        for number in self.threshold if isinstance(self.threshold, tuple) else (self.threshold,):
+        numbers = self.threshold if isinstance(self.threshold, tuple) else (self.threshold,)
+        for number in numbers:
             is_number = isinstance(number, (int, float)) and not isinstance(number, bool)
             require(is_number and 0 < number <= 1, "threshold", number, rule)
 
@@ -59,7 +61,9 @@ class ThresholdedStudent(Student):
             rule = f"one for each of {num_labels} labels"
             require(num_thresholds == num_labels, "threshold", f"{num_thresholds} numbers", rule)
 
-    def _place(self, probabilities: NDArray[np.floating], labels: BoolArray) -> Threshold:
+    def _choose_threshold(
+        self, probabilities: NDArray[np.floating], *, labels: BoolArray
+    ) -> Threshold:
         """Returns the threshold that the field `threshold` asks for: one number, or one for each label.
 
         A number or a tuple in the field is returned as it is. A rule in the field ("micro_f1", "accuracy" or
@@ -81,22 +85,24 @@ class ThresholdedStudent(Student):
             return float(self.threshold)
         if self.threshold_each_label:
             return tuple(
-                self._place_one(probabilities[:, [label]], labels[:, [label]])
+                self._threshold_by_rule(probabilities[:, [label]], labels=labels[:, [label]])
                 for label in range(num_labels)
             )
-        return self._place_one(probabilities, labels)
+        return self._threshold_by_rule(probabilities, labels=labels)
 
-    def _place_one(self, probabilities: NDArray[np.floating], labels: BoolArray) -> float:
+    def _threshold_by_rule(
+        self, probabilities: NDArray[np.floating], *, labels: BoolArray
+    ) -> float:
         """Returns one threshold for all labels that are passed, chosen by the rule `threshold`."""
         if self.threshold == "prevalence":
             return matched_threshold(
                 probabilities, labels_per_sample=float(labels.sum(axis=1).mean())
             )
-        return best_threshold(probabilities, labels, metric=str(self.threshold))
+        return best_threshold(probabilities, labels=labels, metric=str(self.threshold))
 
 
 def best_threshold(
-    probabilities: NDArray[np.floating], labels: BoolArray, *, metric: str = "micro_f1"
+    probabilities: NDArray[np.floating], *, labels: BoolArray, metric: str = "micro_f1"
 ) -> float:
     """Returns the threshold, one number for all labels, with the best score on held-out probabilities.
 
@@ -111,17 +117,22 @@ def best_threshold(
         return 0.5
     order = np.argsort(-probabilities, axis=None, kind="stable")
     sorted_probabilities = probabilities.ravel()[order]
-    hits = np.cumsum(labels.ravel()[order])  # true positives if the first 1, 2, … are predicted
+    true_positives = np.cumsum(labels.ravel()[order])  # if the first 1, 2, … are predicted
     num_predicted = np.arange(1, len(order) + 1)
-    f1 = 2 * hits / (num_predicted + hits[-1])  # 2 TP / (predicted + held)
-    num_right = (2 * hits - num_predicted).astype(float)  # TP + TN up to a constant
-    score = f1 if metric == "micro_f1" else num_right
+    if metric == "micro_f1":
+        score = (
+            2 * true_positives / (num_predicted + true_positives[-1])
+        )  # 2 TP / (predicted + held)
+    else:
+        score = (2 * true_positives - num_predicted).astype(
+            float
+        )  # TP + TN, the number right, minus a constant
     next_probabilities = np.append(sorted_probabilities[1:], 0.0)
     # equal probabilities cannot be told apart
     score[sorted_probabilities == next_probabilities] = -np.inf
     best = int(np.argmax(score))
     threshold = (sorted_probabilities[best] + next_probabilities[best]) / 2
-    return float(np.clip(threshold, _LOWEST, 1.0))
+    return float(np.clip(threshold, a_min=_LOWEST_THRESHOLD, a_max=1.0))
 
 
 def matched_threshold(probabilities: NDArray[np.floating], labels_per_sample: float) -> float:
@@ -132,4 +143,5 @@ def matched_threshold(probabilities: NDArray[np.floating], labels_per_sample: fl
         labels_per_sample: the mean number of labels of a sample.
     """
     share = min(labels_per_sample / probabilities.shape[1], 1.0)
-    return float(np.clip(np.quantile(probabilities, 1 - share), _LOWEST, 1.0))
+    threshold = np.quantile(probabilities, 1 - share)
+    return float(np.clip(threshold, a_min=_LOWEST_THRESHOLD, a_max=1.0))

@@ -201,7 +201,7 @@ def test_a_linear_model_predicts_without_torch_and_scikit_learn(tmp_path: Path) 
 
     from pate.bundle import ModelForm
     from pate.files.manifest import Manifest
-    from pate.models.linear import LinearModel
+    from pate.models.linear_model import LinearModel
 
     weights = np.array([[0.25, -1.0], [0.5, 0.0]], np.float32)
     bias = np.array([0.5, 1.0], np.float32)

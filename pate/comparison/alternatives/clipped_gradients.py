@@ -56,7 +56,7 @@ def clipped_sums(
         rows = max(1, _CHUNK_VALUES // num_weights)
         for first in range(0, len(inputs), rows):
             chunk = torch.from_numpy(inputs[first : first + rows])
-            targets = KnownTargets.of(torch.from_numpy(labels[first : first + rows]))
+            targets = KnownTargets.from_array(torch.from_numpy(labels[first : first + rows]))
             loss = functional.binary_cross_entropy_with_logits(
                 module(chunk), targets.values, weight=targets.weights, reduction="sum"
             )

@@ -19,27 +19,38 @@ from torch.nn import functional
 from pate.array_types import BoolArray, Float32Array
 from pate.models.hyperparameters import require_settings
 from pate.models.networks.minibatches import Minibatch, Minibatches, StackedAdamW
-from pate.models.networks.network import Network, Tensors, centered, mirrored
+from pate.models.networks.network import Network, Tensors, flip_horizontally, scale_pixels
 from pate.models.networks.training import AdamWRecipe, KnownTargets
 from pate.validation import require
 
-GROUP = 8  # channels that are normalized together
-MOMENTUM = 0.1  # of running means and variances, as in torch
-EPSILON = 1e-5  # added to variances, as in torch
+GROUP = 8
+"""The number of channels that the norm "group" normalizes together."""
+MOMENTUM = 0.1
+"""The share of a batch in the running means and variances, torch's default."""
+EPSILON = 1e-5
+"""The number that is added to variances, torch's default."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Architecture:
-    """The architecture of a small convolutional network, for images of any size."""
+    """The architecture of a small convolutional network, for images of any size.
 
-    width: int = 32  # channels of the first layer, a multiple of 8
-    blocks: int = 2  # convolutions after the first layer
-    patch: int = 4  # height and width of a patch, in pixels
-    # The head sees the means over cells, at most that many rows and columns of them: many where images are aligned, as
-    # faces are, few where a thing may be anywhere.
+    Attributes:
+        width: the number of channels of the first layer, a multiple of 8.
+        blocks: the number of convolutions after the first layer.
+        patch: the height and width of a patch, in pixels.
+        grid: the largest number of rows, and of columns, of the grid of cells over which the head sees means. A fine
+            grid suits images that are aligned, as faces are; a coarse one suits things that may be anywhere.
+        norm: "group" or "batch", the way in which layers are normalized (`ConvNet`).
+        kernel_size: the height and width of the kernels of the convolutions, an odd number.
+    """
+
+    width: int = 32
+    blocks: int = 2
+    patch: int = 4
     grid: int = 4
-    norm: str = field(default="group", metadata={"public": True})  # "group" or "batch"
-    kernel_size: int = 3  # height and width of the convolutions' kernels, an odd number
+    norm: str = field(default="group", metadata={"public": True})
+    kernel_size: int = 3
 
     def __post_init__(self) -> None:
         require_settings(self)
@@ -56,9 +67,13 @@ class ConvNet(Architecture, Network):
     normalized. With the norm "group" it is normalized over groups of 8 channels of one image. With "batch" it is
     normalized over the batch, with running means and variances of the network's own records. Weights have the shape
     `[channels out, rows * columns * channels in]`, with the channels innermost.
+
+    Attributes:
+        shape: the channels, height and width of an image; height and width are multiples of `patch`.
+        num_labels: the number of labels.
     """
 
-    shape: tuple[int, ...]  # (channels, height, width) of an image, in multiples of patch
+    shape: tuple[int, ...]
     num_labels: int
 
     @classmethod
@@ -102,9 +117,10 @@ class ConvNet(Architecture, Network):
         """The number of output channels and the number of inputs of each, for each layer before the head."""
         patch_layer = (self.width, self.shape[0] * self.patch**2)
         taps = self.kernel_size**2
-        # the first convolution reads `width` channels, the next ones twice as many
+        # The first convolution reads `width` channels, the next ones twice as many.
         other_layers = [
-            (2 * self.width, taps * (1 + (block > 0)) * self.width) for block in range(self.blocks)
+            (2 * self.width, taps * (self.width if block == 0 else 2 * self.width))
+            for block in range(self.blocks)
         ]
         return [patch_layer, *other_layers]
 
@@ -142,42 +158,54 @@ class ConvNet(Architecture, Network):
             side = self.patch if layer == 0 else self.kernel_size
             kernel = weight.view(len(weight), side, side, -1).permute(0, 3, 1, 2)
             stride, padding = (self.patch, 0) if layer == 0 else (1, side // 2)
-            values = functional.conv2d(values, kernel, stride=stride, padding=padding)
-            values = self._normalized(tensors, layer, outputs=values, training=training).relu_()
-        if values.shape[2:] != (self.cells, self.cells):  # otherwise each pixel is a cell
+            outputs = functional.conv2d(values, kernel, stride=stride, padding=padding)
+            values = self._normalize(
+                outputs, tensors=tensors, layer=layer, training=training
+            ).relu_()
+        if values.shape[2:] != (self.cells, self.cells):  # Otherwise each pixel is a cell.
             values = functional.adaptive_avg_pool2d(values, self.cells)
         means = values.permute(0, 2, 3, 1).flatten(1)
-        return functional.linear(means, tensors["head.weight"], tensors["head.bias"])
+        return functional.linear(means, weight=tensors["head.weight"], bias=tensors["head.bias"])
 
-    def _normalized(
-        self, tensors: Tensors, layer: int, outputs: torch.Tensor, training: bool
+    def _normalize(
+        self, outputs: torch.Tensor, *, tensors: Tensors, layer: int, training: bool
     ) -> torch.Tensor:
         """Returns the normalized outputs of a layer, `[num_images, channels, rows, columns]`.
 
         Args:
+            outputs: the outputs of the layer, of the same shape as the result.
             tensors: the parameters and buffers, by name.
             layer: the index of the layer.
-            outputs: the outputs of the layer, of the same shape.
             training: true normalizes by the statistics of this batch, and updates the running statistics.
         """
         scale = tensors[f"layer{layer}.scale"]
         shift = tensors[f"layer{layer}.shift"]
         if self.norm == "group":
-            return functional.group_norm(outputs, len(scale) // GROUP, scale, shift, EPSILON)
+            return functional.group_norm(
+                outputs, num_groups=len(scale) // GROUP, weight=scale, bias=shift, eps=EPSILON
+            )
         mean = tensors[f"layer{layer}.mean"]
         var = tensors[f"layer{layer}.var"]
-        # one value has no unbiased variance: torch would divide by 0
-        if training and outputs[:, 0].numel() == 1:
+        # One value has no unbiased variance, and torch would divide by 0: the running statistics are updated here.
+        has_no_variance = training and outputs[:, 0].numel() == 1
+        if has_no_variance:
             mean.lerp_(outputs.detach().flatten().to(mean.dtype), MOMENTUM)
             var.mul_(1 - MOMENTUM)
-            return torch.batch_norm(
-                outputs, scale, shift, None, None, True, MOMENTUM, EPSILON, True
-            )
-        return torch.batch_norm(outputs, scale, shift, mean, var, training, MOMENTUM, EPSILON, True)
+        return torch.batch_norm(
+            outputs,
+            weight=scale,
+            bias=shift,
+            running_mean=None if has_no_variance else mean,
+            running_var=None if has_no_variance else var,
+            training=training,
+            momentum=MOMENTUM,
+            eps=EPSILON,
+            cudnn_enabled=True,
+        )
 
 
 def stacked_logits(
-    network: ConvNet, tensors: Tensors, images: torch.Tensor, valid: torch.Tensor, *, training: bool
+    network: ConvNet, *, tensors: Tensors, images: torch.Tensor, valid: torch.Tensor, training: bool
 ) -> torch.Tensor:
     """Returns the log-odds of T networks, `[T, n, num_labels]`, equal to those of `ConvNet.logits` up to rounding.
 
@@ -192,29 +220,30 @@ def stacked_logits(
             image keeps its buffers.
         training: true normalizes by the statistics of this batch, and updates the running statistics.
     """
-    parts, num_images, channels, height, width = images.shape
-    rows = height // network.patch
-    columns = width // network.patch
-    cut = images.view(parts, num_images, channels, rows, network.patch, columns, network.patch)
-    # patches, channels innermost
-    values = cut.permute(0, 1, 3, 5, 4, 6, 2).reshape(parts, num_images, rows, columns, -1)
+    num_networks, num_images, channels, height, width = images.shape
+    patch = network.patch
+    rows = height // patch
+    columns = width // patch
+    cut = images.view(num_networks, num_images, channels, rows, patch, columns, patch)
+    patches = cut.permute(0, 1, 3, 5, 4, 6, 2)  # [T, n, rows, columns, patch, patch, channels]
+    values = patches.reshape(num_networks, num_images, rows, columns, -1)
     for layer in range(network.blocks + 1):
-        gathered = values  # a patch is the neighborhood of the first layer
+        gathered = values  # The neighborhood of the first layer is a patch.
         if layer > 0:
-            gathered = Neighborhoods.apply(values, network.kernel_size)  # type: ignore[no-untyped-call]  # torch's
+            gathered = Neighborhoods.apply(values, network.kernel_size)  # type: ignore[no-untyped-call]
         weight = tensors[f"layer{layer}.weight"]  # [T, channels, inputs]
-        flat = gathered.flatten(1, 3)
-        values = (flat @ weight.transpose(1, 2).to(flat.dtype)).view(*gathered.shape[:4], -1)
-        values = _normalized(
-            network, tensors, layer, outputs=values, valid=valid, training=training
+        flat = gathered.flatten(start_dim=1, end_dim=3)
+        products = flat @ weight.mT.to(flat.dtype)
+        outputs = products.view((*gathered.shape[:4], -1))  # [T, n, rows, columns, channels]
+        values = _normalize_stacked(
+            outputs, network=network, tensors=tensors, layer=layer, valid=valid, training=training
         ).relu_()
     cells = network.cells
-    means = values.view(parts, num_images, cells, rows // cells, cells, columns // cells, -1).mean(
-        dim=(3, 5)
+    by_cell = values.view(
+        num_networks, num_images, cells, rows // cells, cells, columns // cells, -1
     )
-    return torch.baddbmm(
-        tensors["head.bias"][:, None], means.flatten(2), tensors["head.weight"].transpose(1, 2)
-    )
+    means = by_cell.mean(dim=(3, 5)).flatten(start_dim=2)
+    return torch.baddbmm(tensors["head.bias"][:, None], means, tensors["head.weight"].mT)
 
 
 class Neighborhoods(torch.autograd.Function):
@@ -256,21 +285,22 @@ class Neighborhoods(torch.autograd.Function):
         return total[:, :, edge : edge + rows, edge : edge + columns], None
 
 
-def _normalized(
+def _normalize_stacked(
+    outputs: torch.Tensor,
+    *,
     network: ConvNet,
     tensors: Tensors,
     layer: int,
-    outputs: torch.Tensor,
     valid: torch.Tensor,
     training: bool,
 ) -> torch.Tensor:
     """Returns the normalized outputs of a layer of T networks, `[T, n, rows, columns, channels]`, computed in float32.
 
     Args:
+        outputs: the outputs of the layer, of the same shape as the result.
         network: the architecture of all networks.
         tensors: the parameters and buffers, stacked along a new first axis of length T.
         layer: the index of the layer.
-        outputs: the outputs of the layer, of the same shape as the result.
         valid: true for images that count in the statistics, `[T, n]`.
         training: true normalizes by the statistics of this batch, and updates the running statistics.
     """
@@ -278,9 +308,10 @@ def _normalized(
     scale = tensors[f"layer{layer}.scale"][:, None, None, None]
     shift = tensors[f"layer{layer}.shift"][:, None, None, None]
     if network.norm == "group":
-        grouped = outputs.view(*outputs.shape[:4], -1, GROUP)
+        grouped = outputs.view((*outputs.shape[:4], -1, GROUP))
         var, mean = torch.var_mean(grouped, dim=(2, 3, 5), correction=0, keepdim=True)
-        return torch.addcmul(shift, ((grouped - mean) * (var + EPSILON).rsqrt()).flatten(4), scale)
+        normalized = ((grouped - mean) * (var + EPSILON).rsqrt()).flatten(start_dim=4)
+        return torch.addcmul(shift, normalized, scale)
     mean = tensors[f"layer{layer}.mean"]  # [T, channels]
     var = tensors[f"layer{layer}.var"]
     if training:
@@ -290,10 +321,9 @@ def _normalized(
         num_pixels = outputs.shape[2] * outputs.shape[3]
         num_valid_pixels = (valid.sum(dim=1, keepdim=True) * num_pixels).clamp(min=1)  # [T, 1]
         mean = (outputs * mask).sum(dim=(1, 2, 3)) / num_valid_pixels
-        var = ((outputs - mean[:, None, None, None]).square() * mask).sum(
-            dim=(1, 2, 3)
-        ) / num_valid_pixels
-        # as torch's batch norm: biased within the batch, unbiased in the running variance
+        squares = (outputs - mean[:, None, None, None]).square() * mask
+        var = squares.sum(dim=(1, 2, 3)) / num_valid_pixels
+        # In torch, too, the variance of a batch is the biased one, and the running variance the unbiased one.
         unbiased_var = var.detach() * num_valid_pixels / (num_valid_pixels - 1).clamp(min=1)
         share = MOMENTUM * valid.any(dim=1, keepdim=True)
         running_mean.add_(share * (mean.detach() - running_mean))
@@ -305,9 +335,9 @@ def _normalized(
 
 def fit_stacked(
     network: ConvNet,
+    *,
     images: Sequence[NDArray[Any]],
     targets: Sequence[Float32Array],
-    *,
     recipe: AdamWRecipe,
     rngs: Sequence[np.random.Generator],
     device: torch.device,
@@ -336,21 +366,21 @@ def fit_stacked(
     names = [name for name in tensors if not network.is_buffer(name)]
     parameters = [tensors[name].requires_grad_() for name in names]
     sizes = [len(part) for part in images]
-    # all records in one array; those of network t begin at starts[t]
+    # All records are in one array; those of network t begin at starts[t].
     records = torch.from_numpy(np.concatenate(images)).to(device)
-    known_targets = KnownTargets.of(torch.from_numpy(np.concatenate(targets)).to(device))
+    known_targets = KnownTargets.from_array(torch.from_numpy(np.concatenate(targets)).to(device))
     starts = torch.from_numpy(np.cumsum([0, *sizes[:-1]])).to(device)
     batches = Minibatches(
         sizes=sizes, batch_size=recipe.batch_size, epochs=recipe.epochs, rngs=rngs
     )
-    num_steps = torch.tensor(batches.steps_of, device=device)  # of each network
+    num_steps = torch.tensor(batches.steps_by_part, device=device)  # [T]
     loss_scale = recipe.loss_scale(device)
     can_overflow = loss_scale != 1
-    # One rate for all takes a faster step, which rounds another way. If a network may overflow, and so sit a step out,
-    # the others must not notice.
+    # With one rate for all the optimizer takes a faster step, which rounds in another way. A network whose gradients
+    # overflow leaves a step out, which must not change the rounding of the others: then all take the slower step.
     one_rate = not can_overflow and bool((num_steps == batches.num_steps).all())
     optimizer = StackedAdamW(
-        parameters=[parameter.detach().flatten(1) for parameter in parameters],
+        parameters=[parameter.detach().flatten(start_dim=1) for parameter in parameters],
         learning_rate=recipe.learning_rate,
         weight_decay=recipe.weight_decay,
     )
@@ -359,38 +389,42 @@ def fit_stacked(
         width = batch.rows.shape[1]
         valid = torch.from_numpy(np.arange(width) < batch.counts[:, None]).to(device)
         index = starts[:, None] + torch.from_numpy(batch.rows).to(device)
-        pictures = centered(records[index.flatten()])
+        pictures = scale_pixels(records[index.flatten()])
         if recipe.flip:
-            flips = torch.from_numpy(_draw_flips(batch, rngs).ravel()).to(device)
-            pictures = mirrored(images=pictures, flips=flips)
-        pictures = pictures.contiguous().view(*index.shape, *records.shape[1:])
+            is_flipped = torch.from_numpy(_draw_flips(batch, rngs=rngs).ravel()).to(device)
+            pictures = flip_horizontally(pictures, is_flipped=is_flipped)
+        pictures = pictures.contiguous().view((*index.shape, *records.shape[1:]))
         with recipe.autocast(device):
-            logits = stacked_logits(network, tensors, images=pictures, valid=valid, training=True)
+            logits = stacked_logits(
+                network, tensors=tensors, images=pictures, valid=valid, training=True
+            )
         record_losses = functional.binary_cross_entropy_with_logits(
             logits.float(),
-            known_targets.values[index],
+            target=known_targets.values[index],
             weight=known_targets.weights_of(index),
             reduction="none",
         ).sum(dim=2)
         num_valid = valid.sum(dim=1).clamp(min=1)
         losses = (record_losses * valid).sum(dim=1) / num_valid  # [T]
         scaled_gradients = torch.autograd.grad(losses.sum() * loss_scale, parameters)
-        gradients = [gradient.flatten(1) / loss_scale for gradient in scaled_gradients]
-        active = valid[:, :1]
+        gradients = [gradient.flatten(start_dim=1) / loss_scale for gradient in scaled_gradients]
+        is_active = valid[:, :1]
         if can_overflow:
             finite = [gradient.isfinite().all(dim=1) for gradient in gradients]
-            active = active & torch.stack(finite).all(dim=0)[:, None]
-            gradients = [gradient.nan_to_num_(0, 0, 0) for gradient in gradients]
+            is_active = is_active & torch.stack(finite).all(dim=0)[:, None]
+            gradients = [
+                gradient.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0) for gradient in gradients
+            ]
         if one_rate:
-            scale: torch.Tensor | float = 1 - step / batches.num_steps
+            rate_factor: torch.Tensor | float = 1 - step / batches.num_steps
         else:
-            scale = (1 - step / num_steps).clamp(min=0)[:, None]
-        optimizer.step(gradients, active, scale)
+            rate_factor = (1 - step / num_steps).clamp(min=0)[:, None]
+        optimizer.step(gradients, is_active=is_active, rate_factor=rate_factor)
         curves[:, step] = torch.where(valid[:, 0], losses.detach(), math.nan)
     return {name: tensor.detach() for name, tensor in tensors.items()}, curves.cpu().numpy()
 
 
-def _draw_flips(batch: Minibatch, rngs: Sequence[np.random.Generator]) -> BoolArray:
+def _draw_flips(batch: Minibatch, *, rngs: Sequence[np.random.Generator]) -> BoolArray:
     """Draws which images of a minibatch are mirrored, bool `[T, batch_size]` for T networks.
 
     The generator of each network draws as many numbers as `fit_network` draws for one network.

@@ -13,33 +13,50 @@ from pate.device import torch
 
 @dataclass(frozen=True, eq=False)
 class Minibatch:
-    """The records of one training step, for several models."""
+    """The records of one training step, for several models.
 
-    rows: IntArray  # of each part, [num_parts, b], 0 beyond its count
-    counts: IntArray  # how many rows count, [num_parts]
+    Attributes:
+        rows: the indices of the records of each part, `[num_parts, batch_size]`; 0 behind the first `counts` ones.
+        counts: the number of records of each part, `[num_parts]`.
+    """
+
+    rows: IntArray
+    counts: IntArray
 
 
 class Minibatches:
     """The minibatches of several models that are trained at once, each on its own records, a part of the data.
 
-    Each part is passed through `epochs` times without pause, each time in a new random order by its own generator. Part
-    i ends after `steps_of[i]` steps in all. `num_steps` is the largest of these totals. Once a part has ended, its
-    minibatches are empty.
+    Each part is passed through `epochs` times without pause, each time in a new random order by its own generator. A
+    small part ends before the others, and its minibatches are empty from then on.
+
+    Attributes:
+        steps_by_part: the number of steps after which each part ends, `[num_parts]`.
+        num_steps: the number of steps of the longest part.
     """
 
     def __init__(
         self,
+        *,
         sizes: Sequence[int],
         batch_size: int,
         epochs: int,
         rngs: Sequence[np.random.Generator],
     ) -> None:
+        """Prepares the minibatches.
+
+        Args:
+            sizes: the number of records of each part, `[num_parts]`.
+            batch_size: the largest number of records of a part in one step.
+            epochs: the number of passes over each part.
+            rngs: the generator of each part, `[num_parts]`.
+        """
         self._sizes = sizes
         self._batch_size = batch_size
         self._rngs = rngs
         self._steps_per_epoch = [-(-size // batch_size) for size in sizes]
-        self.steps_of = [epochs * steps for steps in self._steps_per_epoch]
-        self.num_steps = max(self.steps_of)
+        self.steps_by_part = [epochs * steps for steps in self._steps_per_epoch]
+        self.num_steps = max(self.steps_by_part)
 
     def __iter__(self) -> Iterator[Minibatch]:
         """Yields the minibatch of each step."""
@@ -49,7 +66,7 @@ class Minibatches:
             rows = np.zeros((len(self._sizes), width), np.int64)
             counts = np.zeros(len(self._sizes), np.int64)
             for part, steps_per_epoch in enumerate(self._steps_per_epoch):
-                if step >= self.steps_of[part]:
+                if step >= self.steps_by_part[part]:
                     continue
                 step_of_epoch = step % steps_per_epoch
                 if step_of_epoch == 0:
@@ -58,7 +75,7 @@ class Minibatches:
                 batch = orders[part][start : start + self._batch_size]
                 rows[part, : len(batch)] = batch
                 counts[part] = len(batch)
-            yield Minibatch(rows, counts)
+            yield Minibatch(rows=rows, counts=counts)
 
 
 class StackedAdamW:
@@ -92,12 +109,13 @@ class StackedAdamW:
             is_active: true for each part that moves, bool `[num_parts, 1, …]`; None moves all parts.
             rate_factor: a factor of the learning rate, one number or `[num_parts, 1, …]`.
         """
-        from torch.optim.adamw import adamw  # here, as torch is loaded late
+        from torch.optim.adamw import adamw  # torch is loaded when it is first used
 
-        all_alike = isinstance(rate_factor, float) and (is_active is None or bool(is_active.all()))
-        previous = [] if all_alike else [parameter.clone() for parameter in self._parameters]
+        all_active = is_active is None or bool(is_active.all())
+        has_one_rate = isinstance(rate_factor, float) and all_active
+        previous = [] if has_one_rate else [parameter.clone() for parameter in self._parameters]
         max_second_moments: list[torch.Tensor] = []  # only AMSGrad has them
-        # the function, as the class `torch.optim.AdamW` around it takes twice as long here
+        # This function is called, as the class `torch.optim.AdamW` around it takes twice as long here.
         adamw(
             self._parameters,
             list(gradients),
@@ -105,7 +123,7 @@ class StackedAdamW:
             self._second_moments,
             max_second_moments,
             self._counts,
-            lr=self.learning_rate * rate_factor if all_alike else self.learning_rate,
+            lr=self.learning_rate * rate_factor if has_one_rate else self.learning_rate,
             weight_decay=self.weight_decay,
             fused=True,
             amsgrad=False,
@@ -114,7 +132,7 @@ class StackedAdamW:
             eps=1e-8,
             maximize=False,
         )
-        # A step is linear in its rate, weight decay included: a part with a smaller rate goes a share of the way.
+        # A step is linear in its rate, weight decay included. So a part with a smaller rate goes a share of the way.
         share = rate_factor if is_active is None else rate_factor * is_active
         for parameter, start in zip(self._parameters, previous, strict=False):
             parameter.copy_(start.lerp(parameter, share))

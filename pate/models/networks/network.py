@@ -13,13 +13,18 @@ from pate.array_types import Float32Array
 from pate.device import torch
 from pate.validation import require
 
-# All arrays of a network by name: parameters, and buffers, which training moves without a gradient.
+# All arrays of a network by name: parameters, and buffers, which training updates without a gradient.
 Tensors: TypeAlias = "dict[str, torch.Tensor]"
-_BLOCK_IMAGES = 128  # of a forward pass without gradients
+# The number of images of a forward pass without gradients: enough for fast products, few enough for any memory.
+_INFERENCE_BATCH_SIZE = 128
 
 
 class Network(ABC):
-    """The architecture of a network. It holds no parameters: methods take them as an argument, by name."""
+    """The architecture of a network. It holds no parameters: methods take them as an argument, by name.
+
+    Attributes:
+        num_labels: the number of labels that the network predicts.
+    """
 
     num_labels: int
 
@@ -41,9 +46,13 @@ class Network(ABC):
             training: true normalizes by the statistics of this batch, and updates the running statistics.
         """
 
-    def traceable(self, tensors: Tensors) -> Callable[[torch.Tensor], torch.Tensor]:
+    def inference_function(self, tensors: Tensors) -> Callable[[torch.Tensor], torch.Tensor]:
         """Returns a function from images with values in [-1, 1] to log-odds, for the exporters of torch."""
-        return lambda images: self.logits(tensors, images, training=False)
+
+        def log_odds(images: torch.Tensor) -> torch.Tensor:
+            return self.logits(tensors, images=images, training=False)
+
+        return log_odds
 
 
 def require_images(inputs: Any) -> NDArray[Any]:
@@ -61,32 +70,42 @@ def require_images(inputs: Any) -> NDArray[Any]:
     return images
 
 
-def centered(images: torch.Tensor) -> torch.Tensor:
+def scale_pixels(images: torch.Tensor) -> torch.Tensor:
     """Returns images with values in [-1, 1], from images in [0, 1] or 0..255, with channels innermost in memory."""
     scaled = images.float().mul_(2 / 255.0) if images.dtype == torch.uint8 else images * 2
     return scaled.sub_(1).contiguous(memory_format=torch.channels_last)
 
 
-def mirrored(images: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
-    """Returns images, mirrored from left to right where `flips`, bool `[num_images]`, is true."""
-    return torch.where(flips[:, None, None, None], images.flip(3), images)
+def flip_horizontally(images: torch.Tensor, *, is_flipped: torch.Tensor) -> torch.Tensor:
+    """Returns images, mirrored from left to right where `is_flipped`, bool `[num_images]`, is true."""
+    return torch.where(is_flipped[:, None, None, None], images.flip(dims=[3]), images)
 
 
-def blocks_of(
-    images: NDArray[Any], block_size: int, device: torch.device
+def iterate_batches(
+    images: NDArray[Any], *, batch_size: int, device: torch.device
 ) -> Iterator[tuple[slice, torch.Tensor]]:
-    """Yields blocks of up to `block_size` images: their positions, and the images on `device`, in [-1, 1]."""
-    for start in range(0, len(images), block_size):
-        rows = slice(start, start + block_size)
-        yield rows, centered(torch.from_numpy(np.ascontiguousarray(images[rows])).to(device))
+    """Yields batches of up to `batch_size` images: their positions, and the images on `device`, in [-1, 1]."""
+    for start in range(0, len(images), batch_size):
+        rows = slice(start, start + batch_size)
+        batch = torch.from_numpy(np.ascontiguousarray(images[rows])).to(device)
+        yield rows, scale_pixels(batch)
 
 
-def logits_in_blocks(
-    network: Network, tensors: Tensors, images: NDArray[Any], device: torch.device
+def predict_logits(
+    network: Network, *, tensors: Tensors, images: NDArray[Any], device: torch.device
 ) -> Float32Array:
-    """Returns the log-odds of any number of images, `[num_images, num_labels]`, computed in float32 and in blocks."""
+    """Returns the log-odds of any number of images, `[num_images, num_labels]`, computed in float32 and in batches.
+
+    Args:
+        network: the architecture.
+        tensors: the parameters and buffers of the network, by name, on `device`.
+        images: the images, float32 in [0, 1] or uint8, `[num_images, channels, height, width]`.
+        device: the device on which the log-odds are computed.
+    """
     logits = np.empty((len(images), network.num_labels), np.float32)
+    batches = iterate_batches(images, batch_size=_INFERENCE_BATCH_SIZE, device=device)
     with torch.no_grad():
-        for rows, block in blocks_of(images=images, block_size=_BLOCK_IMAGES, device=device):
-            logits[rows] = network.logits(tensors, block, training=False).float().cpu().numpy()
+        for rows, batch in batches:
+            batch_logits = network.logits(tensors, images=batch, training=False)
+            logits[rows] = batch_logits.float().cpu().numpy()
     return logits

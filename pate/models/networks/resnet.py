@@ -19,23 +19,26 @@ from safetensors.torch import load_file
 from torch.nn import functional
 
 from pate.array_types import Float32Array
+from pate.errors import InvalidValue
 from pate.extras import require_extra
 from pate.models.hyperparameters import require_settings
-from pate.models.networks.network import Network, Tensors, blocks_of
-from pate.validation import InvalidValue, require
+from pate.models.networks.network import Network, Tensors, iterate_batches
 
-FEATURES = 2048  # channels that the head sees
-# mean and spread of the channels on ImageNet, which published weights expect
+FEATURES = 2048
+"""The number of channels that the head sees."""
+# The mean and the standard deviation of the channels on ImageNet, which published weights expect.
 _IMAGENET_MEAN = (0.485, 0.456, 0.406)
 _IMAGENET_SPREAD = (0.229, 0.224, 0.225)
 _HEAD = ("fc.weight", "fc.bias")
-_ONE_PIXEL_SIDE = 32  # of an image of which the strides leave one pixel
-_SAFE_TORCH = 2, 10  # its reader of plain weights runs no code; see CVE-2026-24747
-_BLOCK_IMAGES = 64  # of a forward pass of the frozen backbone
-
-# Operators that a build of torchvision for CUDA expects, and that a torch without CUDA lacks.
-_NMS_SCHEMA = "{}nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
-_declared: list[torch.library.Library] = []  # declarations end with the library that made them
+# The largest side of an image of which the strides of the network, 32 in all, leave one pixel.
+_ONE_PIXEL_SIDE = 32
+# The first version of torch whose reader of plain weights runs no code from the file; see CVE-2026-24747.
+_SAFE_TORCH = (2, 10)
+_BACKBONE_BATCH_SIZE = 64  # images of a forward pass of the frozen backbone
+# The schema of an operator that a build of torchvision for CUDA expects, and that a torch without CUDA lacks.
+_NMS_SCHEMA = "{prefix}nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
+# The library that declared the operators: the declarations end when it is deleted.
+_declared: list[torch.library.Library] = []
 
 
 def torchvision_models(setting: str = "teacher=resnet50") -> Any:
@@ -50,8 +53,8 @@ def torchvision_models(setting: str = "teacher=resnet50") -> Any:
     require_extra(setting, "vision")
     if not _declared and torch.version.cuda is None and _torchvision_is_for_cuda():
         library = torch.library.Library("torchvision", "FRAGMENT")  # type: ignore[no-untyped-call]  # torch's
-        library.define(_NMS_SCHEMA.format(""))  # type: ignore[no-untyped-call]  # torch's
-        library.define(_NMS_SCHEMA.format("q"))  # type: ignore[no-untyped-call]  # torch's
+        library.define(_NMS_SCHEMA.format(prefix=""))  # type: ignore[no-untyped-call]  # torch's
+        library.define(_NMS_SCHEMA.format(prefix="q"))  # type: ignore[no-untyped-call]  # torch's
         _declared.append(library)
     from torchvision import models
 
@@ -70,12 +73,17 @@ def _torchvision_is_for_cuda() -> bool:
 
 @dataclass(frozen=True)
 class ResNet50(Network):
-    """The residual network with 50 layers (He et al., 2016); each network normalizes by batch statistics of its own."""
+    """The residual network with 50 layers (He et al., 2016); each network normalizes by batch statistics of its own.
 
-    num_labels: int  # 0 leaves the head out, so that `logits` are the 2,048 features
-    # a file of weights to begin with (`read_weights`); None for random ones
+    Attributes:
+        num_labels: the number of labels; 0 leaves the head out, so that `logits` are the 2,048 features.
+        weights: a file of weights with which training begins (`read_weights`); None begins with random weights.
+        image_size: the height and width to which images are resized; None leaves them.
+    """
+
+    num_labels: int
     weights: str | None = None
-    image_size: int | None = None  # images are resized to this height and width; None leaves them
+    image_size: int | None = None
 
     def __post_init__(self) -> None:
         torchvision_models()
@@ -122,13 +130,15 @@ class ResNet50(Network):
         images = self._standardized(images)
         ends_in_one_pixel = max(images.shape[2:]) <= _ONE_PIXEL_SIDE
         has_no_variance = training and len(images) == 1 and ends_in_one_pixel
-        if has_no_variance:  # of one value: the image is shown beside its mirror image
-            images = torch.cat([images, images.flip(3)])
+        if has_no_variance:  # One value has none, so the image is shown beside its mirror image.
+            images = torch.cat([images, images.flip(dims=[3])])
         self._module.train(training)
-        logits: torch.Tensor = torch.func.functional_call(self._module, tensors, (images,))
+        logits: torch.Tensor = torch.func.functional_call(
+            self._module, parameter_and_buffer_dicts=tensors, args=(images,)
+        )
         return logits[:1] if has_no_variance else logits
 
-    def traceable(self, tensors: Tensors) -> Callable[[torch.Tensor], torch.Tensor]:
+    def inference_function(self, tensors: Tensors) -> Callable[[torch.Tensor], torch.Tensor]:
         """Returns a function from images with values in [-1, 1] to log-odds, for the exporters of torch.
 
         A module inside it holds the parameters, as tracing cannot pass them as an argument.
@@ -137,7 +147,11 @@ class ResNet50(Network):
         module.fc = torch.nn.Linear(FEATURES, self.num_labels)
         module.load_state_dict(tensors)
         module.eval().requires_grad_(False)
-        return lambda images: module(self._standardized(images))
+
+        def log_odds(images: torch.Tensor) -> torch.Tensor:
+            return module(self._standardized(images))  # type: ignore[no-any-return]
+
+        return log_odds
 
     def _standardized(self, images: torch.Tensor) -> torch.Tensor:
         """Returns images with values in [-1, 1], resized to `image_size` and standardized as published weights expect.
@@ -164,8 +178,10 @@ def read_weights(path: str | Path) -> Tensors:
     """
     is_safetensors = str(path).endswith(".safetensors")
     version = tuple(int(part) for part in torch.__version__.split(".")[:2])
-    rule = f"a .safetensors file, or torch >= {'.'.join(map(str, _SAFE_TORCH))}: an older one can run code from others"
-    require(is_safetensors or version >= _SAFE_TORCH, "weights", path, rule)
+    if not is_safetensors and version < _SAFE_TORCH:
+        safe_version = ".".join(map(str, _SAFE_TORCH))
+        rule = f"a .safetensors file, or torch >= {safe_version}: an older one can run code from others"
+        raise InvalidValue("weights", path, rule=rule)
     try:
         state: Tensors = (
             load_file(path)
@@ -175,7 +191,7 @@ def read_weights(path: str | Path) -> Tensors:
         tensors = {
             name.removeprefix("module."): tensor.float()
             for name, tensor in state.items()
-            if "num_b" not in name
+            if "num_batches" not in name
         }
     except Exception as error:  # a damaged pickle raises errors of any type
         # the text of a PickleError is a page of advice
@@ -224,16 +240,18 @@ class FrozenBackbone:
             images: the images, `[num_images, channels, height, width]`.
             keep_in_memory: true keeps the features in memory for a second call with the same images.
         """
-        key = (
-            hashlib.sha256(np.ascontiguousarray(images).data).hexdigest() if keep_in_memory else ""
-        )
-        if key in self._memory:
-            return self._memory[key]
+        image_digest = ""
+        if keep_in_memory:
+            image_digest = hashlib.sha256(np.ascontiguousarray(images).data).hexdigest()
+        if image_digest in self._memory:
+            return self._memory[image_digest]
         vectors = np.empty((len(images), FEATURES), np.float32)
-        for rows, block in blocks_of(images=images, block_size=_BLOCK_IMAGES, device=self._device):
-            vectors[rows] = self._network.logits(self._tensors, block, training=False).cpu().numpy()
+        batches = iterate_batches(images, batch_size=_BACKBONE_BATCH_SIZE, device=self._device)
+        for rows, batch in batches:
+            batch_features = self._network.logits(self._tensors, images=batch, training=False)
+            vectors[rows] = batch_features.cpu().numpy()
         if keep_in_memory:
             while len(self._memory) >= self._memory_size:
                 del self._memory[next(iter(self._memory))]
-            self._memory[key] = vectors
+            self._memory[image_digest] = vectors
         return vectors

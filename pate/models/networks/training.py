@@ -14,11 +14,12 @@ from pate.array_types import Float32Array
 from pate.device import torch
 from pate.models.hyperparameters import require_settings
 from pate.models.networks.minibatches import Minibatches, StackedAdamW
-from pate.models.networks.network import Network, Tensors, centered, mirrored
+from pate.models.networks.network import Network, Tensors, flip_horizontally, scale_pixels
 
-# lifts gradients out of float16's denormals; a power of two, so that undoing it is exact
+# The factor that lifts gradients out of float16's denormals; a power of two, so that division by it is exact.
 _LOSS_SCALE = 1024.0
-_MOST_CENTERED = 2**25  # numbers in images: 128 MiB as float32
+# The largest number of pixels of all images that are scaled once, before the training: 128 MiB as float32.
+_MAX_SCALED_PIXELS = 2**25
 
 
 @dataclass(frozen=True)
@@ -26,16 +27,24 @@ class AdamWRecipe:
     """The hyper-parameters of the training of a network by AdamW on cross-entropy.
 
     The learning rate decreases linearly to zero.
+
+    Attributes:
+        epochs: the number of passes over the records.
+        batch_size: the largest number of records of a step.
+        learning_rate: the learning rate of the first step, > 0.
+        weight_decay: the weight decay of AdamW, >= 0.
+        flip: whether an image is mirrored from left to right with probability 1/2 in each epoch.
+        precision: the type of the products inside the network: "float32", "bfloat16", "float16", or "auto", which is
+            bfloat16 on a GPU that has it, and otherwise float32. Parameters and the optimizer are float32 throughout.
+            With "float32", convolutions of recent GPUs still round their factors to TF32, which is torch's default
+            (`torch.backends.cudnn.allow_tf32`).
     """
 
-    epochs: int  # passes over the records
-    batch_size: int = 32  # number of records of a step, at most
-    learning_rate: float = 1e-3  # of the first step, > 0
-    weight_decay: float = 1e-2  # of AdamW, >= 0
-    flip: bool = False  # whether an image is mirrored with probability 1/2 in each epoch
-    # Type of the products inside the network: "float32", "bfloat16", "float16", or "auto": bfloat16 on a GPU that has
-    # it, otherwise float32. Parameters and the optimizer are float32 throughout. With "float32" convolutions of recent
-    # GPUs still round what they multiply to TF32, as torch has it (`torch.backends.cudnn.allow_tf32`).
+    epochs: int
+    batch_size: int = 32
+    learning_rate: float = 1e-3
+    weight_decay: float = 1e-2
+    flip: bool = False
     precision: str = field(default="auto", metadata={"public": True})
 
     def __post_init__(self) -> None:
@@ -46,10 +55,9 @@ class AdamWRecipe:
         if self.precision != "auto" or device.type != "cuda":
             dtype: torch.dtype = getattr(torch, self.precision.replace("auto", "float32"))
             return dtype
-        # `torch.cuda.is_bf16_supported` also accepts GPUs that emulate bfloat16, slowly
-        has_bfloat16 = torch.version.hip is not None or torch.cuda.get_device_capability(
-            device
-        ) >= (8, 0)
+        # `torch.cuda.is_bf16_supported` also accepts GPUs that emulate bfloat16, slowly.
+        is_amd = torch.version.hip is not None
+        has_bfloat16 = is_amd or torch.cuda.get_device_capability(device) >= (8, 0)
         return torch.bfloat16 if has_bfloat16 else torch.float32
 
     def loss_scale(self, device: torch.device) -> float:
@@ -66,9 +74,9 @@ class AdamWRecipe:
 
 def fit_network(
     network: Network,
+    *,
     images: NDArray[Any],
     targets: Float32Array,
-    *,
     recipe: AdamWRecipe,
     rng: np.random.Generator,
     device: torch.device,
@@ -88,16 +96,16 @@ def fit_network(
         sum over labels.
     """
     tensors = {name: tensor.to(device) for name, tensor in network.initial(rng).items()}
-    vector, gradient = _one_vector(network, tensors)
+    vector, gradient = _store_in_one_vector(tensors, network=network)
     optimizer = StackedAdamW(
         parameters=[vector], learning_rate=recipe.learning_rate, weight_decay=recipe.weight_decay
     )
     stored = torch.from_numpy(images).to(device)
-    known_targets = KnownTargets.of(torch.from_numpy(targets).to(device))
-    # Few images are centered once, with channels innermost. Many stay as they are: bytes take a quarter of the memory.
-    fits_in_memory = stored.numel() <= _MOST_CENTERED
-    if fits_in_memory:
-        stored = centered(stored).permute(0, 2, 3, 1)
+    known_targets = KnownTargets.from_array(torch.from_numpy(targets).to(device))
+    # Few images are scaled once. Many images are scaled batch by batch: as bytes they take a quarter of the memory.
+    scaled_once = stored.numel() <= _MAX_SCALED_PIXELS
+    if scaled_once:
+        stored = scale_pixels(stored).permute(0, 2, 3, 1)  # [num_images, height, width, channels]
     batches = Minibatches(
         sizes=[len(images)], batch_size=recipe.batch_size, epochs=recipe.epochs, rngs=[rng]
     )
@@ -106,27 +114,28 @@ def fit_network(
     is_finite = None
     for step, batch in enumerate(batches):
         rows = torch.from_numpy(batch.rows[0, : batch.counts[0]]).to(device)
-        batch_images = stored.index_select(0, rows)
-        pictures = batch_images.permute(0, 3, 1, 2) if fits_in_memory else centered(batch_images)
+        stored_batch = stored.index_select(dim=0, index=rows)
+        batch_images = (
+            stored_batch.permute(0, 3, 1, 2) if scaled_once else scale_pixels(stored_batch)
+        )
         if recipe.flip:
-            pictures = mirrored(
-                images=pictures, flips=torch.from_numpy(rng.random(len(rows)) < 0.5).to(device)
-            )
+            is_flipped = torch.from_numpy(rng.random(len(rows)) < 0.5).to(device)
+            batch_images = flip_horizontally(batch_images, is_flipped=is_flipped)
         gradient.zero_()
         with recipe.autocast(device):
-            logits = network.logits(tensors, pictures, training=True)
+            logits = network.logits(tensors, images=batch_images, training=True)
         total_loss = torch.nn.functional.binary_cross_entropy_with_logits(
             logits.float(),
-            known_targets.values.index_select(0, rows),
+            target=known_targets.values.index_select(dim=0, index=rows),
             weight=known_targets.weights_of(rows),
             reduction="sum",
         )
         loss = total_loss / len(rows)
         torch.autograd.backward(loss * loss_scale)
-        if loss_scale != 1:  # gradients may overflow in float16: such a step is left out
+        if loss_scale != 1:  # Gradients may overflow in float16. Such a step is left out.
             gradient.div_(loss_scale)
             is_finite = gradient.isfinite().all()[None]
-            gradient.nan_to_num_(0, 0, 0)
+            gradient.nan_to_num_(nan=0.0, posinf=0.0, neginf=0.0)
         optimizer.step([gradient], is_active=is_finite, rate_factor=1 - step / batches.num_steps)
         curve[step] = loss.detach()
     return {name: tensor.detach() for name, tensor in tensors.items()}, curve.numpy()
@@ -145,19 +154,21 @@ class KnownTargets:
     weights: torch.Tensor | None
 
     @classmethod
-    def of(cls, targets: torch.Tensor) -> KnownTargets:
+    def from_array(cls, targets: torch.Tensor) -> KnownTargets:
         """Returns the targets `[num_records, num_labels]`, which are NaN where they are unknown."""
         is_unknown = targets.isnan()
         if not is_unknown.any():
-            return cls(targets, weights=None)
-        return cls(targets.nan_to_num(0.0), weights=(~is_unknown).to(targets.dtype))
+            return cls(values=targets, weights=None)
+        return cls(values=targets.nan_to_num(nan=0.0), weights=(~is_unknown).to(targets.dtype))
 
     def weights_of(self, rows: torch.Tensor) -> torch.Tensor | None:
         """Returns the weights of some records, with the shape of `rows` and an axis of labels; None for 1."""
         return None if self.weights is None else self.weights[rows]
 
 
-def _one_vector(network: Network, tensors: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
+def _store_in_one_vector(
+    tensors: Tensors, *, network: Network
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Stores all parameters in one vector and all gradients in another; the tensors become views of these vectors.
 
     A step of the optimizer then needs a few operations only, for any number of layers.

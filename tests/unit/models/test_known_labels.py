@@ -22,7 +22,7 @@ from pate.models import (
     Student,
     Teacher,
 )
-from pate.models.linear import equal_columns
+from pate.models.label_groups import label_groups
 from pate.models.shards import Shard
 
 RNG = np.random.default_rng(7)
@@ -181,7 +181,11 @@ def test_a_teacher_may_know_nothing_of_a_label(teacher: Teacher) -> None:
     assert np.isfinite(confidences).all()
 
 
-def test_labels_of_one_teacher_share_a_regression_where_they_share_a_mask() -> None:
-    """Equal columns of a mask are one group, the largest first."""
-    mask = np.array([[1, 0, 1, 0, 1], [1, 1, 1, 1, 1]], dtype=np.bool_)
-    assert [group.tolist() for group in equal_columns(mask)] == [[0, 2, 4], [1, 3]]
+def test_labels_known_for_the_same_records_are_one_group() -> None:
+    """The largest group comes first; a label that no record knows is in no group."""
+    known = np.array([[1, 0, 1, 0, 1, 0], [1, 1, 1, 1, 1, 0]], dtype=np.bool_)
+    largest, smallest = label_groups(known)
+    assert largest.labels.tolist() == [0, 2, 4]
+    assert largest.known_rows.tolist() == [True, True]
+    assert smallest.labels.tolist() == [1, 3]
+    assert smallest.known_rows.tolist() == [False, True]

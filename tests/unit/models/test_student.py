@@ -123,7 +123,7 @@ def test_the_threshold_has_the_best_score(metric):
     rng = np.random.default_rng(0)
     labels = rng.random((40, 5)) < 0.2
     probabilities = (labels * 0.3 + rng.random((40, 5)) * 0.6).round(2)  # with ties
-    threshold = best_threshold(probabilities, labels, metric=metric.__name__)
+    threshold = best_threshold(probabilities, labels=labels, metric=metric.__name__)
     scores = [metric(labels, probabilities >= t) for t in np.linspace(0.005, 0.995, 100)]
     assert metric(labels, probabilities >= threshold) == pytest.approx(max(scores))
 

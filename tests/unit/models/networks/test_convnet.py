@@ -91,7 +91,9 @@ def test_stacked_networks_equal_single_networks(norm, training, kernel_size):
     images = torch.rand(3, 6, *SHAPE) * 2 - 1
     counts = [6, 4, 1]
     valid = torch.arange(6) < torch.tensor(counts)[:, None]
-    stacked = stacked_logits(network, tensors=stack, images=images, valid=valid, training=training)
+    stacked = stacked_logits(
+        network=network, tensors=stack, images=images, valid=valid, training=training
+    )
     for row, (tensors, count) in enumerate(zip(singles, counts, strict=True)):
         expected = network.logits(tensors, images[row, :count], training=training)
         np.testing.assert_allclose(stacked[row, :count], expected, atol=1e-4)
@@ -111,7 +113,7 @@ def test_a_single_value_per_channel_has_no_variance():
     image = torch.rand(1, 3, 4, 4, generator=torch.Generator().manual_seed(0)) * 2 - 1
     logits = network.logits(single, images=image, training=True)
     expected = stacked_logits(
-        network,
+        network=network,
         tensors=stacked,
         images=image[None],
         valid=torch.ones(1, 1, dtype=torch.bool),
@@ -123,7 +125,9 @@ def test_a_single_value_per_channel_has_no_variance():
     before = {name: tensor.clone() for name, tensor in stacked.items()}
     nobody = torch.zeros(1, 1, dtype=torch.bool)
     assert (
-        stacked_logits(network, tensors=stacked, images=image[None], valid=nobody, training=True)
+        stacked_logits(
+            network=network, tensors=stacked, images=image[None], valid=nobody, training=True
+        )
         .isfinite()
         .all()
     )

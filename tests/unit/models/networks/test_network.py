@@ -26,8 +26,8 @@ def trained_alone(images, labels, recipe=RECIPE, seed=0, norm="group"):
     """Trains one network alone; returns its tensors and its losses."""
     rng = np.random.default_rng(seed)
     return fit_network(
-        small_network(norm=norm),
-        images,
+        network=small_network(norm=norm),
+        images=images,
         targets=labels.astype(np.float32),
         recipe=recipe,
         rng=rng,
@@ -41,7 +41,12 @@ def trained_side_by_side(image_sets, recipe, seeds, norm="group"):
     rngs = [np.random.default_rng(seed) for seed in seeds]
     images = [images for images, _ in image_sets]
     return fit_stacked(
-        small_network(norm=norm), images, targets, recipe=recipe, rngs=rngs, device=CPU
+        network=small_network(norm=norm),
+        images=images,
+        targets=targets,
+        recipe=recipe,
+        rngs=rngs,
+        device=CPU,
     )
 
 
@@ -149,7 +154,9 @@ def test_a_step_with_infinite_gradients_is_skipped(make_images, monkeypatch):
     )
     targets = labels.astype(np.float32)
     rng = np.random.default_rng(0)
-    result, _ = fit_network(small_network(), images, targets, recipe=recipe, rng=rng, device=CPU)
+    result, _ = fit_network(
+        network=small_network(), images=images, targets=targets, recipe=recipe, rng=rng, device=CPU
+    )
     assert all((result[name] == begin[name]).all() for name in begin)
 
 

@@ -1,0 +1,278 @@
+"""Teachers that are ridge regressions in closed form, all solved together.
+
+A *leave-one-out* residual is the error on a record of a model that was fitted without that record. It needs no second
+fit: it equals the record's residual divided by one minus the record's leverage (Allen, 1974).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.array_types import Float32Array
+from pate.device import require_device, torch
+from pate.models.hyperparameters import require_settings
+from pate.models.label_groups import LabelGroup, label_groups
+from pate.models.ridge_paths import MIN_ONE_MINUS_LEVERAGE
+from pate.models.shards import PaddedBatch, Shard, as_rows, require_shards
+from pate.models.teacher import State, Teacher
+from pate.validation import require_probability
+
+# Thresholds are whole hundredths, from 0.02 to 0.98.
+_THRESHOLD_STEPS = 100
+_LOWEST_STEP = 2
+_HIGHEST_STEP = 98
+# What a step of distance to 0.5 takes from the micro-F1 of a threshold, so that the nearest of equally good ones wins.
+_TIE_BREAK = 1e-9
+
+
+@dataclass(frozen=True)
+class LinearTeacher(Teacher):
+    """A recipe for teachers that are ridge regressions with an intercept and a threshold of their own.
+
+    For each label, a teacher minimizes the sum over the records for which the label is known of the squared error on
+    the label bits, plus `penalty * s * ||weights||^2`. Here s is the mean squared distance of the teacher's records to
+    their mean. So the effect of the penalty does not depend on the unit of the inputs. The intercept is not penalized.
+
+    The scores for a label that 2% of the records have rarely reach 0.5. So each teacher has its own threshold, one
+    number for all labels out of 0.02, 0.03, …, 0.98. The threshold maximizes the micro-F1 of the teacher's
+    leave-one-out predictions, and is then subtracted from the intercept.
+
+    Edge cases: a teacher never votes for a label that none of its records has, and always for a label that all of them
+    have. A teacher without any label, or with one record, has the threshold 0.5.
+
+    Attributes:
+        penalty: the penalty of the ridge regression, > 0; a larger penalty gives smaller weights.
+        threshold: a fixed threshold in (0, 1) for all teachers; None lets each teacher choose its own.
+        device: "cpu", "cuda", or "auto", which is the GPU if there is one.
+    """
+
+    penalty: float = 0.5
+    threshold: float | None = None
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        require_settings(self)
+        if self.threshold is not None:
+            require_probability("threshold", self.threshold)
+
+    @property
+    def is_scale_sensitive(self) -> bool:
+        """True, as the penalty keeps the weights of features with a small range too small."""
+        return True
+
+    def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
+        """Fits a teacher for each shard in closed form; the seeds are not used.
+
+        The loss of a teacher is its leave-one-out mean squared error.
+        """
+        require_shards(shards, seeds=seeds)
+        stack = PaddedBatch(shards, device=require_device(self.device), dtype=torch.float64)
+        if stack.known is None:
+            fits = _RidgeFits.of_complete_labels(
+                inputs=stack.inputs, labels=stack.labels, is_used=stack.mask, penalty=self.penalty
+            )
+        else:
+            fits = _RidgeFits.of_labels_with_gaps(stack, known=stack.known, penalty=self.penalty)
+        left_out = fits.left_out
+        if self.threshold is None:
+            thresholds = _best_thresholds(scores=stack.labels - left_out, stack=stack)
+        else:
+            thresholds = torch.full(
+                (len(shards),), self.threshold, dtype=left_out.dtype, device=left_out.device
+            )
+        bias = fits.intercept + (0.5 - thresholds)[:, None, None]
+        losses = stack.mean(left_out * left_out).mean(dim=(1, 2))
+        tensors = {
+            "weights": fits.weights,
+            "bias": bias[:, 0],
+            "threshold": thresholds,
+            "loss_curve": losses[:, None],
+        }
+        arrays = {name: tensor.float().cpu().numpy() for name, tensor in tensors.items()}
+        return [
+            {name: np.array(array[row]) for name, array in arrays.items()}
+            for row in range(len(shards))
+        ]
+
+    def predict_many(self, states: Sequence[State], inputs: Float32Array) -> Float32Array:
+        """Returns the scores of the teachers, shifted so that the threshold becomes 0.5, and clipped to [0, 1]."""
+        device = require_device(self.device)
+        weights = torch.from_numpy(np.stack([state["weights"] for state in states])).to(device)
+        bias = torch.from_numpy(np.stack([state["bias"] for state in states])).to(device)
+        scores = torch.from_numpy(as_rows(inputs)).to(device) @ weights + bias[:, None]
+        return np.asarray(scores.clamp_(min=0, max=1).cpu().numpy())
+
+
+@dataclass(frozen=True, eq=False)
+class _RidgeFits:
+    """The ridge regressions of several shards, whose records are padded to n, the number of the largest shard.
+
+    Attributes:
+        weights: `[num_shards, d, num_labels]`.
+        intercept: `[num_shards, 1, num_labels]`.
+        left_out: the leave-one-out residuals, `[num_shards, n, num_labels]`; 0 for padding and unknown labels.
+    """
+
+    weights: torch.Tensor
+    intercept: torch.Tensor
+    left_out: torch.Tensor
+
+    @classmethod
+    def of_complete_labels(
+        cls, *, inputs: torch.Tensor, labels: torch.Tensor, is_used: torch.Tensor, penalty: float
+    ) -> _RidgeFits:
+        """Returns the regressions on those records of each shard that are used.
+
+        Args:
+            inputs: the inputs of the shards' records, padded to n records each, `[num_shards, n, d]`.
+            labels: the label bits of the records, `[num_shards, n, num_labels]`.
+            is_used: 1 for the records that are used, `[num_shards, n, 1]`.
+            penalty: the penalty, relative to the mean squared length of a shard's inputs.
+        """
+        sizes = is_used.sum(dim=1, keepdim=True).clamp_min(1)
+        center = (inputs * is_used).sum(dim=1, keepdim=True) / sizes
+        prevalence = (labels * is_used).sum(dim=1, keepdim=True) / sizes
+        weights, left_out = _solve(
+            centered=(inputs - center).mul_(is_used),
+            residual=(labels - prevalence).mul_(is_used),
+            sizes=sizes,
+            penalty=penalty,
+        )
+        return cls(weights=weights, intercept=prevalence - center @ weights, left_out=left_out)
+
+    @classmethod
+    def of_labels_with_gaps(
+        cls, stack: PaddedBatch, *, known: torch.Tensor, penalty: float
+    ) -> _RidgeFits:
+        """Returns the regressions of labels with gaps, each on the records of a shard that know the label.
+
+        The labels of a shard that are known for the same records share one regression. A shard takes as long as
+        without gaps if each label is known for all of its records or for none. It takes up to num_labels times as long
+        if each label has gaps of its own. A label that no record knows has the weights and the intercept 0.
+
+        Args:
+            stack: the records of the shards, padded to n records each.
+            known: 1 for each known label, `[num_shards, n, num_labels]`.
+            penalty: the penalty, relative to the mean squared length of a shard's inputs.
+        """
+        num_shards, _, num_labels = stack.labels.shape
+        num_features = stack.inputs.shape[2]
+        fits = cls(
+            weights=stack.labels.new_zeros((num_shards, num_features, num_labels)),
+            intercept=stack.labels.new_zeros((num_shards, 1, num_labels)),
+            left_out=torch.zeros_like(stack.labels),
+        )
+        groups_of_shards = [label_groups(mask) for mask in known.bool().cpu().numpy()]
+        most_groups = max(map(len, groups_of_shards))
+        for number in range(most_groups):
+            # One batch holds group `number` of each shard that has so many groups.
+            shards = [row for row, groups in enumerate(groups_of_shards) if len(groups) > number]
+            groups = [groups_of_shards[row][number] for row in shards]
+            rows = torch.tensor(shards, device=known.device)[:, None]  # [batch, 1]
+            columns = torch.from_numpy(_pad_groups(groups)).to(known.device)  # [batch, group_size]
+            # Indexing by [rows, :, columns] returns [batch, group_size, n], so the last two axes are swapped.
+            part = cls.of_complete_labels(
+                inputs=stack.inputs[shards],
+                labels=stack.labels[rows, :, columns].mT,
+                is_used=known[rows, :, columns[:, :1]].mT,
+                penalty=penalty,
+            )
+            fits.weights[rows, :, columns] = part.weights.mT
+            fits.intercept[rows, :, columns] = part.intercept.mT
+            fits.left_out[rows, :, columns] = part.left_out.mT
+        return fits
+
+
+def _pad_groups(groups: Sequence[LabelGroup]) -> NDArray[np.intp]:
+    """Returns the labels of groups as one matrix, `[num_groups, size of the largest group]`.
+
+    A smaller group repeats its last label, which then is solved several times with the same result.
+    """
+    largest = max(len(group.labels) for group in groups)
+    return np.stack(
+        [np.pad(group.labels, (0, largest - len(group.labels)), mode="edge") for group in groups]
+    )
+
+
+def _solve(
+    *, centered: torch.Tensor, residual: torch.Tensor, sizes: torch.Tensor, penalty: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Solves the ridge regressions of several shards at once, by the smaller of the two Gram matrices.
+
+    Shards have different numbers of records. All are padded to n, the largest number. d is the number of features.
+
+    Args:
+        centered: the inputs minus their mean, 0 for padding, `[num_shards, n, d]`.
+        residual: the labels minus their prevalence, 0 for padding, `[num_shards, n, num_labels]`.
+        sizes: the number of records of each shard, `[num_shards, 1, 1]`.
+        penalty: the penalty, relative to the mean squared length of a shard's inputs.
+
+    Returns:
+        The weights `[num_shards, d, num_labels]`, and the leave-one-out residuals `[num_shards, n, num_labels]`.
+    """
+    by_record = centered.shape[1] <= centered.shape[2]
+    transposed = centered.mT
+    gram = centered @ transposed if by_record else transposed @ centered
+    diagonal = gram.diagonal(dim1=1, dim2=2)
+    mean_square = diagonal.sum(dim=1)[:, None, None] / sizes
+    penalties = penalty * torch.where(mean_square > 0, mean_square, torch.ones_like(mean_square))
+    diagonal.add_(penalties[:, 0])  # `diagonal` is a view, so this adds to `gram`
+    inverse = torch.cholesky_inverse(torch.linalg.cholesky(gram))
+    # The leverage of a record has a part 1/n, which is the intercept's.
+    if by_record:
+        dual = inverse @ residual
+        weights = transposed @ dual
+        fit_residual = penalties * dual
+        inverse_diagonal = inverse.diagonal(dim1=1, dim2=2)[..., None]
+        one_minus_leverage = penalties * inverse_diagonal - 1 / sizes
+    else:
+        weights = inverse @ (transposed @ residual)
+        fit_residual = torch.baddbmm(residual, centered, weights, alpha=-1)
+        leverage = (centered @ inverse).mul_(centered).sum(dim=2, keepdim=True)
+        one_minus_leverage = 1 - leverage - 1 / sizes
+    one_minus_leverage.clamp_min_(MIN_ONE_MINUS_LEVERAGE)
+    return weights, fit_residual.div_(one_minus_leverage)  # Allen, 1974
+
+
+def _best_thresholds(scores: torch.Tensor, stack: PaddedBatch) -> torch.Tensor:
+    """Returns the threshold of each shard, out of 0.02, 0.03, …, 0.98, with the best leave-one-out micro-F1.
+
+    If several thresholds are equally good, the one nearest to 0.5 is returned.
+
+    Args:
+        scores: the leave-one-out scores, `[num_shards, n, num_labels]`.
+        stack: the records of the shards, padded to n records each.
+    """
+    num_shards = len(scores)
+    device = scores.device
+    shard_numbers = torch.arange(num_shards, device=device)[:, None, None]
+    steps_of_scores = (scores * _THRESHOLD_STEPS).clamp_(min=0, max=_THRESHOLD_STEPS - 1).long()
+    bins = steps_of_scores + _THRESHOLD_STEPS * shard_numbers
+    is_counted = stack.mask if stack.known is None else stack.known
+    num_predicted = _sums_from_step(
+        bins, weights=is_counted.expand_as(scores), num_shards=num_shards
+    )
+    num_right = _sums_from_step(bins, weights=stack.labels, num_shards=num_shards)
+    num_held = num_right[:, :1]  # every score reaches the step 0
+    micro_f1 = 2 * num_right / (num_predicted + num_held).clamp_min(1)
+    steps = torch.arange(_LOWEST_STEP, _HIGHEST_STEP + 1, device=device)
+    ranked = micro_f1[:, steps] - _TIE_BREAK * (steps - _THRESHOLD_STEPS // 2).abs()
+    return steps[ranked.argmax(dim=1)].to(scores.dtype) / _THRESHOLD_STEPS
+
+
+def _sums_from_step(bins: torch.Tensor, *, weights: torch.Tensor, num_shards: int) -> torch.Tensor:
+    """Returns the sum of the weights of all scores >= step / 100 for each shard and step, `[num_shards, 100]`.
+
+    Args:
+        bins: the step of each score plus 100 times the number of its shard, `[num_shards, n, num_labels]`.
+        weights: the weight of each score, of the same shape.
+        num_shards: the number of shards.
+    """
+    num_bins = _THRESHOLD_STEPS * num_shards
+    sums = torch.bincount(bins.flatten(), weights.flatten(), minlength=num_bins)
+    by_step = sums.view(num_shards, _THRESHOLD_STEPS)
+    return by_step.flip(dims=[1]).cumsum(dim=1).flip(dims=[1])

@@ -1,0 +1,218 @@
+"""Ridge regressions of all candidate penalties at the cost of one, with leave-one-out scores for each candidate.
+
+A *leave-one-out* score of a row is the score that a model gives to the row if the model was fitted to all other rows.
+It needs no second fit: the leave-one-out residual of a row is its residual divided by one minus its leverage (Allen,
+1974).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from pate.array_types import BoolArray, Float32Array, FloatArray
+from pate.models.label_groups import LabelGroup, label_groups
+
+MIN_ONE_MINUS_LEVERAGE = 1e-9
+"""The least value of one minus a leverage that divides a residual; only a single record has less, with leverage 1."""
+
+
+class RidgePath(ABC):
+    """The ridge regressions of several labels on the same features, for any penalty.
+
+    Scores are inputs times weights plus intercept, where the inputs are measured from `center`.
+
+    Attributes:
+        center: the mean of all rows, `[num_features]`.
+    """
+
+    center: FloatArray
+
+    @abstractmethod
+    def left_out_scores(self, penalty: float) -> FloatArray:
+        """Returns the leave-one-out score of each row minus the intercept of each label, `[num_rows, num_labels]`."""
+
+    @abstractmethod
+    def squared_error(self, penalty: float) -> float:
+        """Returns the mean over known labels of the leave-one-out squared error, for one penalty."""
+
+    @abstractmethod
+    def weights(self, penalty: float) -> FloatArray:
+        """Returns the weights of the regressions on all rows, `[num_features, num_labels]`, for one penalty."""
+
+    @abstractmethod
+    def intercept(self, weights: FloatArray) -> FloatArray:
+        """Returns the score of each label at `center`, `[num_labels]`.
+
+        Args:
+            weights: the weights of the regressions, `[num_features, num_labels]`.
+        """
+
+    @abstractmethod
+    def leading_label_directions(self, weights: FloatArray, rank: int) -> FloatArray:
+        """Returns the projection on the leading directions of the scores of all rows, `[num_labels, num_labels]`.
+
+        Args:
+            weights: the weights of the regressions, `[num_features, num_labels]`.
+            rank: the number of leading directions.
+        """
+
+
+def fit_ridge_path(rows: Float32Array, *, labels: BoolArray, known: BoolArray | None) -> RidgePath:
+    """Returns the regressions of each label on the rows for which it is known.
+
+    Args:
+        rows: the inputs, `[num_rows, num_features]`.
+        labels: the labels of the rows, bool `[num_rows, num_labels]`.
+        known: which labels are known, bool `[num_rows, num_labels]`; None where all are.
+    """
+    if known is None:
+        return _CompleteRidgePath(rows, labels=labels)
+    return _GappedRidgePath(rows, labels=labels, known=known)
+
+
+class _CompleteRidgePath(RidgePath):
+    """The ridge regressions of labels without gaps, computed from one singular value decomposition.
+
+    n is the number of rows and d the number of features. The centered rows are U diag(s) V^T. With a penalty, the part
+    of the labels along singular direction i is multiplied by s_i^2 / (s_i^2 + penalty * u), where u is the mean squared
+    distance of the rows to their mean.
+    """
+
+    def __init__(self, rows: Float32Array, *, labels: BoolArray) -> None:
+        self.center = rows.mean(axis=0, dtype=np.float64)  # [d]
+        self.prevalence = labels.mean(axis=0)  # [num_labels]
+        self._residual = np.asarray(labels - self.prevalence)  # [n, num_labels]
+        self._left, self._singular, self._right = np.linalg.svd(
+            rows - self.center, full_matrices=False
+        )
+        self._square = self._singular**2
+        self._projected = self._left.T @ self._residual
+        # the unit of penalties: the mean squared distance of the rows to their mean, 1 if all are equal
+        self._unit = self._square.sum() / len(rows) or 1.0
+
+    def left_out_scores(self, penalty: float) -> FloatArray:
+        """Returns the leave-one-out score of each row minus the prevalence of each label, `[n, num_labels]`."""
+        shrinkage = self._shrinkage(penalty)
+        fitted = self._left @ (shrinkage[:, None] * self._projected)
+        # The leverages are the diagonal of U diag(shrinkage) U^T + 1/n.
+        one_minus_leverage = 1 - self._left**2 @ shrinkage - 1 / len(self._left)
+        one_minus_leverage = np.maximum(one_minus_leverage, MIN_ONE_MINUS_LEVERAGE)[:, None]
+        return np.asarray(self._residual - (self._residual - fitted) / one_minus_leverage)
+
+    def squared_error(self, penalty: float) -> float:
+        """Returns the mean over rows and labels of the leave-one-out squared error, for one penalty."""
+        return float(np.square(self._residual - self.left_out_scores(penalty)).mean())
+
+    def weights(self, penalty: float) -> FloatArray:
+        """Returns the weights of the regression on all rows, `[d, num_labels]`, for one penalty."""
+        singular = self._singular
+        inverse = np.divide(1, singular, out=np.zeros_like(singular), where=singular > 0)
+        factors = self._shrinkage(penalty) * inverse
+        return np.asarray(self._right.T @ (factors[:, None] * self._projected))
+
+    def intercept(self, weights: FloatArray) -> FloatArray:
+        """Returns the score of each label at the center, `[num_labels]`: its prevalence, whatever the weights are."""
+        return np.asarray(self.prevalence)
+
+    def leading_label_directions(self, weights: FloatArray, rank: int) -> FloatArray:
+        """Returns the projection on the leading directions of the scores of all rows, `[num_labels, num_labels]`."""
+        scores = (self._left * self._singular) @ (self._right @ weights)
+        return _leading_directions(scores, rank=rank, has_label=self.prevalence > 0)
+
+    def _shrinkage(self, penalty: float) -> FloatArray:
+        """Returns the factor of the labels along each singular direction, in [0, 1]."""
+        return np.asarray(self._square / (self._square + penalty * self._unit))
+
+
+@dataclass(frozen=True, eq=False)
+class _GroupPath:
+    """The ridge regressions of the labels of one group on the rows for which they are known."""
+
+    group: LabelGroup
+    path: _CompleteRidgePath
+
+
+class _GappedRidgePath(RidgePath):
+    """The ridge regressions of labels with gaps: one path for the labels that are known for the same rows.
+
+    All have one center, the mean of all rows, beside the means of the rows that they are fitted to. A label that is
+    known for no row has the score 0.
+    """
+
+    def __init__(self, rows: Float32Array, *, labels: BoolArray, known: BoolArray) -> None:
+        self.center = rows.mean(axis=0, dtype=np.float64)  # [d]
+        self._centered = np.asarray(rows - self.center)
+        self._labels = labels
+        self._group_paths = [
+            _GroupPath(
+                group=group,
+                path=_CompleteRidgePath(
+                    rows[group.known_rows], labels=labels[group.known_rows][:, group.labels]
+                ),
+            )
+            for group in label_groups(known)
+        ]
+
+    def left_out_scores(self, penalty: float) -> FloatArray:
+        """Returns the score of each row minus the intercept of each label, `[n, num_labels]`.
+
+        If the label of a row is known, the score comes from a model without the row. Other rows are not in the model of
+        the label, and have the score of that model.
+        """
+        weights = self.weights(penalty)
+        scores = self._centered @ weights
+        intercept = self.intercept(weights)
+        for group_path in self._group_paths:
+            labels = group_path.group.labels
+            known_cells = np.ix_(np.flatnonzero(group_path.group.known_rows), labels)
+            left_out = group_path.path.left_out_scores(penalty) + group_path.path.prevalence
+            scores[known_cells] = left_out - intercept[labels]
+        return np.asarray(scores)
+
+    def squared_error(self, penalty: float) -> float:
+        """Returns the mean over known labels of the leave-one-out squared error, for one penalty."""
+        if not self._group_paths:
+            return 0.0
+        num_known = [
+            np.count_nonzero(group_path.group.known_rows) * len(group_path.group.labels)
+            for group_path in self._group_paths
+        ]
+        errors = [group_path.path.squared_error(penalty) for group_path in self._group_paths]
+        return float(np.average(errors, weights=num_known))
+
+    def weights(self, penalty: float) -> FloatArray:
+        """Returns the weights of the regressions, `[d, num_labels]`, for one penalty."""
+        weights = np.zeros((len(self.center), self._labels.shape[1]))
+        for group_path in self._group_paths:
+            weights[:, group_path.group.labels] = group_path.path.weights(penalty)
+        return weights
+
+    def intercept(self, weights: FloatArray) -> FloatArray:
+        """Returns the score of each label at the mean of all rows, `[num_labels]`."""
+        intercept = np.zeros(self._labels.shape[1])
+        for group_path in self._group_paths:
+            labels = group_path.group.labels
+            path = group_path.path
+            shift = self.center - path.center
+            intercept[labels] = path.prevalence + shift @ weights[:, labels]
+        return intercept
+
+    def leading_label_directions(self, weights: FloatArray, rank: int) -> FloatArray:
+        """Returns the projection on the leading directions of the scores of all rows, `[num_labels, num_labels]`."""
+        has_label = np.asarray(self._labels.any(axis=0))
+        return _leading_directions(self._centered @ weights, rank=rank, has_label=has_label)
+
+
+def _leading_directions(scores: FloatArray, *, rank: int, has_label: BoolArray) -> FloatArray:
+    """Returns the projection on the leading directions of scores, `[num_labels, num_labels]`.
+
+    Args:
+        scores: the scores of rows, `[n, num_labels]`.
+        rank: the number of leading directions.
+        has_label: whether a row has each label, `[num_labels]`; scores of others stay 0.
+    """
+    directions = np.linalg.svd(scores, full_matrices=False)[2][:rank]
+    return np.asarray((directions.T @ directions) * has_label)  # rounding must not lift scores of 0
