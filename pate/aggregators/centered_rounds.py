@@ -195,13 +195,15 @@ class CenteredRounds:
         descent = self._descent(votes, first_prevalence)
         earlier = None if public_start is None else public_start.moments
         started = None
-        weights = descent.start()
+        weights = descent.initial_weights()
         if public_start is not None and earlier is not None:
-            weights = descent.with_constants(public_start.weights, first_prevalence.shares)
+            weights = descent.with_constants(
+                public_start.weights, prevalence=first_prevalence.shares
+            )
         elif public_start is not None:
-            started = StartedDescent(descent, public_start)
-            weights = started.start()
-        prevalence_seen = np.zeros_like(first_prevalence.shares)
+            started = StartedDescent(descent, public_start=public_start)
+            weights = started.initial_weights()
+        suggested_prevalence = np.zeros_like(first_prevalence.shares)
         products_seen = np.zeros_like(weights)
         for round_number in range(self.num_rounds):
             probabilities = descent.probabilities(weights)
@@ -223,38 +225,59 @@ class CenteredRounds:
             unit = clipped_moments.step / votes.total_weight / label_scale / known
             noise_rate = (noise_std * unit) ** 2 / self.num_rounds
             gradient = total * unit
-            prevalence_seen += descent.prevalence_seen(probabilities, gradient) / self.num_rounds
-            products = mean_products(votes.public, probabilities)
+            suggested = descent.suggested_prevalence(probabilities, gradient=gradient)
+            suggested_prevalence += suggested / self.num_rounds
+            products = mean_products(votes.public, probabilities=probabilities)
             products_seen += (products + gradient / descent.unclipped) / self.num_rounds
             if started is not None:
-                weights = started.moved(weights, probabilities, gradient, noise_rate)
+                weights = started.take_step(
+                    weights,
+                    probabilities=probabilities,
+                    gradient=gradient,
+                    noise_rate=noise_rate,
+                )
                 continue
             if round_number == 0:
-                learning_times = descent.pace(noise_rate)
-            weights = descent.moved(weights, gradient, learning_times)
-        prevalence = descent.prevalence_with(
-            first_prevalence.variance, suggested_prevalence=prevalence_seen, noise_rate=noise_rate
+                learning_times = descent.learning_times(noise_rate)
+            weights = descent.take_step(weights, gradient=gradient, learning_times=learning_times)
+        prevalence = descent.average_prevalence(
+            released_variance=first_prevalence.variance,
+            suggested_prevalence=suggested_prevalence,
+            noise_rate=noise_rate,
         )
-        moment_student = MomentStudent(votes.public, votes.variances, self.recipe)
-        moments = moment_student.moments_of(
+        moment_student = MomentStudent(
+            public_features=votes.public, feature_variances=votes.variances, recipe=self.recipe
+        )
+        moments = moment_student.moments_from_products(
             products_seen,
-            prevalence,
+            prevalence=prevalence,
             noise_variance=noise_rate / descent.unclipped**2,
             num_records=votes.total_weight * max(votes.records_per_teacher, 1.0),
         )
         if earlier is not None:
-            moments = moments.with_others(earlier, moment_student.expected_squares(prevalence))
-            weights = moment_student.weights(moments, prevalence=prevalence)
+            moments = moments.average_with(
+                earlier, expected_squares=moment_student.expected_squares(prevalence)
+            )
+            weights = moment_student.fit(moments, prevalence=prevalence)
         else:
             if started is not None:
-                by_rounds = started.finished(weights, noise_rate, prevalence)
-                by_moments = moment_student.weights(moments, prevalence, started.trusted_start)
+                by_rounds = started.final_weights(
+                    weights, noise_rate=noise_rate, prevalence=prevalence
+                )
+                by_moments = moment_student.fit(
+                    moments, prevalence=prevalence, start=started.trusted_start
+                )
             else:
-                by_rounds = descent.finished(weights, learning_times, noise_rate, prevalence)
-                by_moments = moment_student.weights(moments, prevalence)
+                by_rounds = descent.final_weights(
+                    weights,
+                    learning_times=learning_times,
+                    noise_rate=noise_rate,
+                    prevalence=prevalence,
+                )
+                by_moments = moment_student.fit(moments, prevalence=prevalence)
             share = self.recipe.moment_share
             mean_weights = (1 - share) * by_rounds[:-1] + share * by_moments[:-1]
-            weights = descent.with_constants(mean_weights, prevalence)
+            weights = descent.with_constants(mean_weights, prevalence=prevalence)
         return RoundsStudent(weights=weights, moments=moments)
 
     def start_weights(
@@ -268,7 +291,7 @@ class CenteredRounds:
             public_start: the weights of all features but the constant.
         """
         descent = self._descent(votes, first_prevalence)
-        return descent.with_constants(public_start.weights, first_prevalence.shares)
+        return descent.with_constants(public_start.weights, prevalence=first_prevalence.shares)
 
     def _descent(self, votes: RoundVotes, first_prevalence: NoisyPrevalence) -> Descent:
         return Descent(

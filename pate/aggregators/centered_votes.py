@@ -473,7 +473,7 @@ class CenteredVotes(Aggregator):
             return source.in_rounds(noise_multiplier=self.votes_multiplier, recipe=self.recipe)
         # The noise determines the number of directions, but the start has its least number. A kernel is added where the
         # release alone would have one.
-        factor = self.start.more_directions
+        factor = self.start.direction_ratio
         kernel_from = self.recipe.kernel_from * factor
         return source.in_rounds(
             noise_multiplier=self.votes_multiplier / factor,

@@ -114,7 +114,7 @@ class ReleasedStart(StartSource):
         return f"release {self.price.sha256}"
 
     @property
-    def more_directions(self) -> float:
+    def direction_ratio(self) -> float:
         """The root of 2: the earlier release tells as much as the new one, unless it is much smaller."""
         return math.sqrt(2)
 
@@ -135,7 +135,10 @@ class ReleasedStart(StartSource):
         student = MomentStudent(
             public_features=votes.public, feature_variances=votes.variances, recipe=self.recipe
         )
-        return student.start(student.carried(self.moments, earlier, prevalence), prevalence)
+        moments = student.convert_moments(
+            self.moments, earlier_features=earlier, prevalence=prevalence
+        )
+        return student.as_start(moments, prevalence=prevalence)
 
 
 def _require_labels(

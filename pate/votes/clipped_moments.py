@@ -1,9 +1,10 @@
 """Exact sums of clipped votes in rounds, where a vote is a mean product of features and residuals.
 
-A teacher's vote is the mean over its records of feature x residual^T, a matrix `[num_features, num_labels]`. The matrix
-is clipped to a fixed length, and the matrices of all teachers are added in whole steps, as in `pate.votes.clipping`. A
-matrix for each of a million teachers would take most of a run's time. So there are three ways to compute the sum, by
-the number of records of a teacher:
+A *residual* is the label of a record minus the probability that the student of the round predicts. A teacher's vote is
+the mean over its records of feature x residual^T, a matrix `[num_features, num_labels]`. The matrix is clipped to a
+fixed length, and the matrices of all teachers are added in whole steps, as in `pate.votes.clipping`. A matrix for each
+of a million teachers would take most of a run's time. So there are three ways to compute the sum, by the number of
+records of a teacher:
 
 - One record: the product is at most as long as the residual, as features have length at most 1. Residuals are clipped,
   and the sum over teachers is one matrix product of whole numbers.
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import Adjacency
 from pate.array_types import FloatArray, IntArray
+from pate.errors import InvalidValue
 from pate.validation import require, require_count, require_positive
 from pate.votes.clipping import (
     FLOAT_ERROR,
@@ -35,17 +37,20 @@ from pate.votes.clipping import (
     require_finite_lengths,
 )
 
-Floats = NDArray[np.floating]
+Floats = NDArray[np.floating]  # features may be float32 or float64
 
 FEATURE_STEPS = 2.0**14
-"""Steps of the grid in a feature vector of length 1."""
+"""The number of steps of the grid in a feature vector of length 1."""
 
-_RESIDUAL_STEPS = 2.0**15  # in a clip, at least
-_LARGEST_TOTAL = 2.0**62  # of the sum over all teachers, in int64, with room for the noise
-_SMALLEST_LENGTH = 1e-300
-# The residuals of a teacher with few records may have so many clips before they cancel each other: beyond, the length
-# that comes from products of records is mostly rounding, and a lower bound stands in for it.
-_MOST_CANCELED = 64
+# The least number of steps of the grid of residuals in a clip.
+_RESIDUAL_STEPS = 2.0**15
+# The bound on the sum over all teachers, in steps: an int64 has room for the noise beside it.
+_LARGEST_TOTAL = 2.0**62
+# Lengths are divided by at least this number.
+_MIN_LENGTH = 1e-300
+# The products of few records may cancel each other. If their lengths add up to more than this multiple of the length of
+# their sum, the computed length is mostly rounding, and the sum of lengths divided by this number takes its place.
+_MAX_CANCELLATION = 64
 
 
 @dataclass(frozen=True)
@@ -77,9 +82,10 @@ class ClippedMoments:
         require_positive("clip", self.clip)
         require(self.clip >= LEAST_CLIP, "clip", self.clip, f"at least {LEAST_CLIP:g}")
         require_count("num_teachers", self.num_teachers)
-        largest = self.num_teachers * FEATURE_STEPS * 2 * _RESIDUAL_STEPS
-        rule = "fewer teachers for sums of 62 bits"
-        require(largest < _LARGEST_TOTAL, "num_teachers", self.num_teachers, rule)
+        largest_total = self.num_teachers * FEATURE_STEPS * 2 * _RESIDUAL_STEPS
+        if largest_total >= _LARGEST_TOTAL:
+            rule = "fewer teachers for sums of 62 bits"
+            raise InvalidValue("num_teachers", self.num_teachers, rule=rule)
 
     @property
     def step(self) -> float:
@@ -95,7 +101,7 @@ class ClippedMoments:
         return self.adjacency.num_moved * self.clip / self.step * (1 + FLOAT_ERROR)
 
     def sum_of_single(
-        self, features: Floats, residuals: FloatArray, weights: FloatArray | float = 1.0
+        self, features: Floats, *, residuals: FloatArray, weights: FloatArray | float = 1.0
     ) -> IntArray:
         """Returns the sum of the clipped votes of teachers with one record, `[num_features, num_labels]` in steps.
 
@@ -107,11 +113,12 @@ class ClippedMoments:
         factors = self._factors(residuals) * weights * self._residual_steps
         whole = residuals * factors[:, None]
         np.trunc(whole, out=whole)
-        # products are exact in any order; this one is the fastest
-        return np.asarray((whole.T @ features.astype(np.float64, copy=False)).T.astype(np.int64))
+        # The product is exact in any order; this order is the fastest.
+        products = whole.T @ features.astype(np.float64, copy=False)
+        return np.asarray(products.T.astype(np.int64))
 
     def sum_of_small(
-        self, features: Floats, residuals: FloatArray, weights: FloatArray | float = 1.0
+        self, features: Floats, *, residuals: FloatArray, weights: FloatArray | float = 1.0
     ) -> IntArray:
         """Returns the sum of the clipped votes of teachers with few records, `[num_features, num_labels]` in steps.
 
@@ -127,26 +134,27 @@ class ClippedMoments:
         num_teachers, num_records, num_labels = residuals.shape
         teacher_weights = np.broadcast_to(weights, num_teachers)
         parts = residuals / num_records * teacher_weights[:, None, None]
-        wide = features.astype(np.float64, copy=False)
+        float64_features = features.astype(np.float64, copy=False)
         # |sum_i f_i r_i^T|^2 = sum_ij (f_i . f_j) (r_i . r_j)
-        feature_products = wide @ wide.transpose(0, 2, 1)
+        feature_products = float64_features @ float64_features.transpose(0, 2, 1)
         part_products = parts @ parts.transpose(0, 2, 1)
         squares = feature_products * part_products / FEATURE_STEPS**2
         lengths = np.sqrt(np.maximum(squares.sum(axis=(1, 2)), 0))
         uncanceled = np.sqrt((parts**2).sum(axis=2)).sum(axis=1)
         require_finite_lengths(uncanceled)
-        # cutting moves each residual by less than a step an entry
-        cutting = num_records * math.sqrt(num_labels) / self._residual_steps
-        room = np.maximum(teacher_weights * self.clip - cutting, 0.0)
-        lengths = np.maximum(lengths, uncanceled / _MOST_CANCELED)
-        factors = room / np.maximum(lengths, np.maximum(room, _SMALLEST_LENGTH))
+        lengths = np.maximum(lengths, uncanceled / _MAX_CANCELLATION)
+        # Rounding moves each entry of a residual by less than a step, so the lengths get that much room.
+        rounding = num_records * math.sqrt(num_labels) / self._residual_steps
+        allowed_lengths = np.maximum(teacher_weights * self.clip - rounding, 0.0)
+        divisors = np.maximum(lengths, np.maximum(allowed_lengths, _MIN_LENGTH))
+        factors = allowed_lengths / divisors
         whole = np.trunc(parts * (factors * self._residual_steps)[:, None, None])
-        rows = num_teachers * num_records
-        products = wide.reshape(rows, -1).T @ whole.reshape(rows, num_labels)
+        num_rows = num_teachers * num_records
+        products = float64_features.reshape(num_rows, -1).T @ whole.reshape(num_rows, num_labels)
         return np.asarray(products.astype(np.int64))
 
-    def sum_of_means(self, means: FloatArray, weights: FloatArray | float = 1.0) -> IntArray:
-        """Returns the sum of the given mean matrices, each clipped, `[num_features, num_labels]` in steps.
+    def sum_of_means(self, means: FloatArray, *, weights: FloatArray | float = 1.0) -> IntArray:
+        """Returns the sum of mean matrices, each clipped, `[num_features, num_labels]` in steps.
 
         Args:
             means: `[num_teachers, num_features, num_labels]`, of features no longer than 1.
@@ -154,12 +162,18 @@ class ClippedMoments:
         """
         vectors = means.reshape(len(means), -1)
         clipped = vectors * (self._factors(vectors) * weights / self.step)[:, None]
-        return np.asarray(np.trunc(clipped).sum(axis=0).astype(np.int64).reshape(means.shape[1:]))
+        total = np.trunc(clipped).sum(axis=0).astype(np.int64)
+        return np.asarray(total.reshape(means.shape[1:]))
 
     @property
     def _residual_steps(self) -> float:
+        """The number of steps of the grid of residuals in a length of 1, a power of 2."""
         return float(_RESIDUAL_STEPS / 2.0 ** math.floor(math.log2(self.clip)))
 
     def _factors(self, vectors: FloatArray) -> FloatArray:
-        """Returns a factor <= 1 for each row of an array, `[num_rows]`, that scales the row down to the clip."""
+        """Returns for each row the factor <= 1 that scales it down to the clip if it is longer, `[num_rows]`.
+
+        Args:
+            vectors: `[num_rows, num_columns]`.
+        """
         return np.asarray(self.clip / np.maximum(finite_lengths(vectors), self.clip))

@@ -1,14 +1,15 @@
 """Gradient descent of a logistic student on noisy gradients, with rules for its length and for its noise.
 
-Each round of centered votes releases one noisy mean gradient, and the student takes a step along it. This file reads
-only public values, and nothing in it is random. Three rules decide the rest:
+Each round of centered votes releases one noisy mean gradient, and the *student* takes a step along it
+(docs/how-centered-votes-work.md). This file reads only public values, and nothing in it is random. Three rules decide
+the rest:
 
 - **How long a label learns.** Longer learning finds more of the signal and gathers more noise. In time t, gradient
   descent leaves exp(-t a) of the signal along a feature of variance c. Here a = h c, and h = p (1 - p) for a label with
   prevalence p. It gathers noise of variance c v t (1 - exp(-2 t a)) / (2 a). `LearningTimes` computes, for each label,
   the t at which the expected sum of both errors is smallest.
-- **How the noise is removed.** At the end the weights are replaced by their posterior mean (`posterior_rows`). The
-  variance of their noise is known, and labels share what they have in common.
+- **How the noise is removed.** At the end the weights are replaced by their posterior mean (`posterior_rows`). It uses
+  the known variance of the noise, and the covariance of the labels' weights.
 - **How the constant of a label is set.** The mean probability of a label on the public rows is made equal to the
   prevalence.
 
@@ -28,8 +29,10 @@ from pate.votes.learning_times import LearningTimes
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.shrinkage import posterior_rows
 
-_NARROWEST = 1e-12  # mean square of a feature that no public row has
-_BISECTIONS = 30  # which find a constant to a billionth of the range of logits
+# The least mean square of a feature, in place of the 0 of a feature that no public row has.
+_MIN_MEAN_SQUARE = 1e-12
+# The number of bisections that find a constant: to a billionth of the range of the logits.
+_NUM_BISECTIONS = 30
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +46,7 @@ class Descent:
     their posterior mean (`posterior_rows`), divided by a power of the share that the label had time to learn. The
     constants are set such that a label's mean probability on the public rows, weighted by `public_weights`, is its
     prevalence. This prevalence is the average of the released prevalence and of the ones that the steps suggest
-    (`prevalence_seen`), weighted by their noise.
+    (`suggested_prevalence`), weighted by their noise.
 
     Attributes:
         public_features: float32 `[num_public, num_features]`, features of public inputs, of length 1; the last feature
@@ -66,7 +69,7 @@ class Descent:
     recipe: Recipe = DEFAULT_RECIPE
     public_weights: FloatArray | None = None
 
-    def start(self) -> FloatArray:
+    def initial_weights(self) -> FloatArray:
         """Returns the weights `[num_features, num_labels]` that give each label its prevalence on all inputs."""
         weights = np.zeros((self.public_features.shape[1], len(self.prevalence)))
         weights[-1] = np.log(self.prevalence / (1 - self.prevalence)) / self._constant
@@ -76,8 +79,8 @@ class Descent:
         """Returns the model's probabilities on the public rows, float32 `[num_public, num_labels]`."""
         return np.asarray(expit(self.public_features @ weights.astype(np.float32)))
 
-    def pace(
-        self, noise_rate: FloatArray, weight_variances: FloatArray | None = None
+    def learning_times(
+        self, noise_rate: FloatArray, *, weight_variances: FloatArray | None = None
     ) -> LearningTimes:
         """Returns the learning time of each label.
 
@@ -87,8 +90,9 @@ class Descent:
             weight_variances: `[num_features - 1, num_labels]`, the variance that is expected of what each weight still
                 has to learn; None for that of a descent without a start.
         """
-        signal_variances = self._signal_variances
-        if weight_variances is not None:
+        if weight_variances is None:
+            signal_variances = self._signal_variances
+        else:
             signal_variances = weight_variances.T * self.feature_mean_squares
         best = LearningTimes.best(
             feature_mean_squares=self.feature_mean_squares,
@@ -99,12 +103,13 @@ class Descent:
         )
         return replace(best, times=best.within(self.num_steps, time_factor=self.recipe.longer))
 
-    def moved(
-        self, weights: FloatArray, gradient: FloatArray, learning_times: LearningTimes
+    def take_step(
+        self, weights: FloatArray, *, gradient: FloatArray, learning_times: LearningTimes
     ) -> FloatArray:
         """Returns the weights `[num_features, num_labels]` after one step.
 
-        As for every feature, a step changes the constant of a label by at most its remaining error.
+        A step changes the constant of a label by at most its remaining error. `LearningTimes.within` bounds the steps
+        of all other features in this way.
 
         Args:
             weights: `[num_features, num_labels]`, before the step.
@@ -116,7 +121,9 @@ class Descent:
         times[-1] = np.minimum(times[-1], self.num_steps / speed)
         return np.asarray(weights + times / self.num_steps * gradient)
 
-    def prevalence_seen(self, probabilities: Float32Array, gradient: FloatArray) -> FloatArray:
+    def suggested_prevalence(
+        self, probabilities: Float32Array, *, gradient: FloatArray
+    ) -> FloatArray:
         """Returns the prevalence that one step suggests, `[num_labels]`.
 
         The suggestion is the model's mean probability plus the gradient of the constant, with the effect of the clip
@@ -126,16 +133,17 @@ class Descent:
             probabilities: `[num_public, num_labels]`, of the model before the step.
             gradient: `[num_features, num_labels]`, the noisy mean gradient.
         """
-        mean = self._public_mean(probabilities)
-        return np.asarray(mean + gradient[-1] / (self._constant * self.unclipped))
+        mean_error = gradient[-1] / (self._constant * self.unclipped)
+        return np.asarray(self._public_mean(probabilities) + mean_error)
 
-    def prevalence_with(
+    def average_prevalence(
         self,
+        *,
         released_variance: FloatArray | float,
         suggested_prevalence: FloatArray,
         noise_rate: FloatArray,
     ) -> FloatArray:
-        """Returns the average of the released prevalence and of the steps' suggestion, `[num_labels]`.
+        """Returns the average of `prevalence` and of the prevalence that the steps suggest, `[num_labels]`.
 
         Each is weighted by the inverse of its variance. The result is at least `recipe.matched_floor`, and at most 1
         minus it.
@@ -143,21 +151,20 @@ class Descent:
         Args:
             released_variance: the variance of the noise in the released prevalence, one number or `[num_labels]`; 0
                 where it is public.
-            suggested_prevalence: `[num_labels]`, the mean of `prevalence_seen` over all steps.
-            noise_rate: `[num_labels]`, as in `pace`.
+            suggested_prevalence: `[num_labels]`, the mean of `suggested_prevalence` over all steps.
+            noise_rate: `[num_labels]`, as in `learning_times`.
         """
-        variance_of_seen = (
-            noise_rate / (self._constant * self.unclipped) ** 2 + self.recipe.clip_bias**2
-        )
-        weighted = self.prevalence * variance_of_seen + suggested_prevalence * released_variance
+        noise_variance = noise_rate / (self._constant * self.unclipped) ** 2
+        suggested_variance = noise_variance + self.recipe.clip_bias**2
+        weighted = self.prevalence * suggested_variance + suggested_prevalence * released_variance
+        average = weighted / (suggested_variance + released_variance)
         floor = self.recipe.matched_floor
-        return np.asarray(
-            (weighted / (variance_of_seen + released_variance)).clip(floor, 1 - floor)
-        )
+        return np.asarray(average.clip(floor, 1 - floor))
 
-    def finished(
+    def final_weights(
         self,
         weights: FloatArray,
+        *,
         learning_times: LearningTimes,
         noise_rate: FloatArray,
         prevalence: FloatArray,
@@ -167,48 +174,54 @@ class Descent:
         Args:
             weights: `[num_features, num_labels]`, after the last step.
             learning_times: the learning time of each label.
-            noise_rate: `[num_labels]`, as in `pace`; 0 without noise.
+            noise_rate: `[num_labels]`, as in `learning_times`; 0 without noise.
             prevalence: `[num_labels]`, to which the mean probabilities are matched.
         """
         feature_weights = weights[:-1]
         if noise_rate.all():
-            feature_weights = self._posterior(feature_weights, learning_times, noise_rate)
-        return self.with_constants(feature_weights, prevalence)
+            feature_weights = self._posterior_mean(
+                feature_weights, learning_times=learning_times, noise_rate=noise_rate
+            )
+        return self.with_constants(feature_weights, prevalence=prevalence)
 
-    def with_constants(self, feature_weights: FloatArray, prevalence: FloatArray) -> FloatArray:
+    def with_constants(self, feature_weights: FloatArray, *, prevalence: FloatArray) -> FloatArray:
         """Returns the weights with constants that make each label's mean probability on public rows its prevalence.
 
         Args:
             feature_weights: `[num_features - 1, num_labels]`, the weights of all features but the constant.
             prevalence: `[num_labels]`.
         """
-        constants = self._matched_constants(feature_weights, prevalence)
+        constants = self._matched_constants(feature_weights, prevalence=prevalence)
         return np.append(feature_weights, constants[None], axis=0)
 
-    def _posterior(
-        self, feature_weights: FloatArray, learning_times: LearningTimes, noise_rate: FloatArray
+    def _posterior_mean(
+        self, feature_weights: FloatArray, *, learning_times: LearningTimes, noise_rate: FloatArray
     ) -> FloatArray:
         """Returns the posterior mean of the weights, divided by a power of the share that each label had time to learn.
 
         Args:
             feature_weights: `[num_features - 1, num_labels]`, the weights of all features but the constant.
             learning_times: the learning time of each label.
-            noise_rate: `[num_labels]`, as in `pace`.
+            noise_rate: `[num_labels]`, as in `learning_times`.
         """
-        speeds = learning_times.speeds.T  # [K, L]
-        times = learning_times.times  # [L]
-        learned = -np.expm1(-speeds * times)  # the share of the signal
-        # as in `LearningTimes`, of a weight
-        variance = noise_rate * times * -np.expm1(-2 * speeds * times) / (2 * speeds)
+        speeds = learning_times.speeds.T  # [num_features - 1, num_labels]
+        times = learning_times.times  # [num_labels]
+        learned_shares = -np.expm1(-speeds * times)
+        # The variance of the noise in each weight; `LearningTimes` has the formula.
+        noise_variance = noise_rate * times * -np.expm1(-2 * speeds * times) / (2 * speeds)
         signal = self.feature_variances**self.recipe.signal_power
-        expected = (signal / self.feature_mean_squares)[:, None] * learned**2 / variance
-        std = np.sqrt(variance)
-        row_variances = expected.mean(axis=1)
-        feature_weights = posterior_rows(feature_weights / std, row_variances) * std
-        feature_weights /= (signal @ learned / signal.sum()) ** self.recipe.missed_power
-        return np.asarray(feature_weights)
+        weight_variances = (signal / self.feature_mean_squares)[:, None] * learned_shares**2
+        noise_std = np.sqrt(noise_variance)
+        posterior = noise_std * posterior_rows(
+            feature_weights / noise_std,
+            row_variances=(weight_variances / noise_variance).mean(axis=1),
+        )
+        mean_learned_share = signal @ learned_shares / signal.sum()
+        return np.asarray(posterior / mean_learned_share**self.recipe.missed_power)
 
-    def _matched_constants(self, feature_weights: FloatArray, prevalence: FloatArray) -> FloatArray:
+    def _matched_constants(
+        self, feature_weights: FloatArray, *, prevalence: FloatArray
+    ) -> FloatArray:
         """Returns the weights of the constant, `[num_labels]`, that make each label's mean probability its prevalence.
 
         Args:
@@ -216,10 +229,10 @@ class Descent:
             prevalence: `[num_labels]`.
         """
         logits = self.public_features[:, :-1] @ feature_weights.astype(np.float32)
-        usual = np.log(prevalence / (1 - prevalence))
-        low = usual - logits.max(axis=0)
-        high = usual - logits.min(axis=0)
-        for _ in range(_BISECTIONS):
+        log_odds = np.log(prevalence / (1 - prevalence))
+        low = log_odds - logits.max(axis=0)
+        high = log_odds - logits.min(axis=0)
+        for _ in range(_NUM_BISECTIONS):
             middle = (low + high) / 2
             mean = self._public_mean(expit(logits + middle.astype(np.float32)))
             is_too_low = mean < prevalence
@@ -257,4 +270,4 @@ class Descent:
     def feature_mean_squares(self) -> FloatArray:
         """The mean square on the public rows of each feature but the constant, `[num_features - 1]`, > 0."""
         mean_squares = np.square(self.public_features[:, :-1]).mean(axis=0, dtype=np.float64)
-        return np.asarray(mean_squares.clip(_NARROWEST))
+        return np.asarray(mean_squares.clip(_MIN_MEAN_SQUARE))

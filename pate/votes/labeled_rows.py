@@ -1,7 +1,8 @@
-"""Public rows with labels, as the start of a descent: a logistic model of the features of the votes.
+"""A public start from public rows with labels: a logistic model of the features of the votes.
 
-The model is fitted with a Gaussian prior on its weights. The scale of the prior is chosen by cross-validation on the
-public rows alone, so labels that are mostly noise make weights near 0. Labels may have gaps. No private record is read.
+A *start* is the weights at which the descent of a student of rounds begins (`pate.votes.public_start`). The model is
+fitted with a Gaussian prior on its weights. The scale of the prior is chosen by cross-validation on the public rows
+alone, so labels that are mostly noise make weights near 0. Labels may have gaps. No private record is read.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 
@@ -20,16 +21,20 @@ from pate.votes.public_start import PublicStart, StartSource
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.round_votes import RoundVotes
 
-# Scales of the prior, times the variance that a descent without a start expects.
+# The candidate scales of the prior, as factors of the variance that a descent without a start expects.
 _SCALES = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 _FIRST_SCALE = _SCALES.index(1.0)
-_FOLDS = 4
-_CROSS_VALIDATED_ROWS = 4000  # of which the scale is chosen
-_ITERATIONS = 60
-_CORRECTIONS = 20  # that L-BFGS keeps
-_CONSTANT_PRECISION = 1e-4  # of the prior of a label's constant
-_LEAST_SQUARE = 1e-12  # mean square of a feature that no row has
-_SQUARE_PER_ROW = 16  # of the least number of directions
+_NUM_FOLDS = 4
+# The largest number of rows by which the scale is chosen, so that the choice takes seconds.
+_MAX_CROSS_VALIDATED_ROWS = 4000
+# The settings of L-BFGS: its iterations, and the corrections that it keeps.
+_OPTIONS = {"maxiter": 60, "maxcor": 20}
+# The precision of the prior of a label's constant: nearly flat, but proper, as a label may have no row.
+_CONSTANT_PRECISION = 1e-4
+# The least mean square of a feature, in place of the 0 of a feature that no row has.
+_MIN_MEAN_SQUARE = 1e-12
+# The number of directions is the root of this number times the number of rows.
+_SQUARED_DIRECTIONS_PER_ROW = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,28 +61,32 @@ class LabeledRows(StartSource):
     def least_directions(self) -> int:
         """The number of directions that the labels need: four times the root of the number of labeled rows.
 
-        Few private records or a small epsilon afford fewer, along which labels would teach too little.
+        With few private records or a small epsilon a release alone uses fewer, along which labels would teach too
+        little.
         """
-        return math.isqrt(_SQUARE_PER_ROW * len(self.labels))
+        return math.isqrt(_SQUARED_DIRECTIONS_PER_ROW * len(self.labels))
 
     def public_start(self, votes: RoundVotes) -> PublicStart:
         """Returns the logistic model of the labeled rows, and the variance of each of its weights.
 
-        The variance is that of Laplace's approximation. Where the scale of the prior is below 1, the missing part of
-        the prior is added: public labels that say little are no sign that private labels do.
+        The variance is that of Laplace's approximation. If the scale of the prior is below 1, the missing part of the
+        prior is added: public labels that hardly depend on the inputs are no sign that private labels hardly do.
 
         Args:
-            votes: the votes; rows of the pool that they hold no features of are left out.
+            votes: the votes. They may hold features of fewer rows of the pool than have labels; other rows are not
+                used.
         """
         features = votes.public[: len(self.labels), :-1].astype(np.float64)
-        rows = LabeledFeatures.of(features, labels=self.labels[: len(features)])
+        rows = LabeledFeatures.from_labels(self.labels[: len(features)], features=features)
+        # As in `Descent`: log-odds have a variance along a direction in proportion to the root of its variance.
         signal = np.sqrt(votes.variances)
         signal *= self.recipe.signal_variance / signal.sum()
         mean_squares = np.square(votes.public[:, :-1]).mean(axis=0, dtype=np.float64)
-        expected = signal / mean_squares.clip(_LEAST_SQUARE)
-        scale = rows.best_scale(expected)
-        fit = rows.fit(scale * expected)
-        variances = fit.posterior_variances() + max(0.0, 1 - scale) * expected[:, None]
+        expected_variances = signal / mean_squares.clip(_MIN_MEAN_SQUARE)
+        scale = rows.choose_scale(expected_variances)
+        fit = rows.fit(scale * expected_variances)
+        missing_part = max(0.0, 1 - scale)
+        variances = fit.posterior_variances() + missing_part * expected_variances[:, None]
         return PublicStart(weights=fit.weights, variances=variances)
 
 
@@ -108,8 +117,9 @@ class LogisticFit:
         std = np.sqrt(self.prior_variances)
         scaled = rows.features * std
         eigenvalues, vectors = np.linalg.eigh(scaled.T @ scaled)
-        left = 1 / (1 + np.outer(eigenvalues.clip(0), curvature))  # [K, L], of the prior
-        return np.asarray((vectors**2 @ left) * self.prior_variances[:, None])
+        # The posterior variance along each eigenvector as a share of the prior one, [num_features, num_labels].
+        remaining_shares = 1 / (1 + np.outer(eigenvalues.clip(0), curvature))
+        return np.asarray((vectors**2 @ remaining_shares) * self.prior_variances[:, None])
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,23 +137,22 @@ class LabeledFeatures:
     known: FloatArray
 
     @classmethod
-    def of(cls, features: FloatArray, labels: GapLabels) -> LabeledFeatures:
-        """Returns the rows of features and of labels that may have gaps.
+    def from_labels(cls, labels: GapLabels, *, features: FloatArray) -> LabeledFeatures:
+        """Returns the rows of labels that may have gaps, and of features.
 
         Args:
-            features: `[n, num_features]`.
             labels: `[n, num_labels]`, bool, or int8 if they have gaps.
+            features: `[n, num_features]`.
         """
-        is_known = (
-            np.ones(labels.shape, np.bool_) if labels.dtype == np.bool_ else labels != UNKNOWN
-        )
+        has_gaps = labels.dtype != np.bool_
+        is_known = labels != UNKNOWN if has_gaps else np.ones(labels.shape, np.bool_)
         return cls(
             features=features,
             labels=(labels * is_known).astype(np.float64),
             known=is_known.astype(np.float64),
         )
 
-    def best_scale(self, expected_variances: FloatArray) -> float:
+    def choose_scale(self, expected_variances: FloatArray) -> float:
         """Returns the scale of the prior with the least cross-validated log-loss of known labels.
 
         The search begins at 1 and goes on in the direction in which the loss falls.
@@ -151,13 +160,11 @@ class LabeledFeatures:
         Args:
             expected_variances: `[num_features]`, the variance of the prior of each weight at scale 1.
         """
-        rows = self.part(np.arange(len(self.labels)) < _CROSS_VALIDATED_ROWS)
-        losses: dict[int, float] = {}
+        rows = self.select(np.arange(len(self.labels)) < _MAX_CROSS_VALIDATED_ROWS)
 
-        def loss(place: int) -> float:
-            if place not in losses:
-                losses[place] = rows._cross_validated(_SCALES[place] * expected_variances)
-            return losses[place]
+        @cache
+        def loss(scale_index: int) -> float:
+            return rows._cross_validated_loss(_SCALES[scale_index] * expected_variances)
 
         best = _FIRST_SCALE
         for step in (-1, 1):
@@ -166,7 +173,7 @@ class LabeledFeatures:
         return _SCALES[best]
 
     def fit(self, prior_variances: FloatArray) -> LogisticFit:
-        """Returns the logistic model with the largest posterior density, to the precision of a few dozen iterations.
+        """Returns the logistic model with the largest posterior density, as near as L-BFGS comes in 60 iterations.
 
         Args:
             prior_variances: `[num_features]`, the variance of the Gaussian prior of each weight.
@@ -175,15 +182,17 @@ class LabeledFeatures:
 
         num_features = self.features.shape[1]
         num_present = self.labels.sum(axis=0)
-        usual = self._usual_log_odds
+        prior_log_odds = self._prior_log_odds
         scaled = self.features * np.sqrt(prior_variances)
-        constant_scale = np.maximum(num_present, 1) ** -0.5  # near its standard error
+        constant_scale = (
+            np.maximum(num_present, 1) ** -0.5
+        )  # about the standard error of a constant
 
-        def loss(flat: FloatArray) -> tuple[float, FloatArray]:
-            parameters = flat.reshape(num_features + 1, -1)
+        def loss_and_gradient(flat_parameters: FloatArray) -> tuple[float, FloatArray]:
+            parameters = flat_parameters.reshape(num_features + 1, -1)
             weights = parameters[:-1]
             constants = parameters[-1]
-            logits = scaled @ weights + usual + constants * constant_scale
+            logits = scaled @ weights + prior_log_odds + constants * constant_scale
             residuals = (expit(logits) - self.labels) * self.known
             total = ((np.logaddexp(0, logits) - self.labels * logits) * self.known).sum()
             total += ((weights**2).sum() + _CONSTANT_PRECISION * (constants**2).sum()) / 2
@@ -193,17 +202,18 @@ class LabeledFeatures:
             return float(total), gradient.ravel()
 
         start = np.zeros((num_features + 1) * self.labels.shape[1])
-        options = {"maxiter": _ITERATIONS, "maxcor": _CORRECTIONS}
-        found = minimize(loss, x0=start, jac=True, method="L-BFGS-B", options=options)
-        parameters = found.x.reshape(num_features + 1, -1)
+        optimum = minimize(
+            loss_and_gradient, x0=start, jac=True, method="L-BFGS-B", options=_OPTIONS
+        )
+        parameters = optimum.x.reshape(num_features + 1, -1)
         return LogisticFit(
             rows=self,
             prior_variances=prior_variances,
             weights=parameters[:-1] * np.sqrt(prior_variances)[:, None],
-            constants=usual + parameters[-1] * constant_scale,
+            constants=prior_log_odds + parameters[-1] * constant_scale,
         )
 
-    def part(self, is_chosen: BoolArray) -> LabeledFeatures:
+    def select(self, is_chosen: BoolArray) -> LabeledFeatures:
         """Returns the chosen rows.
 
         Args:
@@ -215,21 +225,22 @@ class LabeledFeatures:
             known=self.known[is_chosen],
         )
 
-    def _cross_validated(self, prior_variances: FloatArray) -> float:
+    def _cross_validated_loss(self, prior_variances: FloatArray) -> float:
         """Returns the sum of the log-losses of all known labels, each by a model of the other folds."""
-        folds = np.arange(len(self.labels)) % _FOLDS
+        num_rows = len(self.labels)
+        folds = np.arange(num_rows) % _NUM_FOLDS
         total = 0.0
-        for number in range(min(_FOLDS, len(self.labels))):
-            fit = self.part(folds != number).fit(prior_variances)
-            held_out = self.part(folds == number)
+        for fold in range(min(_NUM_FOLDS, num_rows)):
+            fit = self.select(folds != fold).fit(prior_variances)
+            held_out = self.select(folds == fold)
             logits = held_out.features @ fit.weights + fit.constants
             losses = np.logaddexp(0, logits) - held_out.labels * logits
             total += float((losses * held_out.known).sum())
         return total
 
     @cached_property
-    def _usual_log_odds(self) -> FloatArray:
-        """The log-odds of each label among the rows that know it, `[num_labels]`, with half a row of each kind more."""
+    def _prior_log_odds(self) -> FloatArray:
+        """The log-odds of each label among the rows that know it and half a row more of each kind, `[num_labels]`."""
         num_present = self.labels.sum(axis=0)
         num_absent = self.known.sum(axis=0) - num_present
         return np.asarray(np.log((num_present + 0.5) / (num_absent + 0.5)))

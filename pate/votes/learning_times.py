@@ -15,7 +15,7 @@ import numpy as np
 
 from pate.array_types import FloatArray
 
-# Candidates for learning times: the best one is found to about a sixth.
+# The candidate learning times; above 0.5 they are about a sixth apart.
 _TIMES = np.concatenate([np.geomspace(1e-6, 0.5, 20), np.geomspace(1.0, 1e6, 80)])
 # The largest number of entries of the arrays that the search for the times fills at once.
 _BLOCK_ENTRIES = 2**22
@@ -44,11 +44,11 @@ class LearningTimes:
     @classmethod
     def best(
         cls,
+        *,
         feature_mean_squares: FloatArray,
         signal_variances: FloatArray,
         prevalence: FloatArray,
         noise_rate: FloatArray | float,
-        *,
         clip_factor: float,
     ) -> Self:
         """Returns the times with the least expected error, computed from public numbers.
@@ -69,15 +69,14 @@ class LearningTimes:
         blocks = []
         for first in range(0, len(speeds), labels_at_once):
             rows = slice(first, first + labels_at_once)
-            speed = speeds[rows, None]  # [c, 1, K]
-            # An error u of direction i follows du = -a_i u dt, so exp(-a_i t) of it is left. Noise of variance v t dt
-            # arrives all along and decays alike: v t (1 - exp(-2 a_i t)) / (2 a_i) in a weight, times c_i in log-odds.
-            left = np.exp(-speed * _TIMES[:, None])  # [c, times, K]
-            gathered = (
-                feature_mean_squares * rates[rows, None, None] * _TIMES[:, None] * (1 - left * left)
-            )
-            noise = gathered / (2 * speed)
-            errors = (signals[rows, None] * left * left + noise).sum(axis=2)
+            speed = speeds[rows, None]  # [c, 1, K] for c labels and K features
+            # An error u of direction i follows du = -a_i u dt, so the share exp(-a_i t) of it remains after time t.
+            # Noise of variance v t dt arrives at each moment and decays like the error. In all it has the variance
+            # v t (1 - exp(-2 a_i t)) / (2 a_i) in a weight, and c_i times that in log-odds.
+            remaining = np.exp(-speed * _TIMES[:, None])  # [c, times, K]
+            arrived = feature_mean_squares * rates[rows, None, None] * _TIMES[:, None]
+            noise = arrived * (1 - remaining * remaining) / (2 * speed)
+            errors = (signals[rows, None] * remaining * remaining + noise).sum(axis=2)
             best = errors.argmin(axis=1)
             labels = np.arange(len(best))
             best_noise = noise.sum(axis=2)[labels, best]

@@ -1,11 +1,12 @@
 """A logistic student that learns from noisy moments, by a descent on public rows.
 
-The moments of a release are all that its rounds told (`NoisyMoments`). The gradient of a logistic model's loss is the
-moments minus the model's own on public rows. So a descent needs no further votes: it is a computation on public and
-released values. It takes the learning time that is best for the noise of the moments, and its weights become their
-posterior mean (`posterior_rows`), as in `Descent`. In `Descent` each round brings noise of its own. Here the noise is
-the same in all steps: a weight that has learned the share s of its signal holds the noise of the moments times s / a,
-where a is its speed.
+The moments of a release are noisy covariances of features and labels, which hold all that its rounds released
+(`NoisyMoments`). The gradient of a logistic model's loss is the moments minus the moments of the model's own
+predictions on public rows. So a descent needs no further votes: it is a computation on public and released values. It
+takes the learning time that is best for the noise of the moments, and its weights become their posterior mean
+(`posterior_rows`), as in `Descent`. In `Descent` each round brings noise of its own. Here the noise is the same in all
+steps: a weight that has learned the share s of its signal holds the noise of the moments times s / a, where a is its
+speed.
 
 This file reads only public and released values. Source: docs/proofs/renewal.md.
 """
@@ -19,17 +20,19 @@ import numpy as np
 
 from pate.array_types import Float32Array, FloatArray
 from pate.votes.descent import Descent
+from pate.votes.learning_times import LearningTimes
 from pate.votes.noisy_moments import NoisyMoments
 from pate.votes.public_start import PublicStart
 from pate.votes.recipe import Recipe
 from pate.votes.shrinkage import posterior_rows
 
 _NUM_STEPS = 20
-_LONGEST_STEP = 1 - 1e-9  # of the remaining error
-_HALF = 0.5
-_UNLEARNED_POWER = (
-    0.5  # of the share that a weight had time to learn, which the weight is multiplied by
-)
+# The largest share of the remaining error of a weight that one step removes.
+_MAX_STEP = 1 - 1e-9
+# Any prevalence: the mean squares of features, for which a descent is made with it, do not depend on the prevalence.
+_ANY_PREVALENCE = 0.5
+# A weight is multiplied by this power of the share of its signal that it had time to learn, relative to other weights.
+_UNLEARNED_POWER = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,10 +49,10 @@ class MomentStudent:
     feature_variances: FloatArray
     recipe: Recipe
 
-    def weights(
-        self, moments: NoisyMoments, prevalence: FloatArray, start: PublicStart | None = None
+    def fit(
+        self, moments: NoisyMoments, *, prevalence: FloatArray, start: PublicStart | None = None
     ) -> FloatArray:
-        """Returns the student's weights, `[num_features, num_labels]`.
+        """Returns the weights of a student that learns from moments, `[num_features, num_labels]`.
 
         Args:
             moments: the moments that the student learns from.
@@ -58,59 +61,87 @@ class MomentStudent:
                 prevalence.
         """
         descent = self._descent(prevalence)
-        # the harmonic mean, as features without any information may have variances beyond all bounds
+        # The mean is the harmonic one, as features without any information may have variances beyond all bounds.
         noise_rate = 1 / (1 / moments.variances).mean(axis=0)
         if start is None:
-            learning_times = descent.pace(noise_rate)
+            learning_times = descent.learning_times(noise_rate)
             start_weights = np.zeros_like(moments.values)
-            weights = descent.start()
+            weights = descent.initial_weights()
         else:
-            learning_times = descent.pace(noise_rate, weight_variances=start.variances)
+            learning_times = descent.learning_times(noise_rate, weight_variances=start.variances)
             start_weights = start.weights
-            weights = descent.with_constants(start_weights, prevalence)
-        target = np.outer(self._mean_features(), prevalence)
-        target[:-1] += moments.values
+            weights = descent.with_constants(start_weights, prevalence=prevalence)
+        target_products = np.outer(self._mean_features(), prevalence)
+        target_products[:-1] += moments.values
         for _ in range(_NUM_STEPS):
-            predicted = mean_products(self.public_features, descent.probabilities(weights))
-            gradient = target - predicted
-            weights = descent.moved(weights, gradient, learning_times)
-        speeds = learning_times.speeds.T  # [K, L]
-        step = np.minimum(speeds * learning_times.times / _NUM_STEPS, _LONGEST_STEP)
-        learned = -np.expm1(_NUM_STEPS * np.log1p(-step))
-        variances = moments.variances / speeds**2
-        std = np.sqrt(variances)
+            probabilities = descent.probabilities(weights)
+            gradient = target_products - mean_products(
+                self.public_features, probabilities=probabilities
+            )
+            weights = descent.take_step(weights, gradient=gradient, learning_times=learning_times)
+        remainder = self._posterior_remainder(
+            weights[:-1] - start_weights,
+            moments=moments,
+            learning_times=learning_times,
+            start=start,
+        )
+        return descent.with_constants(start_weights + remainder, prevalence=prevalence)
+
+    def _posterior_remainder(
+        self,
+        remainder: FloatArray,
+        *,
+        moments: NoisyMoments,
+        learning_times: LearningTimes,
+        start: PublicStart | None,
+    ) -> FloatArray:
+        """Returns the posterior mean of the weights beyond the start, `[num_features - 1, num_labels]`.
+
+        Args:
+            remainder: `[num_features - 1, num_labels]`, the noisy weights after the last step minus those of the start.
+            moments: the moments that the student learned from.
+            learning_times: the learning times of the descent.
+            start: the start of the descent; None for a descent from the prevalence.
+        """
+        speeds = learning_times.speeds.T  # [num_features - 1, num_labels]
+        step = np.minimum(speeds * learning_times.times / _NUM_STEPS, _MAX_STEP)
+        learned_shares = -np.expm1(_NUM_STEPS * np.log1p(-step))
+        noise_variances = moments.variances / speeds**2
+        noise_std = np.sqrt(noise_variances)
         signal = self.feature_variances**self.recipe.signal_power
         if start is None:
-            row_variances = (signal[:, None] / self.mean_squares[:, None] / variances).mean(axis=1)
+            weight_variances = signal[:, None] / self.mean_squares[:, None]
         else:
-            shape = signal / np.sqrt(self.feature_variances)
-            row_variances = (start.variances * shape[:, None] / variances).mean(axis=1)
-        found = (weights[:-1] - start_weights) / learned
-        remainder = posterior_rows(found / std, row_variances) * std
-        if start is None:
-            mean_learned = signal @ learned / signal.sum()
-            remainder *= (learned / mean_learned) ** _UNLEARNED_POWER
-        else:  # what a weight had no time to learn stays as the start has it
-            remainder *= learned
-        return descent.with_constants(start_weights + remainder, prevalence)
+            power_change = signal / np.sqrt(self.feature_variances)
+            weight_variances = start.variances * power_change[:, None]
+        posterior = noise_std * posterior_rows(
+            remainder / learned_shares / noise_std,
+            row_variances=(weight_variances / noise_variances).mean(axis=1),
+        )
+        if start is not None:
+            # A weight keeps the value of the start as far as it had no time to learn.
+            return np.asarray(posterior * learned_shares)
+        mean_learned_share = signal @ learned_shares / signal.sum()
+        return np.asarray(posterior * (learned_shares / mean_learned_share) ** _UNLEARNED_POWER)
 
-    def start(self, moments: NoisyMoments, prevalence: FloatArray) -> PublicStart:
-        """Returns the start of another descent: this student, and what its moments leave unknown of each weight.
+    def as_start(self, moments: NoisyMoments, *, prevalence: FloatArray) -> PublicStart:
+        """Returns the student of moments as the start of another descent, with the posterior variance of each weight.
 
         Args:
             moments: the moments that the student learns from.
             prevalence: `[num_labels]`, in (0, 1), of the people whose moments these are.
         """
         speeds = np.outer(self.mean_squares, prevalence * (1 - prevalence))
-        expected = self._descent(prevalence).weight_variances[:, None]
+        prior_variances = self._descent(prevalence).weight_variances[:, None]
+        weights = self.fit(moments, prevalence=prevalence)
         return PublicStart(
-            weights=self.weights(moments, prevalence)[:-1],
-            variances=1 / (1 / expected + speeds**2 / moments.variances),
+            weights=weights[:-1],
+            variances=1 / (1 / prior_variances + speeds**2 / moments.variances),
             moments=moments,
         )
 
-    def carried(
-        self, moments: NoisyMoments, earlier_features: FloatArray, prevalence: FloatArray
+    def convert_moments(
+        self, moments: NoisyMoments, *, earlier_features: FloatArray, prevalence: FloatArray
     ) -> NoisyMoments:
         """Returns moments of other features as moments of this student's features; see `NoisyMoments.in_features`.
 
@@ -126,25 +157,27 @@ class MomentStudent:
             curvature=prevalence * (1 - prevalence),
         )
 
-    def moments_of(
+    def moments_from_products(
         self,
         products: FloatArray,
-        prevalence: FloatArray,
         *,
+        prevalence: FloatArray,
         noise_variance: FloatArray,
         num_records: float,
     ) -> NoisyMoments:
-        """Returns the moments that noisy mean products of features and labels are.
+        """Returns the moments of people, from the noisy mean products of their features and labels.
 
         Args:
             products: `[num_features, num_labels]`, the noisy mean over people of features times labels.
             prevalence: `[num_labels]`, the prevalence among these people.
             noise_variance: `[num_labels]`, the variance of the noise in each product.
-            num_records: the number of records that the mean is over, for the variance of their choice.
+            num_records: the number of records of the mean, which determines the variance by the choice of people.
         """
         values = products - np.outer(self._mean_features(), prevalence)
-        chance = np.outer(self.mean_squares, prevalence * (1 - prevalence)) / num_records
-        return NoisyMoments(values=values[:-1], variances=chance + noise_variance)
+        sampling_variances = (
+            np.outer(self.mean_squares, prevalence * (1 - prevalence)) / num_records
+        )
+        return NoisyMoments(values=values[:-1], variances=sampling_variances + noise_variance)
 
     def expected_squares(self, prevalence: FloatArray) -> FloatArray:
         """Returns the square that each moment is expected to have, `[num_features - 1, num_labels]`.
@@ -158,7 +191,7 @@ class MomentStudent:
     @cached_property
     def mean_squares(self) -> FloatArray:
         """The mean square on the public rows of each feature but the constant, `[num_features - 1]`, > 0."""
-        return self._descent(np.array([_HALF])).feature_mean_squares
+        return self._descent(np.array([_ANY_PREVALENCE])).feature_mean_squares
 
     def _descent(self, prevalence: FloatArray) -> Descent:
         return Descent(
@@ -167,16 +200,15 @@ class MomentStudent:
             prevalence=prevalence,
             clip_factor=1.0,
             num_steps=_NUM_STEPS,
-            recipe=replace(
-                self.recipe, longer=1.0
-            ),  # the noise is that of the moments, however long it takes
+            # Longer learning brings no further noise here, so no longer time than the best one is needed.
+            recipe=replace(self.recipe, longer=1.0),
         )
 
     def _mean_features(self) -> FloatArray:
         return np.asarray(self.public_features.mean(axis=0, dtype=np.float64))
 
 
-def mean_products(public_features: Float32Array, probabilities: Float32Array) -> FloatArray:
+def mean_products(public_features: Float32Array, *, probabilities: Float32Array) -> FloatArray:
     """Returns the mean of features times probabilities, float64 `[num_features, num_labels]`.
 
     Args:

@@ -1,10 +1,10 @@
-"""What rounds released about the relation of features and labels: noisy moments, which add up over releases.
+"""Noisy moments: the covariances of features and labels that rounds of votes released, averaged over releases.
 
-A round of a release tells the noisy mean of features times the errors of the student of that round, over the people of
-the release. Together with the student's own predictions on the public pool it is a noisy estimate of the covariance of
+A round of a release publishes the noisy mean of features times the errors of the student of that round, over the people
+of the release. With the student's own predictions on the public pool it is a noisy estimate of the covariance of
 features and labels. The mean over all rounds is one estimate with one known variance: the *moments*. They hold all that
-the rounds released, whatever the students of the rounds were. So moments of several releases are averaged by their
-variances, and a student learns once, from the average (`MomentStudent`).
+the rounds released, whatever the students of the rounds were. So moments of several releases are averaged, weighted by
+the inverse of their variances, and a student learns once, from the average (`MomentStudent`).
 
 This file reads only public and released values. Source: docs/proofs/renewal.md.
 """
@@ -17,12 +17,16 @@ import numpy as np
 
 from pate.array_types import FloatArray
 
-_LEAST_EXPLAINED = 1e-3  # of a new feature's mean square, by features of an earlier release
-_CUT_OFF = 1e-6  # of the largest singular value, in the least squares fit of features
-_LEAST_SQUARE = 1e-12  # of values without noise, in units of the expected squares
-_DOUBT = 0.5  # standard deviation of the slope around 1, before anything is known of two cohorts
-_LEAST_SLOPE = 0.01
-_LARGEST_SLOPE = 2.0
+# The least share of a new feature's mean square that features of an earlier release are taken to explain.
+_MIN_EXPLAINED = 1e-3
+# Singular values below this share of the largest one count as 0 in the least squares fit of features.
+_RELATIVE_CUT_OFF = 1e-6
+# The least mean square of moments without noise, in units of the expected squares.
+_MIN_MEAN_SQUARE = 1e-12
+# The prior standard deviation of the slope around 1, and the range of the slope.
+_PRIOR_STD = 0.5
+_MIN_SLOPE = 0.01
+_MAX_SLOPE = 2.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,13 +42,14 @@ class NoisyMoments:
     values: FloatArray
     variances: FloatArray
 
-    def with_others(self, others: NoisyMoments, expected_squares: FloatArray) -> NoisyMoments:
+    def average_with(self, others: NoisyMoments, *, expected_squares: FloatArray) -> NoisyMoments:
         """Returns the average of these moments and those of an earlier release of other people, by their variances.
 
-        Other people may be unlike. Their moments without noise are taken to be b times the ones of these people, plus
-        an independent rest. The number b is the regression of the earlier moments on these ones, freed of the noise of
-        both; where noise leaves it open, b is about 1. So the earlier moments are divided by b, and the rest is a part
-        of their variance. People who have nothing in common with these have b = 0, and hardly count.
+        Other people may differ. Their moments without noise are assumed to be b times the moments of these people, plus
+        an independent remainder. The slope b is the regression of the earlier moments on these ones, corrected for the
+        noise of both. It has a prior around 1, which decides if the noise is large. The earlier moments are divided by
+        b, and the remainder is a part of their variance. People who have nothing in common with these have b = 0, and
+        hardly count.
 
         Args:
             others: the moments of the earlier release, for the same features.
@@ -53,41 +58,46 @@ class NoisyMoments:
         """
         weights = expected_squares / (self.variances + others.variances) ** 2
         total = float((weights * expected_squares).sum())
-        # mean squares and mean product of both without noise, in units of `expected_squares`
-        square = float((weights * (self.values**2 - self.variances)).sum()) / total
+        # The mean squares and the mean product of both without noise, in units of `expected_squares`.
+        mean_square = float((weights * (self.values**2 - self.variances)).sum()) / total
         others_square = float((weights * (others.values**2 - others.variances)).sum()) / total
         product = float((weights * self.values * others.values).sum()) / total
-        square = max(square, _LEAST_SQUARE)
-        signal = square * expected_squares
-        # of the estimate product / square
-        spread = self.variances * others.variances + signal * (self.variances + others.variances)
-        spread += 2 * self.variances * (self.variances + 2 * signal)
-        error = float((weights**2 * spread).sum()) / (total * square) ** 2
-        estimate = product / square
-        slope = (estimate * _DOUBT**2 + error) / (_DOUBT**2 + error)
-        slope = min(max(slope, _LEAST_SLOPE), _LARGEST_SLOPE)
-        rest = max(0.0, others_square - slope**2 * square)
-        others_variances = (others.variances + rest * expected_squares) / slope**2
-        precision = 1 / self.variances
-        others_precision = 1 / others_variances
-        variances = 1 / (precision + others_precision)
-        values = (self.values * precision + others.values / slope * others_precision) * variances
-        return NoisyMoments(values=values, variances=variances)
+        mean_square = max(mean_square, _MIN_MEAN_SQUARE)
+        estimate = product / mean_square
+        # The variance of the estimate, from the variance of each entry of the two sums.
+        signal = mean_square * expected_squares
+        product_variances = self.variances * others.variances + signal * (
+            self.variances + others.variances
+        )
+        square_variances = 2 * self.variances * (self.variances + 2 * signal)
+        entry_variances = product_variances + square_variances
+        variance = float((weights**2 * entry_variances).sum()) / (total * mean_square) ** 2
+        # The posterior mean of the slope.
+        slope = (estimate * _PRIOR_STD**2 + variance) / (_PRIOR_STD**2 + variance)
+        slope = min(max(slope, _MIN_SLOPE), _MAX_SLOPE)
+        remainder_square = max(0.0, others_square - slope**2 * mean_square)
+        others_variances = (others.variances + remainder_square * expected_squares) / slope**2
+        precisions = 1 / self.variances
+        others_precisions = 1 / others_variances
+        variances = 1 / (precisions + others_precisions)
+        weighted_sum = self.values * precisions + others.values / slope * others_precisions
+        return NoisyMoments(values=weighted_sum * variances, variances=variances)
 
     def in_features(
         self,
         earlier_features: FloatArray,
-        features: FloatArray,
         *,
+        features: FloatArray,
         weight_variances: FloatArray,
         curvature: FloatArray,
     ) -> NoisyMoments:
         """Returns these moments for other features, of which the earlier ones may explain only a part.
 
         Each new feature is fitted by the earlier features on public rows, by least squares. Its moment is the same
-        combination of the earlier moments, divided by the share of its mean square that the fit explains. What the fit
-        misses is an error, whose variance is computed for labels of a linear model with random weights. So a feature
-        that the fit hardly explains has a variance that is as good as infinite. Equal features keep their moments.
+        combination of the earlier moments, divided by the share of its mean square that the fit explains. The part that
+        the fit does not explain is an error, whose variance is computed for labels of a linear model with random
+        weights. So a feature that the fit hardly explains has a practically infinite variance. If both features are
+        equal, these moments are returned.
 
         Args:
             earlier_features: `[num_public, num_earlier]`, the features of these moments on public rows.
@@ -97,15 +107,16 @@ class NoisyMoments:
         """
         if np.array_equal(earlier_features, features):
             return self
-        combination = np.linalg.lstsq(earlier_features, features, rcond=_CUT_OFF)[0]
-        products = features.T @ features / len(features)  # [k, k]
+        combination = np.linalg.lstsq(earlier_features, features, rcond=_RELATIVE_CUT_OFF)[0]
+        products = features.T @ features / len(features)  # [num_features, num_features]
         fitted_products = (earlier_features @ combination).T @ features / len(features)
-        least = np.finfo(np.float64).tiny
-        share = np.diag(fitted_products) / np.maximum(np.diag(products), least)
-        share = np.maximum(share, _LEAST_EXPLAINED)[:, None]
-        missed = fitted_products / share - products
-        variances = np.outer(missed**2 @ weight_variances, curvature**2)
-        variances += (combination**2).T @ self.variances / share**2
+        tiny = np.finfo(np.float64).tiny
+        explained = np.diag(fitted_products) / np.maximum(np.diag(products), tiny)
+        explained = np.maximum(explained, _MIN_EXPLAINED)[:, None]
+        unexplained = fitted_products / explained - products
+        error_variances = np.outer(unexplained**2 @ weight_variances, curvature**2)
+        noise_variances = (combination**2).T @ self.variances / explained**2
         return NoisyMoments(
-            values=combination.T @ self.values / share, variances=np.maximum(variances, least)
+            values=combination.T @ self.values / explained,
+            variances=np.maximum(error_variances + noise_variances, tiny),
         )

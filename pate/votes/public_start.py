@@ -1,8 +1,9 @@
-"""What public data already say of the student of rounds: the weights at which its descent starts.
+"""The public start of the student of rounds: the weights at which its descent begins.
 
-Without a start the student of rounds begins with the prevalence of each label and knows nothing of the inputs. Public
-data may know more: public rows with labels, or the published student of an earlier release. A start costs no privacy:
-it is a function of public values, as are the clip and the student of a round (docs/proofs/vote_rounds.md).
+Without a start the student of rounds begins with the prevalence of each label, and its predictions do not depend on the
+inputs. Public data may teach more: public rows with labels, or the published student of an earlier release. A start
+costs no privacy: it is a function of public values, as are the clip and the student of a round
+(docs/proofs/vote_rounds.md).
 """
 
 from __future__ import annotations
@@ -17,14 +18,14 @@ from pate.votes.round_votes import RoundVotes
 
 @dataclass(frozen=True, eq=False)
 class PublicStart:
-    """The weights at which a student's descent starts, and how much is still unknown about each of them.
+    """The weights at which a student's descent starts, and the variance of the error of each weight.
 
     Attributes:
-        weights: `[num_features - 1, num_labels]`, of all features but the constant; public.
+        weights: `[num_features - 1, num_labels]`, the weights of all features but the constant; public.
         variances: `[num_features - 1, num_labels]`, > 0, the posterior variance of each weight: the expected square of
-            what the descent has still to find, if private records follow the start; public.
-        moments: what earlier releases told, in the same features. The student then learns at the end from these moments
-            and its own together (`MomentStudent`). None for a start that no release made.
+            the change that the descent still has to make, if private records follow the start; public.
+        moments: the noisy moments of earlier releases, in the same features. At the end the student then learns from
+            these moments and its own together (`MomentStudent`). None for a start that no release made.
     """
 
     weights: FloatArray
@@ -41,13 +42,13 @@ class StartSource(ABC):
         """A text that differs between sources with different starts; it is part of the identity of a release."""
 
     @property
-    def more_directions(self) -> float:
-        """How many times as many directions of the pool start and release together afford as the release alone."""
+    def direction_ratio(self) -> float:
+        """The ratio of the numbers of directions of the pool that a release can learn with and without the start."""
         return 1.0
 
     @property
     def least_directions(self) -> int:
-        """The number of directions of the pool that the start needs, whatever the release affords; a public number."""
+        """The number of directions of the pool that the start needs, even if noise allows fewer; a public number."""
         return 0
 
     @abstractmethod
@@ -55,5 +56,5 @@ class StartSource(ABC):
         """Returns the start in the features of votes in rounds; reads public values alone.
 
         Args:
-            votes: the votes, of which the public features and their variances are read.
+            votes: the votes, of which only the public features and their variances are read.
         """

@@ -213,7 +213,7 @@ class RoundShard:
             for part in chunk.blocks(most_teachers * chunk.size):
                 means = self._means(part, question, student, pool_part)
                 weights = self._weights_of(part)
-                sums.append(question.clipped_moments.sum_of_means(means, weights))
+                sums.append(question.clipped_moments.sum_of_means(means, weights=weights))
             return np.asarray(sum(sums))
 
         total = np.zeros(question.weights.shape, dtype=np.int64)
@@ -229,11 +229,13 @@ class RoundShard:
         residuals = self.residuals(student, features, block.rows) * self._scale(question, block)
         weights = self._weights_of(block)
         if block.size == 1:
-            return question.clipped_moments.sum_of_single(features, residuals, weights)
+            return question.clipped_moments.sum_of_single(
+                features, residuals=residuals, weights=weights
+            )
         return question.clipped_moments.sum_of_small(
             features.reshape(block.num_teachers, block.size, -1),
-            residuals.reshape(block.num_teachers, block.size, -1),
-            weights,
+            residuals=residuals.reshape(block.num_teachers, block.size, -1),
+            weights=weights,
         )
 
     def _means(

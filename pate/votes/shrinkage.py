@@ -8,8 +8,10 @@ import numpy as np
 
 from pate.array_types import FloatArray
 
-_SETTLING_ROUNDS = 3  # in which the weights of rows and the typical variance of a column settle
-_SMALLEST = 1e-9  # variance that is told from 0
+# The number of iterations in which the weights of rows and the typical variance of a column converge.
+_NUM_ITERATIONS = 3
+# The least variance by which another one is divided.
+_MIN_VARIANCE = 1e-9
 
 
 def shrink_singular_values(noisy_matrix: FloatArray, *, noise_std: float) -> FloatArray:
@@ -41,14 +43,14 @@ def shrink_singular_values(noisy_matrix: FloatArray, *, noise_std: float) -> Flo
     return np.asarray((left * (shrunk * unit)) @ right)
 
 
-def posterior_rows(noisy_matrix: FloatArray, row_variances: FloatArray) -> FloatArray:
+def posterior_rows(noisy_matrix: FloatArray, *, row_variances: FloatArray) -> FloatArray:
     """Returns the posterior mean of a matrix, given the matrix plus independent noise of variance 1 in every entry.
 
-    Rule: row j of the matrix is taken to be a Gaussian vector with covariance row_variances[j] C. C is estimated from
-    the products of the noisy rows, minus those of noise alone. In this estimate a row of variance v has the weight
-    v / (1 + v c)**2, where c is the typical variance of a column. The diagonal of C is shrunk toward its mean and the
-    other entries toward 0, each by the variance of its estimate. Negative eigenvalues are set to 0. Then each row is
-    replaced by its posterior mean.
+    Rule: row j of the matrix is modeled as a Gaussian vector with covariance row_variances[j] C. The matrix C is
+    estimated from the products of the noisy rows, minus those of noise alone. In this estimate a row of variance v has
+    the weight v / (1 + v c)**2, where c is the typical variance of a column. The diagonal of C is shrunk toward its
+    mean and the other entries toward 0, each by the variance of its estimate. Negative eigenvalues are set to 0. Then
+    each row is replaced by its posterior mean.
 
     Args:
         noisy_matrix: `[num_rows, num_columns]`, divided by the standard deviation of the noise.
@@ -58,19 +60,21 @@ def posterior_rows(noisy_matrix: FloatArray, row_variances: FloatArray) -> Float
     Schäfer & Strimmer 2005 for the shrinkage.
 
     >>> noisy = np.array([[30.0, 0.5], [-30.0, -0.5]] * 8)
-    >>> posterior_rows(noisy, np.ones(16))[:2].round() + 0.0
+    >>> posterior_rows(noisy, row_variances=np.ones(16))[:2].round() + 0.0
     array([[ 30.,   0.],
            [-30.,   0.]])
     """
     variances = row_variances / row_variances.mean()
-    covariance = _shared_covariance(noisy_matrix, variances)
+    covariance = _shared_covariance(noisy_matrix, row_variances=variances)
     eigenvalues, vectors = np.linalg.eigh(covariance)
     signal = np.outer(variances, eigenvalues.clip(0))
-    # posterior mean of a Gaussian with noise of variance 1: signal / (signal + 1) along each eigenvector
-    return np.asarray(((noisy_matrix @ vectors) * (signal / (signal + 1))) @ vectors.T)
+    # The posterior mean of a Gaussian with noise of variance 1 has the factor signal / (signal + 1) along each
+    # eigenvector.
+    coordinates = noisy_matrix @ vectors
+    return np.asarray((coordinates * (signal / (signal + 1))) @ vectors.T)
 
 
-def _shared_covariance(noisy_matrix: FloatArray, row_variances: FloatArray) -> FloatArray:
+def _shared_covariance(noisy_matrix: FloatArray, *, row_variances: FloatArray) -> FloatArray:
     """Returns the shrunk estimate of C in `posterior_rows`, `[num_columns, num_columns]`.
 
     The diagonal is shrunk toward its mean, and the other entries toward 0, each by the share of its spread that chance
@@ -82,7 +86,7 @@ def _shared_covariance(noisy_matrix: FloatArray, row_variances: FloatArray) -> F
     """
     weights = row_variances
     beyond_noise = (noisy_matrix**2).mean(axis=1) - 1
-    for _ in range(_SETTLING_ROUNDS):
+    for _ in range(_NUM_ITERATIONS):
         typical = float((weights * beyond_noise).sum() / (weights * row_variances).sum())
         weights = row_variances / (1 + max(typical, 0.0) * row_variances) ** 2
     total = (weights * row_variances).sum()
@@ -92,12 +96,12 @@ def _shared_covariance(noisy_matrix: FloatArray, row_variances: FloatArray) -> F
     mean = max(float(diagonal.mean()), 0.0)
     # The square of a Gaussian has twice its squared variance as variance.
     chance = 2 * float(np.square((1 + row_variances * mean) * weights).sum()) / total**2
-    trusted = 1 - min(1.0, chance / max(float(diagonal.var()), _SMALLEST))
+    trusted = 1 - min(1.0, chance / max(float(diagonal.var()), _MIN_VARIANCE))
     diagonal = mean + trusted * (diagonal - mean)
-    entry_variances = 1 + np.outer(row_variances, diagonal.clip(0))  # [k, L]
+    entry_variances = 1 + np.outer(row_variances, diagonal.clip(0))  # [num_rows, num_columns]
     # The variance by chance of each entry of the estimate.
     chances = (entry_variances.T * weights**2) @ entry_variances / total**2
-    off_diagonal = ~np.eye(len(estimate), dtype=np.bool_)
-    spread = (estimate[off_diagonal] ** 2).sum()
-    shrunk = min(1.0, float(chances[off_diagonal].sum() / max(spread, _SMALLEST)))
-    return np.asarray((1 - shrunk) * estimate * off_diagonal + np.diag(diagonal))
+    is_off_diagonal = ~np.eye(len(estimate), dtype=np.bool_)
+    total_square = (estimate[is_off_diagonal] ** 2).sum()
+    shrinkage = min(1.0, float(chances[is_off_diagonal].sum() / max(total_square, _MIN_VARIANCE)))
+    return np.asarray((1 - shrinkage) * estimate * is_off_diagonal + np.diag(diagonal))

@@ -1,10 +1,10 @@
 """Gradient descent of a student of rounds from a public start, which finds out how much of the start is true.
 
-A `PublicStart` says what public data teach of the weights. Public labels may follow other rules than private labels do:
+A `PublicStart` has the weights that public data teach. Public labels may follow other rules than private labels do:
 they may come from another model, or from people of another kind. So each label has a *trust* in [0, 1], the share of
-the start's weights that the private records bear out. The trust is estimated from the noisy gradients that the rounds
-have released, anew in each round, and is free as all that reads released values alone. The descent goes on as if it had
-begun at the trusted share of the start. With trust 0 it is about a descent without a start.
+the start's weights that the private records confirm. The trust is estimated anew in each round, from the noisy
+gradients that the rounds have released. This costs no privacy, as it reads released values alone. The descent goes on
+as if it had begun at the trusted share of the start. With trust 0 it is nearly a descent without a start.
 
 docs/proofs/vote_rounds.md explains why a start costs no privacy.
 """
@@ -20,11 +20,13 @@ from pate.votes.descent import Descent
 from pate.votes.public_start import PublicStart
 from pate.votes.shrinkage import posterior_rows
 
-_SETTLING_ROUNDS = 20  # in which the mean and the spread of all trusts settle
-_LEAST = 1e-300  # of information on a trust, where a start has no weights
-# Standard deviation of the mean trust of all labels around 1, before anything is released.
-_DOUBT = 0.5
-_MOST_SPREAD = 0.25  # the largest variance of numbers in [0, 1]
+# The number of iterations in which the mean and the variance of the trusts of all labels converge.
+_NUM_ITERATIONS = 20
+# The least information on a trust, in place of the 0 of a label for which a start has no weights.
+_MIN_INFORMATION = 1e-300
+# The prior standard deviation of the mean trust of all labels around 1.
+_PRIOR_STD = 0.5
+_MAX_VARIANCE = 0.25  # the largest variance of numbers in [0, 1]
 
 
 class StartedDescent:
@@ -37,9 +39,9 @@ class StartedDescent:
     Rule: to the noisy mean gradient of each round the gradient is added by which public inputs lead from the student's
     probabilities back to the prevalence. The mean of these sums is the private gradient at a student that knows the
     prevalence alone. In linear approximation it is a G + s D + noise, where G is the gradient by which public inputs
-    lead to the start, and s the speed at which a weight is learned. `_estimated_trust` regresses it on G. The weights
-    are then moved by what the start would have left in them, and the learning time follows from the variance of D. At
-    the end D becomes its posterior mean, as in `Descent`.
+    lead to the start, and s the speed at which a weight is learned. `_estimate_trust` regresses it on G. If the trust
+    changes, the weights are corrected by the part of the start that they still hold. The learning time follows from the
+    variance of D. At the end D becomes its posterior mean, as in `Descent`.
 
     Args:
         descent: the rules and numbers of a descent without a start.
@@ -49,31 +51,35 @@ class StartedDescent:
         trust: `[num_labels]` in [0, 1], the trust in the start of each label.
     """
 
-    def __init__(self, descent: Descent, public_start: PublicStart) -> None:
+    def __init__(self, descent: Descent, *, public_start: PublicStart) -> None:
         self._descent = descent
         self._public_start = public_start
         num_labels = len(descent.prevalence)
         shape = public_start.weights.shape
         self.trust = np.ones(num_labels)
         self._num_steps_taken = 0
-        self._gradient_sum = np.zeros(shape)  # at the prevalence, over all steps
-        self._elapsed = np.zeros(num_labels)  # learning time
-        self._noise_variance = np.zeros(shape)  # of each weight
+        # The sum over all steps of the private gradient at a student that knows the prevalence alone.
+        self._gradient_sum = np.zeros(shape)
+        self._elapsed_times = np.zeros(num_labels)  # the learning time of all steps, [num_labels]
+        self._noise_variances = np.zeros(shape)  # of the noise in each weight
 
-    def start(self) -> FloatArray:
+    def initial_weights(self) -> FloatArray:
         """Returns the weights `[num_features, num_labels]` before the first step."""
-        return self._descent.with_constants(self._public_start.weights, self._descent.prevalence)
+        return self._descent.with_constants(
+            self._public_start.weights, prevalence=self._descent.prevalence
+        )
 
     @property
     def trusted_start(self) -> PublicStart:
         """The trusted share of the start, and the variance of what is unknown beyond it."""
         return PublicStart(
-            weights=self.trust * self._public_start.weights, variances=self._variances
+            weights=self.trust * self._public_start.weights, variances=self._remainder_variances
         )
 
-    def moved(
+    def take_step(
         self,
         weights: FloatArray,
+        *,
         probabilities: Float32Array,
         gradient: FloatArray,
         noise_rate: FloatArray,
@@ -92,80 +98,94 @@ class StartedDescent:
         self._gradient_sum += gradient[:-1] + self._gradient_from_prevalence(probabilities)
         trust_before = self.trust
         if noise_rate.all():
-            self.trust = self._estimated_trust(noise_rate * num_steps / self._num_steps_taken)
-        learning_times = self._descent.pace(noise_rate, weight_variances=self._variances)
-        moved = self._descent.moved(weights, gradient, learning_times)
-        time = learning_times.times / num_steps
-        kept = np.exp(-self._speeds * time)
-        self._noise_variance = self._noise_variance * kept**2 + noise_rate * num_steps * time**2
-        self._elapsed = self._elapsed + time
-        moved[:-1] += self._left * (self.trust - trust_before) * self._public_start.weights
-        return moved
+            mean_noise_variance = noise_rate * num_steps / self._num_steps_taken
+            self.trust = self._estimate_trust(mean_noise_variance)
+        learning_times = self._descent.learning_times(
+            noise_rate, weight_variances=self._remainder_variances
+        )
+        next_weights = self._descent.take_step(
+            weights, gradient=gradient, learning_times=learning_times
+        )
+        step_times = learning_times.times / num_steps
+        remaining_share = np.exp(-self._speeds * step_times)
+        step_noise_variance = noise_rate * num_steps * step_times**2
+        self._noise_variances = self._noise_variances * remaining_share**2 + step_noise_variance
+        self._elapsed_times = self._elapsed_times + step_times
+        change_of_trust = self.trust - trust_before
+        next_weights[:-1] += self._unlearned_shares * change_of_trust * self._public_start.weights
+        return next_weights
 
-    def finished(
-        self, weights: FloatArray, noise_rate: FloatArray, prevalence: FloatArray
+    def final_weights(
+        self, weights: FloatArray, *, noise_rate: FloatArray, prevalence: FloatArray
     ) -> FloatArray:
         """Returns the published weights, `[num_features, num_labels]`, computed from those after the last step.
 
         Args:
             weights: `[num_features, num_labels]`, after the last step.
-            noise_rate: `[num_labels]`, as in `moved`.
+            noise_rate: `[num_labels]`, as in `take_step`.
             prevalence: `[num_labels]`, to which the mean probabilities are matched.
         """
         feature_weights = weights[:-1]
         if noise_rate.all():
             trusted = self.trusted_start.weights
-            feature_weights = trusted + self._posterior(feature_weights - trusted)
-        return self._descent.with_constants(feature_weights, prevalence)
+            feature_weights = trusted + self._posterior_mean(feature_weights - trusted)
+        return self._descent.with_constants(feature_weights, prevalence=prevalence)
 
-    def _posterior(self, remainder: FloatArray) -> FloatArray:
+    def _posterior_mean(self, remainder: FloatArray) -> FloatArray:
         """Returns the posterior mean of the weights beyond the trusted start, `[num_features - 1, num_labels]`.
 
-        As in `Descent`, the variances of features follow a lower power than in the rule of the learning time. What a
-        label had no time to learn is made up for, as far as the start is not trusted.
+        As in `Descent`, the variances of weights follow a lower power of the variances of features than in the rule of
+        the learning time. The weights of a label are divided by a power of the share that the label had time to learn;
+        the power falls with the trust.
 
         Args:
             remainder: `[num_features - 1, num_labels]`, the noisy weights beyond the trusted start.
         """
         descent = self._descent
         recipe = descent.recipe
-        learned = 1 - self._left
-        variances = self._variances
+        learned_shares = 1 - self._unlearned_shares
+        variances = self._remainder_variances
         feature_variances = descent.feature_variances
-        shape = feature_variances**recipe.signal_power / np.sqrt(feature_variances)
-        expected = variances * shape[:, None] * learned**2 / self._noise_variance
-        std = np.sqrt(self._noise_variance)
-        posterior = posterior_rows(remainder / std, expected.mean(axis=1)) * std
+        power_change = feature_variances**recipe.signal_power / np.sqrt(feature_variances)
+        expected_squares = variances * power_change[:, None] * learned_shares**2
+        noise_std = np.sqrt(self._noise_variances)
+        posterior = noise_std * posterior_rows(
+            remainder / noise_std,
+            row_variances=(expected_squares / self._noise_variances).mean(axis=1),
+        )
         signals = variances * descent.feature_mean_squares[:, None]
-        share_learned = (signals * learned).sum(axis=0) / signals.sum(axis=0)
-        posterior /= share_learned ** (recipe.missed_power * (1 - self.trust))
+        mean_learned_share = (signals * learned_shares).sum(axis=0) / signals.sum(axis=0)
+        posterior /= mean_learned_share ** (recipe.missed_power * (1 - self.trust))
         return np.asarray(posterior)
 
-    def _estimated_trust(self, noise_variance: FloatArray) -> FloatArray:
+    def _estimate_trust(self, noise_variance: FloatArray) -> FloatArray:
         """Returns the posterior mean of each label's trust, cut to [0, 1], `[num_labels]`.
 
         The trusts of labels are Gaussian around a common mean. Mean and variance are estimated by the method of
-        DerSimonian and Laird 1986 for a random effect, with all labels' estimates and their errors; the mean has a
-        prior around 1. The variance is at most 1/4, the largest of numbers in [0, 1]: else the noise of a few labels
-        could decide that no start is to be trusted.
+        DerSimonian and Laird 1986 for a random effect, with all labels' estimates and their errors. The mean has a
+        prior around 1. The variance is at most 1/4, the largest of numbers in [0, 1]. Without this bound the noise of a
+        few labels could take away the trust in every start.
 
         Args:
             noise_variance: `[num_labels]`, the variance of the noise in the mean of all gradients so far.
         """
         mean_gradient = self._gradient_sum / self._num_steps_taken
         lead = self._gradient_to_start
-        variance = noise_variance + self._speeds**2 * self._public_start.variances
-        information = (lead**2 / variance).sum(axis=0).clip(_LEAST)
-        estimates = (lead * mean_gradient / variance).sum(axis=0) / information
-        spread = 0.0
-        for _ in range(_SETTLING_ROUNDS):
-            weights = 1 / (1 / information + spread)
-            center = (weights @ estimates + 1 / _DOUBT**2) / (weights.sum() + 1 / _DOUBT**2)
-            excess = (estimates - center) ** 2 - 1 / information
-            spread = float(weights**2 @ excess) / max(float((weights**2).sum()), _LEAST)
-            spread = min(max(spread, 0.0), _MOST_SPREAD)
-        precision = information * spread
-        return np.asarray(((estimates * precision + center) / (precision + 1)).clip(0, 1))
+        error_variance = noise_variance + self._speeds**2 * self._public_start.variances
+        information = (lead**2 / error_variance).sum(axis=0).clip(_MIN_INFORMATION)
+        estimates = (lead * mean_gradient / error_variance).sum(axis=0) / information
+        prior_precision = 1 / _PRIOR_STD**2
+        variance = 0.0
+        for _ in range(_NUM_ITERATIONS):
+            weights = 1 / (1 / information + variance)
+            mean = (weights @ estimates + prior_precision) / (weights.sum() + prior_precision)
+            excess = (estimates - mean) ** 2 - 1 / information
+            total_square = max(float((weights**2).sum()), _MIN_INFORMATION)
+            variance = float(weights**2 @ excess) / total_square
+            variance = min(max(variance, 0.0), _MAX_VARIANCE)
+        precision = information * variance
+        posterior_mean = (estimates * precision + mean) / (precision + 1)
+        return np.asarray(posterior_mean.clip(0, 1))
 
     def _gradient_from_prevalence(self, probabilities: Float32Array) -> FloatArray:
         """Returns the mean gradient by which public inputs lead from the prevalence to a model's probabilities.
@@ -183,8 +203,8 @@ class StartedDescent:
 
     @cached_property
     def _gradient_to_start(self) -> FloatArray:
-        """G of the class, `[num_features - 1, num_labels]`."""
-        return self._gradient_from_prevalence(self._descent.probabilities(self.start()))
+        """The gradient G of the model in the docstring of the class, `[num_features - 1, num_labels]`."""
+        return self._gradient_from_prevalence(self._descent.probabilities(self.initial_weights()))
 
     @cached_property
     def _speeds(self) -> FloatArray:
@@ -195,14 +215,13 @@ class StartedDescent:
         return np.asarray(curvature * descent.feature_mean_squares[:, None])
 
     @property
-    def _left(self) -> FloatArray:
-        """The share of the start, and of D, that the steps so far have left, `[num_features - 1, num_labels]`."""
-        return np.exp(-self._speeds * self._elapsed)
+    def _unlearned_shares(self) -> FloatArray:
+        """The share of the start, and of D, that no step has changed so far, `[num_features - 1, num_labels]`."""
+        return np.exp(-self._speeds * self._elapsed_times)
 
     @property
-    def _variances(self) -> FloatArray:
+    def _remainder_variances(self) -> FloatArray:
         """The variance of D for the present trust, `[num_features - 1, num_labels]`."""
-        descent = self._descent
-        without_start = descent.weight_variances[:, None]
-        gained = (without_start - self._public_start.variances).clip(0)
-        return np.asarray(without_start - self.trust**2 * gained)
+        without_start = self._descent.weight_variances[:, None]
+        explained_by_start = (without_start - self._public_start.variances).clip(0)
+        return np.asarray(without_start - self.trust**2 * explained_by_start)

@@ -10,7 +10,7 @@ from pate.accounting import Adjacency, ExactAccountant, GaussianEvent
 from pate.aggregators import CenteredVotes
 from pate.aggregators.centered_rounds import NoisyPrevalence
 from pate.aggregators.record import MemoryRecord
-from pate.array_types import BoolArray, IntArray
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.testing import Verdict, verify_samples
 from pate.votes.descent import Descent
 from pate.votes.moment_votes import MomentVotes
@@ -32,7 +32,11 @@ def require_price_of_two_rounds(
         refuted_price: a price that is too low.
         monkeypatch: removes the processing of the weights after all rounds.
     """
-    monkeypatch.setattr(Descent, "finished", lambda _self, weights, *_others: weights)
+
+    def keep_weights(_descent: Descent, weights: FloatArray, **_options: Any) -> FloatArray:
+        return weights
+
+    monkeypatch.setattr(Descent, "final_weights", keep_weights)
     noises = record_constructed(
         monkeypatch, module_name="pate.aggregators.centered_rounds", class_name="RoundedGaussian"
     )

@@ -21,11 +21,14 @@ def test_sums_of_whole_numbers_are_exact_in_any_order(clip: float) -> None:
     sums = ClippedMoments(clip, num_teachers=3000)
     features = np.trunc(RNG.uniform(-1, 1, size=(3000, 3)) * FEATURE_STEPS).astype(np.float32)
     residuals = RNG.normal(size=(3000, 2)) * clip
-    total = sums.sum_of_single(features, residuals)
+    total = sums.sum_of_single(features, residuals=residuals)
     order = RNG.permutation(3000)
-    np.testing.assert_array_equal(sums.sum_of_single(features[order], residuals[order]), total)
+    np.testing.assert_array_equal(
+        sums.sum_of_single(features[order], residuals=residuals[order]), total
+    )
     parts = sum(
-        sums.sum_of_single(features[i : i + 7], residuals[i : i + 7]) for i in range(0, 3000, 7)
+        sums.sum_of_single(features[i : i + 7], residuals=residuals[i : i + 7])
+        for i in range(0, 3000, 7)
     )
     np.testing.assert_array_equal(parts, total)
     scale = 1 / sums.step / FEATURE_STEPS
@@ -70,14 +73,15 @@ def test_a_teacher_of_a_few_records_counts_as_its_mean_product_does(size: int) -
         step = size * math.sqrt(3) * sums.step * FEATURE_STEPS
         expected = sums.sum_of_means(means) * sums.step
         assert (
-            np.linalg.norm(sums.sum_of_small(features, residuals) * sums.step - expected)
+            np.linalg.norm(sums.sum_of_small(features, residuals=residuals) * sums.step - expected)
             < 50 * 2 * step
         )
         sums_by_teacher = [
-            sums.sum_of_small(features[i : i + 1], residuals[i : i + 1]) for i in range(50)
+            sums.sum_of_small(features[i : i + 1], residuals=residuals[i : i + 1])
+            for i in range(50)
         ]
         np.testing.assert_array_equal(
-            np.sum(sums_by_teacher, axis=0), sums.sum_of_small(features, residuals)
+            np.sum(sums_by_teacher, axis=0), sums.sum_of_small(features, residuals=residuals)
         )
 
 
@@ -94,14 +98,14 @@ def test_cutting_records_that_cancel_each_other_stays_within_the_clip(spread: fl
         sums = ClippedMoments(clip=2e-3, num_teachers=200)
         (features, residuals) = opposed_records(num=200, size=size, num_labels=3, spread=spread)
         for i in range(200):
-            total = sums.sum_of_small(features[i : i + 1], residuals[i : i + 1])
+            total = sums.sum_of_small(features[i : i + 1], residuals=residuals[i : i + 1])
             longest = max(longest, float(np.linalg.norm(total * sums.step)))
         wider_clip = ClippedMoments(
             clip=2e-3 / (1 - size * math.sqrt(3) * sums.step * FEATURE_STEPS / 2e-3),
             num_teachers=200,
         )
         for i in range(200):
-            total = wider_clip.sum_of_small(features[i : i + 1], residuals[i : i + 1])
+            total = wider_clip.sum_of_small(features[i : i + 1], residuals=residuals[i : i + 1])
             longest_without_margin = max(
                 longest_without_margin, float(np.linalg.norm(total * wider_clip.step))
             )
@@ -137,9 +141,9 @@ def test_votes_on_8192_labels_are_no_longer_than_the_clip(spread: float) -> None
         features, residuals = opposed_records(num=8, size=size, num_labels=8192, spread=spread)
         for features_of_one, residuals_of_one in zip(features, residuals, strict=True):
             vote = (
-                sums.sum_of_small(features_of_one[None], residuals_of_one[None])
+                sums.sum_of_small(features_of_one[None], residuals=residuals_of_one[None])
                 if size > 1
-                else sums.sum_of_single(features_of_one, residuals_of_one)
+                else sums.sum_of_single(features_of_one, residuals=residuals_of_one)
             )
             length = float(np.linalg.norm(vote * sums.step))
             assert length <= 2e-2 * (1 + 2**-20)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,14 +20,17 @@ TRUE_WEIGHTS = np.array([[3.0, 0.0], [-2.0, 1.0], [0.0, 4.0], [-5.0, -10.0]])
 
 
 def features(num_records: int, seed: int = 0) -> FloatArray:
-    """Returns random features `[count, 4]` of length 1, the last of which is the constant feature."""
+    """Returns random features `[num_records, 4]` of length 1, the last of which is the constant feature."""
     rows = np.random.default_rng(seed).normal(size=(num_records, 3))
     rows *= np.sqrt(1 - CONSTANT**2) / np.linalg.norm(rows, axis=1, keepdims=True)
     return np.append(rows, np.full((num_records, 1), CONSTANT), axis=1)
 
 
 def descended_weights(
-    descent: Descent, gradient_noise_std: float, seed: int = 0, true_weights: Any = TRUE_WEIGHTS
+    descent: Descent,
+    gradient_noise_std: float,
+    seed: int = 0,
+    true_weights: FloatArray = TRUE_WEIGHTS,
 ) -> FloatArray:
     """Returns the weights after all steps on many private records, half of each gradient clipped away.
 
@@ -37,16 +39,20 @@ def descended_weights(
     rows = features(num_records=40_000, seed=5)
     rng = np.random.default_rng(seed)
     labels = rng.random(size=(len(rows), 2)) < expit(rows @ true_weights)
-    rate = np.full(2, gradient_noise_std**2)
-    pace = descent.pace(rate)
-    weights = descent.start()
+    noise_rate = np.full(2, gradient_noise_std**2)
+    step_noise_std = gradient_noise_std * np.sqrt(descent.num_steps)
+    learning_times = descent.learning_times(noise_rate)
+    weights = descent.initial_weights()
     for _ in range(descent.num_steps):
         gradient = descent.clip_factor * rows.T @ (labels - expit(rows @ weights)) / len(rows)
-        gradient += (
-            gradient_noise_std * np.sqrt(descent.num_steps) * rng.standard_normal(gradient.shape)
-        )
-        weights = descent.moved(weights, gradient, pace)
-    return descent.finished(weights, pace, rate, descent.prevalence)
+        gradient += step_noise_std * rng.standard_normal(gradient.shape)
+        weights = descent.take_step(weights, gradient=gradient, learning_times=learning_times)
+    return descent.final_weights(
+        weights,
+        learning_times=learning_times,
+        noise_rate=noise_rate,
+        prevalence=descent.prevalence,
+    )
 
 
 @pytest.fixture
@@ -63,22 +69,21 @@ def descent() -> Descent:
 
 
 @pytest.mark.slow
-def test_without_noise_more_steps_come_nearer_to_the_weights_of_the_records(
-    descent: Descent,
-) -> None:
+def test_without_noise_more_steps_come_nearer_to_the_true_weights(descent: Descent) -> None:
     """Without noise, 20 steps end nearer to the true weights than 5 steps, and 80 steps nearer
     still, within 0.15.
     """
-    off = [
-        np.abs(
-            descended_weights(descent=replace(descent, num_steps=steps), gradient_noise_std=0.0)
-            - TRUE_WEIGHTS
+    feature_scales = np.array([[1], [1], [1], [CONSTANT]])
+
+    def largest_error(num_steps: int) -> float:
+        weights = descended_weights(
+            descent=replace(descent, num_steps=num_steps), gradient_noise_std=0.0
         )
-        for steps in (5, 20, 80)
-    ]
-    distances = [float((error * [[1], [1], [1], [CONSTANT]]).max()) for error in off]
-    assert 1.5 * distances[2] < distances[1] < distances[0] / 1.5 < 1, distances
-    assert distances[2] < 0.15
+        return float((np.abs(weights - TRUE_WEIGHTS) * feature_scales).max())
+
+    errors = [largest_error(num_steps=num_steps) for num_steps in (5, 20, 80)]
+    assert 1.5 * errors[2] < errors[1] < errors[0] / 1.5 < 1, errors
+    assert errors[2] < 0.15
 
 
 @pytest.mark.parametrize("gradient_noise_std", [0.0, 1e-3, 1e-2, 1.0])
@@ -101,15 +106,16 @@ def test_weighted_mean_probabilities_equal_the_prevalence(descent: Descent) -> N
 
     A step suggests the weighted mean, too.
     """
-    rows = descent.public_features
-    public_weights = np.exp(3 * rows[:, 0])
+    public_weights = np.exp(3 * descent.public_features[:, 0])
     weighted = replace(descent, public_weights=public_weights)
-    weights = weighted.with_constants(TRUE_WEIGHTS[:-1], descent.prevalence)
+    weights = weighted.with_constants(
+        feature_weights=TRUE_WEIGHTS[:-1], prevalence=descent.prevalence
+    )
     probabilities = weighted.probabilities(weights)
     means = public_weights @ probabilities / public_weights.sum()
     np.testing.assert_allclose(means, descent.prevalence, atol=1e-5)
     assert np.abs(probabilities.mean(axis=0) - descent.prevalence).max() > 0.05
-    suggested = weighted.prevalence_seen(probabilities, gradient=np.zeros((4, 2)))
+    suggested = weighted.suggested_prevalence(probabilities, gradient=np.zeros((4, 2)))
     np.testing.assert_allclose(suggested, means, atol=1e-6)
 
 
@@ -119,9 +125,12 @@ def test_learning_times_fall_with_the_noise(descent: Descent) -> None:
 
     Without a signal, weights learned from noise stay small.
     """
-    times = [descent.pace(np.full(2, noise**2)).times for noise in (1e-4, 1e-2, 1.0)]
+    times = [
+        descent.learning_times(noise_rate=np.full(2, noise_std**2)).times
+        for noise_std in (1e-4, 1e-2, 1.0)
+    ]
     assert (times[0] > times[1]).all() and (times[1] > times[2]).all()
-    start_weights = descent.start()
+    start_weights = descent.initial_weights()
     weights_by_seed = [
         descended_weights(
             descent=descent, gradient_noise_std=0.1, seed=seed, true_weights=start_weights
@@ -137,40 +146,35 @@ def test_steps_correct_a_noisy_prevalence(descent: Descent) -> None:
 
     It is not changed if its own variance is 0, and hardly if the gradients' noise is large.
     """
-    truth = descent.prevalence
+    true_prevalence = descent.prevalence
     rng = np.random.default_rng(1)
-    noisy = replace(descent, prevalence=truth + np.array([0.15, -0.1]))
-    public = noisy.probabilities(noisy.start())
-    off = np.append(np.zeros((3, 2)), 0.5 * CONSTANT * (truth - noisy.prevalence)[None], axis=0)
-    suggested = noisy.prevalence_seen(
-        public, gradient=off + 1e-3 * rng.standard_normal(size=(4, 2))
+    noisy = replace(descent, prevalence=true_prevalence + np.array([0.15, -0.1]))
+    constant_gradient = 0.5 * CONSTANT * (true_prevalence - noisy.prevalence)
+    exact_gradient = np.append(np.zeros((3, 2)), constant_gradient[None], axis=0)
+    suggested = noisy.suggested_prevalence(
+        noisy.probabilities(noisy.initial_weights()),
+        gradient=exact_gradient + 1e-3 * rng.standard_normal(size=(4, 2)),
     )
-    mended = noisy.prevalence_with(
+    corrected = noisy.average_prevalence(
         released_variance=0.02, suggested_prevalence=suggested, noise_rate=np.full(2, 1e-6)
     )
-    assert np.abs(mended - truth).max() < 0.02
-    np.testing.assert_array_equal(
-        noisy.prevalence_with(
-            released_variance=0.0, suggested_prevalence=suggested, noise_rate=np.full(2, 1e-6)
-        ),
-        noisy.prevalence,
+    assert np.abs(corrected - true_prevalence).max() < 0.02
+    with_exact_release = noisy.average_prevalence(
+        released_variance=0.0, suggested_prevalence=suggested, noise_rate=np.full(2, 1e-6)
     )
-    assert (
-        np.abs(
-            noisy.prevalence_with(
-                released_variance=0.02, suggested_prevalence=suggested, noise_rate=np.full(2, 1.0)
-            )
-            - noisy.prevalence
-        ).max()
-        < 1e-3
+    np.testing.assert_array_equal(with_exact_release, noisy.prevalence)
+    with_noisy_gradients = noisy.average_prevalence(
+        released_variance=0.02, suggested_prevalence=suggested, noise_rate=np.full(2, 1.0)
     )
+    assert np.abs(with_noisy_gradients - noisy.prevalence).max() < 1e-3
 
 
 def test_each_label_learns_by_its_own_noise(descent: Descent) -> None:
     """The learning times of two labels with different noise are those of each noise alone."""
-    both = descent.pace(np.array([1e-6, 1e-3])).times
-    times_of_rates = [descent.pace(np.full(2, rate)).times for rate in (1e-6, 1e-3)]
-    np.testing.assert_array_equal(both, [times_of_rates[0][0], times_of_rates[1][1]])
+    times_of_both = descent.learning_times(noise_rate=np.array([1e-6, 1e-3])).times
+    times_of_small_noise = descent.learning_times(noise_rate=np.full(2, 1e-6)).times
+    times_of_large_noise = descent.learning_times(noise_rate=np.full(2, 1e-3)).times
+    np.testing.assert_array_equal(times_of_both, [times_of_small_noise[0], times_of_large_noise[1]])
 
 
 def best_times() -> LearningTimes:

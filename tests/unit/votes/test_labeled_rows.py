@@ -1,8 +1,6 @@
-"""Labels of public rows as a start: what a fit learns, what cross-validation decides, and labels with gaps."""
+"""Labels of public rows as a start: the fit, the choice of the prior by cross-validation, and labels with gaps."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 import pytest
@@ -44,7 +42,7 @@ def drawn_labels(votes: PublicFeatures, num_rows: int, seed: int = 0) -> BoolArr
     return np.random.default_rng(seed).random(logits.shape) < expit(logits)
 
 
-def error_of_weights(votes: PublicFeatures, labels: Any) -> float:
+def error_of_weights(votes: PublicFeatures, labels: BoolArray) -> float:
     """Returns the root mean squared error of the weights that labels teach."""
     weights = LabeledRows(labels).public_start(votes).weights
     return float(np.sqrt(((weights - TRUE_WEIGHTS) ** 2).mean()))
@@ -75,8 +73,8 @@ def test_stated_variances_are_about_the_squared_errors_of_weights() -> None:
 
 
 @pytest.mark.slow
-def test_labels_without_any_relation_to_inputs_teach_almost_nothing() -> None:
-    """Cross-validation takes a narrow prior where labels are noise; what is unknown stays as wide as without labels."""
+def test_labels_unrelated_to_the_inputs_give_small_weights() -> None:
+    """If labels are noise, cross-validation chooses a narrow prior; the variances stay as wide as without labels."""
     votes = public_features()
     noise = np.random.default_rng(1).random((300, 2)) < 0.4
     start = LabeledRows(noise).public_start(votes)
@@ -85,7 +83,7 @@ def test_labels_without_any_relation_to_inputs_teach_almost_nothing() -> None:
     assert (start.variances > 0.7 * without_labels[:, None]).all()
 
 
-def test_unknown_labels_count_as_little_as_rows_that_are_not_there() -> None:
+def test_rows_with_an_unknown_label_do_not_change_its_weights() -> None:
     """A label that 200 of 300 rows do not know is learned as from the other 100 rows."""
     votes = public_features()
     labels = drawn_labels(votes=votes, num_rows=300)
@@ -93,13 +91,15 @@ def test_unknown_labels_count_as_little_as_rows_that_are_not_there() -> None:
     known[100:, 1] = False
     features = votes.public[:300, :-1].astype(np.float64)
     prior = np.ones(3)
-    fit = LabeledFeatures.of(features, labels_with_gaps(labels, known)).fit(prior)
-    fit_of_100 = LabeledFeatures.of(features[:100], labels[:100]).fit(prior)
+    labels_with_unknown = labels_with_gaps(labels, known)
+    fit = LabeledFeatures.from_labels(labels_with_unknown, features=features).fit(prior)
+    first_rows = LabeledFeatures.from_labels(labels[:100], features=features[:100])
+    fit_of_100 = first_rows.fit(prior)
     np.testing.assert_allclose(fit.weights[:, 1], fit_of_100.weights[:, 1], atol=1e-3)
 
 
-def test_rows_beyond_those_with_features_are_left_out() -> None:
-    """Labels of 500 rows teach as those of the 400 rows that stand for the pool."""
+def test_labels_of_rows_without_features_are_left_out() -> None:
+    """The labels of 500 rows give the same weights as those of the 400 rows that have features."""
     votes = public_features(num_rows=400)
     labels = drawn_labels(votes=public_features(num_rows=500), num_rows=500)
     all_rows = LabeledRows(labels).public_start(votes)
@@ -121,7 +121,7 @@ def test_labels_need_four_times_the_root_of_their_number_of_directions(
     num_rows: int, least: int
 ) -> None:
     """The least number of directions grows with the root of the number of labeled rows."""
-    assert LabeledRows(np.zeros((num_rows, 2), np.bool_)).least_directions == least
+    assert LabeledRows(labels=np.zeros((num_rows, 2), np.bool_)).least_directions == least
 
 
 def test_identity_differs_between_different_labels() -> None:

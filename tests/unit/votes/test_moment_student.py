@@ -1,4 +1,4 @@
-"""The student of noisy moments: what it learns, how it is shrunk, and what it leaves unknown."""
+"""The student of noisy moments: its weights, their shrinkage, and the variances that it states as a start."""
 
 import numpy as np
 
@@ -28,9 +28,9 @@ def noisy_moments(noise_std: float, num_records: float = 1e6) -> NoisyMoments:
     """Returns the moments of people whose labels are drawn by `PROBABILITIES`, with noise."""
     products = FEATURES.T @ PROBABILITIES / NUM_PUBLIC
     noise = noise_std * np.random.default_rng(1).standard_normal(products.shape)
-    return STUDENT.moments_of(
+    return STUDENT.moments_from_products(
         products + noise,
-        PREVALENCE,
+        prevalence=PREVALENCE,
         noise_variance=np.full(NUM_LABELS, noise_std**2),
         num_records=num_records,
     )
@@ -43,7 +43,7 @@ def correlation_with_true_weights(weights: np.ndarray) -> float:
 
 def test_exact_moments_give_the_model_that_made_them() -> None:
     """Without noise the weights are close to those of the labels' model, and the constants too."""
-    weights = STUDENT.weights(moments=noisy_moments(noise_std=0.0), prevalence=PREVALENCE)
+    weights = STUDENT.fit(moments=noisy_moments(noise_std=0.0), prevalence=PREVALENCE)
     assert correlation_with_true_weights(weights=weights) > 0.99
     np.testing.assert_allclose(weights[:-1], TRUE_WEIGHTS, atol=0.3)
     np.testing.assert_allclose(weights[-1] * CONSTANT, -1, atol=0.1)
@@ -51,34 +51,30 @@ def test_exact_moments_give_the_model_that_made_them() -> None:
 
 def test_noisy_moments_give_a_shrunk_student() -> None:
     """The more noise the moments have, the shorter are the weights; noise alone leaves nearly none."""
+
+    def fitted_weights(noise_std: float) -> np.ndarray:
+        return STUDENT.fit(moments=noisy_moments(noise_std=noise_std), prevalence=PREVALENCE)
+
     lengths = [
-        np.linalg.norm(
-            STUDENT.weights(moments=noisy_moments(noise_std=noise_std), prevalence=PREVALENCE)[:-1]
-        )
-        for noise_std in (0.0, 0.03, 0.3)
+        np.linalg.norm(fitted_weights(noise_std=noise_std)[:-1]) for noise_std in (0.0, 0.03, 0.3)
     ]
     assert lengths[0] > lengths[1] > lengths[2]
-    assert (
-        correlation_with_true_weights(
-            weights=STUDENT.weights(moments=noisy_moments(noise_std=0.003), prevalence=PREVALENCE)
-        )
-        > 0.9
-    )
+    assert correlation_with_true_weights(weights=fitted_weights(noise_std=0.003)) > 0.9
 
 
 def test_mean_probabilities_are_the_prevalence() -> None:
     """A student predicts each label on the public rows as often as the prevalence says."""
-    weights = STUDENT.weights(moments=noisy_moments(noise_std=0.01), prevalence=PREVALENCE)
+    weights = STUDENT.fit(moments=noisy_moments(noise_std=0.01), prevalence=PREVALENCE)
     np.testing.assert_allclose(expit(FEATURES @ weights).mean(axis=0), PREVALENCE, atol=1e-4)
 
 
-def test_a_start_knows_more_with_less_noise() -> None:
-    """The variance that a start leaves to be found falls with the noise of its moments."""
-    sure = STUDENT.start(noisy_moments(noise_std=0.001), PREVALENCE)
-    unsure = STUDENT.start(noisy_moments(noise_std=0.1), PREVALENCE)
-    assert (sure.variances < unsure.variances).all()
-    assert (sure.variances > 0).all()
-    assert sure.moments is not None
+def test_a_start_states_smaller_variances_with_less_noise() -> None:
+    """The posterior variance of each weight of a start falls with the noise of its moments."""
+    precise = STUDENT.as_start(moments=noisy_moments(noise_std=0.001), prevalence=PREVALENCE)
+    vague = STUDENT.as_start(moments=noisy_moments(noise_std=0.1), prevalence=PREVALENCE)
+    assert (precise.variances < vague.variances).all()
+    assert (precise.variances > 0).all()
+    assert precise.moments is not None
 
 
 def test_variance_of_moments_grows_with_fewer_records() -> None:

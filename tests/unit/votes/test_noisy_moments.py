@@ -1,4 +1,4 @@
-"""Noisy moments: their average over releases, and how they are carried to other features."""
+"""Noisy moments: their average over releases, and their conversion to other features."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,8 @@ EVEN = np.ones_like(TRUE_MOMENTS)
 def moments_with_noise(true_moments: np.ndarray, variance: float, seed: int) -> NoisyMoments:
     """Returns moments with noise of one variance."""
     noise = np.random.default_rng(seed).standard_normal(true_moments.shape)
-    return NoisyMoments(true_moments + np.sqrt(variance) * noise, variances=variance * EVEN)
+    values = true_moments + np.sqrt(variance) * noise
+    return NoisyMoments(values=values, variances=variance * EVEN)
 
 
 def moments_in_new_features(
@@ -24,7 +25,7 @@ def moments_in_new_features(
     """Returns moments for new features, for weights of variance 1 and labels that half of the people have."""
     return moments.in_features(
         earlier_features,
-        features,
+        features=features,
         weight_variances=np.ones(features.shape[1]),
         curvature=np.full(NUM_LABELS, 0.25),
     )
@@ -34,7 +35,7 @@ def test_moments_of_alike_people_are_averaged_by_their_variances() -> None:
     """Moments with variances .01 and .04 count about as 4 to 1, and the average has about the variance .008."""
     own = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.01, seed=1)
     earlier = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.04, seed=2)
-    both = own.with_others(earlier, expected_squares=EVEN)
+    both = own.average_with(earlier, expected_squares=EVEN)
     np.testing.assert_allclose(both.values, 0.8 * own.values + 0.2 * earlier.values, atol=0.03)
     np.testing.assert_allclose(both.variances, 0.008, rtol=0.05)
 
@@ -43,7 +44,7 @@ def test_moments_of_weaker_labels_are_scaled() -> None:
     """Earlier moments that are half as large everywhere are doubled, with four times the variance."""
     own = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.01, seed=1)
     earlier = moments_with_noise(true_moments=TRUE_MOMENTS / 2, variance=0.01, seed=2)
-    both = own.with_others(earlier, expected_squares=EVEN)
+    both = own.average_with(earlier, expected_squares=EVEN)
     np.testing.assert_allclose(both.values, 0.8 * own.values + 0.2 * 2 * earlier.values, atol=0.05)
     np.testing.assert_allclose(both.variances, 0.008, rtol=0.1)
 
@@ -53,7 +54,7 @@ def test_moments_of_unlike_people_hardly_count(strength: float) -> None:
     """Earlier moments without any signal, or with one of their own, leave the moments about as they are."""
     own = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.01, seed=1)
     unlike = strength * np.random.default_rng(9).standard_normal(TRUE_MOMENTS.shape)
-    both = own.with_others(
+    both = own.average_with(
         moments_with_noise(true_moments=unlike, variance=0.01, seed=2), expected_squares=EVEN
     )
     np.testing.assert_allclose(both.variances, 0.01, rtol=0.02)
@@ -86,12 +87,12 @@ def test_scaled_features_scale_moments() -> None:
     np.testing.assert_allclose(scaled.variances, 2.0, rtol=1e-6)
 
 
-def test_features_that_are_new_are_as_good_as_unknown() -> None:
+def test_a_new_feature_has_a_moment_of_large_variance() -> None:
     """A feature that no earlier one explains has a variance dozens of times as large."""
     moments = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.5, seed=1)
     public = RNG.standard_normal((2000, NUM_FEATURES + 1))
-    wider = moments_in_new_features(
+    converted = moments_in_new_features(
         moments=moments, earlier_features=public[:, :-1], features=public
     )
-    np.testing.assert_allclose(wider.values[:-1], moments.values, rtol=1e-6)
-    assert (wider.variances[-1] > 50 * moments.variances[-1]).all()
+    np.testing.assert_allclose(converted.values[:-1], moments.values, rtol=1e-6)
+    assert (converted.variances[-1] > 50 * moments.variances[-1]).all()

@@ -93,12 +93,14 @@ def plain_sum_of_votes(records: RoundRecords) -> IntArray:
         own_residuals = residuals[rows] * scale
         weight = 1.0 if records.weights is None else float(records.weights[teacher])
         if len(rows) == 1:
-            total += clipped.sum_of_single(own_features, own_residuals, weight)
+            total += clipped.sum_of_single(own_features, residuals=own_residuals, weights=weight)
         elif len(rows) <= 32:
-            total += clipped.sum_of_small(own_features[None], own_residuals[None], weight)
+            total += clipped.sum_of_small(
+                own_features[None], residuals=own_residuals[None], weights=weight
+            )
         else:
             mean = own_features.T @ own_residuals / (2**14 * len(rows))
-            total += clipped.sum_of_means(mean[None], weight)
+            total += clipped.sum_of_means(mean[None], weights=weight)
     return total
 
 

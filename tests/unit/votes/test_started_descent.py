@@ -1,4 +1,4 @@
-"""A descent from a public start: never far below the start or the private part alone, whatever the start says."""
+"""A descent from a public start: its error is never much larger than that of the start or of the descent alone."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def descent() -> Descent:
 
 
 def error_after(start: PublicStart | None, noise_std: float) -> float:
-    """Returns the mean squared error of log-odds per label after all steps, on rows of the pool.
+    """Returns the mean squared error of log-odds per label after all steps, on public rows.
 
     Args:
         start: the public start; None for a descent without one.
@@ -54,21 +54,32 @@ def error_after(start: PublicStart | None, noise_std: float) -> float:
     rows = features(num_rows=8000, seed=4)
     rng = np.random.default_rng(5)
     labels = rng.random((len(rows), NUM_LABELS)) < expit(rows[:, :-1] @ true_weights() - 1)
-    rate = np.full(NUM_LABELS, noise_std**2)
-    started = None if start is None else StartedDescent(rules, start)
-    weights = rules.start() if started is None else started.start()
-    times = rules.pace(rate)
+    noise_rate = np.full(NUM_LABELS, noise_std**2)
+    step_noise_std = noise_std * np.sqrt(rules.num_steps)
+    started = None if start is None else StartedDescent(rules, public_start=start)
+    weights = rules.initial_weights() if started is None else started.initial_weights()
+    learning_times = rules.learning_times(noise_rate)
     for _ in range(rules.num_steps):
         gradient = rows.T @ (labels - expit(rows @ weights)) / len(rows)
-        gradient += noise_std * np.sqrt(rules.num_steps) * rng.normal(size=gradient.shape)
+        gradient += step_noise_std * rng.normal(size=gradient.shape)
         if started is None:
-            weights = rules.moved(weights, gradient, times)
+            weights = rules.take_step(weights, gradient=gradient, learning_times=learning_times)
         else:
-            weights = started.moved(weights, rules.probabilities(weights), gradient, rate)
+            weights = started.take_step(
+                weights,
+                probabilities=rules.probabilities(weights),
+                gradient=gradient,
+                noise_rate=noise_rate,
+            )
     if started is None:
-        weights = rules.finished(weights, times, rate, rules.prevalence)
+        weights = rules.final_weights(
+            weights,
+            learning_times=learning_times,
+            noise_rate=noise_rate,
+            prevalence=rules.prevalence,
+        )
     else:
-        weights = started.finished(weights, rate, rules.prevalence)
+        weights = started.final_weights(weights, noise_rate=noise_rate, prevalence=rules.prevalence)
     return error_of_weights(weights=weights[:-1])
 
 
@@ -78,10 +89,10 @@ def error_of_weights(weights: FloatArray) -> float:
     return float(((public @ (weights - true_weights())) ** 2).mean())
 
 
-def start_with_error(std: float, stated: float | None = None) -> PublicStart:
-    """Returns the true weights plus noise, with the variance of that noise or a stated one."""
+def start_with_error(std: float) -> PublicStart:
+    """Returns a start of the true weights plus noise, which states the variance of that noise."""
     noise = np.random.default_rng(6).normal(size=true_weights().shape) * std
-    variances = np.full(noise.shape, (std if stated is None else stated) ** 2)
+    variances = np.full(noise.shape, std**2)
     return PublicStart(weights=true_weights() + noise, variances=variances)
 
 
@@ -103,63 +114,90 @@ def test_start_and_rounds_together_are_better_than_either_alone(
 def test_a_start_of_other_labels_costs_little(noise_std: float) -> None:
     """A start whose labels are exchanged, and which states small variances, costs less than a tenth."""
     exchanged = start_with_error(std=0.3)
-    wrong = PublicStart(np.roll(exchanged.weights, 1, axis=1), exchanged.variances)
-    assert error_after(start=wrong, noise_std=noise_std) < 1.1 * error_after(
-        start=None, noise_std=noise_std
+    wrong_start = PublicStart(
+        weights=np.roll(exchanged.weights, shift=1, axis=1), variances=exchanged.variances
     )
+    error_with_start = error_after(start=wrong_start, noise_std=noise_std)
+    error_without_start = error_after(start=None, noise_std=noise_std)
+    assert error_with_start < 1.1 * error_without_start
 
 
 @pytest.mark.slow
-def test_trust_tells_the_right_labels_of_a_start_from_wrong_ones() -> None:
-    """Where the weights of four labels are exchanged, their trust is low, and that of all others high."""
+def test_trust_is_low_for_the_wrong_labels_of_a_start() -> None:
+    """If the weights of four labels are exchanged, their trust is low, and that of all others high."""
     start = start_with_error(std=0.3)
     weights = start.weights.copy()
-    weights[:, :4] = np.roll(weights[:, :4], 1, axis=1)
-    started = StartedDescent(descent(), PublicStart(weights, start.variances))
+    weights[:, :4] = np.roll(weights[:, :4], shift=1, axis=1)
+    started = StartedDescent(
+        descent(), public_start=PublicStart(weights=weights, variances=start.variances)
+    )
     rows = features(num_rows=8000, seed=4)
     rng = np.random.default_rng(5)
     probabilities = expit(rows[:, :-1] @ true_weights() - 1)
     labels = rng.random(probabilities.shape) < probabilities
-    student = started.start()
-    gradient = rows.T @ (labels - expit(rows @ student)) / len(rows)
-    public_probabilities = descent().probabilities(student)
-    started.moved(student, public_probabilities, gradient, noise_rate=np.full(NUM_LABELS, 1e-6))
+    student_weights = started.initial_weights()
+    gradient = rows.T @ (labels - expit(rows @ student_weights)) / len(rows)
+    started.take_step(
+        student_weights,
+        probabilities=descent().probabilities(student_weights),
+        gradient=gradient,
+        noise_rate=np.full(NUM_LABELS, 1e-6),
+    )
     assert started.trust[:4].max() < 0.5 < 0.8 < started.trust[4:].min()
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_gradients_of_noise_alone_leave_the_trust_in_a_start(seed: int) -> None:
-    """Where noise drowns the private records, no label's start is thrown away."""
-    started = StartedDescent(descent(), start_with_error(std=0.3))
-    student = started.start()
-    noise_std = 10 ** np.random.default_rng(8).uniform(1, 3, NUM_LABELS)  # of the mean of all steps
-    noise = np.random.default_rng(seed).normal(size=student.shape) * noise_std
+    """If the noise is far larger than the signal of the private records, the trust in each label stays high."""
+    started = StartedDescent(descent(), public_start=start_with_error(std=0.3))
+    student_weights = started.initial_weights()
+    # The standard deviation of the noise in the mean gradient of all steps.
+    noise_std = 10 ** np.random.default_rng(8).uniform(low=1, high=3, size=NUM_LABELS)
+    noise = np.random.default_rng(seed).normal(size=student_weights.shape) * noise_std
     gradient = noise * np.sqrt(descent().num_steps)
-    started.moved(student, descent().probabilities(student), gradient, noise_rate=noise_std**2)
+    started.take_step(
+        student_weights,
+        probabilities=descent().probabilities(student_weights),
+        gradient=gradient,
+        noise_rate=noise_std**2,
+    )
     assert started.trust.min() > 0.7
 
 
 def test_a_start_of_zeros_begins_at_the_prevalence() -> None:
     """A start without weights has a student without weights, and finite numbers after a step."""
     zeros = np.zeros((NUM_FEATURES - 1, NUM_LABELS))
-    started = StartedDescent(descent(), PublicStart(zeros, zeros + 1.0))
-    weights = started.start()
-    np.testing.assert_allclose(weights[-1], descent().start()[-1], rtol=1e-4)
+    started = StartedDescent(
+        descent(), public_start=PublicStart(weights=zeros, variances=np.ones_like(zeros))
+    )
+    weights = started.initial_weights()
+    np.testing.assert_allclose(weights[-1], descent().initial_weights()[-1], rtol=1e-4)
     gradient = np.random.default_rng(0).normal(size=weights.shape) * 0.01
     probabilities = descent().probabilities(weights)
     noise_rate = np.full(NUM_LABELS, 1e-5)
-    moved = started.moved(weights, probabilities, gradient, noise_rate)
-    finished = started.finished(moved, noise_rate, descent().prevalence)
-    assert np.isfinite(finished).all()
+    weights_after_step = started.take_step(
+        weights, probabilities=probabilities, gradient=gradient, noise_rate=noise_rate
+    )
+    final_weights = started.final_weights(
+        weights_after_step, noise_rate=noise_rate, prevalence=descent().prevalence
+    )
+    assert np.isfinite(final_weights).all()
 
 
 def test_without_noise_the_student_is_the_one_after_the_last_step() -> None:
     """Without noise no posterior is taken: the weights of all features but the constant stay as they are."""
     start = start_with_error(std=0.3)
-    started = StartedDescent(descent(), start)
-    weights = started.start()
+    started = StartedDescent(descent(), public_start=start)
+    weights = started.initial_weights()
     no_noise = np.zeros(NUM_LABELS)
     gradient = np.full(weights.shape, 0.001)
-    moved = started.moved(weights, descent().probabilities(weights), gradient, no_noise)
-    finished = started.finished(moved, no_noise, descent().prevalence)
-    np.testing.assert_array_equal(finished[:-1], moved[:-1])
+    weights_after_step = started.take_step(
+        weights,
+        probabilities=descent().probabilities(weights),
+        gradient=gradient,
+        noise_rate=no_noise,
+    )
+    final_weights = started.final_weights(
+        weights_after_step, noise_rate=no_noise, prevalence=descent().prevalence
+    )
+    np.testing.assert_array_equal(final_weights[:-1], weights_after_step[:-1])
