@@ -58,11 +58,18 @@ def _quoted(value: object) -> str:
 def require(condition: bool, name: str, value: object, rule: str, *, owner: str = "") -> None:
     """Raises `InvalidValue` unless a condition is true.
 
+    The message has the name, the value and the rule, in this order:
+
+    >>> noise_std = -1.0
+    >>> require(noise_std > 0, "noise_std", noise_std, "a number > 0")
+    Traceback (most recent call last):
+    pate.errors.InvalidValue: noise_std=-1.0: expected a number > 0
+
     Args:
         condition: whether the value is accepted.
         name: the name of the parameter.
         value: the value of the parameter.
-        rule: a noun phrase for the expected value, such as `a number > 0`.
+        rule: a noun phrase for the expected value, which follows the word "expected".
         owner: the object that the parameter belongs to, such as `aggregator`; empty for an argument.
     """
     if not condition:

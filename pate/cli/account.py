@@ -1,9 +1,10 @@
 """pate-account: prices and plans a release without any data, and lists the charges of a ledger."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from hydra import compose
 from hydra.core.hydra_config import HydraConfig
@@ -24,31 +25,31 @@ from pate.config.build import part_maker
 from pate.config.schema import members
 from pate.files.paths import make_folder
 from pate.pricing.remedies import search_with_progress
+from pate.pricing.suggestion import Suggestion
 from pate.progress import Monitor
 from pate.report.console import print_json, print_page, print_result
 from pate.setting_names import COMMAND
-from pate.validation import require, require_choice
+from pate.validation import InvalidValue, require_choice
 from pate.votes.shape import VoteShape
 
-_SHORT = 2.0  # seconds: stages that end sooner leave no line
+# Stages that take fewer seconds leave no line on the screen.
+_MIN_SHOWN_SECONDS = 2.0
 
 
 def account(config: DictConfig) -> None:
     """Prints the price of the configured release, or the plan that meets a budget."""
     require_choice("format", config.format, ("text", "json", "jsonl"))
     if config.ledger is not None and _names_ledger_alone():
-        # no release is named, so none is priced
         _print_ledger(config.ledger, output_format=config.format)
         return
-    rule = "text or json; jsonl is for ledger= and nothing else"
-    require(config.format != "jsonl", "format", config.format, rule)
-    if config.write_table is not None:
-        is_folder = Path(config.write_table).is_dir()
-        require(not is_folder, "write_table", config.write_table, "a file, not a folder")
-    has_votes = config.votes is not None
-    rule = "votes=FILE beside it"
-    require(has_votes or not config.data_dependent, "data_dependent", "true", rule)
-    quote = _quote(config, monitor=ConsoleMonitor(shown_after=_SHORT))
+    if config.format == "jsonl":
+        rule = "text or json; jsonl is for ledger= and nothing else"
+        raise InvalidValue("format", config.format, rule=rule)
+    if config.write_table is not None and Path(config.write_table).is_dir():
+        raise InvalidValue("write_table", config.write_table, rule="a file, not a folder")
+    if config.data_dependent and config.votes is None:
+        raise InvalidValue("data_dependent", "true", rule="votes=FILE beside it")
+    quote = _quote(config, monitor=ConsoleMonitor(shown_after=_MIN_SHOWN_SECONDS))
     print_result(config.format, quote.to_json(), "cli/account.txt", quote=quote)
 
 
@@ -56,11 +57,13 @@ def _names_ledger_alone() -> bool:
     """Returns True if the command line names a ledger and no setting of a release; False if called from Python."""
     if not HydraConfig.initialized():
         return False
-    words = HydraConfig.get().overrides.task
-    return {word.lstrip("+~").partition("=")[0] for word in words} <= {"ledger", "format"}
+    overrides = HydraConfig.get().overrides.task
+    names = {override.lstrip("+~").partition("=")[0] for override in overrides}
+    return names <= {"ledger", "format"}
 
 
-def _quote(config: DictConfig, monitor: Monitor) -> pricing.Quote:
+def _quote(config: DictConfig, *, monitor: Monitor) -> pricing.Quote:
+    """Returns the quote of the configured release, with the parts that the settings ask for."""
     make = part_maker(config)
     aggregator = make("aggregator")
     budget = pricing.budget_from_settings(
@@ -71,63 +74,108 @@ def _quote(config: DictConfig, monitor: Monitor) -> pricing.Quote:
         budgets=None if config.budgets is None else OmegaConf.to_object(config.budgets),
         accountant=partial(make, "accountant"),
     )
-    shape = VoteShape(config.num_queries, config.num_labels, config.num_teachers)
+    shape = VoteShape(
+        num_queries=config.num_queries,
+        num_labels=config.num_labels,
+        num_teachers=config.num_teachers,
+    )
     if config.votes is not None and not config.data_dependent:
-        rule = f"none for {type(aggregator).__name__}, which pays for every query"
-        is_charged_by_hits = isinstance(aggregator, aggregators.TargetChargedAggregator)
-        require(is_charged_by_hits, "votes", config.votes, rule)
+        _require_session(aggregator, votes=config.votes)
     suggestion = None
     if config.suggest:
         with monitor.stage("searching teachers and queries"):
-            suggestion = pricing.suggest(aggregator, shape, budget, num_private=config.num_private)
+            suggestion = pricing.suggest(
+                aggregator, shape=shape, budget=budget, num_private=config.num_private
+            )
         shape = replace(
             shape, num_teachers=suggestion.num_teachers, num_queries=suggestion.num_queries
         )
     with monitor.stage("pricing the release"):
-        release = pricing.plan_release(aggregator, shape, budget, may_add_queries=True)
+        priced = pricing.plan_release(aggregator, shape=shape, budget=budget, may_add_queries=True)
     doubts = pricing.require_useful(
         aggregator,
-        release,
-        budget,
+        priced=priced,
+        budget=budget,
         num_groups=config.num_private,
         allow_useless=config.allow_useless,
         search=search_with_progress(monitor, spelling=COMMAND),
     )
     accountants = {
-        name: partial(_accountant, name, list(config.allowed_targets))
+        name: partial(_accountant, name, allowed_targets=list(config.allowed_targets))
         for name in members("accountant")
     }
-    names = _accountant_names(config.accountants, names=tuple(accountants))
-    at_least = None  # a lower bound on epsilon, by two neighbors
-    if config.lower_bound and release.shape.num_queries > 0:
+    shown_names = _accountant_names(config.accountants, names=tuple(accountants))
+    extras = _extras(
+        config, priced=priced, budget=budget, suggestion=suggestion, accountants=accountants
+    )
+    quote = pricing.quote_release(
+        priced, budget=budget, others={name: accountants[name] for name in shown_names}
+    )
+    doubt_lines = tuple(COMMAND.doubt_line(doubt) for doubt in doubts)
+    return replace(quote, doubts=doubt_lines, extras=extras)
+
+
+def _require_session(aggregator: aggregators.Aggregator, *, votes: str) -> None:
+    """Raises `InvalidValue` unless an aggregator releases in a session, which is charged for hits alone.
+
+    Args:
+        aggregator: the aggregator.
+        votes: the file of votes whose hits would be counted.
+    """
+    if not isinstance(aggregator, aggregators.TargetChargedAggregator):
+        rule = f"none for {type(aggregator).__name__}, which pays for every query"
+        raise InvalidValue("votes", votes, rule=rule)
+
+
+def _extras(
+    config: DictConfig,
+    *,
+    priced: pricing.PricedRelease,
+    budget: Budget,
+    suggestion: Suggestion | None,
+    accountants: Mapping[str, Callable[[], Accountant]],
+) -> pricing.QuoteExtras:
+    """Returns the parts of a quote that settings ask for: a lower bound, a table, the cost on votes, and others.
+
+    Args:
+        config: the composed configuration.
+        priced: the priced release.
+        budget: the budget that the noise is solved for.
+        suggestion: the suggested numbers of teachers and queries; None where none were asked for.
+        accountants: makes each accountant, by its name.
+    """
+    epsilon_lower_bound = None
+    if config.lower_bound and priced.shape.num_queries > 0:
         from pate.auditing.lower_bound import lower_bound_of  # which a price alone does not need
 
-        at_least = lower_bound_of(release.aggregator, release.shape, budget.delta)
+        epsilon_lower_bound = lower_bound_of(
+            priced.aggregator, shape=priced.shape, target_delta=budget.delta
+        )
     best_of_runs = None
     if config.tune_runs is not None:
         distribution = TruncatedNegativeBinomial.of_mean(config.tune_runs)
         best_of_runs = budget.epsilon_of(
-            tuning_event(release.event, NoOpEvent(), distribution=distribution)
+            tuning_event(priced.event, score=NoOpEvent(), distribution=distribution)
         )
+    table = None
+    if config.write_table is not None:
+        table = _write_table(Path(config.write_table), priced=priced, budget=budget)
     extras = pricing.QuoteExtras(
-        table=_written_table(config.write_table, release, budget),
-        cheapest=pricing.cheapest_accountant(release, budget, accountants),
+        table=table,
+        cheapest=pricing.cheapest_accountant(priced, budget=budget, accountants=accountants),
         suggestion=suggestion,
-        at_least=at_least,
+        at_least=epsilon_lower_bound,
         best_of_runs=best_of_runs,
     )
     if config.votes is not None:
-        extras = _with_votes(extras, config, release, budget)
+        extras = _with_votes(extras, config=config, priced=priced, budget=budget)
     if config.ledger is not None:
-        accounts = pricing.accounts_left(config.ledger, release, budget)
+        accounts = pricing.accounts_left(config.ledger, priced, budget=budget)
         extras = replace(extras, accounts=accounts)
-    quote = pricing.quote_release(
-        release, budget, others={name: accountants[name] for name in names}
-    )
-    return replace(quote, doubts=tuple(map(COMMAND.doubt_line, doubts)), extras=extras)
+    return extras
 
 
-def _accountant_names(setting: Any, names: tuple[str, ...]) -> list[str]:
+def _accountant_names(setting: Any, *, names: tuple[str, ...]) -> list[str]:
     """Returns the names of the accountants whose prices are shown side by side.
 
     Args:
@@ -139,63 +187,60 @@ def _accountant_names(setting: Any, names: tuple[str, ...]) -> list[str]:
     if setting == "all":
         return list(names)
     chosen = [setting] if isinstance(setting, str) else setting
-    rule = f"all, or a list of {', '.join(names)}"
-    require(isinstance(chosen, (list, tuple, ListConfig)), "accountants", setting, rule)
-    return [require_choice("accountants", str(name), names) for name in chosen]
+    if not isinstance(chosen, (list, tuple, ListConfig)):
+        rule = f"all, or a list of {', '.join(names)}"
+        raise InvalidValue("accountants", setting, rule=rule)
+    return [require_choice("accountants", str(name), choices=names) for name in chosen]
 
 
-def _accountant(name: str, allowed_targets: list[str]) -> Accountant:
+def _accountant(name: str, *, allowed_targets: list[str]) -> Accountant:
     """Builds the accountant with the given name, as `accountant=NAME` would.
 
     Args:
         name: the name of the accountant.
         allowed_targets: the user's own modules whose classes may be loaded.
     """
-    shipped = CONFIG_FOLDER / "accountant" / f"{name}.yaml"
-    # the user's own file may need composing
-    node = _loaded(shipped) if shipped.is_file() else _composed_accountant(name)
+    shipped_file = CONFIG_FOLDER / "accountant" / f"{name}.yaml"
+    if shipped_file.is_file():
+        node = _read_mapping(shipped_file)
+    else:
+        # A file of the user may have a defaults list, which Hydra composes.
+        node = compose("account", [f"accountant={name}"]).accountant
     accountant: Accountant = build(node, slot="accountant", allowed_targets=allowed_targets)
     return accountant
 
 
-def _loaded(path: Path) -> DictConfig:
+def _read_mapping(path: Path) -> DictConfig:
+    """Reads a YAML file whose content is a mapping of settings."""
     node = OmegaConf.load(path)
-    require(isinstance(node, DictConfig), "accountant", path, "a mapping of settings")
-    return cast("DictConfig", node)
-
-
-def _composed_accountant(name: str) -> DictConfig:
-    node: DictConfig = compose("account", [f"accountant={name}"]).accountant
+    if not isinstance(node, DictConfig):
+        raise InvalidValue("accountant", path, rule="a mapping of settings")
     return node
 
 
-def _written_table(
-    path: str | None, release: pricing.PricedRelease, budget: Budget
-) -> dict[str, Any] | None:
-    """Writes the table of the stability test to a file, and returns its description and cost; None without a file.
+def _write_table(path: Path, *, priced: pricing.PricedRelease, budget: Budget) -> dict[str, Any]:
+    """Writes the table of the stability test to a file, and returns its description and cost.
 
     Args:
-        path: the file; None writes nothing.
-        release: the priced release.
+        path: the file.
+        priced: the priced release.
         budget: the budget that the noise is solved for.
     """
-    if path is None:
-        return None
-    rule = f"an aggregator with a stability test, not {type(release.aggregator).__name__}"
-    has_test = (
-        release.aggregator.stability_test(num_teachers=release.shape.num_teachers) is not None
-    )
-    require(has_test, "write_table", path, rule)
-    table = pricing.certify_stability_test(release, budget)
-    make_folder(Path(path).absolute().parent)
+    aggregator = priced.aggregator
+    if aggregator.stability_test(num_teachers=priced.shape.num_teachers) is None:
+        rule = f"an aggregator with a stability test, not {type(aggregator).__name__}"
+        raise InvalidValue("write_table", str(path), rule=rule)
+    table = pricing.certify_stability_test(priced, budget=budget)
+    make_folder(path.absolute().parent)
     table.save(path)
-    return {"path": path, "order": table.order, "rdp": table.rdp, "sha256": table.digest}
+    return {"path": str(path), "order": table.order, "rdp": table.rdp, "sha256": table.digest}
 
 
 def _with_votes(
     extras: pricing.QuoteExtras,
+    *,
     config: DictConfig,
-    release: pricing.PricedRelease,
+    priced: pricing.PricedRelease,
     budget: Budget,
 ) -> pricing.QuoteExtras:
     """Returns the extras with the parts that depend on a file of votes.
@@ -205,33 +250,35 @@ def _with_votes(
     """
     from pate.votes.imported import ImportedVotes, read_sets
 
-    aggregator = release.aggregator
-    shape = release.shape
+    aggregator = priced.aggregator
+    shape = priced.shape
     counts = ImportedVotes.read(config.votes, num_teachers=shape.num_teachers).counts  # [Q, L]
     num_queries, num_labels = counts.shape
-    rule = f"{num_labels}, as in {config.votes}"
-    require(shape.num_labels == num_labels, "num_labels", shape.num_labels, rule)
+    if shape.num_labels != num_labels:
+        rule = f"{num_labels}, as in {config.votes}"
+        raise InvalidValue("num_labels", shape.num_labels, rule=rule)
     if config.data_dependent:
         from pate.auditing.aggregator_cost import epsilon_on  # which a price alone does not need
 
-        rule = f"{num_queries}, as in {config.votes}"
-        require(shape.num_queries == num_queries, "num_queries", shape.num_queries, rule)
-        cost = epsilon_on(aggregator, counts, shape, config.target_delta)
+        if shape.num_queries != num_queries:
+            rule = f"{num_queries}, as in {config.votes}"
+            raise InvalidValue("num_queries", shape.num_queries, rule=rule)
+        cost = epsilon_on(aggregator, counts=counts, shape=shape, target_delta=config.target_delta)
         extras = replace(extras, data_dependent=cost)
     if isinstance(aggregator, aggregators.TargetChargedAggregator):
-        hits = pricing.plan_hits(
+        hit_plan = pricing.plan_hits(
             aggregator,
-            counts,
+            votes=counts,
             num_teachers=shape.num_teachers,
             target_delta=budget.delta,
             prior=None if config.prior is None else read_sets(config.prior),
             accountant=budget.accountant,
         )
-        extras = replace(extras, hits=hits)
+        extras = replace(extras, hits=hit_plan)
     return extras
 
 
-def _print_ledger(path: str, output_format: str) -> None:
+def _print_ledger(path: str, *, output_format: str) -> None:
     """Prints the charges in a ledger.
 
     Args:
@@ -245,13 +292,12 @@ def _print_ledger(path: str, output_format: str) -> None:
     if output_format == "text":
         print_page("cli/ledger.txt", accounts=list(zip(ledgers, accounts, strict=True)))
         return
-    charges = [
-        {"data": account["data"], "delta": account["delta"], **charge}
-        for account in accounts
-        for charge in account["charges"]
-    ]
-    for line in charges if output_format == "jsonl" else [{"accounts": accounts}]:
-        print_json(line)
+    if output_format == "json":
+        print_json({"accounts": accounts})
+        return
+    for ledger_account in accounts:
+        for charge in ledger_account["charges"]:
+            print_json({"data": ledger_account["data"], "delta": ledger_account["delta"], **charge})
 
 
 main = command_of(account, command="account", module=__name__)

@@ -19,16 +19,6 @@ from pate.config.build import part_maker
 from pate.report.console import print_result
 from pate.validation import require_choice
 
-_SETTINGS = (
-    "num_queries",
-    "num_teachers",
-    "num_canaries",
-    "num_runs",
-    "confidence",
-    "sabotage",
-    "seed",
-)
-
 
 def attack(config: DictConfig) -> None:
     """Runs the configured release with canaries and guesses their labels, as an attacker would.
@@ -38,6 +28,9 @@ def attack(config: DictConfig) -> None:
     require_choice("format", config.format, ("text", "json"))
     make = part_maker(config)
     monitor = ConsoleMonitor()
+    run_count = None
+    if config.tune_runs is not None:
+        run_count = TruncatedNegativeBinomial.of_mean(config.tune_runs)
     planned = Attack(
         aggregator=make("aggregator"),
         budget=Budget(
@@ -45,20 +38,23 @@ def attack(config: DictConfig) -> None:
             epsilon=config.target_epsilon,
             accountant=partial(make, "accountant"),
         ),
-        run_count=(
-            None
-            if config.tune_runs is None
-            else TruncatedNegativeBinomial.of_mean(config.tune_runs)
-        ),
-        **{name: config[name] for name in _SETTINGS},
+        run_count=run_count,
+        num_queries=config.num_queries,
+        num_teachers=config.num_teachers,
+        num_canaries=config.num_canaries,
+        num_runs=config.num_runs,
+        confidence=config.confidence,
+        sabotage=config.sabotage,
+        seed=config.seed,
+    )
+    load_dataset = run.make_dataset_loader(
+        data=make("data"),
+        monitor=monitor,
+        features=make("features"),
+        folder=Path("outputs/attack"),
     )
     with monitor.stage("reading the data"):
-        dataset = run.watched_load(
-            data=make("data"),
-            monitor=monitor,
-            features=make("features"),
-            folder=Path("outputs/attack"),
-        )()
+        dataset = load_dataset()
     result = planned.run(dataset, monitor)
     print_result(config.format, result.to_json(), "cli/attack.txt", found=result)
 

@@ -1,6 +1,5 @@
 """pate-audit: prices a release of somebody else's votes, both as the paper claims and with a sound proof."""
 
-from dataclasses import fields
 from functools import partial
 
 from omegaconf import DictConfig, OmegaConf
@@ -29,10 +28,11 @@ def audit(config: DictConfig) -> None:
         votes,
         target_delta=config.target_delta,
         parameters=ReleaseParameters(
-            **{
-                dataclass_field.name: config[dataclass_field.name]
-                for dataclass_field in fields(ReleaseParameters)
-            }
+            noise_std=config.noise_std,
+            screening_std=config.screening_std,
+            threshold_share=config.threshold_share,
+            vote_clip=config.vote_clip,
+            max_size=config.max_size,
         ),
         aggregator=aggregator,
         accountant=partial(make, "accountant"),

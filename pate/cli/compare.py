@@ -1,6 +1,5 @@
 """pate-compare: compares several methods at several epsilons with the same seeds, and prints a table."""
 
-from pate.config.plain import plain_values
 from pate.extras import require_extra
 
 require_extra("pate-compare", "train")
@@ -19,17 +18,18 @@ from rich.console import Console
 
 from pate.cli.app import command_of
 from pate.cli.monitor import ConsoleMonitor
-from pate.cli.run import default_folder, plain_settings, watched_load
+from pate.cli.run import default_folder, make_dataset_loader, plain_settings
 from pate.comparison import ComparisonPlan, Method, PATEMethod, compare
 from pate.comparison.frontier import Frontier, Line
 from pate.config.build import build, part_maker
 from pate.config.command_line import expand_home
+from pate.config.plain import plain_values
 from pate.config.schema import members
 from pate.data import Dataset
 from pate.report.console import PlainConsole, print_page
-from pate.validation import InvalidValue, require, require_choice
+from pate.validation import InvalidValue, require_choice
 
-# the settings that the results of a comparison depend on, whichever methods, epsilons and seeds are selected
+# The results of every method depend on these settings, whichever methods, epsilons and seeds are selected.
 _COMPARED = (
     "data",
     "features",
@@ -40,6 +40,7 @@ _COMPARED = (
     "ensemble_seed",
     "accountant",
 )
+# The configuration groups whose members `aggregators=` lists.
 _GROUPS = ("aggregator", "experiment")
 
 
@@ -51,34 +52,36 @@ def compare_from_config(config: DictConfig) -> None:
     output_dir = Path(config.output_dir or default_folder("compare", data_name, settings=settings))
     make = part_maker(config)
     monitor = ConsoleMonitor()
-    part_words = _words_of_parts(HydraConfig.get().overrides.task)
+    part_overrides = _part_overrides(HydraConfig.get().overrides.task)
     other_methods = _other_methods(config)
-    names = _names(config.aggregators, other_methods)
-    _require_used(part_arguments=part_words, entries=names)
+    entries = _entries(config.aggregators, other_methods=other_methods)
+    _require_used(part_overrides, entries=entries)
     pate_methods = [
-        _pate_method(entry=name, config=config, part_arguments=part_words) for name in names
+        _pate_method(entry, config=config, part_overrides=part_overrides) for entry in entries
     ]
-    # a plain copy, which workers get without the whole configuration
+    # Workers get a plain copy, without the rest of the configuration.
     accountant = OmegaConf.create(plain_values(config.accountant, resolve=True))
-    check = None if config.fewer_queries else partial(_require_queries, config.num_queries)
+    check_dataset = None
+    if not config.fewer_queries:
+        check_dataset = partial(_require_queries, num_queries=config.num_queries)
     plan = ComparisonPlan(
-        load_dataset=watched_load(
+        load_dataset=make_dataset_loader(
             data=make("data"),
             monitor=monitor,
             features=make("features"),
             folder=output_dir,
-            check_dataset=check,
+            check_dataset=check_dataset,
         ),
         methods=(*pate_methods, *other_methods),
         engine=make("engine"),
         student=make("student"),
         fewer_queries=config.fewer_queries,
-        epsilons=tuple(sorted(_numbers(name="epsilons", setting_value=config.epsilons))),
+        epsilons=tuple(sorted(_numbers(config.epsilons, name="epsilons"))),
         seeds=_seeds(config.seeds),
         accountant=partial(
-            build, accountant, "accountant", allowed_targets=list(config.allowed_targets)
+            build, accountant, slot="accountant", allowed_targets=list(config.allowed_targets)
         ),
-        shares=_numbers(name="shares", setting_value=config.shares),
+        shares=_numbers(config.shares, name="shares"),
         all_records=config.all_records,
         num_queries=config.num_queries,
         target_delta=config.target_delta,
@@ -87,28 +90,31 @@ def compare_from_config(config: DictConfig) -> None:
         num_workers=config.num_workers,
         allow_useless=config.allow_useless,
     )
-    print_frontier(frontier=compare(plan, output_dir, monitor), folder=output_dir)
+    frontier = compare(plan, output_dir=output_dir, monitor=monitor)
+    print_frontier(frontier, folder=output_dir)
 
 
-def _words_of_parts(arguments: Iterable[str]) -> list[str]:
-    """Returns the arguments of a command line that choose or configure the teacher or the student."""
-    part_words = []
-    for word in arguments:
-        setting = word.lstrip("+~").partition("=")[0]
+def _part_overrides(overrides: Iterable[str]) -> list[str]:
+    """Returns the overrides of a command line that choose or configure the teacher or the student."""
+    part_overrides = []
+    for override in overrides:
+        setting = override.lstrip("+~").partition("=")[0]
         if setting.partition(".")[0] in ("teacher", "student"):
-            part_words.append(word)
-    return part_words
+            part_overrides.append(override)
+    return part_overrides
 
 
 def _other_methods(config: DictConfig) -> tuple[Method, ...]:
     """Returns the compared methods other than PATE: those in `methods=`, and the one in `method=` with its settings."""
     nodes = {}
     for name in map(str, config.methods):
-        require_choice("methods", name, members("method"))
+        require_choice("methods", name, choices=members("method"))
         nodes[name] = compose("compare", [f"method={name}"]).method
     if config.method is not None:
         name = str(HydraConfig.get().runtime.choices["method"])
-        require(name not in nodes, "method", name, "a method that methods= does not list as well")
+        if name in nodes:
+            rule = "a method that methods= does not list as well"
+            raise InvalidValue("method", name, rule=rule)
         nodes[name] = config.method
     return tuple(
         build(
@@ -122,7 +128,7 @@ def _other_methods(config: DictConfig) -> tuple[Method, ...]:
     )
 
 
-def _names(aggregators: Any, other_methods: tuple[Method, ...] = ()) -> tuple[str, ...]:
+def _entries(aggregators: Any, *, other_methods: tuple[Method, ...] = ()) -> tuple[str, ...]:
     """Returns the entries of `aggregators=`, after checking that each names an aggregator or an experiment.
 
     NAME@T stands for T teachers. If an aggregator and an experiment have the same name, `aggregator:NAME` and
@@ -132,39 +138,46 @@ def _names(aggregators: Any, other_methods: tuple[Method, ...] = ()) -> tuple[st
         aggregators: the value of the setting.
         other_methods: the compared methods other than PATE.
     """
-    names: list[Any] = []
+    entries: tuple[str, ...] = ()
     if isinstance(aggregators, str):
-        names = [aggregators]
+        entries = (aggregators,)
     elif isinstance(aggregators, ListConfig):
-        names = list(aggregators)
-    if not names and not other_methods:
+        entries = tuple(map(str, aggregators))
+    if not entries and not other_methods:
         raise InvalidValue("aggregators", aggregators, rule="a list of names; --help lists them")
-    all_members = tuple(sorted({*members("aggregator"), *members("experiment")}))
-    for name in map(str, names):
-        chosen, at, num_teachers = name.partition("@")
-        group, colon, member = chosen.rpartition(":")
+    for entry in entries:
+        _require_entry(entry)
+    return entries
+
+
+def _require_entry(entry: str) -> None:
+    """Raises `InvalidValue` unless an entry of `aggregators=` names an aggregator or an experiment."""
+    name, at, num_teachers = entry.partition("@")
+    group, colon, member = name.rpartition(":")
+    if colon and group not in _GROUPS:
         rule = "NAME, aggregator:NAME or experiment:NAME"
-        require(not colon or group in _GROUPS, "aggregators", name, rule)
-        require_choice("aggregators", member, members(group) if colon else all_members)
-        rule = "NAME, or NAME@T with T teachers"
-        require(not at or num_teachers.isdecimal(), "aggregators", name, rule)
-    return tuple(map(str, names))
+        raise InvalidValue("aggregators", entry, rule=rule)
+    groups = (group,) if colon else _GROUPS
+    choices = sorted({choice for each_group in groups for choice in members(each_group)})
+    require_choice("aggregators", member, choices=tuple(choices))
+    if at and not num_teachers.isdecimal():
+        raise InvalidValue("aggregators", entry, rule="NAME, or NAME@T with T teachers")
 
 
-def _require_used(part_arguments: list[str], entries: tuple[str, ...]) -> None:
+def _require_used(part_overrides: list[str], *, entries: tuple[str, ...]) -> None:
     """Raises `InvalidValue` for a number of teachers on the command line if every entry has a number of its own.
 
     Args:
-        part_arguments: the arguments of the command line that configure the teacher or the student.
+        part_overrides: the overrides of the command line that configure the teacher or the student.
         entries: the entries of `aggregators=`.
     """
-    number = next(
-        (word for word in part_arguments if word.startswith("teacher.num_teachers=")), None
-    )
-    if number and all("@" in name or _is_experiment(name) for name in entries):
-        rule = "some name in aggregators= that has no @T and is no experiment's"
-        name, _, value = number.partition("=")
-        raise InvalidValue(name, value, rule=rule)
+    if not all("@" in entry or _is_experiment(entry) for entry in entries):
+        return
+    for override in part_overrides:
+        name, _, value = override.partition("=")
+        if name == "teacher.num_teachers":
+            rule = "some name in aggregators= that has no @T and is no experiment's"
+            raise InvalidValue(name, value, rule=rule)
 
 
 def _is_experiment(entry: str) -> bool:
@@ -176,7 +189,7 @@ def _is_experiment(entry: str) -> bool:
     return group != "aggregator" and name in members("experiment")
 
 
-def _pate_method(entry: str, config: DictConfig, part_arguments: list[str]) -> PATEMethod:
+def _pate_method(entry: str, *, config: DictConfig, part_overrides: list[str]) -> PATEMethod:
     """Returns the compared method that an entry of `aggregators=` describes.
 
     An experiment brings its own teachers and student. An aggregator uses those of the command line.
@@ -184,25 +197,25 @@ def _pate_method(entry: str, config: DictConfig, part_arguments: list[str]) -> P
     Args:
         entry: the entry.
         config: the composed configuration.
-        part_arguments: the arguments of the command line that configure the teacher or the student.
+        part_overrides: the overrides of the command line that configure the teacher or the student.
     """
     chosen_name, _, num_teachers = entry.partition("@")
     name = chosen_name.rpartition(":")[2]
     is_experiment = _is_experiment(entry)
-    overrides = [f"experiment={name}"] if is_experiment else [f"aggregator={name}", *part_arguments]
+    overrides = [f"experiment={name}"] if is_experiment else [f"aggregator={name}", *part_overrides]
     if num_teachers:
         setting = "teacher.num_teachers="
-        overrides = [word for word in overrides if not word.startswith(setting)]
+        overrides = [override for override in overrides if not override.startswith(setting)]
         overrides.append(f"{setting}{num_teachers}")
     overrides += [f"{name}={config[name]}" for name in ("adjacency", "target_delta", "num_queries")]
     run_config = compose("train", overrides)
     expand_home(run_config)
-    run_config.allowed_targets = config.allowed_targets  # which are the command line's
-    # features=kernel is for kernel teachers alone, and changes no other teacher or method
+    run_config.allowed_targets = config.allowed_targets
+    # Only kernel teachers have `nonlinear`, and features=kernel is for them alone.
     if "nonlinear" in run_config.teacher:
         run_config.features = config.features
     make = part_maker(run_config)
-    # a table can then show the experiment of the same name beside the aggregator
+    # The prefix tells the aggregator from the experiment of the same name in one table.
     has_namesake = not is_experiment and name in members("experiment")
     return PATEMethod(
         name=f"aggregator-{name}" if has_namesake else name,
@@ -213,18 +226,20 @@ def _pate_method(entry: str, config: DictConfig, part_arguments: list[str]) -> P
     )
 
 
-def _require_queries(num_queries: int, dataset: Dataset) -> None:
+def _require_queries(dataset: Dataset, *, num_queries: int) -> None:
     """Raises `InvalidValue` if the public pool has fewer samples than `num_queries`, before features are fitted."""
-    pool = len(dataset.public)
-    require(num_queries <= pool, "num_queries", num_queries, f"at most {pool}, the public pool")
+    pool_size = len(dataset.public)
+    if num_queries > pool_size:
+        rule = f"at most {pool_size}, the public pool"
+        raise InvalidValue("num_queries", num_queries, rule=rule)
 
 
-def _numbers(name: str, setting_value: Any) -> tuple[float, ...]:
+def _numbers(setting_value: Any, *, name: str) -> tuple[float, ...]:
     """Returns the numbers in a setting whose value is a number or a list of numbers.
 
     Args:
-        name: the name of the setting, for messages.
         setting_value: the value of the setting.
+        name: the name of the setting, for messages.
     """
     listed = list(setting_value) if isinstance(setting_value, ListConfig) else [setting_value]
     try:
@@ -242,7 +257,7 @@ def _seeds(setting_value: Any) -> tuple[int, ...]:
     raise InvalidValue("seeds", setting_value, rule="a whole number >= 1, or a list of seeds")
 
 
-def print_frontier(frontier: Frontier, folder: Path, *, console: Console | None = None) -> None:
+def print_frontier(frontier: Frontier, *, folder: Path, console: Console | None = None) -> None:
     """Prints the scores of a comparison, the smallest epsilon for each goal, and the baselines.
 
     Standard deviations over seeds are printed if there is room.

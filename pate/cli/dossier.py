@@ -15,9 +15,10 @@ from pate.files.atomic import write_text
 from pate.files.strict_json import to_json
 from pate.report.console import print_lines
 from pate.report.dossier import Dossier
-from pate.validation import require, require_choice
+from pate.validation import InvalidValue, require_choice
 
-_RULES = {
+# The settings that the command needs, with a rule for each.
+_REQUIRED_SETTINGS = {
     "release": "the folder release/ of a finished run",
     "output": "the file to write, such as dossier.html or dossier.json",
 }
@@ -30,14 +31,16 @@ def write_dossier(config: DictConfig) -> None:
         InvalidValue: a setting or the release is invalid, or the result of an attack may not be published. No file is
             written.
     """
-    require_named(config, _RULES)
+    require_named(config, rules=_REQUIRED_SETTINGS)
     output = Path(str(config.output))
     folder = Path(str(config.release))
-    is_known = output.suffix in (".html", ".json")
-    require(is_known, "output", output, "a file that ends in .html or .json")
-    require(output.parent.is_dir(), "output", output, "a file in a folder that is there")
-    is_inside = output.resolve().is_relative_to(folder.resolve())
-    require(not is_inside, "output", output, "a file outside of the release, which has its digests")
+    if output.suffix not in (".html", ".json"):
+        raise InvalidValue("output", output, rule="a file that ends in .html or .json")
+    if not output.parent.is_dir():
+        raise InvalidValue("output", output, rule="a file in a folder that is there")
+    if output.resolve().is_relative_to(folder.resolve()):
+        rule = "a file outside of the release, which has its digests"
+        raise InvalidValue("output", output, rule=rule)
     if config.rehearsed_on is not None:
         require_choice("rehearsed_on", config.rehearsed_on, ("public",))
     dossier = Dossier.read(
@@ -48,12 +51,12 @@ def write_dossier(config: DictConfig) -> None:
         contact=config.contact or "",
         date=config.date or "",
     )
-    text = to_json(dossier.to_json()) + "\n" if output.suffix == ".json" else dossier.html()
-    write_text(output, text=text)
-    readers = "public facts alone; it may be given to anybody"
+    is_json = output.suffix == ".json"
+    write_text(output, text=(to_json(dossier.to_json()) + "\n") if is_json else dossier.html())
+    remark = "public facts alone; it may be given to anybody"
     if not dossier.is_private:
-        readers = "this release is not to be published; the page says why"
-    print_lines(f"{output}: {readers}", stderr=True)
+        remark = "this release is not to be published; the page says why"
+    print_lines(f"{output}: {remark}", stderr=True)
 
 
 main = command_of(write_dossier, command="dossier", module=__name__)

@@ -7,7 +7,7 @@ from omegaconf import DictConfig, OmegaConf
 from pate.validation import InvalidValue
 
 
-def require_named(config: DictConfig, rules: Mapping[str, str]) -> None:
+def require_named(config: DictConfig, *, rules: Mapping[str, str]) -> None:
     """Raises `InvalidValue` if a setting has no value.
 
     Args:

@@ -30,22 +30,28 @@ from pate.files.atomic import atomic_write
 from pate.files.paths import files_named
 from pate.files.spreadsheet import row_writer
 from pate.report.console import print_lines
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue
 
-_RULES = {
+# The settings that the command needs, with a rule for each.
+_REQUIRED_SETTINGS = {
     "release": "the folder release/ of a finished run",
     "data": "the file or files of the records, or the folder of the pictures",
     "output": "the file to write, such as predictions.csv",
 }
 _PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".webp")
-_BLOCK_PICTURES = 256  # that are decoded at once
-_MOST_UNPACKED_BYTES = (
-    2**36
-)  # of the arrays in an .npz file, against files that would unpack without end
+# The number of pictures that are decoded at once.
+_BLOCK_PICTURES = 256
+# Larger arrays in an .npz file are refused, as some files would unpack without end.
+_MAX_UNPACKED_BYTES = 2**36
 
 
 class PredictedBlock(NamedTuple):
-    """Some records: the name of each record, and the inputs `[num_records, ...]` of the model."""
+    """Some records that are predicted at once.
+
+    Attributes:
+        names: the name of each record.
+        inputs: the inputs of the model, `[num_records, ...]`.
+    """
 
     names: list[str]
     inputs: Float32Array
@@ -57,7 +63,7 @@ def predict(config: DictConfig) -> None:
     Raises:
         InvalidValue: a setting, the bundle or a record is invalid. No output file remains.
     """
-    require_named(config, _RULES)
+    require_named(config, rules=_REQUIRED_SETTINGS)
     bundle = Bundle.load(str(config.release))
     output = Path(str(config.output))
     _require_output(output, data=Path(str(config.data)), release=Path(str(config.release)))
@@ -74,9 +80,9 @@ def predict(config: DictConfig) -> None:
     is_picture = table.path.is_dir() or table.path.suffix.lower() in _PICTURE_ENDINGS
     are_pictures = is_picture and not isinstance(bundle.form.preprocessing, TableSchema)
     name_column = config.id or ("file" if are_pictures else "row")
-    label_columns = [
-        column for label in bundle.labels for column in (label, f"{label}_probability")
-    ]
+    label_columns: list[str] = []
+    for label_name in bundle.labels:
+        label_columns += [label_name, f"{label_name}_probability"]
     num_records = 0
     with atomic_write(output) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
@@ -85,12 +91,12 @@ def predict(config: DictConfig) -> None:
         for block in blocks(bundle, file=table, id_column=config.id):
             probabilities = bundle.probabilities(block.inputs)
             labels = bundle.decide(probabilities)
-            for name, bits, chances in zip(
+            for name, record_labels, record_probabilities in zip(
                 block.names, labels.tolist(), probabilities.tolist(), strict=True
             ):
                 row = [name]
-                for bit, chance in zip(bits, chances, strict=True):
-                    row += [str(int(bit)), f"{chance:.6g}"]
+                for label, probability in zip(record_labels, record_probabilities, strict=True):
+                    row += [str(int(label)), f"{probability:.6g}"]
                 write(row)
             num_records += len(block.names)
         text.flush()
@@ -109,17 +115,20 @@ def _require_output(output: Path, *, data: Path, release: Path) -> None:
         data: the path of the records, see `files_named`.
         release: the folder of the bundle, which may be published.
     """
-    require(output.suffix == ".csv", "output", output, "a file that ends in .csv")
-    require(output.parent.is_dir(), "output", output, "a file in a folder that is there")
+    if output.suffix != ".csv":
+        raise InvalidValue("output", output, rule="a file that ends in .csv")
+    if not output.parent.is_dir():
+        raise InvalidValue("output", output, rule="a file in a folder that is there")
     files = [file for file in files_named(data) if file.exists()]
-    is_data = output.exists() and any(map(output.samefile, files))
-    require(not is_data, "output", output, "another file than data=, which would be overwritten")
-    is_inside = output.resolve().is_relative_to(release.resolve())
-    rule = "a file outside the folder of the model, which is published"
-    require(not is_inside, "output", output, rule)
+    if output.exists() and any(map(output.samefile, files)):
+        rule = "another file than data=, which would be overwritten"
+        raise InvalidValue("output", output, rule=rule)
+    if output.resolve().is_relative_to(release.resolve()):
+        rule = "a file outside the folder of the model, which is published"
+        raise InvalidValue("output", output, rule=rule)
 
 
-def blocks(bundle: Bundle, file: TableFile, id_column: str | None) -> Iterator[PredictedBlock]:
+def blocks(bundle: Bundle, *, file: TableFile, id_column: str | None) -> Iterator[PredictedBlock]:
     """Yields records, some at a time, in the form that the bundle's model accepts.
 
     A record is named by its cell in the column `id_column`. Without such a column, a picture is named by its file, and
@@ -137,14 +146,15 @@ def blocks(bundle: Bundle, file: TableFile, id_column: str | None) -> Iterator[P
     path = file.path
     if path.suffix in (".npy", ".npz"):
         inputs = bundle.inputs(_read_array(path))
-        yield PredictedBlock(list(map(str, range(1, len(inputs) + 1))), inputs)
+        row_numbers = [str(number) for number in range(1, len(inputs) + 1)]
+        yield PredictedBlock(names=row_numbers, inputs=inputs)
     elif isinstance(form, ImageForm):
-        yield from _picture_blocks(form, path)
+        yield from _picture_blocks(form, path=path)
     elif isinstance(form, ExtractedForm) and form.pictures is not None:
-        for pictures in _picture_blocks(form=form.pictures, path=path):
-            yield PredictedBlock(pictures.names, form.inputs(pictures.inputs))
+        for pictures in _picture_blocks(form.pictures, path=path):
+            yield PredictedBlock(names=pictures.names, inputs=form.inputs(pictures.inputs))
     elif isinstance(form, TableSchema):
-        yield from _table_blocks(form, file, id_column)
+        yield from _table_blocks(form, file=file, id_column=id_column)
     else:
         shape = bundle.form.input_shape
         if isinstance(form, ExtractedForm):
@@ -154,7 +164,7 @@ def blocks(bundle: Bundle, file: TableFile, id_column: str | None) -> Iterator[P
 
 
 def _table_blocks(
-    schema: TableSchema, file: TableFile, id_column: str | None
+    schema: TableSchema, *, file: TableFile, id_column: str | None
 ) -> Iterator[PredictedBlock]:
     """Yields the rows of a table; warns at the end about cells that do not occur in the public file."""
     if id_column is not None:
@@ -173,25 +183,27 @@ def _table_blocks(
         else:
             words = as_texts(batch.column(id_column)).to_pylist()
             names = ["" if word is None else word for word in words]
-        yield PredictedBlock(names, encoded.features)
+        yield PredictedBlock(names=names, inputs=encoded.features)
     for line in schema.unknown_cell_remarks(
         name="data", counts=unknown_and_missing, num_records=num_rows
     ):
         print_lines(f"warning: {line}", stderr=True)
 
 
-def _picture_blocks(form: ImageForm, path: Path) -> Iterator[PredictedBlock]:
+def _picture_blocks(form: ImageForm, *, path: Path) -> Iterator[PredictedBlock]:
     """Yields the pictures in a folder, or a single picture, with values in [0, 1]."""
     rule = f"a folder with pictures ({', '.join(_PICTURE_ENDINGS)}), or one picture"
-    require(path.exists(), "data", path, f"{rule}; this is not there")
+    if not path.exists():
+        raise InvalidValue("data", path, rule=f"{rule}; this is not there")
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     pictures = [file for file in files if file.suffix.lower() in _PICTURE_ENDINGS]
-    require(len(pictures) > 0, "data", path, f"{rule}: this model knows pictures, no table")
+    if not pictures:
+        raise InvalidValue("data", path, rule=f"{rule}: this model knows pictures, no table")
     for first in range(0, len(pictures), _BLOCK_PICTURES):
         block = pictures[first : first + _BLOCK_PICTURES]
         levels = np.stack([form.levels(file, f"data={file}") for file in block])
         names = [file.name if file == path else file.relative_to(path).as_posix() for file in block]
-        yield PredictedBlock(names, levels.astype(np.float32) / np.float32(255))
+        yield PredictedBlock(names=names, inputs=levels.astype(np.float32) / np.float32(255))
 
 
 def _read_array(path: Path) -> NDArray[Any]:
@@ -199,9 +211,10 @@ def _read_array(path: Path) -> NDArray[Any]:
     if path.suffix == ".npy":
         return read_npy(path)
     remedy = "save it with numpy.savez(FILE, inputs=…)"
-    arrays = read_arrays(path, remedy=remedy, max_unpacked_bytes=_MOST_UNPACKED_BYTES)
+    arrays = read_arrays(path, remedy=remedy, max_unpacked_bytes=_MAX_UNPACKED_BYTES)
     name = "inputs" if len(arrays) > 1 else next(iter(arrays), "inputs")
-    require(name in arrays, "data", path, "an array `inputs`")
+    if name not in arrays:
+        raise InvalidValue("data", path, rule="an array `inputs`")
     return arrays[name]
 
 

@@ -28,15 +28,16 @@ from pate.run.cohort import Cohort
 from pate.run.queries import Queries
 from pate.run.votes_release import ReleasePlan, Terms, release_votes
 from pate.settings import NoiseSettings, ReleaseSettings, changeable_names, values_of
-from pate.validation import InvalidValue, as_setting, require
+from pate.validation import InvalidValue, as_setting
 from pate.votes.expert_answers import ExpertAnswers
 from pate.votes.foreign import ForeignVotes
 from pate.votes.public_answers import PublicAnswers
 from pate.votes.shape import VoteShape
 from pate.votes.source import VoteSource
 
+# The rule for the setting `votes`.
 _RULE = "a vote file of each holder: votes='votes/*.npz', or votes=FILE, or votes=[FILE,FILE]"
-# the arrays that only files of pate-vote, and sums of them, have
+# Only vote files of pate-vote, and sums of such files, have these arrays.
 _HOLDERS_MEMBERS = ("manifest", "sum_heads")
 
 
@@ -48,12 +49,12 @@ def release(config: DictConfig) -> None:
         if any(holds_member(path, name) for name in _HOLDERS_MEMBERS):
             rule = f"the package pate-federated, which reads files of pate-vote: {how_to_install_federated()}"
             raise MissingPackage("votes", path, rule=rule)
-    votes, cohort = read_foreign_votes(config, paths)
-    release_and_print(plan, votes, cohort, output_dir)
+    votes, cohort = read_foreign_votes(config, paths=paths)
+    release_and_print(plan, votes=votes, cohort=cohort, output_dir=output_dir)
 
 
 def release_and_print(
-    plan: ReleasePlan, votes: VoteSource, cohort: Cohort, output_dir: Path
+    plan: ReleasePlan, *, votes: VoteSource, cohort: Cohort, output_dir: Path
 ) -> None:
     """Releases labels from votes by `release_votes`, and prints the terms of the release.
 
@@ -63,12 +64,14 @@ def release_and_print(
         cohort: the holders who cast the votes.
         output_dir: the folder of the release.
     """
-    terms = release_votes(plan, votes, cohort, output_dir, ConsoleMonitor())
+    terms = release_votes(
+        plan, votes=votes, cohort=cohort, output_dir=output_dir, monitor=ConsoleMonitor()
+    )
     num_holders = 0 if cohort.places is None else cohort.places.num_holders
-    print_terms(terms, output_dir, num_holders=num_holders)
+    print_terms(terms, output_dir=output_dir, num_holders=num_holders)
 
 
-def print_terms(terms: Terms, output_dir: Path, *, num_holders: int) -> None:
+def print_terms(terms: Terms, *, output_dir: Path, num_holders: int) -> None:
     """Prints the number of answers and the price of a release.
 
     Args:
@@ -98,25 +101,27 @@ def vote_paths(config: DictConfig) -> list[Path]:
     paths: list[Path] = []
     for name in map(str, names):
         matching = [name] if Path(name).is_file() else sorted(glob.glob(name))
-        require(len(matching) > 0, "votes", name, f"{_RULE}; no file has this name")
+        if not matching:
+            raise InvalidValue("votes", name, rule=f"{_RULE}; no file has this name")
         paths += map(Path, matching)
     return paths
 
 
 def read_foreign_votes(
-    config: DictConfig, paths: list[Path]
+    config: DictConfig, *, paths: list[Path]
 ) -> tuple[ForeignVotes | ExpertAnswers, Cohort]:
     """Reads vote files of another project, and returns the votes as one source and the holders who cast them.
 
     With `public_answers=FILE` the files are answers of experts.
     """
     if config.public_answers is not None:
-        require(config.layout == "auto", "layout", config.layout, "none beside public_answers=")
+        if config.layout != "auto":
+            raise InvalidValue("layout", config.layout, rule="none beside public_answers=")
         answers = ExpertAnswers(paths, public=PublicAnswers.read(config.public_answers))
         num_experts = answers.num_teachers
-        rule = f"{num_experts}, the experts in the files"
-        is_number = config.num_teachers in (None, num_experts)
-        require(is_number, "num_teachers", config.num_teachers, rule)
+        if config.num_teachers not in (None, num_experts):
+            rule = f"{num_experts}, the experts in the files"
+            raise InvalidValue("num_teachers", config.num_teachers, rule=rule)
         return answers, Cohort.of_experts(answers, name=config.name)
     for path in paths:
         if holds_member(path, "answers"):
@@ -141,7 +146,7 @@ def plan_of(
         excluded_settings: the names of settings that are left out of the plan.
     """
     make = part_maker(config)
-    settings = run.plain_settings(config, excluded_settings)
+    settings = run.plain_settings(config, excluded_settings=excluded_settings)
     free_names = changeable_names("release")
     settings_of_release = {
         name: value for name, value in settings.items() if name not in free_names
@@ -153,11 +158,11 @@ def plan_of(
         choices=hydra.runtime.choices,
         changeable_names=free_names,
     )
-    told = own_settings(config, settings)
+    published_settings = own_settings(config, settings)
 
     def config_yaml(aggregator: Aggregator, cohort: Cohort, shape: VoteShape) -> str:
         return release_settings(
-            told,
+            published_settings,
             aggregator,
             holders=cohort.settings,
             public_answers=cohort.public_answers,
@@ -168,10 +173,9 @@ def plan_of(
     terms = run.settings_from(config, settings_class=NoiseSettings)
     aggregator = make("aggregator")
     if config.public_answers is not None:
-        rule = "centered_votes beside public_answers="
-        require(
-            isinstance(aggregator, CenteredVotes), "aggregator", type(aggregator).__name__, rule
-        )
+        if not isinstance(aggregator, CenteredVotes):
+            rule = "centered_votes beside public_answers="
+            raise InvalidValue("aggregator", type(aggregator).__name__, rule=rule)
         public = PublicAnswers.read(config.public_answers)
         aggregator = aggregator.around(public.probabilities)
     queries = None
@@ -180,10 +184,11 @@ def plan_of(
     plan = ReleasePlan(
         aggregator=aggregator,
         aggregator_name=heading.aggregator if heading.is_public else None,
-        accountant=lambda: make("accountant"),
+        accountant=partial(make, "accountant"),
         student=make("student"),
         queries=queries,
         target_epsilon=terms.solved_epsilon,
+        # the fields of `ReleaseSettings`, whose names are listed in `pate/settings.py` alone
         **values_of(terms, settings_class=ReleaseSettings, omitted_names=("target_epsilon",)),
         settings=settings_of_release,
         public_settings=config_yaml,

@@ -1,5 +1,6 @@
 """The settings, heading, folder and data of a run, for the commands that run something."""
 
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import fields
 from functools import partial
@@ -20,12 +21,13 @@ from pate.pricing.budgets import MuBudget
 from pate.progress import Monitor
 from pate.report.report import Heading
 
-S = TypeVar("S")
+Settings = TypeVar("Settings")
+# The configuration groups and the settings that the heading of a run shows.
 _GROUPS = ("data", "aggregator", "accountant", "teacher", "student")
 _TERMS = ("target_epsilon", "max_epsilon", "target_delta", "num_queries", "adjacency", "seed")
 
 
-def plain_settings(config: DictConfig, excluded_settings: Collection[str]) -> dict[str, Any]:
+def plain_settings(config: DictConfig, *, excluded_settings: Collection[str]) -> dict[str, Any]:
     """Returns a configuration as plain values, such that equal runs have equal values.
 
     `features=none` is left out, cache folders become null, and so does the target if noise is given. With `target_mu`
@@ -57,7 +59,7 @@ def plain_settings(config: DictConfig, excluded_settings: Collection[str]) -> di
     return settings
 
 
-def settings_from(config: DictConfig, settings_class: type[S]) -> S:
+def settings_from(config: DictConfig, *, settings_class: type[Settings]) -> Settings:
     """Returns an instance of a class of settings with the values of a composed configuration.
 
     Lists and mappings become plain values.
@@ -67,16 +69,17 @@ def settings_from(config: DictConfig, settings_class: type[S]) -> S:
         settings_class: the class of settings, such as `TrainSettings`.
     """
     plain = plain_values(config, resolve=True)
-    # mypy does not know that S is a dataclass
+    # mypy does not know that all classes of settings are dataclasses
     names = [dataclass_field.name for dataclass_field in fields(settings_class)]  # type: ignore[arg-type]
+    # The names of settings are listed in `pate/settings.py` alone.
     return settings_class(**{name: plain[name] for name in names})
 
 
 def run_heading(
     settings: Mapping[str, Any],
+    *,
     overrides: Iterable[str],
     choices: Mapping[str, Any],
-    *,
     changeable_names: Collection[str],
 ) -> Heading:
     """Returns the heading of a run, with the settings and choices that it shows.
@@ -88,14 +91,14 @@ def run_heading(
         changeable_names: the names of settings and groups that do not affect the release.
     """
     overridden = given_settings(overrides)
-    # the name of a group's YAML file, or of its class where the command line names a class or no file was chosen
+    # For each group the name of its YAML file; the name of its class if the command line names a class, or no file.
     names: dict[str, str] = {}
     for group in _GROUPS:
         if group not in settings:
             continue
         file_name = None if f"{group}._target_" in overridden else choices.get(group)
         names[group] = str(file_name or str(settings[group]["_target_"]).rpartition(".")[2])
-    of_release = {
+    release_overrides = {
         name: value
         for name, value in overridden.items()
         if name.partition(".")[0] not in changeable_names
@@ -103,13 +106,13 @@ def run_heading(
     terms = {name: settings[name] for name in _TERMS if name in settings}
     terms["num_teachers"] = settings.get("teacher", {}).get("num_teachers")
     compared = names | terms
-    for name, value in of_release.items():
+    for name, value in release_overrides.items():
         compared.setdefault(name, value)
     file = Path("aggregator", f"{names['aggregator']}.yaml")
     return Heading(
         aggregator=names["aggregator"],
         is_public=any((folder / file).is_file() for folder in shipped_folders()),
-        given=of_release,
+        given=release_overrides,
         compared=compared,
     )
 
@@ -119,19 +122,16 @@ def default_folder(*names: str, settings: Mapping[str, Any]) -> str:
 
     The same command finds the same folder, so that it continues its run.
     """
-    safe = [
-        "".join(letter if letter.isalnum() or letter in "_-" else "_" for letter in name)
-        for name in names
-    ]
-    return "outputs/" + "-".join([*safe, digest(settings)[:8]])
+    file_names = [re.sub(r"[^\w-]", "_", name) for name in names]
+    return "outputs/" + "-".join([*file_names, digest(settings)[:8]])
 
 
-def watched_load(
+def make_dataset_loader(
     data: Any,
+    *,
     monitor: Monitor,
     features: Features | None = None,
     folder: Path | None = None,
-    *,
     check_dataset: Callable[[Dataset], object] | None = None,
 ) -> Callable[[], Dataset]:
     """Returns a function that reads the data set or its features, anew at each call. No record is kept in memory.
@@ -151,10 +151,10 @@ def watched_load(
     if isinstance(features, NoFeatures) and getattr(data, "text", None):
         features = Text()
     if features is not None and folder is not None and not isinstance(features, NoFeatures):
-        # beside the folders of runs, which share it
-        cache = Path(features.cache or folder.parent / "pate_cache")
+        # The cache lies beside the folders of runs, which share it.
+        cache_folder = Path(features.cache or folder.parent / "pate_cache")
         if isinstance(features, Text):
-            data = features.reader(data_reader=data, cache_folder=cache)
+            data = features.reader(data_reader=data, cache_folder=cache_folder)
         else:
-            data = FeaturedData(data, features, cache=cache, check=check_dataset)
-    return partial(load_dataset, data, monitor.stage)
+            data = FeaturedData(data, features, cache=cache_folder, check=check_dataset)
+    return partial(load_dataset, data, stage=monitor.stage)

@@ -23,9 +23,10 @@ from pate.data.table.table_file import TableFile
 from pate.data.table.table_settings import TableSettings
 from pate.data.table.text_column import TextColumn
 from pate.report.console import print_page
-from pate.validation import InvalidValue, as_setting, require
+from pate.validation import InvalidValue, as_setting
 
-_RULES = {
+# The settings that the command needs, with a rule for each.
+_REQUIRED_SETTINGS = {
     "data": "the file of the public records",
     "output": "the file to write, such as schema.yaml",
 }
@@ -40,11 +41,13 @@ def write_schema(config: DictConfig) -> None:
     Raises:
         InvalidValue: a setting or the table is invalid. Files of splits that were written are removed.
     """
-    require_named(config, _RULES)
+    require_named(config, rules=_REQUIRED_SETTINGS)
     output = Path(str(config.output))
-    rule = "the name of a new file: somebody may have changed this one; remove it to have it written anew"
-    require(not os.path.lexists(output), "output", output, rule)
-    require(output.parent.is_dir(), "output", output, "a file in a folder that is there")
+    if os.path.lexists(output):
+        rule = "the name of a new file: somebody may have changed this one; remove it to have it written anew"
+        raise InvalidValue("output", output, rule=rule)
+    if not output.parent.is_dir():
+        raise InvalidValue("output", output, rule="a file in a folder that is there")
     parts: dict[str, Path] = {}
     try:
         dealing = _dealing(config)
@@ -197,8 +200,9 @@ def _dealing(config: DictConfig) -> Dealing | None:
         shares = tuple(map(float, words))
     except (TypeError, ValueError):
         shares = ()
-    rule = "a column, or two shares, of the public and the test part: split=.1,.1"
-    require(len(shares) == 2, "split", ",".join(map(str, words)), rule)
+    if len(shares) != 2:
+        rule = "a column, or two shares, of the public and the test part: split=.1,.1"
+        raise InvalidValue("split", ",".join(map(str, words)), rule=rule)
     public_share, test_share = shares
     file = TableFile(
         path=Path(str(config.data)),

@@ -25,18 +25,18 @@ from pate.report.wording import MODEL_NAMES
 from pate.run.totals import PaidRelease, Total, releases_of, share_noise, totals_of
 from pate.validation import InvalidValue
 
-# columns of the table on the terminal
+# The columns of the table on the terminal.
 _SCORES = ("mean_average_precision", "micro_f1", "macro_f1", "accuracy")
 _COLUMNS = ("epsilon", "answered", *_SCORES, "share_of_reachable", "beats_constant")
-# further columns of sweep.csv
+# The columns of sweep.csv.
 _FILE_COLUMNS = (*_COLUMNS, "ceiling", "note", "folder")
-# files in `jobs/`: the results of each job, and the folder of each job
+# The files in `jobs/` with the results and with the folder of each job.
 _RESULT_FILE_PATTERN = "[0-9]*.json"
 _FOLDER_FILE_PATTERN = "[0-9]*.folder"
 _REMEDY = "sweep again into another folder; finished runs are shown again at no cost"
 
 
-def enter_folder(sweep: Path, number: int, output_dir: Path) -> None:
+def enter_folder(sweep: Path, *, number: int, output_dir: Path) -> None:
     """Records the folder of a sweep's job before anything is drawn, so that a job which fails later is counted.
 
     Args:
@@ -47,7 +47,7 @@ def enter_folder(sweep: Path, number: int, output_dir: Path) -> None:
     write_text(make_folder(sweep / "jobs") / f"{number:05d}.folder", text=str(output_dir.resolve()))
 
 
-def sweep_row(report: Report, folder: Path) -> dict[str, Any]:
+def sweep_row(report: Report, *, folder: Path) -> dict[str, Any]:
     """Returns the row of a run in the table of a sweep, by column."""
     release = report.release
     verdict = report.verdict
@@ -134,41 +134,44 @@ class SweepTable(Callback):
 
 
 @dataclass(frozen=True)
-class Yardstick:
-    """The score that counts as 100% in the column `reached` of a sweep's table, the same for all runs."""
+class CommonCeiling:
+    """The model whose score counts as 100% in the column `reached` of a sweep's table, the same for all runs.
 
-    ceiling: str | None  # a key of `MODEL_NAMES`; None where no run reached a share of anything
-    excluded: tuple[str, ...]  # ceilings of the runs whose cells stay empty
+    Attributes:
+        name: the name of the model, a key of `MODEL_NAMES`; None where no run has a share of anything.
+        other_names: the ceilings of other runs, whose cells stay empty.
+    """
+
+    name: str | None
+    other_names: tuple[str, ...]
 
     @property
     def note(self) -> str:
         """A sentence that explains the 100% and empty cells; empty if no explanation is needed."""
-        if self.ceiling is None or not self.excluded:
+        if self.name is None or not self.other_names:
             return ""
-        names = " or ".join(f"the {MODEL_NAMES[name]}" for name in self.excluded)
-        remedy = (
-            "; all_records=true trains one in every run"
-            if self.ceiling == "all_records_model"
-            else ""
-        )
-        return f"reached: 100% is the {MODEL_NAMES[self.ceiling]}; empty for runs that had {names} instead{remedy}"
+        others = " or ".join(f"the {MODEL_NAMES[name]}" for name in self.other_names)
+        note = f"reached: 100% is the {MODEL_NAMES[self.name]}; empty for runs that had {others} instead"
+        if self.name == "all_records_model":
+            note += "; all_records=true trains one in every run"
+        return note
 
 
-def choose_yardstick(results: Sequence[Mapping[str, Any]]) -> Yardstick:
-    """Chooses the score that counts as 100%: that of the model of all private records, if a run has trained one.
+def choose_ceiling(results: Sequence[Mapping[str, Any]]) -> CommonCeiling:
+    """Chooses the model that counts as 100%: the model of all private records, if a run has trained one.
 
     Shares of different scores cannot be compared. The cells of rows that an older version wrote stay empty.
 
     Args:
         results: the rows of the table.
     """
-    ceilings = dict.fromkeys(
+    names = dict.fromkeys(
         str(result.get("ceiling") or "unnamed")
         for result in results
         if result.get("share_of_reachable") is not None
     )
-    chosen = "all_records_model" if "all_records_model" in ceilings else next(iter(ceilings), None)
-    return Yardstick(ceiling=chosen, excluded=tuple(name for name in ceilings if name != chosen))
+    chosen = "all_records_model" if "all_records_model" in names else next(iter(names), None)
+    return CommonCeiling(name=chosen, other_names=tuple(name for name in names if name != chosen))
 
 
 @dataclass(frozen=True)
@@ -207,9 +210,9 @@ class SweepSummary:
         return ["run", *varied]
 
     @cached_property
-    def yardstick(self) -> Yardstick:
-        """The score that counts as 100%."""
-        return choose_yardstick(self._results)
+    def ceiling(self) -> CommonCeiling:
+        """The model whose score counts as 100%."""
+        return choose_ceiling(self._results)
 
     @cached_property
     def baselines(self) -> Mapping[str, Any]:

@@ -34,14 +34,16 @@ from pate.run.plan import EpsilonOnVotes, Plan, price_release
 from pate.run.train import train
 from pate.run.tuning import tune
 from pate.settings import RunSettings, TrainSettings, changeable_names, values_of
-from pate.validation import require, require_choice
+from pate.validation import InvalidValue, require_choice
 
+# The settings that the release does not depend on. They may change when a run is continued.
 _CHANGEABLE_NAMES = changeable_names("train")
 
 
 def train_from_config(config: DictConfig) -> dict[str, Any]:
     """Runs or continues the configured run, prints its report, and returns its row in the table of a sweep."""
-    # all that the release depends on; the folder's name comes from it, and a run goes on in a folder of equal settings
+    # The release depends on these settings alone. They give the folder its name, and a run continues in a folder of
+    # equal settings.
     settings = run.plain_settings(config, excluded_settings=_CHANGEABLE_NAMES)
     hydra = HydraConfig.get()
     heading = run.run_heading(
@@ -58,7 +60,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     monitor = ConsoleMonitor()
     data = make("data")
     plan = Plan(
-        load_dataset=run.watched_load(data, monitor),
+        load_dataset=run.make_dataset_loader(data, monitor=monitor),
         teacher=make("teacher"),
         engine=make("engine"),
         aggregator=make("aggregator"),
@@ -70,42 +72,61 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         public_settings=partial(public_settings, own_settings(config, settings)),
         tensorboard=logger == "tensorboard",
         heading=heading,
-        centered_votes=_centered_votes(hydra.overrides.task, train_settings.solved_epsilon),
+        centered_votes=_centered_votes(
+            hydra.overrides.task, target_epsilon=train_settings.solved_epsilon
+        ),
         epsilon_on_votes=_epsilon_on_votes() if train_settings.data_dependent else None,
         target_epsilon=train_settings.solved_epsilon,
+        # the fields of `RunSettings`, whose names are listed in `pate/settings.py` alone
         **values_of(train_settings, settings_class=RunSettings, omitted_names=("target_epsilon",)),
     )
-
     competitor = Competitor(
         plan=plan,
         data=data,
         features=make("features"),
         output_dir=config.output_dir,
-        runs=train_settings.tune_runs,
+        mean_runs=train_settings.tune_runs,
     )
     if train_settings.tune:
-        rule = "a sweep, as in pate-train -m features.kind=words,letters tune=true"
-        require(hydra.mode == RunMode.MULTIRUN, "tune", "true", rule)
-        rule = "basic beside tune=true, whose runs one process compares"
-        launcher = hydra.runtime.choices.get("hydra/launcher")
-        require(launcher == "basic", "hydra/launcher", launcher, rule)
-        require(logger != "mlflow", "logger", logger, "tensorboard or none beside tune=true")
+        _require_tunable(
+            is_sweep=hydra.mode == RunMode.MULTIRUN,
+            launcher=hydra.runtime.choices.get("hydra/launcher"),
+            logger=logger,
+        )
         if hydra.job.num == 0:
             _COMPETITORS.clear()
         _COMPETITORS.append(competitor)
         return {"competes": True}
-    _COMPETITORS.clear()  # of a sweep in this process that was refused
-    output_dir = Path(
-        config.output_dir
-        or run.default_folder(str(heading.compared["data"]), heading.aggregator, settings=settings)
-    )
+    _COMPETITORS.clear()  # An earlier sweep of this process may have been refused.
+    data_name = str(heading.compared["data"])
+    default_folder = run.default_folder(data_name, heading.aggregator, settings=settings)
+    output_dir = Path(config.output_dir or default_folder)
     if hydra.mode == RunMode.MULTIRUN:
-        enter_folder(sweep=Path(hydra.sweep.dir), number=hydra.job.num, output_dir=output_dir)
-    report = train(competitor.plan_in(output_dir, monitor), output_dir, monitor)
+        enter_folder(Path(hydra.sweep.dir), number=hydra.job.num, output_dir=output_dir)
+    plan = competitor.plan_in(output_dir, monitor=monitor)
+    report = train(plan, output_dir=output_dir, monitor=monitor)
     if logger == "mlflow":
         log_release(release=output_dir / "release", report=report, folder=output_dir / "mlflow")
     print_report(report, path=output_dir / "report.html", scores=hydra.mode != RunMode.MULTIRUN)
     return sweep_row(report, folder=output_dir)
+
+
+def _require_tunable(*, is_sweep: bool, launcher: str | None, logger: str) -> None:
+    """Raises `InvalidValue` if runs cannot compete for a tuned release.
+
+    Args:
+        is_sweep: whether the command has several runs.
+        launcher: the name of Hydra's launcher.
+        logger: the value of the setting `logger`.
+    """
+    if not is_sweep:
+        rule = "a sweep, as in pate-train -m features.kind=words,letters tune=true"
+        raise InvalidValue("tune", "true", rule=rule)
+    if launcher != "basic":
+        rule = "basic beside tune=true, whose runs one process compares"
+        raise InvalidValue("hydra/launcher", launcher, rule=rule)
+    if logger == "mlflow":
+        raise InvalidValue("logger", logger, rule="tensorboard or none beside tune=true")
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,33 +138,33 @@ class Competitor:
         data: the reader of the data set.
         features: the recipe of features.
         output_dir: the folder of the run, as configured; None for the default.
-        runs: the expected number of runs of a tuning.
+        mean_runs: the expected number of runs of a tuning.
     """
 
     plan: Plan
     data: Any
     features: Features
     output_dir: str | None
-    runs: float
+    mean_runs: float
 
-    def plan_in(self, folder: Path, monitor: Monitor) -> Plan:
+    def plan_in(self, folder: Path, *, monitor: Monitor) -> Plan:
         """Returns the plan of the run in a folder, beside which features are cached."""
 
         def require_price(dataset: Dataset) -> None:
             """Raises `InvalidValue` if the run has no price on a data set whose features are not extracted yet."""
-            # an earlier release is for the features, and changes no price
+            # An earlier release is about features, which are not there yet; a start changes no price.
             plan_of_inputs = replace(self.plan, start=None)
             plan_on_dataset = plan_of_inputs.for_dataset(dataset, monitor=Monitor())
             price_release(plan_on_dataset, dataset=dataset, monitor=monitor)
 
-        load = run.watched_load(
+        load_dataset = run.make_dataset_loader(
             self.data,
-            monitor,
+            monitor=monitor,
             features=self.features,
             folder=folder,
             check_dataset=require_price,
         )
-        return replace(self.plan, load_dataset=load)
+        return replace(self.plan, load_dataset=load_dataset)
 
 
 _COMPETITORS: list[Competitor] = []
@@ -158,28 +179,29 @@ def tune_competitors() -> None:
         return
     first = competitors[0]
     folders = {competitor.output_dir for competitor in competitors}
-    rule = "one folder for all settings that compete"
-    require(len(folders) == 1, "output_dir", " or ".join(map(str, folders)), rule)
+    if len(folders) > 1:
+        rule = "one folder for all settings that compete"
+        raise InvalidValue("output_dir", " or ".join(map(str, folders)), rule=rule)
     heading = first.plan.heading
-    settings = {str(place): one.plan.settings for place, one in enumerate(competitors)}
-    output_dir = Path(
-        first.output_dir
-        or run.default_folder(
-            str(heading.compared["data"]), heading.aggregator, "tuned", settings=settings
-        )
-    )
-    monitor = ConsoleMonitor()
-    quiet = Monitor()  # the stages of one run would tell how many there are
+    settings = {
+        str(number): competitor.plan.settings for number, competitor in enumerate(competitors)
+    }
+    data_name = str(heading.compared["data"])
+    default_folder = run.default_folder(data_name, heading.aggregator, "tuned", settings=settings)
+    output_dir = Path(first.output_dir or default_folder)
+    silent = (
+        Monitor()
+    )  # The stages of single runs would show how many runs there are, which is secret.
     report = tune(
-        [competitor.plan_in(output_dir, quiet) for competitor in competitors],
-        output_dir,
-        distribution=TruncatedNegativeBinomial.of_mean(first.runs),
-        monitor=monitor,
+        [competitor.plan_in(output_dir, monitor=silent) for competitor in competitors],
+        output_dir=output_dir,
+        distribution=TruncatedNegativeBinomial.of_mean(first.mean_runs),
+        monitor=ConsoleMonitor(),
     )
     print_report(report, path=output_dir / "report.html", scores=True)
 
 
-def _centered_votes(arguments: Iterable[str], target_epsilon: float | None) -> Remedy | None:
+def _centered_votes(arguments: Iterable[str], *, target_epsilon: float | None) -> Remedy | None:
     """Returns the settings that release centered votes of all private groups; None if no noise is solved for.
 
     Settings on the command line that the experiment would not replace are named, so that the user takes them away.
@@ -194,11 +216,11 @@ def _centered_votes(arguments: Iterable[str], target_epsilon: float | None) -> R
     replaced = [
         f"{name}=" for name in given_settings(arguments) if name.partition(".")[0] in groups
     ]
-    epsilon = Remedy("target_epsilon", target_epsilon)
+    same_epsilon = Remedy("target_epsilon", target_epsilon)
     if not replaced:
-        return Remedy("experiment", "centered_votes", also=(epsilon,))
+        return Remedy("experiment", "centered_votes", also=(same_epsilon,))
     experiment = f"centered_votes in place of {' and '.join(replaced)}"
-    return replace(epsilon, also=(Remedy("experiment", experiment),))
+    return replace(same_epsilon, also=(Remedy("experiment", experiment),))
 
 
 def _epsilon_on_votes() -> EpsilonOnVotes:

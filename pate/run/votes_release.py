@@ -89,6 +89,7 @@ class ReleasePlan(ReleaseTerms):
 @shown_as(RELEASE)
 def release_votes(
     plan: ReleasePlan,
+    *,
     votes: VoteSource,
     cohort: Cohort,
     output_dir: Path | str,

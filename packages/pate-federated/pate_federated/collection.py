@@ -323,7 +323,13 @@ class FederatedRelease:
         cohort = replace(
             cohort_of_votes(collection.gathered()), places=Places.from_holders(self.roll.holders)
         )
-        return release_votes(self.plan, source, cohort, self.output_dir, monitor)
+        return release_votes(
+            self.plan,
+            votes=source,
+            cohort=cohort,
+            output_dir=self.output_dir,
+            monitor=monitor,
+        )
 
     def _kept(self) -> Collection:
         """Reads the collection of an earlier call; raises `DamagedFile` if a vote file was changed."""

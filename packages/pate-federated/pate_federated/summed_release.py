@@ -480,7 +480,13 @@ class SummedRelease:
             queries=request.digest,
             places=places,
         )
-        return release_votes(self.plan, source, cohort, self.output_dir, monitor)
+        return release_votes(
+            self.plan,
+            votes=source,
+            cohort=cohort,
+            output_dir=self.output_dir,
+            monitor=monitor,
+        )
 
     def counted(self, make_sum: Callable[[], Summed]) -> CountedVotes:
         """Returns a vote source with the sum of all teachers' votes.
@@ -725,7 +731,13 @@ class RoundsOfHolders:
             places=Places.from_holders(self.roll.holders),
             num_groups=sum(head.num_groups for head in source.heads),
         )
-        return release_votes(self.plan, source, cohort, self.output_dir, monitor)
+        return release_votes(
+            self.plan,
+            votes=source,
+            cohort=cohort,
+            output_dir=self.output_dir,
+            monitor=monitor,
+        )
 
 
 class AskedVotes(VotesInRounds, ShareSums):

@@ -18,13 +18,13 @@ from rich.console import Console
 from pate.accounting import Event, GaussianEvent, Ledger, PrivacyUnit
 from pate.accounting.ledger_entry import ChargeNote
 from pate.aggregators import CenteredVotes
-from pate.cli.compare import _names, _numbers, _pate_method, _require_used, _seeds
+from pate.cli.compare import _entries, _numbers, _pate_method, _require_used, _seeds
 from pate.cli.monitor import ConsoleMonitor
 from pate.cli.run import (
     default_folder,
+    make_dataset_loader,
     plain_settings,
     run_heading,
-    watched_load,
 )
 from pate.cli.sweep import SweepTable, enter_folder
 from pate.data import Dataset, DigitsGrid
@@ -33,7 +33,7 @@ from pate.progress import StageOpener, unwatched
 from pate.run.random_streams import seed_name
 from pate.settings import names_with
 from tests.e2e.commands import rows_of
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, Refusal, refused
 
 CHANGEABLE_NAMES = names_with("may_change_when_continued", "train")
 SETTINGS = {
@@ -52,7 +52,9 @@ def test_heading_names_parts_and_overrides() -> None:
     `is_public` says that the aggregator's name ships with the package, so that it may be published.
     """
     overrides = ["target_epsilon=8", "+student.penalties=[1,2]", "output_dir=/a", "ledger=/b"]
-    heading = run_heading(SETTINGS, overrides, choices=CHOICES, changeable_names=CHANGEABLE_NAMES)
+    heading = run_heading(
+        SETTINGS, overrides=overrides, choices=CHOICES, changeable_names=CHANGEABLE_NAMES
+    )
     assert heading.aggregator == "stable_top_k_table"
     assert heading.is_public
     assert heading.overrides == "target_epsilon=8 student.penalties=[1,2]"
@@ -158,7 +160,7 @@ class StagedDigits:
 def test_stages_of_a_data_set_are_shown() -> None:
     """A reader that reports a stage is loaded with a monitor. The stage is on the console."""
     console = Console(file=io.StringIO(), width=100)
-    load = watched_load(data=StagedDigits(), monitor=ConsoleMonitor(console))
+    load = make_dataset_loader(data=StagedDigits(), monitor=ConsoleMonitor(console))
     assert load().digest() == DIGITS.load().digest()
     assert "composing digits: " in console.file.getvalue()
 
@@ -167,7 +169,7 @@ def test_stages_are_silent_in_the_worker_of_a_comparison() -> None:
     """The watched load of a reader is pickled for a worker. It loads the data, and prints nothing."""
     console = Console(file=io.StringIO(), width=100)
     load = pickle.loads(
-        pickle.dumps(watched_load(data=StagedDigits(), monitor=ConsoleMonitor(console)))
+        pickle.dumps(make_dataset_loader(data=StagedDigits(), monitor=ConsoleMonitor(console)))
     )
     assert load().digest() == DIGITS.load().digest()
     assert console.file.getvalue() == ""
@@ -175,7 +177,7 @@ def test_stages_are_silent_in_the_worker_of_a_comparison() -> None:
 
 def test_reader_without_stages_is_loaded() -> None:
     """A reader whose `load` takes no stage is loaded with a monitor."""
-    load = watched_load(data=DIGITS, monitor=ConsoleMonitor(Console(file=io.StringIO())))
+    load = make_dataset_loader(data=DIGITS, monitor=ConsoleMonitor(Console(file=io.StringIO())))
     assert load().digest() == DIGITS.load().digest()
 
 
@@ -202,7 +204,7 @@ def rows_of_sweep(
     table = SweepTable()
     table.on_multirun_start(hydra_config(folder=folder))
     for num, place in enumerate(folders_of_releases):
-        enter_folder(sweep=folder, number=num, output_dir=place)
+        enter_folder(folder, number=num, output_dir=place)
     for num, (words, job_result) in enumerate(results_by_overrides):
         job = JobReturn()
         job.status = JobStatus.FAILED if job_result is None else JobStatus.COMPLETED
@@ -473,47 +475,77 @@ def test_comparison_settings_are_parsed() -> None:
 
     A number of seeds stands for 0, 1, ...
     """
-    names = ("gaussian_votes", "gaussian_votes@2000", "centered_votes_400")
-    assert _names(aggregators=hydra_list(entries=names)) == names
-    assert _names(aggregators="peeling@7") == ("peeling@7",)
-    assert _numbers(name="epsilons", setting_value=hydra_list(entries=[1, 0.5])) == (1.0, 0.5)
-    assert _numbers(name="epsilons", setting_value=3) == (3.0,)
-    assert _seeds(setting_value=3) == (0, 1, 2)
-    assert _seeds(setting_value=hydra_list(entries=[7, 5])) == (7, 5)
+    entries = ("gaussian_votes", "gaussian_votes@2000", "centered_votes_400")
+    assert _entries(hydra_list(entries=entries)) == entries
+    assert _entries("peeling@7") == ("peeling@7",)
+    assert _numbers(hydra_list(entries=[1, 0.5]), name="epsilons") == (1.0, 0.5)
+    assert _numbers(3, name="epsilons") == (3.0,)
+    assert _seeds(3) == (0, 1, 2)
+    assert _seeds(hydra_list(entries=[7, 5])) == (7, 5)
 
 
-def test_invalid_comparison_settings_are_refused() -> None:
-    """Unknown aggregators, wrong numbers of teachers, empty lists and wrong seeds are refused by the setting's name.
-
-    So is a number of teachers that no entrant uses.
-    """
-    for asked, refusal in (
-        (
-            hydra_list(entries=["gausian_votes"]),
+@pytest.mark.parametrize(
+    ("setting_value", "refusal"),
+    [
+        pytest.param(
+            ["gausian_votes"],
             refused("aggregators", value="gausian_votes", rule="did you mean gaussian_votes"),
+            id="an unknown name",
         ),
-        (hydra_list(entries=["peeling@many"]), refused("aggregators", value="peeling@many")),
-        (hydra_list(entries=["peeling@"]), refused("aggregators", value="peeling@")),
-        (
-            hydra_list(entries=["method:peeling"]),
+        pytest.param(
+            ["peeling@many"],
+            refused("aggregators", value="peeling@many"),
+            id="a number in words",
+        ),
+        pytest.param(["peeling@"], refused("aggregators", value="peeling@"), id="no number"),
+        pytest.param(
+            ["method:peeling"],
             refused("aggregators", value="method:peeling"),
+            id="a group that is not compared",
         ),
-        (hydra_list(entries=["experiment:peeling"]), refused("aggregators", value="peeling")),
-        (hydra_list(entries=[]), refused("aggregators", value="[]", rule="--help lists them")),
-        (7, refused("aggregators", value=7)),
-    ):
-        with refusal:
-            _names(aggregators=asked)
-    words = ["teacher=mlp", "teacher.num_teachers=800"]
-    _require_used(part_arguments=words, entries=("peeling@7", "gaussian_votes"))
-    _require_used(part_arguments=words[:1], entries=("peeling@7",))
+        pytest.param(
+            ["experiment:peeling"],
+            refused("aggregators", value="peeling"),
+            id="an aggregator as an experiment",
+        ),
+        pytest.param(
+            [], refused("aggregators", value="[]", rule="--help lists them"), id="an empty list"
+        ),
+        pytest.param(7, refused("aggregators", value=7), id="a number"),
+    ],
+)
+def test_invalid_entries_of_a_comparison_are_refused(
+    setting_value: list[str] | int, refusal: Refusal
+) -> None:
+    """`aggregators=` accepts names of aggregators and experiments, each with a number of teachers."""
+    if isinstance(setting_value, list):
+        setting_value = hydra_list(entries=setting_value)
+    with refusal:
+        _entries(setting_value)
+
+
+def test_a_number_of_teachers_that_no_entry_uses_is_refused() -> None:
+    """`teacher.num_teachers=` is refused if every entry has a number of its own or is an experiment."""
+    part_overrides = ["teacher=mlp", "teacher.num_teachers=800"]
+    _require_used(part_overrides, entries=("peeling@7", "gaussian_votes"))
+    _require_used(part_overrides[:1], entries=("peeling@7",))
     with refused("teacher.num_teachers", value=800):
-        _require_used(part_arguments=words, entries=("peeling@7", "centered_votes"))
+        _require_used(part_overrides, entries=("peeling@7", "centered_votes"))
+
+
+def test_epsilons_in_words_are_refused() -> None:
+    """A text in the list of epsilons is refused by the name of the setting."""
     with refused("epsilons", value="['little']"):
-        _numbers(name="epsilons", setting_value=hydra_list(entries=["little"]))
-    for wrong in (hydra_list(entries=[1.5]), "five", True, None):
-        with refused("seeds", value=ANY, rule="a whole number >= 1"):
-            _seeds(setting_value=wrong)
+        _numbers(hydra_list(entries=["little"]), name="epsilons")
+
+
+@pytest.mark.parametrize("setting_value", [[1.5], "five", True, None])
+def test_seeds_that_are_no_whole_numbers_are_refused(setting_value: Any) -> None:
+    """`seeds=` accepts a number of seeds or a list of whole numbers."""
+    if isinstance(setting_value, list):
+        setting_value = hydra_list(entries=setting_value)
+    with refused("seeds", value=ANY, rule="a whole number >= 1"):
+        _seeds(setting_value)
 
 
 @pytest.mark.slow
@@ -524,13 +556,13 @@ def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any])
     """
     config = composed(command="compare")
     entrants = [
-        _pate_method(entry=name, config=config, part_arguments=[])
-        for name in _names(config.aggregators)
+        _pate_method(name, config=config, part_overrides=[])
+        for name in _entries(config.aggregators)
     ]
     assert len({entrant.name for entrant in entrants}) >= 10
     assert len({entrant.key for entrant in entrants}) == len(entrants)
     assert {str(entrant.aggregator.adjacency) for entrant in entrants} == {"replace_one"}
-    assert _numbers(name="epsilons", setting_value=config.epsilons) == (
+    assert _numbers(config.epsilons, name="epsilons") == (
         0.1,
         0.25,
         0.5,
@@ -539,7 +571,7 @@ def test_defaults_compare_at_least_ten_aggregators(composed: Callable[..., Any])
         3.6,
         8,
     )
-    assert (config.num_queries, config.target_delta, len(_seeds(setting_value=config.seeds))) == (
+    assert (config.num_queries, config.target_delta, len(_seeds(config.seeds))) == (
         600,
         1e-6,
         5,
@@ -555,23 +587,23 @@ def test_experiment_brings_its_teachers_and_aggregator_takes_given_ones(
     An aggregator has the teachers of the settings, and the number after @.
     """
     config = composed(arguments=["adjacency=add_remove"], command="compare")
-    words = ["teacher.num_teachers=50", "teacher.penalty=2"]
+    part_overrides = ["teacher.num_teachers=50", "teacher.penalty=2"]
     centered, small = (
-        _pate_method(entry=name, config=config, part_arguments=words)
+        _pate_method(name, config=config, part_overrides=part_overrides)
         for name in ("centered_votes", "centered_votes@400")
     )
     assert isinstance(centered.teacher, KernelTeacher)
     assert isinstance(centered.student, LowRankStudent)
     assert (centered.num_teachers, small.num_teachers) == (None, 400)
     plain, numbered = (
-        _pate_method(entry=name, config=config, part_arguments=words)
+        _pate_method(name, config=config, part_overrides=part_overrides)
         for name in ("peeling", "peeling@7")
     )
     assert plain.teacher == numbered.teacher == LinearTeacher(penalty=2)
     assert (plain.num_teachers, numbered.num_teachers) == (50, 7)
     assert str(plain.aggregator.adjacency) == "add_remove"
     prefixed = _pate_method(
-        entry="aggregator:centered_votes@50", config=config, part_arguments=words
+        "aggregator:centered_votes@50", config=config, part_overrides=part_overrides
     )
     assert isinstance(prefixed.aggregator, CenteredVotes)
     assert (prefixed.name, prefixed.teacher, prefixed.num_teachers) == (
@@ -580,10 +612,12 @@ def test_experiment_brings_its_teachers_and_aggregator_takes_given_ones(
         50,
     )
     assert (
-        _pate_method(entry="aggregator:peeling", config=config, part_arguments=words).name
+        _pate_method("aggregator:peeling", config=config, part_overrides=part_overrides).name
         == "peeling"
     )
     assert (
-        _pate_method(entry="experiment:centered_votes", config=config, part_arguments=words).teacher
+        _pate_method(
+            "experiment:centered_votes", config=config, part_overrides=part_overrides
+        ).teacher
         == centered.teacher
     )

@@ -36,7 +36,7 @@ def release(config: DictConfig) -> None:
     else:
         plan, output_dir = plan_of(config, excluded_settings=("sum", *_OF_ROUNDS))
         votes, cohort = read_votes(config)
-        release_and_print(plan, votes, cohort, output_dir)
+        release_and_print(plan, votes=votes, cohort=cohort, output_dir=output_dir)
 
 
 def read_votes(config: DictConfig) -> tuple[VoteSource, Cohort]:
@@ -63,7 +63,7 @@ def read_votes(config: DictConfig) -> tuple[VoteSource, Cohort]:
         rule = "files of pate-vote alone, or of other projects alone; this one is another than the first"
         other = paths[is_own.index(not is_own[0])]
         raise InvalidValue("votes", other, rule=rule)
-    return read_foreign_votes(config, paths)
+    return read_foreign_votes(config, paths=paths)
 
 
 def _write_sum(config: DictConfig) -> None:
@@ -109,4 +109,4 @@ def _release_in_rounds(config: DictConfig) -> None:
     except AnswersAwaited as awaited:
         _print(awaited=awaited, num_holders=len(roll.holders))
     else:
-        print_terms(terms, output_dir, num_holders=len(roll.holders))
+        print_terms(terms, output_dir=output_dir, num_holders=len(roll.holders))

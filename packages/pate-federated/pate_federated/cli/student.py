@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 from pate.cli.app import command_of
 from pate.cli.monitor import ConsoleMonitor
 from pate.cli.named import require_named
-from pate.cli.run import watched_load
+from pate.cli.run import make_dataset_loader
 from pate.config.build import part_maker
 from pate.config.published import own_settings, with_student
 from pate.data.dataset import require_dataset
@@ -25,7 +25,7 @@ from pate_federated.student_training import StudentPlan, folder_of, train_on_rel
 
 def train_student(config: DictConfig) -> None:
     """Trains the student of a configuration, if it is not trained yet, and prints its folder."""
-    require_named(config, {"release": "the folder that pate-release wrote, or its release/"})
+    require_named(config, rules={"release": "the folder that pate-release wrote, or its release/"})
     monitor = ConsoleMonitor()
     release = Path(config.release)
     output = None if config.output is None else Path(config.output)
@@ -60,7 +60,7 @@ def _queries(config: DictConfig, release: Path, monitor: ConsoleMonitor) -> Call
     if config.queries is not None:
         return partial(Queries.read, Path(config.queries), schema=config.table_schema)
     make = part_maker(config)
-    load = watched_load(
+    load = make_dataset_loader(
         data=make("data"), monitor=monitor, features=make("features"), folder=release
     )
     return lambda: Queries.of(require_dataset(load()))

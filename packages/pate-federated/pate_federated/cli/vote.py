@@ -30,7 +30,7 @@ _print = partial(print_page, "cli/vote.txt", package="pate_federated", question=
 
 def vote(config: DictConfig) -> None:
     """Makes or continues the vote file of a configuration, and prints its content and who may have it."""
-    require_named(config, _RULES)
+    require_named(config, rules=_RULES)
     output = Path(str(config.output))
     monitor = ConsoleMonitor()
     if config.question is not None:
@@ -61,7 +61,9 @@ def _plan(
         data = AskedData(data, path=Path(queries_path))
     settings = run.plain_settings(config, excluded_settings=changeable_names("vote"))
     return HolderPlan(
-        load_dataset=run.watched_load(data, monitor, features=make("features"), folder=output_dir),
+        load_dataset=run.make_dataset_loader(
+            data, monitor=monitor, features=make("features"), folder=output_dir
+        ),
         teacher=make("teacher"),
         engine=make("engine"),
         num_teachers=config.teacher.num_teachers,
