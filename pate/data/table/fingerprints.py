@@ -97,11 +97,11 @@ class CellDigest:
 
     def add_all(self, batches: Iterable[NumberedBatch]) -> None:
         """Adds the rows of all batches."""
-        for _ in self.watched(batches):
+        for _ in self.pass_through(batches):
             pass
 
-    def watched(self, batches: Iterable[NumberedBatch]) -> Iterator[NumberedBatch]:
-        """Yields batches, and adds the rows of each."""
+    def pass_through(self, batches: Iterable[NumberedBatch]) -> Iterator[NumberedBatch]:
+        """Yields batches unchanged, and adds the rows of each."""
         for numbers, batch in batches:
             self.add(self.hashes(batch))
             yield numbers, batch

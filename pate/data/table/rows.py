@@ -320,7 +320,7 @@ def _names(cells: Any) -> Any:
     return as_texts(cells)
 
 
-def watched_batches(
+def report_batches(
     batches: Iterable[NumberedBatch], *, file_size_mb: int, report_progress: Callable[..., object]
 ) -> Iterator[NumberedBatch]:
     """Yields batches as they are, and reports how many megabytes and rows were read.

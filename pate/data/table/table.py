@@ -1,12 +1,14 @@
-"""A reader of tables in files: its settings, and how they become a data set."""
+"""A reader of tables in files: its settings, and how they become a data set.
+
+`Table` holds the settings. `pate/data/table/table_source.py` reads the files that they name.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,22 +17,12 @@ from pate.data.dataset import TRAIN_ONLY_RULE, Dataset
 from pate.data.private_records import PrivateRecords
 from pate.data.split import SPLITS, Split
 from pate.data.split_files import require_files_apart
-from pate.data.table.column_names import (
-    as_column_names,
-    as_name,
-    column_name,
-    require_column,
-    require_columns,
-)
-from pate.data.table.column_remarks import remarks_on_columns
+from pate.data.table.column_names import as_column_names, as_name, column_name
 from pate.data.table.encoding import UTF_8, require_encoding
 from pate.data.table.fingerprints import CellDigest, row_numbers
-from pate.data.table.label_form import labels_in_one_column, labels_with_columns
-from pate.data.table.labels import Labels
 from pate.data.table.number_column import NumberColumn
 from pate.data.table.people import People
-from pate.data.table.remedies import rewriting, ways_out
-from pate.data.table.rows import MEGABYTE, Roles, Rows, gather_batches, watched_batches
+from pate.data.table.rows import Roles
 from pate.data.table.schema import TableSchema, load_settings
 from pate.data.table.table_dataset import (
     UNGROUPED,
@@ -38,39 +30,28 @@ from pate.data.table.table_dataset import (
     remarks_on_gaps,
     remarks_on_lost_columns,
 )
-from pate.data.table.table_file import NumberedBatch, TableFile
 from pate.data.table.table_settings import TableSettings
+from pate.data.table.table_source import TableSource
 from pate.data.table.uncertain import UncertainLabels, as_words
 from pate.data.texts.tfidf import TfidfVectors
 from pate.data.texts.vectors import TextReader
 from pate.files.paths import at_home, files_named
 from pate.progress import StageOpener, unwatched
-from pate.validation import (
-    InvalidValue,
-    as_setting,
-    normalize_field,
-    require,
-    require_count,
-    require_text,
-)
+from pate.validation import InvalidValue, normalize_field, require, require_count, require_text
 
+# The settings that assign a role other than a feature to columns.
 _ROLES = ("labels", "group", "id", "budget", "split", "drop")
-_LISTS = ("labels", "drop", "category", "text")  # settings that are lists of columns
+# The settings that are lists of columns, those that are paths, and those that are one name or word.
+_LISTS = ("labels", "drop", "category", "text")
 _PATHS = (*SPLITS, "path", "schema")
+_WORDS = ("split", "budget", "id", "true", "label_separator")
 _FILES_RULE = (
     "data.private=, data.public= and data.test=, three files; or one for all, data.path=FILE "
     "data.split=COLUMN; pate-schema split=.1,.1 deals one file to three"
 )
 _LABELS_RULE = "the columns that are labels: 'data.labels=[NAME,NAME]'"
-_COLUMNS_LISTED = 5
-_LARGE_MB = 256  # of files whose reading shows progress
-
-
-class _PublicReading(NamedTuple):
-    """The schema that is learned from the public records, and pairs of a column's name and a remark."""
-
-    schema: TableSchema
-    remarks: tuple[tuple[str, str], ...]
+# The largest number of columns that a remark lists.
+_MAX_LISTED_COLUMNS = 5
 
 
 @dataclass(frozen=True)
@@ -165,77 +146,17 @@ class Table(TextReader):
             normalize_field(self, name, as_column_names(f"data.{name}", values=getattr(self, name)))
         for name in ("missing", "uncertain_words"):
             normalize_field(self, name, as_words(getattr(self, name)))
-        self._uncertain.require(self.label_separator)
+        self.uncertain_labels.require(self.label_separator)
         self._normalize_group()
-        for name in ("split", "budget", "id", "true", "label_separator"):
+        for name in _WORDS:
             normalize_field(self, name, as_name(getattr(self, name)))
-        for name in (*_PATHS, "split", "budget", "id", "true", "label_separator"):
+        for name in (*_PATHS, *_WORDS):
             self._normalize_name(name)
         self._require_encodings()
-        require(
-            self.true is None or self.label_separator is None,
-            "data.true",
-            self.true,
-            "nothing beside data.label_separator, whose cells name labels",
-        )
+        if self.true is not None and self.label_separator is not None:
+            rule = "nothing beside data.label_separator, whose cells name labels"
+            raise InvalidValue("data.true", self.true, rule=rule)
         self._require_one_role_for_each_column()
-
-    def _normalize_group(self) -> None:
-        """Replaces a list of one column by the column.
-
-        Raises:
-            InvalidValue: the list is empty, or budgets are set although there are several columns.
-        """
-        group = as_name(self.group)
-        if group is not None and not isinstance(group, str):
-            owners = as_column_names(setting="data.group", values=group)
-            rule = "null, or the columns that say whose a row is"
-            require(len(owners) > 0, "data.group", "[]", rule)
-            group = owners if len(owners) > 1 else owners[0]
-        normalize_field(self, "group", group)
-        if isinstance(group, tuple):
-            rule = "one column in data.group beside it"
-            require(self.budget is None, "data.budget", self.budget, rule)
-        else:
-            self._normalize_name("group")
-
-    def _normalize_name(self, name: str) -> None:
-        """Normalizes the value of the setting `name`, if it is the name of a column.
-
-        Raises:
-            InvalidValue: the value is neither None nor a text.
-        """
-        value = getattr(self, name)
-        is_name = isinstance(value, str) and value != ""
-        require(value is None or is_name, f"data.{name}", value, "a name")
-        if name in _ROLES and is_name:
-            normalize_field(self, name, column_name(value))
-
-    def _require_encodings(self) -> None:
-        """Raises `InvalidValue` unless `encoding` is the name of an encoding, or a mapping from splits to names.
-
-        The mapping is only allowed if each split has a file.
-        """
-        if not isinstance(self.encoding, Mapping):
-            require_encoding("data.encoding", self.encoding)
-            return
-        rule = "an encoding, or one for each split: 'data.encoding={private: cp1252, test: utf-16}'"
-        are_splits = self.encoding.keys() <= set(SPLITS)
-        require(are_splits and self.path is None, "data.encoding", dict(self.encoding), rule)
-        for split, encoding in self.encoding.items():
-            require_encoding(f"data.encoding.{split}", encoding)
-
-    def _require_one_role_for_each_column(self) -> None:
-        """Raises `InvalidValue` if two settings name the same column. Only `group` and `id` may do so."""
-        role_of: dict[str, str] = {}
-        for role in (*_ROLES, "text"):
-            for column in self._columns_of(role):
-                first_role = role_of.setdefault(column, role)
-                may_share = first_role == role or {first_role, role} == {"group", "id"}
-                rule = f"another column than data.{first_role}"
-                require(may_share, f"data.{role}", column, rule)
-        repeated = next((column for column in self.text if column in self.category), None)
-        require(repeated is None, "data.text", repeated, "another column than data.category")
 
     def require_settings(self) -> None:
         """Raises `InvalidValue` unless settings name labels, and three files or one file with a column of splits.
@@ -244,15 +165,15 @@ class Table(TextReader):
         """
         paths = {split: getattr(self, split) for split in SPLITS}
         if self.path is not None:
-            is_alone = not any(paths.values()) and self.split is not None
+            is_only_file = not any(paths.values())
             rule = f"data.split=COLUMN and no other file beside it: {_FILES_RULE}"
-            require(is_alone, "data.path", self.path, rule)
+            require(is_only_file and self.split is not None, "data.path", self.path, rule)
         else:
             for split, path in paths.items():
-                is_alone = path is not None and self.split is None
-                require(is_alone, f"data.{split}", path, _FILES_RULE)
+                is_whole_split = path is not None and self.split is None
+                require(is_whole_split, f"data.{split}", path, _FILES_RULE)
             require_files_apart({split: files_named(str(path)) for split, path in paths.items()})
-        labels = self.labels or self._schema_settings.labels
+        labels = self.labels or self.schema_settings.labels
         require(len(labels) > 0, "data.labels", list(labels), _LABELS_RULE)
 
     def completed(self) -> Self:
@@ -261,7 +182,7 @@ class Table(TextReader):
         Only the schema's file is opened. If the file names a group, the group is adopted; set `group` to protect
         another unit.
         """
-        settings = self._schema_settings
+        settings = self.schema_settings
         separator = self.label_separator
         if not self.labels and settings.labels:
             separator = separator or settings.label_separator
@@ -279,8 +200,18 @@ class Table(TextReader):
             return self
         return completed if self.text_fit is None else completed.with_text(self.text_fit)
 
+    def columns_of(self, role: str) -> tuple[str, ...]:
+        """Returns the columns that the setting `role` names."""
+        columns = getattr(self, role) or ()
+        return (columns,) if isinstance(columns, str) else columns
+
+    @property
+    def uncertain_labels(self) -> UncertainLabels:
+        """The cells that call a label uncertain, and what they are read as."""
+        return UncertainLabels(reading=self.uncertain, words=self.uncertain_words)
+
     @cached_property
-    def _schema_settings(self) -> TableSettings:
+    def schema_settings(self) -> TableSettings:
         """The settings in the schema's file; the defaults if there is no such file."""
         return TableSettings() if self.schema is None else load_settings(self.schema)
 
@@ -291,29 +222,88 @@ class Table(TextReader):
         """
         return self.completed()._load(stage)
 
+    def private_records(self) -> PrivateRecords:
+        """Reads only the private file, for a holder who receives the queries from somebody else.
+
+        All holders need the same schema.
+
+        Raises:
+            InvalidValue: no setting names a schema or the private file, or a cell of the file is wrong.
+        """
+        if self.schema is None:
+            rule = "the file that pate-schema wrote of the public samples, the same at every place"
+            raise InvalidValue("data.schema", self.schema, rule=rule)
+        if self.private is None:
+            raise InvalidValue("data.private", self.private, rule="the file of the private records")
+        return self.completed()._private_records()
+
+    def public_schema(self) -> TableSchema:
+        """Returns the schema of all public columns to which settings assign no other role."""
+        return self._with_text_vectors(self._source.public_reading.schema)
+
+    def public_remarks(self) -> tuple[str, ...]:
+        """Returns remarks for the owner on the public columns: likely misinterpretations, units, and the group."""
+        reading = self._source.public_reading
+        numbers = [column for column in reading.schema.columns if isinstance(column, NumberColumn)]
+        two_valued = [column.name for column in numbers if column.power == 1 and column.unit != 1]
+        long_tailed = [column.name for column in numbers if column.power != 1]
+        remarks = [line for _, line in reading.remarks]
+        if two_valued:
+            remarks.append(
+                f"data: {_columns_in_words(two_valued)}: two numbers alone, such as 0 and 1, which are "
+                "taken as they are"
+            )
+        if long_tailed:
+            remarks.append(
+                f"data: {_columns_in_words(long_tailed)}: a few numbers far larger than all others, "
+                "which a power brings closer to them; the schema has it as power"
+            )
+        if self.group is None:
+            remarks.append(UNGROUPED)
+        return tuple(remarks)
+
+    @cached_property
+    def _source(self) -> TableSource:
+        """The files that the settings name."""
+        return TableSource(self)
+
+    def _with_text_vectors(
+        self, schema: TableSchema, stage: StageOpener = unwatched
+    ) -> TableSchema:
+        """Returns the schema in which columns of text have vectors, of the kind that `text_fit` fits."""
+        fit_vectors = self.text_fit or TfidfVectors.fit
+        return self._source.with_text_vectors(schema, fit_vectors=fit_vectors, stage=stage)
+
     def _load(self, stage: StageOpener) -> Dataset:
+        """Returns the data set, for a reader whose settings are completed."""
         self.require_settings()
-        self._require_columns()
-        schema = self._with_text_vectors(self._usable_schema(), stage)
-        spelled = replace(schema, spelling=self._public_file.spelling(schema.spelling))
-        digest = CellDigest(cells_are_text=self._files["private"].is_text)
-        rows = {
-            split: self._rows(
-                split, spelled, stage=stage, cell_digest=digest if split == "private" else None
+        source = self._source
+        source.require_columns()
+        schema = self._with_text_vectors(source.usable_schema(), stage=stage)
+        spelling = source.public_file.spelling(schema.spelling)
+        spelled_schema = replace(schema, spelling=spelling)
+        digest = CellDigest(cells_are_text=source.files["private"].is_text)
+        rows_of_splits = {
+            split: source.read_rows(
+                split,
+                spelled_schema,
+                stage=stage,
+                cell_digest=digest if split == "private" else None,
             )
             for split in SPLITS
         }
 
         def fingerprints_of_split(split: str) -> NDArray[np.uint64]:
-            return row_numbers(batches=self._files[split].rows(list(schema.names)), schema=spelled)
+            batches = source.files[split].rows(list(schema.names))
+            return row_numbers(batches, schema=spelled_schema)
 
         return make_dataset(
-            rows_of_splits=rows,
-            schema=spelled,
-            roles=Roles(group=self._columns_of("group"), id=self.id),
+            rows_of_splits=rows_of_splits,
+            schema=spelled_schema,
+            roles=Roles(group=self.columns_of("group"), id=self.id),
             name=self.name,
             input_kind="features",
-            label_names=self._label_form.names,
+            label_names=source.label_form.names,
             seed=self.seed,
             notes=self._notes(),
             preprocessing=schema,
@@ -321,351 +311,120 @@ class Table(TextReader):
             fingerprints_of_split=fingerprints_of_split,
         )
 
-    def private_records(self) -> PrivateRecords:
-        """Reads only the private file, for a holder who receives the queries from somebody else.
-
-        All holders need the same schema.
-        """
-        rule = "the file that pate-schema wrote of the public samples, the same at every place"
-        require(self.schema is not None, "data.schema", self.schema, rule)
-        rule = "the file of the private records"
-        require(self.private is not None, "data.private", self.private, rule)
-        return self.completed()._private_records()
-
     def _private_records(self) -> PrivateRecords:
+        """Returns the private records, for a reader whose settings are completed."""
         require(len(self.labels) > 0, "data.labels", list(self.labels), _LABELS_RULE)
         require(self.budget is None, "data.budget", self.budget, TRAIN_ONLY_RULE)
-        owners = self._columns_of("group")
+        owners = self.columns_of("group")
         require(len(owners) < 2, "data.group", list(owners), TRAIN_ONLY_RULE)
-        schema = TableSchema.load(Path(self.schema or "")).without(self._no_features)
-        file = self._files["private"]
+        source = self._source
+        schema = TableSchema.load(str(self.schema)).without(source.columns_without_features)
+        file = source.files["private"]
         spelling = file.spelling(schema.spelling)
         digest = CellDigest(cells_are_text=file.is_text)
-        rows = self._rows("private", replace(schema, spelling=spelling), cell_digest=digest)
-        ids = rows.numbers
+        rows = source.read_rows(
+            "private", schema=replace(schema, spelling=spelling), cell_digest=digest
+        )
+        record_ids = rows.numbers
         if self.id is not None:
-            ids = People.from_names(columns=[rows.ids], spelling=spelling).person_of_row[0]
-        groups = ids
+            records = People.from_names(columns=[rows.ids], spelling=spelling)
+            record_ids = records.person_of_row[0]
+        group_ids = record_ids
         remarks: list[str] = []
         if owners:
             people = People.from_names(columns=rows.groups, spelling=spelling)
-            groups = people.groups()[0]
+            group_ids = people.groups()[0]
             remarks += people.remarks(f"data.group={owners[0]}")
-        records = Split(
+        private = Split(
             inputs=rows.inputs,
             labels=rows.labels,
-            record_ids=ids,
-            group_ids=groups,
+            record_ids=record_ids,
+            group_ids=group_ids,
             known=rows.known,
         )
-        remarks += remarks_on_gaps({"private": records}, self._label_form.names)
+        label_names = source.label_form.names
+        remarks += remarks_on_gaps({"private": private}, label_names=label_names)
         remarks += remarks_on_lost_columns(
-            "data.private", schema.columns, rows.unknown_and_missing, num_records=len(rows.numbers)
+            "data.private",
+            columns=schema.columns,
+            unknown_and_missing=rows.unknown_and_missing,
+            num_records=len(rows.numbers),
         )
         return PrivateRecords(
             name=self.name,
-            label_names=self._label_form.names,
-            records=records,
+            label_names=label_names,
+            records=private,
             preprocessing=schema,
             private_cells=digest.hexdigest(),
             notes=(*self._notes(), *remarks),
             group_unit=Roles(group=owners, id=self.id).group_unit,
         )
 
-    def public_schema(self) -> TableSchema:
-        """Returns the schema of all public columns to which settings assign no other role."""
-        return self._with_text_vectors(self._public_reading.schema)
-
-    def _with_text_vectors(
-        self, schema: TableSchema, stage: StageOpener = unwatched
-    ) -> TableSchema:
-        if not self.text:
-            return schema
-        public = self._public_file.read(list(schema.names))
-        fit = self.text_fit or TfidfVectors.fit
-        return schema.with_text_vectors(
-            table=public, text_columns=self.text, fit_vectors=fit, stage=stage
-        )
-
-    def public_remarks(self) -> tuple[str, ...]:
-        """Returns remarks for the owner on the public columns: likely misinterpretations, units, and the group."""
-        columns = self._public_reading.schema.columns
-        numbers = [column for column in columns if isinstance(column, NumberColumn)]
-        flags = [column.name for column in numbers if column.power == 1 and column.unit != 1]
-        bent = [column.name for column in numbers if column.power != 1]
-        remarks = [line for _, line in self._public_reading.remarks]
-        if flags:
-            remarks.append(
-                f"data: {_listed(flags)}: two numbers alone, such as 0 and 1, which are taken as they are"
-            )
-        if bent:
-            remarks.append(
-                f"data: {_listed(bent)}: a few numbers far larger than all others, which a power brings "
-                "closer to them; the schema has it as power"
-            )
-        if self.group is None:
-            remarks.append(UNGROUPED)
-        return tuple(remarks)
-
-    @cached_property
-    def _public_reading(self) -> _PublicReading:
-        file = self._public_file
-        self._role_columns("public")  # raises where the file lacks one
-        features = [name for name in file.names if name not in self._no_features]
-        require(
-            len(features) > 0, file.setting, file.path, "a column that is no label, group or id"
-        )
-        for role in ("category", "text"):
-            for column in self._columns_of(role):
-                where = f"{file.setting} that is a feature"
-                require_column(f"data.{role}", column, features, where)
-        table = file.read(features)
-        schema = TableSchema.fit(
-            table, code_columns=self.category, text_columns=self.text, spelling=file.spelling()
-        )
-        without_texts = table.select([name for name in features if name not in self.text])
-        remarks = remarks_on_columns(
-            table=without_texts,
-            schema=schema,
-            code_columns=self.category,
-            group=self._owner_columns,
-        )
-        return _PublicReading(schema, tuple(remarks))
-
-    def _usable_schema(self) -> TableSchema:
-        """Returns the schema from the schema's file, or else the one learned from the public records.
+    def _normalize_group(self) -> None:
+        """Replaces a list of one column by the column.
 
         Raises:
-            InvalidValue: a column cannot become a feature; or beside a schema's file, `category` or `text` is set, or
-                the public file has a column that the schema lacks.
+            InvalidValue: the list is empty, or budgets are set although there are several columns.
         """
-        public = self._public_file
-        if self.schema is None:
-            schema, remarks = self._public_reading
-            first_remarks = dict(reversed(remarks))  # on each column
-            schema.require_usable(
-                setting_name=public.setting,
-                remarks=first_remarks,
-                text_columns=self.text,
-                owner_columns=self._owner_columns,
-            )
-            return schema
-        for role in ("category", "text"):
-            columns = list(self._columns_of(role))
-            command = f"{rewriting(public.path)} {as_setting(name=role, value=columns)}"
-            rule = f"none beside data.schema, whose kinds hold; {command} writes them into a new schema"
-            require(not columns, f"data.{role}", f"[{','.join(columns)}]", rule)
-        schema = TableSchema.load(Path(self.schema)).without(self._no_features)
-        for name in public.names:
-            if name not in schema.names and name not in self._no_features:
-                rule = f"no other column in {public.setting} than it lists, and there is {name}"
-                remedy = ways_out(columns=[name], owner_columns=self._owner_columns)
-                raise InvalidValue("data.schema", self.schema, rule=f"{rule}; {remedy}")
-        schema.require_usable(
-            setting_name=public.setting,
-            owner_columns=self._owner_columns,
-            source_of_new_schema=public.path,
-        )
-        return schema
+        group = as_name(self.group)
+        if group is not None and not isinstance(group, str):
+            owners = as_column_names(setting="data.group", values=group)
+            if not owners:
+                rule = "null, or the columns that say whose a row is"
+                raise InvalidValue("data.group", "[]", rule=rule)
+            group = owners if len(owners) > 1 else owners[0]
+        normalize_field(self, "group", value=group)
+        if not isinstance(group, tuple):
+            self._normalize_name("group")
+        elif self.budget is not None:
+            rule = "one column in data.group beside it"
+            raise InvalidValue("data.budget", self.budget, rule=rule)
 
-    @cached_property
-    def _no_features(self) -> set[str]:
-        """The names of the columns that do not become features."""
-        columns = {*self._label_form.names, *self._label_form.columns}
-        for role in ("drop", "group", "budget", "id"):
-            columns |= {*self._columns_of(role)}
-        # Columns that the schema's file leaves out stay so, also where settings name other labels or another id.
-        settings = self._schema_settings
-        columns |= {*settings.drop, *settings.labels}
-        if settings.id is not None:
-            columns.add(settings.id)
-        return columns
-
-    @cached_property
-    def _files(self) -> dict[str, TableFile]:
-        """The file of each split that settings name: a separate file, or the rows of the split in the common file."""
-        if self.path is not None:
-            return {
-                split: self._file(
-                    Path(self.path),
-                    name="data.path",
-                    encoding=str(self.encoding),
-                    column=self.split,
-                    part=split,
-                )
-                for split in SPLITS
-            }
-        files = {}
-        for split in SPLITS:
-            path = getattr(self, split)
-            if path:
-                encoding = self.encoding
-                if isinstance(encoding, Mapping):
-                    encoding = encoding.get(split, UTF_8)
-                files[split] = self._file(Path(path), name=f"data.{split}", encoding=encoding)
-        return files
-
-    def _file(
-        self,
-        path: Path,
-        name: str,
-        encoding: str,
-        *,
-        column: str | None = None,
-        part: str | None = None,
-    ) -> TableFile:
-        return TableFile(
-            path=path,
-            setting=name,
-            encoding=encoding,
-            decimal=self.decimal,
-            thousands=self.thousands,
-            missing=self.missing,
-            split=column,
-            part=part,
-            date_order=self.date_order,
-            first_year=self.first_year,
-        )
-
-    @property
-    def _public_file(self) -> TableFile:
-        rule = "the file of the public records"
-        require("public" in self._files, "data.public", None, rule)
-        return self._files["public"]
-
-    def _columns_of(self, role: str) -> tuple[str, ...]:
-        """Returns the columns that the setting `role` names."""
-        columns = getattr(self, role) or ()
-        return (columns,) if isinstance(columns, str) else columns
-
-    @property
-    def _owner_columns(self) -> str | None:
-        """The columns that name the owner of a row, as text for messages; None if settings name none."""
-        return ", ".join(self._columns_of("group")) or None
-
-    def _role_columns(self, split: str) -> list[str]:
-        """Returns the columns of labels, owners and ids that the file of a split must have.
-
-        A public file may lack all columns of labels.
+    def _normalize_name(self, name: str) -> None:
+        """Normalizes the value of the setting `name`, if it is the name of a column.
 
         Raises:
-            InvalidValue: the file lacks such a column.
+            InvalidValue: the value is neither None nor a text.
         """
-        file = self._files[split]
-        folded_names = {name.casefold() for name in file.names}
-        labels = self._label_form.columns
-        columns_of = {role: self._columns_of(role) for role in ("group", "id")}
-        if split == "private":
-            columns_of["budget"] = self._columns_of("budget")
-        # a label in other letters is a mistake, not a file without labels
-        if split != "public" or any(label.casefold() in folded_names for label in labels):
-            columns_of = {"labels": labels, **columns_of}
-        for role, columns in columns_of.items():
-            remedy = ""
-            if role == "group" and split != "private":
-                remedy = "; each person there needs a number, too"
-            for column in columns:
-                require_column(f"data.{role}", column, file.names, file.setting, remedy=remedy)
-        return [column for columns in columns_of.values() for column in columns]
+        value = getattr(self, name)
+        if value is None:
+            return
+        is_text = isinstance(value, str) and value != ""
+        require(is_text, f"data.{name}", value, "a name")
+        if name in _ROLES:
+            normalize_field(self, name, value=column_name(value))
 
-    def _require_columns(self) -> None:
-        """Raises `InvalidValue` if a file lacks a column that settings name, or a column that becomes a feature."""
-        names_of = {split: file.names for split, file in self._files.items()}
-        all_names = list(dict.fromkeys(name for names in names_of.values() for name in names))
-        for column in self.drop:
-            require_column("data.drop", column, all_names, "a file")
-        for split, file in self._files.items():
-            self._role_columns(split)
-            for name in file.names:
-                lacking = [other for other in SPLITS if name not in names_of[other]]
-                if lacking and name not in self._no_features:
-                    remedy = ways_out(columns=[name], owner_columns=self._owner_columns)
-                    rule = f"it in every file, data.{lacking[0]} lacks it; {remedy}"
-                    raise InvalidValue(f"{file.setting}.{name}", rule=rule)
+    def _require_encodings(self) -> None:
+        """Raises `InvalidValue` unless `encoding` is the name of an encoding, or a mapping from splits to names.
 
-    def _rows(
-        self,
-        split: str,
-        schema: TableSchema,
-        *,
-        stage: StageOpener = unwatched,
-        cell_digest: CellDigest | None = None,
-    ) -> Rows:
-        """Reads the rows of a split.
-
-        Args:
-            split: private, public or test.
-            schema: encodes the features.
-            stage: opens the stage that reports progress.
-            cell_digest: receives all cells of the split, with columns that become no features; None if none is needed.
+        The mapping is only allowed if each split has a file.
         """
-        table = self._files[split]
-        required_columns = list(dict.fromkeys((*schema.names, *self._role_columns(split))))
-        require_columns(table.setting, table.names, required_columns)
-        columns: list[str] | None = required_columns
-        if cell_digest is not None:
-            columns = None
-        if self._label_form.column is not None and table.kind == "json":
-            # A list of labels is read as it is, and the digest is that of its items as one word.
-            if cell_digest is not None:
-                cell_digest.add_all(table.rows())
-                cell_digest = None
-                columns = required_columns
-            table = replace(table, whole_lists=(self._label_form.column,))
-        budget = self.budget if split == "private" else None
-        roles = Roles(group=self._columns_of("group"), id=self.id, budget=budget)
-        batches = table.rows(columns)
+        if not isinstance(self.encoding, Mapping):
+            require_encoding("data.encoding", self.encoding)
+            return
+        are_splits = self.encoding.keys() <= set(SPLITS)
+        if not are_splits or self.path is not None:
+            rule = "an encoding, or one for each split: 'data.encoding={private: cp1252, test: utf-16}'"
+            raise InvalidValue("data.encoding", dict(self.encoding), rule=rule)
+        for split, encoding in self.encoding.items():
+            require_encoding(f"data.encoding.{split}", encoding)
 
-        def read(batches: Iterable[NumberedBatch]) -> Rows:
-            return Rows(
-                batches,
-                schema,
-                labels=self._label_form,
-                roles=roles,
-                name=table.setting if self.path is None else f"data.path, {split}",
-                split=split,
-                cell_digest=cell_digest,
-                in_threads=not schema.texts,  # vectors of texts take all threads for one batch
-                place_of_row=table.row_in_words,
-            )
-
-        if not schema.texts:
-            size_mb = table.num_bytes // MEGABYTE
-            if size_mb < _LARGE_MB:
-                return read(batches)
-            with stage(f"reading {split} rows, MB", size_mb) as advance:
-                return read(watched_batches(batches, file_size_mb=size_mb, report_progress=advance))
-        if cell_digest is not None:  # which depends on the batches as they are in the file
-            batches = cell_digest.watched(batches)
-            cell_digest = None
-        size_kb = table.num_bytes // 1000
-        with stage(f"texts of {split} records, kB", size_kb) as advance:
-            return read(gather_batches(batches, file_size_kb=size_kb, report_progress=advance))
-
-    @property
-    def _uncertain(self) -> UncertainLabels:
-        return UncertainLabels(self.uncertain, self.uncertain_words)
-
-    @cached_property
-    def _label_form(self) -> Labels:
-        files = self._files.values()
-        if self.label_separator is None or not self.labels:
-            return labels_with_columns(
-                label_names=self.labels,
-                files=files,
-                word_for_yes=self.true,
-                uncertain=self._uncertain,
-            )
-        return labels_in_one_column(
-            self.labels,
-            files,
-            public_file=self._files.get("public"),
-            separator=self.label_separator,
-        )
+    def _require_one_role_for_each_column(self) -> None:
+        """Raises `InvalidValue` if two settings name the same column. Only `group` and `id` may do so."""
+        role_of: dict[str, str] = {}
+        for role in (*_ROLES, "text"):
+            for column in self.columns_of(role):
+                first_role = role_of.setdefault(column, role)
+                may_share = first_role == role or {first_role, role} == {"group", "id"}
+                rule = f"another column than data.{first_role}"
+                require(may_share, f"data.{role}", column, rule)
+        repeated = [column for column in self.text if column in self.category]
+        if repeated:
+            raise InvalidValue("data.text", repeated[0], rule="another column than data.category")
 
     def _notes(self) -> tuple[str, ...]:
         """Returns remarks for the owner on how labels, files and public columns were read."""
-        form = self._label_form
+        form = self._source.label_form
         notes = [
             f"data.labels={label}: {truths.yes} is 1, {truths.no} is 0"
             for label, truths in form.truths.items()
@@ -678,8 +437,10 @@ class Table(TextReader):
             notes.append(
                 f"{setting}: {form.num_unknown} rows name a label that is none of {names}: it is left out"
             )
-        remarks = [line for table in self._files.values() for line in table.encoding_remarks()]
-        notes += dict.fromkeys(remarks)
+        encoding_remarks = [
+            line for file in self._source.files.values() for line in file.encoding_remarks()
+        ]
+        notes += dict.fromkeys(encoding_remarks)
         if self.schema is None:
             notes += self.public_remarks()
         elif self.group is None:
@@ -687,9 +448,9 @@ class Table(TextReader):
         return tuple(notes)
 
 
-def _listed(names: Sequence[str]) -> str:
+def _columns_in_words(names: Sequence[str]) -> str:
     """Returns the names of at most five columns as text for a remark."""
-    columns = "column" if len(names) == 1 else "columns"
-    listed = ", ".join(names[:_COLUMNS_LISTED])
-    num_others = len(names) - _COLUMNS_LISTED
-    return f"{columns} {listed}" + (f" and {num_others} more" if num_others > 0 else "")
+    noun = "column" if len(names) == 1 else "columns"
+    listed = f"{noun} {', '.join(names[:_MAX_LISTED_COLUMNS])}"
+    num_others = len(names) - _MAX_LISTED_COLUMNS
+    return f"{listed} and {num_others} more" if num_others > 0 else listed

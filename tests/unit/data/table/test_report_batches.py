@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from pate.data.table.rows import watched_batches
+from pate.data.table.rows import report_batches
 
 pa = pytest.importorskip("pyarrow")
 
@@ -13,7 +13,7 @@ def test_each_batch_reports_megabytes_and_rows() -> None:
     table = pa.table({"x": np.zeros(500_000)})
     steps: list[tuple[int, str]] = []
     batches = [(np.arange(500_000), table)] * 3
-    watched = watched_batches(
+    watched = report_batches(
         batches, file_size_mb=9, report_progress=lambda done, note: steps.append((done, note))
     )
     assert [len(numbers) for numbers, _ in watched] == [500_000] * 3

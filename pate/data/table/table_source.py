@@ -1,0 +1,370 @@
+"""The files of a table, as the settings of a `Table` name them: their columns, their rows, and the public schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from pate.data.split import SPLITS
+from pate.data.table.column_names import require_column, require_columns
+from pate.data.table.column_remarks import remarks_on_columns
+from pate.data.table.encoding import UTF_8
+from pate.data.table.fingerprints import CellDigest
+from pate.data.table.label_form import labels_in_one_column, labels_with_columns
+from pate.data.table.labels import Labels
+from pate.data.table.remedies import rewriting, ways_out
+from pate.data.table.rows import MEGABYTE, Roles, Rows, gather_batches, report_batches
+from pate.data.table.schema import TableSchema
+from pate.data.table.table_file import NumberedBatch, TableFile
+from pate.data.texts.vectors import TextFit
+from pate.progress import StageOpener, unwatched
+from pate.validation import InvalidValue, as_setting
+
+if TYPE_CHECKING:
+    from pate.data.table.table import Table
+
+# The size of files, in MB, from which on the reading of their rows shows progress.
+_LARGE_MB = 256
+_KILOBYTE = 1000
+
+
+class PublicReading(NamedTuple):
+    """What is learned from the public records.
+
+    Attributes:
+        schema: the schema of the public columns that become features.
+        remarks: pairs of a column's name and a remark on this column.
+    """
+
+    schema: TableSchema
+    remarks: tuple[tuple[str, str], ...]
+
+
+class TableSource:
+    """The files of a table. Each file is opened only when something in it is asked for.
+
+    Args:
+        settings: the settings that name the files and the roles of their columns.
+    """
+
+    def __init__(self, settings: Table) -> None:
+        self._settings = settings
+
+    @cached_property
+    def files(self) -> dict[str, TableFile]:
+        """The file of each split that settings name: a separate file, or the rows of the split in the common file."""
+        settings = self._settings
+        if settings.path is not None:
+            common_file = self._file(
+                Path(settings.path), name="data.path", encoding=str(settings.encoding)
+            )
+            return {
+                split: replace(common_file, split=settings.split, part=split) for split in SPLITS
+            }
+        files = {}
+        for split in SPLITS:
+            path = getattr(settings, split)
+            if not path:
+                continue
+            encoding = settings.encoding
+            if isinstance(encoding, Mapping):
+                encoding = encoding.get(split, UTF_8)
+            files[split] = self._file(Path(path), name=f"data.{split}", encoding=encoding)
+        return files
+
+    @property
+    def public_file(self) -> TableFile:
+        """The file of the public records; raises `InvalidValue` if settings name none."""
+        if "public" not in self.files:
+            raise InvalidValue("data.public", None, rule="the file of the public records")
+        return self.files["public"]
+
+    @cached_property
+    def label_form(self) -> Labels:
+        """The columns that hold the labels, and the words that mean yes."""
+        settings = self._settings
+        if settings.label_separator is None or not settings.labels:
+            return labels_with_columns(
+                label_names=settings.labels,
+                files=self.files.values(),
+                word_for_yes=settings.true,
+                uncertain=settings.uncertain_labels,
+            )
+        return labels_in_one_column(
+            setting=settings.labels,
+            files=self.files.values(),
+            public_file=self.files.get("public"),
+            separator=settings.label_separator,
+        )
+
+    @cached_property
+    def columns_without_features(self) -> set[str]:
+        """The names of the columns that do not become features."""
+        columns = {*self.label_form.names, *self.label_form.columns}
+        for role in ("drop", "group", "budget", "id"):
+            columns.update(self._settings.columns_of(role))
+        # Columns that the schema's file leaves out stay so, even if settings name other labels or another id.
+        schema_settings = self._settings.schema_settings
+        columns.update(schema_settings.drop)
+        columns.update(schema_settings.labels)
+        if schema_settings.id is not None:
+            columns.add(schema_settings.id)
+        return columns
+
+    @property
+    def owner_columns(self) -> str | None:
+        """The columns that name the owner of a row, as text for messages; None if settings name none."""
+        return ", ".join(self._settings.columns_of("group")) or None
+
+    def require_columns(self) -> None:
+        """Raises `InvalidValue` if a file lacks a column that settings name, or a column that becomes a feature."""
+        names_of_split = {split: file.names for split, file in self.files.items()}
+        all_names = dict.fromkeys(name for names in names_of_split.values() for name in names)
+        for column in self._settings.drop:
+            require_column(
+                "data.drop", column=column, columns=list(all_names), table_description="a file"
+            )
+        for split, file in self.files.items():
+            self._columns_with_role(split)
+            for name in file.names:
+                if name in self.columns_without_features:
+                    continue
+                lacking = [other for other in SPLITS if name not in names_of_split[other]]
+                if lacking:
+                    remedy = ways_out(columns=[name], owner_columns=self.owner_columns)
+                    rule = f"it in every file, data.{lacking[0]} lacks it; {remedy}"
+                    raise InvalidValue(f"{file.setting}.{name}", rule=rule)
+
+    @cached_property
+    def public_reading(self) -> PublicReading:
+        """The schema that is learned from the public records, before texts become vectors, and remarks on it.
+
+        Raises:
+            InvalidValue: the public file lacks a column that settings name, or no column becomes a feature.
+        """
+        settings = self._settings
+        file = self.public_file
+        self._columns_with_role("public")
+        features = [name for name in file.names if name not in self.columns_without_features]
+        if not features:
+            rule = "a column that is no label, group or id"
+            raise InvalidValue(file.setting, file.path, rule=rule)
+        for role in ("category", "text"):
+            for column in settings.columns_of(role):
+                require_column(
+                    f"data.{role}",
+                    column=column,
+                    columns=features,
+                    table_description=f"{file.setting} that is a feature",
+                )
+        table = file.read(features)
+        schema = TableSchema.fit(
+            table,
+            code_columns=settings.category,
+            text_columns=settings.text,
+            spelling=file.spelling(),
+        )
+        remarks = remarks_on_columns(
+            table=table.select([name for name in features if name not in settings.text]),
+            schema=schema,
+            code_columns=settings.category,
+            group=self.owner_columns,
+        )
+        return PublicReading(schema=schema, remarks=tuple(remarks))
+
+    def usable_schema(self) -> TableSchema:
+        """Returns the schema from the schema's file, or else the one learned from the public records.
+
+        Raises:
+            InvalidValue: a column cannot become a feature; or beside a schema's file, `category` or `text` is set, or
+                the public file has a column that the schema lacks.
+        """
+        settings = self._settings
+        public = self.public_file
+        if settings.schema is None:
+            schema, remarks = self.public_reading
+            schema.require_usable(
+                setting_name=public.setting,
+                # Of several remarks on a column the first one is shown.
+                remarks=dict(reversed(remarks)),
+                text_columns=settings.text,
+                owner_columns=self.owner_columns,
+            )
+            return schema
+        for role in ("category", "text"):
+            columns = list(settings.columns_of(role))
+            if columns:
+                command = f"{rewriting(public.path)} {as_setting(name=role, value=columns)}"
+                rule = f"none beside data.schema, whose kinds hold; {command} writes them into a new schema"
+                raise InvalidValue(f"data.{role}", f"[{','.join(columns)}]", rule=rule)
+        schema = TableSchema.load(settings.schema).without(self.columns_without_features)
+        for name in public.names:
+            if name not in schema.names and name not in self.columns_without_features:
+                rule = f"no other column in {public.setting} than it lists, and there is {name}"
+                remedy = ways_out(columns=[name], owner_columns=self.owner_columns)
+                raise InvalidValue("data.schema", settings.schema, rule=f"{rule}; {remedy}")
+        schema.require_usable(
+            setting_name=public.setting,
+            owner_columns=self.owner_columns,
+            source_of_new_schema=public.path,
+        )
+        return schema
+
+    def with_text_vectors(
+        self, schema: TableSchema, *, fit_vectors: TextFit, stage: StageOpener = unwatched
+    ) -> TableSchema:
+        """Returns the schema in which columns of text become vectors that are fitted to the public texts.
+
+        Args:
+            schema: the schema of the public columns.
+            fit_vectors: the function that fits vectors to public texts.
+            stage: opens the stages that report progress.
+        """
+        text_columns = self._settings.text
+        if not text_columns:
+            return schema
+        return schema.with_text_vectors(
+            table=self.public_file.read(list(schema.names)),
+            text_columns=text_columns,
+            fit_vectors=fit_vectors,
+            stage=stage,
+        )
+
+    def read_rows(
+        self,
+        split: str,
+        schema: TableSchema,
+        *,
+        stage: StageOpener = unwatched,
+        cell_digest: CellDigest | None = None,
+    ) -> Rows:
+        """Reads the rows of a split.
+
+        Args:
+            split: private, public or test.
+            schema: encodes the features.
+            stage: opens the stage that reports progress.
+            cell_digest: receives all cells of the split, with columns that become no features; None if no digest is
+                needed.
+        """
+        file = self.files[split]
+        columns = list(dict.fromkeys((*schema.names, *self._columns_with_role(split))))
+        require_columns(file.setting, columns=file.names, required=columns)
+        if self.label_form.column is not None and file.kind == "json":
+            # Lists of labels are read as they are. In the digest the items of a list are one word, so the file is read
+            # once more for the digest.
+            if cell_digest is not None:
+                cell_digest.add_all(file.rows())
+                cell_digest = None
+            file = replace(file, whole_lists=(self.label_form.column,))
+        batches = file.rows(columns if cell_digest is None else None)
+        if schema.texts and cell_digest is not None:
+            # The digest depends on the batches of the file, which are joined below.
+            batches = cell_digest.pass_through(batches)
+            cell_digest = None
+        budget = self._settings.budget if split == "private" else None
+        with _with_progress(
+            batches, file=file, split=split, has_texts=bool(schema.texts), stage=stage
+        ) as reported_batches:
+            return Rows(
+                reported_batches,
+                schema,
+                labels=self.label_form,
+                roles=Roles(
+                    group=self._settings.columns_of("group"), id=self._settings.id, budget=budget
+                ),
+                name=file.setting if self._settings.path is None else f"data.path, {split}",
+                split=split,
+                cell_digest=cell_digest,
+                # Vectors of texts use all threads for one batch.
+                in_threads=not schema.texts,
+                place_of_row=file.row_in_words,
+            )
+
+    def _file(self, path: Path, name: str, encoding: str) -> TableFile:
+        """Returns a file of the table.
+
+        Args:
+            path: the path of the file, a folder or a pattern.
+            name: the name of the setting that names the path.
+            encoding: the encoding that a setting names.
+        """
+        settings = self._settings
+        return TableFile(
+            path=path,
+            setting=name,
+            encoding=encoding,
+            decimal=settings.decimal,
+            thousands=settings.thousands,
+            missing=settings.missing,
+            date_order=settings.date_order,
+            first_year=settings.first_year,
+        )
+
+    def _columns_with_role(self, split: str) -> list[str]:
+        """Returns the columns of labels, owners, ids and budgets that the file of a split must have.
+
+        A public file may lack all columns of labels.
+
+        Raises:
+            InvalidValue: the file lacks such a column.
+        """
+        file = self.files[split]
+        columns_of_role = {}
+        labels = self.label_form.columns
+        # A label in other letters is a mistake, and not a sign of a file without labels.
+        folded_names = {name.casefold() for name in file.names}
+        has_some_label = any(label.casefold() in folded_names for label in labels)
+        if split != "public" or has_some_label:
+            columns_of_role["labels"] = labels
+        for role in ("group", "id"):
+            columns_of_role[role] = self._settings.columns_of(role)
+        if split == "private":
+            columns_of_role["budget"] = self._settings.columns_of("budget")
+        for role, columns in columns_of_role.items():
+            remedy = ""
+            if role == "group" and split != "private":
+                remedy = "; each person there needs a number, too"
+            for column in columns:
+                require_column(
+                    f"data.{role}",
+                    column=column,
+                    columns=file.names,
+                    table_description=file.setting,
+                    remedy=remedy,
+                )
+        return [column for columns in columns_of_role.values() for column in columns]
+
+
+@contextmanager
+def _with_progress(
+    batches: Iterable[NumberedBatch],
+    *,
+    file: TableFile,
+    split: str,
+    has_texts: bool,
+    stage: StageOpener,
+) -> Iterator[Iterable[NumberedBatch]]:
+    """Gives the body of a `with` statement batches that report how far they are read. A small file reports nothing.
+
+    Args:
+        batches: the batches of the file.
+        file: the file, whose size is the end of the stage.
+        split: the split that is read, for the name of the stage.
+        has_texts: whether columns of text are encoded. Then batches are joined to larger ones.
+        stage: opens the stage that reports progress.
+    """
+    size_mb = file.num_bytes // MEGABYTE
+    if has_texts:
+        size_kb = file.num_bytes // _KILOBYTE
+        with stage(f"texts of {split} records, kB", size_kb) as advance:
+            yield gather_batches(batches, file_size_kb=size_kb, report_progress=advance)
+    elif size_mb < _LARGE_MB:
+        yield batches
+    else:
+        with stage(f"reading {split} rows, MB", size_mb) as advance:
+            yield report_batches(batches, file_size_mb=size_mb, report_progress=advance)
