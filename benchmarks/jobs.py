@@ -23,7 +23,7 @@ from pate.accounting import (
 )
 from pate.accounting.conversion import rdp_to_epsilons
 from pate.accounting.event_tree import leaves
-from pate.accounting.exact_blocks import composed
+from pate.accounting.exact_blocks import compose_steps
 from pate.accounting.joint_law import joint_rdp
 from pate.aggregators import Aggregator, GaussianVotes, GNMax, StableTopK
 from pate.array_types import FloatArray, IntArray
@@ -218,7 +218,7 @@ def _optimal_compositions() -> list[Job]:
 
     def job(name: str, event: Event, kind: type[Accountant]) -> Job:
         def run() -> float:
-            composed.cache_clear()
+            compose_steps.cache_clear()
             joint_rdp.cache_clear()
             return kind().compose(event).get_epsilon(target_delta=1e-6)
 

@@ -12,29 +12,37 @@ from pate.accounting.trade_off import (
     UNBOUNDED,
     GaussianBounds,
     gaussian_trade_off,
-    largest_line,
-    least_advantage,
     least_mu,
+    max_advantage,
+    trade_off_lower_bound,
 )
 from pate.validation import InvalidValue, require_probability
 
-_LONGEST = 100  # characters of a value in a `repr`
-# Where the search of the trade-off curve ends: a larger epsilon gains at most this share of alpha.
+# The largest number of characters of a value in a `repr`.
+_LONGEST_VALUE = 100
+# The search of the trade-off curve ends at an epsilon above which larger ones gain at most this share of alpha.
 _NEGLIGIBLE_SHARE = 1e-6
+# The search of mu ends at the epsilon of this delta.
+_NEGLIGIBLE_DELTA = 1e-20
+# The exponential of a larger epsilon may be no float.
 _LARGEST_EXPONENT = 700.0
-_NEGLIGIBLE_DELTA = 1e-20  # the delta of the last line of the search of mu
 
 
 class Accountant(ABC):
     """The base class of accountants: an accountant adds up events and returns their total as (epsilon, delta).
 
     Every epsilon and delta is an upper bound for the adjacency that the events were made for.
+
+    Attributes:
+        name: the name of the accountant in configurations and reports.
+        any_event_order: whether the figures hold for every order of the releases, and not only for the order of the
+            calls of `compose`.
+        failure_prob: the sum of the failure probabilities of all composed events.
     """
 
-    name: ClassVar[str]  # as in the configuration and in reports
-    # whether the figures hold for every order of the releases, and not only for the order of the calls of `compose`
+    name: ClassVar[str]
     any_event_order: bool = False
-    failure_prob: float  # the sum of the failure probabilities of all composed events
+    failure_prob: float
 
     @abstractmethod
     def compose(self, event: Event, count: int = 1) -> Self:
@@ -80,7 +88,9 @@ class Accountant(ABC):
             return by_gaussian
         negligible = _NEGLIGIBLE_SHARE * min(alpha, 1 - alpha)
         largest_epsilon = self._largest_useful_epsilon(negligible)
-        by_lines = largest_line(self._delta_of_line, alpha=alpha, largest_epsilon=largest_epsilon)
+        by_lines = trade_off_lower_bound(
+            self._delta_of_line, alpha=alpha, largest_epsilon=largest_epsilon
+        )
         return max(by_gaussian, by_lines)
 
     def advantage(self) -> float:
@@ -94,9 +104,8 @@ class Accountant(ABC):
         if bounds.is_exact:
             return by_gaussian
         largest_epsilon = self._largest_useful_epsilon(_NEGLIGIBLE_SHARE)
-        return min(
-            by_gaussian, least_advantage(self._delta_of_line, largest_epsilon=largest_epsilon)
-        )
+        by_lines = max_advantage(self._delta_of_line, largest_epsilon=largest_epsilon)
+        return min(by_gaussian, by_lines)
 
     def gdp_mu(self) -> float:
         """Returns the smallest known mu for which all composed events together are mu-GDP, rounded up.
@@ -158,8 +167,9 @@ class Accountant(ABC):
         An epsilon needs a delta, and may take seconds to compute.
         """
         settings = {name: abbreviated(repr(value)) for name, value in self.parameters.items()}
-        described = settings | self._counts_in_words
-        return f"{type(self).__name__}({', '.join(f'{name}={value}' for name, value in described.items())})"
+        items = settings | self._counts_in_words
+        arguments = ", ".join(f"{name}={value}" for name, value in items.items())
+        return f"{type(self).__name__}({arguments})"
 
     @property
     def _counts_in_words(self) -> dict[str, str]:
@@ -185,14 +195,14 @@ class Accountant(ABC):
 
         Raises `InvalidValue` where the difference is not above 0.
         """
-        delta_left = require_probability("target_delta", target_delta) - self.failure_prob
-        if delta_left <= 0:
+        remaining_delta = require_probability("target_delta", target_delta) - self.failure_prob
+        if remaining_delta <= 0:
             rule = (
                 f"a sum over all queries below target_delta, and {self.failure_prob:.3g} in all "
                 f"uses up target_delta={target_delta}"
             )
             raise InvalidValue("failure_prob", rule=rule)
-        return delta_left
+        return remaining_delta
 
 
 def require_maker(accountant: Any) -> Callable[[], Accountant]:
@@ -204,9 +214,10 @@ def require_maker(accountant: Any) -> Callable[[], Accountant]:
         raise InvalidValue(
             "accountant", accountant, rule="a class such as pate.accounting.RdpAccountant, uncalled"
         )
-    return accountant  # type: ignore[no-any-return]  # the first call shows what it makes
+    # The first call shows whether the returned object is an accountant.
+    return accountant  # type: ignore[no-any-return]
 
 
 def abbreviated(text: str) -> str:
     """Returns a text, shortened to 100 characters with an ellipsis at the end where it is longer."""
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 1]}…"

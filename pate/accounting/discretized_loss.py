@@ -19,12 +19,14 @@ import numpy as np
 from pate.accounting.gaussian_pairs import SampledPair, ShiftedMaximum, Tails
 from pate.array_types import BoolArray, FloatArray, IntArray
 
-_LOCATION_ERROR = 1e-9  # the smallest error of the end of an interval, as a fraction of the spacing
-_NUM_BISECTIONS = (
-    80  # halvings of the interval of a search; after them its ends are neighboring floats
-)
-_MASS_ROUNDING = 2.0**-44  # the relative rounding error of a tail probability
-_LARGEST_LOSS = 700.0  # a larger one counts as infinite; its exponential may be no float
+# The smallest error of the end of an interval, as a fraction of the spacing.
+_LOCATION_ERROR = 1e-9
+# After so many halvings the ends of a search are neighboring floats.
+_NUM_BISECTIONS = 80
+# The relative rounding error of a tail probability.
+_MASS_ROUNDING = 2.0**-44
+# A larger loss counts as infinite, because its exponential may be no float.
+_LARGEST_LOSS = 700.0
 
 
 class _Masses(NamedTuple):
@@ -146,7 +148,7 @@ def _add_intervals(
 
 def _add_tails(masses: FloatArray, pair: SampledPair, cells: _Cells) -> float:
     """Adds the probability left of all intervals to the grid, and returns that right of them, of an infinite loss."""
-    tails = pair.first(cells.points[[0, -1]])
+    tails = pair.first(cells.points[[0, -1]])  # at both ends of the grid
     # Losses left of the first point are below the multiple at the second point, to which they are rounded up.
     rounded_up = len(masses) // 2 + int(cells.multiples[0]) + 1
     masses[rounded_up] += float(tails.below[0]) * (1 + _MASS_ROUNDING)
@@ -168,12 +170,13 @@ def _add_mirrored_tails(masses: FloatArray, pair: ShiftedMaximum, cells: _Cells)
 def _interval_masses(tails: Tails) -> _Masses:
     """Returns the probabilities between neighboring points, given the tail probabilities at the points.
 
-    Each is a difference of the smaller of both tails, which keeps its digits.
+    The probability of an interval is the difference of the smaller one of both tails, which keeps its digits.
     """
-    below, above = tails
-    is_left = below[1:] < above[:-1]
-    difference = np.where(is_left, below[1:] - below[:-1], above[:-1] - above[1:])
-    rounding = _MASS_ROUNDING * np.where(is_left, below[1:], above[:-1])
+    below = tails.below
+    above = tails.above
+    is_below_smaller = below[1:] < above[:-1]
+    difference = np.where(is_below_smaller, below[1:] - below[:-1], above[:-1] - above[1:])
+    rounding = _MASS_ROUNDING * np.where(is_below_smaller, below[1:], above[:-1])
     return _Masses(values=np.maximum(difference, 0.0), rounding=rounding)
 
 
@@ -193,15 +196,17 @@ def _cells(
         return np.asarray(pair.second(x).below > pair.first(x).above)
 
     def is_tail_negligible(x: FloatArray) -> BoolArray:
+        """Returns whether the probability of losses right of x may count as that of an infinite loss."""
         return np.asarray(pair.first(x).above < negligible_mass)
 
     farthest = np.array([pair.farthest])
     start = _bisected(is_right_of_start, low=-farthest, high=farthest)
     end = _bisected(is_tail_negligible, low=-farthest, high=farthest)
     losses = pair.loss(np.concatenate([start, end]))
-    low, high = np.clip(losses / spacing, -clipped_multiple, clipped_multiple).tolist()
-    first = math.floor(low)
-    multiples = np.arange(first, max(math.ceil(high), first + 1) + 1)
+    losses_in_steps = np.clip(losses / spacing, -clipped_multiple, clipped_multiple)
+    first_multiple = math.floor(losses_in_steps[0])
+    last_multiple = max(math.ceil(losses_in_steps[1]), first_multiple + 1)
+    multiples = np.arange(first_multiple, last_multiple + 1)
 
     def exceeds_multiple(x: FloatArray) -> BoolArray:
         return np.asarray(pair.loss(x) > multiples * spacing)
@@ -211,7 +216,7 @@ def _cells(
         low=np.repeat(start, len(multiples)),
         high=np.repeat(farthest, len(multiples)),
     )
-    points[:1] = start
+    points[:1] = start  # the grid begins here, also where the loss is above the first multiple
     return _Cells(points=points, multiples=multiples)
 
 

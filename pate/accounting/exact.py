@@ -20,7 +20,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Self
+from typing import NamedTuple, Self
 
 from pate.accounting import events
 from pate.accounting.conversion import gaussian_delta, gaussian_epsilon, rdp_to_epsilons
@@ -29,8 +29,8 @@ from pate.accounting.events import Event, LeafEvent
 from pate.accounting.exact_blocks import (
     RepeatedStep,
     Steps,
-    are_taken_one_by_one,
-    composed,
+    are_composed_one_by_one,
+    compose_steps,
     cost_in_blocks,
     cost_of_step,
     largest_loss,
@@ -44,15 +44,21 @@ from pate.accounting.tuning import TuningAccountant
 from pate.accounting.winner import Winner
 from pate.validation import require_count
 
-# the profile of one noisy maximum, which serves all steps with the same noise
+# The time that the profile of one noisy maximum takes, in units of `ExactAccountant.work`. One profile serves all steps
+# with the same noise.
 _COST_OF_MAXIMUM = 240
-_LEVELS = (12, 24, 48, 96, 192)  # the grid may end where delta is below 10**-level
-_MARGIN = 1e-4  # between a delta that is read off and the grid's smallest
-_RENYI_MARGIN = 1e-6  # between the delta of the Renyi accountant and the grid's smallest
-_LEAST_DELTA = 1e-290  # a smaller number may have lost its digits
+# A profile is computed for deltas down to 10**-level, with the first of these levels that is deep enough.
+_LEVELS = (12, 24, 48, 96, 192)
+# The smallest delta of a profile is so much smaller than the target delta, or than the delta of the Renyi accountant.
+_MARGIN = 1e-4
+_RENYI_MARGIN = 1e-6
+# A smaller number may have lost its digits.
+_SMALLEST_DELTA = 1e-290
+# The largest epsilon of a grid lies between both. Other epsilons are those of the Renyi accountant.
 _SMALLEST_REACH = 1e-200
-_LARGEST_REACH = 500.0  # epsilons from there on are those of the Renyi accountant
-_BOUND_ROUNDING = 1e-9  # relative: above the rounding errors of a bound that is read off the grid
+_LARGEST_REACH = 500.0
+# Relative, and above the rounding errors of a bound that is read off the grid.
+_BOUND_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,7 @@ class _GridTotal:
         """Returns the delta of the releases at `target_epsilon`, rounded up."""
         if self.profile is None:
             return math.inf
-        return max(self.profile.delta(target_epsilon), _LEAST_DELTA) * (1 + _BOUND_ROUNDING)
+        return max(self.profile.delta(target_epsilon), _SMALLEST_DELTA) * (1 + _BOUND_ROUNDING)
 
 
 class ExactAccountant(LossAccountant):
@@ -127,11 +133,11 @@ class ExactAccountant(LossAccountant):
         super().__init__()
         self.in_blocks = in_blocks
         self.any_event_order = any_event_order
+        # `_Releases` explains these four.
         self._steps: list[RepeatedStep] = []
-        # Gaussian releases of mu_1, mu_2, … are one of mu, mu^2 = mu_1^2 + mu_2^2 + … (Dong, Roth & Su 2022).
-        self._mu_squared = 0.0
-        self._mu_squared_of_winners = 0.0  # winners as releases of their counts
         self._tuned: list[events.TuningEvent] = []
+        self._mu_squared = 0.0
+        self._mu_squared_of_winners = 0.0
 
     def compose(self, event: Event, count: int = 1) -> Self:
         """Adds an event to the total, `count` times, by the pairs of distributions that dominate it.
@@ -139,39 +145,16 @@ class ExactAccountant(LossAccountant):
         Returns this accountant. Raises `InvalidValue`, and adds nothing, where an event within `event` has no known
         dominating pairs.
         """
-        require_count("count", count, minimum=0)
-        steps: list[RepeatedStep] = []
-        tuned: list[events.TuningEvent] = []
-        mu_squared = mu_squared_of_winners = 0.0
-        for leaf, times in _leaves_in_order(by_accesses(event), num_releases=count):
-            # the Renyi bound is infinite for an event without protection, and so is the total
-            if times == 0 or _has_no_protection(leaf):
-                continue
-            if isinstance(leaf, events.TuningEvent):
-                tuned += [leaf] * times
-                continue
-            if isinstance(leaf, events.GaussianEvent):
-                mu_squared = _rounded_up(
-                    mu_squared + _mu_squared(leaf.noise_multiplier, num_releases=times)
-                )
-                continue
-            pairs = dominating_pairs(leaf)
-            if pairs is not None:
-                steps.append(RepeatedStep(pairs=pairs, num_times=times))
-            if isinstance(leaf, events.WinnerEvent):
-                mu_squared_of_counts = _mu_squared(
-                    leaf.noise_multiplier, num_releases=leaf.num_moving * times
-                )
-                mu_squared_of_winners = _rounded_up(mu_squared_of_winners + mu_squared_of_counts)
+        releases = _releases_of(event, require_count("count", count, minimum=0))
         # Nothing is added before every part has its pairs.
         self._compose_renyi(event, count)
-        self._steps += steps
-        self._tuned += tuned
-        if mu_squared:
-            self._mu_squared = _rounded_up(self._mu_squared + mu_squared)
-        if mu_squared_of_winners:
+        self._steps += releases.steps
+        self._tuned += releases.tuned
+        if releases.mu_squared:
+            self._mu_squared = _rounded_up(self._mu_squared + releases.mu_squared)
+        if releases.mu_squared_of_winners:
             self._mu_squared_of_winners = _rounded_up(
-                self._mu_squared_of_winners + mu_squared_of_winners
+                self._mu_squared_of_winners + releases.mu_squared_of_winners
             )
         return self
 
@@ -180,7 +163,7 @@ class ExactAccountant(LossAccountant):
         steps = tuple(self._steps)
         maxima = {pairs for pairs, _ in steps if isinstance(pairs, NoisyMaximum)}
         work_of_maxima = _COST_OF_MAXIMUM * len(maxima)
-        if are_taken_one_by_one(steps) and not self.any_event_order:
+        if are_composed_one_by_one(steps) and not self.any_event_order:
             return work_of_maxima + sum(times * cost_of_step(pairs) for pairs, times in steps)
         return work_of_maxima + cost_in_blocks(steps, any_event_order=self.any_event_order)
 
@@ -188,17 +171,22 @@ class ExactAccountant(LossAccountant):
         if self._tuned:
             tuning = self._tuning_alone()
             return math.inf if tuning is None else tuning.get_epsilon(target_delta)
-        # each way is a sound bound, by the worse of its two directions; the smallest bound counts
-        ways = self._ways_to_compose(smallest_delta=target_delta * _MARGIN)
-        epsilon = min(max(total.epsilon(target_delta) for total in totals) for totals in ways)
-        return epsilon * (1 + _BOUND_ROUNDING)
+        # Each way gives a bound, which is that of the worse of its two directions. So the smallest of them holds.
+        bounds = [
+            max(total.epsilon(target_delta) for total in totals_of_directions)
+            for totals_of_directions in self._ways_to_compose(smallest_delta=target_delta * _MARGIN)
+        ]
+        return min(bounds) * (1 + _BOUND_ROUNDING)
 
     def _delta(self, target_epsilon: float, bound: float) -> float:
         if self._tuned:
             tuning = self._tuning_alone()
             return 1.0 if tuning is None else tuning.get_delta(target_epsilon)
-        ways = self._ways_to_compose(smallest_delta=bound * _RENYI_MARGIN)
-        return min(max(total.delta(target_epsilon) for total in totals) for totals in ways)
+        bounds = [
+            max(total.delta(target_epsilon) for total in totals_of_directions)
+            for totals_of_directions in self._ways_to_compose(smallest_delta=bound * _RENYI_MARGIN)
+        ]
+        return min(bounds)
 
     def _tuning_alone(self) -> TuningAccountant | None:
         """Returns the accountant of the only event, a tuned release; None where there are others beside it."""
@@ -207,10 +195,11 @@ class ExactAccountant(LossAccountant):
         return TuningAccountant(ExactAccountant).compose(self._tuned[0])
 
     def _ways_to_compose(self, *, smallest_delta: float) -> list[list[_GaussianTotal | _GridTotal]]:
-        """Returns the totals of all events, for each way to compose them.
+        """Returns the totals of all events for each way to compose them, one total for each direction.
 
-        The price of a winner is composed by its own pairs, and also as a Gaussian release of all counts. Both ways
-        give a bound, so the smaller one holds. `_totals` explains the totals of one way, of which the largest holds.
+        The first way composes the winner of noisy counts by its own pairs. The second way, which is left out without
+        winners, composes it as a Gaussian release of all counts. Both ways give a bound, so the smaller one holds.
+        `_totals` explains the directions of one way, of which the larger total holds.
 
         Args:
             smallest_delta: the smallest delta for which the profiles have to be accurate.
@@ -238,7 +227,8 @@ class ExactAccountant(LossAccountant):
         """
         if not steps:
             return [_GaussianTotal(mu)]
-        # With two neighbors exchanged, too, where that makes a difference: a unit comes at all steps, or goes.
+        # A sampled Gaussian costs something else if the two neighbors are exchanged. A unit is added at all steps or
+        # removed at all steps, so all steps are exchanged together.
         exchanged = [
             RepeatedStep(pairs=step.pairs.exchanged, num_times=step.num_times)
             if isinstance(step.pairs, SampledPair)
@@ -262,38 +252,104 @@ class ExactAccountant(LossAccountant):
             smallest_delta: the smallest delta for which the profile has to be accurate. It is rounded down to one of a
                 few levels, so that one cached profile answers many calls.
         """
-        level = next((level for level in _LEVELS if 10.0**-level <= smallest_delta), None)
-        if level is None:
+        level_deltas = (10.0**-level for level in _LEVELS)
+        level_delta = next((delta for delta in level_deltas if delta <= smallest_delta), None)
+        if level_delta is None:
             return None
-        times_of_fixed: Counter[DominatingPairs] = Counter()
-        for pairs, times in steps:
-            if isinstance(pairs, FixedPair):
-                times_of_fixed[pairs] += times
-        # Gaussians and fixed pairs come first, as one step each.
-        gaussian = []
-        if mu > 0:
-            pair = ShiftedMaximum(num_normals=1, mean_shift=mu)
-            gaussian.append(RepeatedStep(pairs=pair, num_times=1))
-        fixed = [
-            RepeatedStep(pairs=pairs, num_times=times) for pairs, times in times_of_fixed.items()
-        ]
-        chosen = [step for step in steps if step.pairs not in times_of_fixed]
-        ordered: Steps = (*gaussian, *fixed, *chosen)
-        epsilons = rdp_to_epsilons(self._rdp.orders, self._rdp.rdp, target_delta=10.0**-level)
-        # beyond the sum of the largest losses delta is 0
+        ordered_steps = _with_fixed_pairs_first(steps, mu=mu)
+        epsilons = rdp_to_epsilons(self._rdp.orders, self._rdp.rdp, target_delta=level_delta)
+        # Beyond the sum of the largest losses delta is 0.
         sum_of_losses = math.fsum(
-            times * largest_loss(pairs, otherwise=math.inf) for pairs, times in ordered
+            times * largest_loss(pairs, otherwise=math.inf) for pairs, times in ordered_steps
         )
         largest_epsilon = min(float(epsilons.min()), sum_of_losses)
         if not _SMALLEST_REACH < largest_epsilon < _LARGEST_REACH:
             return None
-        return composed(
-            ordered,
+        return compose_steps(
+            ordered_steps,
             largest_epsilon=largest_epsilon,
-            smallest_delta=10.0**-level,
+            smallest_delta=level_delta,
             in_blocks=self.in_blocks,
             any_event_order=self.any_event_order,
         )
+
+
+class _Releases(NamedTuple):
+    """The releases of an event, by the way in which they are composed.
+
+    Attributes:
+        steps: the releases that are composed on a grid, in their order.
+        tuned: the tuned releases.
+        mu_squared: mu^2 of all Gaussian releases together. Gaussian releases of mu_1, mu_2, … cost as much as one
+            release with mu^2 = mu_1^2 + mu_2^2 + … (Dong, Roth & Su 2022).
+        mu_squared_of_winners: mu^2 of all winners of noisy counts, if every winner is priced as the release of its
+            counts. The winners are among the steps, too.
+    """
+
+    steps: list[RepeatedStep]
+    tuned: list[events.TuningEvent]
+    mu_squared: float
+    mu_squared_of_winners: float
+
+
+def _releases_of(event: Event, count: int) -> _Releases:
+    """Returns the releases of an event that is released `count` times.
+
+    Releases that cost nothing are left out, and so are releases without protection, whose Renyi bound is infinite.
+
+    Raises `InvalidValue` where an event within `event` has no known dominating pairs.
+    """
+    steps: list[RepeatedStep] = []
+    tuned: list[events.TuningEvent] = []
+    mu_squared = 0.0
+    mu_squared_of_winners = 0.0
+    for leaf, times in _leaves_in_order(by_accesses(event), num_releases=count):
+        if times == 0 or _has_no_protection(leaf):
+            continue
+        if isinstance(leaf, events.TuningEvent):
+            tuned += [leaf] * times
+            continue
+        if isinstance(leaf, events.GaussianEvent):
+            added_mu_squared = _mu_squared(leaf.noise_multiplier, num_releases=times)
+            mu_squared = _rounded_up(mu_squared + added_mu_squared)
+            continue
+        pairs = dominating_pairs(leaf)
+        if pairs is not None:
+            steps.append(RepeatedStep(pairs=pairs, num_times=times))
+        if isinstance(leaf, events.WinnerEvent):
+            num_counts = leaf.num_moving * times
+            mu_squared_of_counts = _mu_squared(leaf.noise_multiplier, num_releases=num_counts)
+            mu_squared_of_winners = _rounded_up(mu_squared_of_winners + mu_squared_of_counts)
+    return _Releases(
+        steps=steps,
+        tuned=tuned,
+        mu_squared=mu_squared,
+        mu_squared_of_winners=mu_squared_of_winners,
+    )
+
+
+def _with_fixed_pairs_first(steps: list[RepeatedStep], *, mu: float) -> Steps:
+    """Returns steps in the order of their composition: Gaussians, fixed pairs, and then the other steps in their order.
+
+    All Gaussians are one step, and so are all releases with the same fixed pair.
+
+    Args:
+        steps: the steps besides Gaussian releases.
+        mu: the mu of all Gaussian releases together, >= 0.
+    """
+    gaussian_steps = []
+    if mu > 0:
+        pair = ShiftedMaximum(num_normals=1, mean_shift=mu)
+        gaussian_steps.append(RepeatedStep(pairs=pair, num_times=1))
+    times_of_fixed_pair: Counter[DominatingPairs] = Counter()
+    for pairs, times in steps:
+        if isinstance(pairs, FixedPair):
+            times_of_fixed_pair[pairs] += times
+    fixed_steps = [
+        RepeatedStep(pairs=pairs, num_times=times) for pairs, times in times_of_fixed_pair.items()
+    ]
+    other_steps = [step for step in steps if step.pairs not in times_of_fixed_pair]
+    return (*gaussian_steps, *fixed_steps, *other_steps)
 
 
 def _has_no_protection(leaf: LeafEvent) -> bool:
@@ -316,7 +372,7 @@ def _has_no_protection(leaf: LeafEvent) -> bool:
 
 def _mu_squared(noise_multiplier: float, num_releases: int) -> float:
     """Returns mu^2 = num_releases / noise_multiplier^2 of several Gaussian releases together, rounded up."""
-    mu_squared = max(num_releases / noise_multiplier / noise_multiplier, _LEAST_DELTA)
+    mu_squared = max(num_releases / noise_multiplier / noise_multiplier, _SMALLEST_DELTA)
     return _rounded_up(_rounded_up(mu_squared))  # two divisions, each with a rounding error
 
 

@@ -1,9 +1,10 @@
 """Composition of many steps (releases): one by one, or in blocks whose privacy losses are summed.
 
-Up to some 180 steps are composed one by one, from the last to the first. More steps are grouped into blocks of
-consecutive steps. The largest delta that an adversary can reach within a block is a privacy profile f(epsilon). Every
-such profile is the profile of some pair of distributions. This pair dominates the block in every adaptive composition,
-whatever comes before and after (Zhu, Dong & Wang 2022). So the distributions of the losses of all blocks are convolved.
+`pate.accounting.exact` explains steps. Up to some 180 steps are composed one by one, from the last to the first. More
+steps are grouped into blocks of consecutive steps. The largest delta that an adversary can reach within a block is a
+privacy profile f(epsilon). Every such profile is the profile of some pair of distributions. This pair dominates the
+block in every adaptive composition, whatever comes before and after (Zhu, Dong & Wang 2022). So the distributions of
+the losses of all blocks are convolved.
 
 The profile of a block is computed at n points x_i = i h on each side of 0. A pair whose profile is linear in e^x
 between the points has its losses at the points. With f_i = f(x_i) the probability of the loss x_i is
@@ -44,26 +45,36 @@ CAPACITY = 720
 
 Blocks of this size enlarge the bound little. The number has many divisors, so that repeated releases give equal blocks.
 """
-_COST = 4  # of a step, in quarters of a step of some milliseconds
+# The time of one step in the units of `CAPACITY`; an ordinary step takes some milliseconds.
+_COST = 4
 _COST_OF_WINNER = 10
-_RARE_LOSS = 30.0  # standard deviations: steps with such a loss are taken one by one
-# relative: of a hull's values between its corners, and of the sums of a profile
+# Steps are composed one by one where one of them has a loss of so many of its standard deviations.
+_RARE_LOSS = 30.0
+# The relative rounding error of a hull between its corners, and of the sums of a profile.
 _BLOCK_ROUNDING = 1e-11
-# points up to the reach where losses are summed: a second's work at most
+# The largest number of points where losses are convolved, which then takes a second at most.
 _LARGEST_CONVOLUTION = 6000
-_MAXIMUM_MISSING = 1e-15  # mass of the loss of a noisy maximum beyond the grid of one release
-_MAXIMUM_ROUNDING = 1e-13  # added to its profile: above what double precision computes too small
-# share of the variance of all losses that the wider spacing between blocks may add
+# The probability that the loss of one noisy maximum lies beyond its grid.
+_MAXIMUM_MISSING = 1e-15
+# This is added to the profile of a noisy maximum: more than rounding takes away.
+_MAXIMUM_ROUNDING = 1e-13
+# Interpolation between the points of a grid may add this share to the variance of all losses, and the wider spacing
+# between blocks the second one.
+_WIDENING = 3e-3
 _BLOCK_WIDENING = 3e-4
-_BLOCK_DEVIATIONS = 9.2  # standard deviations of a block that its grid reaches
-_LOG_MISSING = 42.0  # minus the logarithm of the mass beyond the largest loss of a block
-_WIDENING = 3e-3  # share of the variance of all losses that interpolation may add
+# The grid of a block reaches so many standard deviations of its loss, and a mass of e^-42 may lie beyond its largest
+# loss.
+_BLOCK_DEVIATIONS = 9.2
+_LOG_MISSING = 42.0
+# The number of points of a grid from 0 to its largest epsilon, and the largest number where losses are small beside it.
 _POINTS_PER_REACH = 2000
 _LARGEST_NUM_POINTS = 200_000
-_LEFT_SHARE = 0.25  # of the reach: the grid begins at least so far left of 0
-# So few steps may move delta by much at once. The grid then begins as far left of 0 as it ends right of 0.
+# A grid begins left of 0, at this share of its largest epsilon or farther off. A single one of a few steps may move
+# delta by much, so the grid of ten steps or fewer begins as far left of 0 as it ends right of 0.
+_LEFT_SHARE = 0.25
 _FEW_STEPS = 10
-_NEGLIGIBLE = 1e-3  # of the smallest delta: the error of all steps together
+# The error that all steps together may add for speed, as a share of the smallest delta.
+_NEGLIGIBLE = 1e-3
 
 
 class RepeatedStep(NamedTuple):
@@ -80,7 +91,7 @@ Run = tuple[DominatingPairs, ...]
 
 
 @lru_cache(maxsize=16)
-def composed(
+def compose_steps(
     steps: Steps,
     *,
     largest_epsilon: float,
@@ -103,8 +114,8 @@ def composed(
     variance = math.fsum(times * pairs.variance for pairs, times in steps)
     # The chord between two points widens a loss by a variance of at most h^2 / 4.
     widest_spacing = math.sqrt(4 * _WIDENING * variance / num_steps)
-    if any_event_order or (in_blocks and not are_taken_one_by_one(steps)):
-        block = composed_in_blocks(
+    if any_event_order or (in_blocks and not are_composed_one_by_one(steps)):
+        block = compose_in_blocks(
             steps,
             spacing=_aligned(widest_spacing, steps),
             largest_finite_loss=largest_epsilon,
@@ -114,28 +125,46 @@ def composed(
         deltas = block.profile()[len(block.masses) // 2 :]
         grid = LossGrid(first_index=0, num_points=len(deltas), spacing=block.spacing)
         return Profile(grid=grid, values=np.minimum(deltas, 1.0))
+    grid = _grid_of_steps(steps, widest_spacing=widest_spacing, largest_epsilon=largest_epsilon)
+    return _compose_one_by_one(steps, grid, negligible=negligible)
+
+
+def _grid_of_steps(steps: Steps, *, widest_spacing: float, largest_epsilon: float) -> LossGrid:
+    """Returns the grid on which steps are composed one by one.
+
+    Args:
+        steps: the steps.
+        widest_spacing: the widest spacing at which interpolation adds little to the variance of the losses.
+        largest_epsilon: the largest epsilon of the profile.
+    """
+    num_steps = sum(times for _, times in steps)
     has_fixed_pair = any(isinstance(pairs, FixedPair) for pairs, _ in steps)
     largest_num_points = _LARGEST_CONVOLUTION if has_fixed_pair else _LARGEST_NUM_POINTS
-    spacing = max(
-        min(largest_epsilon / _POINTS_PER_REACH, widest_spacing),
-        largest_epsilon / largest_num_points,
-    )
-    spacing = _aligned(spacing, steps)
+    fine_spacing = min(largest_epsilon / _POINTS_PER_REACH, widest_spacing)
+    spacing = _aligned(max(fine_spacing, largest_epsilon / largest_num_points), steps)
     left_share = min(max(_LEFT_SHARE, _FEW_STEPS / num_steps), 1.0)
-    first = -math.ceil(left_share * largest_epsilon / spacing) - 1
-    grid = LossGrid(
-        first_index=first,
-        num_points=math.ceil(largest_epsilon / spacing) + 3 - first,
-        spacing=spacing,
+    first_index = -math.ceil(left_share * largest_epsilon / spacing) - 1
+    last_index = math.ceil(largest_epsilon / spacing) + 2
+    return LossGrid(
+        first_index=first_index, num_points=last_index + 1 - first_index, spacing=spacing
     )
+
+
+def _compose_one_by_one(steps: Steps, grid: LossGrid, *, negligible: float) -> Profile:
+    """Returns the privacy profile of steps, which are composed from the last to the first.
+
+    Args:
+        steps: the steps, in the order of their releases.
+        grid: the grid.
+        negligible: the absolute error upwards of each step that is allowed for speed.
+    """
     step_of: dict[DominatingPairs, CompositionStep] = {}
     values = -np.expm1(np.minimum(grid.points, 0.0))  # after the last step V(x) = max(0, 1 - e^x)
     for pairs, times in reversed(steps):
         if isinstance(pairs, FixedPair):
             block = _repeated_block(pairs, times=times, grid=grid, negligible=negligible)
-            values = fixed_pair_step(grid, loss_masses=block.masses, infinite_mass=block.missing)(
-                values
-            )
+            all_times = fixed_pair_step(grid, loss_masses=block.masses, infinite_mass=block.missing)
+            values = all_times(values)
             continue
         if pairs not in step_of:
             step_of[pairs] = composition_step(pairs, grid, negligible=negligible)
@@ -147,8 +176,9 @@ def composed(
 def _aligned(spacing: float, steps: Steps) -> float:
     """Returns a spacing near `spacing` that divides the most important loss of the steps.
 
-    That is the loss whose steps add the most variance, among the lengths of spans and the losses of single pairs.
-    Losses below `spacing` do not count; without another one the spacing is returned as it is, but for rounding.
+    A loss that is a multiple of the spacing needs no interpolation. The most important loss is the one whose steps add
+    the most variance, among the lengths of spans and the losses of single pairs. Losses below `spacing` do not count.
+    Where there is no other loss, the spacing is returned as it is, but for rounding.
     """
     spacing = rounded_spacing(spacing)
     variance_of_loss = {0.0: 0.0}
@@ -167,10 +197,9 @@ def _aligned(spacing: float, steps: Steps) -> float:
 class Block:
     """The loss distribution of a pair that dominates a block of steps: probabilities of multiples of a spacing."""
 
-    masses: (
-        FloatArray  # `[2 n + 1]` at -n..n times the spacing; they may sum to a little more than 1
-    )
-    missing: float  # mass on an infinite loss
+    # the masses at -n..n times the spacing, `[2 n + 1]`; they may sum to a little more than 1
+    masses: FloatArray
+    missing: float  # the mass of an infinite loss
     spacing: float  # > 0
 
     @classmethod
@@ -198,7 +227,8 @@ class Block:
         block = cls(
             masses=np.concatenate([masses_left, masses_right]), missing=missing, spacing=spacing
         )
-        # One factor lifts what rounding has left below the values, or below a mass of 1.
+        # Rounding may have made the profile of the block too small, or its total mass less than 1. One factor repairs
+        # both.
         shortfall = np.divide(
             profile, block.profile(), out=np.ones_like(profile), where=profile > 0
         )
@@ -211,7 +241,7 @@ class Block:
         """Returns the privacy profile at -n..n times the spacing, `[2 n + 1]`, with a relative error below 1e-11."""
         mass_share: float = -np.expm1(-self.spacing)
         delta_share: float = np.exp(-self.spacing)
-        # from the last place down: the mass on larger losses
+        # the mass of all larger losses, for each loss from the largest down
         mass_beyond = [0.0, *np.cumsum(self.masses[:0:-1]).tolist()]
 
         def next_delta(delta: float, mass: float) -> float:
@@ -245,21 +275,19 @@ class Block:
     def power(self, num_losses: int, *, largest_num_points: int) -> Self:
         """Returns the distribution of the sum of `num_losses` >= 1 independent losses of this block.
 
-        The sum is computed by repeated squaring.
-
-        `convolved` explains `largest_num_points`.
+        The sum is computed by repeated squaring. `convolved` explains `largest_num_points`.
         """
-        square = self
-        product = None
-        while num_losses:
-            if num_losses & 1:
-                product = (
-                    square
-                    if product is None
-                    else product.convolved(square, largest_num_points=largest_num_points)
-                )
-            num_losses >>= 1
-            if num_losses:
+        square = self  # of 1, 2, 4, … losses
+        product: Self | None = None
+        num_remaining = num_losses
+        while num_remaining:
+            is_odd = num_remaining % 2 == 1
+            if is_odd and product is None:
+                product = square
+            elif is_odd and product is not None:
+                product = product.convolved(square, largest_num_points=largest_num_points)
+            num_remaining //= 2
+            if num_remaining:
                 square = square.convolved(square, largest_num_points=largest_num_points)
         return product or square
 
@@ -269,7 +297,7 @@ class Block:
         return float(self.masses.sum()) + self.missing
 
 
-def composed_in_blocks(
+def compose_in_blocks(
     steps: Steps,
     *,
     spacing: float,
@@ -287,36 +315,38 @@ def composed_in_blocks(
         any_event_order: True makes each step a separate block, so that the bound holds for every order.
     """
     runs = Counter(_runs(steps, capacity=0 if any_event_order else CAPACITY))
-    fixed = [(pairs, times) for pairs, times in steps if isinstance(pairs, FixedPair)]
-    negligible = 10.0 ** math.floor(math.log10(negligible))  # the same for similar counts
+    fixed_pairs = [(pairs, times) for pairs, times in steps if isinstance(pairs, FixedPair)]
+    # a power of ten, so that similar numbers of steps share cached profiles
+    negligible = 10.0 ** math.floor(math.log10(negligible))
     variance = math.fsum(times * pairs.variance for pairs, times in steps)
-    num_blocks = runs.total() + sum(times for _, times in fixed)
+    num_blocks = runs.total() + sum(times for _, times in fixed_pairs)
     # Between blocks the spacing is `stride` times that inside a block.
     block_spacing = math.sqrt(4 * _BLOCK_WIDENING * variance / num_blocks)
     stride = max(int(block_spacing / spacing), 1)
-    if fixed:
+    if fixed_pairs:
         stride = max(stride, math.ceil(largest_finite_loss / spacing / _LARGEST_CONVOLUTION))
     num_points = math.ceil(largest_finite_loss / spacing / stride) + 1
     block_grid = LossGrid(
         first_index=0, num_points=num_points, spacing=stride * rounded_spacing(spacing)
     )
     block_of: dict[Run, Block] = {}
-    for longest in sorted(runs, key=len, reverse=True):
-        if longest in block_of:
+    for longest_run in sorted(runs, key=len, reverse=True):
+        if longest_run in block_of:
             continue
-        grid = _grid_of_run(longest, spacing=spacing, largest_finite_loss=largest_finite_loss)
-        profiles = _last_profiles(longest, grid, negligible)
+        grid = _grid_of_run(longest_run, spacing=spacing, largest_finite_loss=largest_finite_loss)
+        profiles = _last_profiles(longest_run, grid=grid, negligible=negligible)
         # The last steps of a run may be a run of their own, whose profile is computed on the way.
         for run in runs:
-            if run not in block_of and longest[len(longest) - len(run) :] == run:
-                values = profiles[len(run) - 1][::stride]
-                block_of[run] = Block.from_profile(values, spacing=stride * grid.spacing)
+            last_steps = longest_run[len(longest_run) - len(run) :]
+            if run not in block_of and last_steps == run:
+                deltas = profiles[len(run) - 1][::stride]
+                block_of[run] = Block.from_profile(deltas, spacing=stride * grid.spacing)
     blocks = [
         block.power(runs[run], largest_num_points=num_points) for run, block in block_of.items()
     ]
     blocks += [
         _repeated_block(pair, times=times, grid=block_grid, negligible=negligible)
-        for pair, times in fixed
+        for pair, times in fixed_pairs
     ]
     product = blocks[0]
     for block in blocks[1:]:
@@ -331,8 +361,12 @@ def _grid_of_run(run: Run, *, spacing: float, largest_finite_loss: float) -> Los
         largest_loss(pairs, otherwise=0.0) - 2 * math.sqrt(pairs.variance) for pairs in run
     )
     farthest = min(usual_losses + max(_LOG_MISSING / 3 * rare_loss, 0.0), largest_finite_loss)
-    size = math.ceil(farthest / spacing) + 3
-    return LossGrid(first_index=0, num_points=size, spacing=rounded_spacing(spacing), mirrored=True)
+    return LossGrid(
+        first_index=0,
+        num_points=math.ceil(farthest / spacing) + 3,
+        spacing=rounded_spacing(spacing),
+        mirrored=True,
+    )
 
 
 def _repeated_block(pair: FixedPair, times: int, grid: LossGrid, negligible: float) -> Block:
@@ -348,7 +382,7 @@ def _repeated_block(pair: FixedPair, times: int, grid: LossGrid, negligible: flo
     """
     num_points = grid.first_index + grid.num_points
     if isinstance(pair, NoisyMaximum):
-        block = _maximum_block(pair, grid.spacing, num_points)
+        block = _maximum_block(pair, spacing=grid.spacing, num_points=num_points)
     else:
         masses, missing = discretized_loss(
             pair, spacing=grid.spacing, largest_multiple=grid.num_points, negligible_mass=negligible
@@ -368,9 +402,9 @@ def _maximum_block(pair: NoisyMaximum, spacing: float, num_points: int) -> Block
     """
     size = min(math.ceil(pair.reach(_MAXIMUM_MISSING) / spacing) + 1, num_points)
     epsilons = np.arange(-size, size + 1, dtype=np.float64) * spacing
-    # At 0 and above alone: neighbors can be exchanged, so that the mirror image holds below.
+    # The part at 0 and above is enough: neighbors can be exchanged, so that the mirror image holds below 0.
     profile = noisy_maximum_profile(pair.event, epsilons)[size:] + _MAXIMUM_ROUNDING
-    return Block.from_profile(np.minimum(profile, 1.0), spacing)
+    return Block.from_profile(np.minimum(profile, 1.0), spacing=spacing)
 
 
 @lru_cache(maxsize=6)
@@ -389,7 +423,7 @@ def _last_profiles(run: Run, grid: LossGrid, negligible: float) -> FloatArray:
     return profiles
 
 
-def are_taken_one_by_one(steps: Steps) -> bool:
+def are_composed_one_by_one(steps: Steps) -> bool:
     """Returns True if steps are composed one by one: they are few, or one has a rare and enormous loss."""
     total_cost = sum(times * cost_of_step(pairs) for pairs, times in steps)
     has_rare_loss = any(
@@ -423,15 +457,17 @@ def _runs(steps: Steps, *, capacity: int) -> Iterator[Run]:
         capacity: the time of a run, in the units of `CAPACITY`; 0 makes each step a run.
     """
     run: list[DominatingPairs] = []
-    left = capacity
+    remaining_capacity = capacity
     for pairs, times in steps:
-        for _ in range(0 if isinstance(pairs, FixedPair) else times):
+        if isinstance(pairs, FixedPair):
+            continue
+        for _ in range(times):
             run.append(pairs)
-            left -= cost_of_step(pairs)
-            if left <= 0:
+            remaining_capacity -= cost_of_step(pairs)
+            if remaining_capacity <= 0:
                 yield tuple(run)
                 run = []
-                left = capacity
+                remaining_capacity = capacity
     if run:
         yield tuple(run)
 

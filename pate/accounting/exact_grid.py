@@ -21,10 +21,12 @@ import numpy as np
 
 from pate.array_types import FloatArray
 
-_SPACING_DIGITS = 32  # binary digits of a spacing: its multiples up to 2**21 are exact
-_OUTWARD = 1 + 2.0**-50  # the factor that moves a loss away from 0 by more than its rounding error
-# relative: a loss this little below a multiple of the spacing is rounded to the multiple
-_NEARLY = 1e-8
+# The number of binary digits of a spacing. With so few digits its multiples up to 2**21 are exact floats.
+_SPACING_DIGITS = 32
+# This factor moves a loss away from 0 by more than its rounding error.
+_OUTWARD = 1 + 2.0**-50
+# A loss that is at most this relative amount below a multiple of the spacing is rounded to the multiple.
+_MULTIPLE_TOLERANCE = 1e-8
 
 
 class Shift(NamedTuple):
@@ -46,13 +48,19 @@ Shifts = tuple[Shift, ...]
 
 @dataclass(frozen=True)
 class LossGrid:
-    """The grid with the points k * spacing, for the integers k from `first_index` on."""
+    """The grid with the points k * spacing, for `num_points` integers k from `first_index` on.
 
-    first_index: int  # the index of the first point
-    num_points: int  # the number of points, >= 2
-    spacing: float  # h > 0, as `rounded_spacing` returns it
-    # True for functions with the mirror image V(-x) = 1 - e^-x + e^-x V(x), the profiles of symmetric pairs; `first`
-    # is 0 then, and the mirror image takes the place of the chord left of all points
+    Attributes:
+        first_index: the integer k of the first point.
+        num_points: the number of points, >= 2.
+        spacing: the distance h > 0 of two points, as `rounded_spacing` returns it.
+        mirrored: True for functions with the mirror image V(-x) = 1 - e^-x + e^-x V(x), the profiles of symmetric
+            pairs. The first index is 0 then, and left of all points the mirror image replaces the chord.
+    """
+
+    first_index: int
+    num_points: int
+    spacing: float
     mirrored: bool = False
 
     @property
@@ -91,11 +99,13 @@ class LossGrid:
         The returned loss is a multiple of the spacing where `loss` is almost one, because a shift by a multiple needs
         no interpolation.
         """
-        multiple = math.inf
+        nearest_multiple = math.inf
         if abs(loss) < self.num_points * self.spacing:
-            multiple = round(loss / self.spacing) * self.spacing
-        is_nearly_multiple = abs(loss) <= abs(multiple) <= abs(loss) * (1 + _NEARLY)
-        return multiple if is_nearly_multiple else loss * _OUTWARD
+            nearest_multiple = round(loss / self.spacing) * self.spacing
+        is_nearly_multiple = (
+            abs(loss) <= abs(nearest_multiple) <= abs(loss) * (1 + _MULTIPLE_TOLERANCE)
+        )
+        return nearest_multiple if is_nearly_multiple else loss * _OUTWARD
 
     def shift(self, privacy_loss: float, loss_probability: float = 1.0) -> Shift:
         """Returns the shift by a loss that has the probability `loss_probability`.
@@ -109,9 +119,10 @@ class LossGrid:
             )
         whole = math.floor(-privacy_loss / self.spacing)
         # The quotient was rounded, so its floor may be wrong by one.
-        whole += (-privacy_loss >= (whole + 1) * self.spacing) - (
-            -privacy_loss < whole * self.spacing
-        )
+        if -privacy_loss >= (whole + 1) * self.spacing:
+            whole += 1
+        elif -privacy_loss < whole * self.spacing:
+            whole -= 1
         beyond = -privacy_loss - whole * self.spacing  # from the lower point to the loss
         before = (whole + 1) * self.spacing + privacy_loss  # from the loss to the upper point
         # Chord in e^x: the weights are e^beyond (e^before - 1) / (e^h - 1) and (e^beyond - 1) / (e^h - 1).
@@ -153,7 +164,7 @@ class Profile:
     """
 
     grid: LossGrid  # the epsilons
-    values: FloatArray  # `[size]` the deltas
+    values: FloatArray  # the delta at each epsilon, `[num_points]`
 
     def delta(self, epsilon: float) -> float:
         """Returns an upper bound on delta at an epsilon, which must not lie left of the grid."""
@@ -164,18 +175,20 @@ class Profile:
         index = max(math.floor(position), 0)
         distance = epsilon - (grid.first_index + index) * grid.spacing
         share = math.expm1(distance) / math.expm1(grid.spacing)
-        step = self.values[index + 1] - self.values[index]
-        return float(self.values[index] + min(max(share, 0.0), 1.0) * step)
+        share_within_cell = min(max(share, 0.0), 1.0)
+        rise = self.values[index + 1] - self.values[index]
+        return float(self.values[index] + share_within_cell * rise)
 
     def epsilon(self, delta: float) -> float:
         """Returns the smallest epsilon >= 0 at which the profile is at most `delta`; infinity where it never is."""
         is_nonnegative = np.arange(self.grid.num_points) + self.grid.first_index >= 0
-        above = np.flatnonzero((self.values > delta) & is_nonnegative)
-        if above.size == 0:
+        indices_above = np.flatnonzero((self.values > delta) & is_nonnegative)
+        if indices_above.size == 0:
             return 0.0
-        last = int(above[-1])
+        last = int(indices_above[-1])
         if last + 1 == self.grid.num_points:
             return math.inf
+        # The chord in e^epsilon from the last point above `delta` to the next point crosses `delta`.
         share = float((self.values[last] - delta) / (self.values[last] - self.values[last + 1]))
         beyond_last = math.log1p(share * math.expm1(self.grid.spacing))
         return (self.grid.first_index + last) * self.grid.spacing + beyond_last

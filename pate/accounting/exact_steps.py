@@ -45,18 +45,28 @@ from pate.validation import InvalidValue
 CompositionStep = Callable[[FloatArray], FloatArray]
 """A step from the values V on a grid, `[size]`, to the new values there."""
 
-_SUMS_TOGETHER = 16  # pairs whose expectations one matrix product computes
-_POINTS_AT_ONCE = 4096  # of the grid in one matrix product: the rows stay in the processor's cache
-_ROUNDING = 2.0**-46  # 128 units of 2**-53; a value may be wrong by 72 of them
-# relative, per step: a box is accepted whose value is so little above the best pair's
+# One matrix product computes the expectations of so many pairs at so many points of the grid, so that its rows stay in
+# the processor's cache.
+_PAIRS_AT_ONCE = 16
+_POINTS_AT_ONCE = 4096
+# Relative: 128 units of 2**-53, of which a value may be wrong by 72.
+_ROUNDING = 2.0**-46
+# A box, or an inner node of a winner's tree, is not divided where its value exceeds that of single pairs by at most
+# this relative amount.
 _BOX_SLACK = 3e-5
-_WINNER_SLACK = 1e-4  # relative, per step: the same for a pair above many laws of a winner
-_LARGEST_USES_OF_COVER = 12  # steps that share one cover
-_LARGEST_NUM_PIECES = 64  # into which a span is cut
-_BEND_SLACK = 1e-9  # relative to the nearest value: more than rounding can take from a bend
-_LEAST_BEND = 1e-300  # avoids a division by zero
-_LOG_EXPIT_ROUNDING = 2.0**-50  # relative rounding error of `log_expit`, four times over
-_LOSS_DIGITS = 36  # binary digits of a loss: so few that mirror images are equal
+_WINNER_SLACK = 1e-4
+# At most so many steps use one cover.
+_LARGEST_USES_OF_COVER = 12
+# A span is cut into at most so many pieces.
+_LARGEST_NUM_PIECES = 64
+# Relative to the nearest value: more than rounding can take from a bend.
+_BEND_SLACK = 1e-9
+# Avoids a division by zero.
+_SMALLEST_BEND = 1e-300
+# Four times the relative rounding error of `log_expit`.
+_LOG_EXPIT_ROUNDING = 2.0**-50
+# The number of binary digits of a loss. With so few digits the losses of mirror images are equal.
+_LOSS_DIGITS = 36
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +77,8 @@ class Box:
     and the smallest `down` of the set. `parts` are two boxes with one half of the pairs each.
     """
 
-    upper_losses: FloatArray  # `[P]`, falling: the loss of the outcome that P favors, in each pair
-    lower_losses: FloatArray  # `[P]`, falling: the loss of the other outcome
+    upper_losses: FloatArray  # the loss `up` of each pair, falling, `[num_pairs]`
+    lower_losses: FloatArray  # the loss `down` of each pair, falling, `[num_pairs]`
 
     @cached_property
     def up(self) -> float:
@@ -177,9 +187,9 @@ class _WeightedSums(NamedTuple):
     The number of pairs is S. The product has R rows, each of which is V shifted by a number of grid points.
     """
 
-    starts: IntArray  # `[R]` where the rows of moved values start in the padded values
-    weights: FloatArray  # `[S, R]` of the rows
-    beyond: FloatArray  # `[S, 1]` the mass that leads left of all points, where V is 1
+    starts: IntArray  # the index in the padded values at which each row starts, `[R]`
+    weights: FloatArray  # the weight of each row in the expectation of each pair, `[S, R]`
+    beyond: FloatArray  # the probability that leads left of all points, where V is 1, `[S, 1]`
 
 
 class _CoveredStep:
@@ -203,81 +213,79 @@ class _CoveredStep:
         self._roots: list[Box | Pair] = [tree] if isinstance(tree, Box) else [*tree.roots]
         self._slack = _WINNER_SLACK if self._is_winner else _BOX_SLACK
         self._num_padding = grid.padding(tree.largest)
-        summation = 2 * self._num_padding * 2.0**-52 if self._is_winner else 0.0
-        self._rounding_factor = 1 + _ROUNDING + summation
+        # The pair of a winner has many outcomes, whose sum has a rounding error of its own.
+        rounding_of_sum = 2 * self._num_padding * 2.0**-52 if self._is_winner else 0.0
+        self._rounding_factor = 1 + _ROUNDING + rounding_of_sum
         self._shifts_of_pair: dict[Box | Pair, Shifts] = {}
-        # Pairs without parts that the last split reached.
-        self._single_sums: list[_WeightedSums] = []
+        # the leaves of the tree that the last search reached
+        self._leaf_sums: list[_WeightedSums] = []
+        # the nodes at which the last search stopped, with these leaves
         self._cover: list[_WeightedSums] = []
-        self._num_splits = self._uses_left = 0
+        self._num_searches = 0
+        self._num_remaining_uses = 0  # of the cover
 
     def __call__(self, values: FloatArray) -> FloatArray:
         padded = self._grid.padded(values, self._num_padding)
-        if self._uses_left > 0:
-            self._uses_left -= 1
-            best = self._largest(self._cover, padded)
+        if self._num_remaining_uses > 0:
+            self._num_remaining_uses -= 1
+            best = self._largest(self._cover, padded_deltas=padded)
         else:
-            best = self._split(padded)
-            self._num_splits += 1
-            self._uses_left = min(2 ** (self._num_splits // 2), _LARGEST_USES_OF_COVER)
+            best = self._search(padded)
+            self._num_searches += 1
+            num_uses = 2 ** (self._num_searches // 2)
+            self._num_remaining_uses = min(num_uses, _LARGEST_USES_OF_COVER)
         return np.minimum(best * self._rounding_factor, 1.0)
 
-    def _split(self, padded_deltas: FloatArray) -> FloatArray:
+    def _search(self, padded_deltas: FloatArray) -> FloatArray:
         """Searches the tree from its roots, stores the new cover, and returns the maximum at each point, `[size]`.
 
         Args:
             padded_deltas: the values V on the padded grid.
         """
-        attained = self._largest(self._single_sums, padded_deltas)  # a lower bound of the maximum
+        # what the leaves seen so far attain, a lower bound on the maximum
+        attained = self._largest(self._leaf_sums, padded_deltas)
+        # an inner node is not divided if its expectation is at most this
+        enough = attained * (1 + self._slack) + self._negligible
         best = attained.copy()
         pending = [*self._roots]
-        inner: list[Shifts] = []
-        single: list[Shifts] = []
-        enough = attained * (1 + self._slack) + self._negligible
+        shifts_of_inner_nodes: list[Shifts] = []
+        shifts_of_leaves: list[Shifts] = []
         while pending:
             pair = pending.pop()
             shifts = self._shifts(pair)
-            # The laws of a winner are many. Those that are reached are computed at once, below.
+            # A winner has many leaves. The leaves that the search reaches are computed together at its end.
             if self._is_winner and not pair.parts:
-                single.append(shifts)
+                shifts_of_leaves.append(shifts)
                 continue
             moved = [
-                self._grid.shifted(padded_deltas, self._num_padding, shift) for shift in shifts
+                self._grid.shifted(padded_deltas, self._num_padding, shift=shift)
+                for shift in shifts
             ]
             bound = reduce(np.add, moved)  # the sum of P(loss) V(x - loss)
             if pair.parts and (bound > enough).any():
                 pending += pair.parts
                 continue
-            if not pair.parts:
+            np.maximum(best, bound, out=best)
+            if pair.parts:
+                shifts_of_inner_nodes.append(shifts)
+            else:
+                shifts_of_leaves.append(shifts)
                 np.maximum(attained, bound, out=attained)
                 enough = attained * (1 + self._slack) + self._negligible
-            np.maximum(best, bound, out=best)
-            (inner if pair.parts else single).append(shifts)
-        self._single_sums = self._weighted_sums(single)
-        self._cover = [*self._weighted_sums(inner), *self._single_sums]
+        self._leaf_sums = self._weighted_sums(shifts_of_leaves)
+        self._cover = [*self._weighted_sums(shifts_of_inner_nodes), *self._leaf_sums]
         if self._is_winner:
-            return np.maximum(best, self._largest(self._single_sums, padded_deltas))
+            return np.maximum(best, self._largest(self._leaf_sums, padded_deltas))
         return best
 
     def _shifts(self, pair: Box | Pair) -> Shifts:
         """Returns the shifts by all losses of a pair, from a cache; an infinite loss shifts left of all points."""
         if pair not in self._shifts_of_pair:
-            grid = self._grid
-            if isinstance(pair, Box):
-                up = grid.rounded_outward(pair.up)
-                down = grid.rounded_outward(pair.down)
-                p_up, p_down = two_point_probabilities(upper_loss=up, lower_loss=down)
-                self._shifts_of_pair[pair] = (
-                    grid.shift(up, loss_probability=p_up),
-                    grid.shift(down, loss_probability=p_down),
-                )
-            else:
-                rounded_losses = map(grid.rounded_outward, pair.losses.tolist())
-                p_masses = (pair.masses * (1 + pair.excess)).tolist()
-                missing = Shift(
-                    whole_steps=-grid.num_points, lower_weight=pair.missing, upper_weight=0.0
-                )
-                self._shifts_of_pair[pair] = (*map(grid.shift, rounded_losses, p_masses), missing)
+            self._shifts_of_pair[pair] = (
+                _shifts_of_box(pair, self._grid)
+                if isinstance(pair, Box)
+                else _shifts_of_discrete_pair(pair, self._grid)
+            )
         return self._shifts_of_pair[pair]
 
     def _largest(self, weighted_sums: list[_WeightedSums], padded_deltas: FloatArray) -> FloatArray:
@@ -288,7 +296,7 @@ class _CoveredStep:
             padded_deltas: the values V on the padded grid.
         """
         size = self._grid.num_points
-        # Row i holds the values moved by i - pad points.
+        # Row i of the windows holds the values moved by i - num_padding points.
         windows = sliding_window_view(padded_deltas, size)
         best = np.zeros(size)
         for batch in weighted_sums:
@@ -306,82 +314,135 @@ class _CoveredStep:
         Args:
             shifts_of_pairs: the shifts by all losses of each pair.
         """
-        batches = []
-        for start in range(0, len(shifts_of_pairs), _SUMS_TOGETHER):
-            batch = shifts_of_pairs[start : start + _SUMS_TOGETHER]
-            inside = {
-                shift.whole_steps
-                for shifts in batch
-                for shift in shifts
-                if shift.whole_steps > -self._grid.num_points
-            }
-            wholes = sorted(inside | {whole + 1 for whole in inside})
-            column_of = {whole: column for column, whole in enumerate(wholes)}
-            weights = np.zeros((len(batch), len(wholes)))
-            beyond = np.zeros((len(batch), 1))
-            for row, shifts in enumerate(batch):
-                for shift in shifts:
-                    if shift.whole_steps <= -self._grid.num_points:  # left of all points V is 1
-                        beyond[row] += shift.lower_weight
-                    else:
-                        weights[row, column_of[shift.whole_steps]] += shift.lower_weight
-                        weights[row, column_of[shift.whole_steps + 1]] += shift.upper_weight
-            starts = np.array(wholes, dtype=np.int64) + self._num_padding
-            batches.append(_WeightedSums(starts=starts, weights=weights, beyond=beyond))
-        return batches
+        return [
+            self._weighted_sums_of_batch(shifts_of_pairs[start : start + _PAIRS_AT_ONCE])
+            for start in range(0, len(shifts_of_pairs), _PAIRS_AT_ONCE)
+        ]
+
+    def _weighted_sums_of_batch(self, shifts_of_pairs: Sequence[Shifts]) -> _WeightedSums:
+        """Returns the expectations over some pairs, given the shifts by all losses of each, as one matrix product."""
+        steps_inside = {
+            shift.whole_steps
+            for shifts in shifts_of_pairs
+            for shift in shifts
+            if shift.whole_steps > -self._grid.num_points
+        }
+        steps_of_rows = sorted(steps_inside | {steps + 1 for steps in steps_inside})
+        row_of = {steps: row for row, steps in enumerate(steps_of_rows)}
+        weights = np.zeros((len(shifts_of_pairs), len(steps_of_rows)))
+        beyond = np.zeros((len(shifts_of_pairs), 1))
+        for index, shifts in enumerate(shifts_of_pairs):
+            for shift in shifts:
+                if shift.whole_steps <= -self._grid.num_points:  # left of all points V is 1
+                    beyond[index] += shift.lower_weight
+                else:
+                    weights[index, row_of[shift.whole_steps]] += shift.lower_weight
+                    weights[index, row_of[shift.whole_steps + 1]] += shift.upper_weight
+        starts = np.array(steps_of_rows, dtype=np.int64) + self._num_padding
+        return _WeightedSums(starts=starts, weights=weights, beyond=beyond)
+
+
+def _shifts_of_box(box: Box, grid: LossGrid) -> Shifts:
+    """Returns the shifts by both losses of the pair that dominates a box."""
+    up = grid.rounded_outward(box.up)
+    down = grid.rounded_outward(box.down)
+    p_up, p_down = two_point_probabilities(upper_loss=up, lower_loss=down)
+    return (
+        grid.shift(up, loss_probability=p_up),
+        grid.shift(down, loss_probability=p_down),
+    )
+
+
+def _shifts_of_discrete_pair(pair: Pair, grid: LossGrid) -> Shifts:
+    """Returns the shifts by all losses of a discrete pair; the last shift is that by an infinite loss."""
+    p_masses = pair.masses * (1 + pair.excess)
+    shifts = [
+        grid.shift(grid.rounded_outward(loss), loss_probability=p_mass)
+        for loss, p_mass in zip(pair.losses.tolist(), p_masses.tolist(), strict=True)
+    ]
+    by_infinite_loss = Shift(
+        whole_steps=-grid.num_points, lower_weight=pair.missing, upper_weight=0.0
+    )
+    return (*shifts, by_infinite_loss)
 
 
 def _span_step(grid: LossGrid, length: float) -> CompositionStep:
     """Returns the composition step of a `Span`: the maximum over all pairs with the losses t and t - length.
 
-    The interval of t is cut into pieces.
-
-    On a piece of t the values V(x - t) and V(x - t + length) lie below their chords in e^-t. With these chords the
-    expectation is A + B s - C / s in s = e^t. Over the piece that is at most its own chord plus D share (1 - share),
-    where `share` runs from 0 to 1. The largest value of that parabola is a closed form.
+    The interval of t is cut into pieces, whose ends are pairs that are computed. Within a piece, V(x - t) and
+    V(x - t + length) lie below their chords in e^-t. With these chords the expectation is A + B s - C / s in s = e^t.
+    Over the piece that is at most its own chord plus D share (1 - share), where `share` runs from 0 to 1. D is called
+    the bend. The largest value of that parabola is a closed form.
     """
     length = grid.rounded_outward(length)
-    # the ends of pieces of [0, length], at multiples of the spacing from either end
-    count = max(math.ceil(length / grid.spacing - 0.5), 1)
-    stride = math.ceil(count / _LARGEST_NUM_PIECES)
-    from_start = [k * grid.spacing for k in range(0, count, stride)]
-    from_end = [] if count * grid.spacing == length else [length - t for t in from_start]
-    ends = sorted({*from_start, length, *from_end})
-    losses = [(grid.rounded_outward(t), grid.rounded_outward(t - length)) for t in ends]
-    num_padding = grid.padding(max(up - down for up, down in losses))
-    moves = [
-        (grid.shift(up), grid.shift(down), two_point_probabilities(upper_loss=up, lower_loss=down))
-        for up, down in losses
-    ]
+    ends = _ends_of_pieces(grid, length=length)
+    pairs = [_span_pair(grid, upper_loss=t, lower_loss=t - length) for t in ends]
+    num_padding = grid.padding(max(pair.distance for pair in pairs))
     widths = [after - before for before, after in pairwise(ends)]
-    # by which the changes of the two values along a piece bend the expectation, D = rising - falling
-    bend_factors = [
-        (-math.expm1(w) / math.expm1(-length), math.expm1(w) / math.expm1(length)) for w in widths
-    ]
+    # D = up_factor * (change of V(x - t)) - down_factor * (change of V(x - t + length)), both over a piece
+    up_factors = [-math.expm1(width) / math.expm1(-length) for width in widths]
+    down_factors = [math.expm1(width) / math.expm1(length) for width in widths]
 
     def step(values: FloatArray) -> FloatArray:
         padded = grid.padded(values, num_padding)
         best = values
-        up_before = down_before = expectation_before = values
-        for number, (up_shift, down_shift, (p_up, p_down)) in enumerate(moves):
-            up_values = grid.shifted(padded, num_padding, up_shift)
-            down_values = grid.shifted(padded, num_padding, down_shift)
-            expectation = p_up * up_values + p_down * down_values
-            if number > 0:
-                up_factor, down_factor = bend_factors[number - 1]
+        up_before = values
+        down_before = values
+        expectation_before = values
+        for index, pair in enumerate(pairs):
+            up_values = grid.shifted(padded, num_padding, shift=pair.up_shift)
+            down_values = grid.shifted(padded, num_padding, shift=pair.down_shift)
+            expectation = pair.p_up * up_values + pair.p_down * down_values
+            if index > 0:
+                # D of the piece that ends at this pair, rounded up by more than its terms can be wrong
+                up_change = up_values * (1 + _BEND_SLACK) - up_before
+                down_change = down_values - down_before
+                bend = up_factors[index - 1] * up_change - down_factors[index - 1] * down_change
                 rise = np.abs(expectation - expectation_before)
-                # D, rounded up by more than its terms can be wrong
-                bend = up_factor * (up_values * (1 + _BEND_SLACK) - up_before) - down_factor * (
-                    down_values - down_before
-                )
-                bend = np.maximum(np.maximum(bend, rise), _LEAST_BEND)
+                bend = np.maximum(np.maximum(bend, rise), _SMALLEST_BEND)
                 # the largest value of the chord + D share (1 - share)
                 peak = (expectation_before + expectation) / 2 + (rise * (rise / bend) + bend) / 4
                 best = np.maximum(best, peak)
-            up_before, down_before, expectation_before = up_values, down_values, expectation
+            up_before = up_values
+            down_before = down_values
+            expectation_before = expectation
         return np.minimum(best * (1 + _ROUNDING), 1.0)
 
     return step
+
+
+def _ends_of_pieces(grid: LossGrid, length: float) -> list[float]:
+    """Returns the ends of the pieces of the interval from 0 to `length`: multiples of the spacing from either end."""
+    num_cells = max(math.ceil(length / grid.spacing - 0.5), 1)
+    stride = math.ceil(num_cells / _LARGEST_NUM_PIECES)
+    from_start = [k * grid.spacing for k in range(0, num_cells, stride)]
+    is_multiple = num_cells * grid.spacing == length
+    from_end = [] if is_multiple else [length - t for t in from_start]
+    return sorted({*from_start, length, *from_end})
+
+
+class _SpanPair(NamedTuple):
+    """One pair of a span: the shifts of V by its two losses, and the probabilities of both under P."""
+
+    up_shift: Shift
+    down_shift: Shift
+    p_up: float
+    p_down: float
+    distance: float  # the larger loss less the smaller
+
+
+def _span_pair(grid: LossGrid, *, upper_loss: float, lower_loss: float) -> _SpanPair:
+    """Returns the pair with two losses, each of which is rounded away from 0."""
+    up = grid.rounded_outward(upper_loss)
+    down = grid.rounded_outward(lower_loss)
+    p_up, p_down = two_point_probabilities(upper_loss=up, lower_loss=down)
+    return _SpanPair(
+        up_shift=grid.shift(up),
+        down_shift=grid.shift(down),
+        p_up=p_up,
+        p_down=p_down,
+        distance=up - down,
+    )
 
 
 def fixed_pair_step(
@@ -394,12 +455,13 @@ def fixed_pair_step(
         loss_masses: the probabilities of the losses -n..n times the grid's spacing, `[2 n + 1]`.
         infinite_mass: the probability of an infinite loss.
     """
-    last = len(loss_masses) // 2
+    n = len(loss_masses) // 2
     rounding = _ROUNDING + len(loss_masses) * 2.0**-52
 
     def step(values: FloatArray) -> FloatArray:
-        reached = grid.padded(values, last + 1)[1 : 1 + 2 * last + grid.num_points]
-        expectation = np.convolve(reached, loss_masses, mode="valid") + infinite_mass
+        padded = grid.padded(values, num_padding=n + 1)
+        reachable_values = padded[1 : 1 + 2 * n + grid.num_points]
+        expectation = np.convolve(reachable_values, loss_masses, mode="valid") + infinite_mass
         return np.minimum(expectation * (1 + rounding), 1.0)
 
     return step
@@ -457,9 +519,8 @@ def _bit_box(event: events.BitEvent) -> Box | None:
     loss_of_zero = _rounded_difference(log_expit(-lower_logits), smaller=log_expit(-higher_logits))
     upper_losses = np.concatenate([loss_of_one, loss_of_zero])
     lower_losses = -np.concatenate([loss_of_zero, loss_of_one])
-    order = np.lexsort(
-        (lower_losses, -upper_losses)
-    )  # falling upper loss; among equals the smallest lower loss first
+    # by falling upper loss; among equal ones the smallest lower loss comes first
+    order = np.lexsort((lower_losses, -upper_losses))
     upper_losses = upper_losses[order]
     lower_losses = lower_losses[order]
     # A pair is dominated where an earlier pair, whose `up` is larger, has a `down` that is no larger.

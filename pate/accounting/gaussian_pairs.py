@@ -1,10 +1,14 @@
 """Pairs of distributions of one real number, for Gaussian releases, noisy maxima and sums over a random sample.
 
-Both distributions P and Q of a pair have closed forms, and the privacy loss log(dP/dQ)(x) rises in x. So the loss is
-above a given value exactly for all x above some place:
+A release on two neighboring data sets has two distributions P and Q. The privacy loss of an output x is log(dP/dQ)(x).
+For the pairs here both distributions have closed forms, and the loss rises in x. So the outputs whose loss is above a
+given value are all x above some point, and their probability under P or Q is a tail of that distribution:
 
-    ShiftedMaximum   M + mean_shift against M, the largest of n standard normals; n = 1 is a Gaussian release,
-    SampledPair      (1 - q) N(0, 1) + q N(upper_mean, 1) against (1 - q) N(0, 1) + q N(lower_mean, 1), of a sample
+    ShiftedMaximum   P is the distribution of M + mean_shift, and Q that of M, the largest of n standard normals. The
+                     pair with n = 1 is that of a Gaussian release.
+
+    SampledPair      P = (1 - q) N(0, 1) + q N(upper_mean, 1) and Q = (1 - q) N(0, 1) + q N(lower_mean, 1). The pair is
+                     that of a sum with Gaussian noise over a random sample.
 """
 
 from dataclasses import dataclass, replace
@@ -15,13 +19,16 @@ import numpy as np
 from pate.accounting.special import log_ndtr, ndtr
 from pate.array_types import FloatArray
 
-_FARTHEST = 39.0  # standard deviations beyond which a normal has no mass in double precision
-_LOSS_ROUNDING = 2.0**-50  # relative rounding error of the terms of a loss
-_NEAR = 9.0  # standard deviations that the sum of a variance goes over
+# Beyond so many standard deviations a normal has no mass in double precision.
+_FARTHEST = 39.0
+# The relative rounding error of the terms of a loss.
+_LOSS_ROUNDING = 2.0**-50
+# The sum of a variance goes so many standard deviations beyond the means.
+_NEAR = 9.0
 
 
 class Tails(NamedTuple):
-    """The probabilities below and above given places x, `[num_places]` each, accurate also where they are tiny."""
+    """The probabilities below and above some points x, `[num_points]` each, accurate also where they are tiny."""
 
     below: FloatArray  # P(X <= x)
     above: FloatArray  # P(X > x)
@@ -42,7 +49,7 @@ class ShiftedMaximum:
         return float(np.sum(mass * np.maximum(self.loss(x[1:]), 0.0) ** 2))
 
     def loss(self, x: FloatArray) -> FloatArray:
-        """Returns log density(M + mean_shift) - log density(M) at places x, which rises in x.
+        """Returns log density(M + mean_shift) - log density(M) at each point x, `[num_points]`; it rises in x.
 
         The density of M is n phi(x) Phi(x)^(n - 1).
         """
@@ -51,7 +58,7 @@ class ShiftedMaximum:
         return np.asarray(loss_of_normal + (self.num_normals - 1) * log_ratio)
 
     def loss_rounding(self, x: FloatArray) -> FloatArray:
-        """Returns a bound on the rounding errors of the losses at places x."""
+        """Returns a bound on the rounding error of the loss at each point x, `[num_points]`."""
         size_of_normal = np.abs(x) * self.mean_shift + self.mean_shift * self.mean_shift / 2
         size_of_ratio = (self.num_normals - 1) * (log_ndtr(x - self.mean_shift) + log_ndtr(x))
         return np.asarray(_LOSS_ROUNDING * (size_of_normal - size_of_ratio))
@@ -62,11 +69,11 @@ class ShiftedMaximum:
         return self.mean_shift + _FARTHEST
 
     def first(self, x: FloatArray) -> Tails:
-        """Returns the tails of M + mean_shift at places x."""
+        """Returns the tails of M + mean_shift at each point x."""
         return self.second(x - self.mean_shift)
 
     def second(self, x: FloatArray) -> Tails:
-        """Returns the tails of M at places x."""
+        """Returns the tails of M at each point x."""
         log_below = self.num_normals * log_ndtr(x)
         return Tails(below=np.asarray(np.exp(log_below)), above=np.asarray(-np.expm1(log_below)))
 
@@ -97,15 +104,17 @@ class SampledPair:
         return float(np.sum(np.diff(self.first(x).below) * self.loss(x[1:]) ** 2))
 
     def loss(self, x: FloatArray) -> FloatArray:
-        """Returns the privacy losses at places x, which rise in x."""
-        first = log_mixture_ratio(x, mean_shift=self.upper_mean, sampling_prob=self.sampling_prob)
-        return np.asarray(
-            first
-            - log_mixture_ratio(x, mean_shift=self.lower_mean, sampling_prob=self.sampling_prob)
+        """Returns the privacy loss at each point x, `[num_points]`; it rises in x."""
+        log_first = log_mixture_ratio(
+            x, mean_shift=self.upper_mean, sampling_prob=self.sampling_prob
         )
+        log_second = log_mixture_ratio(
+            x, mean_shift=self.lower_mean, sampling_prob=self.sampling_prob
+        )
+        return np.asarray(log_first - log_second)
 
     def loss_rounding(self, x: FloatArray) -> FloatArray:
-        """Returns a bound on the rounding errors of the losses at places x."""
+        """Returns a bound on the rounding error of the loss at each point x, `[num_points]`."""
         sizes = [
             2 * np.abs(shift * x) + shift * shift for shift in (self.upper_mean, self.lower_mean)
         ]
@@ -117,38 +126,37 @@ class SampledPair:
         return max(self.upper_mean, -self.lower_mean) + _FARTHEST
 
     def first(self, x: FloatArray) -> Tails:
-        """Returns the tails of the mixture with N(upper_mean, 1) at places x."""
-        return self._tails(x, self.upper_mean)
+        """Returns the tails of the mixture with N(upper_mean, 1) at each point x."""
+        return self._tails(x, mean_shift=self.upper_mean)
 
     def second(self, x: FloatArray) -> Tails:
-        """Returns the tails of the mixture with N(lower_mean, 1) at places x."""
-        return self._tails(x, self.lower_mean)
+        """Returns the tails of the mixture with N(lower_mean, 1) at each point x."""
+        return self._tails(x, mean_shift=self.lower_mean)
 
-    def _tails(self, places: FloatArray, mean_shift: float) -> Tails:
-        sampling_prob = self.sampling_prob
+    def _tails(self, x: FloatArray, mean_shift: float) -> Tails:
+        """Returns the tails of the mixture with N(mean_shift, 1) at each point x."""
+        # P(X <= x) is the upper tail of -X, from the mixture with N(-mean_shift, 1).
         return Tails(
-            below=mixture_tail(places, mean_shift=-mean_shift, sampling_prob=sampling_prob),
-            above=mixture_tail(-places, mean_shift=mean_shift, sampling_prob=sampling_prob),
+            below=mixture_tail(x, mean_shift=-mean_shift, sampling_prob=self.sampling_prob),
+            above=mixture_tail(-x, mean_shift=mean_shift, sampling_prob=self.sampling_prob),
         )
 
 
-def mixture_tail(places: FloatArray, mean_shift: float, sampling_prob: float) -> FloatArray:
-    """Returns P(X > -x) at each place x, where X is from a mixture of two normals.
+def mixture_tail(x: FloatArray, mean_shift: float, sampling_prob: float) -> FloatArray:
+    """Returns P(X > -x) at each point x, `[num_points]`, where X is from a mixture of two normals.
 
     X is from N(mean_shift, 1) with probability `sampling_prob`, and else from N(0, 1).
     """
-    return np.asarray(
-        (1 - sampling_prob) * ndtr(places) + sampling_prob * ndtr(places + mean_shift)
-    )
+    return np.asarray((1 - sampling_prob) * ndtr(x) + sampling_prob * ndtr(x + mean_shift))
 
 
-def log_mixture_ratio(places: FloatArray, mean_shift: float, sampling_prob: float) -> FloatArray:
-    """Returns the log density ratio, at places x, of the mixture (1 - q) N(0, 1) + q N(mean_shift, 1) and N(0, 1).
+def log_mixture_ratio(x: FloatArray, mean_shift: float, sampling_prob: float) -> FloatArray:
+    """Returns the log density ratio of the mixture (1 - q) N(0, 1) + q N(mean_shift, 1) and N(0, 1) at each point x.
 
     The ratio is 1 - q + q e^(C x - C^2 / 2) with q = `sampling_prob` and C = `mean_shift`. Its logarithm is accurate
     near 0, where log1p is used, and for large powers, which are taken out of the logarithm.
     """
-    power = mean_shift * places - mean_shift * mean_shift / 2
+    power = mean_shift * x - mean_shift * mean_shift / 2
     far = power > 1
     log_near = np.log1p(sampling_prob * np.expm1(np.where(far, 0.0, power)))
     log_far = power + np.log(

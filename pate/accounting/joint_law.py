@@ -102,7 +102,7 @@ class JointLawAccountant(AccountantBesideRenyi):
         Raises `InvalidValue` where the failure probabilities of the events sum to `target_delta` or more.
         """
         renyi_epsilon = self._rdp.get_epsilon(target_delta)
-        delta_left = self.remaining_delta(target_delta)
+        remaining_delta = self.remaining_delta(target_delta)
         if not self._joint or not 0 < renyi_epsilon < math.inf:
             return renyi_epsilon
 
@@ -111,7 +111,7 @@ class JointLawAccountant(AccountantBesideRenyi):
             """Returns the epsilon at the order 1 + _ORDER_RATIO**step."""
             orders = np.array([1 + _ORDER_RATIO**step])
             rdp = self._curve(orders)
-            return float(rdp_to_epsilons(orders, rdp, target_delta=delta_left)[0])
+            return float(rdp_to_epsilons(orders, rdp, target_delta=remaining_delta)[0])
 
         best_order = self._rdp.best_order(target_delta)
         first_step = round(math.log(best_order - 1) / math.log(_ORDER_RATIO))

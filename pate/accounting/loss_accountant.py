@@ -92,9 +92,9 @@ class LossAccountant(AccountantBesideRenyi):
             # The accesses may overrun with a probability that uses up delta, where hits have no overrun.
             if self.failure_prob >= target_delta:
                 return by_hits
-        delta_left = self.remaining_delta(target_delta)
+        remaining_delta = self.remaining_delta(target_delta)
         bound = min(by_hits, self._rdp.get_epsilon(target_delta))
-        return min(bound, self._epsilon(delta_left, bound)) if 0 < bound < math.inf else bound
+        return min(bound, self._epsilon(remaining_delta, bound)) if 0 < bound < math.inf else bound
 
     def get_delta(self, target_epsilon: float) -> float:
         """Returns the smallest of the three bounds on delta at `target_epsilon`, failure probabilities included."""

@@ -80,12 +80,12 @@ class PureDpAccountant(AccountantBesideRenyi):
 
         Raises `InvalidValue` where the failure probabilities of the events sum to `target_delta` or more.
         """
-        delta_left = self.remaining_delta(target_delta)
-        bound = min(self._rdp.get_epsilon(delta_left), self._sum_of_epsilons())
+        remaining_delta = self.remaining_delta(target_delta)
+        bound = min(self._rdp.get_epsilon(remaining_delta), self._sum_of_epsilons())
         if not self._has_tails():
             return bound
         log_tails = _log_tails_of_product(self._counts)
-        return min(bound, _epsilon_of_tails(log_tails, target_delta=delta_left))
+        return min(bound, _epsilon_of_tails(log_tails, target_delta=remaining_delta))
 
     def get_delta(self, target_epsilon: float) -> float:
         """Returns the delta at `target_epsilon` of the optimal composition of all events, failures included."""

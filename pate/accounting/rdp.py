@@ -34,7 +34,8 @@ from pate.validation import require, require_count, require_each
 DEFAULT_ORDERS: FloatArray = 1 + np.geomspace(1e-3, 1e6, 461)
 """461 orders a from 1.001 to a million; each a - 1 is 4.6% above that of the order before."""
 
-_REFINEMENT = 24  # orders between two neighboring orders of the grid, near the best order
+# The search is repeated near the best order on a grid with so many steps for each step of the default grid.
+_REFINEMENT = 24
 
 
 class _BestOrder(NamedTuple):
@@ -42,7 +43,7 @@ class _BestOrder(NamedTuple):
 
     value: float
     order: float
-    position: int  # of the order in its array
+    position: int  # the index of the order in its grid
 
 
 class RdpAccountant(Accountant):
@@ -227,7 +228,7 @@ def _winner_rdp(event: events.WinnerEvent, orders: FloatArray) -> FloatArray:
 
 
 def _tuning_rdp(event: events.TuningEvent, orders: FloatArray) -> FloatArray:
-    from pate.accounting.tuning import tuning_rdp  # which imports this module
+    from pate.accounting.tuning import tuning_rdp  # imported here, because it imports this module
 
     return tuning_rdp(event, orders)
 
@@ -266,6 +267,6 @@ def _cached_rdp(leaf: LeafEvent, orders_as_bytes: bytes) -> FloatArray:
     return _RDP_BY_KIND[type(leaf)](leaf, orders)
 
 
-def curve_of(event: Event) -> Curve:
+def rdp_curve_of(event: Event) -> Curve:
     """Returns the Renyi curve of an event, a function from orders to divergences, both `[num_orders]`."""
     return partial(rdp_curve, count_leaves(event))

@@ -35,15 +35,22 @@ from pate.validation import require_non_negative, require_probability
 DeltaAt = Callable[[float], float]
 """The delta of a release at an epsilon >= 0, for both orders of two neighbors."""
 
-_GOLDEN = (math.sqrt(5) - 1) / 2
-_NUM_STEPS = 30  # of the golden-section search; each step shortens the interval to 0.618 of it
+# The golden ratio: each step of a golden-section search shortens the interval to 0.618 of its length.
+_GOLDEN_RATIO = (math.sqrt(5) - 1) / 2
+_NUM_GOLDEN_STEPS = 30
+# Every result is moved to the safe side by more than its rounding error: errors of probabilities are absolute, and
+# those of a Gaussian curve and of sums of bounds are relative.
 _ABSOLUTE_ROUNDING = 2.0**-50
 _RELATIVE_ROUNDING = 2.0**-40
-_LARGEST_EXPONENT = 700.0  # the exponential of a larger number may be no float
-_NUM_LINES = 256  # lines below the curve that bound mu
-_TINY_EPSILON = 1e-4  # the largest epsilon whose mu is that of the tangent at 0
+# The same for a mu that is a difference of two normal quantiles.
 _MU_ROUNDING_RELATIVE = 1e-9
 _MU_ROUNDING_ABSOLUTE = 1e-12
+# The exponential of a larger number may be no float.
+_LARGEST_EXPONENT = 700.0
+# The number of lines below the curve that bound mu.
+_NUM_LINES = 256
+# Up to this epsilon, mu is that of the tangent at 0.
+_TINY_EPSILON = 1e-4
 
 
 def gaussian_trade_off(mu: float, *, alpha: float) -> float:
@@ -63,7 +70,7 @@ def gaussian_trade_off(mu: float, *, alpha: float) -> float:
     return float(ndtr(-float(ndtri(alpha)) - mu)) * (1 - _RELATIVE_ROUNDING)
 
 
-def largest_line(delta_at: DeltaAt, *, alpha: float, largest_epsilon: float) -> float:
+def trade_off_lower_bound(delta_at: DeltaAt, *, alpha: float, largest_epsilon: float) -> float:
     """Returns the largest value at alpha of all lines below a trade-off curve, rounded down and at least 0.
 
     Args:
@@ -85,7 +92,7 @@ def largest_line(delta_at: DeltaAt, *, alpha: float, largest_epsilon: float) -> 
     return max(largest - _ABSOLUTE_ROUNDING, 0.0)
 
 
-def least_advantage(delta_at: DeltaAt, *, largest_epsilon: float) -> float:
+def max_advantage(delta_at: DeltaAt, *, largest_epsilon: float) -> float:
     """Returns the largest 1 - alpha - f(alpha) that a curve above all lines can have, rounded up and at most 1.
 
     The two lines of one epsilon cross at alpha = beta = (1 - delta) / (1 + e^epsilon), where 1 - alpha - beta is
@@ -110,21 +117,26 @@ def _golden_section_max(function: Callable[[float], float], *, high: float) -> f
     """
     low = 0.0
     best = max(function(low), function(high))
-    left = high - _GOLDEN * (high - low)
-    right = low + _GOLDEN * (high - low)
-    at_left = function(left)
-    at_right = function(right)
-    for _ in range(_NUM_STEPS):
-        best = max(best, at_left, at_right)
-        if at_left > at_right:
-            high, right, at_right = right, left, at_left
-            left = high - _GOLDEN * (high - low)
-            at_left = function(left)
+    # Two points within the interval; the part beyond the one with the smaller value is cut off in each step.
+    lower_point = high - _GOLDEN_RATIO * (high - low)
+    upper_point = low + _GOLDEN_RATIO * (high - low)
+    lower_value = function(lower_point)
+    upper_value = function(upper_point)
+    for _ in range(_NUM_GOLDEN_STEPS):
+        best = max(best, lower_value, upper_value)
+        if lower_value > upper_value:
+            high = upper_point
+            upper_point = lower_point
+            upper_value = lower_value
+            lower_point = high - _GOLDEN_RATIO * (high - low)
+            lower_value = function(lower_point)
         else:
-            low, left, at_left = left, right, at_right
-            right = low + _GOLDEN * (high - low)
-            at_right = function(right)
-    return max(best, at_left, at_right)
+            low = lower_point
+            lower_point = upper_point
+            lower_value = upper_value
+            upper_point = low + _GOLDEN_RATIO * (high - low)
+            upper_value = function(upper_point)
+    return max(best, lower_value, upper_value)
 
 
 @dataclass(frozen=True)
@@ -175,29 +187,31 @@ UNBOUNDED = GaussianBounds(mu=math.inf, rho=math.inf, epsilon=math.inf)
 
 def _bounds_of_leaf(leaf: LeafEvent) -> GaussianBounds:
     """Returns the bounds of one release."""
-    from pate.accounting.pure_dp import pure_epsilon  # which imports this module
+    from pate.accounting.pure_dp import (
+        pure_epsilon,
+    )  # imported here, because it imports this module
 
     match leaf:
         case events.NoOpEvent():
             return GaussianBounds(mu=0.0, rho=0.0, epsilon=0.0)
         case events.GaussianEvent() | events.SampledGaussianEvent():
-            # a sample hides more than all units would
+            # A release on a random sample hides more than a release on all units.
             return _gaussian_bounds(leaf.noise_multiplier)
         case events.WinnerEvent():
-            # post-processing of the noisy counts
+            # The winner is a function of the noisy counts.
             return _gaussian_bounds(leaf.noise_multiplier / math.sqrt(leaf.num_moving))
         case events.NoisyMaxGaussianEvent():
             return _gaussian_bounds(leaf.noise_multiplier / math.sqrt(leaf.num_candidates))
         case events.ZCdpEvent():
             return GaussianBounds(mu=math.inf, rho=leaf.rho, epsilon=math.inf)
         case events.BoundedRangeEvent():
-            # the worst pair of mu has the losses epsilon / 2 and -epsilon / 2 (docs/proofs/trade_off.md, claim 6);
-            # rho is epsilon^2 / 8 by Dong, Durfee & Rogers 2020
+            # The worst pair has the losses epsilon / 2 and -epsilon / 2 (docs/proofs/trade_off.md, claim 6), so mu is
+            # that of (epsilon / 2)-DP. And rho is epsilon^2 / 8 (Dong, Durfee & Rogers 2020).
             bounds = _pure_dp_bounds(leaf.epsilon, num_releases=1)
             mu = _mu_of_pure_dp(leaf.epsilon / 2)
             return replace(bounds, mu=mu, rho=leaf.epsilon * leaf.epsilon / 8)
         case events.ThresholdEvent():
-            # post-processing of the noisy integer
+            # The bit is a function of the noisy integer.
             return replace(_gaussian_bounds(leaf.noise_std), epsilon=pure_epsilon(leaf))
         case events.OneBitEvent():
             bounds = _pure_dp_bounds(pure_epsilon(leaf), num_releases=1)
@@ -253,12 +267,12 @@ def _mu_of_bit(bit: OneBitEvent) -> float:
     beta = 1 - p. The Gaussian curve is convex, so it is below the polygon if it is not above the corner
     (docs/proofs/trade_off.md, claim 6).
     """
-    # the place of the smaller one of both probabilities, which keeps its digits
     logits = bit_pairs(bit)
-    places = ndtri(expit(-np.abs(logits))) * -np.sign(logits)
+    # Phi^-1 of each probability, computed from the smaller one of p and 1 - p, which keeps its digits
+    quantiles = ndtri(expit(-np.abs(logits))) * -np.sign(logits)
     with np.errstate(invalid="ignore"):
-        shifts = places[1] - places[0]
-    largest = float(np.max(np.nan_to_num(shifts, nan=0.0, posinf=np.inf), initial=0.0))
+        differences = quantiles[1] - quantiles[0]
+    largest = float(np.max(np.nan_to_num(differences, nan=0.0, posinf=np.inf), initial=0.0))
     if largest == 0:
         return 0.0
     return largest * (1 + _MU_ROUNDING_RELATIVE) + _MU_ROUNDING_ABSOLUTE
@@ -268,8 +282,8 @@ def least_mu(delta_at: DeltaAt, *, largest_epsilon: float, bounds: GaussianBound
     """Returns a mu for which a release is mu-GDP, rounded up; infinity where none is found.
 
     The lines of 256 epsilons bound the curve from below by a chain of segments. The Gaussian curve is convex, so it is
-    below a segment if it is below both ends. To the left of the first end, that of the least alpha, the curve is
-    bounded by rho. Every end may be the first, and the least mu counts.
+    below a segment if it is below both ends. To the left of the first end, which has the smallest alpha, the curve is
+    bounded by rho. Each end may be taken as the first one, and the smallest mu counts.
 
     Args:
         delta_at: the delta at each epsilon.
@@ -277,7 +291,7 @@ def least_mu(delta_at: DeltaAt, *, largest_epsilon: float, bounds: GaussianBound
         bounds: the bounds that hold for arbitrarily small alpha.
     """
     lines = _hull_lines(delta_at, largest_epsilon=largest_epsilon, bounds=bounds)
-    # the end where alpha = beta; the mirror image covers what lies to its right
+    # The segments end at alpha = beta, because the curve to the right is the mirror image of that to the left.
     middle_alpha = float(np.max((1 - lines.deltas) / (1 + lines.slopes)))
     if middle_alpha == 0:  # no line is above 0
         return bounds.mu
@@ -286,7 +300,8 @@ def least_mu(delta_at: DeltaAt, *, largest_epsilon: float, bounds: GaussianBound
         mus_of_ends = ndtri(np.minimum(ends.powers, 1.0)) - ndtri(ends.alphas)
         mus_from_ends_on = np.maximum.accumulate(mus_of_ends)
     mus_left_of_ends = _mus_by_rho(ends.alphas, bounds.rho)
-    if lines.deltas[-1] == 0:  # the last line begins at beta = 1, where every curve does
+    if lines.deltas[-1] == 0:
+        # The last segment begins at alpha = 0 and beta = 1, as every trade-off curve does.
         mus_left_of_ends[-1] = 0.0
     mu = float(np.min(np.maximum(mus_from_ends_on, mus_left_of_ends)))
     return min(mu * (1 + _MU_ROUNDING_RELATIVE) + _MU_ROUNDING_ABSOLUTE, bounds.mu)
@@ -300,9 +315,10 @@ class _Lines(NamedTuple):
 
 
 def _hull_lines(delta_at: DeltaAt, largest_epsilon: float, bounds: GaussianBounds) -> _Lines:
-    """Returns those of the lines of 256 epsilons that are the largest one somewhere; `least_mu` explains the arguments.
+    """Returns the lines of 256 epsilons, without the lines that are below another line everywhere.
 
-    Where a release is epsilon-DP, the line with that epsilon and delta = 0 is one of them.
+    Where a release is epsilon-DP, the line with that epsilon and delta = 0 is one of them. `least_mu` explains the
+    arguments.
     """
     epsilons = np.linspace(0.0, min(largest_epsilon, bounds.epsilon), _NUM_LINES)
     deltas = np.array([delta_at(float(epsilon)) for epsilon in epsilons])
@@ -312,28 +328,33 @@ def _hull_lines(delta_at: DeltaAt, largest_epsilon: float, bounds: GaussianBound
         epsilons = np.append(epsilons, bounds.epsilon)
         deltas = np.append(deltas, 0.0)
     slopes = np.exp(epsilons)
-    # of lines with equal slopes the last, as slopes of tiny epsilons are all 1
+    # The slopes of tiny epsilons are all 1. Of lines with equal slopes the last one is the largest.
     is_last = np.diff(slopes, append=np.inf) > 0
     lines = _Lines(slopes=slopes[is_last], deltas=deltas[is_last])
     on_hull = lower_hull(lines.slopes, lines.deltas)
     return _Lines(slopes=lines.slopes[on_hull], deltas=lines.deltas[on_hull])
 
 
-class _Ends(NamedTuple):
-    """The ends of the segments below a trade-off curve, from the largest alpha to the least, `[num_ends]` each."""
+class _SegmentEnds(NamedTuple):
+    """The ends of the segments below a trade-off curve, by falling alpha, `[num_ends]` each."""
 
     alphas: FloatArray
-    powers: FloatArray  # 1 - beta
+    powers: FloatArray  # 1 - beta, the probability that the attack finds the member
 
 
-def _segment_ends(lines: _Lines, middle_alpha: float) -> _Ends:
-    """Returns the ends from `middle_alpha`, where beta = alpha, on to smaller alphas: there neighboring lines cross."""
+def _segment_ends(lines: _Lines, middle_alpha: float) -> _SegmentEnds:
+    """Returns the ends of the segments: the point with alpha = beta, and the crossings of neighboring lines left of it.
+
+    Args:
+        lines: the lines.
+        middle_alpha: the alpha at which the largest line has beta = alpha.
+    """
     alphas = (lines.deltas[:-1] - lines.deltas[1:]) / np.diff(lines.slopes)
     powers = lines.deltas[:-1] + lines.slopes[:-1] * alphas
-    is_left = (alphas < middle_alpha) & (alphas > 0)
-    return _Ends(
-        alphas=np.append(middle_alpha, alphas[is_left]),
-        powers=np.append(1 - middle_alpha, powers[is_left]),
+    is_in_left_half = (alphas < middle_alpha) & (alphas > 0)
+    return _SegmentEnds(
+        alphas=np.append(middle_alpha, alphas[is_in_left_half]),
+        powers=np.append(1 - middle_alpha, powers[is_in_left_half]),
     )
 
 

@@ -125,7 +125,7 @@ def tuning_rdp(event: TuningEvent, orders: FloatArray) -> FloatArray:
     """
     # A divergence is at most that of a larger order, where the logarithm of E[K] weighs less.
     all_orders = np.concatenate([orders, rdp.DEFAULT_ORDERS])
-    curve = rdp.curve_of(event.candidate)(all_orders)
+    curve = rdp.rdp_curve_of(event.candidate)(all_orders)
     if not curve.any():
         return np.zeros_like(orders)
     less_one = all_orders - 1
@@ -216,16 +216,16 @@ class TuningAccountant(AccountantBesideRenyi):
 
         Raises `InvalidValue` where the failure probabilities of the events sum to `target_delta` or more.
         """
-        delta_left = self.remaining_delta(target_delta)
+        remaining_delta = self.remaining_delta(target_delta)
         high = self._rdp.get_epsilon(target_delta)
         if self._bounds is None or not 0 < high < _LARGEST_EPSILON:
             return high
-        if self._delta(high) > delta_left:
+        if self._delta(high) > remaining_delta:
             return high
         low = 0.0
         for _ in range(_NUM_HALVINGS):
             middle = (low + high) / 2
-            if self._delta(middle) > delta_left:
+            if self._delta(middle) > remaining_delta:
                 low = middle
             else:
                 high = middle

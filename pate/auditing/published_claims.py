@@ -9,7 +9,7 @@ import numpy as np
 from pate import aggregators
 from pate.accounting import GaussianEvent
 from pate.accounting.conversion import converted
-from pate.accounting.rdp import curve_of
+from pate.accounting.rdp import rdp_curve_of
 from pate.accounting.special import ndtr
 from pate.aggregators import Aggregator
 from pate.array_types import FloatArray
@@ -30,7 +30,7 @@ class ClaimedGaussian:
         """Returns the claimed Renyi divergence of all releases together, `[A]`, at orders `[A]`."""
         multiplier = self.noise_std / self.num_moved**0.5
         return np.asarray(
-            self.num_releases * curve_of(GaussianEvent(noise_multiplier=multiplier))(orders)
+            self.num_releases * rdp_curve_of(GaussianEvent(noise_multiplier=multiplier))(orders)
         )
 
 

@@ -19,7 +19,7 @@ from pate.accounting import (
     ZCdpEvent,
 )
 from pate.accounting.conversion import Curve, converted
-from pate.accounting.rdp import curve_of
+from pate.accounting.rdp import rdp_curve_of
 from pate.aggregators import StableTopK
 
 NUM_QUERIES, NUM_LABELS, NUM_TEACHERS = 600, 40, 800
@@ -66,7 +66,7 @@ def prices() -> list[PricedAccounting]:
         _by_curve(
             accounting="Gumbel of the same std, bounded range and one bit",
             holds=BOUND,
-            curve_for=lambda a: curve_of(same_std(a)),
+            curve_for=lambda a: rdp_curve_of(same_std(a)),
         ),
         _by_accountant(
             accounting="the same, optimal adaptive composition",
@@ -76,7 +76,7 @@ def prices() -> list[PricedAccounting]:
         _by_curve(
             accounting="Gumbel of scale 50, bounded range and one bit",
             holds=BOUND,
-            curve_for=lambda a: curve_of(same_scale(a)),
+            curve_for=lambda a: rdp_curve_of(same_scale(a)),
         ),
         _by_accountant(
             accounting="the paper's noise, valid bound, optimal composition",
@@ -159,7 +159,7 @@ def _gaussian_with_gaussian_test(adjacency: Adjacency) -> Event:
 
 
 def _corollary_9(adjacency: Adjacency) -> Curve:
-    multiplier, test = SELECTION_STD / adjacency.gap_sensitivity, curve_of(_test(adjacency))
+    multiplier, test = SELECTION_STD / adjacency.gap_sensitivity, rdp_curve_of(_test(adjacency))
     # Of Zhu & Wang (2022), for the Gaussian noisy maximum: 2 a / z**2 + log(m) / (a - 1).
     return lambda orders: (
         2 * orders / multiplier**2 + math.log(NUM_LABELS) / (orders - 1) + test(orders)
@@ -168,7 +168,7 @@ def _corollary_9(adjacency: Adjacency) -> Curve:
 
 def _stand_in(adjacency: Adjacency) -> Curve:
     """Returns selection and test as papers price them, both Gaussian, which is false for the selection."""
-    return curve_of(
+    return rdp_curve_of(
         ComposedEvent(
             (
                 GaussianEvent(noise_multiplier=SELECTION_STD / adjacency.gap_sensitivity),
@@ -181,7 +181,7 @@ def _stand_in(adjacency: Adjacency) -> Curve:
 def _doubled_stand_in(adjacency: Adjacency) -> Curve | None:
     if adjacency is Adjacency.REPLACE_ONE:
         return None
-    return curve_of(
+    return rdp_curve_of(
         ComposedEvent(
             (
                 GaussianEvent(noise_multiplier=SELECTION_STD / 2),
@@ -193,4 +193,4 @@ def _doubled_stand_in(adjacency: Adjacency) -> Curve | None:
 
 def _zcdp(adjacency: Adjacency) -> Curve:
     selection = ZCdpEvent((adjacency.gap_range / SAME_STD) ** 2 / 8)
-    return curve_of(ComposedEvent((selection, _test(adjacency))))
+    return rdp_curve_of(ComposedEvent((selection, _test(adjacency))))

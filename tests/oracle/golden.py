@@ -12,7 +12,7 @@ from scipy.special import logit, ndtr
 import pate.accounting as pa
 from pate.accounting.conversion import zcdp_to_epsilon_classic
 from pate.accounting.pure_dp import pure_dp_composition_epsilon
-from pate.accounting.rdp import curve_of
+from pate.accounting.rdp import rdp_curve_of
 from pate.accounting.target_charging import (
     boundary,
     boundary_distribution,
@@ -130,7 +130,7 @@ def _ptr_laplace_pass_prob(inputs: Inputs) -> float:
 
 def _price_at(event: pa.Event, order: float) -> float:
     """Returns the Renyi divergence of an event at one Renyi order."""
-    return float(curve_of(event)(np.array([order]))[0])
+    return float(rdp_curve_of(event)(np.array([order]))[0])
 
 
 def _ptr_onebit_rdp_worst(inputs: Inputs) -> float:

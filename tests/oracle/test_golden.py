@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pate.accounting import NoisyMaxGaussianEvent
-from pate.accounting.rdp import curve_of
+from pate.accounting.rdp import rdp_curve_of
 from tests.oracle.golden import EVALUATORS, entries, evaluate
 from tests.refusals import refused
 
@@ -70,7 +70,7 @@ def test_noisy_max_bound_lies_between_the_tied_divergence_and_corollary_9(
     """
     inputs = entry["inputs"]
     order = np.array([inputs["alpha"]])
-    bound = curve_of(
+    bound = rdp_curve_of(
         NoisyMaxGaussianEvent(noise_multiplier=inputs["sigma"], num_candidates=inputs["n_gaps"])
     )(order)[0]
     corollary_9 = 2 * inputs["alpha"] / inputs["sigma"] ** 2 + np.log(inputs["n_gaps"]) / (

@@ -8,7 +8,7 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from pate.accounting import OpposedMaximaEvent
 from pate.accounting.noisy_maximum import opposite_maxima
-from pate.accounting.rdp import curve_of
+from pate.accounting.rdp import rdp_curve_of
 from tests.privacy.rival_distributions import noisy_max_distribution
 
 Array = np.ndarray
@@ -100,9 +100,9 @@ def test_every_event_obeys_both_curves(seed: int) -> None:
         )
         assert (
             exact
-            <= curve_of(OpposedMaximaEvent(noise_multiplier=std / sens, num_candidates=candidates))(
-                orders
-            )
+            <= rdp_curve_of(
+                OpposedMaximaEvent(noise_multiplier=std / sens, num_candidates=candidates)
+            )(orders)
             + 1e-9
         ).all()
 

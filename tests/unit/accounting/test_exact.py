@@ -13,7 +13,7 @@ from scipy.special import ndtr, ndtri
 
 import pate.accounting as pa
 from pate.accounting import exact_blocks
-from pate.accounting.exact_blocks import Block, composed_in_blocks
+from pate.accounting.exact_blocks import Block, compose_in_blocks
 from pate.accounting.exact_grid import LossGrid, Profile, rounded_spacing
 from pate.accounting.exact_steps import Box, DominatingPairs, Span, dominating_pairs
 from pate.aggregators import StableTopK
@@ -401,7 +401,7 @@ def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
     Negative control: losses 10% too small give a delta at least 20% below the sum.
     """
     result = profile_of_block(
-        block=composed_in_blocks(
+        block=compose_in_blocks(
             steps=((PAIR, 900),),
             spacing=rounded_spacing(spacing=0.0125),
             largest_finite_loss=12.0,
@@ -413,7 +413,7 @@ def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
         assert truth * (1 - 1e-11) <= result.delta(target) <= truth * 1.02 + 1e-13
     cheaper = Box(upper_losses=np.array([0.045]), lower_losses=np.array([-0.045]))
     result = profile_of_block(
-        block=composed_in_blocks(
+        block=compose_in_blocks(
             steps=((cheaper, 900),), spacing=0.01125, largest_finite_loss=12.0, negligible=1e-20
         )
     )
@@ -437,11 +437,11 @@ def test_blocks_bound_the_composition_step_by_step_closely(
     steps = single * 150
     monkeypatch.setattr(exact_blocks, "CAPACITY", 10**9)
     in_one_block = profile_of_block(
-        block=composed_in_blocks(steps, spacing=0.005, largest_finite_loss=6.0, negligible=1e-18)
+        block=compose_in_blocks(steps, spacing=0.005, largest_finite_loss=6.0, negligible=1e-18)
     )
     monkeypatch.setattr(exact_blocks, "CAPACITY", 4 * 40)
     several = profile_of_block(
-        block=composed_in_blocks(steps, spacing=0.005, largest_finite_loss=6.0, negligible=1e-18)
+        block=compose_in_blocks(steps, spacing=0.005, largest_finite_loss=6.0, negligible=1e-18)
     )
     for delta in (1e-3, 1e-6, 1e-9):
         assert (
@@ -464,7 +464,7 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
     assert a_bit is not None and a_range is not None
     steps = ((a_bit, 1), (a_range, 1), (a_bit, 1))
     result = profile_of_block(
-        block=composed_in_blocks(
+        block=compose_in_blocks(
             steps, spacing=rounded_spacing(spacing=0.01), largest_finite_loss=8.0, negligible=1e-15
         )
     )
@@ -483,7 +483,7 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
     assert cheaper is not None
     steps = ((cheaper, 1), (a_range, 1), (cheaper, 1))
     low = profile_of_block(
-        block=composed_in_blocks(
+        block=compose_in_blocks(
             steps, spacing=rounded_spacing(spacing=0.01), largest_finite_loss=8.0, negligible=1e-15
         )
     )

@@ -17,7 +17,7 @@ from pate.accounting import (
     OpposedMaximaEvent,
     SmoothSensitivityEvent,
 )
-from pate.accounting.rdp import curve_of
+from pate.accounting.rdp import rdp_curve_of
 from pate.accounting.renyi import bounded_range_rdp, pure_dp_rdp
 
 mpmath.mp.dps = 50
@@ -26,7 +26,7 @@ ORDERS = np.array([1.001, 1.5, 2.0, 8.0, 64.0, 1000.0])
 
 def renyi_divergence(event: Event, *orders: float) -> np.ndarray:
     """Returns the Renyi divergence of an event at Renyi orders, by default at `ORDERS`."""
-    return curve_of(event)(np.array(orders) if orders else ORDERS)
+    return rdp_curve_of(event)(np.array(orders) if orders else ORDERS)
 
 
 def exact_bit_divergence(logit_p: float, logit_q: float, order: float) -> Any:

@@ -12,7 +12,7 @@ import pytest
 import pate.accounting as pa
 from pate.accounting.event_json import event_to_json
 from pate.accounting.events import Event
-from pate.accounting.rdp import curve_of
+from pate.accounting.rdp import rdp_curve_of
 from pate.array_types import FloatArray, IntArray
 from pate.auditing.data_dependent import (
     DataDependentCost,
@@ -242,7 +242,7 @@ def test_smooth_noise_costs_the_worst_divergence_of_normals(
 
     Their variances differ by a factor of at most exp(2 beta). The price is at most the sufficient bound of the paper.
     """
-    price = curve_of(pa.SmoothSensitivityEvent(multiplier, beta))(np.array([float(order)]))[0]
+    price = rdp_curve_of(pa.SmoothSensitivityEvent(multiplier, beta))(np.array([float(order)]))[0]
     assert price == pytest.approx(
         normal_divergences(multiplier=multiplier, beta=beta, order=order).max(), rel=1e-9
     )
