@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from pate import validation
 from pate.accounting.accountant import Accountant
 from pate.accounting.adjacency import Adjacency
 from pate.accounting.cap import BudgetExceeded, Caps, epsilon_of_one
@@ -37,25 +36,28 @@ from pate.accounting.running_total import RunningTotal
 from pate.accounting.store import LineText
 from pate.accounting.unit import PrivacyUnit
 from pate.html_table import html_table
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue, rounded_down
 
+# The note of a charge of which only the price is to be stored.
 _EMPTY_NOTE = ChargeNote()
-_NO_TOTAL = "a ledger without a cap: releases in it share their noise, and no epsilon covers them"
+
+
+@dataclass(frozen=True)
+class _EarlierCharge:
+    """The payment of a commit whose release is charged already: a part of that release, or an equal release."""
+
+    charge_key: str
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Payment:
-    """How a commit is paid for: by an earlier charge of the same release, or else by a charge of its own.
+class _NewCharge:
+    """The payment of a commit by a charge of its own."""
 
-    Attributes:
-        charge_key: the key of the earlier charge; empty for a charge of its own, which alone has the other two numbers.
-        total_epsilon: the total of all charges, with the commit's own.
-        num_earlier_charges: the number of charges of the account when the total was computed; None for no total.
-    """
+    total_epsilon: float  # of all charges of the account, the new one included
+    num_earlier_charges: int  # the number of charges of the account when the total was computed
 
-    charge_key: str = ""
-    total_epsilon: float = 0.0
-    num_earlier_charges: int | None = None
+
+_Payment = _EarlierCharge | _NewCharge
 
 
 class Ledger:
@@ -66,7 +68,7 @@ class Ledger:
     whose lines are chained by digests, so a file that was edited, shortened or exchanged raises `DamagedLedger`.
 
     Properties such as `entries`, `unit`, `epsilon` and `left` first read the lines that other processes have added to
-    the file. A total may take seconds to compute.
+    the file. The computation of a total may take seconds.
 
     Formal guarantees:
         * If all prices were fixed before the first release, `epsilon` bounds all releases together, in whatever order
@@ -137,15 +139,16 @@ class Ledger:
 
     def _open(self, file: LedgerFile, *, data: str, unit: PrivacyUnit | None) -> None:
         """Initializes this object from a ledger's file; `from_file` explains the arguments."""
-        is_text = isinstance(data, str)
-        require(is_text, "data", type(data).__name__, "the digest of a data set, as a string")
+        if not isinstance(data, str):
+            rule = "the digest of a data set, as a string"
+            raise InvalidValue("data", type(data).__name__, rule=rule)
         self.adjacency = file.adjacency
         self.target_delta = file.target_delta
         self._accountant = file.accountant
         self.data = data
         self.path = file.path
         self._store = file.store
-        self._index = LedgerIndex(file.store, data=data, adjacency=file.adjacency, unit=unit)
+        self._index = LedgerIndex(file.store, data_digest=data, adjacency=file.adjacency, unit=unit)
         self._running_total = RunningTotal(
             accountant=self._accountant,
             entries=self._index.entries,
@@ -199,7 +202,8 @@ class Ledger:
             "max_epsilon": self.max_epsilon,
             "num_charges": len(self._index.entries),
         }
-        return f"Ledger({', '.join(f'{name}={value}' for name, value in settings.items())})"
+        arguments = ", ".join(f"{name}={value}" for name, value in settings.items())
+        return f"Ledger({arguments})"
 
     def _repr_html_(self) -> str:
         """Reads the file, and returns the total, the settings and the number of charges as a table for notebooks."""
@@ -240,7 +244,7 @@ class Ledger:
         key = key or uuid.uuid4().hex
         note = ChargeNote(description=description)
         self.commit(key, event, content=b"", note=note, adjacency=adjacency)
-        return next(entry for entry in reversed(self._index.entries) if entry.key == key)
+        return self._index.entry_of(key)
 
     def commit(
         self,
@@ -250,7 +254,7 @@ class Ledger:
         note: ChargeNote = _EMPTY_NOTE,
         *,
         adjacency: Adjacency,
-        release: str = "",
+        release_key: str = "",
     ) -> bytes:
         """Stores the bytes of a release with its charge in one transaction, and returns the bytes stored under the key.
 
@@ -271,35 +275,42 @@ class Ledger:
             content: the bytes of the release, or of the part.
             note: the information that is stored with the charge, such as the name of the seed.
             adjacency: the adjacency of the price, which must be that of the ledger.
-            release: the identifier of a release with parts, whose keys all begin with this text and a colon; empty for
-                a release without parts.
+            release_key: the identifier of a release with parts, whose keys all begin with this text and a colon; empty
+                for a release without parts.
 
         Raises:
             BudgetExceeded: the event does not fit under the cap. Nothing is charged.
             InvalidValue: a different release drew from the seed that `note.seed_name` names; or the key was charged at
                 another price; or the adjacency is not that of the ledger.
         """
-        rule = f"{self.adjacency}, as this ledger counts"
-        require(adjacency == self.adjacency, "adjacency", adjacency, rule)
+        if adjacency != self.adjacency:
+            rule = f"{self.adjacency}, the adjacency of all prices in this ledger"
+            raise InvalidValue("adjacency", adjacency, rule=rule)
         require_same_adjacency(event, self.adjacency)
         event_from_json(event_to_json(event))  # a charge that cannot be read back is never written
-        pending = PendingCommit(key=key, event=event, content=content, note=note, release=release)
+        pending = PendingCommit(
+            key=key, event=event, content=content, note=note, release_key=release_key
+        )
         # 1. A new charge needs a total, which may take seconds. So it is computed before the lock is taken.
         payment: _Payment | None = None
-        if not self._index.charge_of(release):
-            self._index.read()  # an unnamed account may learn its name
+        if not self._index.charge_of(release_key):
+            self._index.read()  # lines of other processes, which may also name an account that has no name yet
             if self._index.line_of(key) is None:
                 payment = self._payment_of(pending)
         # 2. The store takes the lock, and writes the line unless the key has one. The total is computed again if
         #    another process has charged since.
         existing_line = self._index.line_of(key)
         account = self._index.account if existing_line is None else existing_line.data
-        line_text = partial(self._line_text_under_lock, pending, payment_before_lock=payment)
-        committed = self._store.commit(account, key, content, line_text)
+        committed_content = self._store.commit(
+            account,
+            key=key,
+            content=content,
+            describe_line=partial(self._line_text_under_lock, pending, payment_before_lock=payment),
+        )
         # 3. The line may be that of an earlier commit, which must have had this price.
         self._index.add_read_lines()
-        self._index.require_price(key, event, key)
-        return committed
+        self._index.require_price(event, charge_key=key, shown_key=key)
+        return committed_content
 
     def read(self, key: str) -> bytes | None:
         """Returns the bytes that were committed under a key; None for a key without a commit."""
@@ -318,22 +329,22 @@ class Ledger:
         self._index.read()
         return [line.key for line in self._index.lines]
 
-    def parts(self, release: str) -> dict[str, str]:
+    def parts(self, release_key: str) -> dict[str, str]:
         """Returns the SHA-256 of each committed part of a release, by the name of the part, in the order of commits.
 
         Args:
-            release: the identifier of the release, with which the keys of its parts begin.
+            release_key: the identifier of the release, with which the keys of its parts begin.
         """
         self._index.read()
-        return self._index.parts(release)
+        return self._index.parts(release_key)
 
-    def charges_of(self, run: str) -> list[LedgerEntry]:
+    def charges_of(self, run_key: str) -> list[LedgerEntry]:
         """Returns the charges of all releases of a run, without reading the file again.
 
         Args:
-            run: the identifier of the run, with which the keys of its releases begin.
+            run_key: the identifier of the run, with which the keys of its releases begin.
         """
-        return self._index.charges_of(run)
+        return self._index.charges_of(run_key)
 
     @property
     def unit(self) -> PrivacyUnit | None:
@@ -424,8 +435,10 @@ class Ledger:
         None without a cap, and before the first charge; 0 where releases share their noise.
         """
         self._index.read()
-        left = self._caps.left
-        return 0.0 if left is not None and self._index.shares_noise() else left
+        amount_left = self._caps.left
+        if amount_left is not None and self._index.shares_noise():
+            return 0.0
+        return amount_left
 
     @property
     def failures_left(self) -> float:
@@ -467,34 +480,35 @@ class Ledger:
         self._index.read()
         self._require_room(event)
 
-    def require_charged(self, event: Event, release: str, *, remedy: str) -> None:
+    def require_charged(self, event: Event, release_key: str, *, remedy: str) -> None:
         """Raises `InvalidValue` unless a release is charged at exactly this price.
 
         Args:
             event: the price.
-            release: the identifier of the release, with which the keys of its parts begin.
+            release_key: the identifier of the release, with which the keys of its parts begin.
             remedy: the advice at the end of the error message.
         """
         self._index.read()
-        charge = self._index.charge_of(release)
-        rule = f"the charge of this release at its price; {remedy}"
-        require(charge != "" and self._index.price_of(charge) == event, "ledger", self.path, rule)
+        charge_key = self._index.charge_of(release_key)
+        if charge_key == "" or self._index.price_of(charge_key) != event:
+            rule = f"the charge of this release at its price; {remedy}"
+            raise InvalidValue("ledger", self.path, rule=rule)
 
-    def introduce(
-        self, owners: Mapping[str, Set[bytes]], *, anyway: bool = False
+    def register_owners(
+        self, owners: Mapping[str, Set[bytes]], *, allow_shared: bool = False
     ) -> dict[str, int]:
         """Stores keyed digests of the names of this data set's owners in the file, unless other accounts have some.
 
         Args:
             owners: the names of the owners (people or records) as bytes, by the kind of owner.
-            anyway: True stores them even if other accounts have some of the same owners.
+            allow_shared: True stores them even if other accounts have some of the same owners.
 
         Returns:
             The number of these owners in each other account, by account; empty where the owners were stored.
         """
-        return self._store.introduce(self._index.account, owners, anyway=anyway)
+        return self._store.register_owners(self._index.account, owners, allow_shared=allow_shared)
 
-    def has_seed(
+    def is_seed_used(
         self, seed_name: str, *, except_release: str = "", except_price: Event | None = None
     ) -> bool:
         """Returns True if the file holds another release, of any data set, whose noise was drawn from a seed.
@@ -505,7 +519,7 @@ class Ledger:
             except_price: the price of the caller's own release. A release of this data set at the same price is left
                 out too, because both may be the same release; None leaves out no release for its price.
         """
-        return self._index.has_seed(
+        return self._index.is_seed_used(
             seed_name, except_release=except_release, except_price=except_price
         )
 
@@ -530,15 +544,18 @@ class Ledger:
             pending, has_cap=self._caps.max_epsilon is not None
         )
         if charge_key:
-            return _Payment(charge_key=charge_key)
+            return _EarlierCharge(charge_key)
         if self._index.charges_with_seed(pending.note.seed_name, except_release=""):
-            total = math.inf
-        elif computed_before is not None and computed_before.num_earlier_charges == num_charges:
-            total = computed_before.total_epsilon
+            total_epsilon = math.inf
+        elif (
+            isinstance(computed_before, _NewCharge)
+            and computed_before.num_earlier_charges == num_charges
+        ):
+            total_epsilon = computed_before.total_epsilon
         else:
-            total = self._total_with(pending.event)
+            total_epsilon = self._total_with(pending.event)
         self._index.require_one_unit()
-        return _Payment(total_epsilon=total, num_earlier_charges=num_charges)
+        return _NewCharge(total_epsilon=total_epsilon, num_earlier_charges=num_charges)
 
     def _line_text_under_lock(
         self, pending: PendingCommit, *, payment_before_lock: _Payment | None
@@ -554,7 +571,7 @@ class Ledger:
             InvalidValue: the reasons that `commit` names.
         """
         payment = self._payment_of(pending, computed_before=payment_before_lock)
-        if payment.charge_key:
+        if isinstance(payment, _EarlierCharge):
             return LineText(charge_key=payment.charge_key)
         process = charging_process(os.getpid())
         entry = LedgerEntry(
@@ -562,7 +579,7 @@ class Ledger:
             event=pending.event,
             description=pending.note.description,
             epsilon=payment.total_epsilon,
-            draw=1 + self._index.num_draws(pending.note.run),
+            draw=1 + self._index.num_draws(pending.note.run_key),
             seed_name=pending.note.seed_name,
             time=datetime.now(UTC).isoformat(timespec="milliseconds"),
             user=process.user,
@@ -585,17 +602,18 @@ class Ledger:
         except InvalidValue as error:
             if not self._index.entries or error.name != "failure_prob":
                 raise
-            left = validation.rounded_down(self.failures_left, digits=3)
+            available_prob = rounded_down(self.failures_left, digits=3)
             rule = (
-                f"{error.rule}; this ledger has at most {left} for what follows, "
-                "which calibrated(ledger=…) keeps to"
+                f"{error.rule}; this ledger has at most {available_prob} for later releases, "
+                "and calibrated(ledger=…) uses no more"
             )
             raise InvalidValue("failure_prob", error.value, rule=rule) from error
 
     def _require_room(self, event: Event) -> None:
         """Raises `BudgetExceeded` where a cap does not admit an event, without reading the file again."""
         if self._caps.max_epsilon is not None and self._index.shares_noise():
-            raise BudgetExceeded("max_epsilon", self.max_epsilon, rule=_NO_TOTAL, owner="ledger")
+            rule = "a ledger without a cap: releases in it share their noise, and no epsilon covers them"
+            raise BudgetExceeded("max_epsilon", self.max_epsilon, rule=rule, owner="ledger")
         self._caps.require_room(event)
 
     def _total(self, following: Sequence[Event]) -> float:

@@ -17,28 +17,41 @@ from pate.accounting.store import LedgerLine, LineText, damaged_ledger
 from pate.accounting.unit import PrivacyUnit
 from pate.files.strict_json import plain, read_number, to_json_line
 
-_LONGEST_COMMAND = 1000  # characters
+# The largest number of characters of a command that is stored.
+_LONGEST_COMMAND = 1000
 
 
 @dataclass(frozen=True)
 class LedgerEntry:
-    """One charge of a ledger: the price of a release, with the time, user, machine and command of the charge."""
+    """One charge of a ledger: the price of a release, with the time, user, machine and command of the charge.
 
-    # The key names the release within its account. A second charge with this key costs nothing and returns the same
-    # bytes.
+    Attributes:
+        key: the name of the release within its account. A second charge with this key costs nothing, and returns the
+            same bytes.
+        event: the price.
+        description: a note for people.
+        epsilon: the total of all charges on the same data up to and including this charge.
+        data: the digest of the private data; empty where the ledger counts for one data set.
+        draw: the number of the draw within its run, from 1 on; `redraw` makes a run draw again.
+        seed_name: the name of the seed of the noise; empty for noise that nothing can repeat.
+        time: the time of the charge in UTC, in the form of ISO 8601.
+        user: the login name, or the number of a user without a name.
+        host: the name of the machine.
+        command: the command line, quoted for a shell and cut after 1,000 characters.
+        unit: the unit of privacy of the price; None where the charge names none, as in earlier versions.
+    """
+
     key: str
-    event: Event  # the price
-    description: str  # for people
-    epsilon: float  # the total of all charges on the same data up to and including this charge
-    data: str = ""  # the digest of the private data; empty where the ledger counts for one data set
-    # the number of the draw within its run, from 1 on; `redraw` makes a run draw again
+    event: Event
+    description: str
+    epsilon: float
+    data: str = ""
     draw: int = 1
-    seed_name: str = ""  # of the seed of the noise; empty for noise that nothing can repeat
-    time: str = ""  # UTC, ISO 8601
-    user: str = ""  # the login name, or the number of a user who has no name
-    host: str = ""  # the name of the machine
-    command: str = ""  # the program and its words as a shell takes them, cut after 1,000 characters
-    # the unit of privacy of the price; None where the charge names none, as in earlier versions
+    seed_name: str = ""
+    time: str = ""
+    user: str = ""
+    host: str = ""
+    command: str = ""
     unit: PrivacyUnit | None = None
 
     @classmethod
@@ -98,22 +111,33 @@ class ChargeNote:
     """The information that is stored with a charge in addition to its price."""
 
     description: str = ""  # for people
-    run: str = ""  # the beginning of all keys of one run, whose draws are numbered
-    seed_name: str = ""  # of the seed of the noise; empty for noise that nothing can repeat
+    run_key: str = ""  # the beginning of all keys of one run, whose draws are numbered
+    seed_name: str = (
+        ""  # the name of the seed of the noise; empty for noise that nothing can repeat
+    )
     # True charges the release although another release drew from the seed. No epsilon covers both releases then.
     may_share_noise: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class AccountStatement:
-    """The total of one account at the moment when its file was read, with the figures that explain the total."""
+    """The total of one account at the moment when its file was read, with the figures that explain the total.
+
+    Attributes:
+        num_charges: the number of charges.
+        epsilon: `Ledger.epsilon`, the total of all charges.
+        spent_epsilon: `Ledger.spent_epsilon`, the smaller of that total and of the cap.
+        unit: `Ledger.unit`, the unit of privacy of all prices.
+        num_without_unit: `Ledger.num_without_unit`, the number of charges that name no unit.
+        noise_is_shared: `Ledger.noise_is_shared`, whether two releases have the same noise.
+    """
 
     num_charges: int
-    epsilon: float  # `Ledger.epsilon`
-    spent_epsilon: float  # `Ledger.spent_epsilon`
-    unit: PrivacyUnit | None  # `Ledger.unit`
-    num_without_unit: int  # `Ledger.num_without_unit`
-    noise_is_shared: bool  # `Ledger.noise_is_shared`
+    epsilon: float
+    spent_epsilon: float
+    unit: PrivacyUnit | None
+    num_without_unit: int
+    noise_is_shared: bool
 
 
 def seed_name_of_line(line: LedgerLine, path: Path | None) -> str:
@@ -138,9 +162,9 @@ def seed_name_of_line(line: LedgerLine, path: Path | None) -> str:
 class ChargingProcess:
     """The process that writes a charge."""
 
-    user: str  # the login name, or the number of a user who has no name
+    user: str  # the login name, or the number of a user without a name
     host: str  # the name of the machine
-    command: str  # the program and its words as a shell takes them, cut after 1,000 characters
+    command: str  # the command line, quoted for a shell and cut after 1,000 characters
 
 
 @lru_cache(maxsize=4)
@@ -152,7 +176,7 @@ def charging_process(process_id: int) -> ChargingProcess:
             cached values of its parent.
     """
     try:
-        import pwd  # POSIX alone has it
+        import pwd  # a module of POSIX systems
 
         user = pwd.getpwuid(os.getuid()).pw_name
     except ImportError:

@@ -16,9 +16,7 @@ from pate.accounting.events import Event, SampledGaussianEvent
 from pate.accounting.ledger_entry import ChargeNote, LedgerEntry, seed_name_of_line
 from pate.accounting.store import LedgerLine, Store
 from pate.accounting.unit import PrivacyUnit
-from pate.validation import InvalidValue, require
-
-_FRESH_NOISE = "fresh noise, another release drew from this seed"
+from pate.validation import InvalidValue
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,7 +27,7 @@ class PendingCommit:
     event: Event
     content: bytes
     note: ChargeNote
-    release: str  # empty for a release without parts
+    release_key: str  # empty for a release without parts
 
 
 class LedgerIndex:
@@ -39,28 +37,30 @@ class LedgerIndex:
 
     Args:
         store: the lines of the file.
-        data: the digest of the private data; empty takes the digest from the lines, which must then be of one data set.
+        data_digest: the digest of the private data; empty takes the digest from the lines, which must then be of one
+            data set.
         adjacency: the adjacency of all prices.
         unit: the unit of privacy that the caller named; None takes the unit of the charges.
 
     Attributes:
-        account: `data`, or else the digest of the data set that the lines name; empty where no line names one.
+        account: `data_digest`, or else the digest of the data set that the lines name; empty where no line names one.
         entries: the charges of the account, in the order of their commits. The list grows in place.
         interleaved: the prices of releases with a part that was committed after the charge of a later release.
     """
 
     def __init__(
-        self, store: Store, *, data: str, adjacency: Adjacency, unit: PrivacyUnit | None
+        self, store: Store, *, data_digest: str, adjacency: Adjacency, unit: PrivacyUnit | None
     ) -> None:
         self._store = store
-        self._data = data
+        self._data_digest = data_digest
         self._adjacency = adjacency
         self._unit = unit
-        self.account = data
+        self.account = data_digest
         self.entries: list[LedgerEntry] = []
         self.interleaved: set[Event] = set()
-        self._num_read = (0, 0)  # lines of the file, and entries of this account among them
-        self._entry_of_charge: dict[str, int] = {}  # the index in `entries` by key
+        # the number of lines that were read, and the number of entries of this account among them
+        self._num_read = (0, 0)
+        self._entry_index: dict[str, int] = {}  # the index in `entries` by the key of the charge
         # The numbers of all charges of the file, whichever their data set, by the name of the seed of their noise.
         self._charges_by_seed: dict[str, set[int]] = {}
         self._seed_names: set[str] = set()  # of the charges of this account
@@ -79,9 +79,10 @@ class LedgerIndex:
             num_lines, num_entries = self._num_read
             new_lines = self._store.lines[num_lines:]
             accounts = {self.account, *(line.data for line in new_lines)} - {""}
-            rule = "the digest of one data set, this ledger counts for several"
-            require(bool(self._data) or len(accounts) < 2, "data", "''", rule)
-            self.account = self._data or next(iter(accounts), "")
+            if self._data_digest == "" and len(accounts) > 1:
+                rule = "the digest of one data set, this ledger counts for several"
+                raise InvalidValue("data", "''", rule=rule)
+            self.account = self._data_digest or next(iter(accounts), "")
             del self.entries[num_entries:]  # an interrupted call may have left entries there
             for line in new_lines:
                 self._add_line(line)
@@ -92,7 +93,7 @@ class LedgerIndex:
     def _add_line(self, line: LedgerLine) -> None:
         """Adds one line of the file to the entries and indices of this object.
 
-        Of a line of another data set only the name of its seed is kept, to find noise that is shared.
+        A line of another data set adds only the name of its seed, by which shared noise is detected.
         """
         is_charge = not line.charge_key
         is_own = line.data in ("", self.account)
@@ -107,10 +108,10 @@ class LedgerIndex:
         if is_charge:
             entry = LedgerEntry.from_line(line, self._store.path)
             require_same_adjacency(entry.event, self._adjacency)
-            self._entry_of_charge[line.key] = len(self.entries)
+            self._entry_index[line.key] = len(self.entries)
             self.entries.append(entry)
             return
-        index = self._entry_of_charge.get(line.charge_key)
+        index = self._entry_index.get(line.charge_key)
         if index is not None and index + 1 < len(self.entries):
             self.interleaved.add(self.entries[index].event)
 
@@ -133,51 +134,58 @@ class LedgerIndex:
         line = self.line_of(key)
         if line is None:
             return None
-        return self.entries[self._entry_of_charge[line.charge_key or line.key]].event
+        return self.entry_of(line.charge_key or line.key).event
 
-    def require_price(self, charge_key: str, event: Event, key: str) -> None:
+    def entry_of(self, charge_key: str) -> LedgerEntry:
+        """Returns the charge with a key, which must be among the charges that were read."""
+        return self.entries[self._entry_index[charge_key]]
+
+    def require_price(self, event: Event, *, charge_key: str, shown_key: str) -> None:
         """Raises `InvalidValue` unless a charge has the price `event`.
 
         Args:
-            charge_key: the key of the charge.
             event: the price that the charge must have.
-            key: the key that the error message shows.
+            charge_key: the key of the charge.
+            shown_key: the key that the error message shows.
         """
-        rule = "a new key, this one stands for another price"
-        require(self.price_of(charge_key) == event, "key", key, rule)
+        if self.price_of(charge_key) != event:
+            rule = "a new key, this one stands for another price"
+            raise InvalidValue("key", shown_key, rule=rule)
 
-    def charge_of(self, release: str) -> str:
+    def charge_of(self, release_key: str) -> str:
         """Returns the key of the charge for a release; an empty string for a release without a charge.
 
         Args:
-            release: the identifier of the release, with which the keys of its parts begin.
+            release_key: the identifier of the release, with which the keys of its parts begin.
         """
-        if not release:
+        if not release_key:
             return ""
         for line in self.lines:
-            if line.key.startswith(f"{release}:"):
+            if line.key.startswith(f"{release_key}:"):
                 return line.charge_key or line.key
         return ""
 
-    def parts(self, release: str) -> dict[str, str]:
+    def parts(self, release_key: str) -> dict[str, str]:
         """Returns the SHA-256 of each part of a release, by the name of the part, in the order of commits."""
-        prefix = f"{release}:"
+        prefix = f"{release_key}:"
         return {
             line.key.removeprefix(prefix): line.sha256
             for line in self.lines
             if line.key.startswith(prefix)
         }
 
-    def charges_of(self, run: str) -> list[LedgerEntry]:
-        """Returns the charges that paid for the releases of a run, whose keys begin with the text `run`."""
-        paying_keys = {
-            line.charge_key or line.key for line in self.lines if line.key.startswith(run)
+    def charges_of(self, run_key: str) -> list[LedgerEntry]:
+        """Returns the charges that paid for the releases of a run, whose keys begin with the text `run_key`."""
+        charge_keys = {
+            line.charge_key or line.key for line in self.lines if line.key.startswith(run_key)
         }
-        return [entry for entry in self.entries if entry.key in paying_keys]
+        return [entry for entry in self.entries if entry.key in charge_keys]
 
-    def num_draws(self, run: str) -> int:
-        """Returns the number of charges whose keys begin with the text `run`; 0 for an empty text."""
-        return sum(run != "" and entry.key.startswith(run) for entry in self.entries)
+    def num_draws(self, run_key: str) -> int:
+        """Returns the number of charges whose keys begin with the text `run_key`; 0 for an empty text."""
+        if not run_key:
+            return 0
+        return sum(entry.key.startswith(run_key) for entry in self.entries)
 
     @property
     def unit(self) -> PrivacyUnit | None:
@@ -215,14 +223,18 @@ class LedgerIndex:
             and seed_name_of_line(line, self._store.path) == seed_name
         ]
 
-    def has_seed(self, seed_name: str, *, except_release: str, except_price: Event | None) -> bool:
-        """Returns True if a charge of the file drew its noise from a seed; `Ledger.has_seed` explains the arguments."""
-        return any(
-            except_price is None
-            or line.data != self.account
-            or self.price_of(line.key) != except_price
-            for line in self.charges_with_seed(seed_name, except_release=except_release)
-        )
+    def is_seed_used(
+        self, seed_name: str, *, except_release: str, except_price: Event | None
+    ) -> bool:
+        """Returns True if a charge of the file drew its noise from a seed.
+
+        `Ledger.is_seed_used` explains the arguments.
+        """
+        for line in self.charges_with_seed(seed_name, except_release=except_release):
+            may_be_same_release = line.data == self.account and except_price is not None
+            if not (may_be_same_release and self.price_of(line.key) == except_price):
+                return True
+        return False
 
     def shares_noise(self) -> bool:
         """Returns True if a charge of this account and another charge of the file drew from the same seed."""
@@ -241,24 +253,26 @@ class LedgerIndex:
             InvalidValue: the release was charged at another price. Or a different release drew from the seed, and
                 `note.may_share_noise` is False or a cap exists.
         """
-        charge_key = self.charge_of(commit.release)
-        if charge_key:
-            # Before the part is entered: a draw at another price would be read back at this price.
-            self.require_price(charge_key, commit.event, commit.key)
-            if commit.note.seed_name == "" or self._agrees_with(charge_key, commit):
-                return charge_key
         note = commit.note
-        same_seed = self.charges_with_seed(note.seed_name, except_release=note.run or commit.key)
-        twins = [line.key for line in same_seed if self._is_twin(line, commit)]
-        if charge_key or len(twins) < len(same_seed):
-            may_share_noise = note.may_share_noise and not has_cap
-            require(may_share_noise, "noise", note.seed_name, _FRESH_NOISE)
-        return next(iter(twins), "")
+        charge_key = self.charge_of(commit.release_key)
+        if charge_key:
+            # The price is checked before the part is written, which would otherwise be read back at this price.
+            self.require_price(commit.event, charge_key=charge_key, shown_key=commit.key)
+            if note.seed_name == "" or self._agrees_with(charge_key, commit):
+                return charge_key
+        own_key = note.run_key or commit.key
+        charges_with_same_seed = self.charges_with_seed(note.seed_name, except_release=own_key)
+        twin_keys = [line.key for line in charges_with_same_seed if self._is_twin(line, commit)]
+        shares_noise = charge_key != "" or len(twin_keys) < len(charges_with_same_seed)
+        if shares_noise and (has_cap or not note.may_share_noise):
+            rule = "fresh noise, another release drew from this seed"
+            raise InvalidValue("noise", note.seed_name, rule=rule)
+        return next(iter(twin_keys), "")
 
     def _is_twin(self, charge: LedgerLine, commit: PendingCommit) -> bool:
         """Returns True if a charge with the same seed as a commit is the charge of the same release, by another run."""
         return (
-            commit.release != ""
+            commit.release_key != ""
             and charge.data == self.account
             and self.price_of(charge.key) == commit.event
             and self._part_under(charge.key, commit.key) is not None
@@ -282,7 +296,7 @@ class LedgerIndex:
         lines = self._lines_under(charge_key)
         names = {_part_name(line.key) for line in lines}
         names_of_release = {
-            _part_name(line.key) for line in lines if line.key.startswith(f"{commit.release}:")
+            _part_name(line.key) for line in lines if line.key.startswith(f"{commit.release_key}:")
         }
         return names == names_of_release
 
@@ -312,11 +326,11 @@ def require_same_adjacency(event: Event, adjacency: Adjacency) -> None:
         event: the price of a release.
         adjacency: the adjacency of all prices of the ledger.
     """
-    rule = f"{adjacency}, as this ledger counts"
     sampled = count_leaves(event).by_kind.get(SampledGaussianEvent)
     for leaf in sampled.leaves if sampled else ():
-        if isinstance(leaf, SampledGaussianEvent):
-            require(leaf.adjacency == adjacency, "event.adjacency", leaf.adjacency, rule)
+        if isinstance(leaf, SampledGaussianEvent) and leaf.adjacency != adjacency:
+            rule = f"{adjacency}, the adjacency of all prices in this ledger"
+            raise InvalidValue("event.adjacency", leaf.adjacency, rule=rule)
 
 
 def _part_name(key: str) -> str:

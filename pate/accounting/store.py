@@ -7,7 +7,7 @@ committed was never shown. The next attempt draws fresh noise, so the seed of th
 Each line of the file has a digest of its columns and of the digest of the line before. The table `head` has the number
 of lines and the last digest. So an edited, shortened or exchanged file is detected when the file is read next.
 
-Decided here, and tested:
+The store relies on four choices, each of which is tested:
 
 * Journal mode DELETE: one file at rest, one file to back up, and no shared memory, which a network file system lacks.
 * `synchronous=EXTRA`: the folder is synced after the journal is gone. With FULL a power cut just after a commit could
@@ -37,15 +37,18 @@ import numpy as np
 from pate.files.atomic import atomic_write, sync_folder
 from pate.files.paths import make_folder
 from pate.files.posix import OWNER_FILE_MODE, SAFE_OPEN_FLAGS, require_posix
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue
 
 __all__ = ["DamagedLedger", "LedgerLine", "LineText", "Store"]
 
+# The rule of the error for a ledger in memory that is used in another process.
 _IN_MEMORY = "a file, through which copies know of each other's charges"
 REMEDY = "restore the ledger from a backup; nothing is released until then"
-# bytes: a release of this size or more lies in a file of its own, so that the ledger stays small
+"""The advice at the end of each error about a damaged ledger."""
 LARGEST_INSIDE = 2**20
-_WAIT_S = 600.0  # for other processes, each of which holds the lock for some milliseconds
+"""A release of so many bytes or more lies in a file of its own, so that the ledger stays small."""
+# A process waits so many seconds for others, each of which holds the lock for some milliseconds.
+_WAIT_S = 600.0
 _SCHEMA = """
 CREATE TABLE head (number INTEGER NOT NULL, digest TEXT NOT NULL, settings TEXT NOT NULL);
 CREATE TABLE line (number INTEGER PRIMARY KEY, data TEXT NOT NULL, key TEXT NOT NULL, under TEXT NOT NULL,
@@ -58,11 +61,14 @@ CREATE TRIGGER charges_stay BEFORE DELETE ON line BEGIN SELECT RAISE(ABORT, 'cha
 CREATE TRIGGER charges_are BEFORE UPDATE ON line BEGIN SELECT RAISE(ABORT, 'charges stay as they are'); END;
 """
 _COLUMNS = "number, data, key, under, event, about, sha256, digest"
-# the system's error numbers by SQLite's result codes FULL, IOERR, READONLY and CANTOPEN
+# The error numbers of the operating system by the result codes of SQLite: FULL, IOERR, READONLY and CANTOPEN.
 _ERRNO_OF_CODE = {13: errno.ENOSPC, 10: errno.EIO, 8: errno.EACCES, 14: errno.EACCES}
+# The result code of SQLite for a lock that another process holds.
 _BUSY = 5
-_DIGEST_BYTES = 16  # of an owner's name, two numbers of 64 bits
-_OWNERS_AT_ONCE = 2**14  # that are Python objects
+# The number of bytes of the digest of an owner's name.
+_DIGEST_BYTES = 16
+# So many owners are Python objects at a time; all others are bytes of one array.
+_OWNERS_AT_ONCE = 2**14
 
 
 class DamagedLedger(InvalidValue):
@@ -71,18 +77,29 @@ class DamagedLedger(InvalidValue):
 
 @dataclass(frozen=True)
 class LedgerLine:
-    """One line of the file: a charge, or a later part of a release that is already charged."""
+    """One line of the file: a charge, or a later part of a release that is already charged.
 
-    number: int  # 1, 2, …
-    # the account, a digest of the private data; empty where the file counts for one data set
+    Attributes:
+        number: the number of the line, from 1 on.
+        data: the digest of the private data, which is the name of the account; empty where the file counts for one
+            data set.
+        key: the name of the release, or of the part, within its account.
+        charge_key: the key of the charge that paid for the part; empty for a charge. The file calls this column
+            `under`.
+        event: the price as JSON; empty for a part.
+        about: the user, time, purpose and so on of the charge, as JSON.
+        sha256: the SHA-256 of the release.
+        digest: the digest of this line together with the digest of the line before.
+    """
+
+    number: int
     data: str
-    key: str  # the name of the release within its account
-    # the key of the charge that paid for the part; empty for a charge. The column of the file is called `under`.
+    key: str
     charge_key: str
-    event: str  # the price as JSON; empty for a part
-    about: str  # who, when and what for, as JSON
-    sha256: str  # of the release
-    digest: str  # of this line and of the digest of the line before
+    event: str
+    about: str
+    sha256: str
+    digest: str
 
 
 @dataclass(frozen=True)
@@ -90,8 +107,8 @@ class LineText:
     """The text of a new line, without its key and the digest of its release."""
 
     event: str = ""  # the price of a charge as JSON; empty for a part
-    charge_key: str = ""  # of the charge that paid for a part; empty for a charge
-    # who, when and what for, as plain values
+    charge_key: str = ""  # the key of the charge that paid for a part; empty for a charge
+    # the user, time, purpose and so on of the charge, as plain values
     about: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -115,16 +132,13 @@ class Store:
         self, path: str | os.PathLike[str] | None, settings: Mapping[str, Any] | None
     ) -> None:
         if path is not None:
-            require_posix(
-                "ledger", path, "without a file, as Ledger(target_delta=…), it works here, too"
-            )
+            remedy = "without a file, as Ledger(target_delta=…), it works here, too"
+            require_posix("ledger", path, remedy)
         file = None if path is None else Path(path).expanduser()
         self.path = None if file is None else file.resolve()  # links followed
-        leads_nowhere = (
-            file is not None and file.is_symlink() and not os.path.lexists(file.resolve())
-        )
-        rule = "a file or a new name, found a link that leads nowhere"
-        require(not leads_nowhere, "ledger", path, rule)
+        if file is not None and file.is_symlink() and not os.path.lexists(file.resolve()):
+            rule = "a file or a new name, found a link that leads nowhere"
+            raise InvalidValue("ledger", path, rule=rule)
         self.lines: list[LedgerLine] = []  # as of the last reading; the list only grows
         self.line_of: dict[tuple[str, str], LedgerLine] = {}  # by account and key
         self.settings: dict[str, Any] = {}  # the settings that the file was made with
@@ -179,7 +193,7 @@ class Store:
         return content
 
     def commit(
-        self, data: str, key: str, content: bytes, describe_line: Callable[[], LineText]
+        self, data_digest: str, *, key: str, content: bytes, describe_line: Callable[[], LineText]
     ) -> bytes:
         """Stores the bytes of a release with its charge in one transaction, and returns the bytes stored under the key.
 
@@ -187,33 +201,33 @@ class Store:
         shown only after this method has returned.
 
         Args:
-            data: the account: the digest of the data set.
+            data_digest: the digest of the data set, which is the name of the account.
             key: the identifier of the release, or of a part, within the account; it names everything on which the
                 content depends.
             content: the bytes of the release, or of the part.
             describe_line: returns the text of the new line. The function is called while the file is locked and all
                 lines are read. If it raises an error, because the charge is not allowed, nothing is written.
         """
-        digest = hashlib.sha256(content).hexdigest()
+        content_digest = hashlib.sha256(content).hexdigest()
         lies_outside = self.path is not None and len(content) >= LARGEST_INSIDE
         if lies_outside:
             # The file of a large release comes before the line that names it. Without a line it was never shown.
-            path = self._file(digest)
+            path = self._file(content_digest)
             make_folder(path.parent, existing_parent=path.parent.parent)
             with atomic_write(path) as file:
                 file.write(content)
         with self._transaction("BEGIN IMMEDIATE") as db:
-            if (data, key) not in self.line_of:
+            if (data_digest, key) not in self.line_of:
                 text = describe_line()
-                if text.charge_key and (data, text.charge_key) not in self.line_of:
+                if text.charge_key and (data_digest, text.charge_key) not in self.line_of:
                     rule = f"the key of a charge in ledger={self.path}"
                     raise InvalidValue("charge_key", text.charge_key, rule=rule)
                 line = self._insert(
                     db,
-                    data=data,
+                    data_digest=data_digest,
                     key=key,
                     text=text,
-                    sha256=digest,
+                    sha256=content_digest,
                     stored_content=None if lies_outside else content,
                 )
                 # The charge: what was drawn may be shown from here on, and this key reads it back. Before this line
@@ -221,10 +235,10 @@ class Store:
                 db.execute("COMMIT")
                 self._add([line])
                 return content
-        return self.release(self.line_of[data, key])
+        return self.release(self.line_of[data_digest, key])
 
-    def introduce(
-        self, data: str, owners: Mapping[str, Set[bytes]], *, anyway: bool
+    def register_owners(
+        self, data_digest: str, owners: Mapping[str, Set[bytes]], *, allow_shared: bool
     ) -> dict[str, int]:
         """Stores the owners of a new account, unless another account has some of the same owners.
 
@@ -232,35 +246,40 @@ class Store:
         keyed digests of the names (docs/proofs/store.md).
 
         Args:
-            data: the account: the digest of the data set.
+            data_digest: the digest of the data set, which is the name of the account.
             owners: the names of people or records as bytes, by the kind of owner. Names of different kinds are never
                 compared.
-            anyway: True stores the owners even if other accounts have some of the same owners.
+            allow_shared: True stores the owners even if other accounts have some of the same owners.
 
         Returns:
             The number of these owners in each other account, by account; empty where the owners were stored now or by
             an earlier call.
         """
         with self._transaction("BEGIN IMMEDIATE") as db:
-            if not any(owners.values()) or _has_owners(db, data):
+            if not any(owners.values()) or _has_owners(db, data_digest=data_digest):
                 return {}
-            counts = Counter() if anyway else _counts_of_known(db, self._keyed(owners))
-            if not counts:
-                rows = ((data, *row) for row in self._keyed(owners))
+            num_shared: Counter[str] = Counter()
+            if not allow_shared:
+                num_shared = _num_shared_owners(db, owner_digests=self._keyed_digests(owners))
+            if not num_shared:
+                rows = (
+                    (data_digest, kind, owner_digest)
+                    for kind, owner_digest in self._keyed_digests(owners)
+                )
                 db.executemany("INSERT INTO owner VALUES (?, ?, ?)", rows)
                 db.execute("COMMIT")
-        return counts
+        return num_shared
 
-    def is_introduced(self, data: str) -> bool:
+    def has_owners_of(self, data_digest: str) -> bool:
         """Returns True if the owners of an account are stored in the file.
 
         Args:
-            data: the account: the digest of the data set.
+            data_digest: the digest of the data set, which is the name of the account.
         """
         with self._transaction("BEGIN") as db:
-            return _has_owners(db, data)
+            return _has_owners(db, data_digest=data_digest)
 
-    def accounts_that_know(
+    def num_shared_owners(
         self, owners: Mapping[str, Set[bytes]], *, except_account: str
     ) -> dict[str, int]:
         """Returns the number of these owners in each account that has some of them, by account; stores nothing.
@@ -270,13 +289,15 @@ class Store:
             except_account: an account that is left out.
         """
         with self._transaction("BEGIN") as db:
-            counts = _counts_of_known(db, self._keyed(owners))
-        return {data: count for data, count in counts.items() if data != except_account}
+            num_shared = _num_shared_owners(db, owner_digests=self._keyed_digests(owners))
+        return {
+            account: count for account, count in num_shared.items() if account != except_account
+        }
 
-    def _keyed(self, owners: Mapping[str, Set[bytes]]) -> Iterator[tuple[str, bytes]]:
+    def _keyed_digests(self, owners: Mapping[str, Set[bytes]]) -> Iterator[tuple[str, bytes]]:
         """Yields owners as the file stores them: pairs of a kind and the keyed digest of a name, in rising order.
 
-        A million rows in the order of a table's key are written and found several times as fast as in a random one.
+        Rows in the order of a table's key are written and looked up several times as fast as rows in a random order.
         """
         secret = self.settings["name"].encode()
         for kind in sorted(owners):
@@ -284,17 +305,19 @@ class Store:
             for name in owners[kind]:
                 content = kind.encode() + b"\0" + name
                 digests += hashlib.blake2b(content, key=secret, digest_size=_DIGEST_BYTES).digest()
-            halves = np.frombuffer(digests, dtype=">u8").reshape(-1, 2)  # of a digest, as numbers
+            # Each digest is two numbers of 64 bits, by which the digests are sorted.
+            halves = np.frombuffer(digests, dtype=">u8").reshape(-1, 2)
             order = np.lexsort((halves[:, 1], halves[:, 0]))
             for first in range(0, len(order), _OWNERS_AT_ONCE):
-                for place in (order[first : first + _OWNERS_AT_ONCE] * _DIGEST_BYTES).tolist():
-                    yield kind, bytes(digests[place : place + _DIGEST_BYTES])
+                indices = order[first : first + _OWNERS_AT_ONCE]
+                for start in (indices * _DIGEST_BYTES).tolist():
+                    yield kind, bytes(digests[start : start + _DIGEST_BYTES])
 
     def _insert(
         self,
         db: sqlite3.Connection,
         *,
-        data: str,
+        data_digest: str,
         key: str,
         text: LineText,
         sha256: str,
@@ -304,7 +327,7 @@ class Store:
 
         Args:
             db: the connection, in a transaction.
-            data: the account, a digest of the private data.
+            data_digest: the digest of the data set, which is the name of the account.
             key: the name of the release within its account.
             text: the other texts of the line.
             sha256: the digest of the release.
@@ -313,10 +336,10 @@ class Store:
         last_number, last_digest = self._state
         number = last_number + 1
         about = json.dumps(text.about)
-        columns = [number, data, key, text.charge_key, text.event, about, sha256]
+        columns = [number, data_digest, key, text.charge_key, text.event, about, sha256]
         line = LedgerLine(
             number=number,
-            data=data,
+            data=data_digest,
             key=key,
             charge_key=text.charge_key,
             event=text.event,
@@ -373,9 +396,10 @@ class Store:
             raise InvalidValue(
                 "ledger", self.path, rule=f"a ledger, found no file; {REMEDY}"
             ) from None
-        rule = "a plain file, not a link or a folder; name the file itself"
-        # SQLite would make one, or wait for a pipe
-        require(stat.S_ISREG(status.st_mode), "ledger", self.path, rule)
+        # SQLite would create a file behind a link, and wait for a pipe.
+        if not stat.S_ISREG(status.st_mode):
+            rule = "a plain file, not a link or a folder; name the file itself"
+            raise InvalidValue("ledger", self.path, rule=rule)
         if status.st_size == 0:
             raise damaged_ledger(self.path, "a ledger, found an empty file")
         name = f"file:{quote(str(self.path))}?mode=rw"
@@ -463,20 +487,30 @@ def _ledger_line(row: tuple[Any, ...]) -> LedgerLine:
     )
 
 
-def _has_owners(db: sqlite3.Connection, data: str) -> bool:
-    """Returns True if the owners of an account are stored; `data` is the digest of its data set."""
-    row = db.execute("SELECT 1 FROM owner WHERE data = ? LIMIT 1", (data,)).fetchone()
+def _has_owners(db: sqlite3.Connection, data_digest: str) -> bool:
+    """Returns True if the owners of the data set with this digest are stored."""
+    row = db.execute("SELECT 1 FROM owner WHERE data = ? LIMIT 1", (data_digest,)).fetchone()
     return row is not None
 
 
-def _counts_of_known(
+def _num_shared_owners(
     db: sqlite3.Connection, owner_digests: Iterable[tuple[str, bytes]]
 ) -> Counter[str]:
-    """Returns the number of these owners in each account; `owner_digests` has pairs of a kind and a keyed digest."""
+    """Returns the number of these owners in each account that has some of them, by account.
+
+    Args:
+        db: the connection.
+        owner_digests: pairs of a kind of owner and the keyed digest of a name.
+    """
     if db.execute("SELECT 1 FROM owner LIMIT 1").fetchone() is None:
         return Counter()
     query = "SELECT data FROM owner WHERE kind = ? AND name = ?"
-    return Counter(account for row in owner_digests for (account,) in db.execute(query, row))
+    accounts = (
+        account
+        for kind_and_digest in owner_digests
+        for (account,) in db.execute(query, kind_and_digest)
+    )
+    return Counter(accounts)
 
 
 def damaged_ledger(path: Path | None, rule: str) -> DamagedLedger:

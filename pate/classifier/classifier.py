@@ -1194,7 +1194,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         rule = "a ledger of fits alone; one of runs keeps the records of each run apart, and folds share records"
         require(not any(entry.data for entry in ledger.entries), "ledger", self.ledger, rule)
         rule = "None or another number: an earlier fit in this ledger drew its noise from this seed"
-        is_new = not ledger.has_seed(seed_name(self._seed))
+        is_new = not ledger.is_seed_used(seed_name(self._seed))
         require(is_new, "random_state", self.random_state, rule)
         require_room(ledger, priced=priced)
         if scores is not None:

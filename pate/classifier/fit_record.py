@@ -50,7 +50,11 @@ class FitRecord(MemoryRecord):
             seed_name=seed_name(self._planned_fit.seed),
         )
         self._ledger.commit(
-            self._key, self._priced.event, b"", note, adjacency=aggregator.adjacency
+            self._key,
+            self._priced.event,
+            content=b"",
+            note=note,
+            adjacency=aggregator.adjacency,
         )
         self._planned_fit.remember()
         self.spent_epsilon = self._ledger.spent_epsilon

@@ -209,7 +209,7 @@ class RunCharge:
             key=f"{self.keys.last_draw}:scores",
             note=ChargeNote(
                 description=f"{self.folder.path}: scores of the student on the test records",
-                run=self.keys.run,
+                run_key=self.keys.run,
                 seed_name=f"{seed}, scores" if seed else "",
                 may_share_noise=self._is_usual,
             ),
@@ -253,7 +253,7 @@ class RunCharge:
                 self._transfer_scores(score_price)
             self._transfer_charges()
             self._write_place()
-        parts = self.account.parts(release=self.keys.last_draw)
+        parts = self.account.parts(release_key=self.keys.last_draw)
         self._require_parts(parts)
         is_lost = _FILE_DIGEST in parts and not os.path.lexists(self._release_file)
         if redraw and is_lost and self.seed is None:
@@ -312,7 +312,7 @@ class RunCharge:
         """
         self._ledger = _open_ledger(self._path, terms=self._terms, priced=self.priced)
         self.account = self._ledger.account(self.account.data, unit=self.unit)
-        parts = self.account.parts(release=self.keys.last_draw)
+        parts = self.account.parts(release_key=self.keys.last_draw)
         if not parts:
             rule = f"the charge of this release at its price; {CHARGES_STAY}"
             raise InvalidValue("ledger", self.account.path, rule=rule)
@@ -334,7 +334,7 @@ class RunCharge:
         classes = f", epsilon {', '.join(class_prices)}" if class_prices else ""
         return ChargeNote(
             description=f"{self.folder.path}: {type(self.priced.aggregator).__name__}{classes}",
-            run=self.keys.run,
+            run_key=self.keys.run,
             seed_name=seed_name(self.seed),
             may_share_noise=self._is_usual,
         )
@@ -467,7 +467,7 @@ class RunCharge:
         A release of the same records at the same price does not count: it may be this very release.
         """
         noise = seed_name(self.seed)
-        return self.account.has_seed(
+        return self.account.is_seed_used(
             noise, except_release=self._key_prefix, except_price=self.priced.event
         )
 
@@ -490,7 +490,7 @@ class RunCharge:
         """Yields the sum of all prices for people whom `new_account` lets into this account beside others."""
         if not self._terms.new_account:
             return
-        num_known = self._ledger.store.accounts_that_know(
+        num_known = self._ledger.store.num_shared_owners(
             self._owners.owners, except_account=self.account.data
         )
         if not num_known:
@@ -524,7 +524,7 @@ class RunCharge:
             yield (
                 f"seed={self.seed}: this release shares its noise with an earlier one in ledger={path}: {consequence}"
             )
-        if not paths and self.account.has_seed(noise, except_release=self._key_prefix):
+        if not paths and self.account.is_seed_used(noise, except_release=self._key_prefix):
             yield (
                 f"seed={self.seed}: an earlier release in ledger={self._path} drew its noise from this seed: "
                 f"unless this one is the same to the last byte, {consequence}"

@@ -96,7 +96,7 @@ class ChargeTransfer:
             first_content = next(iter(parts_of_draws[0].values()))
             keys = keys.of_copy(first_content)
         for key, parts in zip(keys.all, parts_of_draws, strict=True):
-            self._enter(parts, draw_key=key, note=replace(self.note, run=keys.run))
+            self._enter(parts, draw_key=key, note=replace(self.note, run_key=keys.run))
         keys.write(self.folder)
         return keys
 

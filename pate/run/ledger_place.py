@@ -150,7 +150,7 @@ class OtherLedger:
             seed_names=frozenset(note.get("noise", "") for note in notes),
         )
 
-    def accounts_that_know(
+    def num_shared_owners(
         self, owners: Mapping[str, Set[bytes]], *, except_account: str
     ) -> dict[str, int]:
         """Returns, for each account of the ledger, how many of these owners it has records of.
@@ -159,7 +159,7 @@ class OtherLedger:
             owners: the ids and groups of private records, by kind.
             except_account: the name of the account that is left out.
         """
-        return Store(self.path, settings=None).accounts_that_know(
+        return Store(self.path, settings=None).num_shared_owners(
             owners, except_account=except_account
         )
 

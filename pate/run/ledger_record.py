@@ -45,7 +45,7 @@ class LedgerRecord:
         self.account = account
         self.priced = priced
         self.key = key
-        self.note = note or ChargeNote(run=key)
+        self.note = note or ChargeNote(run_key=key)
         self._parts: dict[str, Arrays] = {}
 
     def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:
@@ -94,7 +94,7 @@ class LedgerRecord:
                 content=content,
                 note=self.note,
                 adjacency=self.priced.aggregator.adjacency,
-                release=self.key,
+                release_key=self.key,
             )
         except BudgetExceeded as error:
             raise refusal(self.account, self.priced) from error

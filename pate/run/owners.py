@@ -55,14 +55,14 @@ class OwnersOfRun:
         """
         if not self.owners:
             return
-        if not (ledger.store.is_introduced(account.data) or self.is_allowed):
+        if not (ledger.store.has_owners_of(account.data) or self.is_allowed):
             for other in others:
-                num_known = other.accounts_that_know(self.owners, except_account=account.data)
+                num_known = other.num_shared_owners(self.owners, except_account=account.data)
                 self._report(num_known, path=other.path, account=account, monitor=monitor)
-        num_known = account.introduce(self.owners, anyway=self.is_allowed)
+        num_known = account.register_owners(self.owners, allow_shared=self.is_allowed)
         if num_known:
             self._report(num_known, path=account.path, account=account, monitor=monitor)
-            account.introduce(self.owners, anyway=True)
+            account.register_owners(self.owners, allow_shared=True)
 
     def _report(
         self,

@@ -178,7 +178,11 @@ class ScoreCharge:
     def commit(self, content: bytes) -> bytes:
         """Commits noisy sums with their charge, and returns what the ledger holds for them."""
         return self.account.commit(
-            self.key, self.price.event, content, self.note, adjacency=Adjacency.REPLACE_ONE
+            self.key,
+            self.price.event,
+            content=content,
+            note=self.note,
+            adjacency=Adjacency.REPLACE_ONE,
         )
 
     def _scores(

@@ -133,7 +133,7 @@ def releases_of(folder: Path) -> list[PaidRelease]:
             target_delta=ledger.target_delta,
             unit=entry.unit,
             noise=entry.seed_name,
-            shares_noise_in_ledger=ledger.has_seed(entry.seed_name, except_release=entry.key),
+            shares_noise_in_ledger=ledger.is_seed_used(entry.seed_name, except_release=entry.key),
             accountant=ledger.accountant,
             ledger_total=ledger_total,
         )

@@ -57,9 +57,9 @@ def make_earlier_run(folder: Path) -> Path:
                 f"{key}:{name}",
                 account.entries[0].event,
                 account.read(f"{key}:{name}") or b"",
-                ChargeNote(run=key[:32]),
+                ChargeNote(run_key=key[:32]),
                 adjacency=own_account.adjacency,
-                release=key,
+                release_key=key,
             )
     run.ledger_place.unlink()
     ledger_of(folder).unlink()

@@ -93,7 +93,9 @@ def committed_bytes(
     """Returns the bytes under a key: those of an earlier commit, or else those of `draw`, which are committed."""
     committed = ledger.read(key)
     content = draw() if committed is None else committed
-    return ledger.commit(key, event, content, note=ChargeNote(run=run), adjacency=ledger.adjacency)
+    return ledger.commit(
+        key, event, content, note=ChargeNote(run_key=run), adjacency=ledger.adjacency
+    )
 
 
 def commit_part(
@@ -111,8 +113,8 @@ def commit_part(
     The release is the text before the colon of the key. `seed_name` names the seed of its noise.
     """
     release = key.partition(":")[0]
-    note = ChargeNote(run=release, seed_name=seed_name, may_share_noise=may_share_noise)
-    return ledger.commit(key, event, content, note, adjacency=ledger.adjacency, release=release)
+    note = ChargeNote(run_key=release, seed_name=seed_name, may_share_noise=may_share_noise)
+    return ledger.commit(key, event, content, note, adjacency=ledger.adjacency, release_key=release)
 
 
 def keys_of(ledger: Ledger | SharedLedger) -> list[str]:
@@ -223,9 +225,9 @@ def test_a_seed_may_draw_one_release_only(ledger: Ledger) -> None:
     commit_part(ledger, key="b:second", content=second, seed_name="seed 3")
     assert (keys_of(ledger), ledger.epsilon) == (["a:first"], ONE_EPSILON)
     ledger.require_charged(GAUSSIAN, "b", remedy="restore it")
-    assert not ledger.has_seed(seed_name="seed 3", except_release="c", except_price=GAUSSIAN)
-    assert ledger.has_seed(seed_name="seed 3", except_release="c", except_price=BIT)
-    assert ledger.has_seed(seed_name="seed 3", except_release="c") and not ledger.has_seed(
+    assert not ledger.is_seed_used(seed_name="seed 3", except_release="c", except_price=GAUSSIAN)
+    assert ledger.is_seed_used(seed_name="seed 3", except_release="c", except_price=BIT)
+    assert ledger.is_seed_used(seed_name="seed 3", except_release="c") and not ledger.is_seed_used(
         seed_name="seed 4", except_release="c"
     )
     for key, content, event in (
@@ -264,7 +266,7 @@ def test_a_seed_used_for_two_data_sets_is_refused(shared: SharedLedger) -> None:
     commit_part(shared.account(data="one"), key="a:first", content=b"1", seed_name="seed 3")
     with refused("noise", value="seed 3"):
         commit_part(shared.account(data="other"), key="b:first", content=b"1", seed_name="seed 3")
-    assert shared.account(data="other").has_seed(seed_name="seed 3", except_price=GAUSSIAN)
+    assert shared.account(data="other").is_seed_used(seed_name="seed 3", except_price=GAUSSIAN)
 
 
 def test_releases_that_share_their_noise_have_an_infinite_total(ledger: Ledger, path: Path) -> None:
@@ -446,7 +448,7 @@ def test_an_event_of_another_adjacency_is_refused(ledger: Ledger, tmp_path: Path
 
     It also refuses an event with another adjacency in a field of one of its parts.
     """
-    with refused("adjacency", value="add_remove", rule="replace_one, as this"):
+    with refused("adjacency", value="add_remove", rule="replace_one, the adjacency"):
         ledger.charge(GAUSSIAN, adjacency=Adjacency.ADD_REMOVE)
     replace_one_event, add_remove_event = (
         SelfComposedEvent(
@@ -1126,8 +1128,9 @@ def test_a_chained_line_without_a_charge_is_refused(path: Path) -> None:
         ["[]", "{", '{"kind": "Free"}', '{"kind": "PureDpEvent", "epsilon": -1}']
     ):
         damaged_path = path.with_name(f"{number}.db")
-        text = LineText(event=event)
-        Ledger(damaged_path, target_delta=DELTA)._store.commit("", "a", b"", lambda text=text: text)
+        store = Ledger(damaged_path, target_delta=DELTA)._store
+        describe_line = partial(LineText, event=event)
+        store.commit(data_digest="", key="a", content=b"", describe_line=describe_line)
         with refused("ledger", value=ANY, rule="charge on", kind=DamagedLedger):
             Ledger(damaged_path, target_delta=DELTA)
 

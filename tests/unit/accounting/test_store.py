@@ -50,7 +50,7 @@ def commit(
     of their own.
     """
     text = LineText(event="" if charge_key else event, charge_key=charge_key)
-    return store.commit(data, key, content, describe_line=lambda: text)
+    return store.commit(data, key=key, content=content, describe_line=lambda: text)
 
 
 def test_a_key_is_committed_once_and_all_stores_read_it(store: Store, path: Path) -> None:
@@ -101,11 +101,10 @@ def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Pa
 
     commit(Store(path, settings=SETTINGS), data="people", key="b", content=b"winner")
     with refused("max_epsilon", value="1"):
-        store.commit(data="people", key="a", content=b"loser", describe_line=describe)
+        store.commit("people", key="a", content=b"loser", describe_line=describe)
     assert [line.key for line in store.lines] == ["b"]
-    assert (
-        store.commit(data="people", key="b", content=b"loser", describe_line=describe) == b"winner"
-    )
+    content = store.commit("people", key="b", content=b"loser", describe_line=describe)
+    assert content == b"winner"
     assert len(store.lines) == 1
 
 
@@ -299,48 +298,64 @@ def test_charges_cannot_be_deleted_or_changed_by_accident(store: Store, path: Pa
 
 
 def test_owners_are_recognized_and_not_listed(store: Store, path: Path) -> None:
-    """Data sets are introduced with the ids of their owners: `introduce` returns, for each earlier
+    """Data sets are registered with the ids of their owners: `register_owners` returns, for each earlier
     data set, the number of common ids.
 
-    Ids of different columns are never compared; a refused data set is not entered unless `anyway`
+    Ids of different columns are never compared; a refused data set is not entered unless `allow_shared`
     is set; no id stands readably in the file.
     """
     first = frozenset({b"ada lovelace", b"grace hopper"})
     second = frozenset({b"grace hopper", b"emmy noether"})
-    assert store.introduce(data="first", owners={"ids": first}, anyway=False) == {}
-    for _ in range(2):  # what was refused is not entered
-        assert store.introduce(data="second", owners={"ids": second}, anyway=False) == {"first": 1}
     assert (
-        store.introduce(data="third", owners={"groups": second}, anyway=False) == {}
+        store.register_owners(data_digest="first", owners={"ids": first}, allow_shared=False) == {}
+    )
+    for _ in range(2):  # what was refused is not entered
+        assert store.register_owners(
+            data_digest="second", owners={"ids": second}, allow_shared=False
+        ) == {"first": 1}
+    assert (
+        store.register_owners(data_digest="third", owners={"groups": second}, allow_shared=False)
+        == {}
     )  # an id is no group
     # was introduced, and is not asked again
-    assert store.introduce(data="third", owners={"ids": first}, anyway=False) == {}
-    assert store.introduce(
-        data="fourth", owners={"ids": second, "groups": second}, anyway=False
+    assert (
+        store.register_owners(data_digest="third", owners={"ids": first}, allow_shared=False) == {}
+    )
+    assert store.register_owners(
+        data_digest="fourth", owners={"ids": second, "groups": second}, allow_shared=False
     ) == {
         "first": 1,
         "third": 2,
     }
-    assert store.introduce(data="second", owners={"ids": second}, anyway=True) == {}
-    assert Store(path, settings=None).introduce(
-        data="fifth", owners={"ids": second}, anyway=False
+    assert (
+        store.register_owners(data_digest="second", owners={"ids": second}, allow_shared=True) == {}
+    )
+    assert Store(path, settings=None).register_owners(
+        data_digest="fifth", owners={"ids": second}, allow_shared=False
     ) == {
         "first": 1,
         "second": 2,
     }
-    assert store.introduce(data="sixth", owners={"ids": frozenset()}, anyway=False) == {}
+    assert (
+        store.register_owners(data_digest="sixth", owners={"ids": frozenset()}, allow_shared=False)
+        == {}
+    )
     assert b"lovelace" not in path.read_bytes()
 
 
 def test_all_owners_of_an_account_are_stored_once(store: Store, path: Path) -> None:
     """Of 1,000 owners of two kinds, the file has 2,000 keyed digests, and another account finds each of them."""
     names = frozenset(str(number).encode() for number in range(1000))
-    store.introduce(data="first", owners={"ids": names, "groups": names}, anyway=False)
+    store.register_owners(
+        data_digest="first", owners={"ids": names, "groups": names}, allow_shared=False
+    )
     db = sqlite3.connect(path)
     rows = db.execute("SELECT DISTINCT kind, name FROM owner").fetchall()
     db.close()
     assert len(rows) == 2000
-    assert store.introduce(data="second", owners={"groups": names}, anyway=False) == {"first": 1000}
+    assert store.register_owners(
+        data_digest="second", owners={"groups": names}, allow_shared=False
+    ) == {"first": 1000}
 
 
 def test_threads_with_one_store_get_one_release_for_each_key(store: Store) -> None:
@@ -370,7 +385,7 @@ from pate.accounting.store import LineText, Store
 store = Store(sys.argv[1], {})
 for key in sys.argv[2:]:
     text = LineText(event="price")
-    release = store.commit("people", key, os.urandom(8), lambda: text)
+    release = store.commit("people", key=key, content=os.urandom(8), describe_line=lambda: text)
     print(key, release.hex(), flush=True)
 """
 

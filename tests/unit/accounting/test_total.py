@@ -153,7 +153,11 @@ def test_have_one_order_finds_events_whose_order_is_irrelevant(
 def commit_part(ledger: Ledger, release_key: str, part_name: str, event: Event) -> None:
     """Commits the part `part_name` of the release `release_key` to the ledger, as a run does."""
     ledger.commit(
-        f"{release_key}:{part_name}", event, b"", adjacency=ledger.adjacency, release=release_key
+        f"{release_key}:{part_name}",
+        event,
+        b"",
+        adjacency=ledger.adjacency,
+        release_key=release_key,
     )
 
 
