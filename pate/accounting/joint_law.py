@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Self
@@ -26,26 +27,35 @@ from pate.accounting.worst_joint_law import CandidateTypes, largest_divergence
 from pate.array_types import FloatArray
 
 MOST_TEACHERS = 20_000
-"""The most teachers for which the joint law, which goes over every gap, is computed.
+"""The largest number of teachers for which the joint law, which goes over every gap, is computed.
 
 With more teachers it would cost about as much as selection and test composed.
 """
 
-# ratio of neighboring orders minus 1, on one grid for all: a computed order serves other readings
+# The orders that are computed are 1 + _ORDER_RATIO**step for whole numbers `step`. All calls have the same orders, so
+# that a cached divergence serves many calls.
 _ORDER_RATIO = 1.05
-_STRIDES = (2, 1)  # of the search on that grid
-_FARTHEST = 24  # steps on the grid from where the search starts
-_LARGEST_RANGE = 20.0  # of a selection; beyond it, selection and test apart are as good
-_LOWEST_LOGIT = -700.0  # of a gap's test; the probability of passing is a full double then
+# The search for the best order walks by two steps first, and then by one step.
+_STRIDES = (2, 1)
+# The search ends so many steps from where it starts.
+_FARTHEST_STEP = 24
+# The search is left out where its first epsilon is above this share of the epsilon of the Renyi accountant.
+_WORTH_SEARCHING = 0.99
+# A selection with a larger range costs as much with the joint law as without it.
+_LARGEST_RANGE = 20.0
+# With smaller log odds the probability that a test passes would lose digits.
+_LOWEST_LOGIT = -700.0
+# The exponential of a larger number may be no float.
 _LARGEST_LOG = 700.0
-# of deltas
-_LEAST_DELTA = 1e-30
-_CLOSE = 1.01
+# The bisection for delta: its smallest delta, and the ratio of both ends at which it stops.
+_SMALLEST_DELTA = 1e-30
+_DELTA_RATIO = 1.01
+# The relative numerical error of an epsilon.
 _RESOLUTION = 0.003
-# of trade-off curves: deltas for whose best orders the curve is computed, and the steps from order to order
+# For the trade-off curve: the Renyi curve is computed at the best orders of these deltas, and between them at every
+# fourth step of the grid.
 _DELTAS_OF_LINES = (0.3, 1e-4)
-_STEPS_OF_LINES = 4
-_WORTH_SEARCHING = 0.99  # of the Renyi accountant's price at the first order
+_STRIDE_OF_LINES = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,21 +123,9 @@ class JointLawAccountant(AccountantBesideRenyi):
             rdp = self._curve(orders)
             return float(rdp_to_epsilons(orders, rdp, target_delta=remaining_delta)[0])
 
-        best_order = self._rdp.best_order(target_delta)
-        first_step = round(math.log(best_order - 1) / math.log(_ORDER_RATIO))
-        best_step = first_step
-        if epsilon_at(first_step) > renyi_epsilon * _WORTH_SEARCHING:
-            return min(renyi_epsilon, epsilon_at(first_step))
-        # Walks downhill both ways, first by two steps and then by one.
-        for stride in _STRIDES:
-            start = best_step
-            for direction in (-stride, stride):
-                step = start
-                while abs(step + direction - first_step) <= _FARTHEST and epsilon_at(
-                    step
-                ) <= epsilon_at(best_step):
-                    step += direction
-                    best_step = min(best_step, step, key=epsilon_at)
+        best_step = _step_near(self._rdp.best_order(target_delta))
+        if epsilon_at(best_step) <= renyi_epsilon * _WORTH_SEARCHING:
+            best_step = _best_step(epsilon_at, first_step=best_step)
         return min(renyi_epsilon, epsilon_at(best_step))
 
     def get_delta(self, target_epsilon: float) -> float:
@@ -138,19 +136,19 @@ class JointLawAccountant(AccountantBesideRenyi):
         renyi_delta = self._rdp.get_delta(target_epsilon)
         if not self._joint or not self.failure_prob < renyi_delta < 1:
             return renyi_delta
-        least_delta = renyi_delta
-        low = max(_LEAST_DELTA, 2 * math.ulp(self.failure_prob))
+        smallest_delta = renyi_delta
+        low = max(_SMALLEST_DELTA, 2 * math.ulp(self.failure_prob))
         high = renyi_delta - self.failure_prob
-        while high > low * _CLOSE:
+        while high > low * _DELTA_RATIO:
             middle = math.sqrt(low * high)
-            # Above failures alone, because `low` is more than they are rounded by.
+            # The sum is above the failure probability, because `low` is larger than its rounding error.
             delta = self.failure_prob + middle
             if self.get_epsilon(delta) <= target_epsilon:
-                least_delta = delta
+                smallest_delta = delta
                 high = middle
             else:
                 low = middle
-        return least_delta
+        return smallest_delta
 
     def _delta_of_line(self, epsilon: float) -> float:
         renyi_delta = self._rdp.get_delta(epsilon)
@@ -170,8 +168,8 @@ class JointLawAccountant(AccountantBesideRenyi):
         steps: list[int] = []
         for delta in _DELTAS_OF_LINES:
             best_order = self._rdp.best_order(max(delta, 2 * self.failure_prob))
-            steps.append(round(math.log(best_order - 1) / math.log(_ORDER_RATIO)))
-        chosen_steps = range(min(steps), max(steps) + _FARTHEST, _STEPS_OF_LINES)
+            steps.append(_step_near(best_order))
+        chosen_steps = range(min(steps), max(steps) + _FARTHEST_STEP, _STRIDE_OF_LINES)
         orders = np.array([1 + _ORDER_RATIO**step for step in chosen_steps])
         return _CurveAtOrders(orders=orders, rdp=self._curve(orders))
 
@@ -186,6 +184,31 @@ class JointLawAccountant(AccountantBesideRenyi):
             )
             total = total - count * saved
         return total
+
+
+def _step_near(order: float) -> int:
+    """Returns the step whose order 1 + _ORDER_RATIO**step is nearest to an order > 1, on a logarithmic scale."""
+    return round(math.log(order - 1) / math.log(_ORDER_RATIO))
+
+
+def _best_step(epsilon_at: Callable[[int], float], *, first_step: int) -> int:
+    """Returns the step with the smallest epsilon that a walk downhill to both sides of `first_step` reaches.
+
+    Args:
+        epsilon_at: returns the epsilon at the order of a step; its values should be cached.
+        first_step: the step where the walk starts.
+    """
+    best_step = first_step
+    for stride in _STRIDES:
+        start = best_step
+        for direction in (-stride, stride):
+            step = start
+            while epsilon_at(step) <= epsilon_at(best_step):
+                step += direction
+                if abs(step - first_step) > _FARTHEST_STEP:
+                    break
+                best_step = min(best_step, step, key=epsilon_at)
+    return best_step
 
 
 @lru_cache(maxsize=1024)
@@ -234,4 +257,4 @@ def select_then_tests(event: Event, num_releases: int) -> Counter[SelectThenTest
     for node, times in nodes(event, num_releases=num_releases):
         if isinstance(node, SelectThenTestEvent):
             counts[node] += times
-    return +counts  # without those that never happen
+    return +counts  # the unary plus drops counts of 0

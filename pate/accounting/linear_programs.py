@@ -18,26 +18,38 @@ import numpy as np
 
 from pate.array_types import BoolArray, FloatArray, IntArray
 
-_PENALTY = 20.0  # the largest price of a row
-# by which rows may be missed for nothing: of many prices that are as good, the smallest are found
+# The penalty for a violated row, and so the largest dual price of a row.
+_PENALTY = 20.0
+# A row may be violated by this amount without a penalty. Then the solver returns the smallest of many equally good
+# prices.
 _TOLERANCE = 1e-7
-_POSITIVE = 1e-9  # a gain or a fall above it is more than 0
-_MOST_STEPS = 200
-_ROUNDING = 2.0**-46  # of a sum of at most 16 products, relative to the sum of their sizes
+# A gain, or the fall of a variable, counts as positive above this.
+_POSITIVE = 1e-9
+# The solver stops after so many steps of the simplex method; the bound that it has reached is valid.
+_LARGEST_NUM_STEPS = 200
+# The rounding error of a sum of at most 16 products, relative to the sum of their sizes.
+_ROUNDING = 2.0**-46
 
 
 @dataclass(frozen=True, eq=False)
 class LinearPrograms:
     """B linear programs over K types with R constraint rows.
 
-    The values and rows of all programs are weighted sums of the same M arrays, called parts.
+    The values and rows of all programs are weighted sums of the same M arrays, called parts. Each program may add
+    values of its own.
+
+    Attributes:
+        parts: the parts, `[M, K]`.
+        weights: the weights of the parts in the values, and then in each row, `[B, 1 + R, M]`.
+        sizes: for the values and for each row, an upper bound on the sum of the absolute values of all terms that an
+            entry is the sum of, `[B, 1 + R]`.
+        own_values: the amounts that are added to the values of each program, `[B, K]`.
     """
 
-    parts: FloatArray  # `[M, K]`
-    weights: FloatArray  # `[B, 1 + R, M]` of the parts: in the values, then in the rows
-    # `[B, 1 + R]` at least the sum of the sizes of all terms that an entry is the sum of
+    parts: FloatArray
+    weights: FloatArray
     sizes: FloatArray
-    own_values: FloatArray  # `[B, K]` added to the values of each program
+    own_values: FloatArray
 
     def remainders(self, multipliers: FloatArray) -> FloatArray:
         """Returns v - y_1 r_1 - ... - y_R r_R of each program and type, `[B, K]`, for multipliers y, `[B, R]`."""
@@ -83,12 +95,18 @@ class _SimplexState:
 
     A program has R + 1 equations, for its rows and for the sum of the distribution. It has 2 R slack columns and K
     columns of types.
+
+    Attributes:
+        limits: the right sides of the equations: those of the rows, and 1, `[B, R + 1]`.
+        tableau: the objective, the rows, and the coefficients of the sum, `[B, R + 2, 2 R + K]`.
+        basis: the columns in the basis, `[B, R + 1]`.
+        inverse: the inverse of the matrix of these columns, `[B, R + 1, R + 1]`.
     """
 
-    limits: FloatArray  # `[B, R + 1]` of the rows, and 1
-    tableau: FloatArray  # `[B, R + 2, 2 R + K]` the objective, the rows, and the ones that sum to 1
-    basis: IntArray  # `[B, R + 1]` the columns in the basis
-    inverse: FloatArray  # `[B, R + 1, R + 1]` of the basis's columns
+    limits: FloatArray
+    tableau: FloatArray
+    basis: IntArray
+    inverse: FloatArray
 
     def restricted_to(self, is_chosen: BoolArray) -> _SimplexState:
         """Returns the state of some of the programs, those with True in `is_chosen`, `[B]`."""
@@ -115,8 +133,9 @@ class _SimplexState:
         columns = self.tableau[programs, 1:, entering][:, :, None]
         falls = (self.inverse @ columns)[:, :, 0]
         amounts = (self.inverse @ self.limits[:, :, None])[:, :, 0]
-        room = np.divide(amounts, falls, out=np.full_like(falls, np.inf), where=falls > _POSITIVE)
-        leaving = room.argmin(axis=1)
+        # the amounts of the entering column at which the basic columns reach 0
+        rises = np.divide(amounts, falls, out=np.full_like(falls, np.inf), where=falls > _POSITIVE)
+        leaving = rises.argmin(axis=1)
         pivot_row = self.inverse[programs, leaving] / falls[programs, leaving, None]
         self.inverse -= falls[:, :, None] * pivot_row[:, None, :]
         self.inverse[programs, leaving] = pivot_row
@@ -134,10 +153,10 @@ def row_prices(values: FloatArray, rows: FloatArray) -> FloatArray:
     # The first row, of an equation, may be missed on the side of its larger entries.
     limits[:, 0] *= np.sign(rows[:, 0].max(axis=1) + rows[:, 0].min(axis=1))
     limits[:, -1] = 1
-    state = _initial_state(values, rows, limits)
+    state = _initial_state(values, rows=rows, limits=limits)
     prices_of_all = np.zeros(state.basis.shape)
     rising = np.arange(len(state.basis))  # the programs whose objective still rises
-    for _ in range(_MOST_STEPS):
+    for _ in range(_LARGEST_NUM_STEPS):
         prices = state.prices()
         prices_of_all[rising] = prices[:, 0]
         gains = (state.tableau[:, :1] - prices @ state.tableau[:, 1:])[:, 0]
@@ -162,14 +181,15 @@ def _initial_state(values: FloatArray, rows: FloatArray, limits: FloatArray) -> 
         limits: the right sides of the equations, `[B, R + 1]`.
     """
     num_programs, num_rows, num_types = rows.shape
-    above = slice(num_rows)  # slack where a row is above its limit, at a penalty
+    # The first slack columns take the excess of a row above its limit, at a penalty; the others what is below it.
+    above = slice(num_rows)
     below = slice(num_rows, 2 * num_rows)
     types = slice(2 * num_rows, None)
     tableau = np.zeros((num_programs, num_rows + 2, 2 * num_rows + num_types))
     tableau[:, 1:-1, above] = -np.eye(num_rows)
     tableau[:, 1:-1, below] = np.eye(num_rows)
     tableau[:, 0, above] = -_PENALTY
-    tableau[:, 0, num_rows] = -_PENALTY  # the first row may not be below 0 either
+    tableau[:, 0, num_rows] = -_PENALTY  # the first row is an equation
     tableau[:, 0, types] = values
     tableau[:, 1:-1, types] = rows
     tableau[:, -1, types] = 1

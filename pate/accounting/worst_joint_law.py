@@ -34,55 +34,65 @@ from pate.array_types import FloatArray, IntArray
 Divergence = Callable[[FloatArray], FloatArray]
 """A convex function f >= 0 of Q / P, 0 at 1: the amount that an outcome adds per mass under P."""
 
-_LOG_ROUNDING = 2.0**-50  # of a log, and of each of about eight steps to a ratio
-# The parts of the programs are rows of `_Solved._parts`,
+# The rounding error of a logarithm, and of each of about eight steps to a ratio.
+_LOG_ROUNDING = 2.0**-50
+# The indices of the parts that the values and rows of all programs are sums of (`LinearPrograms.parts`).
 _FAILS = 0
 _MOVED = 1
 _MOVED_FAILS = 2
 _ONE = 3
 _LIMITS = slice(4, 7)
-# and their values and rows are:
-_VALUES = 0
-_EVEN = 1
-_SHARED = slice(2, 5)
-_REFUSED = slice(5, 7)
 _NUM_PARTS = 7
+# The indices of the values and of the six rows of each program (`LinearPrograms.weights`): the moved weights sum to 1
+# again; the three limits of the types hold; the growth of refusals is at least that of the corner, and at most that.
+_VALUES = 0
+_SUM = 1
+_SHARED_LIMITS = slice(2, 5)
+_SMALLEST_REFUSALS = 5
+_LARGEST_REFUSALS = 6
 _NUM_ROWS = 6
-# logarithms in units of the largest move: the corners of the cover at first
+# The corners of the first cover, in the units of `_Corner`.
 _GROWTHS = (-1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0)
 _REFUSALS = (-math.inf, -1.25, -0.75, -0.3, 0.0, 0.3, 0.75, 1.25, math.inf)
-_WIDEST_GROWTHS = 0.3  # where a span of unbounded refusals is divided by growths
-# Such a span is divided no more so far out, and how far out it is divided.
+# A span with unbounded refusals is divided by refusals where its growths differ by at most this.
+_WIDEST_GROWTHS = 0.3
+# It is then divided at so many times its finite end, and no more where that end is farther from 0 than the second
+# number.
+_REFUSALS_RATIO = 1.6
 _FAR_OUT = 8.0
-_FARTHER = 1.6
+# A cover is divided at most so often, and while it has at most so many spans.
 _NUM_HALVINGS = 10
-_MOST_SPANS = 300
-_CLOSE_BOUND = 1.01  # of the bound to the programs' values
+_LARGEST_NUM_SPANS = 300
+# A bound is close enough where it exceeds the value of a law by at most this factor.
+_CLOSE_BOUND = 1.01
+# The programs start with about so many types, to which further ones are added at most so often.
 _NUM_TYPES_AT_FIRST = 80
-# types in all programs that are computed together: products so small need one thread
+_LARGEST_NUM_ROUNDS = 8
+# So many types, of all programs together, are computed at a time: products so small need one thread.
 _TYPES_AT_ONCE = 36_000
-_MOST_ROUNDS = 8  # of adding types to the programs
-_ROUNDED_UP = 1e-12  # for the rounding of a divergence's values about 1
+# Added to the divergence: more than the rounding error of f near 1.
+_DIVERGENCE_ROUNDING = 1e-12
 
 
 class _Corner(NamedTuple):
     """A corner of the cover: one growth, and an interval of refusals; the module docstring explains both numbers.
 
-    All three are logarithms, as multiples of the logarithm of the largest factor that a move has on a weight.
+    The unit of all three is the logarithm of the largest factor by which a move changes a weight: the number x stands
+    for the x-th power of that factor.
     """
 
-    least_refusals: float
-    most_refusals: float
+    smallest_refusals: float
+    largest_refusals: float
     growth: float
 
 
 class _Span(NamedTuple):
-    """A part of the cover that has one bound: refusals and growth lie in intervals, in units of a corner."""
+    """A part of the cover that has one bound: an interval of refusals and one of growths, in the units of `_Corner`."""
 
-    least_refusals: float
-    most_refusals: float
-    least_growth: float
-    most_growth: float
+    smallest_refusals: float
+    largest_refusals: float
+    smallest_growth: float
+    largest_growth: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,19 +101,29 @@ class CandidateTypes:
 
     The module docstring explains types and laws. Laws are constrained: the n gaps sum to at most T, and their moves sum
     to at most the largest move of one gap.
+
+    Attributes:
+        largest: the logarithm of the largest factor by which a move changes the selection weight of a candidate.
+        rounding: a bound on the error of the logarithm of a ratio of masses before and after a move.
+        moved: the factor by which the move changes the selection weight, `[K]`.
+        passes: the probability that the test passes before the move, `[K]`.
+        moved_passes: the probability that the test passes after the move, `[K]`.
+        fails: the probability of a refusal before the move, 1 - `passes` with all its digits, `[K]`.
+        moved_fails: the probability of a refusal after the move, `[K]`.
+        limits: the constraints on laws: the mean of each row is at most 0 in every law, `[3, K]`.
     """
 
-    largest: float  # log of the largest factor by which a move changes a candidate's weight
-    rounding: float  # bound on the error of the log of a ratio of masses before and after a move
-    moved: FloatArray  # `[K]` the factor on the weight
-    passes: FloatArray  # `[K]` the probability of passing before the move
-    moved_passes: FloatArray  # `[K]` the probability of passing after the move
-    fails: FloatArray  # `[K]` 1 - passes, to its last digits
-    moved_fails: FloatArray  # `[K]` 1 - moved_passes, to its last digits
-    limits: FloatArray  # `[3, K]`; the mean of each row is at most 0 in every law
+    largest: float
+    rounding: float
+    moved: FloatArray
+    passes: FloatArray
+    moved_passes: FloatArray
+    fails: FloatArray
+    moved_fails: FloatArray
+    limits: FloatArray
 
     @classmethod
-    @lru_cache(maxsize=32)  # made once for many questions
+    @lru_cache(maxsize=32)
     def from_event(cls, event: SelectThenTestEvent) -> Self:
         """Returns the types of candidates for a gap selection and its test, from a cache."""
         logits = np.array(event.bit.logits)
@@ -115,13 +135,13 @@ class CandidateTypes:
         is_possible = (moved_grid >= 0) & (moved_grid <= num_teachers)
         gaps = gap_grid[is_possible]
         moves = move_grid[is_possible]
-        # gaps beyond the table pass like its last gap
+        # Gaps beyond the table of log odds pass like its last gap.
         last = len(logits) - 1
         before = logits[np.minimum(gaps, last)]
         after = logits[np.minimum(gaps + moves, last)]
         is_finite = np.isfinite(before) & np.isfinite(after)
         largest_change = float(np.abs(after[is_finite] - before[is_finite]).max(initial=0.0))
-        # Where the chosen set itself differs between neighbors, the good part of the test refuses.
+        # Where a small gap changes the chosen set itself, the test refuses but for its failure probability.
         has_other_set = (gaps <= reach) & (gaps + moves <= reach)
         refused = np.full(has_other_set.sum(), -np.inf)
         before = np.append(before, refused)
@@ -161,27 +181,27 @@ def largest_divergence(types: CandidateTypes, divergence: Divergence) -> float:
         divergence: the function f of the module docstring.
     """
     with np.errstate(all="ignore"):  # what double precision cannot hold becomes infinite
-        solved = _Solved(types=types, divergence=divergence)
+        programs = _CornerPrograms(types=types, divergence=divergence)
         first_spans = [
             _Span(
-                least_refusals=least_refusals,
-                most_refusals=most_refusals,
-                least_growth=least_growth,
-                most_growth=most_growth,
+                smallest_refusals=smallest_refusals,
+                largest_refusals=largest_refusals,
+                smallest_growth=smallest_growth,
+                largest_growth=largest_growth,
             )
-            for least_refusals, most_refusals in pairwise(_REFUSALS)
-            for least_growth, most_growth in pairwise(_GROWTHS)
+            for smallest_refusals, largest_refusals in pairwise(_REFUSALS)
+            for smallest_growth, largest_growth in pairwise(_GROWTHS)
         ]
-        bounds = solved.bounds(first_spans)
+        bounds = programs.bounds(first_spans)
         for _ in range(_NUM_HALVINGS):
-            enough = _CLOSE_BOUND * solved.attained
+            enough = _CLOSE_BOUND * programs.attained
             loose = [span for span, bound in bounds.items() if bound > enough]
             halves = [half for span in loose for half in _halves(span)]
-            if not halves or len(bounds) > _MOST_SPANS:
+            if not halves or len(bounds) > _LARGEST_NUM_SPANS:
                 break
             close = {span: bound for span, bound in bounds.items() if bound <= enough}
-            bounds = close | solved.bounds(halves)
-        return max(bounds.values()) + _ROUNDED_UP
+            bounds = close | programs.bounds(halves)
+        return max(bounds.values()) + _DIVERGENCE_ROUNDING
 
 
 def _halves(span: _Span) -> tuple[_Span, _Span]:
@@ -189,44 +209,20 @@ def _halves(span: _Span) -> tuple[_Span, _Span]:
 
     A span is divided by refusals where these are unbounded, its growths are at most 0.3 apart, and it is not far out.
     """
-    least_refusals, most_refusals, least_growth, most_growth = span
-    edge = least_refusals if math.isinf(most_refusals) else most_refusals
+    smallest_refusals, largest_refusals, smallest_growth, largest_growth = span
+    finite_end = smallest_refusals if math.isinf(largest_refusals) else largest_refusals
     if (
-        most_growth - least_growth > _WIDEST_GROWTHS
-        or math.isfinite(most_refusals - least_refusals)
-        or abs(edge) > _FAR_OUT
+        largest_growth - smallest_growth > _WIDEST_GROWTHS
+        or math.isfinite(largest_refusals - smallest_refusals)
+        or abs(finite_end) > _FAR_OUT
     ):
-        middle = (least_growth + most_growth) / 2
-        smaller_growths = _Span(
-            least_refusals=least_refusals,
-            most_refusals=most_refusals,
-            least_growth=least_growth,
-            most_growth=middle,
-        )
-        larger_growths = _Span(
-            least_refusals=least_refusals,
-            most_refusals=most_refusals,
-            least_growth=middle,
-            most_growth=most_growth,
-        )
-        return smaller_growths, larger_growths
-    between = _FARTHER * edge
-    smaller_refusals = _Span(
-        least_refusals=least_refusals,
-        most_refusals=between,
-        least_growth=least_growth,
-        most_growth=most_growth,
-    )
-    larger_refusals = _Span(
-        least_refusals=between,
-        most_refusals=most_refusals,
-        least_growth=least_growth,
-        most_growth=most_growth,
-    )
-    return smaller_refusals, larger_refusals
+        middle = (smallest_growth + largest_growth) / 2
+        return span._replace(largest_growth=middle), span._replace(smallest_growth=middle)
+    between = _REFUSALS_RATIO * finite_end
+    return span._replace(largest_refusals=between), span._replace(smallest_refusals=between)
 
 
-class _Solved:
+class _CornerPrograms:
     """The linear programs at all corners of the cover that were needed so far, with their solutions.
 
     The programs are solved over a subset of the types. A type is added to the subset where a solution over the subset
@@ -240,25 +236,30 @@ class _Solved:
     def __init__(self, types: CandidateTypes, divergence: Divergence) -> None:
         self._types = types
         self._divergence = divergence
-        # `[2, K]`: the factors on a type's weight, and on its refusals
+        # the factors by which the move changes a type's weight, and its refusals, `[2, K]`
         self._moved = np.stack([types.moved, types.moved * types.moved_fails])
         self._parts = np.stack(
             [types.fails, *self._moved, np.ones_like(types.fails), *types.limits]
         )
-        self._index_of: dict[_Corner, int] = {}  # of each corner in the arrays
-        # the factor on the moved weights that makes their sum 1 again
+        # The arrays below have one entry for each of the C corners, at this index.
+        self._index_of: dict[_Corner, int] = {}
+        # the factor on the moved weights that makes their sum 1 again, `[C]`
         self._shares = np.zeros(0)
-        # True where refusals are limited from below and from above, `[C, 2]`
+        # whether refusals are limited from below and from above, `[C, 2]`
         self._is_limited = np.zeros((0, 2), dtype=bool)
+        # the fields of `LinearPrograms` with the same names
         self._weights = np.zeros((0, 1 + _NUM_ROWS, _NUM_PARTS))
         self._sizes = np.zeros((0, 1 + _NUM_ROWS))
         self._own_values: list[FloatArray] = []
         self._values_at_growth = cache(self._compute_values_at_growth)
+        # the indices of the types with each kind of move
         self._types_of_move = [
             np.flatnonzero(types.moved == factor) for factor in sorted(set(types.moved.tolist()))
         ]
         stride = max(1, len(types.moved) // _NUM_TYPES_AT_FIRST)
+        # the types over which the programs are solved, `[K]`
         self._is_included = np.arange(len(types.moved)) % stride == 0
+        # the best multipliers so far, `[C, R]`, and the upper bounds that they give, `[C]`
         self._multipliers = np.zeros((0, _NUM_ROWS))
         self._bounds = np.zeros(0)
         # the largest value where refusals are limited: no finer growths bring a bound below it
@@ -269,27 +270,32 @@ class _Solved:
         ends = [
             (
                 _Corner(
-                    least_refusals=least_refusals, most_refusals=most_refusals, growth=least_growth
+                    smallest_refusals=smallest_refusals,
+                    largest_refusals=largest_refusals,
+                    growth=smallest_growth,
                 ),
                 _Corner(
-                    least_refusals=least_refusals, most_refusals=most_refusals, growth=most_growth
+                    smallest_refusals=smallest_refusals,
+                    largest_refusals=largest_refusals,
+                    growth=largest_growth,
                 ),
             )
-            for least_refusals, most_refusals, least_growth, most_growth in spans
+            for smallest_refusals, largest_refusals, smallest_growth, largest_growth in spans
         ]
-        self._add(corner for corners in ends for corner in corners)
+        self._solve_new(corner for corners in ends for corner in corners)
         indices = np.array([[self._index_of[corner] for corner in corners] for corners in ends])
         first, second = indices.T
-        # Between both corners of a span, with multipliers that change evenly, the bound is above both corners' by a
-        # quarter of this at most.
-        bent = self._multipliers[second] - self._multipliers[first]
+        # The multipliers may change linearly from one corner to the other. Between the corners the bound then exceeds
+        # the larger bound of both by at most a quarter of the bend.
+        change = self._multipliers[second] - self._multipliers[first]
+        change_of_refusals = change[:, -1] - change[:, -2]
         width = self._shares[second] - self._shares[first]
-        weights = np.column_stack([bent[:, 0], bent[:, -1] - bent[:, -2]]) * width[:, None]
-        missed = np.concatenate(
+        weights = np.column_stack([change[:, 0], change_of_refusals]) * width[:, None]
+        bends = np.concatenate(
             [(weights[batch] @ self._moved).max(axis=1) for batch in self._batches(len(weights))]
         )
-        bounds = np.maximum(self._bounds[first], self._bounds[second]) + np.maximum(missed, 0.0) / 4
-        # Or both corners take the multipliers of one of them, and nothing is missed between.
+        bounds = np.maximum(self._bounds[first], self._bounds[second]) + np.maximum(bends, 0.0) / 4
+        # Or both corners have the multipliers of one of them. Then the larger bound of both holds between them, too.
         loose = np.flatnonzero(~(bounds <= _CLOSE_BOUND * self.attained))
         for corner, other in ((first[loose], second[loose]), (second[loose], first[loose])):
             for batch, bounds_at_other, _ in self._evaluated(other, self._multipliers[corner]):
@@ -297,15 +303,15 @@ class _Solved:
                 bounds[loose[batch]] = np.fmin(bounds[loose[batch]], with_one)
         return dict(zip(spans, bounds.tolist(), strict=True))
 
-    def _add(self, corners: Iterable[_Corner]) -> None:
-        """Creates the programs at those corners that are new, and solves them."""
+    def _solve_new(self, corners: Iterable[_Corner]) -> None:
+        """Creates and solves the programs at those of the corners that are new."""
         num_known = len(self._index_of)
         new = [corner for corner in dict.fromkeys(corners) if corner not in self._index_of]
         if new:
             self._index_of |= {corner: num_known + number for number, corner in enumerate(new)}
-            self._make(new)
+            self._append_programs(new)
         unsolved = np.arange(num_known, len(self._index_of))
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(_LARGEST_NUM_ROUNDS):
             unsolved = self._solve(unsolved) if unsolved.size else unsolved
 
     def _solve(self, corners: IntArray) -> IntArray:
@@ -322,12 +328,12 @@ class _Solved:
         is_limited = self._is_limited[corners]
         programs = self._programs(corners, types=np.flatnonzero(self._is_included))
         multipliers, attained = best_multipliers(programs)
-        multipliers[:, -2:] *= is_limited
+        multipliers[:, -2:] *= is_limited  # those of the two rows on refusals
         attained_in_limits = attained[is_limited.all(axis=1)]
         self.attained = max(self.attained, float(attained_in_limits.max(initial=0.0)))
         enough = _CLOSE_BOUND * np.maximum(attained, self.attained)
         included = self._is_included.copy()
-        lacking = []
+        corners_with_new_types = []
         for batch, bounds, remainders in self._evaluated(corners, multipliers):
             batch_corners = corners[batch]
             is_better = bounds < self._bounds[batch_corners]
@@ -344,9 +350,9 @@ class _Solved:
             exceeds = remainders[loose[:, None], peaks] > attained[batch][loose, None]
             is_new = exceeds & ~self._is_included[peaks]
             included[peaks[is_new]] = True
-            lacking.append(batch_corners[loose[is_new.any(axis=1)]])
+            corners_with_new_types.append(batch_corners[loose[is_new.any(axis=1)]])
         self._is_included = included
-        return np.concatenate(lacking)
+        return np.concatenate(corners_with_new_types)
 
     def _evaluated(
         self, corners: IntArray, multipliers: FloatArray
@@ -379,7 +385,7 @@ class _Solved:
             own_values=own_values,
         )
 
-    def _make(self, corners: list[_Corner]) -> None:
+    def _append_programs(self, corners: list[_Corner]) -> None:
         """Creates the programs at new corners, and appends them to the arrays of this object."""
         log_low, log_high, log_growth = np.array(corners).T
         low = np.exp(self._types.largest * log_low)
@@ -397,15 +403,16 @@ class _Solved:
         weights = np.zeros((len(corners), 1 + _NUM_ROWS, _NUM_PARTS))
         weights[:, _VALUES, _FAILS] = np.where(has_chord, at_low - slope * low, 0.0)
         weights[:, _VALUES, _MOVED_FAILS] = slope * share
-        # The moved weights sum to 1 with the share, and the shared limits hold.
-        weights[:, _EVEN, _MOVED] = share
-        weights[:, _EVEN, _ONE] = -1
-        weights[:, _SHARED, _LIMITS] = np.eye(3)
+        # The moved weights, times the share, sum to 1, and the limits of the types hold.
+        weights[:, _SUM, _MOVED] = share
+        weights[:, _SUM, _ONE] = -1
+        weights[:, _SHARED_LIMITS, _LIMITS] = np.eye(3)
         # low * refusals <= moved refusals * share <= high * refusals
-        weights_of_refusals = np.stack([[low, -share], [-high, share]])
-        weights[:, _REFUSED, _FAILS:_ONE:2] = np.where(
-            is_limited[:, :, None], weights_of_refusals.transpose(2, 0, 1), 0.0
-        )
+        is_limited_below, is_limited_above = is_limited.T
+        weights[:, _SMALLEST_REFUSALS, _FAILS] = np.where(is_limited_below, low, 0.0)
+        weights[:, _SMALLEST_REFUSALS, _MOVED_FAILS] = np.where(is_limited_below, -share, 0.0)
+        weights[:, _LARGEST_REFUSALS, _FAILS] = np.where(is_limited_above, -high, 0.0)
+        weights[:, _LARGEST_REFUSALS, _MOVED_FAILS] = np.where(is_limited_above, share, 0.0)
         sizes = np.abs(weights) @ np.abs(self._parts).max(axis=1)
         largest_own = [np.abs(values).max() for values in own_values]
         sizes[:, _VALUES] += np.where(has_chord, 2 * np.abs(slope * low), 0.0) + largest_own
