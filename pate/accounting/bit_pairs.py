@@ -20,13 +20,19 @@ from pate.accounting.renyi import LOG_ROUNDING, bernoulli_rdp
 from pate.accounting.special import log_expit
 from pate.array_types import BoolArray, FloatArray, IntArray
 
-_FEW_PAIRS = 64  # pairs, or runs of them, that are searched one by one
-_RUN_LENGTH = 4  # runs of the level below that one run holds
+# The highest level of the search has at most so many runs of pairs.
+_LARGEST_TOP_LEVEL = 64
+# A run consists of so many runs of the level below.
+_RUN_LENGTH = 4
+# So many pairs are computed at a time, which limits memory.
 _PAIRS_AT_ONCE = 2**17
-_MOST_PAIRS = 2**12  # of a threshold; runs of pairs stand for more
-_CENTER = 0.2  # noise stds from the threshold, within which runs are shortest
-_OUTWARD = 2.0**-40  # relative: by which losses of a run are enlarged
-_LEAST_LOSS = 1e-300
+# A threshold has at most so many pairs. If its statistic has more values, each pair dominates a run of pairs.
+_LARGEST_NUM_PAIRS = 2**12
+# Runs are shortest where the statistic is at most this number of noise stds from the threshold.
+_CENTER = 0.2
+# The losses of a pair are enlarged by this relative amount, and are at least the second number.
+_OUTWARD = 2.0**-40
+_SMALLEST_LOSS = 1e-300
 
 
 class _Candidates(NamedTuple):
@@ -44,16 +50,18 @@ def bit_pairs(event: BitEvent) -> FloatArray:
     thousands of pairs at most, however many teachers there are. Another bit has at most one pair for each value of its
     statistic.
     """
-    if isinstance(event, events.ThresholdEvent) and event.num_values > _MOST_PAIRS:
+    if isinstance(event, events.ThresholdEvent) and event.num_values > _LARGEST_NUM_PAIRS:
         return _pairs_above_runs(event)
-    # The different logits exactly `reach` apart, or less at the end.
+    # The statistics of a pair are `reach` apart, or less at the end of the table.
     logits = event.log_odds
     last = len(logits) - 1
-    farther = logits[np.minimum(np.arange(len(logits)) + event.reach, last)]
-    pairs = np.stack([logits, farther])[:, logits < farther]
+    higher_logits = logits[np.minimum(np.arange(len(logits)) + event.reach, last)]
+    pairs = np.stack([logits, higher_logits])[:, logits < higher_logits]
+    if pairs.shape[1] == 0:
+        return pairs
     # Both rows rise, so equal pairs stand side by side.
-    is_new = np.append(True, (pairs[:, 1:] != pairs[:, :-1]).any(axis=0))[: pairs.shape[1]]
-    return pairs[:, is_new]
+    differs_from_previous = (pairs[:, 1:] != pairs[:, :-1]).any(axis=0)
+    return pairs[:, np.append(True, differs_from_previous)]
 
 
 def _pairs_above_runs(event: events.ThresholdEvent) -> FloatArray:
@@ -65,15 +73,16 @@ def _pairs_above_runs(event: events.ThresholdEvent) -> FloatArray:
     """
     last_value = event.num_values - 1
     unit = _CENTER * event.noise_std
-    low = asinh((event.lowest + 0) / unit)
+    low = asinh(event.lowest / unit)
     high = asinh((event.lowest + last_value) / unit)
-    ends = np.sinh(np.linspace(low, high, _MOST_PAIRS)) * unit - event.lowest
+    ends = np.sinh(np.linspace(low, high, _LARGEST_NUM_PAIRS)) * unit - event.lowest
     values = np.append(np.floor(ends).astype(np.int64), [0, last_value])
-    values = np.unique(np.clip(values, 0, last_value))
+    values = np.unique(np.clip(values, 0, last_value))  # the ends of the runs
+    # the logits of the first and of the last pair of each run
     first = event.log_odds_at(values[:-1])
     after_first = event.log_odds_at(values[:-1] + 1)
-    last = event.log_odds_at(values[1:])
     before_last = event.log_odds_at(values[1:] - 1)
+    last = event.log_odds_at(values[1:])
     loss_of_one = _difference(log_expit(after_first), smaller=log_expit(first))
     loss_of_zero = _difference(log_expit(-before_last), smaller=log_expit(-last))
     return pairs_of_losses(loss_of_one=loss_of_one, loss_of_zero=loss_of_zero)
@@ -87,7 +96,8 @@ def _difference(larger: FloatArray, smaller: FloatArray) -> FloatArray:
 def pairs_of_losses(loss_of_one: FloatArray, loss_of_zero: FloatArray) -> FloatArray:
     """Returns the pairs of logits that have the given privacy losses, rounded so that the losses are not smaller.
 
-    With p' / p = e^one and (1 - p) / (1 - p') = e^zero the odds of p' are (e^zero - 1) / (1 - e^-one).
+    With p' / p = e^one and (1 - p) / (1 - p') = e^zero, the odds of p' are (e^zero - 1) / (1 - e^-one). So the logit of
+    p' is m + zero, and that of p is m - one, with m = log(1 - e^-zero) - log(1 - e^-one).
 
     Args:
         loss_of_one: log(p' / p) of each pair, > 0, `[num_pairs]`.
@@ -96,14 +106,14 @@ def pairs_of_losses(loss_of_one: FloatArray, loss_of_zero: FloatArray) -> FloatA
     Returns:
         The logits of p in the first row, and those of p' in the second, `[2, num_pairs]`.
     """
-    one = np.maximum(loss_of_one * (1 + _OUTWARD), _LEAST_LOSS)
-    zero = np.maximum(loss_of_zero * (1 + _OUTWARD), _LEAST_LOSS)
+    one = np.maximum(loss_of_one * (1 + _OUTWARD), _SMALLEST_LOSS)
+    zero = np.maximum(loss_of_zero * (1 + _OUTWARD), _SMALLEST_LOSS)
     middle = np.log(-np.expm1(-zero)) - np.log(-np.expm1(-one))
-    near = middle - one
-    far = middle + zero
-    near_rounding = LOG_ROUNDING * (np.abs(middle) + one)
-    far_rounding = LOG_ROUNDING * (np.abs(middle) + zero)
-    return np.stack([near - near_rounding, far + far_rounding])
+    lower_logits = middle - one
+    higher_logits = middle + zero
+    rounding_of_lower = LOG_ROUNDING * (np.abs(middle) + one)
+    rounding_of_higher = LOG_ROUNDING * (np.abs(middle) + zero)
+    return np.stack([lower_logits - rounding_of_lower, higher_logits + rounding_of_higher])
 
 
 def bit_rdp(event: BitEvent, orders: FloatArray) -> FloatArray:
@@ -171,13 +181,13 @@ def _levels_of_runs(pairs: FloatArray) -> list[FloatArray]:
     """
     levels = [pairs]
     num_pairs = pairs.shape[1]
-    if num_pairs <= _FEW_PAIRS:
+    if num_pairs <= _LARGEST_TOP_LEVEL:
         return levels
     loss_of_one = log_expit(pairs[1]) - log_expit(pairs[0])
     loss_of_zero = log_expit(-pairs[0]) - log_expit(-pairs[1])
     losses = np.stack([loss_of_one, loss_of_zero])
     length = _RUN_LENGTH
-    while length * _FEW_PAIRS < num_pairs * _RUN_LENGTH:
+    while length * _LARGEST_TOP_LEVEL < num_pairs * _RUN_LENGTH:
         losses = np.maximum.reduceat(losses, np.arange(0, losses.shape[1], _RUN_LENGTH), axis=1)
         levels.append(pairs_of_losses(loss_of_one=losses[0], loss_of_zero=losses[1]))
         length *= _RUN_LENGTH
@@ -187,12 +197,12 @@ def _levels_of_runs(pairs: FloatArray) -> list[FloatArray]:
 def _divergences(all_pairs: FloatArray, pair_indices: IntArray, orders: FloatArray) -> FloatArray:
     """Returns the Renyi divergence of pairs of logits, the larger of both directions, `[num_candidates]`.
 
+    The candidates are computed in batches, so that memory does not grow with their number.
+
     Args:
         all_pairs: the logits of all pairs, `[2, num_pairs]`.
         pair_indices: the index of the pair of each candidate, `[num_candidates]`.
         orders: the order of each candidate, `[num_candidates]`.
-
-    The candidates are computed in batches, so that memory does not grow with their number.
     """
     divergences = np.empty(len(pair_indices))
     log_p, log_q = log_expit(all_pairs)
@@ -200,14 +210,19 @@ def _divergences(all_pairs: FloatArray, pair_indices: IntArray, orders: FloatArr
     for start in range(0, len(pair_indices), _PAIRS_AT_ONCE):
         batch = slice(start, start + _PAIRS_AT_ONCE)
         chosen = pair_indices[batch]
-        order = orders[batch]
-        p = log_p[chosen]
-        q = log_q[chosen]
-        not_p = log_not_p[chosen]
-        not_q = log_not_q[chosen]
-        np.maximum(
-            bernoulli_rdp(p, log_not_p=not_p, log_q=q, log_not_q=not_q, orders=order),
-            bernoulli_rdp(q, log_not_p=not_q, log_q=p, log_not_q=not_p, orders=order),
-            out=divergences[batch],
+        one_way = bernoulli_rdp(
+            log_p=log_p[chosen],
+            log_not_p=log_not_p[chosen],
+            log_q=log_q[chosen],
+            log_not_q=log_not_q[chosen],
+            orders=orders[batch],
         )
+        other_way = bernoulli_rdp(
+            log_p=log_q[chosen],
+            log_not_p=log_not_q[chosen],
+            log_q=log_p[chosen],
+            log_not_q=log_not_p[chosen],
+            orders=orders[batch],
+        )
+        np.maximum(one_way, other_way, out=divergences[batch])
     return divergences

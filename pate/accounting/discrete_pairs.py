@@ -22,23 +22,25 @@ from pate.array_types import FloatArray
 
 FARTHEST = 8.3
 """Standard deviations: the mass beyond, 5e-17, is missing, or is bounded by a closed form."""
-_LEAST_EXCESS = -1 + 2.0**-50  # a smaller excess, of an impossible outcome, is rounding
-_ROUNDING = 2.0**-50  # relative: of a power and of its exponent
-# places of the tangents that cut a polygon off
-_TANGENT_PLACES = np.array(
+# The excess of a possible outcome is above -1. A smaller computed excess is a rounding error.
+_SMALLEST_EXCESS = -1 + 2.0**-50
+# The relative rounding error of a power and of its exponent.
+_ROUNDING = 2.0**-50
+# The thresholds at which tangents of the test curve of a normal cut a polygon off.
+_TANGENT_THRESHOLDS = np.array(
     [-FARTHEST, -6.0, -4.5, -3.25, -2.25, -1.5, 1.5, 2.25, 3.25, 4.5, 6.0, FARTHEST]
 )
-# places of the outcomes of a censored normal, beyond its threshold
-_CENSORED_PLACES = np.array([0.0, 0.4, 0.8, 1.3, 2.0, 3.0])
+# The distances of the outcomes of a censored normal from its threshold.
+_DISTANCES_FROM_THRESHOLD = np.array([0.0, 0.4, 0.8, 1.3, 2.0, 3.0])
 
 
 @dataclass(frozen=True, eq=False)
 class Pair:
     """A pair (P, Q) of discrete distributions: the probability of each outcome under Q, and excess = P / Q - 1."""
 
-    masses: FloatArray  # `[K]` under Q
-    excess: FloatArray  # `[K]` P / Q - 1
-    missing: float = 0.0  # mass of P on an infinite loss
+    masses: FloatArray  # the probability of each outcome under Q, `[num_outcomes]`
+    excess: FloatArray  # P / Q - 1 of each outcome, `[num_outcomes]`
+    missing: float = 0.0  # the probability under P of an infinite loss
     parts: tuple[Pair, ...] = ()  # the pairs that this pair dominates, in a tree
 
     @property
@@ -99,7 +101,7 @@ def pair_above_points(q_masses: FloatArray, heights: FloatArray, *, mean_shift: 
         x=np.concatenate([[0.0, 1.0], q_masses]), y=np.concatenate([[0.0, 0.0], heights])
     )
     widths = np.diff(x)
-    tangents = _gaussian_curve(_TANGENT_PLACES, mean_shift)
+    tangents = _gaussian_curve(_TANGENT_THRESHOLDS, mean_shift=mean_shift)
     # The edges of the polygon and the tangents, as lines offset + slope * q.
     slopes = np.concatenate([np.diff(y) / widths, tangents.slopes])
     line_x = np.concatenate([x[:-1], tangents.masses])
@@ -128,14 +130,16 @@ def censored_pair(mean_shift: float, threshold: float, *, falls: bool) -> Pair:
         falls: True for Q = N(-mean_shift, 1), False for Q = N(mean_shift, 1).
     """
     if falls:
-        edges = np.append(threshold + mean_shift + _CENSORED_PLACES, FARTHEST + mean_shift)
+        inner_edges = threshold + mean_shift + _DISTANCES_FROM_THRESHOLD
+        edges = np.append(inner_edges, FARTHEST + mean_shift)
         q_below = ndtr(threshold + mean_shift)
         moved = moved_mass(np.array([threshold + mean_shift]), mean_shift)
     else:
-        edges = np.append(-FARTHEST, -threshold + mean_shift - _CENSORED_PLACES[::-1])
+        inner_edges = -threshold + mean_shift - _DISTANCES_FROM_THRESHOLD[::-1]
+        edges = np.append(-FARTHEST, inner_edges)
         q_below = ndtr(threshold - mean_shift)
         moved = -moved_mass(np.array([threshold]), mean_shift)
-    above = gaussian_pair(mean_shift, edges)
+    above = gaussian_pair(mean_shift, edges=edges)
     masses = np.append(above.masses, q_below)
     return Pair(
         masses=masses, excess=np.append(above.excess, -moved / q_below), missing=above.missing
@@ -154,7 +158,7 @@ def gaussian_pair(mean_shift: float, edges: FloatArray) -> Pair:
         mean_shift: the distance between the two means, > 0.
         edges: the edges, rising, `[num_edges]`.
     """
-    curve = _gaussian_curve(edges, mean_shift)  # masses fall, slopes rise
+    curve = _gaussian_curve(edges, mean_shift=mean_shift)  # masses fall, slopes rise
     slopes = curve.slopes
     q_of_cell = ndtr(edges[1:]) - ndtr(edges[:-1])
     height_of_cell = curve.heights[:-1] - curve.heights[1:]
@@ -174,7 +178,8 @@ def pair_above_pairs(pairs: list[Pair]) -> Pair:
     """Returns the smallest pair that dominates all pairs in a list; a single pair is returned as it is."""
     if len(pairs) == 1:
         return pairs[0]
-    corners_x = []  # of the test curves: masses under Q, and heights
+    # The corners of all test curves: x is a mass under Q, and y a height.
+    corners_x = []
     corners_y = []
     for pair in pairs:
         order = np.argsort(-pair.excess)
@@ -187,7 +192,7 @@ def pair_above_pairs(pairs: list[Pair]) -> Pair:
     slopes = np.diff(y) / np.diff(x)
     return Pair(
         masses=np.diff(x),
-        excess=np.maximum(slopes, _LEAST_EXCESS),
+        excess=np.maximum(slopes, _SMALLEST_EXCESS),
         missing=float(y[0]),
         parts=tuple(pairs),
     )

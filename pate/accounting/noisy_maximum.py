@@ -23,18 +23,22 @@ from pate.accounting.gaussian_pairs import ShiftedMaximum
 from pate.accounting.special import log_ndtr
 from pate.array_types import FloatArray
 
-_FARTHEST = 40.0  # standard deviations: beyond it a normal has no mass in double precision
-_LARGEST_PLACE = 1e100  # its square is a float; for shifts so small that no place has a loss
-# A place is found to this many standard deviations. An error there costs its square, which is no digit of a profile.
+# Beyond so many standard deviations a normal has no mass in double precision.
+_FARTHEST = 40.0
+# The search for a point ends here, where the square is still a float. With a tiny shift no point has the wanted loss.
+_LARGEST_POINT = 1e100
+# The error of a point in standard deviations. It changes a profile by its square, which is below the last digit.
 _LOCATION_ERROR = 1e-8
-_MOST_HALVINGS = 70
-# the range of the maximum that is cut into cells
+_LARGEST_NUM_HALVINGS = 70
+# The range of the falling maximum of `opposite_maxima`, and the number of cells into which it is cut.
 _LOWEST = -12.0
 _HIGHEST = 9.5
 _NUM_CELLS = 600
-_LARGEST_LOSS = 300.0  # of a cell: beyond it a loss counts as infinite
+# A larger loss of a cell counts as infinite.
+_LARGEST_LOSS = 300.0
+# The number of epsilons between which the delta of the rising maximum is interpolated.
 _NUM_POINTS = 6000
-# blocks of sizes of sets, each of which one size stands for
+# The sizes of sets are divided into at most so many blocks, each of which is bounded as a whole.
 _NUM_BLOCKS = 64
 _NUM_BLOCKS_OF_OPPOSED_MAXIMA = 20
 
@@ -76,15 +80,18 @@ def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: FloatArray) ->
     mean_shift = 2 / event.noise_multiplier
     factors = np.exp(epsilons)
     profile = np.zeros_like(epsilons)
+    largest_num_blocks = _NUM_BLOCKS_OF_OPPOSED_MAXIMA if is_opposed else _NUM_BLOCKS
+    num_blocks = min(n - 1, largest_num_blocks)
+    sizes_per_block, num_larger_blocks = divmod(n - 1, num_blocks)
     smallest = 1  # the smallest size of a set in the block
-    num_blocks = min(n - 1, _NUM_BLOCKS_OF_OPPOSED_MAXIMA if is_opposed else _NUM_BLOCKS)
-    # A maximum of more normals moves no slower, so a block of sizes is covered by its largest size on either side.
+    # The delta of a moved maximum is no smaller for more normals. So the bounds of a block are those of its largest set
+    # and of the largest complement, which is that of its smallest set.
     for block in range(num_blocks):
-        largest = smallest + (n - 1) // num_blocks - (block >= (n - 1) % num_blocks)
-        up = moved_maximum(largest, mean_shift, epsilons)
-        bound = np.minimum(
-            up, moved_maximum(n - smallest, mean_shift=-mean_shift, epsilons=epsilons)
-        )
+        num_sizes = sizes_per_block + (1 if block < num_larger_blocks else 0)
+        largest = smallest + num_sizes - 1
+        up = moved_maximum(largest, mean_shift=mean_shift, epsilons=epsilons)
+        down = moved_maximum(n - smallest, mean_shift=-mean_shift, epsilons=epsilons)
+        bound = np.minimum(up, down)
         if is_opposed:
             both = opposite_maxima(
                 largest, falling=n - smallest, mean_shift=mean_shift / 2, epsilons=epsilons
@@ -103,7 +110,8 @@ def moved_maximum(num_normals: int, mean_shift: float, epsilons: FloatArray) -> 
         mean_shift: the distance by which M is moved, positive or negative.
         epsilons: the epsilons, positive or negative, `[num_epsilons]`.
     """
-    # At t the noise is x = t, or -t where M is lowered: there the loss, which rises in t, meets its target.
+    # The noise is x = t, or x = -t where M is lowered, so that the loss rises in t. The delta is that of the set beyond
+    # the t at which the loss is epsilon.
     sign = math.copysign(1.0, mean_shift)
     size = abs(mean_shift)
 
@@ -114,7 +122,7 @@ def moved_maximum(num_normals: int, mean_shift: float, epsilons: FloatArray) -> 
         log_ratio = log_ndtr(sign * t - mean_shift) - log_ndtr(sign * t)
         return np.asarray(loss_of_normal + (num_normals - 1) * log_ratio)
 
-    t = _places_of(loss, targets=epsilons, mean_shift=size)
+    t = _points_at_values(loss, values=epsilons, mean_shift=size)
     if mean_shift > 0:
         # P(M + mean_shift > t) - e^epsilon P(M > t)
         minus_still_above = np.exp(epsilons) * np.expm1(num_normals * log_ndtr(t))
@@ -156,9 +164,10 @@ def opposite_maxima(
     width = ratio[1:] - ratio[:-1]
     # q at the end with the larger loss, where the mass under P is `ratio` times that under Q
     q_at_larger = np.clip((p - ratio[:-1] * q) / np.where(width > 0, width, 1.0), 0.0, q)
-    # Above all cells the loss is smaller.
-    masses = np.append(1 - moved_below[0], q_at_larger * ratio[1:])
-    masses[:-1] += np.maximum(p - q_at_larger * ratio[1:], 0.0)
+    p_at_larger = q_at_larger * ratio[1:]
+    # The mass above all cells has a smaller loss, which is rounded up to that of the first point.
+    masses = np.append(1 - moved_below[0], p_at_larger)
+    masses[:-1] += np.maximum(p - p_at_larger, 0.0)
     points = np.linspace(epsilons[0] - losses[-1], epsilons[-1] - losses[0], _NUM_POINTS)
     hockey_sticks = moved_maximum(rising, mean_shift, epsilons=points)
     factors = np.exp(points)
@@ -169,24 +178,24 @@ def opposite_maxima(
     return total
 
 
-def _places_of(
-    rising: Callable[[FloatArray], FloatArray], targets: FloatArray, mean_shift: float
+def _points_at_values(
+    rising_function: Callable[[FloatArray], FloatArray], values: FloatArray, mean_shift: float
 ) -> FloatArray:
-    """Returns, by bisection, the places at which a rising function takes each of the target values.
+    """Returns, by bisection, the points at which a rising function has some values, `[num_values]`.
 
     Args:
-        rising: the function, from places to values.
-        targets: the values, `[num_targets]`.
+        rising_function: the function, from points to values.
+        values: the values, `[num_values]`.
         mean_shift: the shift of the maximum, from which the range of the search follows.
     """
-    farthest_loss = float(np.abs(targets).max()) + mean_shift * mean_shift
-    farthest = min(farthest_loss / mean_shift + mean_shift + _FARTHEST, _LARGEST_PLACE)
-    num_halvings = min(math.ceil(math.log2(2 * farthest / _LOCATION_ERROR)), _MOST_HALVINGS)
-    low = np.full_like(targets, -farthest)
-    high = np.full_like(targets, farthest)
-    for _ in range(num_halvings):
+    farthest_loss = float(np.abs(values).max()) + mean_shift * mean_shift
+    farthest = min(farthest_loss / mean_shift + mean_shift + _FARTHEST, _LARGEST_POINT)
+    num_halvings = math.ceil(math.log2(2 * farthest / _LOCATION_ERROR))
+    low = np.full_like(values, -farthest)
+    high = np.full_like(values, farthest)
+    for _ in range(min(num_halvings, _LARGEST_NUM_HALVINGS)):
         middle = (low + high) / 2
-        is_before = rising(middle) < targets
+        is_before = rising_function(middle) < values
         low = np.where(is_before, middle, low)
         high = np.where(is_before, high, middle)
     return (low + high) / 2

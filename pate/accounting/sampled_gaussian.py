@@ -20,15 +20,20 @@ from pate.accounting.gaussian_pairs import log_mixture_ratio, mixture_tail
 from pate.accounting.special import log_ndtr, ndtr
 from pate.array_types import FloatArray
 
-_SUM_ERROR = 1e-6  # relative, of a Renyi divergence: what the steps and the ends of a sum may add
+# The relative error of a Renyi divergence that the steps and the ends of its sum may add.
+_SUM_ERROR = 1e-6
+# So many orders are summed at a time.
 _ORDERS_AT_ONCE = 32
-_LARGEST_NUM_NODES = 1_000_000  # of one order; beyond it the closed forms stand alone
-# minus the natural logarithm of the smallest divergence: a smaller one is rounded up to e^-200
-_LARGEST_NUM_DIGITS = 200.0
+# If the sum of an order needed more steps, its divergence is bounded by the closed forms alone.
+_LARGEST_NUM_STEPS = 1_000_000
+# A moment less 1 that is smaller than e^-200 is rounded up to e^-200.
+_SMALLEST_LOG_MOMENT = -200.0
+# Eight units in the last place of a number near 1: the rounding error of a few operations.
 _ULP = 2.0**-49
-# of (order - 1) C^2 / 2 above the sample's log odds: there the closed form has four digits
+# The closed form has four digits where (order - 1) C^2 / 2 is so much above the log odds of being sampled.
 _FAR = 25.0
-_LARGEST_LOG_SIDE = 300.0  # beyond it asinh(e^s / 2) is s in double precision
+# Above this s, asinh(e^s / 2) is s in double precision.
+_LARGEST_LOG_SIDE = 300.0
 
 
 def sampled_gaussian_profiles(
@@ -42,16 +47,17 @@ def sampled_gaussian_profiles(
         event: the price of the release.
         epsilons: the epsilons, positive or negative, `[num_epsilons]`.
     """
-    # The first distribution is above gamma = e^epsilon times the second on one side of a place x. Any other x gives
-    # less, so an error in x counts by its square.
+    # The delta is P(S) - gamma P'(S) with gamma = e^epsilon, for the set S on one side of the point x where the first
+    # density is gamma times the second. Any other x gives a smaller delta, so an error in x counts by its square.
     if event.is_replaced:
         return [_profile_of_replaced(event, epsilons)]
     q = event.sampling_prob
     shift = event.shift
-    # The mixture is 1 + e times N(0, 1) where 1 - q + q e^(C x - C^2 / 2) = 1 + e. Removed, it is above gamma phi right
-    # of that place; added, below phi / gamma left of it.
-    right = _place_of_odds(1 + np.expm1(epsilons) / q, shift)
-    left = _place_of_odds(1 + np.expm1(-epsilons) / q, shift)
+    # The density of the mixture is 1 + e times that of N(0, 1) where 1 - q + q e^(C x - C^2 / 2) = 1 + e. If the unit
+    # is removed, S is the set right of the x with 1 + e = gamma. If it is added, S is the set left of the x with 1 + e
+    # = 1 / gamma.
+    right = _x_at_odds(1 + np.expm1(epsilons) / q, mean_shift=shift)
+    left = _x_at_odds(1 + np.expm1(-epsilons) / q, mean_shift=shift)
     removed = mixture_tail(-right, mean_shift=shift, sampling_prob=q) - np.exp(
         epsilons + log_ndtr(-right)
     )
@@ -59,7 +65,7 @@ def sampled_gaussian_profiles(
     return [np.asarray(removed), np.asarray(added)]
 
 
-def _place_of_odds(odds: FloatArray, mean_shift: float) -> FloatArray:
+def _x_at_odds(odds: FloatArray, mean_shift: float) -> FloatArray:
     """Returns the x at which e^(C x - C^2 / 2) equals each entry of `odds`, with C = `mean_shift`.
 
     The result is -inf where odds <= 0.
@@ -72,7 +78,7 @@ def _profile_of_replaced(event: SampledGaussianEvent, epsilons: FloatArray) -> F
     """Returns the privacy profile of the worst pair for a replaced unit, `[num_epsilons]`.
 
     At gamma < 1 the two neighbors are exchanged: H_gamma(P || Q) = 1 - gamma + gamma H_(1/gamma)(Q || P). At gamma > 1
-    with y = e^(C x) the place is where
+    the set S is the x with e^(C x) above the solution y of
 
         y - gamma / y = (gamma - 1) e^(C^2 / 2) (1 - q) / q,
 
@@ -125,7 +131,7 @@ def sampled_gaussian_rdp(event: SampledGaussianEvent, orders: FloatArray) -> Flo
         summed = np.flatnonzero(exponent < _FAR + abs(log_odds))
         num_steps = _sum_plan(event, orders[summed]).num_steps
         # Orders with sums of about the same length are computed together.
-        summed = summed[np.argsort(num_steps)][: int((num_steps <= _LARGEST_NUM_NODES).sum())]
+        summed = summed[np.argsort(num_steps)][: int((num_steps <= _LARGEST_NUM_STEPS).sum())]
         for start in range(0, len(summed), _ORDERS_AT_ONCE):
             batch = summed[start : start + _ORDERS_AT_ONCE]
             rdp[batch] = np.fmin(rdp[batch], _rdp_by_sum(event, orders[batch]))
@@ -133,13 +139,21 @@ def sampled_gaussian_rdp(event: SampledGaussianEvent, orders: FloatArray) -> Flo
 
 
 class _SumPlan(NamedTuple):
-    """The plan of a numerical integral as a sum over equally spaced places, for each order: `[num_orders]` each."""
+    """The plan of a numerical integral as a sum over equally spaced points, for each order: `[num_orders]` each.
 
-    first: FloatArray  # the first place
-    last: FloatArray  # the last place
-    num_steps: FloatArray  # between both
-    margin: FloatArray  # from the places where the integrand falls outward to the ends
-    error: FloatArray  # of a sum over all places of the line, relative to the integral
+    Attributes:
+        first: the first point.
+        last: the last point.
+        num_steps: the number of steps from the first to the last point.
+        margin: the distance from either end to the points between which the integrand is large.
+        error: the error of a sum over all points of the real line, relative to the integral.
+    """
+
+    first: FloatArray
+    last: FloatArray
+    num_steps: FloatArray
+    margin: FloatArray
+    error: FloatArray
 
 
 def _sum_plan(event: SampledGaussianEvent, orders: FloatArray) -> _SumPlan:
@@ -160,7 +174,7 @@ def _sum_plan(event: SampledGaussianEvent, orders: FloatArray) -> _SumPlan:
     shift = event.shift
     # about the log of the moment - 1, which is a (a - 1) q^2 C^2 / 2 where it is small
     log_moment = np.log(orders * (orders - 1)) + 2 * np.log(q) + 2 * np.log(shift)
-    digits = np.log(4 * (1 + orders) / _SUM_ERROR) - np.clip(log_moment, -_LARGEST_NUM_DIGITS, 0.0)
+    digits = np.log(4 * (1 + orders) / _SUM_ERROR) - np.clip(log_moment, _SMALLEST_LOG_MOMENT, 0.0)
     height = np.sqrt(2 * digits)  # y
     growth = height * height / 2
     if event.is_replaced:

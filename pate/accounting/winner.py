@@ -3,10 +3,10 @@
 The winner is the index of the largest count after Gaussian noise. Divide all counts by the noise std. Then the noise is
 N(0, 1), and a count differs by at most mean_shift = 1 / noise_multiplier. Suppose that the release also reveals the
 largest noisy count M of those that do not differ. Let a and b be the two differing counts less M, before noise. Then
-the release is dominated by the worst pair of distributions over all places (a, b) (docs/proofs/winner.md, steps 1-3).
+the release is dominated by the worst pair of distributions over all points (a, b) (docs/proofs/winner.md, steps 1-3).
 
 If one count differs, the release is the bit Z > t, with Z from N(0, 1) or from N(mean_shift, 1). If two differ, the
-plane of places (a, b) is covered by four regions. In each region a few discrete pairs dominate (`winner_law`,
+plane of points (a, b) is covered by four regions. In each region a few discrete pairs dominate (`winner_law`,
 `discrete_pairs`):
 
     a < -1.8, or b < -1.8   The pair of a normal that is revealed only above a threshold, and another normal. Both are
@@ -52,30 +52,41 @@ from pate.array_types import FloatArray, IntArray
 SMALLEST_MULTIPLIER = 0.25
 LARGEST_MULTIPLIER = 1e7
 """With less noise than the smallest multiplier, or more than the largest, the counts themselves are priced."""
-_LOWEST_PLACE = -1.8  # a count at a lower place is censored
-_HIGHEST_SUM = 2.8  # of both places: above it a bit is released, but for a rare event
-# A bit whose threshold is farther off than this is a function of a normal that is censored there.
+# The limits of the regions in the module docstring: the smallest a and b, and the largest a + b, of the region between.
+_SMALLEST_COUNT = -1.8
+_LARGEST_SUM = 2.8
+# A bit whose threshold is farther from the means than this is a function of a normal that is censored there.
 _FARTHEST_BIT = 2.4
-_HALF_OF_THRESHOLDS = np.append(np.arange(7) / 10, 0.6 + np.arange(1, 10) / 5)
-_THRESHOLDS = np.append(-_HALF_OF_THRESHOLDS[:0:-1], _HALF_OF_THRESHOLDS)
-_SMALL_SHIFT = 1e-3  # the squares of so small a shift serve all shifts
-# of a corner of a square; no law's second moment over mean_shift^2 exceeds 1.2800
+# The distances of the means from the thresholds of the bits for which pairs are computed.
+_POSITIVE_THRESHOLDS = np.append(np.arange(7) / 10, 0.6 + np.arange(1, 10) / 5)
+_THRESHOLDS = np.append(-_POSITIVE_THRESHOLDS[:0:-1], _POSITIVE_THRESHOLDS)
+# The squares are chosen for this small shift, and serve all shifts.
+_SMALL_SHIFT = 1e-3
+# A square is divided while a corner of it costs more. No law's second moment over mean_shift^2 exceeds 1.2800.
 _LARGEST_COST = 1.3
-_SKEW = 0.1  # the weight of large losses in the cost of a corner
-# Slope over shift: beyond it the test curve of the two counts themselves cuts the pairs off.
+# The weight of large losses in the cost of a corner.
+_SKEW = 0.1
+# The largest slope of a test curve over mean_shift: the test curve of the two counts themselves cuts off steeper pairs.
 _STEEPEST = 4.0
-_WIDEST = 0.64
-_NARROWEST = 0.16
+# The widths of the largest and the smallest squares, in standard deviations.
+_LARGEST_WIDTH = 0.64
+_SMALLEST_WIDTH = 0.16
+# The corners of a square, in units of its width.
 _CORNERS = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
-_CORNER_ROUNDING = 1e-13  # of the points at corners
-# the largest |phi'| and |phi''|: bends of a normal's distribution function and of its density
+# The rounding error of the points of test curves at the corners.
+_CORNER_ROUNDING = 1e-13
+# The largest |phi'| and |phi''|: the bends of a normal's distribution function and of its density.
 _BEND_OF_MASS = 0.2420
 _BEND_OF_DENSITY = 0.3990
+# The relative rounding error of a logarithm.
 _ROUNDING = 2.0**-50
-_ROUNDED_UP = 1 + 1e-12  # the factor that covers the rounding of a few operations
+# The factor that covers the rounding of a few operations.
+_ROUNDED_UP = 1 + 1e-12
+# The points to which the mass of a normal is moved.
 _POSITIVE_EDGES = np.array([0.0, 0.6, 1.2, 1.8, 2.6, 3.6, 5.0, FARTHEST])
 _EDGES = np.append(-_POSITIVE_EDGES[:0:-1], _POSITIVE_EDGES)
-_LARGEST_NUM_ROOTS = 40  # of the trees of pairs
+# The largest number of trees into which all pairs are gathered.
+_LARGEST_NUM_ROOTS = 40
 
 
 @lru_cache(maxsize=64)
@@ -98,9 +109,8 @@ def bits(mean_shift: float) -> tuple[Pair, ...]:
 def squares(mean_shift: float) -> tuple[Pair, ...]:
     """Returns a discrete pair for each corner of the squares that cover the middle region.
 
-    The region is "between these" in the module docstring.
-
-    At a place (a, b) in a square, the pairs of its four corners together dominate the release.
+    The region is "between these" in the module docstring. At a point (a, b) in a square, the pairs of its four corners
+    together dominate the release.
 
     Args:
         mean_shift: the distance by which a count differs between neighbors, in standard deviations of the noise:
@@ -108,14 +118,16 @@ def squares(mean_shift: float) -> tuple[Pair, ...]:
     """
     lowest, widths = _covering_squares()
     corners = lowest[:, None] + widths[:, None, None] * _CORNERS  # [S, 4, 2]
-    places, corner_of = np.unique(corners.reshape(-1, 2).round(6), axis=0, return_inverse=True)
+    points, point_of_corner = np.unique(
+        corners.reshape(-1, 2).round(6), axis=0, return_inverse=True
+    )
     # A corner serves several squares, so it takes the largest slack of them.
-    slack = np.zeros((5, len(places)))
-    for slack_of_corners, slack_of_squares in zip(
-        slack, _slack(lowest, widths=widths, mean_shift=mean_shift), strict=True
-    ):
-        np.maximum.at(slack_of_corners, corner_of.ravel(), np.repeat(slack_of_squares, 4))
-    q, heights = curve_points(places[:, 0], places[:, 1], mean_shift)
+    slack_of_squares = _slack(lowest, widths=widths, mean_shift=mean_shift)  # [5, S]
+    slack = np.zeros((5, len(points)))
+    for kind in range(5):
+        slack_of_corners = np.repeat(slack_of_squares[kind], 4)
+        np.maximum.at(slack[kind], point_of_corner.ravel(), slack_of_corners)
+    q, heights = curve_points(a=points[:, 0], b=points[:, 1], mean_shift=mean_shift)
     return tuple(
         _pairs_above(q, heights=heights + slack[1:], slack=slack[0], mean_shift=2**0.5 * mean_shift)
     )
@@ -123,27 +135,26 @@ def squares(mean_shift: float) -> tuple[Pair, ...]:
 
 @lru_cache(maxsize=1)
 def _covering_squares() -> tuple[FloatArray, FloatArray]:
-    """Returns the lower left corners, `[num_squares, 2]`, and the widths, `[num_squares]`, of squares of places (a, b).
+    """Returns the lower left corners, `[num_squares, 2]`, and the widths, `[num_squares]`, of squares of points (a, b).
 
     The squares cover the middle region. A square is divided into four where the pair at one of its corners costs too
     much. That cost is about the second moment of the pair's loss divided by mean_shift^2, with large losses weighted a
     little more.
     """
-    starts = _LOWEST_PLACE + _WIDEST * np.arange(
-        round((_HIGHEST_SUM - 2 * _LOWEST_PLACE) / _WIDEST)
-    )
+    num_columns = round((_LARGEST_SUM - 2 * _SMALLEST_COUNT) / _LARGEST_WIDTH)
+    starts = _SMALLEST_COUNT + _LARGEST_WIDTH * np.arange(num_columns)
     lowest = np.stack(np.meshgrid(starts, starts), axis=-1).reshape(-1, 2)
     accepted_corners: list[FloatArray] = []
     accepted_widths: list[FloatArray] = []
-    width = _WIDEST
+    width = _LARGEST_WIDTH
     while len(lowest):
-        lowest = lowest[lowest.sum(axis=1) < _HIGHEST_SUM - 1e-9]
+        lowest = lowest[lowest.sum(axis=1) < _LARGEST_SUM - 1e-9]
         slack_of_squares = _slack(
             lowest, widths=np.full(len(lowest), width), mean_shift=_SMALL_SHIFT
         )
         slack = np.repeat(slack_of_squares, 4, axis=1)
         corners = (lowest[:, None] + width * _CORNERS).reshape(-1, 2)
-        q, heights = curve_points(corners[:, 0], corners[:, 1], _SMALL_SHIFT)
+        q, heights = curve_points(a=corners[:, 0], b=corners[:, 1], mean_shift=_SMALL_SHIFT)
         raised = (heights + slack[1:]) / _SMALL_SHIFT
         # The masses and the changes of the outcomes A, R and B, from the points of A, A or R, and R.
         masses = np.stack([q[0] - slack[0], q[1] - q[0] - 2 * slack[0], 1 - q[1] - slack[0]])
@@ -151,7 +162,7 @@ def _covering_squares() -> tuple[FloatArray, FloatArray]:
         masses = np.maximum(masses, np.abs(changes) / _STEEPEST)
         skew = np.maximum(1 + _SKEW * changes / masses, 1)
         costs = (changes**2 / masses * skew).sum(axis=0).reshape(-1, 4)
-        is_accepted = (costs <= _LARGEST_COST).all(axis=1) | (width < 1.5 * _NARROWEST)
+        is_accepted = (costs <= _LARGEST_COST).all(axis=1) | (width < 1.5 * _SMALLEST_WIDTH)
         accepted_corners.append(lowest[is_accepted])
         accepted_widths.append(np.full(int(is_accepted.sum()), width))
         width /= 2
@@ -172,7 +183,7 @@ def _slack(lower_left_corners: FloatArray, widths: FloatArray, mean_shift: float
     """
     a_low, b_low = lower_left_corners.T
     a_high, b_high = lower_left_corners.T + widths
-    # the ranges of all places on the path from before to after the change
+    # the ranges of all points on the path from before to after the change
     a = (a_low - mean_shift, a_high)
     b = (b_low, b_high + mean_shift)
     difference = (a[0] - b[1]) / 2**0.5, (a[1] - b[0]) / 2**0.5
@@ -200,25 +211,20 @@ def _slack(lower_left_corners: FloatArray, widths: FloatArray, mean_shift: float
 def _pairs_above(
     q_masses: FloatArray, heights: FloatArray, slack: FloatArray, mean_shift: float
 ) -> list[Pair]:
-    """Returns, for each place, a pair whose test curve is nowhere below the points of that place.
+    """Returns, for each point (a, b) or threshold, a pair whose test curve is nowhere below the points of that law.
 
     Args:
-        q_masses: Q(S) of each set S of outcomes, `[num_sets, num_places]`.
-        heights: P(S) - Q(S), `[num_sets, num_places]`.
-        slack: the distance by which Q(S) may differ from `q_masses` to either side, `[num_places]`.
+        q_masses: Q(S) of each set S of outcomes in each law, `[num_sets, num_laws]`.
+        heights: P(S) - Q(S), `[num_sets, num_laws]`.
+        slack: the distance by which Q(S) may differ from `q_masses` to either side, `[num_laws]`.
         mean_shift: the shift of a normal whose test curve is an upper bound.
     """
-    left = (q_masses - slack).clip(0, 1)
-    right = (q_masses + slack).clip(0, 1)
+    # Each point becomes two, at both ends of the range of its Q(S).
+    ends = np.concatenate([q_masses - slack, q_masses + slack]).clip(min=0, max=1)
+    heights_at_ends = np.concatenate([heights, heights])
     return [
-        pair_above_points(
-            np.append(left_of_place, right_of_place),
-            heights=np.append(heights_of_place, heights_of_place),
-            mean_shift=mean_shift,
-        )
-        for left_of_place, right_of_place, heights_of_place in zip(
-            left.T, right.T, heights.T, strict=True
-        )
+        pair_above_points(q_of_law, heights=heights_of_law, mean_shift=mean_shift)
+        for q_of_law, heights_of_law in zip(ends.T, heights_at_ends.T, strict=True)
     ]
 
 
@@ -245,18 +251,20 @@ def winner_rdp(noise_multiplier: float, num_moving: int, orders: FloatArray) -> 
         bit_shift = math.sqrt(num_moving) * mean_shift
         excess_moment = np.maximum(
             np.expm1(_log_censored_moment(orders, bit_shift, threshold=_FARTHEST_BIT)),
-            largest_excess_moment(bits(bit_shift), orders, bit_shift),
+            largest_excess_moment(bits(bit_shift), orders, mean_shift=bit_shift),
         )
         if num_moving == 2:
-            rare = math.exp(log_ndtr(-_HIGHEST_SUM / math.sqrt(2))) * _ROUNDED_UP
-            of_high_sums = (1 - rare) * excess_moment + rare * np.expm1(2 * log_moment)
-            of_low_places = np.expm1(
-                _log_censored_moment(orders, mean_shift, threshold=-_LOWEST_PLACE) + log_moment
+            # the probability that the whole normal is revealed
+            rare = math.exp(log_ndtr(-_LARGEST_SUM / math.sqrt(2))) * _ROUNDED_UP
+            of_large_sums = (1 - rare) * excess_moment + rare * np.expm1(2 * log_moment)
+            log_censored_moment = _log_censored_moment(
+                orders, mean_shift, threshold=-_SMALLEST_COUNT
             )
+            of_small_counts = np.expm1(log_censored_moment + log_moment)
             of_squares = largest_excess_moment(
                 squares(mean_shift), orders, mean_shift=math.sqrt(2) * mean_shift
             )
-            excess_moment = np.maximum(np.maximum(of_high_sums, of_low_places), of_squares)
+            excess_moment = np.maximum(np.maximum(of_large_sums, of_small_counts), of_squares)
         rdp = np.log1p(excess_moment) * _ROUNDED_UP / (orders - 1)
     return np.where(np.isfinite(rdp), np.minimum(rdp, rdp_of_counts), rdp_of_counts)
 
@@ -313,16 +321,19 @@ def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
         censored_pair(bit_shift, threshold=_FARTHEST_BIT, falls=False),
     ]
     if num_moving == 2:
-        # erfc is 2 Phi(-x sqrt 2): the probability that both counts are low although their places are high
-        rare = 0.5 * math.erfc(_HIGHEST_SUM / math.sqrt(2) / math.sqrt(2)) * _ROUNDED_UP
+        # The probability that the whole normal is revealed is Phi(-x) = erfc(x / sqrt 2) / 2 at x = _LARGEST_SUM / sqrt
+        # 2.
+        rare = 0.5 * math.erfc(_LARGEST_SUM / math.sqrt(2) / math.sqrt(2)) * _ROUNDED_UP
         whole_normal = gaussian_pair(bit_shift, edges=_EDGES)
         moving_normal = gaussian_pair(mean_shift, edges=_EDGES)
-        low_places = [
-            censored_pair(mean_shift, threshold=-_LOWEST_PLACE, falls=falls).product(moving_normal)
+        pairs_of_small_counts = [
+            censored_pair(mean_shift, threshold=-_SMALLEST_COUNT, falls=falls).product(
+                moving_normal
+            )
             for falls in (True, False)
         ]
-        high_sums = [pair.mixed_with(whole_normal, share=rare) for pair in pairs]
-        pairs = [*high_sums, *low_places, *squares(mean_shift)]
+        pairs_of_large_sums = [pair.mixed_with(whole_normal, share=rare) for pair in pairs]
+        pairs = [*pairs_of_large_sums, *pairs_of_small_counts, *squares(mean_shift)]
     variance = max(float(pair.masses @ (pair.excess * pair.excess)) for pair in pairs)
     # Pairs that are alike in the masses of large losses of either sign stand side by side, and get one parent.
     scale = variance**0.5 / 4

@@ -26,11 +26,13 @@ from pate.accounting.special import gauss_legendre, ndtr
 from pate.array_types import FloatArray
 
 Range = tuple[FloatArray, FloatArray]
-"""The lowest and the highest value of a coordinate within each square of places (a, b), `[num_squares]` each."""
+"""The smallest and the largest value of a coordinate within each square of points (a, b), `[num_squares]` each."""
 
-FARTHEST_PLACE = 9.0  # standard deviations beyond which a normal has no mass that is counted
-_MANY_NODES = 64  # of the quadrature of a mass
-_FEW_NODES = 16  # of the quadrature over a shift, which is short
+# The mass of a normal beyond so many standard deviations is left out.
+_FARTHEST = 9.0
+# The number of nodes of the quadrature of a mass, and of the quadrature over a shift, which is short.
+_NODES_OF_MASS = 64
+_NODES_OF_SHIFT = 16
 
 
 def density(z: FloatArray) -> FloatArray:
@@ -39,24 +41,24 @@ def density(z: FloatArray) -> FloatArray:
 
 
 def moved_mass(z: FloatArray, mean_shift: float) -> FloatArray:
-    """Returns Phi(z) - Phi(z - mean_shift) for each entry of z, `[num_places]`, accurate also for a tiny shift.
+    """Returns Phi(z) - Phi(z - mean_shift) for each entry of z, `[num_points]`, accurate also for a tiny shift.
 
     The difference is computed as the integral of phi from z - mean_shift to z, so nothing cancels.
     """
-    nodes, weights = gauss_legendre(_FEW_NODES)
+    nodes, weights = gauss_legendre(_NODES_OF_SHIFT)
     steps = mean_shift * (1 + nodes) / 2
     return np.asarray(mean_shift / 2 * (density(z[:, None] - steps) @ weights))
 
 
 def curve_points(a: FloatArray, b: FloatArray, mean_shift: float) -> tuple[FloatArray, FloatArray]:
-    """Returns Q(S) and P(S) - Q(S) of the four sets S = A, A or R, R, A or B, `[4, num_places]` each.
+    """Returns Q(S) and P(S) - Q(S) of the four sets S = A, A or R, R, A or B, `[4, num_points]` each.
 
     Args:
-        a: the first count less M, on the first data set, `[num_places]`.
-        b: the second count less M, on the first data set, `[num_places]`.
+        a: the first count less M, on the first data set, `[num_points]`.
+        b: the second count less M, on the first data set, `[num_points]`.
         mean_shift: the distance by which the counts differ.
     """
-    nodes, weights = gauss_legendre(_FEW_NODES)
+    nodes, weights = gauss_legendre(_NODES_OF_SHIFT)
     steps = mean_shift * (1 + nodes) / 2
     # P - Q is the integral over the path (a - s, b + s), 0 <= s <= mean_shift, of the derivatives
     #   of P(A): phi(a) Phi(-b) + sqrt 2 phi(d) Phi(t);  of P(R): -phi(a) Phi(-b) + Phi(-a) phi(b).
@@ -71,12 +73,12 @@ def curve_points(a: FloatArray, b: FloatArray, mean_shift: float) -> tuple[Float
     # Q(A) is P(X > max(0, Y)) after the change, by quadrature; wrong by about 1e-15.
     a_moved = (a - mean_shift)[:, None]
     b_moved = (b + mean_shift)[:, None]
-    low = np.maximum(0.0, a_moved - FARTHEST_PLACE)
-    high = np.maximum(a_moved + FARTHEST_PLACE, FARTHEST_PLACE)
-    many_nodes, many_weights = gauss_legendre(_MANY_NODES)
+    low = np.maximum(0.0, a_moved - _FARTHEST)
+    high = np.maximum(a_moved + _FARTHEST, _FARTHEST)
+    mass_nodes, mass_weights = gauss_legendre(_NODES_OF_MASS)
     half_width = (high - low) / 2
-    x = half_width * many_nodes + (high + low) / 2
-    q_of_a = half_width[:, 0] * ((density(x - a_moved) * ndtr(x - b_moved)) @ many_weights)
+    x = half_width * mass_nodes + (high + low) / 2
+    q_of_a = half_width[:, 0] * ((density(x - a_moved) * ndtr(x - b_moved)) @ mass_weights)
     q_of_r = ndtr(-a + mean_shift) * ndtr(-b - mean_shift)
     masses = np.stack([q_of_a, q_of_a + q_of_r, q_of_r, 1 - q_of_r])
     changes = np.stack([change_of_a, change_of_a + change_of_r, change_of_r, -change_of_r])
@@ -92,8 +94,8 @@ def bend_of_mass(a_range: Range, b_range: Range, d_range: Range, t_range: Range)
         d_range: the range of d within each square.
         t_range: the range of t within each square.
     """
-    # The derivatives of the module's docstring once more: the second derivatives are phi'(a) Phi(-b) and, for either
-    # place, at most |phi'(d) Phi(t)| / 2 + phi(d) phi(t) / 2.
+    # The second derivatives follow from the derivatives in the module docstring: phi'(a) Phi(-b), and for either
+    # coordinate a term of at most |phi'(d) Phi(t)| / 2 + phi(d) phi(t) / 2.
     crossed_term = density(_nearest_to_zero(ranges=d_range)) * density(
         _nearest_to_zero(ranges=t_range)
     )
@@ -137,7 +139,7 @@ def bend_of_rest(a_range: Range, b_range: Range) -> FloatArray:
     dip = _largest(
         _second_derivative,
         ranges=a_range,
-        places_of_maxima=(-(3**0.5), 3**0.5),
+        x_of_maxima=(-(3**0.5), 3**0.5),
         largest_maximum=largest_maximum,
     )
     falling = dip * ndtr(-b_range[0]) + density(_nearest_to_zero(ranges=a_range)) * _largest_fall(
@@ -173,19 +175,22 @@ def _fall(x: FloatArray) -> FloatArray:
 def _largest_slope(ranges: Range) -> FloatArray:
     """Returns the largest |phi'(x)| = |x| phi(x) over x in each range; the function rises up to |x| = 1."""
     return _largest(
-        _absolute_slope, ranges, places_of_maxima=(-1.0, 1.0), largest_maximum=density(np.ones(1))
+        _absolute_slope,
+        ranges=ranges,
+        x_of_maxima=(-1.0, 1.0),
+        largest_maximum=density(np.ones(1)),
     )
 
 
 def _largest_fall(ranges: Range) -> FloatArray:
     """Returns the largest -phi'(x) = x phi(x) over x in each range, at least 0."""
-    return _largest(_fall, ranges, places_of_maxima=(1.0,), largest_maximum=density(np.ones(1)))
+    return _largest(_fall, ranges=ranges, x_of_maxima=(1.0,), largest_maximum=density(np.ones(1)))
 
 
 def _largest(
     function: Callable[[FloatArray], FloatArray],
     ranges: Range,
-    places_of_maxima: tuple[float, ...],
+    x_of_maxima: tuple[float, ...],
     largest_maximum: FloatArray,
 ) -> FloatArray:
     """Returns the largest value of a function over each range, at least 0.
@@ -193,14 +198,13 @@ def _largest(
     Args:
         function: the function, which has its largest value at an end of a range unless a maximum lies within.
         ranges: the ranges.
-        places_of_maxima: the places of all local maxima.
+        x_of_maxima: the x of each local maximum.
         largest_maximum: the value of the function at these maxima.
     """
     low, high = ranges
-    has_top = np.any([(low <= x) & (x <= high) for x in places_of_maxima], axis=0)
-    return np.maximum(
-        np.maximum(function(low), function(high)), np.where(has_top, largest_maximum, 0.0)
-    )
+    has_maximum = np.any([(low <= x) & (x <= high) for x in x_of_maxima], axis=0)
+    largest_at_ends = np.maximum(function(low), function(high))
+    return np.maximum(largest_at_ends, np.where(has_maximum, largest_maximum, 0.0))
 
 
 def _largest_downward_bend(ranges: Range) -> FloatArray:
