@@ -15,14 +15,18 @@ from pate.accounting.accountant import Accountant, require_maker
 from pate.accounting.auto import AutoAccountant
 from pate.accounting.events import Event
 from pate.accounting.rdp import RdpAccountant
-from pate.validation import InvalidValue, require, require_positive
+from pate.validation import InvalidValue, require_positive
 
-_TOLERANCE = 1e-4  # relative
-_LARGEST_DOUBLING = 60
-_USUAL_SLOPE = 1.17  # of the logarithm of epsilon, over that of 1 / noise
-_LEAST_SLOPE = 0.5
+# The relative error of the noise.
+_TOLERANCE = 1e-4
+# The noise is doubled or halved at most so often in search of a bracket.
+_LARGEST_NUM_DOUBLINGS = 60
+# The slope of log(epsilon) over log(1 / noise): a usual one, and the limits of the slope of a secant.
+_USUAL_SLOPE = 1.17
+_SMALLEST_SLOPE = 0.5
 _LARGEST_SLOPE = 2.0
-_SECANTS = 4
+# The number of secant steps from the noise that the Renyi accountant finds.
+_NUM_SECANTS = 4
 
 
 @dataclass(frozen=True)
@@ -120,7 +124,7 @@ def calibrate(
         accountant=accountant,
     )
     if not isinstance(accountant(), RdpAccountant):
-        # Renyi's answer is near and costs little: a few secants from there on
+        # The noise that the Renyi accountant finds is near, and costs little. From there a few secant steps follow.
         with suppress(InvalidValue):
             start = calibrate(
                 event_for,
@@ -131,11 +135,11 @@ def calibrate(
             )
             # Near the answer log(epsilon) falls by `slope` for each unit of log(noise):
             #     log_excess(noise) = log_excess(start) - slope * log(noise / start).
-            # The line meets -tolerance / 2, the middle of what is accepted, at
+            # This line meets -tolerance / 2, the middle of the accepted values, at
             #     log(noise / start) = (log_excess(start) + tolerance / 2) / slope.
             # The slope is a usual one at first, and then that of the secant through the last two noises.
             slope = _USUAL_SLOPE
-            for _ in range(_SECANTS):
+            for _ in range(_NUM_SECANTS):
                 log_excess = prices.priced(start).log_excess
                 if -prices.tolerance <= log_excess <= 0:
                     return start
@@ -144,10 +148,10 @@ def calibrate(
                 next_noise = start * math.exp((log_excess + prices.tolerance / 2) / slope)
                 fall = log_excess - prices.priced(next_noise).log_excess
                 secant_slope = fall / math.log(next_noise / start)
-                slope = min(max(secant_slope, _LEAST_SLOPE), _LARGEST_SLOPE)
+                slope = min(max(secant_slope, _SMALLEST_SLOPE), _LARGEST_SLOPE)
                 start = next_noise
-    bracket = _bracket(prices, start, target_epsilon)
-    return _narrowed(prices, bracket, prices.tolerance)
+    bracket = _bracket(prices, first_noise=start, target_epsilon=target_epsilon)
+    return _narrow(prices, bracket=bracket, tolerance=prices.tolerance)
 
 
 def _bracket(prices: NoisePrices, first_noise: float, target_epsilon: float) -> Bracket:
@@ -169,7 +173,7 @@ def _bracket(prices: NoisePrices, first_noise: float, target_epsilon: float) -> 
     # Epsilon falls about as 1 / noise or faster: a change of log(noise) by the excess, and a little more, crosses the
     # target.
     factor = math.exp(min(1.05 * abs(last.log_excess) + 0.005, math.log(2)))
-    for _ in range(_LARGEST_DOUBLING):
+    for _ in range(_LARGEST_NUM_DOUBLINGS):
         noise = last.noise * factor if grows else last.noise / factor
         stepped = prices.priced(noise)
         if stepped.is_enough is grows:  # the target lies between the last two
@@ -178,11 +182,13 @@ def _bracket(prices: NoisePrices, first_noise: float, target_epsilon: float) -> 
             return Bracket(unsafe_end=stepped, safe_end=last)
         last = stepped
         factor = min(factor * factor, 2.0)
-    require(not grows, "target_epsilon", target_epsilon, "an epsilon that some noise can reach")
+    if grows:
+        rule = "an epsilon that some noise can reach"
+        raise InvalidValue("target_epsilon", target_epsilon, rule=rule)
     return Bracket(unsafe_end=last, safe_end=last)
 
 
-def _narrowed(prices: NoisePrices, bracket: Bracket, tolerance: float) -> float:
+def _narrow(prices: NoisePrices, bracket: Bracket, tolerance: float) -> float:
     """Returns the safe end of a bracket after narrowing the bracket to a width of `tolerance`.
 
     Widths are differences of log(noise). A step prices a noise within the bracket, which then replaces one end. The

@@ -16,18 +16,28 @@ from pate.validation import require_choice, require_non_negative, require_probab
 Curve = Callable[[FloatArray], FloatArray]
 """A Renyi curve: a function from orders, `[num_orders]`, to the Renyi divergences of these orders, `[num_orders]`."""
 
-_ORDERS_OF_PAPERS: FloatArray = 1 + np.geomspace(1e-3, 1e4, 4001)  # 0.4% apart
+# The orders of `epsilon_as_in_papers`, each 0.4% above the order before.
+_ORDERS_OF_PAPERS: FloatArray = 1 + np.geomspace(1e-3, 1e4, 4001)
+# The exponential of a larger number may be no float.
 _LARGEST_EXPONENT = 700.0
-_LARGEST_RHO = 1e20  # beyond it the best order cannot be told from 1
-# a smaller one is rounded up: the best order would be none that a float holds
+# For a larger rho the best order is too near to 1 for a float.
+_LARGEST_RHO = 1e20
+# A smaller rho is rounded up, because its best order would exceed the largest float.
 _SMALLEST_RHO = 1e-290
-_NODES = 12
-_SMALL_MU = 0.5  # up to here the difference of Mills ratios is integrated
-_LEFT = -5.0  # farther left the first probability is nearly 1, and nothing cancels
-_FAR = 50.0  # farther right 1 - x R(x) has too few digits; there its bound 1 / x**2 will do
-_FARTHEST = 40.0  # of thresholds; beyond, delta is below any double
+# The number of nodes of the quadrature in `_log_delta`.
+_NUM_NODES = 12
+# Up to this mu the difference of Mills ratios is integrated.
+_SMALL_MU = 0.5
+# Left of this a the first of the two probabilities is nearly 1, and nothing cancels in their difference.
+_LEFT = -5.0
+# Right of this x, 1 - x R(x) has too few digits, and is replaced by its bound 1 / x**2.
+_FAR = 50.0
+# Right of this a, delta is below the smallest float.
+_FARTHEST = 40.0
+# The distance from 1 to the next larger float.
 _ULP = 2.0**-52
-_ROUNDING = 2.0**-49  # relative, of the final products
+# The relative rounding error of the final products.
+_ROUNDING = 2.0**-49
 
 
 def rdp_to_epsilons(orders: FloatArray, rdp: FloatArray, *, target_delta: float) -> FloatArray:
@@ -74,7 +84,9 @@ def rdp_to_deltas(orders: FloatArray, rdp: FloatArray, *, target_epsilon: float)
     return np.exp(np.minimum(log_delta, 0.0))
 
 
-def converted(curve: Curve, *, count: int, target_delta: float, conversion: str) -> float:
+def epsilon_as_in_papers(
+    curve: Curve, *, count: int, target_delta: float, conversion: str
+) -> float:
     """Returns the smallest epsilon of `count` equal releases over a grid of orders, to reproduce numbers of papers.
 
     The number is not meant as a guarantee.
@@ -86,7 +98,7 @@ def converted(curve: Curve, *, count: int, target_delta: float, conversion: str)
         conversion: `tight` (`rdp_to_epsilons`), or `classic`, the looser rdp + log(1/delta) / (a - 1) of Mironov
             (2017).
     """
-    require_choice("conversion", conversion, ("classic", "tight"))
+    require_choice("conversion", conversion, choices=("classic", "tight"))
     require_probability("target_delta", target_delta)
     orders = _ORDERS_OF_PAPERS
     rdp = count * curve(_ORDERS_OF_PAPERS)
@@ -105,13 +117,13 @@ def zcdp_to_epsilon(rho: float, *, target_delta: float) -> float:
         return zcdp_to_epsilon_classic(rho, target_delta=target_delta)
     rho = max(rho, _SMALLEST_RHO)
 
-    def epsilon(log_order_less_one: float) -> float:
+    def epsilon_at(log_order_less_one: float) -> float:
         order = np.array([1 + math.exp(log_order_less_one)])
         return float(rdp_to_epsilons(order, rdp=rho * order, target_delta=target_delta)[0])
 
     # The best order of the classic conversion, from which the best order of the tight conversion is not far.
-    classic_order = math.log(math.sqrt(math.log(1 / target_delta) / rho))
-    return _minimum(epsilon, low=classic_order - 8, high=classic_order + 3)
+    log_classic_order = math.log(math.sqrt(math.log(1 / target_delta) / rho))
+    return _minimum(epsilon_at, low=log_classic_order - 8, high=log_classic_order + 3)
 
 
 def zcdp_to_delta(rho: float, *, target_epsilon: float) -> float:
@@ -125,15 +137,19 @@ def zcdp_to_delta(rho: float, *, target_epsilon: float) -> float:
         return float(rho > 0)
     rho = max(rho, _SMALLEST_RHO)
 
-    def log_delta(log_order_less_one: float) -> float:  # convex in the order, so it has one minimum
-        less_one = math.exp(log_order_less_one)
-        order = 1 + less_one
-        share = log_order_less_one - math.log(order) if less_one < 1 else math.log1p(-1 / order)
-        return less_one * (rho * order - target_epsilon + share) - math.log(order)
+    def log_delta_at(log_order_less_one: float) -> float:
+        """Returns log delta at an order, a convex function of the order, which has one minimum."""
+        order_less_one = math.exp(log_order_less_one)
+        order = 1 + order_less_one
+        # log(1 - 1 / order), in two forms that keep their digits
+        near_one = log_order_less_one - math.log(order)
+        log_ratio = near_one if order_less_one < 1 else math.log1p(-1 / order)
+        return order_less_one * (rho * order - target_epsilon + log_ratio) - math.log(order)
 
     highest = math.log(target_epsilon + rho + 1) - math.log(2 * rho) + 1
     high = min(max(highest, 1.0), _LARGEST_EXPONENT)
-    return math.exp(min(_minimum(log_delta, low=-40.0, high=high), 0.0))
+    log_delta = _minimum(log_delta_at, low=-40.0, high=high)
+    return math.exp(min(log_delta, 0.0))
 
 
 def _minimum(function: Callable[[float], float], low: float, high: float) -> float:
@@ -170,11 +186,13 @@ def gaussian_delta(mu: float, *, epsilon: float) -> float:
     if mu == 0:
         return 0.0
     rounding = (epsilon / mu + mu / 2) * _ULP
-    place = epsilon / mu - mu / 2 - rounding
-    if math.isnan(place):
+    scaled_epsilon = epsilon / mu - mu / 2 - rounding
+    if math.isnan(scaled_epsilon):
         return 1.0
-    log_delta = _log_delta(mu, place) if place < _FARTHEST else -math.inf
-    return min(math.nextafter(math.exp(min(log_delta, 0.0)), 1.0), 1.0)
+    log_delta = -math.inf
+    if scaled_epsilon < _FARTHEST:
+        log_delta = min(_log_delta(mu, scaled_epsilon=scaled_epsilon), 0.0)
+    return math.nextafter(math.exp(log_delta), 1.0)
 
 
 def gaussian_epsilon(mu: float, *, target_delta: float) -> float:
@@ -190,20 +208,19 @@ def gaussian_epsilon(mu: float, *, target_delta: float) -> float:
     require_non_negative("mu", mu)
     require_probability("target_delta", target_delta)
     log_delta = math.log(target_delta)
-    lowest = max(-mu / 2, -40.0)  # farther left delta is 1
-    log_delta -= _ULP * abs(log_delta)
-    if mu == 0 or _log_delta(mu, scaled_epsilon=lowest) <= log_delta:
+    log_delta -= _ULP * abs(log_delta)  # rounded down
+    low = max(-mu / 2, -_FARTHEST)  # the a of epsilon = 0; left of -40 delta is 1
+    if mu == 0 or _log_delta(mu, scaled_epsilon=low) <= log_delta:
         return 0.0
-    highest = math.sqrt(-2 * log_delta) + 1e-3  # there delta is less than half
-    # Delta is too large at `lowest`, and never at `highest`.
-    while highest - lowest > 1e-14 + 4 * _ULP * abs(highest):
-        middle = (lowest + highest) / 2
-        lowest, highest = (
-            (middle, highest)
-            if _log_delta(mu, scaled_epsilon=middle) > log_delta
-            else (lowest, middle)
-        )
-    return mu * (highest + mu / 2) * (1 + _ROUNDING)
+    high = math.sqrt(-2 * log_delta) + 1e-3  # there delta is less than half of the target
+    # Delta is too large at `low`, and never at `high`.
+    while high - low > 1e-14 + 4 * _ULP * abs(high):
+        middle = (low + high) / 2
+        if _log_delta(mu, scaled_epsilon=middle) > log_delta:
+            low = middle
+        else:
+            high = middle
+    return mu * (high + mu / 2) * (1 + _ROUNDING)
 
 
 def _log_delta(mu: float, scaled_epsilon: float) -> float:
@@ -225,7 +242,7 @@ def _log_delta(mu: float, scaled_epsilon: float) -> float:
         second_term = math.exp(log_density) * _mills_ratio(scaled_epsilon + mu) * (1 - 16 * _ULP)
         return min(math.log(ndtr_without_scipy(-scaled_epsilon) - second_term) + 4 * _ULP, 0)
     if mu < _SMALL_MU:
-        nodes, weights = gauss_legendre(_NODES)
+        nodes, weights = gauss_legendre(_NUM_NODES)
         x = scaled_epsilon + mu * (1 + nodes) / 2
         slopes = np.where(x > _FAR, 1 / np.maximum(x, 1.0) ** 2, 1 - x * _mills_ratio(x))
         log_difference = math.log(mu) + math.log(float(weights @ np.maximum(slopes, 0.0)) / 2)

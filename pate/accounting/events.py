@@ -20,7 +20,6 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pate import validation
 from pate.accounting.adjacency import Adjacency
 from pate.accounting.run_counts import RunCount, require_run_count
 from pate.accounting.special import log_ndtr_without_scipy
@@ -31,8 +30,12 @@ from pate.validation import (
     normalize_field,
     require,
     require_count,
+    require_each,
+    require_kind,
     require_non_negative,
     require_positive,
+    require_probability,
+    require_rising,
 )
 
 EVENT_RULE = "an event of pate.accounting"
@@ -69,10 +72,9 @@ class Event:
             case GaussianEvent():
                 return dp.GaussianDpEvent(self.noise_multiplier)
             case WinnerEvent():
-                # A bound: the price of all noisy counts, up to a quarter dearer than that of the winner.
-                return dp.GaussianDpEvent(
-                    self.noise_multiplier / math.sqrt(self.num_moving) * (1 - 2.0**-50)
-                )
+                # The price of all noisy counts is a bound, up to a quarter above the price of the winner.
+                multiplier_of_counts = self.noise_multiplier / math.sqrt(self.num_moving)
+                return dp.GaussianDpEvent(multiplier_of_counts * (1 - 2.0**-50))
             case SampledGaussianEvent():
                 # For a replaced unit this bound is far above the price of our own accountants.
                 return dp.PoissonSampledDpEvent(
@@ -98,8 +100,8 @@ _NON_NEGATIVE = {"check": require_non_negative}
 _POSITIVE = {"check": require_positive}
 _COUNT = {"check": require_count}
 _NATURAL = {"check": partial(require_count, minimum=0)}
-_PROBABILITY = {"check": validation.require_probability}
-_BOOL = {"check": partial(validation.require_kind, kind=bool, rule="True or False")}
+_PROBABILITY = {"check": require_probability}
+_BOOL = {"check": partial(require_kind, kind=bool, rule="True or False")}
 
 
 def _require_price(name: str, value: float) -> None:
@@ -108,13 +110,13 @@ def _require_price(name: str, value: float) -> None:
 
 
 def _require_logits(name: str, logits: tuple[float, ...]) -> None:
-    validation.require_kind(name, logits, tuple, "a tuple of numbers")
+    require_kind(name, logits, kind=tuple, rule="a tuple of numbers")
     require(len(logits) > 0, name, "()", "at least one number")
-    validation.require_rising(name, logits)
+    require_rising(name, logits)
 
 
 def _require_event(name: str, value: object) -> None:
-    validation.require_kind(name, value, Event, EVENT_RULE)
+    require_kind(name, value, kind=Event, rule=EVENT_RULE)
 
 
 def _require_number_of_calls(name: str, value: float) -> None:
@@ -145,10 +147,9 @@ def _checks_of(kind: Hashable) -> tuple[tuple[str, Callable[[str, Any], object]]
     Args:
         kind: the class, a dataclass.
     """
-    items = fields(cast(Any, kind))
     return tuple(
         (dataclass_field.name, dataclass_field.metadata["check"])
-        for dataclass_field in items
+        for dataclass_field in fields(cast(Any, kind))
         if "check" in dataclass_field.metadata
     )
 
@@ -163,7 +164,8 @@ class NonPrivateEvent(LeafEvent):
     """The price of a release without noise, which is infinite."""
 
 
-_SUMMATION = 2.0**-46  # relative: above the rounding error of any sum that numpy can make
+# Relative, and above the rounding error of any sum that numpy can make.
+_SUMMATION_ROUNDING = 2.0**-46
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,21 +191,18 @@ class GaussianEvent(LeafEvent):
         """
         multipliers = np.asarray(noise_multipliers, dtype=np.float64)
         rule = "one or more finite numbers >= 0"
-        require(
-            multipliers.ndim == 1 and multipliers.size > 0,
-            "noise_multipliers.shape",
-            multipliers.shape,
-            rule,
-        )
-        validation.require_each(
-            "noise_multipliers", multipliers, np.isfinite(multipliers) & (multipliers >= 0), rule
-        )
+        is_list = multipliers.ndim == 1 and multipliers.size > 0
+        require(is_list, "noise_multipliers.shape", multipliers.shape, rule)
+        is_valid = np.isfinite(multipliers) & (multipliers >= 0)
+        require_each("noise_multipliers", multipliers, holds=is_valid, rule=rule)
         smallest = float(multipliers.min())
         if smallest == 0:
             return cls(noise_multiplier=0.0)
-        # between 1 and the number of releases: neither overflows nor vanishes
-        total = float(np.square(smallest / multipliers).sum())
-        return cls(noise_multiplier=smallest / math.sqrt(total) * (1 - _SUMMATION))
+        # The sum is between 1 and the number of releases, so it neither overflows nor vanishes.
+        sum_of_squares = float(np.square(smallest / multipliers).sum())
+        return cls(
+            noise_multiplier=smallest / math.sqrt(sum_of_squares) * (1 - _SUMMATION_ROUNDING)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,9 +251,9 @@ class BoundedRangeEvent(LeafEvent):
 class NoisyMaxGaussianEvent(LeafEvent):
     """The price of report noisy max: releasing the index of the largest value after Gaussian noise on each value."""
 
-    # noise std / the most by which one value moves, >= 0; values may move in opposite ways
+    # noise std / the largest difference of one value between neighbors, >= 0; values may differ in opposite directions
     noise_multiplier: float = field(metadata=_NON_NEGATIVE)
-    num_candidates: int = field(metadata=_COUNT)  # how many values compete, >= 1
+    num_candidates: int = field(metadata=_COUNT)  # the number of values that compete, >= 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +273,7 @@ class WinnerEvent(LeafEvent):
     The noise is Gaussian, and the noisy counts themselves stay secret (docs/proofs/winner.md).
     """
 
-    # noise std / the most by which one count moves, >= 0
+    # noise std / the largest difference of one count between neighbors, >= 0
     noise_multiplier: float = field(metadata=_NON_NEGATIVE)
     # 1 where one count moves between neighbors, 2 where one falls and another one rises
     num_moving: int = field(metadata={"check": _require_one_or_two})
@@ -306,7 +305,8 @@ class OneBitEvent(BitEvent):
 
     # log odds of the bit being 1 at statistic 0, 1, 2, …, never decreasing
     logits: tuple[float, ...] = field(metadata={"check": _require_logits})
-    # of the statistic, >= 1; required: without this the base's property would be its default
+    # The largest difference of the statistic between neighbors, >= 1. It has no default; the property of the base class
+    # would be taken as the default without a `field`.
     reach: int = field(metadata=_COUNT)
 
     @property
@@ -323,9 +323,11 @@ class ThresholdEvent(BitEvent):
     """
 
     noise_std: float = field(metadata=_POSITIVE)  # > 0, in the units of the number
-    # the least value of the number less the threshold
+    # the smallest value of the number less the threshold
     lowest: float = field(metadata={"check": _require_finite})
-    num_values: int = field(metadata=_COUNT)  # how many values it can take, 1 apart, >= 1
+    num_values: int = field(
+        metadata=_COUNT
+    )  # the number of values, 1 apart, that it can have, >= 1
 
     @property
     def log_odds(self) -> FloatArray:
@@ -438,15 +440,12 @@ class SelectThenTestEvent(ComposedEvent):
         require_count("num_candidates", self.num_candidates, minimum=2)
         match self.events:
             case (BoundedRangeEvent(), ApproximateEvent(event=OneBitEvent(logits=logits))):
-                require(len(logits) > 1, "logits", logits, "those of the gaps 0 to T, T >= 1")
+                rule = "those of the gaps 0 to T, T >= 1"
+                require(len(logits) > 1, "logits", logits, rule)
             case _:
-                kinds = f"({', '.join(type(event).__name__ for event in self.events)})"
-                require(
-                    False,
-                    "events",
-                    kinds,
-                    "a BoundedRangeEvent and an ApproximateEvent of a OneBitEvent",
-                )
+                kinds = ", ".join(type(event).__name__ for event in self.events)
+                rule = "a BoundedRangeEvent and an ApproximateEvent of a OneBitEvent"
+                raise InvalidValue("events", f"({kinds})", rule=rule)
 
     @property
     def selection(self) -> BoundedRangeEvent:
@@ -469,20 +468,24 @@ class SessionEvent(LeafEvent):
     """The price of a whole session under target charging, computed from the number of its hits.
 
     A session runs epsilon-DP calls on the private data. A call whose output lies in its target set is a hit. The
-    session ends after a given number of hits, however many calls that takes.
+    session ends after a given number of hits, however many calls that takes. `pate.accounting.q_targets` explains
+    accesses.
+
+    Attributes:
+        epsilon: the epsilon of pure DP of one access to the data, > 0.
+        hit_prob: q, the smallest probability of a hit given an access, in (0, 1).
+        target_hits: tau, the number of hits that ends the session, >= 1.
+        num_calls: the largest number of calls, >= 0; infinity is allowed.
+        accesses: the price of the session as a composition of accesses that may fail, for accountants that do not price
+            hits.
 
     Source: Cohen & Lyu 2023; docs/proofs/hits.md.
     """
 
-    # the pure DP of one access to the data, > 0
     epsilon: float = field(metadata={"check": _require_price})
-    # q, the least probability of a hit given an access, in (0, 1)
     hit_prob: float = field(metadata=_PROBABILITY)
-    # tau, >= 1; the hit of this number is the last outcome
     target_hits: int = field(metadata=_COUNT)
-    # the largest number of calls, >= 0; infinity is allowed
     num_calls: float = field(metadata={"check": _require_number_of_calls})
-    # the session as accesses with an overrun, for accountants that do not price hits
     accesses: Event = field(metadata={"check": _require_event})
 
     def __post_init__(self) -> None:
@@ -495,12 +498,14 @@ class BoundarySessionEvent(SessionEvent):
     """The price of a session whose calls pass through the boundary wrapper, at most that of an equal `SessionEvent`.
 
     The boundary wrapper sometimes replaces the output of a call by a fixed symbol, which is the hit
-    (`pate.accounting.q_targets.boundary`).
+    (`pate.accounting.q_targets.boundary`). The fields of `SessionEvent` describe the wrapped calls.
+
+    Attributes:
+        call_epsilon: the epsilon of pure DP of one call before it is wrapped, > 0.
+        bounded_range: whether the log-likelihood ratios of the call also span at most `call_epsilon`.
     """
 
-    # the pure DP of one call before it is wrapped, > 0; `epsilon` and `hit_prob` are those of the wrapped call
     call_epsilon: float = field(metadata=_POSITIVE)
-    # whether the log-likelihood ratios of the call also span at most `call_epsilon`
     bounded_range: bool = field(metadata=_BOOL)
 
 
@@ -521,13 +526,15 @@ class TuningEvent(LeafEvent):
     distribution: RunCount = field(metadata={"check": require_run_count})  # of the number of runs
 
     def __post_init__(self) -> None:
-        from pate.accounting.event_tree import failure_probability  # which imports this module
+        # imported here, because it imports this module
+        from pate.accounting.event_tree import failure_probability
 
         Event.__post_init__(self)
         for name in ("base", "score"):
             failure_prob = failure_probability(getattr(self, name))
-            rule = "a price without failures; tuning_event moves them out"
-            require(failure_prob == 0, f"{name}.failure_prob", failure_prob, rule)
+            if failure_prob != 0:
+                rule = "a price without failures; tuning_event moves them out"
+                raise InvalidValue(f"{name}.failure_prob", failure_prob, rule=rule)
 
     @property
     def candidate(self) -> ComposedEvent:

@@ -20,7 +20,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from pate import validation
 from pate.accounting import events
 from pate.accounting.accountant import Accountant
 from pate.accounting.conversion import conversion_penalty, gaussian_epsilon, rdp_to_epsilons
@@ -35,6 +34,7 @@ from pate.validation import (
     normalize_field,
     require,
     require_choice,
+    require_non_negative,
     require_positive,
     require_probability,
     rounded_up,
@@ -55,17 +55,22 @@ __all__ = [
 FilterMaker = Callable[[float, float], "PrivacyFilter"]
 """A function that makes a filter from (max_epsilon, target_delta): a class of filters, or a partial of a class."""
 
-# shares of delta that are set apart for failures
-_FEW_FAILURES = 0.01
-_MANY_FAILURES = 0.5
-_LARGEST_COUNT = 2**60  # an event that fits this number of times fits without a limit
+# The share of delta that is reserved for failures, where the first event cannot fail; and where it can, in ledgers of
+# earlier versions.
+_SHARE_WITHOUT_FAILURES = 0.01
+_FORMER_SHARE_WITH_FAILURES = 0.5
+# An event that fits so many times fits without a limit.
+_LARGEST_COUNT = 2**60
+# The bits of the floats from the smallest one > 0 up to 1e300, as integers, which have the order of the floats.
 _BITS_OF_POSITIVE_FLOATS = range(1, int(np.float64(1e300).view(np.int64)))
-"""The bits of floats > 0 as integers, which have the order of the floats."""
-# Ten times the float .1 are more than 1.0 by 2^-54, though the decimals that the caller wrote sum to 1. So a cap, and a
-# share of failures, may be passed by this part of it, which is taken from delta (docs/proofs/filters.md).
+# The sum of ten times the float 0.1 exceeds 1.0 by 2^-54, although the decimals that the caller wrote sum to 1. So the
+# cap, and the share for failures, may be exceeded by this relative amount, which is taken from delta
+# (docs/proofs/filters.md).
 _DECIMAL_SLACK = 2.0**-51
+# The number of orders of the fine grid on which the best order is searched for.
 _NUM_FINE_ORDERS = 2001
-_ROUNDING = 1e-9  # relative: above the error of the functions of scipy that a price is made of
+# Relative, and above the error of the functions of scipy from which a price is computed.
+_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -73,13 +78,18 @@ class Spent:
     """The sums that a filter keeps: an amount in the filter's unit, failure probabilities, and epsilons of pure DP.
 
     The same class holds the price of a single event.
+
+    Attributes:
+        amount: the sum in the filter's unit, rounded up.
+        failure_prob: the sum of the failure probabilities, exact.
+        pure_epsilon: the sum of the epsilons of pure DP, exact; infinity where an event is not pure DP.
+        second_amount: the sum in the second unit of a filter with two units; infinity where an event has no price in
+            that unit.
     """
 
-    amount: float = 0.0  # in the filter's unit, rounded up
-    failure_prob: Fraction = Fraction(0)  # the sum of the failure probabilities, exact
-    # the sum of the epsilons of pure DP, exact; infinity where an event is not pure
+    amount: float = 0.0
+    failure_prob: Fraction = Fraction(0)
     pure_epsilon: Fraction | float = Fraction(0)
-    # in the second unit of a filter with two units; infinity where an event has no price in that unit
     second_amount: float = 0.0
 
     def plus(self, price: Spent, num_times: int = 1) -> Spent:
@@ -113,31 +123,38 @@ class PrivacyFilter(ABC):
         * An event is also admitted where all events are pure DP and their epsilons sum to at most the cap.
         * The cap, delta, the unit and the part of delta for failures are fixed before the first release.
 
+    Attributes:
+        max_epsilon: the cap, > 0.
+        target_delta: the delta of the guarantee, in (0, 1).
+        max_failure_prob: the part of delta that failure probabilities may use up; prices are converted at the rest of
+            delta. None lets the first event decide. An event that can fail gets its own failure probability, and half
+            of the rest of delta for later releases. An event that cannot fail leaves a hundredth of delta for failures.
+        plans_failures: True adds that half. Ledgers of earlier versions have False: half of delta, or the failure
+            probability of the first event where that is larger.
+        name: the name of the class of filters in the file of a ledger.
+        prices_hits: whether a session is counted by its hits, and not by its accesses.
+
     Source: docs/proofs/filters.md.
     """
 
-    max_epsilon: float  # the cap, > 0
-    target_delta: float  # in (0, 1)
-    # The part of delta that failure probabilities may use up; prices are converted at the rest of delta. None lets the
-    # first event decide. An event that can fail gets its own failure probability, and half of the rest of delta for
-    # releases to come. An event that cannot fail leaves a hundredth of delta for failures.
+    max_epsilon: float
+    target_delta: float
     max_failure_prob: float | None = None
-    # True adds that half. Ledgers of earlier versions have False: half of delta, or the failure probability of the
-    # first event where that is more.
     plans_failures: bool = field(default=True, kw_only=True)
 
     name: ClassVar[str]
-    _unit: ClassVar[str]  # in words, with braces that the filter's fields fill
-    # whether a session is counted by its hits, and not by its accesses
+    # the unit in words, with the filter's fields in braces
+    _unit: ClassVar[str]
     prices_hits: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require_positive("max_epsilon", self.max_epsilon)
         require_probability("target_delta", self.target_delta)
         if self.max_failure_prob is not None:
-            failures = validation.require_non_negative("max_failure_prob", self.max_failure_prob)
+            require_non_negative("max_failure_prob", self.max_failure_prob)
+            is_below_delta = self.max_failure_prob < self.target_delta
             rule = f"less than target_delta={self.target_delta}"
-            require(failures < self.target_delta, "max_failure_prob", failures, rule)
+            require(is_below_delta, "max_failure_prob", self.max_failure_prob, rule)
 
     def for_cap(self, max_epsilon: float) -> Self:
         """Returns a filter of the same class and with the same parameters for another cap."""
@@ -145,9 +162,11 @@ class PrivacyFilter(ABC):
 
     def to_json(self) -> dict[str, Any]:
         """Returns the name and the parameters, without cap and delta, as a dictionary that `filter_from_json` reads."""
+        names = [dataclass_field.name for dataclass_field in fields(self)]
         parameters = {
-            dataclass_field.name: getattr(self, dataclass_field.name)
-            for dataclass_field in fields(self)[2:]
+            name: getattr(self, name)
+            for name in names
+            if name not in ("max_epsilon", "target_delta")
         }
         return {"name": self.name} | parameters
 
@@ -174,7 +193,7 @@ class PrivacyFilter(ABC):
     def failures_allowed(self) -> float:
         """The largest sum of failure probabilities that the filter admits, a part of `target_delta`."""
         if self.max_failure_prob is None:
-            return _FEW_FAILURES * self.target_delta
+            return _SHARE_WITHOUT_FAILURES * self.target_delta
         return self.max_failure_prob
 
     @property
@@ -189,8 +208,8 @@ class PrivacyFilter(ABC):
         The excess admits sums of decimals that floating point rounds up. It is taken from delta, and is 0 where delta
         is too small.
         """
-        left = self.target_delta - self.failures_allowed
-        is_small = _DECIMAL_SLACK * (1 + self.max_epsilon) < left / 1000
+        remaining_delta = self.target_delta - self.failures_allowed
+        is_small = _DECIMAL_SLACK * (1 + self.max_epsilon) < remaining_delta / 1000
         return _DECIMAL_SLACK if is_small else 0.0
 
     @cached_property
@@ -213,10 +232,12 @@ class PrivacyFilter(ABC):
         delta = self.target_delta
         failure = failure_probability(first_event if self.prices_hits else by_accesses(first_event))
         if failure == 0:
-            return replace(self, max_failure_prob=_FEW_FAILURES * delta)
-        share_of_earlier_versions = max(_MANY_FAILURES * delta, failure)
-        share = (failure + delta) / 2 if self.plans_failures else share_of_earlier_versions
-        return replace(self, max_failure_prob=min(share, math.nextafter(delta, 0)))
+            return replace(self, max_failure_prob=_SHARE_WITHOUT_FAILURES * delta)
+        if self.plans_failures:
+            max_failure_prob = (failure + delta) / 2
+        else:
+            max_failure_prob = max(_FORMER_SHARE_WITH_FAILURES * delta, failure)
+        return replace(self, max_failure_prob=min(max_failure_prob, math.nextafter(delta, 0)))
 
     def price(self, event: Event) -> Spent:
         """Returns the price of an event: its amount in the filter's unit, failure probability and pure epsilon.
@@ -259,8 +280,8 @@ class PrivacyFilter(ABC):
         def is_affordable(num_times: int) -> bool:
             return self._holds(spent.plus(price, num_times=num_times))
 
-        most_times = largest_count(is_affordable, maximum=_LARGEST_COUNT)
-        return math.inf if most_times == _LARGEST_COUNT else most_times
+        num_affordable = largest_count(is_affordable, maximum=_LARGEST_COUNT)
+        return math.inf if num_affordable == _LARGEST_COUNT else num_affordable
 
     def _holds(self, spent: Spent) -> bool:
         """Returns True if all charges together satisfy one of the filter's bounds.
@@ -310,10 +331,13 @@ class RenyiFilter(PrivacyFilter):
         if self.order is None:
             normalize_field(self, "order", best_order(self.max_epsilon, self.target_delta))
         require(1 < self._orders[0] < math.inf, "order", self.order, "a finite number > 1")
-        # The penalty is the epsilon of a divergence of 0.
-        least_epsilon = float(conversion_penalty(self._orders, target_delta=self.target_delta)[0])
-        rule = f"one at which max_epsilon is above {rounded_up(least_epsilon)}"
-        require(least_epsilon < self.max_epsilon, "order", self.order, rule)
+        # The penalty of the conversion is the epsilon of a divergence of 0.
+        smallest_epsilon = float(
+            conversion_penalty(self._orders, target_delta=self.target_delta)[0]
+        )
+        if smallest_epsilon >= self.max_epsilon:
+            rule = f"one at which max_epsilon is above {rounded_up(smallest_epsilon)}"
+            raise InvalidValue("order", self.order, rule=rule)
 
     def amount(self, event: Event) -> float:
         """Returns the Renyi divergence of an event at the filter's order."""
@@ -388,7 +412,7 @@ def _mu_squared_of_counts(noise_multiplier: float, *, num_moving: int) -> float:
     """Returns mu^2 of counts with Gaussian noise; infinity without noise.
 
     Args:
-        noise_multiplier: noise std / the most by which one count moves, >= 0.
+        noise_multiplier: noise std / the largest difference of one count between neighbors, >= 0.
         num_moving: the number of counts that differ between neighbors.
     """
     if noise_multiplier == 0:
@@ -453,7 +477,7 @@ class GaussianAndRenyi(RenyiFilter):
         return super().conversion_delta / 2
 
     def price(self, event: Event) -> Spent:
-        """Returns the price of an event: the Renyi divergence as `amount`, and mu^2 as `second`.
+        """Returns the price of an event: the Renyi divergence as `amount`, and mu^2 as `second_amount`.
 
         mu^2 is infinite where the event has no mu. It is also infinite for a session whose number of accesses has a
         failure probability, because `failure_prob` counts the failures of the session priced by its hits, which does
@@ -472,8 +496,10 @@ class GaussianAndRenyi(RenyiFilter):
 
     def left(self, spent: Spent) -> float:
         """Returns the Renyi divergence that fits under the cap after `spent`; where that is 0, the mu^2 that fits."""
-        renyi_left = super().left(spent)
-        return renyi_left or max(0.0, self.gaussian_budget - spent.second_amount)
+        divergence_left = super().left(spent)
+        if divergence_left > 0:
+            return divergence_left
+        return max(0.0, self.gaussian_budget - spent.second_amount)
 
     @cached_property
     def gaussian_budget(self) -> float:
@@ -490,7 +516,7 @@ class GaussianAndRenyi(RenyiFilter):
         )
 
     def _holds(self, spent: Spent) -> bool:
-        # One conversion of the spent amount: `gaussian_budget`, which takes some sixty, is for `left` alone.
+        # The spent amount is converted, because `gaussian_budget` would take some sixty conversions.
         holds_by_mu = (
             self.allows_failures(spent)
             and self._gaussian_filter.epsilon(spent.second_amount) <= self.max_epsilon
@@ -601,10 +627,11 @@ def filter_from_json(
         InvalidValue: the name or a parameter is unknown to this version.
     """
     values = {"plans_failures": False} | dict(data)  # earlier versions wrote no `plans_failures`
-    kind = FILTERS[require_choice("filter", str(values.pop("name", None)), tuple(FILTERS))]
+    name = str(values.pop("name", None))
+    kind = FILTERS[require_choice("filter", name, choices=tuple(FILTERS))]
     try:
         return kind(max_epsilon=max_epsilon, target_delta=target_delta, **values)
     except TypeError as error:
-        parameters = ", ".join(name for name in data if name != "name")
+        parameters = ", ".join(key for key in data if key != "name")
         rule = f"parameters of this version, found {parameters}"
         raise InvalidValue("filter", kind.name, rule=rule) from error

@@ -25,9 +25,17 @@ from pate.accounting.pure_dp import PureDpAccountant
 from pate.accounting.rdp import RdpAccountant
 from pate.accounting.store import Store
 from pate.files.strict_json import plain
-from pate.validation import require, require_choice, require_positive, require_probability
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_choice,
+    require_positive,
+    require_probability,
+)
 
+# The version of the file, which the setting `ledger` in the file states.
 _VERSION = 3
+# The accountants that the file of a ledger may name, by name.
 _ACCOUNTANTS: dict[str, type[Accountant]] = {
     kind.name: kind
     for kind in (
@@ -39,8 +47,8 @@ _ACCOUNTANTS: dict[str, type[Accountant]] = {
         AutoAccountant,
     )
 }
-# Ledgers of version 0.1 may name the zCDP accountant, which is gone. Renyi's bound holds for each event that zCDP
-# priced. The bound may be larger than the former total by a millionth, as Renyi orders lie on a grid.
+# Ledgers of version 0.1 may name the zCDP accountant, which no longer exists. The Renyi bound holds for each event that
+# it priced. Because Renyi orders lie on a grid, that bound may exceed the former total by a millionth.
 _FORMER_ACCOUNTANTS: dict[str, type[Accountant]] = {"zcdp": RdpAccountant}
 
 
@@ -73,7 +81,7 @@ class LedgerFile:
             and not isinstance(path, Store)
             and os.path.lexists(path)
         ):
-            # opened once, to read its accountant and for all that follows
+            # The file is opened once, to read its accountant and for all later calls.
             path = Store(path, settings=None)
         accountant = _stored_accountant(path) if accountant is None else accountant
         self.accountant = require_maker(accountant)
@@ -81,9 +89,10 @@ class LedgerFile:
         cap = None
         if max_epsilon is not None:
             cap = require_positive("max_epsilon", max_epsilon, owner="ledger")
-        require(filter is None or cap is not None, "filter", filter, "a max_epsilon beside it")
-        is_class = filter is None or callable(filter)
-        require(is_class, "filter", filter, "a class such as RenyiFilter, uncalled")
+        if filter is not None and cap is None:
+            raise InvalidValue("filter", filter, rule="a max_epsilon beside it")
+        if filter is not None and not callable(filter):
+            raise InvalidValue("filter", filter, rule="a class such as RenyiFilter, uncalled")
         empty = accountant()
         if filter is not None:
             make_filter = filter
@@ -125,9 +134,10 @@ class LedgerFile:
         for name in ("adjacency", "target_delta", "accountant"):
             if name == "accountant" and takes_stored_accountant:
                 continue  # a former accountant has another name than the accountant in its place
-            rule = f"{_described(settings.get(name))}, as ledger={self.path} counts"
-            is_equal = settings.get(name) == requested[name]
-            require(is_equal, name, _described(requested[name]), rule)
+            if settings.get(name) != requested[name]:
+                requested_words = _setting_in_words(requested[name])
+                rule = f"{_setting_in_words(settings.get(name))}, as ledger={self.path} counts"
+                raise InvalidValue(name, requested_words, rule=rule)
 
     def _deciding_filters(
         self, requested_filter: PrivacyFilter | None, *, filter_is_default: bool
@@ -152,16 +162,20 @@ class LedgerFile:
         if requested_filter is None:
             return [stored_filter]
         cap = requested_filter.max_epsilon
-        rule = f"at most {stored_cap}, the cap of ledger={self.path}"
-        require(cap <= stored_cap, "max_epsilon", cap, rule, owner="ledger")
+        if cap > stored_cap:
+            rule = f"at most {stored_cap}, the cap of ledger={self.path}"
+            raise InvalidValue("max_epsilon", cap, rule=rule, owner="ledger")
         if cap < stored_cap:
-            tighter = stored_filter.for_cap(cap) if filter_is_default else requested_filter
-            return [tighter, stored_filter]
-        if not filter_is_default:
-            rule = f"{_described(filter_values)}, which decides in ledger={self.path}"
-            planned_alike = replace(requested_filter, plans_failures=stored_filter.plans_failures)
-            requested_words = _described(plain(requested_filter.to_json()))
-            require(planned_alike == stored_filter, "filter", requested_words, rule)
+            smaller_cap_filter = requested_filter
+            if filter_is_default:
+                smaller_cap_filter = stored_filter.for_cap(cap)
+            return [smaller_cap_filter, stored_filter]
+        # An earlier version may have stored another value of `plans_failures`, which the caller cannot choose.
+        comparable_filter = replace(requested_filter, plans_failures=stored_filter.plans_failures)
+        if not filter_is_default and comparable_filter != stored_filter:
+            requested_words = _setting_in_words(plain(requested_filter.to_json()))
+            rule = f"{_setting_in_words(filter_values)}, which decides in ledger={self.path}"
+            raise InvalidValue("filter", requested_words, rule=rule)
         return [stored_filter]
 
     @classmethod
@@ -200,11 +214,11 @@ def _stored_accountant(path: str | os.PathLike[str] | Store | None) -> Callable[
     name = str(values.pop("name"))
     if name in _FORMER_ACCOUNTANTS:
         return _FORMER_ACCOUNTANTS[name]
-    kind = _ACCOUNTANTS[require_choice("accountant", name, tuple(_ACCOUNTANTS))]
+    kind = _ACCOUNTANTS[require_choice("accountant", name, choices=tuple(_ACCOUNTANTS))]
     return partial(kind, **values) if values else kind
 
 
-def _described(value: Any) -> str:
+def _setting_in_words(value: Any) -> str:
     """Returns a setting as text for an error, such as `renyi(order=8.0)` for a dictionary of name and parameters."""
     if not isinstance(value, dict):
         return str(value)

@@ -7,8 +7,9 @@ P[Bin(n, q) < tau], its *overrun* (Cohen & Lyu 2023, Theorem B.4). The price is 
     by accesses    The composition of n accesses, each epsilon-DP, at delta - overrun, for the best n.
 
     by play        The delta that the strongest adversary reaches in a session of n accesses. A dynamic program over
-                   the number of hits left and the privacy loss so far computes that delta. The bound is within a
-                   relative 1e-3 of the truth, and takes long for many hits (docs/proofs/target_charging.md).
+                   the number of remaining hits and the privacy loss so far computes that delta. The bound is within a
+                   relative 1e-3 of the truth. Its computation takes long for many hits
+                   (docs/proofs/target_charging.md).
 """
 
 from __future__ import annotations
@@ -20,27 +21,42 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pate import validation
 from pate.accounting.count_search import largest_count
 from pate.accounting.events import ApproximateEvent, Event, PureDpEvent
 from pate.accounting.pure_dp import pure_dp_composition_epsilon
 from pate.accounting.q_targets import QTarget
 from pate.accounting.rdp import RdpAccountant
 from pate.accounting.special import betaincc
-from pate.validation import require, require_count, require_probability
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_count,
+    require_kind,
+    require_non_negative,
+    require_probability,
+)
 
+# A float holds every whole number up to this.
 _LARGEST_NUM_ACCESSES = 2**53
-_OVERRUN_SHARE = 1e-3  # of delta: the overrun of the accesses that are played
-_LARGEST_WORK_OF_PLAY = 600_000  # accesses**2 * hits: a price comes in less than a second
-_LARGEST_EPSILON = 30.0  # of an access that is played
-_PLAY_TOLERANCE = 1e-4  # of the epsilon that is known to suffice
-_ROUNDING = 2.0**-44  # relative: of a loss, and per access of products and sums of numbers >= 0
-_FEWEST_SPLITS = 8
-_MOST_SPLITS = 64
-# accesses composed over all splits together: a price comes in less than a fifth of a second
+# By play: the share of delta for the overrun.
+_OVERRUN_SHARE = 1e-3
+# By play: the largest num_accesses**2 * target_hits. Up to it a price takes less than a second.
+_LARGEST_WORK_OF_PLAY = 600_000
+# By play: the largest epsilon of an access.
+_LARGEST_EPSILON = 30.0
+# By play: the bisection ends when its ends differ by this share of the first epsilon.
+_PLAY_TOLERANCE = 1e-4
+# The relative rounding error of a loss, and for each access that of products and sums of numbers >= 0.
+_ROUNDING = 2.0**-44
+# By accesses: the smallest and the largest number of splits of delta.
+_SMALLEST_NUM_SPLITS = 8
+_LARGEST_NUM_SPLITS = 64
+# By accesses: so many accesses are composed over all splits together, so that a price takes less than a fifth of a
+# second.
 _WORK_OF_SPLITS = 400_000
-_MOST_COMPOSED = 50_000  # accesses whose optimal composition is computed
-# of delta, for the overrun of a split
+# By accesses: the largest number of accesses whose optimal composition is computed.
+_LARGEST_NUM_COMPOSED = 50_000
+# By accesses: the smallest and the largest share of delta for the overrun.
 _SMALLEST_SHARE = 1e-3
 _LARGEST_SHARE = 0.999
 
@@ -145,9 +161,9 @@ def best_play_delta(
     """Returns the largest delta at `target_epsilon` that an adversary can reach in a session, rounded up.
 
     The adversary chooses each call after seeing the earlier outcomes. Let V(h, i) be the largest delta that the rest of
-    the session can reach, given h hits left and a privacy loss of i * epsilon so far. After the last access, and after
-    the last hit, V = max(0, 1 - e^(target_epsilon - i epsilon)). Before an access, V is the largest expectation of the
-    next V over all calls.
+    the session can reach, given h remaining hits and a privacy loss of i * epsilon so far. After the last access, and
+    after the last hit, V = max(0, 1 - e^(target_epsilon - i epsilon)). Before an access, V is the largest expectation
+    of the next V over all calls.
 
     Args:
         target: the epsilon and q that cover every call; its epsilon is at most 30.
@@ -155,17 +171,19 @@ def best_play_delta(
         num_accesses: the largest number of accesses to the private data, >= 0.
         target_epsilon: the epsilon of the returned delta, >= 0.
     """
-    validation.require_kind("target", target, QTarget, "a QTarget")
+    require_kind("target", value=target, kind=QTarget, rule="a QTarget")
     target_hits = require_count("target_hits", target_hits)
     num_accesses = require_count("num_accesses", num_accesses, minimum=0)
-    target_epsilon = validation.require_non_negative("target_epsilon", target_epsilon)
-    rule = f"at most {_LARGEST_EPSILON:g}: a larger one is composed as its accesses"
-    require(target.epsilon <= _LARGEST_EPSILON, "target.epsilon", target.epsilon, rule)
+    target_epsilon = require_non_negative("target_epsilon", target_epsilon)
+    if target.epsilon > _LARGEST_EPSILON:
+        rule = f"at most {_LARGEST_EPSILON:g}: a larger one is composed as its accesses"
+        raise InvalidValue("target.epsilon", target.epsilon, rule=rule)
     losses = target.epsilon * np.arange(-num_accesses - 1, num_accesses + 2)
     rounding = _ROUNDING * (np.abs(losses) + target_epsilon)
     beyond = losses - target_epsilon + rounding
     after_last = -np.expm1(-np.maximum(beyond, 0.0))
-    values = np.tile(after_last, (target_hits + 1, 1))  # [hits that are left + 1, 2 n + 3]
+    # V by the number of remaining hits and the loss, [target_hits + 1, 2 num_accesses + 3]
+    values = np.tile(after_last, (target_hits + 1, 1))
     moves = _moves(target)
     for _ in range(num_accesses):
         best = values[1:, 1:-1].copy()
@@ -185,8 +203,8 @@ def best_play_delta(
 class SessionPrice:
     """An upper bound on the price of a whole session: its epsilon at a delta, and the number of its accesses."""
 
-    epsilon: float  # at `delta`
-    delta: float  # of the whole session
+    epsilon: float  # the epsilon of the whole session at `delta`
+    delta: float  # the delta of the whole session
     num_accesses: int  # the number of accesses that an accountant has to compose
     overrun_prob: float  # the probability of more accesses, for one counter; a part of `delta`
 
@@ -226,12 +244,12 @@ def best_session_price(
     Raises:
         InvalidValue: `failure_prob` is at least `target_delta / num_counters`.
     """
-    validation.require_kind("target", target, QTarget, "a QTarget")
+    require_kind("target", value=target, kind=QTarget, rule="a QTarget")
     hits = require_count("target_hits", target_hits)
-    delta_of_counter = require_probability("target_delta", target_delta) / require_count(
-        "num_counters", num_counters
-    )
-    delta_of_counter -= validation.require_non_negative("failure_prob", failure_prob)
+    require_probability("target_delta", target_delta)
+    require_count("num_counters", num_counters)
+    require_non_negative("failure_prob", failure_prob)
+    delta_of_counter = target_delta / num_counters - failure_prob
     rule = "less than target_delta / num_counters"
     require(delta_of_counter > 0, "failure_prob", failure_prob, rule)
     split = _best_split(target, target_hits=hits, target_delta=delta_of_counter)
@@ -259,30 +277,32 @@ class _Split(NamedTuple):
     overrun_prob: float
 
 
-@lru_cache(maxsize=256)  # the same session is priced again and again
+@lru_cache(maxsize=256)
 def _best_split(target: QTarget, target_hits: int, target_delta: float) -> _Split:
-    """Returns the split of delta into overrun and composition with the smallest epsilon; `best_session_price` explains.
+    """Returns the split of delta into overrun and composition with the smallest epsilon, from a cache.
 
-    The results are cached.
+    `best_session_price` explains the arguments.
     """
 
     def accesses_with_overrun(share: float) -> int:
+        """Returns the number of accesses whose overrun is at most this share of delta."""
         return min_accesses(
             target_hits=target_hits,
             hit_prob=target.hit_prob,
             overrun_prob=share * target_delta,
         )
 
-    fewest = accesses_with_overrun(_LARGEST_SHARE)
-    most = accesses_with_overrun(_SMALLEST_SHARE)
-    num_splits = min(max(_WORK_OF_SPLITS // most, _FEWEST_SPLITS), _MOST_SPLITS)
+    smallest_num = accesses_with_overrun(_LARGEST_SHARE)
+    largest_num = accesses_with_overrun(_SMALLEST_SHARE)
+    num_splits = min(max(_WORK_OF_SPLITS // largest_num, _SMALLEST_NUM_SPLITS), _LARGEST_NUM_SPLITS)
+    numbers = np.linspace(smallest_num, largest_num, num_splits).astype(np.int64)
     splits = []
-    for num_accesses in np.unique(np.linspace(fewest, most, num_splits).astype(np.int64)).tolist():
+    for num_accesses in np.unique(numbers).tolist():
         overrun = overrun_probability(
             num_accesses, target_hits=target_hits, hit_prob=target.hit_prob
         )
         composition_delta = target_delta - overrun
-        if num_accesses <= _MOST_COMPOSED:
+        if num_accesses <= _LARGEST_NUM_COMPOSED:
             epsilon = pure_dp_composition_epsilon(
                 target.epsilon, count=num_accesses, target_delta=composition_delta
             )
@@ -325,5 +345,8 @@ def _best_play(
         delta = best_play_delta(
             target, target_hits=target_hits, num_accesses=accesses, target_epsilon=middle
         )
-        low, high = (low, middle) if delta <= delta_of_play else (middle, high)
+        if delta <= delta_of_play:
+            high = middle
+        else:
+            low = middle
     return high

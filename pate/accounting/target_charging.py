@@ -19,7 +19,6 @@ from typing import Any, NoReturn, Self, SupportsIndex
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pate import validation
 from pate.accounting.events import ApproximateEvent, Event, PureDpEvent, SelfComposedEvent
 from pate.accounting.q_targets import (
     QTarget,
@@ -43,7 +42,7 @@ from pate.accounting.session_price import (
 from pate.files.atomic import write_text
 from pate.files.reading import read_json
 from pate.files.strict_json import plain, to_json_line
-from pate.validation import InvalidValue, require, require_count
+from pate.validation import InvalidValue, require, require_count, require_non_negative
 
 __all__ = [
     "HeldBudget",
@@ -78,8 +77,11 @@ class HeldBudget:
         self._process = os.getpid()
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
-        rule = "one that is neither copied nor sent elsewhere, as a copy would spend the same budget again"
-        raise InvalidValue("session", type(self).__name__, rule=f"{rule}; ask the one there is")
+        rule = (
+            "one that is neither copied nor sent elsewhere, as a copy would spend the same budget again; "
+            "use the existing object"
+        )
+        raise InvalidValue("session", type(self).__name__, rule=rule)
 
     def _locked(self) -> AbstractContextManager[bool]:
         """Returns the lock that a thread holds while it checks and reduces the budget.
@@ -92,7 +94,8 @@ class HeldBudget:
 
     def _require_own_process(self) -> None:
         if os.getpid() != self._process:
-            rule = f"{self._process}, which holds this {type(self).__name__}; a fork would spend the same budget again"
+            name = type(self).__name__
+            rule = f"{self._process}, which holds this {name}; a fork would spend the same budget again"
             raise InvalidValue("process", os.getpid(), rule=rule)
 
 
@@ -246,16 +249,18 @@ class TargetCharging(HeldBudget):
             failure_prob: the delta of the call, which must fit into the session's `failure_prob`.
         """
         self._require_own_process()
-        rule = f"fewer than target_hits={self.target_hits} for a call"
-        require(not self.halted, "hits", min(self.hits), rule)
-        is_covered = target is None or self.target.covers(target)
-        rule = f"no larger epsilon and no smaller hit_prob than {self.target}"
-        require(is_covered, "target", target, rule)
+        fewest_hits = min(self.hits)
+        if self.halted:
+            rule = f"fewer than target_hits={self.target_hits} for a call"
+            raise InvalidValue("hits", fewest_hits, rule=rule)
+        if target is not None and not self.target.covers(target):
+            rule = f"no larger epsilon and no smaller hit_prob than {self.target}"
+            raise InvalidValue("target", target, rule=rule)
         if failure_prob != 0.0:
             require(failure_prob > 0, "failure_prob", failure_prob, "a number >= 0")
             total = self._spent_failure_prob + failure_prob
-            rule = f"at most {self.failure_prob} over all calls"
-            require(total <= self.failure_prob, "failure_prob", total, rule)
+            limit = self.failure_prob
+            require(total <= limit, "failure_prob", total, f"at most {limit} over all calls")
 
     def charge(
         self,
@@ -284,10 +289,10 @@ class TargetCharging(HeldBudget):
         with self._locked():
             self.require_open(target, failure_prob=failure_prob)
             num_counters = len(self.hits)
-            are_bits = all(isinstance(outcome, (bool, np.bool_)) for outcome in outcomes)
-            is_allowed = are_bits and len(outcomes) == num_counters
-            rule = f"{num_counters} of True or False"
-            require(is_allowed, "outcome_in_target", list(outcomes), rule)
+            are_bools = all(isinstance(outcome, (bool, np.bool_)) for outcome in outcomes)
+            if not are_bools or len(outcomes) != num_counters:
+                rule = f"{num_counters} of True or False"
+                raise InvalidValue("outcome_in_target", list(outcomes), rule=rule)
             self.hits = [hits + bool(hit) for hits, hit in zip(self.hits, outcomes, strict=True)]
             self.num_calls += 1
             self._spent_failure_prob += failure_prob
@@ -309,19 +314,20 @@ class TargetCharging(HeldBudget):
             self.require_open(target)
             require(outcomes.dtype == bool, "outcomes_in_target.dtype", outcomes.dtype, "bool")
             if num_counters > 1:
-                is_allowed = outcomes.ndim == 2 and outcomes.shape[1] == num_counters
+                has_valid_shape = outcomes.ndim == 2 and outcomes.shape[1] == num_counters
             else:
-                is_allowed = outcomes.ndim == 1
-            rule = "[Q], or [Q, num_counters] with several counters"
-            require(is_allowed, "outcomes_in_target.shape", outcomes.shape, rule)
+                has_valid_shape = outcomes.ndim == 1
+            if not has_valid_shape:
+                rule = "[Q], or [Q, num_counters] with several counters"
+                raise InvalidValue("outcomes_in_target.shape", outcomes.shape, rule=rule)
             hits_of_calls = outcomes.reshape(-1, num_counters)
             # the hits after 0, 1, … calls, [num_calls + 1, num_counters]
             hits_after = np.cumsum(np.vstack([self.hits, hits_of_calls]), axis=0)
             is_open = hits_after.min(axis=1) < self.target_hits
-            num_made = min(int(is_open.sum()), len(outcomes))
-            self.hits = hits_after[num_made].tolist()
-            self.num_calls = self.num_calls + num_made
-            return num_made
+            num_counted = min(int(is_open.sum()), len(outcomes))
+            self.hits = hits_after[num_counted].tolist()
+            self.num_calls += num_counted
+            return num_counted
 
     @property
     def state(self) -> dict[str, Any]:
@@ -345,41 +351,44 @@ class TargetCharging(HeldBudget):
                 same parameters.
         """
         parameters = state.get("parameters")
-        require(
-            parameters == self._parameters,
-            "parameters",
-            parameters,
-            f"{self._parameters}, as of this session",
-        )
-        hits = state.get("hits")
-        calls = require_count("num_calls", state.get("num_calls", -1), minimum=0)
-        counts = [
-            require_count("hits", count, minimum=0)
-            for count in (hits if isinstance(hits, list) else [])
-        ]
-        possible = (
-            len(counts) == len(self.hits)
-            and max(counts) <= calls
-            and min(counts) <= self.target_hits
-        )
-        rule = f"{len(self.hits)} counts, at most num_calls={calls}, and one at most {self.target_hits}"
-        require(possible, "hits", hits, rule)
-        spent = validation.require_non_negative(
+        if parameters != self._parameters:
+            rule = f"{self._parameters}, as of this session"
+            raise InvalidValue("parameters", parameters, rule=rule)
+        num_calls = require_count("num_calls", state.get("num_calls", -1), minimum=0)
+        hits = self._hits_from_state(state.get("hits"), num_calls=num_calls)
+        spent_failure_prob = require_non_negative(
             "spent_failure_prob", state.get("spent_failure_prob", -1.0)
         )
-        require(
-            spent <= self.failure_prob, "spent_failure_prob", spent, f"at most {self.failure_prob}"
-        )
+        rule = f"at most {self.failure_prob}"
+        is_within_limit = spent_failure_prob <= self.failure_prob
+        require(is_within_limit, "spent_failure_prob", spent_failure_prob, rule)
         with self._locked():
-            require(
-                self.num_calls == 0,
-                "num_calls",
-                self.num_calls,
-                "0: only a session without calls can resume",
+            if self.num_calls > 0:
+                rule = "0: only a session without calls can resume"
+                raise InvalidValue("num_calls", self.num_calls, rule=rule)
+            self.hits = hits
+            self.num_calls = num_calls
+            self._spent_failure_prob = spent_failure_prob
+
+    def _hits_from_state(self, stored_hits: object, *, num_calls: int) -> list[int]:
+        """Returns the hits of a saved session; raises `InvalidValue` for counts that this session cannot have.
+
+        Args:
+            stored_hits: the counts as the state has them.
+            num_calls: the number of calls of the saved session.
+        """
+        counts = stored_hits if isinstance(stored_hits, list) else []
+        hits = [require_count("hits", count, minimum=0) for count in counts]
+        is_possible = (
+            len(hits) == len(self.hits) and max(hits) <= num_calls and min(hits) <= self.target_hits
+        )
+        if not is_possible:
+            rule = (
+                f"{len(self.hits)} counts, at most num_calls={num_calls}, "
+                f"and one at most {self.target_hits}"
             )
-            self.hits = counts
-            self.num_calls = calls
-            self._spent_failure_prob = spent
+            raise InvalidValue("hits", stored_hits, rule=rule)
+        return hits
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the state to a file; the caller must do so before each release of an outcome.
@@ -397,5 +406,6 @@ class TargetCharging(HeldBudget):
         state = read_json(
             Path(path), rule=rule, remedy="restore it from a backup, or charge for a new session"
         )
-        require(isinstance(state, dict) and state.get("target_charging") == 1, "path", path, rule)
+        if not isinstance(state, dict) or state.get("target_charging") != 1:
+            raise InvalidValue("path", path, rule=rule)
         self.resume(state)

@@ -8,7 +8,7 @@ import numpy as np
 
 from pate import aggregators
 from pate.accounting import GaussianEvent
-from pate.accounting.conversion import converted
+from pate.accounting.conversion import epsilon_as_in_papers
 from pate.accounting.rdp import rdp_curve_of
 from pate.accounting.special import ndtr
 from pate.aggregators import Aggregator
@@ -97,4 +97,6 @@ def published_claim(
             )
         return np.asarray(sum(gaussian.curve(orders) for gaussian in gaussians))
 
-    return converted(curve, count=1, target_delta=target_delta, conversion="classic"), claim
+    return epsilon_as_in_papers(
+        curve, count=1, target_delta=target_delta, conversion="classic"
+    ), claim

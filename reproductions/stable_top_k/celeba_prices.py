@@ -18,7 +18,7 @@ from pate.accounting import (
     RdpAccountant,
     ZCdpEvent,
 )
-from pate.accounting.conversion import Curve, converted
+from pate.accounting.conversion import Curve, epsilon_as_in_papers
 from pate.accounting.rdp import rdp_curve_of
 from pate.aggregators import StableTopK
 
@@ -116,7 +116,9 @@ def _by_curve(
     cells = [
         None
         if curve is None
-        else converted(curve, count=NUM_QUERIES, target_delta=left, conversion=conversion)
+        else epsilon_as_in_papers(
+            curve, count=NUM_QUERIES, target_delta=left, conversion=conversion
+        )
         for curve in curves
         for conversion in ("classic", "tight")
     ]
