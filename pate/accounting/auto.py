@@ -6,14 +6,14 @@ from typing import NamedTuple, Self
 
 from pate.accounting import event_json, event_tree, events
 from pate.accounting.accountant import Accountant
-from pate.accounting.events import Event
+from pate.accounting.events import Event, SelectThenTestEvent
 from pate.accounting.exact import ExactAccountant
 from pate.accounting.joint_law import MOST_TEACHERS, JointLawAccountant, select_then_tests
 from pate.accounting.loss_accountant import AccountantBesideRenyi
 from pate.accounting.tuning import TuningAccountant
 from pate.validation import require_probability
 
-# kinds of events that optimal composition does not know, or is not the tightest for
+# The events that optimal composition cannot price, or for which its bound is not the smallest.
 _NOT_COMPOSABLE = (
     events.ZCdpEvent,
     events.SmoothSensitivityEvent,
@@ -23,15 +23,18 @@ _NOT_COMPOSABLE = (
 _COMPOSABLE = {
     kind for kind in event_json.EVENT_KINDS.values() if not issubclass(kind, _NOT_COMPOSABLE)
 }
-_MOST_DIFFERENT_EVENTS = 64
-_MOST_STEPS = 200_000
-_MOST_WORK = 3000  # of `ExactAccountant.work`: some seconds
-_MOST_JOINT_LAWS = 2  # different selections with their tests
-# teachers over the scale of the selection's noise: beyond it the joint law saves little
-_MOST_SCALES = 60.0
+# `ExactAccountant` is used for at most so many different events, so many releases, and this much of its `work`, which
+# takes some seconds.
+_LARGEST_NUM_EVENTS = 64
+_LARGEST_NUM_STEPS = 200_000
+_LARGEST_WORK = 3000
+# `JointLawAccountant` is used for at most so many different selections with their tests, and where the number of
+# teachers is at most so many times the scale of the selection's noise. With more teachers it saves little.
+_LARGEST_NUM_JOINT_LAWS = 2
+_LARGEST_NUM_SCALES = 60.0
 
 
-class _LeastEpsilon(NamedTuple):
+class _SmallestEpsilon(NamedTuple):
     """The smallest epsilon of several accountants, with the accountant that computed it."""
 
     epsilon: float
@@ -70,7 +73,7 @@ class AutoAccountant(AccountantBesideRenyi):
         self._composed: list[tuple[Event, int]] = []
         # the accountants of which the smallest bound is taken; None until the first bound is computed
         self._accountants: list[Accountant] | None = None
-        self._least_by_delta: dict[float, _LeastEpsilon] = {}
+        self._smallest_by_delta: dict[float, _SmallestEpsilon] = {}
 
     def compose(self, event: Event, count: int = 1) -> Self:
         """Adds an event to the total, `count` times, and returns this accountant."""
@@ -78,12 +81,12 @@ class AutoAccountant(AccountantBesideRenyi):
         self.failure_prob = self._rdp.failure_prob
         self._composed.append((event, count))
         self._accountants = None
-        self._least_by_delta.clear()
+        self._smallest_by_delta.clear()
         return self
 
     def get_epsilon(self, target_delta: float) -> float:
         """Returns the smallest epsilon, at `target_delta`, of all accountants that are used for these events."""
-        return self._least(target_delta).epsilon
+        return self._smallest(target_delta).epsilon
 
     def get_delta(self, target_epsilon: float) -> float:
         """Returns the smallest delta, at `target_epsilon`, of all accountants that are used for these events."""
@@ -92,11 +95,11 @@ class AutoAccountant(AccountantBesideRenyi):
 
     def winner(self, target_delta: float) -> str:
         """Returns the name of the accountant with the smallest epsilon at `target_delta`, such as `exact`."""
-        return self._least(target_delta).accountant.name
+        return self._smallest(target_delta).accountant.name
 
     def resolution(self, target_delta: float) -> float:
         """Returns the relative numerical error of the epsilon at `target_delta` (`Accountant.resolution`)."""
-        return self._least(target_delta).accountant.resolution(target_delta)
+        return self._smallest(target_delta).accountant.resolution(target_delta)
 
     def _delta_of_line(self, epsilon: float) -> float:
         return min(accountant._delta_of_line(epsilon) for accountant in self._chosen_accountants())
@@ -104,16 +107,18 @@ class AutoAccountant(AccountantBesideRenyi):
     def _largest_useful_epsilon(self, negligible_delta: float) -> float:
         return self._rdp._largest_useful_epsilon(negligible_delta)
 
-    def _least(self, target_delta: float) -> _LeastEpsilon:
+    def _smallest(self, target_delta: float) -> _SmallestEpsilon:
         """Returns the smallest epsilon at `target_delta`, with its accountant: the first of those that compute it."""
         require_probability("target_delta", target_delta)
-        if target_delta not in self._least_by_delta:
+        if target_delta not in self._smallest_by_delta:
             candidates = [
-                _LeastEpsilon(epsilon=accountant.get_epsilon(target_delta), accountant=accountant)
+                _SmallestEpsilon(
+                    epsilon=accountant.get_epsilon(target_delta), accountant=accountant
+                )
                 for accountant in self._chosen_accountants()
             ]
-            self._least_by_delta[target_delta] = min(candidates, key=attrgetter("epsilon"))
-        return self._least_by_delta[target_delta]
+            self._smallest_by_delta[target_delta] = min(candidates, key=attrgetter("epsilon"))
+        return self._smallest_by_delta[target_delta]
 
     def _chosen_accountants(self) -> list[Accountant]:
         """Returns `RdpAccountant`, and each slower accountant that can price all composed events quickly."""
@@ -128,7 +133,7 @@ class AutoAccountant(AccountantBesideRenyi):
                 exact = ExactAccountant(any_event_order=self.any_event_order).compose_all(
                     self._composed
                 )
-                if exact.work() <= _MOST_WORK:
+                if exact.work() <= _LARGEST_WORK:
                     self._accountants.append(exact)
         return self._accountants
 
@@ -139,11 +144,8 @@ class AutoAccountant(AccountantBesideRenyi):
             for event, count in self._composed
             for kind in select_then_tests(event, num_releases=count)
         }
-        return 0 < len(kinds) <= _MOST_JOINT_LAWS and all(
-            kind.num_teachers <= MOST_TEACHERS
-            and kind.num_teachers * kind.selection.epsilon / (2 * kind.bit.reach) <= _MOST_SCALES
-            for kind in kinds
-        )
+        are_few = 0 < len(kinds) <= _LARGEST_NUM_JOINT_LAWS
+        return are_few and all(_has_small_joint_law(kind) for kind in kinds)
 
     def _is_tuned(self) -> bool:
         """Returns True if one tuned release was composed, and nothing else that costs anything."""
@@ -156,14 +158,21 @@ class AutoAccountant(AccountantBesideRenyi):
         return kinds == [events.TuningEvent]
 
     def _is_composable(self) -> bool:
-        """Returns True if `ExactAccountant` can price the events, which are few, and may have the least bound."""
+        """Returns True if `ExactAccountant` can price the events quickly, and its bound may be the smallest."""
         counts: Counter[Event] = Counter()
         for event, count in self._composed:
             for leaf, times in event_tree.leaves(event_tree.by_accesses(event), num_releases=count):
                 if times > 0 and not isinstance(leaf, events.GaussianEvent):
                     counts[leaf] += times
-        is_small = len(counts) <= _MOST_DIFFERENT_EVENTS and counts.total() <= _MOST_STEPS
-        # Of steps in any order, whose pairs are chosen one by one, Renyi's bound is smaller but for noisy maxima.
+        is_small = len(counts) <= _LARGEST_NUM_EVENTS and counts.total() <= _LARGEST_NUM_STEPS
+        # For steps in any order, the Renyi bound is smaller unless one of them is a noisy maximum.
         has_maximum = any(isinstance(leaf, events.NoisyMaxGaussianEvent) for leaf in counts)
         knows_all = set(map(type, counts)) <= _COMPOSABLE
         return is_small and knows_all and (has_maximum or not self.any_event_order)
+
+
+def _has_small_joint_law(event: SelectThenTestEvent) -> bool:
+    """Returns True if the joint law of a selection and its test is quick to compute and may save much."""
+    # the number of teachers over the scale of the selection's noise in votes
+    num_scales = event.num_teachers * event.selection.epsilon / (2 * event.bit.reach)
+    return event.num_teachers <= MOST_TEACHERS and num_scales <= _LARGEST_NUM_SCALES

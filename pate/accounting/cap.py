@@ -58,7 +58,7 @@ class Cap:
         if uncounted:
             fixed_filter = fixed_filter or self.rule.fixed_by(uncounted[0].event)
             for event, count in event_rows((entry.event, 1) for entry in uncounted):
-                spent = spent.plus(fixed_filter.price(event), count)
+                spent = spent.plus(fixed_filter.price(event), num_times=count)
             # One assignment, so that an interrupt leaves either the former state or the new state.
             self._counted = _CountedCharges(
                 fixed_filter=fixed_filter,
@@ -75,8 +75,11 @@ class Cap:
             first_epsilon: the accountant's epsilon of the event; infinity where the data set has a charge already.
         """
         fixed_filter, spent = self.filter_and_spent()
-        count = (fixed_filter or self.rule.fixed_by(event)).affords(spent, event)
-        return count or int(first_epsilon <= self.rule.max_epsilon)
+        deciding_filter = fixed_filter or self.rule.fixed_by(event)
+        num_affordable = deciding_filter.affords(spent, event)
+        if num_affordable == 0 and first_epsilon <= self.rule.max_epsilon:
+            return 1
+        return num_affordable
 
     @property
     def failures_left(self) -> float | None:
@@ -137,7 +140,7 @@ class Cap:
             filter_for_cap = self.rule.for_cap(max_epsilon).fixed_by(next(iter(counts), event))
             spent = Spent()
             for charged_event, count in counts.items():
-                spent = spent.plus(filter_for_cap.price(charged_event), count)
+                spent = spent.plus(filter_for_cap.price(charged_event), num_times=count)
             return filter_for_cap.admits(spent, event) or first_epsilon <= max_epsilon
 
         def is_sufficient(position: int) -> bool:

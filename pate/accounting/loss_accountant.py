@@ -50,7 +50,7 @@ class LossAccountant(AccountantBesideRenyi):
 
     def __init__(self) -> None:
         super().__init__()
-        # the Renyi bound of all events with sessions by their hits; None before the first session
+        # the Renyi bound of all events with sessions priced by their hits; None before the first session
         self._by_hits: RdpAccountant | None = None
 
     def _compose_renyi(self, event: Event, num_times: int) -> None:
@@ -89,18 +89,20 @@ class LossAccountant(AccountantBesideRenyi):
         by_hits = math.inf
         if self._by_hits is not None:
             by_hits = self._by_hits.get_epsilon(target_delta)
-            # The accesses may overrun with a probability that uses up delta, where hits have no overrun.
+            # The number of accesses may overrun with a probability that uses up delta. Hits have no overrun.
             if self.failure_prob >= target_delta:
                 return by_hits
         remaining_delta = self.remaining_delta(target_delta)
         bound = min(by_hits, self._rdp.get_epsilon(target_delta))
-        return min(bound, self._epsilon(remaining_delta, bound)) if 0 < bound < math.inf else bound
+        if not 0 < bound < math.inf:
+            return bound
+        return min(bound, self._epsilon(remaining_delta, bound=bound))
 
     def get_delta(self, target_epsilon: float) -> float:
         """Returns the smallest of the three bounds on delta at `target_epsilon`, failure probabilities included."""
         by_hits = 1.0 if self._by_hits is None else self._by_hits.get_delta(target_epsilon)
         bound = min(by_hits, self._rdp.get_delta(target_epsilon))
-        # losses leave out events without protection, whose divergence is infinite at every order
+        # The losses leave out events without protection, whose divergence is infinite at every order.
         if bound <= self.failure_prob or np.isinf(self._rdp.rdp).all():
             return bound
         by_losses = self._delta(target_epsilon, bound=bound - self.failure_prob)

@@ -21,15 +21,18 @@ from pate.accounting.rdp import RdpAccountant
 if TYPE_CHECKING:
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
-# The range of epsilons for which a grid is made.
 SMALLEST_EPSILON = 1e-9
 LARGEST_EPSILON = 300.0
-_NEGLIGIBLE = 1e-13  # the delta where the grid of all releases ends
-_NEGLIGIBLE_LEAF = 1e-15  # the delta where the grid of one release ends
-_ROUNDING = 1e-13  # added to every profile: above what double precision computes too small
-# The numbers of points on either side of 0 of the grid of all releases, and of the grid of one release.
-_FEWEST_POINTS = 2.0**10
-_MOST_POINTS = 2.0**17
+"""A grid is made if the largest epsilon of all releases lies between both."""
+# The grid of all releases ends at the epsilon of the first delta, and the grid of one release at that of the second.
+_NEGLIGIBLE = 1e-13
+_NEGLIGIBLE_LEAF = 1e-15
+# This is added to every profile: more than rounding takes away.
+_ROUNDING = 1e-13
+# The smallest and the largest number of points on either side of 0 of the grid of all releases, and the number of
+# points of the grid of one release.
+_SMALLEST_NUM_POINTS = 2.0**10
+_LARGEST_NUM_POINTS = 2.0**17
 _POINTS_PER_RELEASE = 2**10
 
 
@@ -43,7 +46,7 @@ class LossDistribution:
     """
 
     def __init__(self, counted_events: list[tuple[LeafEvent, int]]) -> None:
-        # The epsilons that each release, and all of them together, exceed with a negligible probability.
+        # the loss that each release, and that all of them together, exceed with a negligible probability
         reaches = [
             RdpAccountant().compose(event).get_epsilon(_NEGLIGIBLE_LEAF)
             for event, _ in counted_events
@@ -53,12 +56,12 @@ class LossDistribution:
         self.allowance = 0.0  # added to every delta for the rounding of Fourier transforms
         if not counted_events or not SMALLEST_EPSILON < reach < LARGEST_EPSILON:
             return
-        finest = reach / _MOST_POINTS
-        coarsest = reach / _FEWEST_POINTS
+        finest = reach / _LARGEST_NUM_POINTS
+        coarsest = reach / _SMALLEST_NUM_POINTS
         spacing = float(np.clip(4 * min(reaches) / _POINTS_PER_RELEASE, finest, coarsest))
         losses = []
         for (event, count), reach_of_part in zip(counted_events, reaches, strict=True):
-            loss = _discretized(event, spacing, reach=min(reach_of_part, reach))
+            loss = _discretized(event, spacing=spacing, reach=min(reach_of_part, reach))
             losses.append(loss.self_compose(count))
         self._losses = losses[0]
         for loss in losses[1:]:
@@ -81,7 +84,7 @@ class LossDistribution:
         return min(1.0, float(self._losses.get_delta_for_epsilon(target_epsilon)) + self.allowance)
 
 
-@lru_cache(maxsize=16)  # the price after each query needs the same distributions
+@lru_cache(maxsize=16)
 def _discretized(event: LeafEvent, spacing: float, reach: float) -> PrivacyLossDistribution:
     """Returns the loss distribution of one release as an object of dp-accounting.
 
@@ -95,7 +98,8 @@ def _discretized(event: LeafEvent, spacing: float, reach: float) -> PrivacyLossD
     from dp_accounting.pld.privacy_loss_distribution import PrivacyLossDistribution
 
     num_cells = math.ceil(reach / spacing)
-    stride = math.ceil(num_cells / _POINTS_PER_RELEASE)  # chords over several cells are chords, too
+    # The profile may be computed at every stride-th point, because chords over several cells are above it, too.
+    stride = math.ceil(num_cells / _POINTS_PER_RELEASE)
     num_strides = math.ceil(num_cells / stride)
     points = np.arange(-num_strides, num_strides + 1) * stride
     epsilons = np.asarray(points * spacing, dtype=np.float64)

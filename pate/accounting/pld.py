@@ -72,11 +72,12 @@ class PldAccountant(LossAccountant):
         return self
 
     def _epsilon(self, target_delta: float, bound: float) -> float:
-        is_in_reach = SMALLEST_EPSILON < bound < LARGEST_EPSILON
-        return self._distribution().epsilon(target_delta) if is_in_reach else math.inf
+        if not SMALLEST_EPSILON < bound < LARGEST_EPSILON:
+            return math.inf
+        return self._distribution().epsilon(target_delta)
 
     def _delta(self, target_epsilon: float, bound: float) -> float:
-        # the distribution needs no bound to begin with
+        # The delta of the distribution is computed without a bound.
         return self._distribution().delta(target_epsilon)
 
     def _distribution(self) -> LossDistribution:
@@ -94,9 +95,8 @@ class PldAccountant(LossAccountant):
                 elif isinstance(leaf, events.ZCdpEvent):
                     rhos.append(count * leaf.rho)
                 elif rdp_curve(count_leaves(leaf), orders=DEFAULT_ORDERS).any():
-                    counted_events.append(
-                        (leaf, count)
-                    )  # its Renyi curve is not 0, so it costs something
+                    # The Renyi curve is not 0, so the event costs something.
+                    counted_events.append((leaf, count))
             if multipliers:
                 counted_events.append((events.GaussianEvent.composed(multipliers), 1))
             total_rho = math.fsum(rhos)

@@ -36,7 +36,8 @@ def privacy_profile(event: LeafEvent, epsilons: FloatArray) -> FloatArray:
         event: the price of the release.
         epsilons: rising epsilons, positive or negative, `[num_epsilons]`.
     """
-    return np.clip(_profile(event, epsilons), np.maximum(-np.expm1(epsilons), 0.0), 1.0)
+    smallest_profile = np.maximum(-np.expm1(epsilons), 0.0)
+    return np.clip(_profile(event, epsilons), smallest_profile, 1.0)
 
 
 def profiles_both_ways(event: LeafEvent, epsilons: FloatArray) -> list[FloatArray]:
@@ -52,10 +53,13 @@ def profiles_both_ways(event: LeafEvent, epsilons: FloatArray) -> list[FloatArra
     """
     if not isinstance(event, events.SampledGaussianEvent):
         return [privacy_profile(event, epsilons)]
-    of_equal = np.maximum(-np.expm1(epsilons), 0.0)
-    profiles = sampled_gaussian_profiles(event, epsilons)
+    smallest_profile = np.maximum(-np.expm1(epsilons), 0.0)  # that of two equal distributions
+    profiles = [
+        np.clip(profile, smallest_profile, 1.0)
+        for profile in sampled_gaussian_profiles(event, epsilons)
+    ]
     # Rounding may let a profile rise by its last digit.
-    return [np.minimum.accumulate(np.clip(profile, of_equal, 1.0)) for profile in profiles]
+    return [np.minimum.accumulate(profile) for profile in profiles]
 
 
 def _profile(event: LeafEvent, epsilons: FloatArray) -> FloatArray:
@@ -74,18 +78,19 @@ def _profile(event: LeafEvent, epsilons: FloatArray) -> FloatArray:
             # (docs/proofs/winner.md).
             return _gaussian_profile(event.noise_multiplier / event.num_moving**0.5, epsilons)
         case events.SampledGaussianEvent():
-            # the event's own pair; the larger of both directions where the unit may come or go
+            # If a unit is added or removed, this is the larger of both directions.
             return np.asarray(np.max(profiles_both_ways(event, epsilons), axis=0))
         case events.PureDpEvent():
-            # randomized response (Kairouz, Oh & Viswanath 2015)
-            truth = expit(event.epsilon)
-            lie = expit(-event.epsilon)
-            return np.asarray(truth - np.exp(epsilons) * lie)
+            # Randomized response is the worst release (Kairouz, Oh & Viswanath 2015).
+            prob_of_truth = expit(event.epsilon)
+            prob_of_lie = expit(-event.epsilon)
+            return np.asarray(prob_of_truth - np.exp(epsilons) * prob_of_lie)
         case events.BoundedRangeEvent():
-            # The supremum over two-point pairs with losses t and t - e is attained at t = (epsilon + e) / 2.
+            # The worst pair has two outcomes, with the losses t and t - r, where r is the range. At an epsilon x with
+            # |x| <= r the largest delta is that of t = (r + x) / 2, which is (1 - e^((x - r) / 2))^2 / (1 - e^-r).
             is_inside = np.abs(epsilons) <= event.epsilon
-            gap = -np.expm1((np.where(is_inside, epsilons, 0.0) - event.epsilon) / 2)
-            return np.where(is_inside, gap * gap / -math.expm1(-event.epsilon), 0.0)
+            root = -np.expm1((np.where(is_inside, epsilons, 0.0) - event.epsilon) / 2)
+            return np.where(is_inside, root * root / -math.expm1(-event.epsilon), 0.0)
         case events.BitEvent():
             return _bit_profile(event, epsilons)
         case events.NoisyMaxGaussianEvent():
@@ -101,9 +106,10 @@ def _gaussian_profile(noise_multiplier: float, epsilons: FloatArray) -> FloatArr
         epsilons: rising epsilons, positive or negative, `[num_epsilons]`.
     """
     mu = 1 / noise_multiplier
-    near = -epsilons / mu + mu / 2
-    far = -epsilons / mu - mu / 2
-    return np.asarray(ndtr(near) - np.exp(epsilons + log_ndtr(far)))
+    first_quantile = -epsilons / mu + mu / 2
+    second_quantile = -epsilons / mu - mu / 2
+    # Phi(first_quantile) - e^epsilon Phi(second_quantile)
+    return np.asarray(ndtr(first_quantile) - np.exp(epsilons + log_ndtr(second_quantile)))
 
 
 def _bit_profile(event: events.BitEvent, epsilons: FloatArray) -> FloatArray:
@@ -115,13 +121,15 @@ def _bit_profile(event: events.BitEvent, epsilons: FloatArray) -> FloatArray:
 
     factor = np.exp(epsilons)
     lower, higher = bit_pairs(event)
-    profile = np.zeros_like(epsilons)
-    for p_logits, q_logits in (
+    # both directions between the neighbors, for a 1 and for a 0
+    logit_pairs = (
         (higher, lower),
         (lower, higher),
         (-higher, -lower),
         (-lower, -higher),
-    ):
+    )
+    profile = np.zeros_like(epsilons)
+    for p_logits, q_logits in logit_pairs:
         for p, q in zip(expit(p_logits), expit(q_logits), strict=True):
             np.maximum(profile, p - factor * q, out=profile)
     return profile
@@ -144,7 +152,7 @@ def _profile_by_renyi(event: LeafEvent, epsilons: FloatArray) -> FloatArray:
         ) - np.log(orders)
         return np.asarray(np.exp(np.minimum(log_deltas.min(axis=1), 0.0)))
 
-    # Above 0 the exchange would magnify rounding errors by e^epsilon.
+    # At epsilons above 0 the exchange is left out, because it would multiply rounding errors by e^epsilon.
     factor = np.exp(np.minimum(epsilons, 0.0))
     exchanged = np.where(epsilons < 0, 1 - factor + factor * smallest_deltas(-epsilons), 1.0)
     return np.asarray(np.minimum(smallest_deltas(epsilons), exchanged))

@@ -27,14 +27,19 @@ from pate.accounting.special import log_binomials, log_expit
 from pate.array_types import FloatArray
 from pate.validation import InvalidValue, require_count, require_non_negative, require_probability
 
-_MOST_RELEASES = 1_000_000
-_MOST_EPSILONS = 64
-_GRID_POINTS = 4096
-# Hoeffding: the loss leaves a range of so many deviations with probability exp(-72)
+# The largest numbers of releases, and of distinct epsilons, whose optimal composition is computed.
+_LARGEST_NUM_RELEASES = 1_000_000
+_LARGEST_NUM_EPSILONS = 64
+# The number of points of the grid of losses.
+_NUM_GRID_POINTS = 4096
+# The grid reaches so many standard deviations of the loss. By Hoeffding's inequality the loss lies beyond with a
+# probability of at most exp(-72).
 _DEVIATIONS = 12.0
+# The relative rounding error of the terms of a logarithm.
 _LOG_ROUNDING = 2.0**-50
-_LEAST_MASS = 1e-290  # a smaller mass may be denormal, and has lost digits
-# relative: of the masses, whose logarithms are differences of large ones, and of their sums
+# A smaller mass may be denormal, and has lost digits.
+_SMALLEST_MASS = 1e-290
+# The relative rounding error of masses, whose logarithms are differences of large numbers, and of their sums.
 _ROUNDING = 1e-12
 
 
@@ -66,7 +71,7 @@ class PureDpAccountant(AccountantBesideRenyi):
         """
         event = by_accesses(event)
         parts = leaves(event, num_releases=require_count("count", count, minimum=0))
-        # All epsilons first: where a part has none, nothing is added.
+        # All epsilons are computed first, so that nothing is added where a part is not pure DP.
         epsilons = [(pure_epsilon(leaf), times) for leaf, times in parts if times]
         for epsilon, times in epsilons:
             if epsilon > 0:
@@ -110,7 +115,8 @@ class PureDpAccountant(AccountantBesideRenyi):
     def _has_tails(self) -> bool:
         """Returns True if the optimal composition can be computed: few enough releases, all epsilons finite."""
         num_releases = sum(self._counts.values())
-        is_small = 0 < num_releases <= _MOST_RELEASES and len(self._counts) <= _MOST_EPSILONS
+        has_few_epsilons = len(self._counts) <= _LARGEST_NUM_EPSILONS
+        is_small = 0 < num_releases <= _LARGEST_NUM_RELEASES and has_few_epsilons
         return is_small and math.isfinite(self._sum_of_epsilons())
 
 
@@ -123,7 +129,8 @@ def pure_dp_composition_epsilon(epsilon: float, *, count: int, target_delta: flo
         target_delta: the delta of the returned epsilon, in (0, 1).
     """
     require_probability("target_delta", target_delta)
-    return min(count * epsilon, _epsilon_of_tails(_log_tails(epsilon, count), target_delta))
+    log_tails = _log_tails(epsilon, num_releases=count)
+    return min(count * epsilon, _epsilon_of_tails(log_tails, target_delta=target_delta))
 
 
 class _LogTails(NamedTuple):
@@ -217,25 +224,25 @@ def _log_tails_of_product(num_releases_by_epsilon: Mapping[float, int]) -> _LogT
     """
     if len(num_releases_by_epsilon) == 1:
         [(epsilon, num_releases)] = num_releases_by_epsilon.items()
-        return _log_tails(epsilon, num_releases)
+        return _log_tails(epsilon, num_releases=num_releases)
     variance = math.fsum(
         num_releases * epsilon**2 for epsilon, num_releases in num_releases_by_epsilon.items()
     )
-    grid_spacing = 2 * _DEVIATIONS * math.sqrt(variance) / _GRID_POINTS
+    grid_spacing = 2 * _DEVIATIONS * math.sqrt(variance) / _NUM_GRID_POINTS
     lowest = 0
     missing = 0.0
     masses = np.ones(1)
     for epsilon, num_releases in num_releases_by_epsilon.items():
-        group = _loss_on_grid(epsilon, num_releases, grid_spacing)
-        lowest = lowest + group.first
-        missing = missing + group.missing
-        masses = np.asarray(np.convolve(masses, group.masses), dtype=np.float64)
+        loss = _loss_on_grid(epsilon, num_releases=num_releases, grid_spacing=grid_spacing)
+        lowest += loss.first
+        missing += loss.missing
+        masses = np.asarray(np.convolve(masses, loss.masses), dtype=np.float64)
     losses = (lowest + np.arange(len(masses))) * grid_spacing
     rounding = _ROUNDING * (1 + sum(num_releases_by_epsilon.values()) / 100)
     missing = max(missing, float(np.finfo(float).tiny))
     p = np.cumsum(masses[::-1]) * (1 + rounding) + missing
-    # Other masses have no digits, nor have their neighbors' masses.
-    has_digits = masses > _LEAST_MASS
+    # Smaller masses have lost their digits, and are left out of Q, which is rounded down.
+    has_digits = masses > _SMALLEST_MASS
     log_masses = np.log(np.where(has_digits, masses, 1.0))
     masses_of_neighbor = np.exp(np.minimum(log_masses - losses, 0.0)) * has_digits
     q = np.cumsum(masses_of_neighbor[::-1]) * (1 - rounding)

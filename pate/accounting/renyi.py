@@ -15,15 +15,19 @@ from pate.accounting.special import log_expit, log_ndtr
 from pate.array_types import FloatArray
 
 LOG_ROUNDING = 2.0**-50
-"""Relative to the terms that logarithms of moments are made of and that cancel: above their rounding errors."""
-# step of the trapezoids in standard deviations, at most: shifted maxima are wide beside it
+"""The rounding error of the logarithm of a moment, relative to the terms of which it is a sum and which may cancel."""
+# The trapezoids reach so many standard deviations beyond the means.
+_TAIL = 12
+# The largest step of the trapezoids in standard deviations, beside which the densities of maxima are wide.
 _LARGEST_STEP = 0.036
-# numbers of points of the trapezoids of one order, the last for a shift of `_LARGEST_SHIFT`
+# The numbers of points of the trapezoids of one order. The last one is enough for every shift that is integrated.
 _GRID_SIZES = (1001, 2001, 4001)
-_LARGEST_SHIFT = 60.0  # of the order times the shift of a maximum that is integrated
-_SMALLEST_LOG = -1e3  # of a probability, in a bound on rounding errors
-_SMALL_PRODUCT = 1e-7  # of a (a - 1) epsilon^2: below it the closed form of a bounded range cancels
-_TAIL = 12  # standard deviations on either side of the trapezoids
+# The moments of a maximum are integrated where the order times the shift is at most this.
+_LARGEST_SHIFT = 60.0
+# The smallest logarithm of a probability in a bound on rounding errors.
+_SMALLEST_LOG = -1e3
+# Where a (a - 1) epsilon^2 is smaller, the terms of the closed form of a bounded range cancel.
+_SMALL_PRODUCT = 1e-7
 
 
 def bernoulli_rdp(
@@ -126,10 +130,10 @@ def noisy_max_gaussian_rdp(event: events.NoisyMaxGaussianEvent, orders: FloatArr
     is_integrated = orders * shift <= _LARGEST_SHIFT
     if is_integrated.any():
         integrated_orders = orders[is_integrated]
-        up, down = _log_moments_of_maximum(num_others, shift, integrated_orders)
+        up, down = _log_moments_of_maximum(num_others, mean_shift=shift, orders=integrated_orders)
         log_moment = np.minimum(up, down)
         if isinstance(event, events.OpposedMaximaEvent):
-            # also dominated by two maxima that move in opposite ways, by half as much each
+            # Two maxima that move in opposite directions, by half of the shift each, dominate the release, too.
             up, down = _log_moments_of_maximum(
                 num_others, mean_shift=shift / 2, orders=integrated_orders
             )
@@ -154,15 +158,17 @@ def _log_moments_of_maximum(
     """
     up = np.empty_like(orders)
     down = np.empty_like(orders)
-    is_left = np.ones(len(orders), dtype=np.bool_)
-    for size in _GRID_SIZES:
-        fits = is_left & (2 * (_TAIL + orders * mean_shift) <= _LARGEST_STEP * (size - 1))
-        is_computed = fits if size < _GRID_SIZES[-1] else is_left
-        if is_computed.any():
-            up[is_computed], down[is_computed] = _log_moments_by_trapezoids(
-                num_others, mean_shift, orders[is_computed], size
+    is_pending = np.ones(len(orders), dtype=np.bool_)
+    for num_points in _GRID_SIZES:
+        width = 2 * (_TAIL + orders * mean_shift)
+        is_chosen = is_pending & (width <= _LARGEST_STEP * (num_points - 1))
+        if num_points == _GRID_SIZES[-1]:
+            is_chosen = is_pending
+        if is_chosen.any():
+            up[is_chosen], down[is_chosen] = _log_moments_by_trapezoids(
+                num_others, mean_shift, orders=orders[is_chosen], num_points=num_points
             )
-        is_left &= ~is_computed
+        is_pending = is_pending & ~is_chosen
     return up, down
 
 
@@ -173,10 +179,10 @@ def _log_moments_by_trapezoids(
 
     The integrands vanish at both ends of the grid.
     """
-    # [num_orders]
+    # the ends of the range of each order, [num_orders], and its points, [num_points, num_orders]
     low = -_TAIL - orders * mean_shift
     high = _TAIL + orders * mean_shift
-    points = low + np.linspace(0, 1, num_points)[:, None] * (high - low)  # [size, num_orders]
+    points = low + np.linspace(0, 1, num_points)[:, None] * (high - low)
     steps = (high - low) / (num_points - 1)
 
     def log_density(x: FloatArray) -> FloatArray:
@@ -186,15 +192,16 @@ def _log_moments_by_trapezoids(
         return np.asarray(math.log(num_others) + log_phi + log_others)
 
     def log_moment(log_p: FloatArray, log_q: FloatArray) -> FloatArray:
+        """Returns the logarithm of the integral of P^a Q^(1 - a) for each order a, `[num_orders]`."""
         log_values = orders * log_p - (orders - 1) * log_q
         peak = log_values.max(axis=0)
         return np.asarray(peak + np.log(np.exp(log_values - peak).sum(axis=0) * steps))
 
     log_shifted_density = log_density(points - mean_shift)
     log_plain_density = log_density(points)
-    return log_moment(log_shifted_density, log_plain_density), log_moment(
-        log_plain_density, log_shifted_density
-    )
+    up = log_moment(log_p=log_shifted_density, log_q=log_plain_density)
+    down = log_moment(log_p=log_plain_density, log_q=log_shifted_density)
+    return up, down
 
 
 def smooth_sensitivity_rdp(event: events.SmoothSensitivityEvent, orders: FloatArray) -> FloatArray:
@@ -209,18 +216,19 @@ def smooth_sensitivity_rdp(event: events.SmoothSensitivityEvent, orders: FloatAr
     beta = event.beta
     rdp = np.full_like(orders, np.inf)
     # The divergence of two normals is finite where a s'^2 + (1 - a) s^2 > 0.
+    # With the smallest s' that sum is s^2 (1 - lost). Here 1 - lost is rounded down.
     lost = -orders * math.expm1(-2 * beta)
-    left = 1 - lost - LOG_ROUNDING * (1 + lost)
-    is_finite = left > 0
+    remainder = 1 - lost - LOG_ROUNDING * (1 + lost)
+    is_finite = remainder > 0
     if noise_multiplier == 0 or not is_finite.any():
         return rdp
     a = orders[is_finite]
-    left = left[is_finite]
+    remainder = remainder[is_finite]
     with np.errstate(over="ignore", divide="ignore"):
-        by_shift = a * math.exp(-2 * beta) / (2 * noise_multiplier * noise_multiplier * left)
-    if_narrower = -a * beta - np.log(left) / 2
+        by_shift = a * math.exp(-2 * beta) / (2 * noise_multiplier * noise_multiplier * remainder)
+    if_narrower = -a * beta - np.log(remainder) / 2
     if_wider = a * beta - np.log1p(a * math.expm1(2 * beta)) / 2
-    terms = 1 + a * beta - np.log(left)
+    terms = 1 + a * beta - np.log(remainder)
     by_scale = np.maximum(if_narrower, if_wider) + LOG_ROUNDING * terms
     rdp[is_finite] = by_shift * (1 + LOG_ROUNDING) + by_scale / (a - 1)
     return rdp
