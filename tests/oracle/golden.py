@@ -97,7 +97,7 @@ def _gaussian_test(
 ) -> StabilityTest:
     """Returns a Gaussian stability test with the noise std of the entry.
 
-    `sens`, the gap sensitivity, stands for the adjacency.
+    The adjacency is the one with the gap sensitivity `sens`.
     """
     return StabilityTest.gaussian(
         test_std=inputs["sigma"],
@@ -207,18 +207,35 @@ def _top_k_distribution(mechanism: TopKMechanism, inputs: Inputs) -> dict[str, f
     return {str(list(outcome)): p for outcome, p in distribution.items()}
 
 
-def _top_k_price(inputs: Inputs) -> dict[str, Any]:
-    """Returns the price of k selections at the entry's scale, for counts that move by 1 in one direction."""
-    return {
-        "k": inputs["k"],
-        "epsilon": inputs["k"] / inputs["scale"],
-        "adjacency": pa.Adjacency.ADD_REMOVE,
-    }
+def _epsilon_of_selections(inputs: Inputs) -> float:
+    """Returns the epsilon of k selections at the entry's scale, for counts that move by 1 in one direction."""
+    return float(inputs["k"] / inputs["scale"])
+
+
+def _peel_ordered_probs_gumbel(inputs: Inputs) -> dict[str, float]:
+    """Returns the distribution of peeling with Gumbel noise over sequences of labels, written as texts."""
+    mechanism = PeelingTopK(
+        k=inputs["k"], epsilon=_epsilon_of_selections(inputs), adjacency=pa.Adjacency.ADD_REMOVE
+    )
+    return _top_k_distribution(mechanism, inputs)
+
+
+def _peel_ordered_probs_exponential(inputs: Inputs) -> dict[str, float]:
+    """Returns the distribution of peeling with exponential noise over sequences of labels, written as texts."""
+    mechanism = PermuteAndFlipTopK(
+        k=inputs["k"], epsilon=_epsilon_of_selections(inputs), adjacency=pa.Adjacency.ADD_REMOVE
+    )
+    return _top_k_distribution(mechanism, inputs)
 
 
 def _oneshot_set_probs(inputs: Inputs) -> dict[str, float]:
     """Returns the distribution of one-shot top-k over sets of labels, written as texts."""
-    mechanism = LipschitzTopK(noise=_NOISES[inputs["noise"]], **_top_k_price(inputs))
+    mechanism = LipschitzTopK(
+        noise=_NOISES[inputs["noise"]],
+        k=inputs["k"],
+        epsilon=_epsilon_of_selections(inputs),
+        adjacency=pa.Adjacency.ADD_REMOVE,
+    )
     sets: dict[str, float] = {}
     for outcome, probability in mechanism.distribution(np.array(inputs["hist"])).items():
         key = str(sorted(outcome))
@@ -239,9 +256,27 @@ def _tct_q_values(inputs: Inputs) -> dict[str, float]:
     }
 
 
-def _joint_price(inputs: Inputs) -> dict[str, Any]:
-    """Returns the parameters of a joint top-k mechanism that the entry names."""
-    return {"k": inputs["k"], "epsilon": inputs["eps"], "adjacency": _ADJACENCIES[inputs["sens"]]}
+def _joint_em_probs(inputs: Inputs) -> dict[str, float]:
+    """Returns the distribution of the joint exponential mechanism over sequences of labels, written as texts."""
+    mechanism = JointTopK(
+        k=inputs["k"], epsilon=inputs["eps"], adjacency=_ADJACENCIES[inputs["sens"]]
+    )
+    return _top_k_distribution(mechanism, inputs)
+
+
+def _pnf_joint_probs(inputs: Inputs) -> dict[str, float]:
+    """Returns the distribution of joint permute-and-flip over sequences of labels, written as texts."""
+    mechanism = PermuteAndFlipJointTopK(
+        k=inputs["k"], epsilon=inputs["eps"], adjacency=_ADJACENCIES[inputs["sens"]]
+    )
+    return _top_k_distribution(mechanism, inputs)
+
+
+def _joint_class_counts(inputs: Inputs) -> dict[str, int]:
+    """Returns the number of sequences of labels by their loss, which is written as a text."""
+    mechanism = JointTopK(k=inputs["k"], epsilon=1.0)
+    counts = mechanism.class_counts(np.array(inputs["hist"]))
+    return {str(loss): count for loss, count in counts.items()}
 
 
 def _canonical_subset_probs(inputs: Inputs) -> dict[str, float]:
@@ -259,6 +294,40 @@ def _canonical_subset_probs(inputs: Inputs) -> dict[str, float]:
 def _gnmax_logq(inputs: Inputs) -> float:
     """Returns the logarithm of the probability that GNMax does not release the likeliest label."""
     return float(gnmax_log_q(np.array([inputs["hist"]]), noise_std=inputs["sigma"])[0])
+
+
+def _gnmax_probs(inputs: Inputs) -> list[float]:
+    """Returns the probability that GNMax releases each label."""
+    return list(gaussian_argmax(np.array(inputs["hist"]) / inputs["sigma"]).tolist())
+
+
+def _gnmax_data_dependent_rdp(inputs: Inputs) -> float:
+    """Returns the data-dependent cost of GNMax by Theorem 6 of Papernot et al. 2018."""
+    log_q = np.array([_gnmax_logq(inputs)])
+    rdp = theorem_6_rdp(log_q, noise_std=inputs["sigma"], orders=inputs["alpha"])
+    return float(rdp[0, 0])
+
+
+def _optimal_stability_table_logit(inputs: Inputs) -> list[float]:
+    """Returns the logits of the optimal table of a stability test."""
+    table = optimal_stability_table(
+        order=inputs["alpha"],
+        rdp_budget=inputs["rdp_budget"],
+        failure_prob=inputs["delta_t"],
+        num_levels=inputs["first_n"],
+    )
+    return list(table.logits)
+
+
+def _tct_exact_q_pair(inputs: Inputs) -> float:
+    """Returns the largest q for which the entry's outcomes are a q-target, for one pair of neighbors."""
+    outcomes = np.arange(len(inputs["P0"]))
+    return exact_hit_prob(
+        first_law=inputs["P0"],
+        second_law=inputs["P1"],
+        in_target=np.isin(outcomes, inputs["target"]),
+        epsilon=inputs["eps"],
+    )
 
 
 def _em_data_dependent_rdp(inputs: Inputs) -> dict[str, float]:
@@ -305,14 +374,7 @@ EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
     "stable_topk_output_dist": _stable_topk_output_dist,
     "stable_topk_eps_zcdp_cks": _stable_topk_eps_zcdp,
     "stable_topk_eps_tight_rdp_cks": _stable_topk_eps_tight,
-    "optimal_stability_table_logit": lambda inputs: [
-        *optimal_stability_table(
-            order=inputs["alpha"],
-            rdp_budget=inputs["rdp_budget"],
-            failure_prob=inputs["delta_t"],
-            num_levels=inputs["first_n"],
-        ).logits
-    ],
+    "optimal_stability_table_logit": _optimal_stability_table_logit,
     "rnm_gauss_tie_renyi": _rnm_gauss_tie_renyi,
     "tct_q_values": _tct_q_values,
     "boundary_wrapper_dist": lambda inputs: boundary_distribution(inputs["base"]),
@@ -325,42 +387,18 @@ EVALUATORS: dict[str, Callable[[Inputs], Any]] = {
     "kov_optimal_composition_eps": lambda inputs: pure_dp_composition_epsilon(
         epsilon=inputs["eps"], count=inputs["n"], target_delta=inputs["delta"]
     ),
-    "tct_exact_q_pair": lambda inputs: exact_hit_prob(
-        first_law=inputs["P0"],
-        second_law=inputs["P1"],
-        in_target=np.isin(np.arange(len(inputs["P0"])), inputs["target"]),
-        epsilon=inputs["eps"],
-    ),
-    "peel_ordered_probs_gumbel": lambda inputs: _top_k_distribution(
-        mechanism=PeelingTopK(**_top_k_price(inputs)), inputs=inputs
-    ),
-    "peel_ordered_probs_expo": lambda inputs: _top_k_distribution(
-        mechanism=PermuteAndFlipTopK(**_top_k_price(inputs)), inputs=inputs
-    ),
+    "tct_exact_q_pair": _tct_exact_q_pair,
+    "peel_ordered_probs_gumbel": _peel_ordered_probs_gumbel,
+    "peel_ordered_probs_expo": _peel_ordered_probs_exponential,
     "oneshot_set_probs": _oneshot_set_probs,
-    "joint_em_probs": lambda inputs: _top_k_distribution(
-        mechanism=JointTopK(**_joint_price(inputs)), inputs=inputs
-    ),
-    "pnf_joint_probs": lambda inputs: _top_k_distribution(
-        mechanism=PermuteAndFlipJointTopK(**_joint_price(inputs)), inputs=inputs
-    ),
-    "joint_class_counts": lambda inputs: {
-        str(loss): size
-        for loss, size in JointTopK(k=inputs["k"], epsilon=1.0)
-        .class_counts(np.array(inputs["hist"]))
-        .items()
-    },
+    "joint_em_probs": _joint_em_probs,
+    "pnf_joint_probs": _pnf_joint_probs,
+    "joint_class_counts": _joint_class_counts,
     "canonical_subset_probs": _canonical_subset_probs,
     "limited_domain_probs": _limited_domain_probs,
-    "gnmax_probs": lambda inputs: gaussian_argmax(
-        np.array(inputs["hist"]) / inputs["sigma"]
-    ).tolist(),
+    "gnmax_probs": _gnmax_probs,
     "gnmax_logq": _gnmax_logq,
-    "gnmax_data_dep_rdp": lambda inputs: float(
-        theorem_6_rdp(
-            np.array([_gnmax_logq(inputs)]), noise_std=inputs["sigma"], orders=inputs["alpha"]
-        )[0, 0]
-    ),
+    "gnmax_data_dep_rdp": _gnmax_data_dependent_rdp,
     "em_data_dependent_rdp": _em_data_dependent_rdp,
 }
-"""What the package computes, by the entry's name."""
+"""The functions that compute the package's value of an entry, by the name of the entry."""

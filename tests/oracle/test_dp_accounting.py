@@ -1,4 +1,4 @@
-"""Where dp-accounting can price an event: the Renyi accountant agrees to 1e-9 at the same orders, pld is bracketed."""
+"""Prices of events that dp-accounting knows: Renyi bounds agree to 1e-9, and PLD bounds lie between its roundings."""
 
 from typing import Any
 
@@ -31,36 +31,37 @@ EVENTS: dict[str, pa.Event] = {
     "nothing": pa.NoOpEvent(),
     "everything": pa.ComposedEvent((pa.GaussianEvent(noise_multiplier=1.0), pa.NonPrivateEvent())),
 }
-THEIRS: dict[str, tuple[pa.Event, Any]] = {
+EVENTS_WITH_THEIRS: dict[str, tuple[pa.Event, Any]] = {
     name: (event, event.to_dp_event()) for name, event in EVENTS.items()
 } | {
     "zcdp": (pa.ZCdpEvent(rho=0.03), dp_accounting.dp_event.ZCDpEvent(0.03)),
     "randomized response": (
         pa.PureDpEvent(epsilon=0.7),
-        dp_accounting.dp_event.RandomizedResponseDpEvent(2 / (1 + np.exp(0.7)), 2),
+        dp_accounting.dp_event.RandomizedResponseDpEvent(
+            noise_parameter=2 / (1 + np.exp(0.7)), num_buckets=2
+        ),
     ),
 }
 
 
-@pytest.mark.parametrize("name", THEIRS)
+@pytest.mark.parametrize("name", EVENTS_WITH_THEIRS)
 def test_the_renyi_accountant_agrees_at_the_same_orders(name: str) -> None:
     """At the same Renyi orders, epsilon and delta of the package's and dp-accounting's Renyi
     accountants agree within 1e-9.
     """
-    event, theirs = THEIRS[name]
-    relation = dp_accounting.NeighboringRelation
-    replaces = name == "randomized response"
-    other = rdp.RdpAccountant(
-        ORDERS, relation.REPLACE_ONE if replaces else relation.ADD_OR_REMOVE_ONE
-    ).compose(theirs)
+    event, dp_event = EVENTS_WITH_THEIRS[name]
+    relation = dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE
+    if name == "randomized response":
+        relation = dp_accounting.NeighboringRelation.REPLACE_ONE
+    theirs = rdp.RdpAccountant(orders=ORDERS, neighboring_relation=relation).compose(dp_event)
     ours = pa.RdpAccountant(ORDERS).compose(event)
     for delta in (1e-3, 1e-6, 1e-10):
         assert ours.get_epsilon(target_delta=delta) == pytest.approx(
-            other.get_epsilon(target_delta=delta), rel=1e-9
+            theirs.get_epsilon(target_delta=delta), rel=1e-9
         )
     for epsilon in (0.1, 1.0, 6.0):
         assert ours.get_delta(target_epsilon=epsilon) == pytest.approx(
-            other.get_delta(target_epsilon=epsilon), rel=1e-9, abs=1e-300
+            theirs.get_delta(target_epsilon=epsilon), rel=1e-9, abs=1e-300
         )
 
 
@@ -90,18 +91,19 @@ def test_pld_epsilon_is_between_both_roundings_of_dp_accounting(
     pessimistic rounding.
     """
 
-    def theirs(pessimistic: bool) -> Any:
+    def their_distribution(*, pessimistic: bool) -> Any:
+        """Returns the loss distribution of all events by dp-accounting, with one of its two roundings."""
         if isinstance(event, pa.GaussianEvent):
             single = pld.from_gaussian_mechanism(
-                30.0,
+                standard_deviation=30.0,
                 use_connect_dots=False,
                 pessimistic_estimate=pessimistic,
                 value_discretization_interval=1e-4,
             )
         else:
             single = pld.from_randomized_response(
-                2 / (1 + np.exp(0.05)),
-                2,
+                noise_parameter=2 / (1 + np.exp(0.05)),
+                num_buckets=2,
                 pessimistic_estimate=pessimistic,
                 value_discretization_interval=1e-4,
             )
@@ -109,7 +111,6 @@ def test_pld_epsilon_is_between_both_roundings_of_dp_accounting(
 
     ours = pa.PldAccountant().compose(event, count=count)
     for delta in (1e-4, 1e-6):
-        low, high = (
-            theirs(pessimistic).get_epsilon_for_delta(delta) for pessimistic in (False, True)
-        )
+        low = their_distribution(pessimistic=False).get_epsilon_for_delta(delta)
+        high = their_distribution(pessimistic=True).get_epsilon_for_delta(delta)
         assert low <= ours.get_epsilon(target_delta=delta) <= high * 1.001

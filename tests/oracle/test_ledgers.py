@@ -1,4 +1,4 @@
-"""Events that an earlier version wrote: read as they were, priced as they were. What they hold is never renamed."""
+"""Ledgers of earlier versions: their events are read unchanged and have the same price; no event is ever renamed."""
 
 import dataclasses
 import json
@@ -15,7 +15,7 @@ from tests.refusals import ANY, refused
 
 FOLDER = Path(__file__).parent / "ledgers"
 TOTALS = json.loads((FOLDER / "totals.json").read_text())
-KEPT_KINDS: dict[str, list[str]] = json.loads((FOLDER / "kinds.json").read_text())
+FIELDS_OF_KINDS: dict[str, list[str]] = json.loads((FOLDER / "kinds.json").read_text())
 LATER_KINDS = {
     "BoundarySessionEvent",
     "OpposedMaximaEvent",
@@ -26,8 +26,8 @@ LATER_KINDS = {
     "TuningEvent",
     "WinnerEvent",
 }
-"""Of which these ledgers, never written again, hold none."""
-# `sampled` has smaller totals than were printed at its time, since a secret sample is priced by its worst pair.
+"""The kinds of events that were added after these ledgers, which are never written again."""
+# The ledger `sampled` has smaller totals than its version printed: later versions price a sample by its worst pair.
 ACCOUNTANTS = {
     kind.name: kind
     for kind in (
@@ -39,7 +39,7 @@ ACCOUNTANTS = {
 }
 
 
-def charged(
+def charged_ledger(
     name: str, path: Path | None = None, accountant: type[pa.Accountant] = pa.RdpAccountant
 ) -> pa.Ledger:
     """Returns a ledger with all events of a stored file, under the settings of its first line."""
@@ -74,21 +74,20 @@ def test_totals_of_stored_ledgers_stay_the_same(name: str, accountant: str) -> N
     accountant_class = ACCOUNTANTS[accountant]
     if printed == "refused":
         with refused("event", value=ANY, rule="an event"):
-            charged(name, accountant=accountant_class)
-    # of which a ledger asks the total after each charge, and in any order
+            charged_ledger(name, accountant=accountant_class)
+    # The recorded totals of these accountants are for the order of the charges. A ledger's total is for every order.
     elif accountant in ("pld", "exact"):
         spent = accountant_class()
         for event, equal_ones in groupby(
             event_from_json(charge["event"]) for charge in charges(name)
         ):
             spent.compose(event, count=len(list(equal_ones)))
-        # an FFT's last digits are the processor's; splits of a session are bounded a little differently by version
+        # The last digits of a Fourier transform depend on the processor, and the bound of a session on the version.
         tolerance = 1e-6 if accountant == "exact" else 1e-9
-        assert spent.get_epsilon(charged(name).target_delta) == pytest.approx(
-            float(printed), rel=tolerance
-        )
+        epsilon = spent.get_epsilon(charged_ledger(name).target_delta)
+        assert epsilon == pytest.approx(float(printed), rel=tolerance)
     else:
-        epsilon = charged(name, accountant=accountant_class).epsilon
+        epsilon = charged_ledger(name, accountant=accountant_class).epsilon
         assert epsilon == pytest.approx(float(printed), rel=1e-9)
 
 
@@ -100,7 +99,7 @@ def test_charges_of_stored_ledgers_are_read_back(name: str, tmp_path: Path) -> N
     Charging one of them again returns its entry.
     """
     path = tmp_path / "ledger.db"
-    charged(name, path)
+    charged_ledger(name, path=path)
     ledger = pa.Ledger.stored(path)
     for entry, charge in zip(ledger.entries, charges(name), strict=True):
         assert event_to_json(entry.event) == charge["event"]
@@ -115,8 +114,8 @@ def test_the_stored_ledgers_cover_every_kind_of_event() -> None:
     texts = {name: (FOLDER / f"{name}.jsonl").read_text() for name in TOTALS}
     assert {path.stem for path in FOLDER.glob("*.jsonl")} == set(TOTALS)
     for name in ("every_kind", "every_kind_add_remove"):
-        held = texts[name] + texts["infinite"] + texts["sampled"]
-        assert all(f'"kind": "{kind}"' in held for kind in KEPT_KINDS.keys() - LATER_KINDS)
+        all_text = texts[name] + texts["infinite"] + texts["sampled"]
+        assert all(f'"kind": "{kind}"' in all_text for kind in FIELDS_OF_KINDS.keys() - LATER_KINDS)
     assert '"inf"' in texts["infinite"]
     assert '"-inf"' in texts["infinite"]
     assert {json.loads(text.splitlines()[0])["adjacency"] for text in texts.values()} == {
@@ -130,9 +129,9 @@ def test_the_list_names_every_field_of_every_event() -> None:
 
     A commit that adds an event also adds it there, because ledgers may hold it from then on.
     """
-    now = {
+    fields_of_kinds = {
         name: [field.name for field in dataclasses.fields(kind)]
         for name, kind in EVENT_KINDS.items()
     }  # type: ignore[arg-type]
-    assert now == KEPT_KINDS
+    assert fields_of_kinds == FIELDS_OF_KINDS
     assert event_from_json(charges("infinite")[1]["event"]).rho == math.inf  # type: ignore[attr-defined]

@@ -154,14 +154,17 @@ def test_a_bits_cost_is_the_largest_divergence_to_a_neighbor(share: float) -> No
     order = 3.0
     yes = ndtr((np.arange(teachers + 1) - share * teachers) / std)
 
-    def renyi(one: float, other: float) -> float:
-        moment = one**order * other ** (1 - order) + (1 - one) ** order * (1 - other) ** (1 - order)
+    def divergence(p: float, q: float) -> float:
+        """Returns the Renyi divergence of two bits that are 1 with the probabilities p and q."""
+        moment = p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order)
         return math.log(moment) / (order - 1)
 
     for count in range(teachers + 1):
-        others = [near for near in (count - 1, count + 1) if 0 <= near <= teachers]
-        pairs = [(yes[count], yes[near]) for near in others]
-        worst = max(max(renyi(*pair), renyi(*pair[::-1])) for pair in pairs)
+        neighbors = [near for near in (count - 1, count + 1) if 0 <= near <= teachers]
+        worst = max(
+            max(divergence(p=yes[count], q=yes[near]), divergence(p=yes[near], q=yes[count]))
+            for near in neighbors
+        )
         actual = threshold_cost(
             np.array([count]),
             noise_std=std,

@@ -22,31 +22,39 @@ NUM_TEACHERS = 16
 ACCEPTED = 1e-4
 REJECTED = 1e-12
 
+
+def prefer_three(k: int) -> float:
+    """Returns the utility that a regularizer adds to a set of k labels, which is largest for three labels."""
+    return -2.0 * abs(k - 3)
+
+
+GUMBEL = StableTopK(selection_scale=3.0, test_std=1.0, failure_prob=0.01)
 AGGREGATORS: dict[str, StableTopK] = {
-    name: StableTopK(**{"selection_scale": 3.0, "test_std": 1.0, "failure_prob": 0.01} | options)
-    for name, options in {
-        "gumbel": {},
-        "gaussian": {"selection_noise": "gaussian"},
-        "laplace": {"selection_noise": "laplace", "test": "laplace", "failure_prob": 0.05},
-        "exponential": {"selection_noise": "exponential"},
-        "table": {"test": "table", "table_order": 3.0, "table_budget": 2.0, "failure_prob": 0.05},
-        "padded": {"padded": True},
-        "regularized": {"regularizer": lambda k: -2.0 * abs(k - 3)},
-    }.items()
+    "gumbel": GUMBEL,
+    "gaussian": dataclasses.replace(GUMBEL, selection_noise="gaussian"),
+    "laplace": dataclasses.replace(
+        GUMBEL, selection_noise="laplace", test="laplace", failure_prob=0.05
+    ),
+    "exponential": dataclasses.replace(GUMBEL, selection_noise="exponential"),
+    "table": dataclasses.replace(
+        GUMBEL, test="table", table_order=3.0, table_budget=2.0, failure_prob=0.05
+    ),
+    "padded": dataclasses.replace(GUMBEL, padded=True),
+    "regularized": dataclasses.replace(GUMBEL, regularizer=prefer_three),
 }
 
 
 def counts_of(values: np.ndarray) -> dict[int, int]:
-    """Returns how often each value occurs in an array."""
-    return dict(
-        zip(*(side.tolist() for side in np.unique(values, return_counts=True)), strict=True)
-    )
+    """Returns the number of times that each value occurs in an array."""
+    different_values, counts = np.unique(values, return_counts=True)
+    return dict(zip(different_values.tolist(), counts.tolist(), strict=True))
 
 
 def drawn_sets(aggregator: Any, draws: int = DRAWS) -> Counter[Any]:
-    """Returns how often each set of labels was released; None stands for a refusal."""
+    """Returns the number of times that each set of labels was released; None stands for a refusal."""
     rng = np.random.default_rng(1)
-    release = aggregator.aggregate(np.tile(VOTES, (draws, 1)), num_teachers=NUM_TEACHERS, rng=rng)
+    votes = np.tile(VOTES, (draws, 1))
+    release = aggregator.aggregate(votes, num_teachers=NUM_TEACHERS, rng=rng)
     coded = counts_of(np.where(release.answered, release.labels @ (1 << np.arange(len(VOTES))), -1))
     sets = {
         code: tuple(label for label in range(len(VOTES)) if code >> label & 1) for code in coded
@@ -77,11 +85,8 @@ def test_drawn_k_follows_the_exact_distribution_and_not_that_of_another_scale(
                 strict=True,
             )
         )
-        assert (
-            (p_value(outcome_counts=drawn, distribution=distribution) > ACCEPTED)
-            if fits
-            else (p_value(outcome_counts=drawn, distribution=distribution) < REJECTED)
-        )
+        p = p_value(outcome_counts=drawn, distribution=distribution)
+        assert p > ACCEPTED if fits else p < REJECTED
 
 
 @pytest.mark.parametrize("name", AGGREGATORS)
@@ -138,14 +143,12 @@ def test_sets_of_a_fixed_size_follow_the_exact_distribution_and_not_that_of_anot
         > ACCEPTED
     )
     for wrong in (
-        {"selection_scale": 2.4},
-        {"peel_scale": 7.2},
-        {"test_std": 1.2},
-        {"penalty": 1.0},
+        dataclasses.replace(aggregator, selection_scale=2.4),
+        dataclasses.replace(aggregator, peel_scale=7.2),
+        dataclasses.replace(aggregator, test_std=1.2),
+        dataclasses.replace(aggregator, penalty=1.0),
     ):
-        distribution = dataclasses.replace(aggregator, **wrong).distribution(
-            VOTES, num_teachers=NUM_TEACHERS
-        )
+        distribution = wrong.distribution(VOTES, num_teachers=NUM_TEACHERS)
         assert p_value(outcome_counts=drawn, distribution=distribution) < REJECTED
 
 
@@ -214,11 +217,8 @@ def test_outcomes_of_neighboring_queries_are_independent() -> None:
     first = release.answered[0::2].astype(int)
     second = release.answered[1::2].astype(int)
     answered = 1 - aggregator.distribution(VOTES, num_teachers=NUM_TEACHERS)[None]
-    distribution = {
-        2 * a + b: (answered if a else 1 - answered) * (answered if b else 1 - answered)
-        for a in (0, 1)
-        for b in (0, 1)
-    }
+    probs = {0: 1 - answered, 1: answered}
+    distribution = {2 * a + b: probs[a] * probs[b] for a in (0, 1) for b in (0, 1)}
     assert (
         p_value(outcome_counts=counts_of(2 * first + second), distribution=distribution) > ACCEPTED
     )

@@ -33,19 +33,16 @@ def test_released_sets_follow_the_distribution_of_noise_on_every_set(max_size: i
     codes, counts = np.unique(release.labels @ [4, 2, 1], return_counts=True)
     drawn = dict(zip(codes.tolist(), counts.tolist(), strict=True))
     sets = [bits for bits in product((0, 1), repeat=3) if sum(bits) <= (max_size or 3)]
-    cast = [
-        sum(tuple(vote) == bits for vote in VOTES.astype(int).tolist()) for bits in map(tuple, sets)
-    ]
+    votes_of_teachers = [tuple(vote) for vote in VOTES.astype(int).tolist()]
+    votes_for_sets = [votes_of_teachers.count(bits) for bits in sets]
     for noise_std, fits in ((1.0, True), (0.9, False), (1.1, False)):
-        distribution = noisy_max_distribution(np.array(cast), noise_std)
-        named = {
-            4 * a + 2 * b + c: p for (a, b, c), p in zip(sets, distribution.tolist(), strict=True)
+        distribution = noisy_max_distribution(np.array(votes_for_sets), noise_std)
+        prob_of_code = {
+            4 * a + 2 * b + c: prob
+            for (a, b, c), prob in zip(sets, distribution.tolist(), strict=True)
         }
-        assert (
-            (p_value(outcome_counts=drawn, distribution=named) > ACCEPTED)
-            if fits
-            else (p_value(outcome_counts=drawn, distribution=named) < REJECTED)
-        )
+        p = p_value(outcome_counts=drawn, distribution=prob_of_code)
+        assert p > ACCEPTED if fits else p < REJECTED
 
 
 @pytest.mark.parametrize("number", [1, 3, 2**40, 2**3000])

@@ -1,6 +1,7 @@
 """An attack by draws on a tuned release: it refutes half of the price, and not the price."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ def best_release(
     """
     number = num_runs(rng)
     releases = member + RELEASE_NOISE * rng.standard_normal(number)
-    # what an adversary would choose by: the release itself, and a look at the member
+    # The adversary's scores are the releases and a noisy view of the member.
     scores = releases + 0.1 * (member + SCORE_NOISE * rng.standard_normal(number))
     return float(releases[np.argmax(scores)])
 
@@ -36,7 +37,7 @@ def refuted_epsilon(num_runs: Callable[[np.random.Generator], int]) -> float:
     """Returns the epsilon that an attack by draws refutes."""
     rng = np.random.default_rng(11)
     attack = attack_draws(
-        lambda member, generator: best_release(member, generator, num_runs),
+        partial(best_release, num_runs=num_runs),
         1.0,
         0.0,
         delta=DELTA,
