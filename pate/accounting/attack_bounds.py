@@ -11,7 +11,9 @@ from pate.accounting.accountant import Accountant
 from pate.accounting.rounding import format_delta, format_epsilon, round_up
 from pate.validation import require, require_non_negative
 
+# The probabilities of a false alarm for which a bound is printed, in decimals.
 _FALSE_ALARMS = ("0.001", "0.01", "0.1")
+# The probabilities of a right guess without the release for which a bound is printed, in decimals, and in words.
 _GUESSES = {"0.000001": "one in a million", "0.5": "50%"}
 
 
@@ -49,8 +51,10 @@ class AttackBounds:
     def from_accountant(cls, accountant: Accountant) -> Self:
         """Returns the bounds for all events of an accountant."""
         return cls(
-            found={rate: _largest_share(accountant, float(rate)) for rate in _FALSE_ALARMS},
-            guessed={chance: _largest_share(accountant, float(chance)) for chance in _GUESSES},
+            found={rate: _largest_share(accountant, alpha=float(rate)) for rate in _FALSE_ALARMS},
+            guessed={
+                chance: _largest_share(accountant, alpha=float(chance)) for chance in _GUESSES
+            },
             advantage=float(format_delta(accountant.advantage())),
             gdp_mu=float(format_epsilon(accountant.gdp_mu())),
         )
@@ -58,23 +62,23 @@ class AttackBounds:
     @property
     def sentence(self) -> str:
         """The bound on finding a member with 1% false alarms, as a sentence without its period."""
-        return f"whoever looks for members with 1% false alarms finds at most {percent(self.found['0.01'])} of them"
+        share = percent(self.found["0.01"])
+        return f"whoever looks for members with 1% false alarms finds at most {share} of them"
 
     @property
     def rows(self) -> list[tuple[str, str]]:
         """The bounds as rows (name, text)."""
-        rows = [
-            (
-                f"members that attacks find with {percent(float(rate))} false alarms, at most",
-                percent(share),
-            )
-            for rate, share in self.found.items()
-        ]
-        right = percent((1 + self.advantage) / 2)
-        rows.append(("right answers to whether one member takes part, at most", right))
+        rows: list[tuple[str, str]] = []
+        for false_alarm_rate, share in self.found.items():
+            rate = percent(float(false_alarm_rate))
+            name = f"members that attacks find with {rate} false alarms, at most"
+            rows.append((name, percent(share)))
+        share_of_right_answers = percent((1 + self.advantage) / 2)
+        name = "right answers to whether one member takes part, at most"
+        rows.append((name, share_of_right_answers))
         for chance, share in self.guessed.items():
-            without = _GUESSES.get(chance, chance)
-            name = f"right guesses of what is guessed with {without} without the release, at most"
+            chance_in_words = _GUESSES.get(chance, chance)
+            name = f"right guesses of what is guessed with {chance_in_words} without the release, at most"
             rows.append((name, percent(share)))
         mu = "none is known" if self.gdp_mu == math.inf else format_epsilon(self.gdp_mu)
         return [*rows, ("mu of a Gaussian release that hides a member no better", mu)]

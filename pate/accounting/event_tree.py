@@ -33,8 +33,8 @@ class CountedLeaves(NamedTuple):
     counts: list[int]
 
 
-# Compositions with more leaves of one class are appended without a search for equal leaves that were added earlier.
-_MOST_COMPARED = 1000
+# More leaves of one class than this are appended without a search for equal leaves that were added earlier.
+_LARGEST_NUM_COMPARED = 1000
 
 
 @dataclass
@@ -64,7 +64,7 @@ class LeafCounts:
         """Adds leaves; the count of a leaf that is equal to one added earlier is added to the count of that leaf."""
         for kind, added_leaves in added.by_kind.items():
             same_kind = self.by_kind.setdefault(kind, CountedLeaves(leaves=[], counts=[]))
-            if len(added_leaves.leaves) > _MOST_COMPARED:
+            if len(added_leaves.leaves) > _LARGEST_NUM_COMPARED:
                 same_kind.leaves.extend(added_leaves.leaves)
                 same_kind.counts.extend(added_leaves.counts)
                 continue
@@ -162,7 +162,8 @@ def by_accesses(event: Event) -> Event:
     if isinstance(event, SessionEvent):
         return event.accesses
     if isinstance(event, ComposedEvent):
-        kinds = set(map(type, event.events))  # looking at 100,000 parts takes long
+        # The classes are looked at first, because a look at each of 100,000 parts takes long.
+        kinds = set(map(type, event.events))
         if any(issubclass(kind, SessionEvent) or not issubclass(kind, LeafEvent) for kind in kinds):
             parts = tuple(map(by_accesses, event.events))
             is_unchanged = all(map(operator.is_, parts, event.events))

@@ -21,10 +21,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pate import validation
 from pate.array_types import FloatArray
-from pate.validation import require, require_positive, require_probability
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_array,
+    require_kind,
+    require_positive,
+    require_probability,
+)
 
+# Probabilities sum to 1 up to this error.
 _SUM_TOLERANCE = 1e-9
 
 
@@ -36,7 +43,7 @@ class QTarget:
     """
 
     epsilon: float  # pure DP of one access to the data, > 0
-    hit_prob: float  # q, the least probability of the target given an access, in (0, 1)
+    hit_prob: float  # q, the smallest probability of a hit given an access, in (0, 1)
 
     def __post_init__(self) -> None:
         require_positive("epsilon", self.epsilon)
@@ -150,7 +157,7 @@ def common_target(targets: Iterable[QTarget]) -> QTarget:
     all_targets = list(targets)
     require(len(all_targets) > 0, "targets", all_targets, "at least one target")
     for target in all_targets:
-        validation.require_kind("targets", target, QTarget, "QTargets")
+        require_kind("targets", target, kind=QTarget, rule="QTargets")
     largest_epsilon = max(target.epsilon for target in all_targets)
     smallest_hit_prob = min(target.hit_prob for target in all_targets)
     return QTarget(epsilon=largest_epsilon, hit_prob=smallest_hit_prob)
@@ -179,16 +186,17 @@ def exact_hit_prob(
         ]
     )
     target = np.asarray(in_target, dtype=bool)
-    shape = distributions.shape[1:]
-    require(target.shape == shape, "in_target.shape", target.shape, f"{shape}")
+    expected_shape = distributions.shape[1:]
+    require(target.shape == expected_shape, "in_target.shape", target.shape, f"{expected_shape}")
     low = distributions.min(axis=0)
     high = distributions.max(axis=0)
     growth = np.exp(require_positive("epsilon", epsilon))
-    is_within = bool(np.all(high <= growth * low * (1 + _SUM_TOLERANCE)))
-    rule = "at least the largest log-ratio of the two distributions"
-    require(is_within, "epsilon", epsilon, rule)
-    # The common part p C may hold up to (e^epsilon low - high) / (e^epsilon - 1) of an outcome, or B_0 and B_1 are
-    # farther apart than e^epsilon. The largest q has as much of it off the target as may be, and nothing on it.
+    if not np.all(high <= growth * low * (1 + _SUM_TOLERANCE)):
+        rule = "at least the largest log-ratio of the two distributions"
+        raise InvalidValue("epsilon", epsilon, rule=rule)
+    # The common part p C contains at most (e^epsilon low - high) / (e^epsilon - 1) of an outcome, because the ratio of
+    # B_0 and B_1 is at most e^epsilon. For the largest q it contains that much of each outcome outside of the target,
+    # and nothing of the target.
     common = np.maximum(growth * low - high, 0) / (growth - 1)
     accessed = 1 - common[~target].sum()
     rarest_hit = distributions[:, target].sum(axis=1).min()
@@ -227,7 +235,7 @@ def _distributions(name: str, values: Any, *, rank: int | None = None) -> FloatA
     Raises:
         InvalidValue: a distribution does not sum to 1, or the array has another number of axes.
     """
-    array: FloatArray = validation.require_array(name, values).astype(np.float64)
+    array: FloatArray = require_array(name, values).astype(np.float64)
     require(rank in (None, array.ndim), f"{name}.shape", array.shape, "[num_outcomes]")
     has_outcomes = array.ndim > 0 and array.shape[-1] > 0
     require(has_outcomes, f"{name}.shape", array.shape, "at least one outcome")

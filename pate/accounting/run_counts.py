@@ -15,13 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from pate import validation
-from pate.validation import require, require_positive
+from pate.validation import InvalidValue, require, require_kind, require_positive
 
+# The largest expected number of runs, and the smallest gamma of a truncated negative binomial.
 _LARGEST_MEAN = 1e6
 _SMALLEST_GAMMA = 1e-9
-_SMALLEST_ETA = 1e-9  # below it in size, eta counts as 0 in closed forms that would cancel
-_ROUNDING = 2.0**-40  # relative, above the rounding errors of all closed forms here
+# An eta that is not 0 has at least this absolute value, because the closed forms cancel near 0.
+_SMALLEST_ETA = 1e-9
+# Relative, and above the rounding errors of all closed forms in this module.
+_ROUNDING = 2.0**-40
 
 
 class RunCount:
@@ -88,12 +90,9 @@ class TruncatedNegativeBinomial(RunCount):
         require(1 < mean <= _LARGEST_MEAN, "mean", mean, f"a number in (1, {_LARGEST_MEAN:g}]")
         low = math.log(_SMALLEST_GAMMA)
         high = math.log1p(-1e-12)
-        require(
-            cls(eta=eta, gamma=_SMALLEST_GAMMA).mean >= mean,
-            "mean",
-            mean,
-            f"fewer runs, or a larger eta: gamma would be below {_SMALLEST_GAMMA:g}",
-        )
+        if cls(eta=eta, gamma=_SMALLEST_GAMMA).mean < mean:
+            rule = f"fewer runs, or a larger eta: gamma would be below {_SMALLEST_GAMMA:g}"
+            raise InvalidValue("mean", mean, rule=rule)
         for _ in range(100):  # the mean falls as gamma rises
             middle = (low + high) / 2
             if cls(eta=eta, gamma=math.exp(middle)).mean > mean:
@@ -134,14 +133,16 @@ class TruncatedNegativeBinomial(RunCount):
 
     def draw(self, rng: np.random.Generator) -> int:
         """Returns a number of runs, drawn from the distribution. The number is secret."""
-        left = float(rng.random())
+        # The inverse of the distribution function: P(K = 1), P(K = 2), … are subtracted from a uniform number.
+        remainder = float(rng.random())
         log_gamma = math.log(self.gamma)
         scale = -log_gamma if self.eta == 0 else math.expm1(-self.eta * log_gamma) / self.eta
-        prob = (1 - self.gamma) / scale  # of one run
+        prob = (1 - self.gamma) / scale  # P(K = 1)
         number = 1
-        # P(k + 1) / P(k) = (1 - gamma) (eta + k) / (k + 1); a share below 2^-53 of all draws ends early
-        while left >= prob and prob > 0:
-            left -= prob
+        # P(K = k + 1) / P(K = k) = (1 - gamma) (eta + k) / (k + 1). The probability that the loop ends because `prob`
+        # became 0 is below 2^-53.
+        while remainder >= prob and prob > 0:
+            remainder -= prob
             prob *= (1 - self.gamma) * (self.eta + number) / (number + 1)
             number += 1
         return number
@@ -189,6 +190,5 @@ RUN_COUNTS: dict[str, type[RunCount]] = {
 
 def require_run_count(name: str, value: Any) -> None:
     """Raises `InvalidValue` unless a value is a distribution of a number of runs."""
-    validation.require_kind(
-        name, value, RunCount, f"a distribution of {' or '.join(sorted(RUN_COUNTS))}"
-    )
+    rule = f"a distribution of {' or '.join(sorted(RUN_COUNTS))}"
+    require_kind(name, value, kind=RunCount, rule=rule)

@@ -28,9 +28,8 @@ class _ComposedCharges(NamedTuple):
     """
 
     accountant_of_ended_rows: Accountant | None  # None before the first charge
-    last_counted_events: list[
-        tuple[Event, int]
-    ]  # at most one row, which the next charge may lengthen
+    # at most one row, which the next charge may lengthen
+    last_counted_events: list[tuple[Event, int]]
     num_charges: int
 
 

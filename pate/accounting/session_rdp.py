@@ -24,11 +24,12 @@ from pate.accounting.events import SessionEvent
 from pate.accounting.renyi import bounded_range_rdp, pure_dp_rdp
 from pate.array_types import FloatArray
 
-# Relative to costs of hits and calls: added, it covers the rounding of what is computed without differences.
+# The relative rounding error of a cost that is computed without differences.
 _COST_ROUNDING = 2.0**-40
-# Per order: added to differences of a few powers, it covers their rounding, as powers lose digits with the order.
+# The rounding error of a difference of a few powers, divided by the order, because powers lose digits with the order.
 _POWER_ROUNDING = 2.0**-44
-_RARE_ROUNDING = 2.0**-48  # relative to the exponents of the cost of rare alternatives
+# The rounding error of the cost where one outcome is nearly certain, relative to its exponents.
+_RARE_ROUNDING = 2.0**-48
 
 
 def session_rdp(event: SessionEvent, orders: FloatArray) -> FloatArray:
@@ -36,7 +37,7 @@ def session_rdp(event: SessionEvent, orders: FloatArray) -> FloatArray:
     with np.errstate(divide="ignore", invalid="ignore"):
         u = hit_cost(event, orders)
         s = call_cost(event, orders)
-        hits_limit = u < 1  # elsewhere hits limit nothing
+        hits_limit = u < 1  # at other orders the number of hits limits nothing
         limiting_u = np.where(hits_limit, u, 0.0)
         by_hits = np.where(hits_limit, _log_moment_of_hits(event, cost=limiting_u), np.inf)
         if math.isinf(event.num_calls):
@@ -53,7 +54,7 @@ def session_rdp(event: SessionEvent, orders: FloatArray) -> FloatArray:
         by_both = log_moment_of_calls * (1 + _COST_ROUNDING) + _log_moment_of_hits(
             event, cost=best_u
         )
-        # (a - 1) D_a of one call is finite where its moment is no float.
+        # The bound (a - 1) D_a of one call is finite also where its moment exceeds the largest float.
         log_moment_of_call = np.fmin(np.log1p(s), (orders - 1) * pure_dp_rdp(event.epsilon, orders))
         by_calls = event.num_calls * log_moment_of_call * (1 + _COST_ROUNDING)
         log_moment = np.fmin(np.fmin(by_hits, by_calls), np.where(hits_limit, by_both, np.inf))
@@ -76,7 +77,8 @@ def hit_cost(event: SessionEvent, orders: FloatArray) -> FloatArray:
     For q-targets u = (S - 1) e^((a - 1) t) / q, where t is the epsilon of an access and S the largest moment of a t-DP
     pair. For calls in the boundary wrapper u is the smaller of that and of a bound for this wrapper.
     """
-    with np.errstate(over="ignore", invalid="ignore"):  # of orders at which hits limit nothing
+    # Costs overflow at orders where the number of hits limits nothing.
+    with np.errstate(over="ignore", invalid="ignore"):
         q = min(event.hit_prob, 1 / (math.exp(event.epsilon) + 1))
         excess = _excess_moment(pure_dp_rdp(event.epsilon, orders), orders)
         cost = excess * np.exp((orders - 1) * event.epsilon) / q * (1 + _COST_ROUNDING)
@@ -118,11 +120,12 @@ def _bounded_range_hit_cost(epsilon: float, orders: FloatArray) -> FloatArray:
         orders: a > 1, `[num_orders]`.
     """
     exponent = (orders - 1) * epsilon
-    lost = (orders - 1) * math.expm1(epsilon)  # a - (a - 1) g = 1 - lost
-    is_positive = lost < 1
-    log_kept = np.log1p(-np.where(is_positive, lost, 0))
-    rare = np.where(is_positive, -2 * np.expm1(exponent + log_kept), np.inf)
-    rare = rare * (1 + _COST_ROUNDING) + _RARE_ROUNDING * (exponent + lost)
+    # a - (a - 1) g = 1 - (a - 1) (g - 1)
+    decrease = (orders - 1) * math.expm1(epsilon)
+    is_positive = decrease < 1
+    log_factor = np.log1p(-np.where(is_positive, decrease, 0))
+    rare = np.where(is_positive, -2 * np.expm1(exponent + log_factor), np.inf)
+    rare = rare * (1 + _COST_ROUNDING) + _RARE_ROUNDING * (exponent + decrease)
     excess = _excess_moment(bounded_range_rdp(epsilon, orders), orders)
     return np.maximum(rare, _tie_cost(excess, b=1 / (math.exp(epsilon) + 1), orders=orders))
 

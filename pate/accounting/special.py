@@ -10,12 +10,16 @@ from numpy.typing import ArrayLike
 
 from pate.array_types import FloatArray
 
-_SERIES_BELOW = -35.0  # below it, four terms of the asymptotic series of log Phi have all digits
-_FRACTION_FROM = 2.5  # from there on, the continued fraction of erfcx has all digits
-_FRACTION_DEPTH = 40  # terms of the continued fraction of erfcx
-_STIRLING_FROM = 20  # from there on, Stirling's series has all digits
-# the coefficients of 1 / x, 1 / x^3 and so on in Stirling's series
+# Below this x, four terms of the asymptotic series of log Phi(x) have all digits.
+_SERIES_BELOW = -35.0
+# From this x on, the continued fraction of erfcx with so many terms has all digits.
+_FRACTION_FROM = 2.5
+_FRACTION_DEPTH = 40
+# From this number on, Stirling's series has all digits.
+_STIRLING_FROM = 20
+# The coefficients of 1 / x, 1 / x^3 and so on in Stirling's series.
 _STIRLING = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680)
+# The logarithms of the factorials of smaller numbers.
 _LOG_FACTORIALS = np.array([math.log(math.factorial(n)) for n in range(_STIRLING_FROM)])
 
 _erfc = np.vectorize(math.erfc, otypes=[np.float64])

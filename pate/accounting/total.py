@@ -21,7 +21,8 @@ from pate.accounting.rdp import RdpAccountant
 from pate.validation import InvalidValue
 
 AccountantMaker = Callable[[], Accountant]
-_ANYWHERE = (GaussianEvent, NoOpEvent)  # kinds whose place among the others changes no figure
+# The kinds of events whose position among the others does not change the bound.
+_KINDS_OF_ANY_POSITION = (GaussianEvent, NoOpEvent)
 
 
 def total_epsilon(
@@ -47,10 +48,9 @@ def total_epsilon(
     """
     counts = Counter(events)
     interleaved = frozenset(event for event in counts if is_session(event))
-    make = (
-        accountant if have_one_order(counts, interleaved=interleaved) else in_any_order(accountant)
-    )
-    return make().compose_all(counts.items()).get_epsilon(target_delta)
+    has_one_order = have_one_order(counts, interleaved=interleaved)
+    make_accountant = accountant if has_one_order else in_any_order(accountant)
+    return make_accountant().compose_all(counts.items()).get_epsilon(target_delta)
 
 
 class TotalPrice(NamedTuple):
@@ -79,12 +79,14 @@ def total_price(
     """
     delta = max(deltas)
     try:
-        return TotalPrice(total_epsilon(events, delta, accountant=accountant), delta)
-    except InvalidValue:  # the failure probabilities use up delta
+        epsilon = total_epsilon(events, target_delta=delta, accountant=accountant)
+    except InvalidValue:
+        # The failure probabilities use up the largest delta.
         delta = math.fsum(deltas)
-    if delta >= 1:
-        return TotalPrice(math.inf, 1.0)
-    return TotalPrice(total_epsilon(events, delta, accountant=accountant), delta)
+        if delta >= 1:
+            return TotalPrice(epsilon=math.inf, delta=1.0)
+        epsilon = total_epsilon(events, target_delta=delta, accountant=accountant)
+    return TotalPrice(epsilon=epsilon, delta=delta)
 
 
 def have_one_order(counts: Counter[Event], *, interleaved: frozenset[Event] = frozenset()) -> bool:
@@ -104,7 +106,7 @@ def have_one_order(counts: Counter[Event], *, interleaved: frozenset[Event] = fr
         steps: set[Event] = {
             leaf
             for leaf, times in leaves(by_accesses(event))
-            if times and not isinstance(leaf, _ANYWHERE)
+            if times and not isinstance(leaf, _KINDS_OF_ANY_POSITION)
         }
         if steps and event not in interleaved:
             steps = {event}
@@ -134,8 +136,6 @@ def in_any_order(accountant: AccountantMaker) -> AccountantMaker:
     empty = accountant()
     if empty.any_event_order:
         return accountant
-    return (
-        partial(AutoAccountant, any_event_order=True)
-        if isinstance(empty, AutoAccountant)
-        else RdpAccountant
-    )
+    if isinstance(empty, AutoAccountant):
+        return partial(AutoAccountant, any_event_order=True)
+    return RdpAccountant

@@ -25,10 +25,15 @@ from pate.accounting.run_counts import Poisson, RunCount, TruncatedNegativeBinom
 from pate.array_types import FloatArray
 from pate.validation import InvalidValue
 
-_ROUNDING = 2.0**-40  # relative
-_LARGEST_EPSILON = 600.0  # of the search; its exponential is finite
+# The relative rounding error of a bound.
+_ROUNDING = 2.0**-40
+# The largest epsilon of a search, whose exponential is a float.
+_LARGEST_EPSILON = 600.0
+# A candidate with a larger mu is bounded by its accountant alone.
+_LARGEST_MU = 1e6
+# A search halves its interval so often.
 _NUM_HALVINGS = 50
-# epsilons at which the privacy profile of a candidate is computed for Poisson's Renyi curve
+# The epsilons at which the privacy profile of a candidate is computed for the Renyi curve with a Poisson distribution.
 _EPSILONS = np.concatenate([[0.0], np.geomspace(1e-3, 5.0, 200)])
 
 
@@ -66,23 +71,27 @@ class Candidate:
         self._accountant = accountant
 
     @classmethod
-    def of_event(cls, event: TuningEvent, accountant: Accountant) -> Self:
+    def from_event(cls, event: TuningEvent, accountant: Accountant) -> Self:
         """Returns the bounds on one candidate of an event by an empty accountant."""
         return cls(accountant.compose(event.base).compose(event.score))
 
     @cached_property
     def _mu(self) -> float:
+        """A mu for which one candidate is mu-GDP; infinite where none is known."""
         return self._accountant._gaussian_bounds().mu
 
     def delta(self, epsilon: float) -> float:
         """Returns the delta of a candidate at a positive or negative epsilon."""
-        if epsilon < 0:  # with the two neighbors exchanged
+        if epsilon < 0:
+            # The two neighbors are exchanged.
             factor = math.exp(epsilon)
             return min(1 - factor + factor * self.delta(-epsilon), 1.0)
         if epsilon == math.inf:
             return 0.0
         delta = self._accountant.get_delta(epsilon)
-        return min(delta, gaussian_delta(self._mu, epsilon=epsilon)) if self._mu < 1e6 else delta
+        if self._mu >= _LARGEST_MU:
+            return delta
+        return min(delta, gaussian_delta(self._mu, epsilon=epsilon))
 
 
 def selection_ratio(event: TuningEvent, candidate: Candidate) -> float:
@@ -101,11 +110,11 @@ def selection_ratio(event: TuningEvent, candidate: Candidate) -> float:
     match event.distribution:
         case TruncatedNegativeBinomial(eta=eta, gamma=gamma):
             low = 0.0
-            high = -math.log(gamma) + _ROUNDING  # where the right side is 1
+            high = -math.log(gamma) + _ROUNDING  # there the right side is 1
             for _ in range(_NUM_HALVINGS):
                 middle = (low + high) / 2
-                right = math.expm1(middle) * gamma / (1 - gamma)
-                if candidate.delta(middle) <= right * (1 - _ROUNDING):
+                largest_delta = math.expm1(middle) * gamma / (1 - gamma)
+                if candidate.delta(middle) <= largest_delta * (1 - _ROUNDING):
                     high = middle
                 else:
                     low = middle
@@ -123,7 +132,7 @@ def tuning_rdp(event: TuningEvent, orders: FloatArray) -> FloatArray:
         event: the price of the tuned release.
         orders: the orders a > 1, `[num_orders]`.
     """
-    # A divergence is at most that of a larger order, where the logarithm of E[K] weighs less.
+    # A divergence is at most that of a larger order. At larger orders the term log E[K] / (a - 1) is smaller.
     all_orders = np.concatenate([orders, rdp.DEFAULT_ORDERS])
     curve = rdp.rdp_curve_of(event.candidate)(all_orders)
     if not curve.any():
@@ -142,9 +151,9 @@ def tuning_rdp(event: TuningEvent, orders: FloatArray) -> FloatArray:
                 raise InvalidValue("distribution", kind, rule="a distribution with a price")
     curve = np.where(np.isnan(curve), np.inf, curve) * (1 + _ROUNDING)
     descending = np.argsort(-all_orders, kind="stable")
-    least = np.empty_like(curve)
-    least[descending] = np.minimum.accumulate(curve[descending])
-    return least[: len(orders)]
+    smallest = np.empty_like(curve)  # of all orders that are at least as large
+    smallest[descending] = np.minimum.accumulate(curve[descending])
+    return smallest[: len(orders)]
 
 
 def _poisson_deltas(event: TuningEvent, orders: FloatArray) -> FloatArray:
@@ -153,28 +162,29 @@ def _poisson_deltas(event: TuningEvent, orders: FloatArray) -> FloatArray:
     The delta at the next smaller epsilon of a fixed grid is the bound, because deltas fall as epsilon rises.
     """
     deltas = _deltas_on_grid(event)
-    wanted = -np.log1p(-1 / orders) * (1 - _ROUNDING)
-    return np.asarray(deltas[np.searchsorted(_EPSILONS, wanted, side="right") - 1])
+    epsilons = -np.log1p(-1 / orders) * (1 - _ROUNDING)
+    indices = np.searchsorted(_EPSILONS, epsilons, side="right") - 1
+    return np.asarray(deltas[indices])
 
 
 @lru_cache(maxsize=256)
 def _deltas_on_grid(event: TuningEvent) -> FloatArray:
     """Returns the delta of a candidate at each of `_EPSILONS`, from a cache."""
-    candidate = Candidate.of_event(event, rdp.RdpAccountant())
+    candidate = Candidate.from_event(event, rdp.RdpAccountant())
     return np.array([candidate.delta(float(epsilon)) for epsilon in _EPSILONS])
 
 
 @lru_cache(maxsize=256)
 def _renyi_selection_ratio(event: TuningEvent) -> float:
     """Returns the logarithm of the largest likelihood ratio of the selection by Renyi curves, from a cache."""
-    return selection_ratio(event, Candidate.of_event(event, rdp.RdpAccountant()))
+    return selection_ratio(event, Candidate.from_event(event, rdp.RdpAccountant()))
 
 
 class TuningAccountant(AccountantBesideRenyi):
     """An accountant that bounds one tuned release by its privacy profile, and other releases as `RdpAccountant` does.
 
-    The epsilon is the smaller one of the privacy profile and of the Renyi curve. Beside other releases than the tuned
-    one, and for several tuned releases, the Renyi curve alone counts. Source: docs/proofs/tuning.md.
+    The epsilon is the smaller one of the privacy profile and of the Renyi curve. If other releases were composed, or
+    several tuned releases, the Renyi curve alone is used. Source: docs/proofs/tuning.md.
 
     Args:
         candidate_accountant: makes an empty accountant for one candidate.
@@ -208,7 +218,7 @@ class TuningAccountant(AccountantBesideRenyi):
         event = self._tuned
         if event is None or not self._is_alone:
             return None
-        candidate = Candidate.of_event(event, self._candidate_accountant())
+        candidate = Candidate.from_event(event, self._candidate_accountant())
         return candidate, selection_ratio(event, candidate)
 
     def get_epsilon(self, target_delta: float) -> float:
