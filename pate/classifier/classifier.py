@@ -1,10 +1,15 @@
-"""PATE as a scikit-learn estimator. `fit` has the numbered steps of `pate.run.train.train`, in memory."""
+"""PATE as a scikit-learn estimator. `fit` has the numbered steps of `pate.run.train.train`, in memory.
+
+`fit_inputs.py` reads the arguments of a fit, `fit_plan.py` says which teachers vote and which student learns, and
+`fit_ledger.py` opens the ledger that is charged. Here are the steps of a fit, what a fitted classifier predicts and
+publishes, and what scikit-learn asks of an estimator.
+"""
 
 import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, replace
@@ -15,19 +20,17 @@ from typing import Any, Self, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin, is_regressor
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score
-from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, check_X_y, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from pate.accounting import (
     Accountant,
     Adjacency,
     AutoAccountant,
     Budget,
-    ComposedEvent,
     ExactAccountant,
     Ledger,
     PrivacyUnit,
@@ -36,7 +39,10 @@ from pate.accounting.rounding import format_delta, format_epsilon
 from pate.aggregators import Aggregator, Release
 from pate.array_types import FloatArray
 from pate.bundle import Bundle
-from pate.classifier.ensemble import EnsembleMethod, shown_error
+from pate.classifier.ensemble import EnsemblePlan, shown_error
+from pate.classifier.fit_inputs import FitArguments, FitInputs, InputReader, validate_inputs
+from pate.classifier.fit_ledger import FitLedger, check_ledger_parameters, unit_of
+from pate.classifier.fit_plan import FitPlan
 from pate.classifier.fit_record import FitRecord
 from pate.classifier.fit_warnings import (
     ClassesFromLabels,
@@ -45,38 +51,13 @@ from pate.classifier.fit_warnings import (
     SeededNoise,
     UngroupedFit,
 )
-from pate.classifier.frames import as_pandas, encode_new, fit_schema
-from pate.classifier.group_votes import GroupVotesMethod
-from pate.classifier.held_out import FitScores, HeldOutArguments, HeldOutRecords
-from pate.classifier.inputs import (
-    column_labels,
-    dense,
-    is_frame,
-    numbers_of,
-    only_column,
-    require_frames,
-    require_order_of_rows,
-    require_readable,
-    require_same_columns,
-    rows_of,
-    warn_of_shared_rows,
-    with_own_types,
-    with_public_types,
-)
-from pate.classifier.method import FitMethod
-from pate.classifier.past_fits import PlannedFit, warn_of_past_fits
-from pate.classifier.public_labels import read_public_labels
-from pate.classifier.publication import FitCharge
-from pate.classifier.samples import Pools, numbered_apart
-from pate.classifier.tasks import (
-    LabelSets,
-    Model,
-    OneClass,
-    Task,
-    require_labels,
-    task_of,
-    without_gaps,
-)
+from pate.classifier.frames import as_pandas, encode_new
+from pate.classifier.group_votes import GroupVotesPlan
+from pate.classifier.held_out import FitScores, HeldOutArguments
+from pate.classifier.inputs import is_frame, require_readable, rows_of
+from pate.classifier.past_fits import FitPrice, PlannedFit, warn_of_past_fits
+from pate.classifier.publication import FitCharge, Publication
+from pate.classifier.tasks import LabelSets, Model, OneClass, Task
 from pate.data.partition import Partition
 from pate.errors import shown_as
 from pate.extras import require_extra
@@ -85,32 +66,23 @@ from pate.models.sklearn import takes_nan
 from pate.pricing import PricedRelease
 from pate.report import PrivacyStatement
 from pate.report.released_scores import ReleasedScores
-from pate.run.ledger_record import require_room
 from pate.run.plan_warnings import constant_student_warnings, one_label_warning
 from pate.run.published_price import privacy_of
-from pate.run.random_streams import RandomStreams, seed_name
-from pate.run.score_release import ScorePrice
+from pate.run.random_streams import RandomStreams
 from pate.run.student_prior import StudentPrior
+from pate.run.tuned_runs import TunedRuns
 from pate.setting_names import CLASSIFIER
 from pate.threads import all_cores, one_blas_thread
-from pate.validation import (
-    InvalidValue,
-    printable,
-    require,
-    require_array,
-    require_count,
-    require_moderate,
-    require_positive,
-)
+from pate.validation import InvalidValue, printable, require, require_count, require_positive
 
 # ruff: noqa: N803 -- X is what scikit-learn calls it
-_ROWS_AT_ONCE = 1000  # of a sparse matrix, which are dense while they are predicted
-_ENSEMBLE_SIZE = 100  # teachers that are estimators, unless a number is passed
-_FORM_OF_INPUTS = ("n_features_in_", "feature_names_in_")  # which scikit-learn sets
-_NO_TEST_RECORDS = HeldOutArguments()
-_NOT_OF_RELEASE = "no student was fitted to this release"
-_ONE_ROW = PrivacyUnit("one row")
-_ONE_GROUP = PrivacyUnit(words="one value of groups, with all its rows", columns=("groups",))
+# Rows of a sparse matrix that are predicted at a time: only so many rows are dense.
+_PREDICTED_ROWS = 1000
+# The number of teachers that are estimators, if the user passes none.
+_DEFAULT_NUM_TEACHERS = 100
+# What the repr of a classifier adds after a fit whose student could not be trained.
+_NO_STUDENT = "no student was fitted to this release"
+# The lines of warnings.
 _UNGROUPED = (
     "this is a fit of a clone, as searches and cross-validation make them, without groups: its epsilon is for one row."
     " A search gives groups= to its splitter alone; to protect groups, call"
@@ -127,97 +99,22 @@ _GAPS_READ = (
 )
 
 
-@contextmanager
-def stage(name: str, verbose: int) -> Iterator[None]:
-    """Measures the time of a `with` block, and prints the block's name and time if `verbose` is not 0.
-
-    The form of the line is that of scikit-learn.
-    """
-    started = time.monotonic()
-    yield
-    if verbose:
-        sys.stdout.write(f"[PATEClassifier] {name}: {time.monotonic() - started:.1f} s\n")
-
-
-def unit_of(groups: Any) -> PrivacyUnit:
-    """Returns the unit of privacy: a row or, if there are groups, all rows of a group.
-
-    The unit includes the name of the groups' column, if `groups` has one. So a ledger distinguishes fits whose groups
-    are patients from fits whose groups are visits.
-
-    >>> unit_of([1, 1, 2]).words
-    'one value of groups, with all its rows'
-    """
-    if groups is None:
-        return _ONE_ROW
-    name = getattr(groups, "name", None)  # of a column of pandas or polars
-    if name is None or name == "":
-        return _ONE_GROUP
-    column = printable(str(name))
-    return PrivacyUnit(
-        f"one value of groups, here the column {column}, with all its rows", columns=(str(name),)
-    )
-
-
-def streams_of(random_state: Any) -> RandomStreams:
-    """Returns the random streams of a seed, equal to those of `pate-train` with this seed.
-
-    A seed gives the warning `SeededNoise`. If `random_state` is None, the streams come from a secret of the operating
-    system, which is stored nowhere.
-
-    Raises:
-        InvalidValue: `random_state` is neither a seed nor None. A shared generator, for example, is refused, as it
-            would hide where the noise comes from.
-    """
-    if random_state is None:
-        return RandomStreams.from_secret()
-    try:
-        seed = require_count("random_state", random_state, minimum=0)
-    except InvalidValue as error:
-        rule = f"{error.rule}, or None for noise from the operating system"
-        raise InvalidValue("random_state", error.value, rule=rule) from None
-    line = f"random_state={seed}: the noise comes from this seed and protects nobody who knows it"
-    warnings.warn(line, SeededNoise, stacklevel=3)
-    return RandomStreams(seed)
-
-
-def _require_room_beside(ledger: Ledger, priced: PricedRelease, price: ScorePrice) -> None:
-    """Raises `InvalidValue` if a ledger has no room for scores after the release of the same fit."""
-    adjacency = priced.aggregator.adjacency
-    if ledger.entries or ledger.max_epsilon is None:
-        ledger.require_room(ComposedEvent((priced.event, price.event)))
-        return
-    # The first charge of a ledger may fit by a rule of its own, which later ones have not.
-    trial = Ledger(
-        adjacency=adjacency,
-        target_delta=ledger.target_delta,
-        accountant=ledger.accountant,
-        max_epsilon=ledger.max_epsilon,
-    )
-    trial.charge(priced.event, adjacency=adjacency)
-    trial.require_room(price.event)
-
-
 @dataclass(eq=False, repr=False)
 class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """A private classifier: teachers vote on public samples, noisy votes are released, and a student learns from them.
 
-    `PATEClassifier(epsilon=1.0).fit(X, Y, X_public=P)` is the method of `pate-train experiment=centered_votes`. Each
-    private group votes along directions of the public samples, and with components of a kernel that public inputs
-    determine. The votes are released in 20 rounds, with the noise of one Gaussian release, and the student's weights
-    are the released numbers. Equal records and seeds give the release and student of
-    `pate-train data=arrays experiment=centered_votes`, byte for byte. The columns of a DataFrame are encoded as
-    `data=table` does: numbers, dates, words, free text and missing cells, by a schema that is fitted to the rows of
-    `X_public` alone.
+    `PATEClassifier(epsilon=1.0).fit(X, Y, X_public=P)` has one teacher for each private group, without training. Each
+    group votes with its own records (`CenteredVotes`), the votes are released in 20 rounds at the price of one Gaussian
+    release, and the student's weights are the released numbers. Equal records and seeds give the release and student
+    of `pate-train experiment=centered_votes`, byte for byte.
 
-    With `estimator`, `aggregator` or `student`, the method is an ensemble: `fit` divides the private records into
-    `n_teachers` disjoint parts, and fits a clone of `estimator` to each. The teachers' votes on the public samples are
-    released through `aggregator`, and `student` is fitted to that release.
+    With `estimator`, `aggregator` or `student`, the classifier is an ensemble of estimators: `fit` divides the private
+    records into `n_teachers` disjoint parts, and fits a clone of `estimator` to each. The teachers' votes on the public
+    samples are released through `aggregator`, and `student` is fitted to that release.
 
     The labels `y` are 0 and 1 for each label, `[n, L]`, or a set or list of words for each record, or one class per
     record, `[n]`. Of one class per record, each class counts as a label, and the student predicts the most probable
-    class. On the digits of scikit-learn at epsilon 8, 85% of the classes are right, and 72% with 100 logistic teachers
-    and the exponential mechanism. At epsilon 1 it is 77%, where the exponential mechanism is refused.
+    class.
 
     Formal guarantees:
         * What a fitted classifier holds is (`epsilon_`, `delta_`)-private for `adjacency_`: under replace-one, for the
@@ -231,16 +128,17 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         * Each fit is a release of its own. A search or a cross-validation makes many, whose prices add up, and its
           scores on held-out private records are covered by no epsilon.
 
-    Edge cases: without an answered query the student predicts no label, or the first class. A fit of labels `[n, L]`
-    with `random_state` makes the release of `pate-train` with this `seed`, unless the aggregator uses a prior. Such a
-    fit warns: its noise protects nobody who knows the seed. With fewer than 200 private groups, centered votes are
-    released at once, not in rounds. A release that noise would drown is refused, and the error has the epsilon that
-    would work. A fit that fails before its charge changes nothing. If the student cannot be fitted, `release_`,
-    `epsilon_` and the other figures of the price are those of the release that was paid for; the earlier student and
-    its classes stay, and `publish` refuses.
+    Edge cases:
+        * A release that noise would drown is refused, and the error has the epsilon that would work.
+        * With fewer than 200 private groups, centered votes are released at once, not in rounds.
+        * Without an answered query the student predicts no label, or the first class.
+        * A fit with `random_state` warns: its noise protects nobody who knows the seed.
+        * A fit that fails before its charge changes nothing.
+        * If the student cannot be fitted, `release_`, `epsilon_` and the other figures of the price are those of the
+          release that was paid for. The earlier student and its classes stay, and `publish` refuses.
 
     Args:
-        estimator (estimator, default=None): the teachers, cloned. None for the votes of private groups, without
+        estimator (estimator, default=None): the teachers, cloned. None for one teacher for each private group, without
             training; or, with `aggregator` or `student`, for `LogisticRegression(max_iter=300)`.
         student (estimator, default=None): fitted to public samples and released labels. None for the released weights;
             or, with `estimator` or `aggregator`, for a clone of `estimator`.
@@ -323,6 +221,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     allow_useless: bool = False
     verbose: int = 0
 
+    # These two are no parameters: a clone has `_is_clone`, and `PATESearch` sets `_tuned`, the runs of its tuning.
+    _is_clone = False
+    _tuned = cast(TunedRuns | None, None)
+
     def fit(
         self,
         X: ArrayLike,
@@ -338,32 +240,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     ) -> Self:
         """Fits teachers, releases their votes with noise, and fits the student to the release.
 
-        Steps 1 to 4 are those of `pate.run.train.train`. Only `fit` does the following:
-
-        * It accepts arrays, DataFrames and words as scikit-learn does, and encodes labels. `public_fraction` sets
-          samples apart as public. With estimators and without an `aggregator`, the form of the labels determines one.
-        * It fits its estimators to public rows of a DataFrame as a test, before anything is spent. Without estimators
-          it encodes a DataFrame by a schema of its public rows, of the same kind as `data=table`.
-        * Its estimators vote as soon as they are fitted, and are then deleted.
-        * It charges its ledger before noise is drawn. With `ledger=PATH`, all fits are charged to one account. Without
-          a path, the account is in memory, and no file is written. Scores are charged to the same account, as test
-          records of a fit may be private records of another; without a path they have an account of their own.
-        * If the student cannot be fitted, `release_` holds the release that was paid for.
-
-        Only a run of `pate-train` does the following:
-
-        * It has a folder, from which it continues after it was stopped. It can draw a lost release again
-          (`redraw=true`). The files of `release/` are written by the run, and for a fit by `publish`.
-        * Its ledger is always on disk, with an account for each set of private records. The charge is committed
-          together with the drawn release.
-        * It supports budgets and weights of persons, several holders, `max_epsilon`, and engines that train teachers on
-          several machines.
-        * Its students of estimators' votes can learn from public samples that are no queries, too.
-        * It has a step 5: baselines, an attack on the student, and a report.
-
-        Both warn before anything is spent: of a useless release, a seed, earlier releases of the same records, rows
-        that are private and public, and missing groups. `fit` gives Python warnings, and a run prints lines. A run also
-        warns of labels that no record has, or every record.
+        The steps 1 to 4 are those of `pate.run.train.train`. The ledger is charged before noise is drawn. What only a
+        fit does, and what only a run of `pate-train` does, is listed in docs/how-to/use-the-classifier.md.
 
         Args:
             X: the private inputs, `[num_private, num_features]`, which are converted to float32. Of a sparse matrix, at
@@ -398,107 +276,102 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 samples. Nothing is spent then.
         """
         # 1. The price. It depends on the number of private groups alone; nothing is trained or spent.
-        #    Private: `method`, which has the records in its `pools`, and `pools`. They end with this function.
+        #    Private: `inputs` and `plan`, which has the records in its `pools`. They end with this function.
         unit = unit_of(groups)
+        arguments = FitArguments(
+            inputs=X,
+            labels=y,
+            public_inputs=X_public,
+            groups=groups,
+            public_groups=groups_public,
+            public_labels=y_public,
+            test=HeldOutArguments(inputs=X_test, labels=y_test, groups=groups_test),
+        )
         with shown_as(CLASSIFIER):
-            reader = copy(self)  # this classifier stays as it is until the release is paid
-            method = reader._method(
-                X,
-                y,
-                X_public,
-                groups=groups,
-                groups_public=groups_public,
-                y_public=y_public,
-                held_out=HeldOutArguments(inputs=X_test, labels=y_test, groups=groups_test),
-            )
+            inputs = self._read_inputs(arguments, score_epsilon=self.score_epsilon)
+            plan = self._plan_fit(inputs, score_epsilon=self.score_epsilon)
             try:
-                priced = method.price()
+                priced = plan.price()
             except InvalidValue as error:
-                raise self._headed_by_epsilon(error) from error
-            scores = method.scores(unit)
-        pools = method.pools
+                raise self._named_by_epsilon(error) from error
+            scores = plan.scores(unit)
+        pools = plan.pools
         if pools.known is not None and not isinstance(y, np.ma.MaskedArray):
             warnings.warn(_GAPS_READ, GapsFromLabels, stacklevel=2)
-        self._warn_of_plan(method, priced, has_groups=groups is not None)
+        self._warn_of_plan(plan, priced, has_groups=groups is not None)
         streams = streams_of(self.random_state)
+        fit_ledger = self._fit_ledger(plan, unit)
         with shown_as(CLASSIFIER):
-            ledger = self._ledger(method, priced, unit, scores=scores)
-        planned_fit = self._planned_fit(pools, priced, unit)
+            ledger = fit_ledger.open(priced, score_price=None if scores is None else scores.price)
+        planned_fit = self._planned_fit(plan, priced, unit)
         if self.ledger is None:
             warn_of_past_fits(planned_fit.dearest_fits(), stacklevel=2)
             if scores is not None:
-                warn_of_past_fits(self._planned_scores(scores).dearest_fits(), stacklevel=2)
-        method.rehearse()
+                warn_of_past_fits(scores.planned_fit(self._seed).dearest_fits(), stacklevel=2)
+        plan.rehearse()
 
         # 2. The teachers learn from disjoint records, and vote on public samples.
         #    Private: `partition` and `votes`. No epsilon covers them. They end with this function.
-        num_teachers = method.num_teachers
+        num_teachers = plan.num_teachers
         partition = Partition.draw(pools.groups, num_teachers, streams.generator("partition"))
-        with stage(f"{num_teachers} teachers", self.verbose):
-            votes = method.vote(
-                priced, partition, streams.seeds("teachers", num_seeds=num_teachers)
-            )
+        teacher_seeds = streams.seeds("teachers", num_seeds=num_teachers)
+        with stage(f"{num_teachers} teachers", verbose=self.verbose):
+            votes = plan.vote(priced, partition, seeds=teacher_seeds)
 
         # 3. The only way out: `aggregator.release` draws noise around the votes, and `record` charges the ledger before
         #    it. A kill after the charge has paid for a release that nobody has seen.
         #    Not private: `release`, which has the stated epsilon and may be published.
-        seed = streams.seed("student")
+        student_seed = streams.seed("student")
         prior = StudentPrior(
-            student=method.student,
-            inputs=method.queries,
-            seed=seed,
+            student=plan.student,
+            inputs=plan.queries,
+            seed=student_seed,
             never_empty=priced.aggregator.never_empty,
         )
         aggregator = priced.aggregator.with_prior(prior)
         price = format_epsilon(priced.epsilon)
         record = FitRecord(ledger, priced, planned_fit)
         try:
-            with stage(f"release, epsilon {price}", self.verbose), all_cores():
+            with stage(f"release, epsilon {price}", verbose=self.verbose), all_cores():
                 release = aggregator.release(votes, streams.generator("noise"), record)
         except BaseException as error:
             if record.is_charged:
-                error.add_note(f"{record.spent_words}, and its release is lost: nobody has seen it")
+                error.add_note(
+                    f"{record.spent_sentence}, and its release is lost: nobody has seen it"
+                )
             raise
         charge = FitCharge(
-            priced, method.budget, unit=unit, seed=self._seed, tuned=getattr(self, "_tuned", None)
+            priced=priced, budget=plan.budget, unit=unit, seed=self._seed, tuned=self._tuned
         )
-        self._keep_release(release, charge, spent_epsilon=record.spent_epsilon)
+        self._set_release(release, charge, spent_epsilon=record.spent_epsilon)
 
         # 4. The student learns from the release and public samples: it costs nothing more.
         #    Not private: `model`, which may be published under the same epsilon.
         answers = f"{release.num_answered} answers to {release.num_queries} queries"
         try:
-            with stage(f"student of {answers}", self.verbose), all_cores():
-                model = self._train_student(method, release, seed=seed)
+            with stage(f"student of {answers}", verbose=self.verbose), all_cores():
+                model = self._train_student(plan, release, seed=student_seed)
                 constant_lines = list(
                     constant_student_warnings(
                         model,
-                        public_inputs=method.queries,
+                        public_inputs=plan.queries,
                         remedy=priced.aggregator.remedies["noise"],
                     )
                 )
         except Exception as error:
-            raise self._student_refusal(error) from error
+            raise self._student_error(error) from error
         except BaseException as error:
-            error.add_note(f"{record.spent_words}: release_ is the release that was paid for")
+            error.add_note(f"{record.spent_sentence}: release_ is the release that was paid for")
             raise
-        self._keep_form_of_inputs(reader)
-        self.student_ = model
-        self._task = method.task
-        self._schema = method.schema
-        self.classes_ = method.task.classes
-        self._publication = method.publication(model, release, charge)
-        self._student_is_of_release = True
+        self._set_student(model, inputs, plan, publication=plan.publication(model, release, charge))
         for line in constant_lines:
             warnings.warn(line, DoubtfulPlan, stacklevel=2)
         if scores is not None:
-            account = ledger
-            if self.ledger is None:
-                account = Ledger(target_delta=self.target_delta, unit=unit)
+            account = fit_ledger.score_account(ledger)
             try:
-                self._release_scores(scores, model, account, streams.generator("scores"))
+                self._release_scores(scores, account, streams.generator("scores"))
             except BaseException as error:
-                error.add_note(f"{record.spent_words}, and the student is fitted to its release")
+                error.add_note(f"{record.spent_sentence}, and the student is fitted to its release")
                 raise
         return self
 
@@ -514,132 +387,65 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     ) -> PricedRelease:
         """Returns the price of a fit with the same arguments, which depends on shapes alone; nothing is fitted.
 
+        The price of scores is left out, as other people pay it.
+
         Raises:
             InvalidValue: the fit would be refused.
         """
-        with shown_as(CLASSIFIER):
-            reader = copy(self)
-            reader.score_epsilon = None  # which other people pay
-            method = reader._method(
-                X, y, X_public, groups=groups, groups_public=groups_public, y_public=y_public
-            )
-            return method.price()
-
-    def _keep_release(self, release: Release, charge: FitCharge, *, spent_epsilon: float) -> None:
-        """Sets all attributes of the release that was paid for; the student is not of this release yet.
-
-        Args:
-            release: the drawn release.
-            charge: the charge of the release.
-            spent_epsilon: the total of the ledger after the charge.
-        """
-        self._student_is_of_release = False
-        self.scores_: ReleasedScores | None = None
-        self.release_ = release
-        self._fit_charge = charge
-        self.aggregator_ = charge.priced.aggregator
-        self.adjacency_ = release.adjacency
-        self.epsilon_ = charge.epsilon
-        self.delta_ = charge.budget.delta
-        self.spent_epsilon_ = spent_epsilon
-        self.unit_ = charge.unit.protected_under(release.adjacency)
-
-    def _release_scores(
-        self, scores: FitScores, model: Model, account: Ledger, rng: np.random.Generator
-    ) -> None:
-        """Draws the scores of the student, commits them with their charge, and sets `scores_`.
-
-        Args:
-            scores: the priced scores, with the private test records.
-            model: the student.
-            account: the ledger that is charged.
-            rng: the source of the noise.
-        """
-        epsilon = format_epsilon(scores.price.epsilon)
-        with shown_as(CLASSIFIER), stage(f"scores, epsilon {epsilon}", self.verbose), all_cores():
-            released = scores.release(model, account, seed=self._seed, rng=rng)
-        self._planned_scores(scores).remember()
-        assert self._publication is not None  # as a student with scores can be published
-        self._publication = replace(self._publication, scores=released)
-        self.scores_ = released
-        if self.ledger is not None:
-            self.spent_epsilon_ = account.spent_epsilon
-
-    def _train_student(self, method: FitMethod, release: Release, *, seed: int) -> Model:
-        """Returns the student of a release.
-
-        Args:
-            method: the method of the fit, with the recipe of the student and the public samples.
-            release: the drawn release.
-            seed: the seed of the training.
-        """
-        training_set = release.training_set(method.queries)
-        student = method.student.learn(training_set, pool=method.pool, seed=seed)
-        return method.fitted_model(student)
-
-    def _student_refusal(self, error: Exception) -> InvalidValue:
-        """Returns the error for a student that cannot be fitted to a release that is paid for.
-
-        Args:
-            error: the error that the student raised.
-        """
-        reason = f"{type(error).__name__}: {shown_error(error)}"
-        rule = (
-            f"one that can be fitted to released labels ({reason}); the release is paid and stays: "
-            "release_.training_set(X_public) is what another estimator can be fitted to"
+        arguments = FitArguments(
+            inputs=X,
+            labels=y,
+            public_inputs=X_public,
+            groups=groups,
+            public_groups=groups_public,
+            public_labels=y_public,
         )
-        return InvalidValue("student", type(self._student).__name__, rule=rule)
+        with shown_as(CLASSIFIER):
+            inputs = self._read_inputs(arguments, score_epsilon=None)
+            return self._plan_fit(inputs, score_epsilon=None).price()
 
-    def _keep_form_of_inputs(self, reader: Self) -> None:
-        """Sets the number and the names of the features to those that a copy of this classifier has read."""
-        for name in _FORM_OF_INPUTS:
-            if hasattr(reader, name):
-                setattr(self, name, getattr(reader, name))
-            elif hasattr(self, name):
-                delattr(self, name)
+    def predict(self, X: ArrayLike) -> Any:
+        """Returns the predictions in the form of the labels of the fit.
 
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """Returns the parameters; for a fitted classifier, also its price and unit of privacy."""
-        settings = str(super().__repr__(N_CHAR_MAX=N_CHAR_MAX))
-        if not hasattr(self, "unit_"):
-            return settings
-        price = f"epsilon <= {format_epsilon(self.epsilon_)} at delta = {format_delta(self.delta_)}"
-        remark = "" if self._student_is_of_release else f"; {_NOT_OF_RELEASE}"
-        if self.spent_epsilon_ != self.epsilon_:
-            remark += f"; total of the ledger: epsilon {format_epsilon(self.spent_epsilon_)}"
-        return f"{settings}, fitted: {price} ({self.adjacency_}, unit: {self.unit_}){remark}"
+        The forms are classes `[num_samples]`, 0 and 1 `[num_samples, num_labels]`, or a tuple of words for each sample.
 
-    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
-        """Returns what notebooks show: scikit-learn's diagram and, after a fit, a table of the price and the unit."""
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        if "text/html" in bundle and hasattr(self, "unit_"):
-            rows = [
-                ("epsilon", format_epsilon(self.epsilon_)),
-                ("delta", format_delta(self.delta_)),
-                ("adjacency", str(self.adjacency_)),
-                ("unit of privacy", self.unit_),
-            ]
-            if self.spent_epsilon_ != self.epsilon_:
-                rows.append(("total of the ledger", format_epsilon(self.spent_epsilon_)))
-            if not self._student_is_of_release:
-                rows.append(("student", _NOT_OF_RELEASE))
-            bundle["text/html"] += html_table("Fitted", rows)
-        return bundle
+        Args:
+            X: the inputs, `[num_samples, num_features]`.
 
-    @property
-    def _repr_html_(self) -> Callable[[], str]:
-        """A function that returns the HTML of `_repr_mimebundle_`, for notebooks that read no bundle.
-
-        The attribute does not exist where scikit-learn's `display` is no diagram.
+        Raises:
+            NotFittedError: `fit` was not called.
         """
-        _ = super()._repr_html_  # raises where no diagram is shown
-        return lambda: self._repr_mimebundle_()["text/html"]
+        bits = self._student_output(X, method="predict")
+        return self._task.decode(bits)
 
-    def __sklearn_clone__(self) -> Self:
-        """Returns a clone that knows that it is a clone, since searches and cross-validation fit clones."""
-        unfitted: Self = super().__sklearn_clone__()
-        unfitted._is_clone = True
-        return unfitted
+    @available_if(lambda self: hasattr(self._student, "predict_proba"))  # type: ignore[untyped-decorator]  # so is this
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
+        """Returns the probability of each class or label, `[num_samples, num_classes]` or `[num_samples, num_labels]`.
+
+        The method exists only if the student can predict probabilities.
+
+        Args:
+            X: the inputs, `[num_samples, num_features]`.
+
+        Raises:
+            NotFittedError: `fit` was not called.
+        """
+        return np.asarray(self._student_output(X, method="predict_proba"))
+
+    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Returns the accuracy: the share of samples for which all labels are predicted correctly.
+
+        Args:
+            X: the inputs, `[num_samples, num_features]`.
+            y: the true labels, in the form of the labels of the fit.
+            sample_weight: the weight of each sample, `[num_samples]`; None for equal weights.
+        """
+        check_is_fitted(self, "student_")
+        if not isinstance(self._task, LabelSets):
+            return float(super().score(X, y, sample_weight))
+        true_labels = self._task.encode(y)
+        predicted_labels = self._student_output(X, method="predict")
+        return float(accuracy_score(true_labels, predicted_labels, sample_weight=sample_weight))
 
     def report(self) -> PrivacyStatement:
         """Returns the price of the fit and the public facts of its release, as `publish` writes them to `privacy.json`.
@@ -688,18 +494,22 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
         Raises:
             NotFittedError: `fit` was not called.
-            InvalidValue: the folder holds files; or the student is a scikit-learn estimator, which only a pickle holds.
-                The last fit has made a release, and its student could not be fitted. The names of classes were read
-                from y, and `public_classes` is false.
+            InvalidValue: the folder holds files; or the student is a scikit-learn estimator, which only a pickle holds;
+                or the last fit could not fit a student to its release. The same error is raised if the names of classes
+                were read from y, and `public_classes` is false.
         """
         check_is_fitted(self, "student_")
-        rule = f"a student of release_; {_NOT_OF_RELEASE}. release_.save(FILE) keeps the release, and a new fit costs"
-        require(self._student_is_of_release, "student_", type(self.student_).__name__, rule)
+        if not self._student_is_of_release:
+            rule = (
+                "a student of release_, and the last fit could not train one; release_.save(FILE) writes the release, "
+                "and another fit has a price of its own"
+            )
+            raise InvalidValue("student_", type(self.student_).__name__, rule=rule)
         publication = self._publication
         if publication is None:
             rule = (
-                "None, whose student is numbers that can be published; an estimator is a pickle, which runs code where "
-                "it is read. The release is yours to publish: release_.save(FILE)"
+                "None, as only the released weights of a fit without estimators can be published: an estimator is a "
+                "pickle, which runs code where it is read; release_.save(FILE) writes the release"
             )
             raise InvalidValue("estimator", type(self._student).__name__, rule=rule)
         path = Path(folder).expanduser()
@@ -740,80 +550,48 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             )
             return bundle.push_to_hub(repo_id, private=private)
 
-    def predict(self, X: ArrayLike) -> Any:
-        """Returns the predictions in the form of the labels of the fit.
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Returns the parameters; for a fitted classifier, also its price and unit of privacy."""
+        settings = str(super().__repr__(N_CHAR_MAX=N_CHAR_MAX))
+        if not hasattr(self, "unit_"):
+            return settings
+        price = f"epsilon <= {format_epsilon(self.epsilon_)} at delta = {format_delta(self.delta_)}"
+        remark = "" if self._student_is_of_release else f"; {_NO_STUDENT}"
+        if self.spent_epsilon_ != self.epsilon_:
+            remark += f"; total of the ledger: epsilon {format_epsilon(self.spent_epsilon_)}"
+        return f"{settings}, fitted: {price} ({self.adjacency_}, unit: {self.unit_}){remark}"
 
-        The forms are classes `[num_samples]`, 0 and 1 `[num_samples, num_labels]`, or a tuple of words for each sample.
-
-        Args:
-            X: the inputs, `[num_samples, num_features]`.
-
-        Raises:
-            NotFittedError: `fit` was not called.
-        """
-        bits = self._ask_student(method="predict", X=X)
-        return self._task.decode(bits)
-
-    def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Returns the accuracy: the share of samples for which all labels are predicted correctly.
-
-        Args:
-            X: the inputs, `[num_samples, num_features]`.
-            y: the true labels, in the form of the labels of the fit.
-            sample_weight: the weight of each sample, `[num_samples]`; None for equal weights.
-        """
-        check_is_fitted(self, "student_")
-        if not isinstance(self._task, LabelSets):
-            return float(super().score(X, y, sample_weight))
-        true = self._task.encode(y)
-        predicted = self._ask_student(method="predict", X=X)
-        return float(accuracy_score(true, predicted, sample_weight=sample_weight))
-
-    @available_if(lambda self: hasattr(self._student, "predict_proba"))  # type: ignore[untyped-decorator]  # so is this
-    def predict_proba(self, X: ArrayLike) -> FloatArray:
-        """Returns the probability of each class or label, `[num_samples, num_classes]` or `[num_samples, num_labels]`.
-
-        The student must be able to predict probabilities.
-        """
-        return np.asarray(self._ask_student(method="predict_proba", X=X))
-
-    def _ask_student(self, method: str, X: ArrayLike) -> NDArray[Any]:
-        """Returns the predictions of the student.
-
-        Rows of a sparse matrix are passed in blocks, so that only a few of them are dense at a time.
-
-        Args:
-            method: the name of the student's method, such as "predict_proba".
-            X: the inputs, `[num_samples, num_features]`.
-        """
-        check_is_fitted(self, "student_")
-        ask = getattr(self.student_, method)
-        inputs = X if self._schema is None else as_pandas(X)
-        if not is_frame(inputs):
-            rule = "a DataFrame with the columns of the fit"
-            require(self._schema is None, "X", type(X).__name__, rule)
-            require_readable("X", X)
-        inputs = validate_data(self, inputs, reset=False, **self._validation_options(inputs))
-        with shown_as(CLASSIFIER):
-            inputs = self._read(inputs)
-        with one_blas_thread():  # the same last bits on any number of cores
-            if not sparse.issparse(inputs):
-                return np.asarray(ask(inputs))
-            blocks = [
-                rows_of(inputs, rows=slice(start, start + _ROWS_AT_ONCE))
-                for start in range(0, inputs.shape[0], _ROWS_AT_ONCE)
+    def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
+        """Returns what notebooks show: scikit-learn's diagram and, after a fit, a table of the price and the unit."""
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in bundle and hasattr(self, "unit_"):
+            rows = [
+                ("epsilon", format_epsilon(self.epsilon_)),
+                ("delta", format_delta(self.delta_)),
+                ("adjacency", str(self.adjacency_)),
+                ("unit of privacy", self.unit_),
             ]
-            return np.asarray(np.concatenate([ask(block) for block in blocks]))
+            if self.spent_epsilon_ != self.epsilon_:
+                rows.append(("total of the ledger", format_epsilon(self.spent_epsilon_)))
+            if not self._student_is_of_release:
+                rows.append(("student", _NO_STUDENT))
+            bundle["text/html"] += html_table("Fitted", rows)
+        return bundle
 
-    def _read(self, inputs: Any) -> Any:
-        """Returns new inputs as the student reads them; a DataFrame becomes numbers if the fit has read one so.
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        """A function that returns the HTML of `_repr_mimebundle_`, for notebooks that read no bundle.
 
-        Raises:
-            InvalidValue: a cell of the DataFrame has another kind than its column.
+        The attribute does not exist where scikit-learn's `display` is no diagram.
         """
-        if self._schema is None:
-            return inputs
-        return encode_new(inputs, self._schema, stacklevel=5)
+        _ = super()._repr_html_  # raises AttributeError if no diagram is shown
+        return lambda: self._repr_mimebundle_()["text/html"]
+
+    def __sklearn_clone__(self) -> Self:
+        """Returns a clone that knows that it is a clone, since searches and cross-validation fit clones."""
+        unfitted: Self = super().__sklearn_clone__()
+        unfitted._is_clone = True
+        return unfitted
 
     def __sklearn_tags__(self) -> Any:
         """Returns scikit-learn's tags: several labels and sparse inputs are allowed.
@@ -827,397 +605,25 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return tags
 
     @property
-    def _teacher(self) -> Any:
-        """The unfitted estimator of the teachers."""
-        return LogisticRegression(max_iter=300) if self.estimator is None else self.estimator
-
-    @property
     def _has_estimators(self) -> bool:
         """Whether a parameter names the teachers, the aggregator or the student of an ensemble of estimators."""
         parts = (self.estimator, self.aggregator, self.student)
         return any(part is not None for part in parts)
 
     @property
-    def _seed(self) -> int | None:
-        """The seed of the noise; None for noise from the operating system."""
-        return None if self.random_state is None else int(self.random_state)
+    def _teacher(self) -> Any:
+        """The unfitted estimator of the teachers."""
+        return LogisticRegression(max_iter=300) if self.estimator is None else self.estimator
 
     @property
     def _student(self) -> Any:
         """The unfitted estimator of the student."""
         return self._teacher if self.student is None else self.student
 
-    def _validation_options(self, X: Any) -> dict[str, Any]:
-        """Returns the keyword arguments of scikit-learn's `validate_data` for inputs.
-
-        A DataFrame is not converted, and its column names are stored. Missing values are allowed if teacher and student
-        allow them.
-        """
-        if is_frame(X):
-            return {"skip_check_array": True}
-        finite = "allow-nan" if get_tags(self).input_tags.allow_nan else True
-        return {"dtype": np.float32, "accept_sparse": "csr", "ensure_all_finite": finite}
-
-    def _validated(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        X_public: ArrayLike | None,
-        *,
-        groups: ArrayLike | None,
-        groups_public: ArrayLike | None,
-    ) -> tuple[Task, Pools]:
-        """Checks the arguments of a fit, and returns the task with the private records and public samples.
-
-        The method also sets the attributes that describe the inputs, such as `n_features_in_`.
-        """
-        estimators = {"estimator": self._teacher, "student": self._student}
-        for name, estimator in estimators.items():
-            has_methods = all(
-                hasattr(estimator, method) for method in ("fit", "predict", "get_params")
-            )
-            rule = "a scikit-learn estimator, such as LogisticRegression()"
-            require(has_methods and not isinstance(estimator, type), name, estimator, rule)
-        require_readable("X", X)
-        require_readable("X_public", X_public)
-        y, known = without_gaps(y)
-        if hasattr(type(y), "requires_grad") or np.ma.is_masked(y):
-            require_array("y", y, dtype_kinds=None)
-        require_labels(y)
-        sets = LabelSets.from_labels(y, self.classes)
-        encoded = y if sets is None else sets.encode(y)
-        options = self._validation_options(X)
-        if require_frames(X, X_public):
-            inputs = validate_data(self, X, **options)
-            require(len(inputs) > 0, "X", "a DataFrame without rows", "at least one record")
-            zeros = np.zeros((len(inputs), 1))  # scikit-learn checks the labels beside them
-            _, labels = check_X_y(zeros, encoded, multi_output=True, estimator=self)
-        else:
-            inputs, labels = validate_data(self, X, encoded, multi_output=True, **options)
-        require_moderate("X", numbers_of(inputs), allows_missing=True)
-        label_array = np.asarray(dense(labels))
-        task: Task
-        if sets is None:
-            task, targets = task_of(label_array, self.classes)
-        else:
-            task = sets
-            targets = label_array.astype(np.bool_)
-        if isinstance(task, OneClass):
-            for name, estimator in estimators.items():
-                rule = "a classifier, as y holds classes"
-                require(not is_regressor(estimator), name, type(estimator).__name__, rule)
-        public = None
-        if X_public is not None:
-            public = validate_data(self, X_public, reset=False, **options)
-            require_moderate("X_public", numbers_of(public), allows_missing=True)
-            warn_of_shared_rows(inputs, public)
-        pools = Pools.cut(
-            inputs=inputs,
-            targets=targets,
-            groups=groups,
-            public=public,
-            fraction=self.public_fraction,
-            public_groups=groups_public,
-            known=known,
-        )
-        if self._has_estimators and is_frame(pools.public):
-            public = with_own_types(pools.public, is_cut=X_public is None)
-            private = with_public_types(pools.inputs, public)
-            pools = replace(pools, public=public, inputs=private)
-        return task, pools
-
-    def _method(
-        self,
-        X: ArrayLike,
-        y: ArrayLike,
-        X_public: ArrayLike | None,
-        *,
-        groups: ArrayLike | None,
-        groups_public: ArrayLike | None,
-        y_public: ArrayLike | None = None,
-        held_out: HeldOutArguments = _NO_TEST_RECORDS,
-    ) -> FitMethod:
-        """Checks the arguments and parameters of a fit, and returns its method."""
-        require_order_of_rows("y", y, X, rows_name="X")
-        require_order_of_rows("groups", groups, X, rows_name="X")
-        require_order_of_rows("groups_public", groups_public, X_public, rows_name="X_public")
-        reads_tables = not self._has_estimators
-        held_out.require_price(
-            self.score_epsilon, has_estimators=self._has_estimators, groups=groups
-        )
-        if y_public is not None:
-            rule = "None beside estimators: only the student of private groups can begin at labels"
-            require(reads_tables, "y_public", "given", rule)
-            rule = "None beside public_fraction, which takes public samples from X"
-            require(X_public is not None, "y_public", "given", rule)
-            require_order_of_rows("y_public", y_public, X_public, rows_name="X_public")
-            require_same_columns("y_public", y_public, y)
-        inputs = as_pandas(X) if reads_tables else X
-        labels = only_column(as_pandas(y) if reads_tables else y)
-        public = as_pandas(X_public) if reads_tables else X_public
-        task, pools = self._validated(
-            inputs, labels, public, groups=groups, groups_public=groups_public
-        )
-        num_queries = self._num_queries(num_public=pools.public.shape[0])
-        num_teachers = self._num_teachers(num_groups=pools.num_groups)
-        self._require_terms()
-        if reads_tables:
-            public_labels = None
-            if y_public is not None:
-                public_labels = read_public_labels(
-                    as_pandas(y_public),
-                    task,
-                    num_public=pools.public.shape[0],
-                    has_classes=self.classes is not None,
-                )
-            schema = fit_schema(pools.public) if is_frame(pools.public) else None
-            test = None
-            if self.score_epsilon is not None:
-                test = self._test_records(
-                    held_out,
-                    task,
-                    pools,
-                    y=y,
-                    groups={"groups": groups, "groups_public": groups_public},
-                )
-            return GroupVotesMethod(
-                task=task,
-                pools=pools,
-                budget=self._budget,
-                num_teachers=num_teachers,
-                allow_useless=self.allow_useless,
-                adjacency=Adjacency.parse(self.adjacency),
-                num_queries=num_queries,
-                label_names=column_labels(labels) or task.label_names,
-                classes_from_labels=self.classes is None and task.names_reveal_labels,
-                classes_are_stated=self.classes is not None,
-                table_schema=schema,
-                public_labels=public_labels,
-                score_epsilon=self.score_epsilon,
-                test=test,
-            )
-        return EnsembleMethod(
-            task=task,
-            pools=pools,
-            budget=self._budget,
-            num_teachers=num_teachers,
-            allow_useless=self.allow_useless,
-            estimator=self._teacher,
-            student_estimator=self._student,
-            aggregator=self._aggregator_for(task),
-            num_queries=num_queries or pools.public.shape[0],
-            num_jobs=self.n_jobs,
-            verbose=max(int(self.verbose) - 1, 0),  # of joblib
-        )
-
-    def _test_records(
-        self,
-        held_out: HeldOutArguments,
-        task: Task,
-        pools: Pools,
-        *,
-        y: Any,
-        groups: Mapping[str, Any],
-    ) -> HeldOutRecords:
-        """Checks the private test records of a fit, and returns them.
-
-        Args:
-            held_out: the arguments of the fit that are about its test records.
-            task: the kind of labels of the fit.
-            pools: the private records and the public samples.
-            y: the private labels, as the user passes them.
-            groups: the groups of other rows of the fit, by the names of their parameters; None for no groups.
-        """
-        require_order_of_rows("y_test", held_out.labels, held_out.inputs, rows_name="X_test")
-        require_order_of_rows("groups_test", held_out.groups, held_out.inputs, rows_name="X_test")
-        require_same_columns("y_test", held_out.labels, y)
-        raw_inputs = as_pandas(held_out.inputs)
-        require_readable("X_test", raw_inputs)
-        options = self._validation_options(pools.inputs)
-        require_frames(pools.inputs, raw_inputs, name="X_test")
-        inputs = validate_data(self, raw_inputs, reset=False, **options)
-        require_moderate("X_test", numbers_of(inputs), allows_missing=True)
-        cost = "whoever is in both pays for the release and for the scores"
-        warn_of_shared_rows(pools.inputs, inputs, name="X_test", cost=cost)
-        num_records = inputs.shape[0]
-        has_gaps = pools.known is not None
-        targets, known = held_out.targets(task, num_records=num_records, has_gaps=has_gaps)
-        group_ids = np.arange(num_records)
-        if held_out.groups is not None:
-            others = {name: values for name, values in groups.items() if values is not None}
-            group_ids = numbered_apart(
-                "groups_test", held_out.groups, num_rows=num_records, others=others
-            )
-        return HeldOutRecords(inputs=inputs, targets=targets, groups=group_ids, known=known)
-
-    def _headed_by_epsilon(self, error: InvalidValue) -> InvalidValue:
-        """Returns the error for a useless release under the name `epsilon`, if the user named no number of teachers.
-
-        Args:
-            error: the error, which is returned unchanged if it is about another parameter.
-        """
-        if error.name != "num_teachers" or self.n_teachers is not None or self.epsilon is None:
-            return error
-        voters = "teachers" if self._has_estimators else "private groups"
-        return InvalidValue(
-            "target_epsilon",
-            self.epsilon,
-            rule=error.rule.replace(f"{error.value} teachers", f"{error.value} {voters}"),
-            remedies=error.remedies,
-            waiver=error.waiver,
-        )
-
-    def _num_queries(self, num_public: int) -> int | None:
-        """Returns `n_queries`, which may be None; raises `InvalidValue` if the public samples are fewer."""
-        if self.n_queries is None:
-            return None
-        num_queries = require_count("n_queries", self.n_queries)
-        rule = f"at most {num_public}, the public samples"
-        require(num_queries <= num_public, "n_queries", num_queries, rule)
-        return num_queries
-
-    def _num_teachers(self, num_groups: int) -> int:
-        """Returns the number of teachers; raises `InvalidValue` if the private groups are fewer."""
-        num_teachers = self.n_teachers
-        if num_teachers is None:
-            num_teachers = _ENSEMBLE_SIZE if self._has_estimators else num_groups
-        require_count("n_teachers", num_teachers)
-        rule = f"at most {num_groups}, the number of private groups"
-        require(num_teachers <= num_groups, "n_teachers", num_teachers, rule)
-        return num_teachers
-
-    def _require_terms(self) -> None:
-        """Raises `InvalidValue` if a parameter of the budget or of the ledger cannot be used."""
-        is_path = self.ledger is None or isinstance(self.ledger, (str, os.PathLike))
-        require(is_path, "ledger", type(self.ledger).__name__, "the path of a ledger file")
-        if self.max_total_epsilon is not None:
-            cap = require_positive("max_total_epsilon", self.max_total_epsilon)
-            rule = "a ledger= beside it, the file of all fits"
-            require(self.ledger is not None, "max_total_epsilon", cap, rule)
-        if self.epsilon is not None:
-            require_positive("epsilon", self.epsilon)
-        elif self.aggregator is None:
-            rule = "a number > 0, or an aggregator with its noise"
-            raise InvalidValue("epsilon", None, rule=rule)
-
-    def _aggregator_for(self, task: Task) -> Aggregator:
-        """Returns the aggregator: the parameter, or the default of the task.
-
-        Raises:
-            InvalidValue: the aggregator has another adjacency than the classifier.
-        """
-        adjacency = Adjacency.parse(self.adjacency)
-        if self.aggregator is None:
-            return task.default_aggregator(adjacency)
-        aggregator = self.aggregator
-        is_word = isinstance(aggregator, (str, type))
-        value = aggregator if is_word else type(aggregator).__name__
-        rule = "an object such as GaussianVotes(noise_std=…)"
-        require(isinstance(aggregator, Aggregator), "aggregator", value, rule)
-        rule = f"{adjacency}, as the classifier's"
-        is_same = aggregator.adjacency == adjacency
-        require(is_same, "aggregator.adjacency", aggregator.adjacency, rule)
-        return aggregator
-
-    def _warn_of_plan(self, method: FitMethod, priced: PricedRelease, *, has_groups: bool) -> None:
-        """Warns if a fit is allowed but rarely intended, such as a fit of a clone without groups."""
-        task = method.task
-        if not has_groups and getattr(self, "_is_clone", False):
-            warnings.warn(_UNGROUPED, UngroupedFit, stacklevel=3)
-        if self.classes is None and task.reads_classes:
-            what = "words" if isinstance(task, LabelSets) else "classes"
-            warnings.warn(_CLASSES_READ.format(what=what), ClassesFromLabels, stacklevel=3)
-        if priced.aggregator.single_label and not isinstance(task, OneClass):
-            warnings.warn(one_label_warning(priced.aggregator), stacklevel=3)
-        for doubt in priced.doubts:
-            warnings.warn(CLASSIFIER.doubt_line(doubt), DoubtfulPlan, stacklevel=3)
-        for remark in method.remarks():
-            warnings.warn(printable(remark), DoubtfulPlan, stacklevel=3)
-
-    def _planned_fit(self, pools: Pools, priced: PricedRelease, unit: PrivacyUnit) -> PlannedFit:
-        """Returns this fit as the process will remember it once it is charged."""
-        return PlannedFit.from_inputs(
-            pools.inputs,
-            epsilon=priced.epsilon,
-            delta=self.target_delta,
-            event=priced.event,
-            seed=self._seed,
-            unit=unit,
-            adjacency=priced.aggregator.adjacency,
-        )
-
-    def _planned_scores(self, scores: FitScores) -> PlannedFit:
-        """Returns the scores of this fit as the process will remember them once they are charged."""
-        return PlannedFit.from_inputs(
-            scores.records.inputs,
-            epsilon=scores.price.epsilon,
-            delta=self.target_delta,
-            event=scores.price.event,
-            seed=self._seed,
-            unit=scores.price.unit,
-            adjacency=Adjacency.REPLACE_ONE,
-        )
-
-    def _ledger(
-        self,
-        method: FitMethod,
-        priced: PricedRelease,
-        unit: PrivacyUnit,
-        *,
-        scores: FitScores | None,
-    ) -> Ledger:
-        """Opens the ledger of a fit; without a path, the ledger is in memory.
-
-        All fits are charged to one account, whatever their data. Separate accounts for different data would take the
-        folds of a search for different people.
-
-        Raises:
-            InvalidValue: the ledger has no room for the fit, or has charges of runs, or an earlier fit in it had this
-                seed.
-        """
-        is_new_file = self.ledger is not None and not os.path.lexists(self.ledger)
-        if is_new_file and self.max_total_epsilon is not None:
-            # Tried in memory first, so that a refused fit leaves no file with its cap.
-            empty_ledger = self._opened_ledger(None, method, priced, unit)
-            require_room(empty_ledger, priced=priced)
-            if scores is not None:
-                _require_room_beside(empty_ledger, priced, scores.price)
-        try:
-            ledger = self._opened_ledger(self.ledger, method, priced, unit)
-        except InvalidValue as error:
-            if error.name != "max_epsilon" or Ledger.stored(cast(str, self.ledger)).entries:
-                raise
-            rule = (
-                f"{error.rule}; the ledger has no charge: without the file, a fit sets a cap anew"
-            )
-            raise InvalidValue(error.name, error.value, rule=rule, owner=error.owner) from error
-        rule = "a ledger of fits alone; one of runs keeps the records of each run apart, and folds share records"
-        require(not any(entry.data for entry in ledger.entries), "ledger", self.ledger, rule)
-        rule = "None or another number: an earlier fit in this ledger drew its noise from this seed"
-        is_new = not ledger.is_seed_used(seed_name(self._seed))
-        require(is_new, "random_state", self.random_state, rule)
-        require_room(ledger, priced=priced)
-        if scores is not None:
-            _require_room_beside(ledger, priced, scores.price)
-        return ledger
-
-    def _opened_ledger(
-        self,
-        path: str | os.PathLike[str] | None,
-        method: FitMethod,
-        priced: PricedRelease,
-        unit: PrivacyUnit,
-    ) -> Ledger:
-        """Returns the ledger in a file with the settings of this classifier; None for a ledger in memory."""
-        return Ledger(
-            path,
-            adjacency=priced.aggregator.adjacency,
-            target_delta=self.target_delta,
-            # In a file, fits of all methods are added up by one accountant.
-            accountant=method.budget.accountant if self.ledger is None else self._accountant,
-            max_epsilon=self.max_total_epsilon,
-            unit=unit,
-        )
+    @property
+    def _seed(self) -> int | None:
+        """The seed of the noise; None for noise from the operating system."""
+        return None if self.random_state is None else int(self.random_state)
 
     @property
     def _accountant(self) -> Callable[[], Accountant]:
@@ -1234,3 +640,330 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         if self.accountant is None and not self._has_estimators:
             accountant = ExactAccountant
         return Budget(epsilon=self.epsilon, delta=self.target_delta, accountant=accountant)
+
+    def _read_inputs(self, arguments: FitArguments, *, score_epsilon: float | None) -> FitInputs:
+        """Checks the arguments of a fit, and returns the private records and the public samples.
+
+        Args:
+            arguments: the arguments, as the user passes them.
+            score_epsilon: the price of scores on test records; None for no scores.
+        """
+        reader = InputReader(
+            form=copy(self),
+            teacher=self._teacher,
+            student=self._student,
+            votes_by_group=not self._has_estimators,
+            classes=self.classes,
+            public_fraction=self.public_fraction,
+            score_epsilon=score_epsilon,
+        )
+        return reader.read(arguments)
+
+    def _plan_fit(self, inputs: FitInputs, *, score_epsilon: float | None) -> FitPlan:
+        """Checks the parameters of a fit against its data, and returns the plan of the fit.
+
+        Args:
+            inputs: the data of the fit.
+            score_epsilon: the price of scores on test records; None for no scores.
+        """
+        pools = inputs.pools
+        num_public = pools.public.shape[0]
+        num_queries = self._num_queries(num_public=num_public)
+        num_teachers = self._num_teachers(num_groups=pools.num_groups)
+        check_ledger_parameters(self.ledger, max_total_epsilon=self.max_total_epsilon)
+        self._check_epsilon()
+        if self._has_estimators:
+            return EnsemblePlan(
+                task=inputs.task,
+                pools=pools,
+                budget=self._budget,
+                num_teachers=num_teachers,
+                allow_useless=self.allow_useless,
+                estimator=self._teacher,
+                student_estimator=self._student,
+                aggregator=self._aggregator_for(inputs.task),
+                num_queries=num_queries or num_public,
+                num_jobs=self.n_jobs,
+                verbose=max(int(self.verbose) - 1, 0),  # joblib prints from verbose=2 on
+            )
+        return GroupVotesPlan(
+            task=inputs.task,
+            pools=pools,
+            budget=self._budget,
+            num_teachers=num_teachers,
+            allow_useless=self.allow_useless,
+            adjacency=Adjacency.parse(self.adjacency),
+            num_queries=num_queries,
+            label_names=inputs.label_names,
+            classes_from_labels=self.classes is None and inputs.task.names_reveal_labels,
+            classes_are_stated=self.classes is not None,
+            table_schema=inputs.schema,
+            public_labels=inputs.public_labels,
+            score_epsilon=score_epsilon,
+            test=inputs.test,
+        )
+
+    def _num_queries(self, num_public: int) -> int | None:
+        """Returns `n_queries`, which may be None; raises `InvalidValue` if the public samples are fewer."""
+        if self.n_queries is None:
+            return None
+        num_queries = require_count("n_queries", self.n_queries)
+        rule = f"at most {num_public}, the number of public samples"
+        require(num_queries <= num_public, "n_queries", num_queries, rule)
+        return num_queries
+
+    def _num_teachers(self, num_groups: int) -> int:
+        """Returns the number of teachers; raises `InvalidValue` if the private groups are fewer."""
+        num_teachers = self.n_teachers
+        if num_teachers is None:
+            num_teachers = _DEFAULT_NUM_TEACHERS if self._has_estimators else num_groups
+        require_count("n_teachers", num_teachers)
+        rule = f"at most {num_groups}, the number of private groups"
+        require(num_teachers <= num_groups, "n_teachers", num_teachers, rule)
+        return num_teachers
+
+    def _check_epsilon(self) -> None:
+        """Raises `InvalidValue` if `epsilon` is no price, or is None although no aggregator states its noise."""
+        if self.epsilon is not None:
+            require_positive("epsilon", self.epsilon)
+        elif self.aggregator is None:
+            rule = "a number > 0, or an aggregator with its noise"
+            raise InvalidValue("epsilon", None, rule=rule)
+
+    def _aggregator_for(self, task: Task) -> Aggregator:
+        """Returns the aggregator: the parameter, or the default of the task.
+
+        Raises:
+            InvalidValue: the aggregator has another adjacency than the classifier.
+        """
+        adjacency = Adjacency.parse(self.adjacency)
+        aggregator = self.aggregator
+        if aggregator is None:
+            return task.default_aggregator(adjacency)
+        if not isinstance(aggregator, Aggregator):
+            is_word = isinstance(aggregator, (str, type))
+            value = aggregator if is_word else type(aggregator).__name__
+            rule = "an object such as GaussianVotes(noise_std=…)"
+            raise InvalidValue("aggregator", value, rule=rule)
+        is_same = aggregator.adjacency == adjacency
+        rule = f"{adjacency}, the adjacency of the classifier"
+        require(is_same, "aggregator.adjacency", aggregator.adjacency, rule)
+        return aggregator
+
+    def _named_by_epsilon(self, error: InvalidValue) -> InvalidValue:
+        """Returns the error for a useless release under the name `epsilon`, if the user named no number of teachers.
+
+        Args:
+            error: the error, which is returned unchanged if it is about another parameter.
+        """
+        if error.name != "num_teachers" or self.n_teachers is not None or self.epsilon is None:
+            return error
+        voters = "teachers" if self._has_estimators else "private groups"
+        return InvalidValue(
+            "target_epsilon",
+            self.epsilon,
+            rule=error.rule.replace(f"{error.value} teachers", f"{error.value} {voters}"),
+            remedies=error.remedies,
+            waiver=error.waiver,
+        )
+
+    def _warn_of_plan(self, plan: FitPlan, priced: PricedRelease, *, has_groups: bool) -> None:
+        """Warns if a fit is allowed but rarely intended, such as a fit of a clone without groups.
+
+        Args:
+            plan: the plan of the fit.
+            priced: the priced release.
+            has_groups: whether the user passed `groups`.
+        """
+        task = plan.task
+        if not has_groups and self._is_clone:
+            warnings.warn(_UNGROUPED, UngroupedFit, stacklevel=3)
+        if self.classes is None and task.reads_classes:
+            what = "words" if isinstance(task, LabelSets) else "classes"
+            warnings.warn(_CLASSES_READ.format(what=what), ClassesFromLabels, stacklevel=3)
+        if priced.aggregator.single_label and not isinstance(task, OneClass):
+            warnings.warn(one_label_warning(priced.aggregator), stacklevel=3)
+        for doubt in priced.doubts:
+            warnings.warn(CLASSIFIER.doubt_line(doubt), DoubtfulPlan, stacklevel=3)
+        for remark in plan.remarks():
+            warnings.warn(printable(remark), DoubtfulPlan, stacklevel=3)
+
+    def _fit_ledger(self, plan: FitPlan, unit: PrivacyUnit) -> FitLedger:
+        """Returns the settings of the ledger that a fit is charged to."""
+        return FitLedger(
+            path=self.ledger,
+            max_epsilon=self.max_total_epsilon,
+            target_delta=self.target_delta,
+            # In a file, one accountant adds up all fits, whatever their plans.
+            accountant=plan.budget.accountant if self.ledger is None else self._accountant,
+            unit=unit,
+            seed=self._seed,
+        )
+
+    def _planned_fit(self, plan: FitPlan, priced: PricedRelease, unit: PrivacyUnit) -> PlannedFit:
+        """Returns a fit as the process will remember it once it is charged."""
+        price = FitPrice(
+            epsilon=priced.epsilon,
+            delta=self.target_delta,
+            event=priced.event,
+            seed=self._seed,
+            unit=unit,
+            adjacency=priced.aggregator.adjacency,
+        )
+        return PlannedFit.from_inputs(plan.pools.inputs, price=price)
+
+    def _set_release(self, release: Release, charge: FitCharge, *, spent_epsilon: float) -> None:
+        """Sets all attributes of the release that was paid for; the student is not of this release yet.
+
+        Args:
+            release: the drawn release.
+            charge: the charge of the release.
+            spent_epsilon: the total of the ledger after the charge.
+        """
+        self._student_is_of_release = False
+        self.scores_: ReleasedScores | None = None
+        self.release_ = release
+        self._fit_charge = charge
+        self.aggregator_ = charge.priced.aggregator
+        self.adjacency_ = release.adjacency
+        self.epsilon_ = charge.epsilon
+        self.delta_ = charge.budget.delta
+        self.spent_epsilon_ = spent_epsilon
+        self.unit_ = charge.unit.protected_under(release.adjacency)
+
+    def _train_student(self, plan: FitPlan, release: Release, *, seed: int) -> Model:
+        """Returns the student of a release.
+
+        Args:
+            plan: the plan of the fit, with the recipe of the student and the public samples.
+            release: the drawn release.
+            seed: the seed of the training.
+        """
+        training_set = release.training_set(plan.queries)
+        student = plan.student.learn(training_set, pool=plan.pool, seed=seed)
+        return plan.fitted_model(student)
+
+    def _student_error(self, error: Exception) -> InvalidValue:
+        """Returns the error for a student that cannot be fitted to a release that is paid for.
+
+        Args:
+            error: the error that the student raised.
+        """
+        reason = f"{type(error).__name__}: {shown_error(error)}"
+        rule = (
+            f"one that can be fitted to released labels ({reason}); the release is paid and stays: "
+            "another estimator can be fitted to release_.training_set(X_public)"
+        )
+        return InvalidValue("student", type(self._student).__name__, rule=rule)
+
+    def _set_student(
+        self, model: Model, inputs: FitInputs, plan: FitPlan, *, publication: Publication | None
+    ) -> None:
+        """Sets all attributes of a student that was fitted to `release_`.
+
+        Args:
+            model: the student.
+            inputs: the data of the fit, of which the number and the names of the features are kept.
+            plan: the plan of the fit, of which the kind of labels and the schema are kept.
+            publication: all that the fit may publish; None if its student cannot be published.
+        """
+        self.n_features_in_ = inputs.num_features
+        if inputs.feature_names is not None:
+            self.feature_names_in_ = inputs.feature_names
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_  # of an earlier fit, which scikit-learn would compare with
+        self.student_ = model
+        self._task = plan.task
+        self._schema = plan.schema
+        self.classes_ = plan.task.classes
+        self._publication = publication
+        self._student_is_of_release = True
+
+    def _release_scores(self, scores: FitScores, account: Ledger, rng: np.random.Generator) -> None:
+        """Draws the scores of the student, commits them with their charge, and sets `scores_`.
+
+        Args:
+            scores: the priced scores, with the private test records.
+            account: the ledger that is charged.
+            rng: the source of the noise.
+        """
+        epsilon = format_epsilon(scores.price.epsilon)
+        with (
+            shown_as(CLASSIFIER),
+            stage(f"scores, epsilon {epsilon}", verbose=self.verbose),
+            all_cores(),
+        ):
+            released = scores.release(self.student_, account, seed=self._seed, rng=rng)
+        scores.planned_fit(self._seed).remember()
+        assert self._publication is not None  # as a student with scores can be published
+        self._publication = replace(self._publication, scores=released)
+        self.scores_ = released
+        if self.ledger is not None:
+            self.spent_epsilon_ = account.spent_epsilon
+
+    def _student_output(self, X: ArrayLike, *, method: str) -> NDArray[Any]:
+        """Returns the result of a method of the student for new inputs.
+
+        Rows of a sparse matrix are passed in blocks, so that only a few of them are dense at a time.
+
+        Args:
+            X: the inputs, `[num_samples, num_features]`.
+            method: the name of the student's method, `predict` or `predict_proba`.
+
+        Raises:
+            InvalidValue: the fit read a DataFrame, and these inputs are none; or a cell has another kind than its
+                column.
+        """
+        check_is_fitted(self, "student_")
+        output_of = getattr(self.student_, method)
+        inputs = X if self._schema is None else as_pandas(X)
+        if not is_frame(inputs):
+            rule = "a DataFrame with the columns of the fit"
+            require(self._schema is None, "X", type(X).__name__, rule)
+            require_readable("X", X)
+        inputs = validate_inputs(self, inputs, reset=False)
+        if self._schema is not None:
+            with shown_as(CLASSIFIER):
+                inputs = encode_new(inputs, self._schema, stacklevel=4)
+        with one_blas_thread():  # the same last bits on any number of cores
+            if not sparse.issparse(inputs):
+                return np.asarray(output_of(inputs))
+            blocks = [
+                rows_of(inputs, rows=slice(start, start + _PREDICTED_ROWS))
+                for start in range(0, inputs.shape[0], _PREDICTED_ROWS)
+            ]
+            return np.asarray(np.concatenate([output_of(block) for block in blocks]))
+
+
+@contextmanager
+def stage(name: str, *, verbose: int) -> Iterator[None]:
+    """Measures the time of a `with` block, and prints the block's name and time if `verbose` is not 0.
+
+    The form of the line is that of scikit-learn.
+    """
+    started = time.monotonic()
+    yield
+    if verbose:
+        sys.stdout.write(f"[PATEClassifier] {name}: {time.monotonic() - started:.1f} s\n")
+
+
+def streams_of(random_state: Any) -> RandomStreams:
+    """Returns the random streams of a seed, equal to those of `pate-train` with this seed.
+
+    A seed gives the warning `SeededNoise`. If `random_state` is None, the streams come from a secret of the operating
+    system, which is stored nowhere.
+
+    Raises:
+        InvalidValue: `random_state` is neither a seed nor None. A shared generator, for example, is refused, as it
+            would hide where the noise comes from.
+    """
+    if random_state is None:
+        return RandomStreams.from_secret()
+    try:
+        seed = require_count("random_state", random_state, minimum=0)
+    except InvalidValue as error:
+        rule = f"{error.rule}, or None for noise from the operating system"
+        raise InvalidValue("random_state", error.value, rule=rule) from None
+    line = f"random_state={seed}: the noise comes from this seed and protects nobody who knows it"
+    warnings.warn(line, SeededNoise, stacklevel=3)
+    return RandomStreams(seed)

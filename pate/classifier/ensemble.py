@@ -1,4 +1,4 @@
-"""The method of a fit with scikit-learn estimators: clones learn from disjoint records and vote on public samples."""
+"""The plan of a fit with scikit-learn estimators: clones learn from disjoint records and vote on public samples."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from pate.aggregators import Aggregator, TrainingSet
 from pate.array_types import BoolArray, Float32Array, FloatArray
+from pate.classifier.fit_plan import FitPlan
 from pate.classifier.inputs import dense, is_frame, numbers_of, rows_of
-from pate.classifier.method import FitMethod
 from pate.classifier.samples import Pools
 from pate.classifier.tasks import LabelModel, Model, Task
 from pate.data.partition import Partition
@@ -27,23 +27,30 @@ from pate.votes.label_shares import mean_labels
 from pate.votes.shape import VoteShape
 from pate.votes.source import TeacherVotes, VoteSource
 
-# public samples that estimators of a DataFrame are tried on
-_MOST_REHEARSED = 200
-_FEWEST_REHEARSED = 20
-_MOST_SHOWN = 120  # characters of an estimator's own error
+# The numbers of public samples that estimators of a DataFrame are tried on: at most the first number, and with fewer
+# than the second they are not tried.
+_MAX_REHEARSED = 200
+_MIN_REHEARSED = 20
+# The most characters that are shown of an estimator's own error.
+_MAX_SHOWN = 120
 
 
 def shown_error(error: Exception) -> str:
     """Returns the message of an estimator's error as one line, which is cut if it is long."""
-    return " ".join(str(error).split())[:_MOST_SHOWN]
+    return " ".join(str(error).split())[:_MAX_SHOWN]
 
 
 @dataclass(frozen=True)
 class EstimatorLearner:
-    """A recipe that fits clones of an estimator, both for the teachers of a fit and for its student."""
+    """A recipe that fits clones of an estimator, both for the teachers of a fit and for its student.
 
-    task: Task  # how an estimator is fitted to labels
-    estimator: Any  # unfitted
+    Attributes:
+        task: the kind of labels, which fits an estimator to them.
+        estimator: the unfitted estimator.
+    """
+
+    task: Task
+    estimator: Any
 
     def learn(
         self,
@@ -65,6 +72,7 @@ class EstimatorLearner:
         self,
         inputs: Float32Array,
         targets: BoolArray,
+        *,
         known: BoolArray | None,
         seed: int,
         queries: Float32Array,
@@ -85,8 +93,9 @@ class EstimatorLearner:
             if known is None:
                 model = self.task.fit(self.estimator, inputs, targets, seed=seed)
                 return model.confidences(queries)
-            known_model = LabelModel.fit_known(self.estimator, inputs, targets, known, seed)
-            return np.asarray(known_model.confidences(queries) * known.any(axis=0), np.float32)
+            model_of_known = LabelModel.fit_known(self.estimator, inputs, targets, known, seed)
+            is_taught = known.any(axis=0)  # [num_labels]
+            return np.asarray(model_of_known.confidences(queries) * is_taught, np.float32)
 
     def rehearse(self, name: str, queries: Any) -> None:
         """Fits a clone to public samples with invented labels, as a test before anything is spent.
@@ -100,8 +109,8 @@ class EstimatorLearner:
         Raises:
             InvalidValue: the estimator cannot be fitted to the columns.
         """
-        rows = queries[:_MOST_REHEARSED]
-        if len(rows) < _FEWEST_REHEARSED:
+        rows = queries[:_MAX_REHEARSED]
+        if len(rows) < _MIN_REHEARSED:
             return
         num_labels = self.task.num_labels
         labels = np.arange(len(rows)) % min(2, num_labels)
@@ -115,8 +124,8 @@ class EstimatorLearner:
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class EnsembleMethod(FitMethod):
-    """The method of a fit whose teachers and student are scikit-learn estimators.
+class EnsemblePlan(FitPlan):
+    """The plan of a fit whose teachers and student are scikit-learn estimators.
 
     Attributes:
         estimator: the unfitted estimator of the teachers.
@@ -180,11 +189,14 @@ class EnsembleMethod(FitMethod):
             num_teachers=self.num_teachers,
             remedy="fewer teachers",
         )
-        parts = {"teacher": self.estimator, "student": self.student_estimator}
-        sensitive = [name for name, estimator in parts.items() if is_scale_sensitive(estimator)]
-        if sensitive:
-            public_numbers = numbers_of(self.queries)
-            doubts += uneven_inputs_doubts(" and ".join(sensitive), public_inputs=public_numbers)
+        estimators = {"teacher": self.estimator, "student": self.student_estimator}
+        scale_sensitive = [
+            name for name, estimator in estimators.items() if is_scale_sensitive(estimator)
+        ]
+        if scale_sensitive:
+            doubts += uneven_inputs_doubts(
+                " and ".join(scale_sensitive), public_inputs=numbers_of(self.queries)
+            )
         return replace(priced, doubts=tuple(doubts))
 
     def rehearse(self) -> None:
@@ -196,8 +208,14 @@ class EnsembleMethod(FitMethod):
             self.teacher.rehearse(name="estimator", queries=self.queries)
             self.student.rehearse(name="student", queries=self.queries)
 
-    def vote(self, priced: PricedRelease, partition: Partition, seeds: list[int]) -> VoteSource:
-        """Fits a clone of the estimator to each part of the private records, and returns the votes on the queries."""
+    def vote(self, priced: PricedRelease, partition: Partition, *, seeds: list[int]) -> VoteSource:
+        """Fits a clone of the estimator to each part of the private records, and returns the votes on the queries.
+
+        Args:
+            priced: the priced release.
+            partition: the assignment of private records to teachers.
+            seeds: the seed of each teacher.
+        """
         return train_and_vote(
             self.teacher,
             self.pools,
@@ -236,29 +254,29 @@ def train_and_vote(
     """
     shards = [partition.indices(teacher) for teacher in range(partition.num_teachers)]
     parallel = Parallel(n_jobs=num_jobs, return_as="generator", verbose=verbose)
-    fit_and_ask = delayed(learner.confidences)
-    answers: Iterator[Float32Array] = parallel(
-        fit_and_ask(
-            rows_of(pools.inputs, rows),
-            pools.targets[rows],
-            None if pools.known is None else pools.known[rows],
-            seed,
-            queries,
+    fit_and_vote = delayed(learner.confidences)
+    confidences_by_teacher: Iterator[Float32Array] = parallel(
+        fit_and_vote(
+            inputs=rows_of(pools.inputs, rows),
+            targets=pools.targets[rows],
+            known=None if pools.known is None else pools.known[rows],
+            seed=seed,
+            queries=queries,
         )
         for rows, seed in zip(shards, seeds, strict=True)
     )
     packed_bits: list[NDArray[np.uint8]] = []
-    confidences: list[Float32Array] = []
-    for answer in answers:
-        packed_bits.append(np.packbits(answer >= 0.5))
+    kept_confidences: list[Float32Array] = []
+    for confidences in confidences_by_teacher:
+        packed_bits.append(np.packbits(confidences >= 0.5))
         if keep_confidences:
-            confidences.append(answer)
+            kept_confidences.append(confidences)
     mean_of_teachers = partial(
         mean_labels, teacher_of=partition.teacher_of, num_teachers=partition.num_teachers
     )
     return FittedVotes(
-        packed_bits,
-        confidences,
+        packed_bits=packed_bits,
+        confidences=kept_confidences,
         label_shares=mean_of_teachers(pools.targets),
         known_shares=None if pools.known is None else mean_of_teachers(pools.known),
         num_queries=len(queries),
@@ -271,13 +289,22 @@ class FittedVotes(TeacherVotes):
     """The votes of fitted teachers. No epsilon covers them; they are deleted at the end of the fit.
 
     If confidences were not kept, the votes are returned in their place, as 0 and 1.
+
+    Args:
+        packed_bits: the votes of each teacher, 8 in a byte, as `np.packbits` packs `[num_queries, num_labels]`.
+        confidences: the confidences of each teacher, `[num_queries, num_labels]`; empty if they were not kept.
+        label_shares: the share of each teacher's records that have each label, `[num_teachers, num_labels]`.
+        known_shares: the share of each teacher's records whose labels are known, of the same shape; None if all are.
+        num_queries: the number of queries.
+        num_labels: the number of labels.
+        records_per_teacher: the average number of private groups of a teacher.
     """
 
     def __init__(
         self,
+        *,
         packed_bits: list[NDArray[np.uint8]],
         confidences: list[Float32Array],
-        *,
         label_shares: FloatArray,
         known_shares: FloatArray | None,
         num_queries: int,

@@ -16,7 +16,8 @@ from pate.run.random_streams import seed_name
 class FitRecord(MemoryRecord):
     """A record in memory that charges a ledger once, before the first part of the release is drawn.
 
-    The process also remembers the fit then. If the ledger has a file, the charge is on disk before the draw.
+    The charge also records the fit in the memory of the process (`past_fits.py`). If the ledger has a file, the charge
+    is on disk before the draw.
 
     Attributes:
         spent_epsilon: the total of the ledger after the charge; 0 before the charge.
@@ -32,26 +33,26 @@ class FitRecord(MemoryRecord):
 
     @property
     def is_charged(self) -> bool:
-        """Whether the charge stands in the ledger, also where its writer was interrupted."""
+        """Whether the ledger holds the charge, even if this process was interrupted while it wrote the charge."""
         return self._ledger.read(self._key) is not None
 
     @property
-    def spent_words(self) -> str:
-        """The price of the release, for a line that says that it is spent."""
+    def spent_sentence(self) -> str:
+        """The sentence that the price of the release is spent, for the note of an error."""
         epsilon = format_epsilon(self._priced.epsilon)
-        delta = format_delta(self._planned_fit.delta)
+        delta = format_delta(self._planned_fit.price.delta)
         return f"epsilon {epsilon} at delta {delta} is spent"
 
     def _charge_ledger(self) -> None:
-        """Charges the ledger, remembers the fit, and computes the total of the ledger."""
+        """Charges the ledger, records the fit in the memory of the process, and computes the total of the ledger."""
         aggregator = self._priced.aggregator
         note = ChargeNote(
             description=f"a fit: {type(aggregator).__name__}",
-            seed_name=seed_name(self._planned_fit.seed),
+            seed_name=seed_name(self._planned_fit.price.seed),
         )
         self._ledger.commit(
-            self._key,
-            self._priced.event,
+            key=self._key,
+            event=self._priced.event,
             content=b"",
             note=note,
             adjacency=aggregator.adjacency,

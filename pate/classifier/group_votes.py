@@ -1,4 +1,4 @@
-"""How a `PATEClassifier` without estimators votes: as `pate-train experiment=centered_votes`, on the code of a run.
+"""The plan of a fit without estimators, which votes as `pate-train experiment=centered_votes` does.
 
 Each private group votes with its own records, along directions of the public pool and components of a kernel that
 public inputs determine. The votes are summed with noise in 20 rounds, at the price of one release. Plan, price and
@@ -17,11 +17,11 @@ import numpy as np
 from pate.accounting import Adjacency, PrivacyUnit
 from pate.aggregators import CenteredVotes, Release
 from pate.array_types import Float32Array
+from pate.classifier.fit_plan import FitPlan
 from pate.classifier.frames import encode_records
 from pate.classifier.held_out import FitScores, HeldOutRecords
 from pate.classifier.inputs import dense
-from pate.classifier.method import FitMethod
-from pate.classifier.publication import FitCharge, MethodFacts, Publication
+from pate.classifier.publication import FitCharge, Publication, PublicFacts
 from pate.classifier.tasks import Model, OneClass, OneClassModel
 from pate.data import Dataset, Split, TableSchema
 from pate.data.partition import Partition
@@ -38,16 +38,18 @@ from pate.validation import require
 from pate.votes.label_gaps import UNKNOWN, GapLabels
 from pate.votes.source import VoteSource
 
-# As in conf/experiment/centered_votes.yaml and conf/aggregator/centered_votes.yaml (tests/config/test_classifier.py).
-# The search for the noise begins at the multiplier, and its last bits depend on where it begins.
+# Two settings of conf/experiment/centered_votes.yaml and conf/aggregator/centered_votes.yaml, which
+# tests/config/test_classifier.py compares with these. The search for the noise begins at the multiplier, and the last
+# bits of its result depend on where it begins.
 _FIRST_NOISE_MULTIPLIER = 5.0
 _PREVALENCE_SHARE = 0.05
-_SPLIT_STEP = 2**48  # between the ids of two splits, as in files of arrays
+# The distance between the ids of two splits, as in files of arrays.
+_SPLIT_ID_STEP = 2**48
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class GroupVotesMethod(FitMethod):
-    """The method of a fit with one teacher for each private group, whose votes are released in rounds.
+class GroupVotesPlan(FitPlan):
+    """The plan of a fit with one teacher for each private group, whose votes are released in rounds.
 
     Attributes:
         adjacency: the neighboring relation of data sets that the price is for.
@@ -81,18 +83,7 @@ class GroupVotesMethod(FitMethod):
     @cached_property
     def dataset(self) -> Dataset:
         """The private records and the public samples as a data set of a run; the test set may be a placeholder."""
-        pools = self.pools
-        targets = pools.targets
-        private_ids = np.arange(len(targets))
-        public = self._encode(pools.public, name="X_public").features
-        public_ids = np.arange(len(public)) + _SPLIT_STEP
-        public_labels = np.zeros((len(public), targets.shape[1]), np.bool_)
-        public_known = None
-        if self.public_labels is not None:
-            num_labeled = len(self.public_labels)
-            public_labels[:num_labeled] = self.public_labels == 1
-            public_known = np.ones_like(public_labels)
-            public_known[:num_labeled] = self.public_labels != UNKNOWN
+        public = self._public_set()
         return Dataset(
             name="arrays" if self.schema is None else "table",
             real=True,
@@ -100,31 +91,25 @@ class GroupVotesMethod(FitMethod):
             label_names=self.label_names,
             private=Split(
                 inputs=self._private.features,
-                labels=targets,
-                record_ids=private_ids,
-                group_ids=pools.groups,
-                known=pools.known,
+                labels=self.pools.targets,
+                record_ids=np.arange(len(self.pools.targets)),
+                group_ids=self.pools.groups,
+                known=self.pools.known,
             ),
-            public=Split(
-                inputs=public,
-                labels=public_labels,
-                record_ids=public_ids,
-                group_ids=pools.public_groups + _SPLIT_STEP,
-                known=public_known,
-            ),
-            test=self._test_set(width=public.shape[1]),
+            public=public,
+            test=self._test_set(num_features=public.inputs.shape[1]),
             preprocessing=self.schema,
         )
 
     @cached_property
-    def plan(self) -> Plan:
+    def run_plan(self) -> Plan:
         """The plan of a run with the settings of `experiment=centered_votes`, without a folder and a ledger."""
         aggregator = CenteredVotes(
             noise_multiplier=_FIRST_NOISE_MULTIPLIER,
             prevalence_share=_PREVALENCE_SHARE,
             adjacency=self.adjacency,
         )
-        plan = Plan(
+        run_plan = Plan(
             load_dataset=lambda: self.dataset,
             teacher=KernelTeacher(),
             num_teachers=self.num_teachers,
@@ -139,30 +124,30 @@ class GroupVotesMethod(FitMethod):
             score_epsilon=self.score_epsilon,
         )
         if self.num_queries is not None:
-            plan = replace(plan, num_queries=self.num_queries)
-        return plan.for_dataset(self.dataset, Monitor())
+            run_plan = replace(run_plan, num_queries=self.num_queries)
+        return run_plan.for_dataset(self.dataset, Monitor())
 
     @property
     def student(self) -> LowRankStudent:
         """The recipe of the student, whose weights are the released numbers."""
-        assert isinstance(self.plan.student, LowRankStudent)
-        return self.plan.student
+        assert isinstance(self.run_plan.student, LowRankStudent)
+        return self.run_plan.student
 
     @property
     def queries(self) -> Float32Array:
         """The inputs of the queries, `[num_queries, num_features]`."""
-        return self.dataset.public.inputs[: self.plan.num_queries]
+        return self.dataset.public.inputs[: self.run_plan.num_queries]
 
     @property
     def pool(self) -> Float32Array:
         """The inputs of all other public samples, `[num_others, num_features]`."""
-        return self.dataset.public.inputs[self.plan.num_queries :]
+        return self.dataset.public.inputs[self.run_plan.num_queries :]
 
     def price(self) -> PricedRelease:
         """Checks the plan, solves for the noise, and returns the priced release; see `pate.run.plan.price_release`.
 
-        Columns of an array with very different ranges are doubted. Directions of the public pool follow the widest
-        column: with one column 100 times as wide as seven others, accuracy fell from 98% to 65%.
+        The price of an array has a doubt if the ranges of its columns are very different, as directions of the public
+        pool follow the widest column. With one column 100 times as wide as seven others, accuracy fell from 98% to 65%.
 
         Raises:
             InvalidValue: all public samples are alike; or no noise meets the budget, or the release would be useless.
@@ -170,15 +155,21 @@ class GroupVotesMethod(FitMethod):
         public = self.dataset.public.inputs
         has_directions = bool((public != public[0]).any())
         require(has_directions, "X_public", "all alike", "at least two different samples")
-        priced = price_release(self.plan, dataset=self.dataset, monitor=Monitor())
+        priced = price_release(self.run_plan, dataset=self.dataset, monitor=Monitor())
         if self.schema is not None:
             return priced
         doubts = uneven_inputs_doubts("votes", public_inputs=public)
         return replace(priced, doubts=(*priced.doubts, *doubts))
 
-    def vote(self, priced: PricedRelease, partition: Partition, seeds: list[int]) -> VoteSource:
-        """Returns the votes of the groups, which are computed from their records when the release asks for them."""
-        return self.plan.teacher.votes_of(self.dataset, partition, priced.shape.num_queries)
+    def vote(self, priced: PricedRelease, partition: Partition, *, seeds: list[int]) -> VoteSource:
+        """Returns the votes of the groups, which are computed from their records when the release asks for them.
+
+        Args:
+            priced: the priced release.
+            partition: the assignment of private records to teachers.
+            seeds: the seeds of the teachers, which are not used: the votes of a group are not random.
+        """
+        return self.run_plan.teacher.votes_of(self.dataset, partition, priced.shape.num_queries)
 
     def scores(self, unit: PrivacyUnit) -> FitScores | None:
         """Returns the student's scores on private test records, priced and not drawn; None if none are released.
@@ -186,14 +177,14 @@ class GroupVotesMethod(FitMethod):
         Args:
             unit: the unit of privacy among the test records.
         """
-        price = ScorePrice.of_plan(self.plan, self.dataset)
+        price = ScorePrice.of_plan(self.run_plan, self.dataset)
         if price is None or self.test is None:
             return None
         return FitScores(
             price=replace(price, unit=unit),
             records=self.test,
             dataset=self.dataset,
-            num_queries=self.plan.num_queries,
+            num_queries=self.run_plan.num_queries,
         )
 
     def publication(self, model: Model, release: Release, charge: FitCharge) -> Publication:
@@ -206,18 +197,18 @@ class GroupVotesMethod(FitMethod):
         """
         student = model.model if isinstance(model, OneClassModel) else model
         assert isinstance(student, StudentModel)  # as LowRankStudent trains it
-        is_one_for_each = self.num_teachers == self.pools.num_groups
-        facts = MethodFacts(
+        has_teacher_per_group = self.num_teachers == self.pools.num_groups
+        facts = PublicFacts(
             aggregator_name="centered_votes",
-            teacher=self.plan.teacher,
-            num_teachers=None if is_one_for_each else self.num_teachers,
-            student=self.plan.student,
+            teacher=self.run_plan.teacher,
+            num_teachers=None if has_teacher_per_group else self.num_teachers,
+            student=self.run_plan.student,
             label_names=self.label_names,
             one_class=isinstance(self.task, OneClass),
             classes_from_labels=self.classes_from_labels,
             classes_are_stated=self.classes_are_stated,
             labels_have_gaps=self.pools.known is not None,
-            num_public_labels=self.plan.public_labels,
+            num_public_labels=self.run_plan.public_labels,
             data_name=self.dataset.name,
             data_target="pate.data.Arrays" if self.schema is None else "pate.data.Table",
             preprocessing=self.schema,
@@ -239,23 +230,41 @@ class GroupVotesMethod(FitMethod):
                 num_records=len(private.features),
             )
 
-    def _test_set(self, width: int) -> Split:
+    def _public_set(self) -> Split:
+        """Returns the public samples, with the labels at which the student begins, if there are any."""
+        inputs = self._encode(self.pools.public, name="X_public").features
+        labels = np.zeros((len(inputs), self.task.num_labels), np.bool_)
+        known = None
+        if self.public_labels is not None:
+            num_labeled = len(self.public_labels)
+            labels[:num_labeled] = self.public_labels == 1
+            known = np.ones_like(labels)
+            known[:num_labeled] = self.public_labels != UNKNOWN
+        return Split(
+            inputs=inputs,
+            labels=labels,
+            record_ids=np.arange(len(inputs)) + _SPLIT_ID_STEP,
+            group_ids=self.pools.public_groups + _SPLIT_ID_STEP,
+            known=known,
+        )
+
+    def _test_set(self, num_features: int) -> Split:
         """Returns the private test records; a placeholder, one sample of zeros, if there are none.
 
-        Without a test set, no step of a fit reads one.
+        Without test records, no step of a fit reads the test set.
 
         Args:
-            width: the number of features.
+            num_features: the number of features.
         """
-        first_id = 2 * _SPLIT_STEP
+        first_id = 2 * _SPLIT_ID_STEP
         test = self.test
         if test is None:
-            number = np.array([first_id])
+            only_id = np.array([first_id])
             return Split(
-                inputs=np.zeros((1, width), np.float32),
-                labels=np.zeros((1, self.pools.targets.shape[1]), np.bool_),
-                record_ids=number,
-                group_ids=number,
+                inputs=np.zeros((1, num_features), np.float32),
+                labels=np.zeros((1, self.task.num_labels), np.bool_),
+                record_ids=only_id,
+                group_ids=only_id,
             )
         return Split(
             inputs=self._encode(test.inputs, name="X_test").features,
@@ -273,7 +282,7 @@ class GroupVotesMethod(FitMethod):
     def _encode(self, inputs: Any, name: str) -> Encoded:
         """Returns inputs as features, float32 `[num_rows, num_features]`; a sparse matrix becomes dense as a whole.
 
-        For a DataFrame, the counts of cells that public rows do not have come with them.
+        For a DataFrame, the result also has the counts of cells that public rows do not have.
 
         Args:
             inputs: an array, a sparse matrix or a DataFrame.

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 
-from pate.accounting import Ledger
+from pate.accounting import Adjacency, Ledger
 from pate.accounting.ledger_entry import ChargeNote
-from pate.array_types import BoolArray, Float32Array, IntArray
+from pate.array_types import BoolArray, IntArray
 from pate.classifier.frames import as_pandas
+from pate.classifier.inputs import require_order_of_rows
+from pate.classifier.past_fits import FitPrice, PlannedFit
 from pate.classifier.public_labels import read_labels
 from pate.classifier.tasks import Task
 from pate.data import Dataset
@@ -22,26 +24,38 @@ from pate.run.score_release import ScoreCharge, ScorePrice
 from pate.validation import InvalidValue, require, require_positive
 from pate.votes.label_gaps import UNKNOWN
 
+# The rule of test labels with gaps, where the private labels of the fit have none.
 _GAPS_RULE = (
     "no missing label, as y has none; numpy.ma.masked_invalid(y) says that labels may be missing"
 )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class HeldOutRecords:
-    """The private test records of a fit, which no teacher and no student learns from."""
+    """The private test records of a fit, which no teacher and no student learns from.
 
-    inputs: Float32Array  # private, float32 `[m, d]`, or a sparse matrix, or a DataFrame
-    targets: BoolArray  # private, `[m, L]`
-    groups: IntArray  # `[m]`
-    known: BoolArray | None = (
-        None  # private, `[m, L]`, which labels are known; None if y has no gaps
-    )
+    Attributes:
+        inputs: the inputs, private: float32 `[num_test, num_features]`, or a sparse matrix, or a DataFrame.
+        targets: the label bits, private, `[num_test, num_labels]`.
+        groups: the number of each record's group, `[num_test]`.
+        known: which labels are known, private, `[num_test, num_labels]`; None if the labels of the fit have no gaps.
+    """
+
+    inputs: Any
+    targets: BoolArray
+    groups: IntArray
+    known: BoolArray | None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class HeldOutArguments:
-    """The arguments of a fit that are about its test records, as the user passes them."""
+    """The arguments of a fit that are about its test records, as the user passes them.
+
+    Attributes:
+        inputs: the private inputs of test records, `X_test`; None for no test records.
+        labels: their private labels, `y_test`.
+        groups: the group of each test record, `groups_test`, or None.
+    """
 
     inputs: Any = None
     labels: Any = None
@@ -57,29 +71,57 @@ class HeldOutArguments:
             has_estimators: whether the teachers are estimators, whose student has no scores.
             groups: the group of each private record; None if each record is a group.
         """
-        arguments = {"X_test": self.inputs, "y_test": self.labels, "groups_test": self.groups}
         if score_epsilon is None:
-            for name, value in arguments.items():
-                rule = "None without score_epsilon, the price of scores on private test records"
-                require(value is None, name, "given", rule)
+            self._require_none_passed()
             return
         require_positive("score_epsilon", score_epsilon)
-        rule = "None beside estimators: only the student of private groups has scores with a price"
-        require(not has_estimators, "score_epsilon", score_epsilon, rule)
-        for name in ("X_test", "y_test"):
-            rule = "private test records beside score_epsilon: their people pay for the scores"
-            require(arguments[name] is not None, name, None, rule)
+        if has_estimators:
+            rule = (
+                "None with estimators: only the student of private groups has scores with a price"
+            )
+            raise InvalidValue("score_epsilon", score_epsilon, rule=rule)
+        for name, argument in (("X_test", self.inputs), ("y_test", self.labels)):
+            if argument is None:
+                rule = "private test records, as score_epsilon is the price that their people pay"
+                raise InvalidValue(name, None, rule=rule)
+        self._require_groups_of_fit(groups)
+
+    def _require_none_passed(self) -> None:
+        """Raises `InvalidValue` if an argument is passed, although the fit releases no scores."""
+        arguments = {"X_test": self.inputs, "y_test": self.labels, "groups_test": self.groups}
+        for name, argument in arguments.items():
+            if argument is not None:
+                rule = "None without score_epsilon, the price of scores on private test records"
+                raise InvalidValue(name, "given", rule=rule)
+
+    def _require_groups_of_fit(self, groups: Any) -> None:
+        """Raises `InvalidValue` unless test records have groups of the same kind as the private records.
+
+        Args:
+            groups: the group of each private record; None if each record is a group.
+        """
         if groups is None:
-            rule = "None without groups, as then each row by itself is protected"
-            require(self.groups is None, "groups_test", "given", rule)
+            if self.groups is not None:
+                rule = "None without groups, as then each row by itself is protected"
+                raise InvalidValue("groups_test", "given", rule=rule)
             return
-        rule = "the group of each test record, as groups has those of private records"
-        require(self.groups is not None, "groups_test", None, rule)
+        if self.groups is None:
+            rule = "the group of each test record, as groups has those of private records"
+            raise InvalidValue("groups_test", None, rule=rule)
         column = getattr(groups, "name", None)
         test_column = getattr(self.groups, "name", None)
         if column is not None and test_column is not None:
             rule = f"{column}, the column of groups"
             require(test_column == column, "groups_test.name", str(test_column), rule)
+
+    def require_order_of_rows(self) -> None:
+        """Raises `InvalidValue` if labels or groups have the index of the inputs in another order."""
+        require_order_of_rows("y_test", self.labels, self.inputs, rows_name="X_test")
+        require_order_of_rows("groups_test", self.groups, self.inputs, rows_name="X_test")
+
+    def in_pandas(self) -> Self:
+        """Returns these arguments with DataFrames of other libraries as DataFrames of pandas."""
+        return replace(self, inputs=as_pandas(self.inputs), labels=as_pandas(self.labels))
 
     def targets(
         self, task: Task, *, num_records: int, has_gaps: bool
@@ -94,14 +136,16 @@ class HeldOutArguments:
         Raises:
             InvalidValue: the labels have another form than the private ones, or gaps where these have none.
         """
-        labels = read_labels("y_test", as_pandas(self.labels), task)
+        labels = read_labels("y_test", self.labels, task)
         rule = f"{num_records}, the number of rows of X_test"
         require(len(labels) == num_records, "len(y_test)", len(labels), rule)
         bits = np.asarray(labels == 1)
         known = np.asarray(labels != UNKNOWN) if labels.dtype == np.int8 else np.ones_like(bits)
-        if not has_gaps and not known.all():
+        if has_gaps:
+            return bits, known
+        if not known.all():
             raise InvalidValue("y_test", rule=_GAPS_RULE)
-        return bits, known if has_gaps else None
+        return bits, None
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -110,7 +154,7 @@ class FitScores:
 
     Attributes:
         price: the price of all scores together.
-        records: the test records, as the user passed them.
+        records: the private test records.
         dataset: the data set with the public samples and the test records.
         num_queries: the number of queries, the first public samples.
     """
@@ -119,6 +163,22 @@ class FitScores:
     records: HeldOutRecords
     dataset: Dataset
     num_queries: int
+
+    def planned_fit(self, seed: int | None) -> PlannedFit:
+        """Returns the scores as the process will remember them once they are charged.
+
+        Args:
+            seed: the seed of the noise; None for noise from the operating system.
+        """
+        price = FitPrice(
+            epsilon=self.price.epsilon,
+            delta=self.price.delta,
+            event=self.price.event,
+            seed=seed,
+            unit=self.price.unit,
+            adjacency=Adjacency.REPLACE_ONE,
+        )
+        return PlannedFit.from_inputs(self.records.inputs, price=price)
 
     def release(
         self, model: Predictor, account: Ledger, *, seed: int | None, rng: np.random.Generator

@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from pate.array_types import Float32Array
 from pate.classifier.fit_warnings import SharedRows
 from pate.validation import InvalidValue, printable, require
 
@@ -24,16 +23,17 @@ def require_readable(name: str, values: Any) -> None:
 
     A DataFrame is not checked. The error shows no entry, where numpy's own error would show a private one.
     """
-    rule = "an array without masked entries: .filled(…) says what they are"
-    require(not np.ma.is_masked(values), name, type(values).__name__, rule)
+    kind = type(values).__name__
+    if np.ma.is_masked(values):
+        rule = "an array without masked entries: .filled(…) says what they are"
+        raise InvalidValue(name, kind, rule=rule)
+    is_tensor = hasattr(type(values), "requires_grad")
     try:
-        array = np.asarray(values) if hasattr(type(values), "requires_grad") else values
+        array = np.asarray(values) if is_tensor else values
         if getattr(array, "dtype", None) is not None and array.dtype.kind in "OUS":
             np.asarray(array, dtype=np.float32)
-    except RuntimeError as error:
-        raise InvalidValue(
-            name, type(values).__name__, rule=".detach().cpu().numpy() of a tensor"
-        ) from error
+    except RuntimeError as error:  # torch raises it for a tensor with a gradient
+        raise InvalidValue(name, kind, rule=".detach().cpu().numpy() of a tensor") from error
     except ValueError:
         raise InvalidValue(name, rule="numbers") from None
 
@@ -78,11 +78,12 @@ def require_order_of_rows(name: str, values: Any, rows: Any, *, rows_name: str) 
     if len(index) != len(expected_index) or index.equals(expected_index):
         return
     has_same_labels = index.isin(expected_index).all() and expected_index.isin(index).all()
-    rule = (
-        f"the index of {rows_name} in the same order: {name}.reindex({rows_name}.index) takes its labels, "
-        f"{name}.to_numpy() the positions"
-    )
-    require(not has_same_labels, name, type(values).__name__, rule)
+    if has_same_labels:
+        rule = (
+            f"the index of {rows_name} in the same order: {name}.reindex({rows_name}.index) takes its labels, "
+            f"{name}.to_numpy() the positions"
+        )
+        raise InvalidValue(name, type(values).__name__, rule=rule)
 
 
 def require_same_columns(name: str, labels: Any, y: Any) -> None:
@@ -93,12 +94,13 @@ def require_same_columns(name: str, labels: Any, y: Any) -> None:
         labels: the labels.
         y: the private labels.
     """
-    columns = getattr(y, "columns", None)
-    other_columns = getattr(labels, "columns", None)
-    if columns is not None and other_columns is not None:
-        rule = f"the columns of y in their order: {', '.join(map(str, columns))}"
-        is_same = list(columns) == list(other_columns)
-        require(is_same, f"{name}.columns", list(map(str, other_columns)), rule)
+    columns = getattr(labels, "columns", None)
+    expected_columns = getattr(y, "columns", None)
+    if columns is None or expected_columns is None:
+        return
+    rule = f"the columns of y in their order: {', '.join(map(str, expected_columns))}"
+    is_same = list(columns) == list(expected_columns)
+    require(is_same, f"{name}.columns", list(map(str, columns)), rule)
 
 
 def rows_of(inputs: Any, rows: Any) -> Any:
@@ -122,24 +124,18 @@ def numbers_of(inputs: Any) -> NDArray[Any]:
         return np.asarray(inputs.data)
     if not is_frame(inputs):
         return np.asarray(inputs)
-    # pandas.NA of nullable columns, such as Int64, is a missing number as NaN is
+    # pandas.NA of nullable columns, such as Int64, is a missing number, as NaN is.
     return np.asarray(inputs.select_dtypes("number").to_numpy(np.float64, na_value=np.nan))
 
 
 def rows_as_bytes(inputs: Any) -> NDArray[Any]:
-    """Returns an array of bytes or numbers, `[num_rows, width]`, whose rows are equal for equal records."""
+    """Returns an array of bytes or numbers, `[num_rows, width]`, whose rows are equal for equal records.
+
+    Raises:
+        InvalidValue: a cell of a DataFrame has no digest, such as a list.
+    """
     if sparse.issparse(inputs):
-        inputs = sparse.csr_array(inputs)
-        inputs.sum_duplicates()
-        inputs.eliminate_zeros()
-        ends = inputs.indptr.tolist()
-        columns = inputs.indices.astype(np.int64)
-        values = inputs.data
-        rows = [
-            hashlib.sha256(columns[start:end].tobytes() + values[start:end].tobytes()).digest()
-            for start, end in pairwise(ends)
-        ]
-        return np.frombuffer(b"".join(rows), np.uint8).reshape(len(rows), -1)
+        return _sparse_rows_as_bytes(inputs)
     if not is_frame(inputs):
         return np.ascontiguousarray(inputs)
     from pandas.util import hash_pandas_object
@@ -147,78 +143,83 @@ def rows_as_bytes(inputs: Any) -> NDArray[Any]:
     try:
         digests = hash_pandas_object(inputs, index=False)
     except TypeError as error:
-        raise InvalidValue(
-            "X", rule="cells that are numbers, dates or words, and no lists"
-        ) from error
+        rule = "cells that are numbers, dates or words, and no lists"
+        raise InvalidValue("X", rule=rule) from error
     except UnicodeError:  # without the cause, which shows a cell
         raise InvalidValue("X", rule="words of whole characters, and bytes as words") from None
     return np.ascontiguousarray(digests.to_numpy()[:, None])
 
 
-def require_frames(private: Any, public: Any, *, name: str = "X_public") -> bool:
-    """Returns True if the inputs are DataFrames, and checks that private and other inputs go together.
+def _sparse_rows_as_bytes(inputs: Any) -> NDArray[np.uint8]:
+    """Returns the SHA-256 digest of each row of a sparse matrix, `[num_rows, 32]`."""
+    matrix = sparse.csr_array(inputs)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    columns = matrix.indices.astype(np.int64)
+    values = matrix.data
+    digests = [
+        hashlib.sha256(columns[start:end].tobytes() + values[start:end].tobytes()).digest()
+        for start, end in pairwise(matrix.indptr.tolist())
+    ]
+    return np.frombuffer(b"".join(digests), np.uint8).reshape(len(digests), -1)
+
+
+def require_same_kind(private: Any, others: Any, *, name: str) -> None:
+    """Raises `InvalidValue` unless public inputs, or inputs of test records, go together with the private inputs.
 
     Args:
         private: the private inputs.
-        public: public inputs, or those of test records; None for none.
-        name: the name of the parameter that holds the latter.
+        others: the other inputs.
+        name: the name of the parameter that holds the other inputs.
 
     Raises:
-        InvalidValue: the latter are of another kind than private inputs, or have no rows, or have other columns or
-            another order of columns.
+        InvalidValue: one of the two is a DataFrame, and the other is none; or the others have no rows, other columns
+            or another order of columns.
     """
-    framed = is_frame(private)
-    if framed and len(private.columns) != len(set(private.columns)):
-        raise InvalidValue("X.columns", rule="each name once")
-    if public is not None:
-        rule = "a DataFrame with the columns of X" if framed else "an array, as X is one"
-        require(is_frame(public) == framed, name, type(public).__name__, rule)
-    if not framed or public is None:
-        return framed
+    if not is_frame(private):
+        require(not is_frame(others), name, type(others).__name__, "an array, as X is one")
+        return
+    require(is_frame(others), name, type(others).__name__, "a DataFrame with the columns of X")
     private_columns = list(private.columns)
-    public_columns = list(public.columns)
-    lacking = [column for column in private_columns if column not in public_columns]
+    other_columns = list(others.columns)
+    lacking = [column for column in private_columns if column not in other_columns]
     if lacking:
         raise InvalidValue(name, rule=f"also the column {lacking[0]}, as X has it")
-    if public_columns != private_columns:
-        surplus = [column for column in public_columns if column not in private_columns]
+    if other_columns != private_columns:
+        surplus = [column for column in other_columns if column not in private_columns]
         reason = f"it has also {surplus[0]}" if surplus else "they stand in another order"
-        raise InvalidValue(
-            f"{name}.columns", rule=f"those of X, {reason}; {name}[X.columns] takes them"
-        )
-    if not len(public):
+        rule = f"those of X, {reason}; {name}[X.columns] takes them"
+        raise InvalidValue(f"{name}.columns", rule=rule)
+    if not len(others):
         raise InvalidValue(name, rule="at least one sample, it has no row")
-    return True
 
 
 def warn_of_shared_rows(
-    private: Float32Array,
-    public: Float32Array,
-    *,
-    name: str = "X_public",
-    cost: str = "inputs that are public are not protected",
+    private: Any, others: Any, *, name: str, consequence: str, stacklevel: int
 ) -> None:
     """Warns if most public inputs, or test inputs, are also private inputs, as when one X was passed twice.
 
-    If most private inputs are equal to another one, as in a table of few words, equal inputs are no sign of that.
+    No warning is given if most private inputs are equal to another one, as in a table of few words. Then equal inputs
+    are no sign of one record.
 
     Args:
         private: the private inputs, `[num_private, num_features]`.
-        public: the public inputs, or those of test records, `[num_public, num_features]`.
-        name: the name of the parameter that holds the latter.
-        cost: what follows from it.
+        others: the public inputs, or those of test records, `[num_others, num_features]`.
+        name: the name of the parameter that holds the others.
+        consequence: what follows for people whose records are in both.
+        stacklevel: the stack level of the warning, counted from this function.
     """
-    if sparse.issparse(private) != sparse.issparse(public):
+    if sparse.issparse(private) != sparse.issparse(others):
         private = sparse.csr_array(private)
-        public = sparse.csr_array(public)
+        others = sparse.csr_array(others)
     private_rows = {row.tobytes() for row in rows_as_bytes(private)}
     if 2 * len(private_rows) < private.shape[0]:
         return
-    num_shared = sum(row.tobytes() in private_rows for row in rows_as_bytes(public))
-    num_public = public.shape[0]
-    if 2 * num_shared > num_public:
-        line = f"{num_shared} of {num_public} rows of {name} are rows of X: {cost}"
-        warnings.warn(line, SharedRows, stacklevel=4)
+    num_shared = sum(row.tobytes() in private_rows for row in rows_as_bytes(others))
+    num_others = others.shape[0]
+    if 2 * num_shared > num_others:
+        line = f"{num_shared} of {num_others} rows of {name} are rows of X: {consequence}"
+        warnings.warn(line, SharedRows, stacklevel=stacklevel)
 
 
 def is_category(column_type: Any) -> bool:
@@ -280,13 +281,10 @@ def _with_type(column: Any, public_type: Any) -> Any:
     if is_category(public_type):
         cells = column.astype(object)
         return cells.where(cells.isin(list(public_type.categories))).astype(public_type)
-    if public_type.kind in "OmM":
-        # The text of a number depends on the type of its column: 1 is 1.0 where another cell is missing. And the way in
-        # which a column of texts is read as dates depends on other cells.
-        is_text = column.dtype.kind == "O"
-        fits = is_text if public_type.kind == "O" else column.dtype.kind == public_type.kind
-        if not fits:
-            raise InvalidValue(name, rule=rule)
+    # Texts, spans of time and dates are not converted. The text of a number depends on the type of its column: 1 is 1.0
+    # where another cell is missing. And the way in which a column of texts is read as dates depends on other cells.
+    if public_type.kind in "OmM" and column.dtype.kind != public_type.kind:
+        raise InvalidValue(name, rule=rule)
     is_missing = column.isna()
     try:
         converted = column.astype(public_type)
@@ -295,7 +293,7 @@ def _with_type(column: Any, public_type: Any) -> Any:
     if public_type.kind == "O":
         return converted.where(~is_missing, np.nan)
     if public_type.kind in "biu":
-        # numpy has no missing value of these types, would cut fractions off, and takes each text for True
+        # Of these types numpy has no missing value, cuts fractions off, and takes each text for True.
         is_lost = converted.isna() != is_missing
         is_changed = (converted != column) & ~is_missing
         if bool((is_lost | is_changed).any()):

@@ -1,6 +1,6 @@
-"""The memory of this process of earlier fits, with which a fit warns that the same records were fitted before.
+"""The memory of this process of earlier fits, from which a fit warns that the same records were fitted before.
 
-Only a ledger adds up their prices.
+The memory ends with the process, and refuses nothing. A ledger file adds up the prices of fits of all processes.
 """
 
 import hashlib
@@ -9,74 +9,91 @@ import math
 import secrets
 import warnings
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import Any, Self
 
 from pate.accounting import Adjacency, Event, PrivacyUnit
 from pate.accounting.rounding import format_delta, format_epsilon
 from pate.accounting.total import total_price
-from pate.array_types import Float32Array
 from pate.classifier.fit_warnings import RepeatedRelease
 from pate.classifier.inputs import rows_as_bytes
 
-# Of each fit so many records are remembered, those with the smallest digests: fits that have records in common then
-# remember some of them in common.
-_MOST_REMEMBERED = 1000
+# The most records of a fit that are remembered, those with the smallest digests. So two fits that have records in
+# common remember some of the same records.
+_MAX_REMEMBERED = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitPrice:
+    """The price of one fit, and what it is for.
+
+    Attributes:
+        epsilon: the epsilon of the fit.
+        delta: the delta at which `epsilon` holds.
+        event: the price as a value that knows no accountant.
+        seed: the seed of the noise; None for noise from the operating system.
+        unit: the unit of privacy.
+        adjacency: the neighboring relation of data sets.
+    """
+
+    epsilon: float
+    delta: float
+    event: Event
+    seed: int | None
+    unit: PrivacyUnit
+    adjacency: Adjacency
 
 
 @dataclass(frozen=True)
 class PastFits:
-    """The fits of this process that used one private record: their number, total price, seeds and units of privacy."""
+    """The fits of this process that used one private record.
+
+    Attributes:
+        count: the number of fits.
+        epsilon: the sum of their epsilons; infinity if no sum covers them.
+        delta: the sum of their deltas, at which `epsilon` holds.
+        events: the event of each fit.
+        deltas: the delta of each fit.
+        seeds: the seeds of their noise.
+        changes: the unit of privacy and the adjacency of each fit.
+    """
 
     count: int = 0
-    epsilon: float = 0.0  # the sum of their prices; infinity if no sum covers them
-    delta: float = 0.0  # the sum of their deltas, at which `epsilon` holds
-    events: tuple[Event, ...] = ()  # their prices
-    deltas: tuple[float, ...] = ()  # at which each price is stated
-    seeds: frozenset[int] = frozenset()  # of their noise
-    changes: frozenset[tuple[PrivacyUnit, Adjacency]] = frozenset()  # what their prices are for
+    epsilon: float = 0.0
+    delta: float = 0.0
+    events: tuple[Event, ...] = ()
+    deltas: tuple[float, ...] = ()
+    seeds: frozenset[int] = frozenset()
+    changes: frozenset[tuple[PrivacyUnit, Adjacency]] = frozenset()
 
-    def with_fit(
-        self,
-        epsilon: float,
-        delta: float,
-        *,
-        event: Event,
-        seed: int | None,
-        unit: PrivacyUnit,
-        adjacency: Adjacency,
-    ) -> Self:
+    def with_fit(self, price: FitPrice) -> Self:
         """Returns these fits together with one more fit.
 
         The total epsilon is infinity if two fits have the same seed, and so the same noise; if their units or
         adjacencies differ; or if their deltas add up to 1 or more.
 
         Args:
-            epsilon: the epsilon of the new fit.
-            delta: the delta of the new fit.
-            event: the price of the new fit.
-            seed: the seed of the new fit; None for noise from the operating system.
-            unit: the unit of privacy of the new fit.
-            adjacency: the adjacency of the new fit.
+            price: the price of the new fit.
         """
-        changes = self.changes | {(unit, adjacency)}
-        total_epsilon = self.epsilon + epsilon
-        total_delta = min(self.delta + delta, 1.0)
-        if seed in self.seeds or len(changes) > 1 or total_delta == 1:
+        changes = self.changes | {(price.unit, price.adjacency)}
+        total_epsilon = self.epsilon + price.epsilon
+        total_delta = min(self.delta + price.delta, 1.0)
+        if price.seed in self.seeds or len(changes) > 1 or total_delta == 1:
             total_epsilon = math.inf
         return replace(
             self,
             count=self.count + 1,
             epsilon=total_epsilon,
             delta=total_delta,
-            events=(*self.events, event),
-            deltas=(*self.deltas, delta),
-            seeds=self.seeds if seed is None else self.seeds | {seed},
+            events=(*self.events, price.event),
+            deltas=(*self.deltas, price.delta),
+            seeds=self.seeds if price.seed is None else self.seeds | {price.seed},
             changes=changes,
         )
 
 
-# By digests of records, under a key that ends with the process.
+# The key of all digests of records, which ends with the process.
 _KEY = secrets.token_bytes(16)
+# The fits of each private record that is remembered, by the digest of the record.
 _FITS = dict[bytes, PastFits]()
 
 
@@ -86,66 +103,35 @@ class PlannedFit:
 
     Attributes:
         record_digests: the digests of the private records that are remembered.
-        epsilon: the epsilon of the fit.
-        delta: the delta of the fit.
-        event: the price of the fit.
-        seed: the seed of the fit; None for noise from the operating system.
-        unit: the unit of privacy of the fit.
-        adjacency: the adjacency of the fit.
+        price: the price of the fit.
     """
 
     record_digests: tuple[bytes, ...]
-    epsilon: float
-    delta: float
-    event: Event
-    seed: int | None
-    unit: PrivacyUnit
-    adjacency: Adjacency
+    price: FitPrice
 
     @classmethod
-    def from_inputs(
-        cls,
-        inputs: Float32Array,
-        *,
-        epsilon: float,
-        delta: float,
-        event: Event,
-        seed: int | None,
-        unit: PrivacyUnit,
-        adjacency: Adjacency,
-    ) -> Self:
+    def from_inputs(cls, inputs: Any, *, price: FitPrice) -> Self:
         """Returns a fit that is priced and not charged yet, with keyed digests of its private records.
 
         At most 1,000 records, those with the smallest digests, are remembered.
 
         Args:
-            inputs: the private records that are digested, `[num_private, num_features]`.
-            epsilon: see the class, as for the arguments below.
-            delta: see the class.
-            event: see the class.
-            seed: see the class.
-            unit: see the class.
-            adjacency: see the class.
+            inputs: the private records, `[num_private, num_features]`, or a sparse matrix, or a DataFrame.
+            price: the price of the fit.
         """
         record_digests = {
             hashlib.blake2b(row.data, digest_size=8, key=_KEY).digest()
             for row in rows_as_bytes(inputs)
         }
         return cls(
-            record_digests=tuple(heapq.nsmallest(_MOST_REMEMBERED, record_digests)),
-            epsilon=epsilon,
-            delta=delta,
-            event=event,
-            seed=seed,
-            unit=unit,
-            adjacency=adjacency,
+            record_digests=tuple(heapq.nsmallest(_MAX_REMEMBERED, record_digests)), price=price
         )
 
     def dearest_fits(self) -> PastFits:
         """Returns the fits of that private record whose prices have the greatest sum, this fit included."""
         dearest = PastFits()
         for digest in self.record_digests:
-            fits = self._added_to(_FITS.get(digest, PastFits()))
+            fits = self._fits_of_record(digest)
             if (fits.epsilon, fits.count) > (dearest.epsilon, dearest.count):
                 dearest = fits
         return dearest
@@ -153,18 +139,11 @@ class PlannedFit:
     def remember(self) -> None:
         """Records this fit in the memory of the process; called when the fit has been charged."""
         for digest in self.record_digests:
-            _FITS[digest] = self._added_to(_FITS.get(digest, PastFits()))
+            _FITS[digest] = self._fits_of_record(digest)
 
-    def _added_to(self, past: PastFits) -> PastFits:
+    def _fits_of_record(self, digest: bytes) -> PastFits:
         """Returns the earlier fits of a private record together with this fit."""
-        return past.with_fit(
-            self.epsilon,
-            self.delta,
-            event=self.event,
-            seed=self.seed,
-            unit=self.unit,
-            adjacency=self.adjacency,
-        )
+        return _FITS.get(digest, PastFits()).with_fit(self.price)
 
 
 def warn_of_past_fits(past: PastFits, *, stacklevel: int) -> None:
@@ -176,21 +155,23 @@ def warn_of_past_fits(past: PastFits, *, stacklevel: int) -> None:
     """
     if past.count < 2:
         return
-    price = ""
+    sum_words = _sum_in_words(past)
+    line = f"fit {past.count} of this process on the same records: each fit is a release of its own, and {sum_words}"
+    advice = "A search or a cross-validation makes many; ledger= keeps count"
+    warnings.warn(f"{line}. {advice}", RepeatedRelease, stacklevel=stacklevel + 1)
+
+
+def _sum_in_words(past: PastFits) -> str:
+    """Returns the total price of fits in words, or the reason why they have no total price."""
     if len(past.changes) > 1:
         units = sorted({unit.protected_under(adjacency) for unit, adjacency in past.changes})
-        price = (
-            f"and no sum of epsilons covers fits whose epsilons are for {' and for '.join(units)}"
-        )
-    elif past.delta == 1:
-        price = "and no sum of epsilons covers fits whose deltas add up to 1"
-    elif math.isinf(past.epsilon):
-        price = "and no sum of epsilons covers fits that share their noise, as those with one random_state do"
-    else:
-        # At least: of large data only some records are remembered, and records that were scaled otherwise look new.
-        total = total_price(past.events, past.deltas)
-        figures = f"epsilon {format_epsilon(total.epsilon)} at delta {format_delta(total.delta)}"
-        price = f"and their prices add up, here to at least {figures}"
-    line = f"fit {past.count} of this process on the same records: each fit is a release of its own, {price}"
-    ending = "A search or a cross-validation makes many; ledger= keeps count"
-    warnings.warn(f"{line}. {ending}", RepeatedRelease, stacklevel=stacklevel + 1)
+        return f"no sum of epsilons covers fits whose epsilons are for {' and for '.join(units)}"
+    if past.delta == 1:
+        return "no sum of epsilons covers fits whose deltas add up to 1"
+    if math.isinf(past.epsilon):
+        return "no sum of epsilons covers fits that share their noise, as those with one random_state do"
+    # The sum is a lower bound: of large data only some records are remembered, and a record that was scaled in another
+    # way looks like a new record.
+    total = total_price(past.events, past.deltas)
+    figures = f"epsilon {format_epsilon(total.epsilon)} at delta {format_delta(total.delta)}"
+    return f"their prices add up, here to at least {figures}"

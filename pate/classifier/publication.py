@@ -67,7 +67,7 @@ class FitCharge:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MethodFacts:
+class PublicFacts:
     """The public facts of a method whose student is published.
 
     Attributes:
@@ -116,7 +116,7 @@ class Publication:
     release: Release
     charge: FitCharge
     model: StudentModel
-    facts: MethodFacts
+    facts: PublicFacts
     scores: ReleasedScores | None = None
 
     @property

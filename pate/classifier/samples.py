@@ -251,5 +251,5 @@ def _rows_of_last_groups(group_ids: IntArray, share: float) -> BoolArray:
     if len(unexpected):
         line = f"public_fraction={share}: it counts groups, and {num_public} of {num_groups} groups are public"
         where = f"{len(unexpected)} of them have no row in the last {share:.0%} of the rows"
-        warnings.warn(f"{line}; {where}", PublicGroups, stacklevel=5)
+        warnings.warn(f"{line}; {where}", PublicGroups, stacklevel=7)  # the caller of `fit`
     return is_public

@@ -22,7 +22,8 @@ from pate.accounting import (
     calibrate,
 )
 from pate.array_types import BoolArray, FloatArray, IntArray
-from pate.classifier.classifier import PATEClassifier, unit_of
+from pate.classifier.classifier import PATEClassifier
+from pate.classifier.fit_ledger import unit_of
 from pate.classifier.fit_warnings import ClassesFromLabels, GapsFromLabels, PublicGroups, SharedRows
 from pate.classifier.inputs import rows_of
 from pate.classifier.tasks import LabelSets, OneClass

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pate.accounting import Adjacency, Budget, ExactAccountant
-from pate.classifier.group_votes import GroupVotesMethod
+from pate.classifier.group_votes import GroupVotesPlan
 from pate.classifier.samples import Pools
 from pate.classifier.tasks import Task
 from pate.config.build import part_maker
@@ -19,7 +19,7 @@ def plan_of_a_fit(num_public: int) -> Plan:
     inputs = np.random.default_rng(0).standard_normal((30, 3)).astype(np.float32)
     public = np.random.default_rng(1).standard_normal((num_public, 3)).astype(np.float32)
     task = Task(count=2)
-    method = GroupVotesMethod(
+    fit_plan = GroupVotesPlan(
         task=task,
         pools=Pools(
             inputs=inputs,
@@ -38,7 +38,7 @@ def plan_of_a_fit(num_public: int) -> Plan:
         classes_are_stated=False,
         table_schema=None,
     )
-    return method.plan
+    return fit_plan.run_plan
 
 
 @pytest.mark.slow

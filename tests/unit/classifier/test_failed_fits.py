@@ -13,7 +13,7 @@ from pate import PATEClassifier
 from pate.accounting import Ledger
 from pate.aggregators import CenteredVotes
 from pate.classifier import RepeatedRelease
-from pate.classifier.group_votes import GroupVotesMethod
+from pate.classifier.group_votes import GroupVotesPlan
 from tests.refusals import refused
 
 pytestmark = pytest.mark.filterwarnings(
@@ -145,10 +145,10 @@ def test_a_fit_that_is_stopped_before_its_charge_is_no_release(
     inputs = inputs + 1e-3  # records of no other test
     with monkeypatch.context() as patch:
 
-        def interrupt(*_: Any) -> None:
+        def interrupt(*_: Any, **__: Any) -> None:
             raise KeyboardInterrupt
 
-        patch.setattr(GroupVotesMethod, "vote", interrupt)
+        patch.setattr(GroupVotesPlan, "vote", interrupt)
         with pytest.raises(KeyboardInterrupt):
             PATEClassifier(epsilon=0.5).fit(inputs, targets, public)
     with warnings.catch_warnings():

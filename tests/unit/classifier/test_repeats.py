@@ -7,7 +7,7 @@ import pytest
 
 from pate.accounting import Adjacency, GaussianEvent, PrivacyUnit, PureDpEvent
 from pate.classifier import RepeatedRelease
-from pate.classifier.past_fits import PastFits, PlannedFit, warn_of_past_fits
+from pate.classifier.past_fits import FitPrice, PastFits, PlannedFit, warn_of_past_fits
 
 ROWS = np.random.default_rng(0).standard_normal((5000, 3)).astype(np.float32)
 
@@ -41,8 +41,7 @@ def remember_fit(
     adjacency: Adjacency = Adjacency.REPLACE_ONE,
 ) -> PastFits:
     """Records a fit on rows; returns the fits of the record whose prices have the greatest sum."""
-    planned_fit = PlannedFit.from_inputs(
-        rows,
+    price = FitPrice(
         epsilon=epsilon,
         delta=delta,
         event=PureDpEvent(epsilon),
@@ -50,6 +49,7 @@ def remember_fit(
         unit=unit,
         adjacency=adjacency,
     )
+    planned_fit = PlannedFit.from_inputs(rows, price=price)
     past = planned_fit.dearest_fits()
     planned_fit.remember()
     return past
@@ -110,16 +110,15 @@ def test_prices_for_two_units_or_two_adjacencies_have_no_sum() -> None:
 
 def test_the_warning_states_the_total_that_a_ledger_would() -> None:
     """Two Gaussian releases of noise multiplier 4 equal one of 4 / sqrt(2), whose epsilon is 1.5436 at delta 1e-6."""
-    past = PastFits()
-    for _ in range(2):
-        past = past.with_fit(
-            epsilon=1.1,
-            delta=1e-6,
-            event=GaussianEvent(noise_multiplier=4.0),
-            seed=None,
-            unit=ROW,
-            adjacency=Adjacency.REPLACE_ONE,
-        )
+    price = FitPrice(
+        epsilon=1.1,
+        delta=1e-6,
+        event=GaussianEvent(noise_multiplier=4.0),
+        seed=None,
+        unit=ROW,
+        adjacency=Adjacency.REPLACE_ONE,
+    )
+    past = PastFits().with_fit(price).with_fit(price)
     with pytest.warns(RepeatedRelease, match="here to at least epsilon 1.55 at delta 1e-6"):
         warn_of_past_fits(past, stacklevel=1)
 
@@ -127,8 +126,7 @@ def test_the_warning_states_the_total_that_a_ledger_would() -> None:
 def test_a_fit_that_is_not_charged_is_not_remembered() -> None:
     """A planned fit is priced, and never charged. The next fit on the same rows is the first."""
     rows = np.random.default_rng(9).standard_normal((40, 3)).astype(np.float32)
-    planned_fit = PlannedFit.from_inputs(
-        rows,
+    price = FitPrice(
         epsilon=1.0,
         delta=1e-6,
         event=PureDpEvent(epsilon=1.0),
@@ -136,5 +134,6 @@ def test_a_fit_that_is_not_charged_is_not_remembered() -> None:
         unit=ROW,
         adjacency=Adjacency.REPLACE_ONE,
     )
+    planned_fit = PlannedFit.from_inputs(rows, price=price)
     assert planned_fit.dearest_fits().count == 1
     assert count_and_epsilon_of_fits(rows=rows, epsilon=1.0) == (1, 1.0)

@@ -1,8 +1,8 @@
-"""The method of a fit: which teachers vote, through which aggregator, and which student learns.
+"""The plan of a fit: which teachers vote, through which aggregator, and which student learns.
 
-`PATEClassifier.fit` is the same for all methods. A method prices its release before a teacher learns or votes, and then
-returns the votes of its teachers. `EnsembleMethod` has scikit-learn estimators for teachers. `GroupVotesMethod` has one
-teacher for each private group, as `pate-train experiment=centered_votes` has.
+`PATEClassifier.fit` has the same steps for all plans. A plan prices its release before a teacher learns or votes, and
+then returns the votes of its teachers. `EnsemblePlan` has scikit-learn estimators for teachers. `GroupVotesPlan` has
+one teacher for each private group, as `pate-train experiment=centered_votes` has.
 """
 
 from abc import ABC, abstractmethod
@@ -25,8 +25,8 @@ from pate.votes.source import VoteSource
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class FitMethod(ABC):
-    """The method of a fit, for given private records and public samples.
+class FitPlan(ABC):
+    """The plan of a fit to its private records and public samples.
 
     Attributes:
         task: the kind of labels.
@@ -64,7 +64,7 @@ class FitMethod(ABC):
 
     @abstractmethod
     def price(self) -> PricedRelease:
-        """Checks that the method can work, solves for the noise, and returns the priced release with its doubts.
+        """Checks that the plan can work, solves for the noise, and returns the priced release with its doubts.
 
         Of the private records only their number and the number of their groups is used.
 
@@ -72,11 +72,11 @@ class FitMethod(ABC):
             InvalidValue: no noise meets the budget, or the release would be useless.
         """
 
-    def rehearse(self) -> None:  # noqa: B027 - most methods need no rehearsal
-        """Tries the method on public samples; raises `InvalidValue` if a part cannot read their columns."""
+    def rehearse(self) -> None:  # noqa: B027 - a plan without estimators needs no rehearsal
+        """Fits the estimators to public samples as a test; raises `InvalidValue` if one cannot read their columns."""
 
     @abstractmethod
-    def vote(self, priced: PricedRelease, partition: Partition, seeds: list[int]) -> VoteSource:
+    def vote(self, priced: PricedRelease, partition: Partition, *, seeds: list[int]) -> VoteSource:
         """Trains the teachers on the parts of the private records, and returns their votes on the queries.
 
         Args:
@@ -94,7 +94,7 @@ class FitMethod(ABC):
         return None
 
     def remarks(self) -> Iterator[str]:
-        """Yields remarks for the owner of the records on how the private inputs were read; most methods have none."""
+        """Yields remarks for the owner of the records on how the private inputs were read; most plans have none."""
         yield from ()
 
     def publication(self, model: Model, release: Release, charge: FitCharge) -> Publication | None:

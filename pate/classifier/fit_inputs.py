@@ -1,0 +1,377 @@
+"""The reading of the arguments of a fit, which become private records and public samples.
+
+`InputReader.read` checks the arguments of `PATEClassifier.fit` and returns `FitInputs`. Without estimators, a fit has
+one teacher for each private group. Such a fit encodes DataFrames as numbers, and reads labels of public samples and
+test records. A fit with estimators passes DataFrames to them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, is_regressor
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_X_y, validate_data
+
+from pate.array_types import BoolArray
+from pate.classifier.frames import as_pandas, fit_schema
+from pate.classifier.held_out import HeldOutArguments, HeldOutRecords
+from pate.classifier.inputs import (
+    column_labels,
+    dense,
+    is_frame,
+    numbers_of,
+    only_column,
+    require_order_of_rows,
+    require_readable,
+    require_same_columns,
+    require_same_kind,
+    warn_of_shared_rows,
+    with_own_types,
+    with_public_types,
+)
+from pate.classifier.public_labels import read_public_labels
+from pate.classifier.samples import Pools, numbered_apart
+from pate.classifier.tasks import LabelSets, OneClass, Task, require_labels, task_of, without_gaps
+from pate.data import TableSchema
+from pate.validation import InvalidValue, require, require_array, require_moderate
+from pate.votes.label_gaps import GapLabels
+
+_ESTIMATOR_METHODS = ("fit", "predict", "get_params")  # that teachers and students must have
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FitArguments:
+    """The arguments of `PATEClassifier.fit`, as the user passes them.
+
+    Attributes:
+        inputs: the private inputs, `X`.
+        labels: the private labels, `y`.
+        public_inputs: the public inputs, `X_public`; None if a part of `X` is public.
+        groups: the group of each private record; None if each record is a group.
+        public_groups: the group of each public sample, `groups_public`, or None.
+        public_labels: labels of the first public samples, `y_public`, or None.
+        test: the arguments about private test records.
+    """
+
+    inputs: Any
+    labels: Any
+    public_inputs: Any = None
+    groups: Any = None
+    public_groups: Any = None
+    public_labels: Any = None
+    test: HeldOutArguments = field(default_factory=HeldOutArguments)
+
+    def require_order_of_rows(self) -> None:
+        """Raises `InvalidValue` if labels or groups have the index of their inputs in another order."""
+        require_order_of_rows("y", self.labels, self.inputs, rows_name="X")
+        require_order_of_rows("groups", self.groups, self.inputs, rows_name="X")
+        require_order_of_rows(
+            "groups_public", self.public_groups, self.public_inputs, rows_name="X_public"
+        )
+        require_order_of_rows(
+            "y_public", self.public_labels, self.public_inputs, rows_name="X_public"
+        )
+        self.test.require_order_of_rows()
+
+    def in_pandas(self) -> Self:
+        """Returns these arguments with DataFrames of other libraries as DataFrames of pandas."""
+        return replace(
+            self,
+            inputs=as_pandas(self.inputs),
+            labels=as_pandas(self.labels),
+            public_inputs=as_pandas(self.public_inputs),
+            public_labels=as_pandas(self.public_labels),
+            test=self.test.in_pandas(),
+        )
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class FitInputs:
+    """The data of a fit after all checks.
+
+    Attributes:
+        task: the kind of labels.
+        pools: the private records and the public samples.
+        label_names: the name of each label, public.
+        schema: encodes the rows of DataFrames as numbers; None if the inputs are not encoded.
+        public_labels: labels of the first public samples, `[num_labeled, num_labels]`, bool, or int8 if some are
+            unknown; None for none.
+        test: the private test records; None without scores.
+        num_features: the number of features, which scikit-learn calls `n_features_in_`.
+        feature_names: the names of the columns of a DataFrame, `feature_names_in_`; None for other inputs.
+    """
+
+    task: Task
+    pools: Pools
+    label_names: tuple[str, ...]
+    schema: TableSchema | None
+    public_labels: GapLabels | None
+    test: HeldOutRecords | None
+    num_features: int
+    feature_names: NDArray[Any] | None
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class InputReader:
+    """The parameters of a classifier that decide how the arguments of a fit are read.
+
+    Attributes:
+        form: a copy of the classifier. scikit-learn's `validate_data` compares inputs with the number and the names of
+            the features that an estimator has stored, or stores those of new inputs. A copy stores them here, so that
+            the classifier itself does not change before its release is paid.
+        teacher: the unfitted estimator of the teachers.
+        student: the unfitted estimator of the student.
+        votes_by_group: whether each private group votes by itself; False if estimators do.
+        classes: all classes, or all words of sets, public; None takes those that occur in the labels.
+        public_fraction: the share of the private inputs that is declared public; None if `X_public` is passed.
+        score_epsilon: the price of scores on test records; None for no scores.
+    """
+
+    form: BaseEstimator
+    teacher: Any
+    student: Any
+    votes_by_group: bool
+    classes: Any
+    public_fraction: float | None
+    score_epsilon: float | None
+
+    def read(self, arguments: FitArguments) -> FitInputs:
+        """Checks the arguments of a fit, and returns the private records and the public samples.
+
+        Raises:
+            InvalidValue: an argument is missing, cannot be read, or does not fit the others.
+        """
+        arguments.test.require_price(
+            self.score_epsilon, has_estimators=not self.votes_by_group, groups=arguments.groups
+        )
+        if arguments.public_labels is not None:
+            self._require_public_labels_allowed(arguments)
+        arguments.require_order_of_rows()
+        if self.votes_by_group:
+            arguments = arguments.in_pandas()
+        require_same_columns("y_public", arguments.public_labels, arguments.labels)
+        require_same_columns("y_test", arguments.test.labels, arguments.labels)
+
+        self._require_estimators()
+        task, pools = self._read_pools(arguments)
+        schema = None
+        if self.votes_by_group and is_frame(pools.public):
+            schema = fit_schema(pools.public)
+        public_labels = None
+        if arguments.public_labels is not None:
+            public_labels = read_public_labels(
+                arguments.public_labels,
+                task,
+                num_public=pools.public.shape[0],
+                has_classes=self.classes is not None,
+            )
+        return FitInputs(
+            task=task,
+            pools=pools,
+            label_names=column_labels(only_column(arguments.labels)) or task.label_names,
+            schema=schema,
+            public_labels=public_labels,
+            test=self._read_test_records(arguments, task, pools),
+            num_features=self.form.n_features_in_,
+            feature_names=getattr(self.form, "feature_names_in_", None),
+        )
+
+    def _require_public_labels_allowed(self, arguments: FitArguments) -> None:
+        """Raises `InvalidValue` if no student of this classifier can begin at labels of public samples."""
+        if not self.votes_by_group:
+            rule = (
+                "None with estimators: only the student of private groups begins at public labels"
+            )
+            raise InvalidValue("y_public", "given", rule=rule)
+        if arguments.public_inputs is None:
+            rule = "None with public_fraction, which takes the public samples and their labels from X and y"
+            raise InvalidValue("y_public", "given", rule=rule)
+
+    def _require_estimators(self) -> None:
+        """Raises `InvalidValue` unless teacher and student are estimators of scikit-learn."""
+        for name, estimator in (("estimator", self.teacher), ("student", self.student)):
+            is_estimator = not isinstance(estimator, type) and all(
+                hasattr(estimator, method) for method in _ESTIMATOR_METHODS
+            )
+            rule = "a scikit-learn estimator, such as LogisticRegression()"
+            require(is_estimator, name, estimator, rule)
+
+    def _require_classifiers(self) -> None:
+        """Raises `InvalidValue` if teacher or student is a regressor, which predicts no class."""
+        for name, estimator in (("estimator", self.teacher), ("student", self.student)):
+            if is_regressor(estimator):
+                rule = "a classifier, as y holds classes"
+                raise InvalidValue(name, type(estimator).__name__, rule=rule)
+
+    def _read_pools(self, arguments: FitArguments) -> tuple[Task, Pools]:
+        """Returns the kind of the labels, and the private records with the public samples."""
+        require_readable("X", arguments.inputs)
+        if is_frame(arguments.inputs):
+            columns = arguments.inputs.columns
+            if len(columns) != len(set(columns)):
+                raise InvalidValue("X.columns", rule="each name once")
+        if arguments.public_inputs is not None:
+            require_readable("X_public", arguments.public_inputs)
+            require_same_kind(arguments.inputs, arguments.public_inputs, name="X_public")
+        labels, known = _filled_labels(only_column(arguments.labels))
+        label_sets = LabelSets.from_labels(labels, self.classes)
+        if label_sets is None:
+            inputs, label_array = self._validate_records(arguments, labels)
+            task, targets = task_of(label_array, self.classes)
+        else:
+            inputs, bits = self._validate_records(arguments, label_sets.encode(labels))
+            task = label_sets
+            targets = bits.astype(np.bool_)
+        if isinstance(task, OneClass):
+            self._require_classifiers()
+        pools = Pools.cut(
+            inputs=inputs,
+            targets=targets,
+            groups=arguments.groups,
+            public=self._validate_public_inputs(arguments, inputs),
+            fraction=self.public_fraction,
+            public_groups=arguments.public_groups,
+            known=known,
+        )
+        if not self.votes_by_group and is_frame(pools.public):
+            pools = _with_column_types(pools, is_cut=arguments.public_inputs is None)
+        return task, pools
+
+    def _validate_records(
+        self, arguments: FitArguments, labels: Any
+    ) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Returns private inputs and labels as scikit-learn accepts them; a DataFrame of inputs is not converted.
+
+        Args:
+            arguments: the arguments of the fit.
+            labels: the private labels without gaps, as numbers or classes.
+        """
+        if is_frame(arguments.inputs):
+            inputs = validate_inputs(self.form, arguments.inputs, reset=True)
+            num_rows = len(inputs)
+            require(num_rows > 0, "X", "a DataFrame without rows", "at least one record")
+            # `check_X_y` checks labels only beside an array of inputs, which zeros stand in for.
+            _, labels = check_X_y(
+                np.zeros((num_rows, 1)), labels, multi_output=True, estimator=self.form
+            )
+        else:
+            inputs, labels = validate_data(
+                self.form,
+                arguments.inputs,
+                labels,
+                multi_output=True,
+                dtype=np.float32,
+                accept_sparse="csr",
+                ensure_all_finite=_finite_rule(self.form),
+            )
+        require_moderate("X", numbers_of(inputs), allows_missing=True)
+        return inputs, np.asarray(dense(labels))
+
+    def _validate_public_inputs(self, arguments: FitArguments, private_inputs: Any) -> Any:
+        """Returns the public inputs as scikit-learn accepts them; None if a part of the private inputs is public."""
+        if arguments.public_inputs is None:
+            return None
+        public_inputs = validate_inputs(self.form, arguments.public_inputs, reset=False)
+        require_moderate("X_public", numbers_of(public_inputs), allows_missing=True)
+        warn_of_shared_rows(
+            private_inputs,
+            public_inputs,
+            name="X_public",
+            consequence="inputs that are public are not protected",
+            stacklevel=7,
+        )
+        return public_inputs
+
+    def _read_test_records(
+        self, arguments: FitArguments, task: Task, pools: Pools
+    ) -> HeldOutRecords | None:
+        """Returns the private test records; None without a price of scores.
+
+        Args:
+            arguments: the arguments of the fit.
+            task: the kind of labels of the fit.
+            pools: the private records and the public samples.
+        """
+        if self.score_epsilon is None:
+            return None
+        test = arguments.test
+        require_readable("X_test", test.inputs)
+        require_same_kind(pools.inputs, test.inputs, name="X_test")
+        inputs = validate_inputs(self.form, test.inputs, reset=False)
+        require_moderate("X_test", numbers_of(inputs), allows_missing=True)
+        warn_of_shared_rows(
+            pools.inputs,
+            inputs,
+            name="X_test",
+            consequence="whoever is in both pays for the release and for the scores",
+            stacklevel=6,
+        )
+        num_records = inputs.shape[0]
+        targets, known = test.targets(
+            task, num_records=num_records, has_gaps=pools.known is not None
+        )
+        group_ids = np.arange(num_records)
+        if test.groups is not None:
+            other_groups = {"groups": arguments.groups}
+            if arguments.public_groups is not None:
+                other_groups["groups_public"] = arguments.public_groups
+            group_ids = numbered_apart(
+                "groups_test", test.groups, num_rows=num_records, others=other_groups
+            )
+        return HeldOutRecords(inputs=inputs, targets=targets, groups=group_ids, known=known)
+
+
+def validate_inputs(estimator: BaseEstimator, inputs: Any, *, reset: bool) -> Any:
+    """Returns inputs as scikit-learn's `validate_data` does; a DataFrame is not converted.
+
+    Other inputs become float32. Missing values are allowed if the tags of the estimator allow them.
+
+    Args:
+        estimator: the estimator that stores the number and the names of the features.
+        inputs: an array, a sparse matrix or a DataFrame.
+        reset: True stores the features of these inputs; False compares these inputs with the stored features.
+    """
+    if is_frame(inputs):
+        return validate_data(estimator, inputs, reset=reset, skip_check_array=True)
+    return validate_data(
+        estimator,
+        inputs,
+        reset=reset,
+        dtype=np.float32,
+        accept_sparse="csr",
+        ensure_all_finite=_finite_rule(estimator),
+    )
+
+
+def _finite_rule(estimator: BaseEstimator) -> bool | str:
+    """Returns the value of scikit-learn's `ensure_all_finite`: missing inputs are allowed as the tags say."""
+    return "allow-nan" if get_tags(estimator).input_tags.allow_nan else True
+
+
+def _filled_labels(labels: Any) -> tuple[Any, BoolArray | None]:
+    """Returns labels with 0 where they are missing, and which ones are known; see `without_gaps`.
+
+    Raises:
+        InvalidValue: a class is missing, or the labels are a tensor or a masked array that numpy cannot read.
+    """
+    filled_labels, known = without_gaps(labels)
+    is_tensor = hasattr(type(filled_labels), "requires_grad")
+    if is_tensor or np.ma.is_masked(filled_labels):
+        require_array("y", filled_labels, dtype_kinds=None)
+    require_labels(filled_labels)
+    return filled_labels, known
+
+
+def _with_column_types(pools: Pools, *, is_cut: bool) -> Pools:
+    """Returns DataFrames of records and samples whose column types follow from the public samples alone.
+
+    Args:
+        pools: the private records and the public samples.
+        is_cut: whether the public samples were cut from a DataFrame with private records.
+    """
+    public = with_own_types(pools.public, is_cut=is_cut)
+    return replace(pools, public=public, inputs=with_public_types(pools.inputs, public))

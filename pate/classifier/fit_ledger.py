@@ -1,0 +1,165 @@
+"""The ledger that the fits of a classifier are charged to, and the unit of privacy that its prices are for.
+
+All fits are charged to one account, whatever their data. Separate accounts for different data would take the folds of
+a search for different people.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pate.accounting import Accountant, Adjacency, ComposedEvent, Ledger, PrivacyUnit
+from pate.pricing import PricedRelease
+from pate.run.ledger_record import require_room
+from pate.run.random_streams import seed_name
+from pate.run.score_release import ScorePrice
+from pate.validation import InvalidValue, printable, require, require_positive
+
+_ONE_ROW = PrivacyUnit("one row")
+_ONE_GROUP = PrivacyUnit(words="one value of groups, with all its rows", columns=("groups",))
+
+
+def unit_of(groups: Any) -> PrivacyUnit:
+    """Returns the unit of privacy: a row or, if there are groups, all rows of a group.
+
+    The unit includes the name of the groups' column, if `groups` has one. So a ledger distinguishes fits whose groups
+    are patients from fits whose groups are visits.
+
+    >>> unit_of([1, 1, 2]).words
+    'one value of groups, with all its rows'
+    """
+    if groups is None:
+        return _ONE_ROW
+    name = getattr(groups, "name", None)  # of a column of pandas or polars
+    if name is None or name == "":
+        return _ONE_GROUP
+    column = printable(str(name))
+    return PrivacyUnit(
+        words=f"one value of groups, here the column {column}, with all its rows",
+        columns=(str(name),),
+    )
+
+
+def check_ledger_parameters(
+    path: str | os.PathLike[str] | None, *, max_total_epsilon: float | None
+) -> None:
+    """Raises `InvalidValue` if the parameters of a classifier name no ledger file, or a cap that has no file."""
+    is_path = path is None or isinstance(path, (str, os.PathLike))
+    require(is_path, "ledger", type(path).__name__, "the path of a ledger file")
+    if max_total_epsilon is not None:
+        require_positive("max_total_epsilon", max_total_epsilon)
+        if path is None:
+            rule = "None without ledger=, the file of all fits that the cap is for"
+            raise InvalidValue("max_total_epsilon", max_total_epsilon, rule=rule)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitLedger:
+    """The settings of the ledger of a fit, which is opened when the price of the fit is known.
+
+    Attributes:
+        path: the ledger file; None for a ledger in memory.
+        max_epsilon: the greatest total epsilon of all fits in the file; None for no cap.
+        target_delta: the delta of the total.
+        accountant: the function that makes the accountant of the total.
+        unit: the unit of privacy of the fit.
+        seed: the seed of the fit's noise; None for noise from the operating system.
+    """
+
+    path: str | os.PathLike[str] | None
+    max_epsilon: float | None
+    target_delta: float
+    accountant: Callable[[], Accountant]
+    unit: PrivacyUnit
+    seed: int | None
+
+    def open(self, priced: PricedRelease, *, score_price: ScorePrice | None) -> Ledger:
+        """Opens the ledger of a fit, and checks that it has room for the fit.
+
+        Args:
+            priced: the priced release of the fit.
+            score_price: the price of the scores of the fit; None for no scores.
+
+        Raises:
+            InvalidValue: the ledger has no room for the fit, or has charges of runs, or an earlier fit in it had this
+                seed.
+        """
+        adjacency = priced.aggregator.adjacency
+        is_new_file = self.path is not None and not os.path.lexists(self.path)
+        if is_new_file and self.max_epsilon is not None:
+            # The cap is tried in memory first, so that a refused fit leaves no file with its cap.
+            _require_room(self._ledger_in(None, adjacency), priced, score_price=score_price)
+        ledger = self._open_file(adjacency)
+        if any(entry.data for entry in ledger.entries):
+            rule = "a ledger of fits alone: one of runs keeps the records of each run apart, and folds share records"
+            raise InvalidValue("ledger", self.path, rule=rule)
+        if ledger.is_seed_used(seed_name(self.seed)):
+            rule = "None or another number: an earlier fit in this ledger drew its noise from this seed"
+            raise InvalidValue("random_state", self.seed, rule=rule)
+        _require_room(ledger, priced, score_price=score_price)
+        return ledger
+
+    def score_account(self, release_ledger: Ledger) -> Ledger:
+        """Returns the ledger that the scores of a fit are charged to.
+
+        In a file, scores and releases have one account, as test records of a fit may be private records of another. In
+        memory, scores have an account of their own.
+
+        Args:
+            release_ledger: the ledger that the release of the fit was charged to.
+        """
+        if self.path is not None:
+            return release_ledger
+        return Ledger(target_delta=self.target_delta, unit=self.unit)
+
+    def _open_file(self, adjacency: Adjacency) -> Ledger:
+        """Opens the ledger in the file; an error about the cap of a ledger without a charge says what to do."""
+        try:
+            return self._ledger_in(self.path, adjacency)
+        except InvalidValue as error:
+            if error.name != "max_epsilon" or self.path is None or Ledger.stored(self.path).entries:
+                raise
+            rule = (
+                f"{error.rule}; the ledger has no charge: without the file, a fit sets a cap anew"
+            )
+            raise InvalidValue(error.name, error.value, rule=rule, owner=error.owner) from error
+
+    def _ledger_in(self, path: str | os.PathLike[str] | None, adjacency: Adjacency) -> Ledger:
+        """Returns the ledger in a file with these settings; None for a ledger in memory."""
+        return Ledger(
+            path,
+            adjacency=adjacency,
+            target_delta=self.target_delta,
+            accountant=self.accountant,
+            max_epsilon=self.max_epsilon,
+            unit=self.unit,
+        )
+
+
+def _require_room(ledger: Ledger, priced: PricedRelease, *, score_price: ScorePrice | None) -> None:
+    """Raises `InvalidValue` if a ledger has no room for a release, or for the scores after that release.
+
+    Args:
+        ledger: the ledger, which is not charged.
+        priced: the priced release.
+        score_price: the price of the scores; None for no scores.
+    """
+    require_room(ledger, priced=priced)
+    if score_price is None:
+        return
+    if ledger.entries or ledger.max_epsilon is None:
+        ledger.require_room(ComposedEvent((priced.event, score_price.event)))
+        return
+    # The first charge of a ledger may fit by a rule that later charges do not have. So both are tried in memory.
+    adjacency = priced.aggregator.adjacency
+    trial_ledger = Ledger(
+        adjacency=adjacency,
+        target_delta=ledger.target_delta,
+        accountant=ledger.accountant,
+        max_epsilon=ledger.max_epsilon,
+    )
+    trial_ledger.charge(priced.event, adjacency=adjacency)
+    trial_ledger.require_room(score_price.event)
