@@ -55,9 +55,10 @@ from pate.classifier.frames import as_pandas, encode_new
 from pate.classifier.group_votes import GroupVotesPlan
 from pate.classifier.held_out import FitScores, HeldOutArguments
 from pate.classifier.inputs import is_frame, require_readable, rows_of
+from pate.classifier.label_models import Model
 from pate.classifier.past_fits import FitPrice, PlannedFit, warn_of_past_fits
 from pate.classifier.publication import FitCharge, Publication
-from pate.classifier.tasks import LabelSets, Model, OneClass, Task
+from pate.classifier.tasks import LabelSets, OneClass, Task
 from pate.data.partition import Partition
 from pate.errors import shown_as
 from pate.extras import require_extra

@@ -13,8 +13,9 @@ from pate.aggregators import Aggregator, TrainingSet
 from pate.array_types import BoolArray, Float32Array, FloatArray
 from pate.classifier.fit_plan import FitPlan
 from pate.classifier.inputs import dense, is_frame, numbers_of, rows_of
+from pate.classifier.label_models import LabelModel, Model
 from pate.classifier.samples import Pools
-from pate.classifier.tasks import LabelModel, Model, Task
+from pate.classifier.tasks import Task
 from pate.data.partition import Partition
 from pate.models.sklearn import fit_errors_hidden, is_scale_sensitive
 from pate.models.student import OnEpoch
@@ -64,7 +65,7 @@ class EstimatorLearner:
 
         The public pool without labels is not used, and neither are released scores.
         """
-        rows = self.task.usable(training.labels)
+        rows = self.task.is_usable(training.labels)
         inputs = rows_of(training.inputs, rows)
         return self.task.fit(self.estimator, inputs, training.labels[rows], seed=seed)
 

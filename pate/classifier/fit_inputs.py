@@ -33,9 +33,10 @@ from pate.classifier.inputs import (
     with_own_types,
     with_public_types,
 )
+from pate.classifier.missing_labels import require_labels, without_gaps
 from pate.classifier.public_labels import read_public_labels
 from pate.classifier.samples import Pools, numbered_apart
-from pate.classifier.tasks import LabelSets, OneClass, Task, require_labels, task_of, without_gaps
+from pate.classifier.tasks import LabelSets, OneClass, Task, task_of
 from pate.data import TableSchema
 from pate.validation import InvalidValue, require, require_array, require_moderate
 from pate.votes.label_gaps import GapLabels

@@ -13,9 +13,10 @@ from typing import Any
 from pate.accounting import Budget, PrivacyUnit
 from pate.aggregators import Release
 from pate.classifier.held_out import FitScores
+from pate.classifier.label_models import Model
 from pate.classifier.publication import FitCharge, Publication
 from pate.classifier.samples import Pools
-from pate.classifier.tasks import Model, Task
+from pate.classifier.tasks import Task
 from pate.data import TableSchema
 from pate.data.partition import Partition
 from pate.models.student import Learner

@@ -21,8 +21,9 @@ from pate.classifier.fit_plan import FitPlan
 from pate.classifier.frames import encode_records
 from pate.classifier.held_out import FitScores, HeldOutRecords
 from pate.classifier.inputs import dense
+from pate.classifier.label_models import Model, OneClassModel
 from pate.classifier.publication import FitCharge, Publication, PublicFacts
-from pate.classifier.tasks import Model, OneClass, OneClassModel
+from pate.classifier.tasks import OneClass
 from pate.data import Dataset, Split, TableSchema
 from pate.data.partition import Partition
 from pate.data.table.column import Encoded

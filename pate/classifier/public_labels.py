@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from pate.classifier.inputs import dense, only_column
-from pate.classifier.tasks import LabelSets, OneClass, Task, without_gaps
+from pate.classifier.missing_labels import without_gaps
+from pate.classifier.tasks import LabelSets, OneClass, Task
 from pate.validation import InvalidValue, require, require_array, require_entries
 from pate.votes.label_gaps import GapLabels, labels_with_gaps
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.array_types import BoolArray, Float32Array, IntArray
+from pate.array_types import BoolArray, IntArray
 from pate.classifier.fit_warnings import PublicGroups
 from pate.data.table.people import person_name, smallest_of_group
 from pate.data.table.source_file import MISSING_WORDS
@@ -23,24 +23,35 @@ from pate.validation import (
     require_probability,
 )
 
-_LARGEST_EXACT = 2**53  # from which on a float does not hold each whole number
-_MISSING_TYPES = ("NAType", "NaTType")  # of pandas
+# Whole numbers from here on are rounded if they are stored as floats.
+_FIRST_ROUNDED = 2**53
+# The types of missing values of pandas.
+_MISSING_TYPES = ("NAType", "NaTType")
 _GROUP_RULE = "a group for each record, none missing"
 _AT_LEAST_TWO = "at least 2, of which one is public"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, kw_only=True)
 class Pools:
-    """The private records and the public samples of a fit."""
+    """The private records and the public samples of a fit.
 
-    inputs: Float32Array  # private, float32 `[n, d]`, or a sparse matrix, or a DataFrame
-    targets: BoolArray  # private, `[n, L]`
-    groups: IntArray  # `[n]`: records of one group stay with one teacher
-    public: Float32Array  # the public samples, float32 `[P, d]`, or a sparse matrix, or a DataFrame
-    public_groups: IntArray  # `[P]`, public: how many samples a group has on average
-    known: BoolArray | None = (
-        None  # private, `[n, L]`, which labels are known; None if y has no gaps
-    )
+    Attributes:
+        inputs: the private inputs: float32 `[num_private, num_features]`, or a sparse matrix, or a DataFrame.
+        targets: the label bits of the private records, `[num_private, num_labels]`.
+        groups: the number of each private record's group, `[num_private]`. Records of one group stay with one teacher.
+        public: the public inputs: float32 `[num_public, num_features]`, or a sparse matrix, or a DataFrame.
+        public_groups: the number of each public sample's group, `[num_public]`, public. Votes are clipped to a length
+            that is usual for groups as large as these.
+        known: which labels of the private records are known, `[num_private, num_labels]`, private; None if the labels
+            have no gaps.
+    """
+
+    inputs: Any
+    targets: BoolArray
+    groups: IntArray
+    public: Any
+    public_groups: IntArray
+    known: BoolArray | None = None
 
     @property
     def num_groups(self) -> int:
@@ -50,12 +61,12 @@ class Pools:
     @classmethod
     def cut(
         cls,
-        inputs: Float32Array,
+        inputs: Any,
         targets: BoolArray,
-        groups: Any,
-        public: Float32Array | None,
-        fraction: float | None,
         *,
+        groups: Any,
+        public: Any,
+        fraction: float | None,
         public_groups: Any = None,
         known: BoolArray | None = None,
     ) -> Pools:
@@ -81,49 +92,36 @@ class Pools:
                 or neither. A group is both private and public.
         """
         num_rows = inputs.shape[0]
-        group_ids = np.arange(num_rows)  # without groups every record is one
+        group_ids = np.arange(num_rows)  # without groups, each row is a group
         if groups is not None:
             group_ids = _numbered_groups(_group_names("groups", groups, num_rows=num_rows))
-        rule = "public samples, or public_fraction, which declares the last groups of X public; not both"
-        value = None if public is None else "given"
-        require((public is None) != (fraction is None), "X_public", value, rule)
+        if (public is None) == (fraction is None):
+            rule = "public samples, or public_fraction, which declares the last groups of X public; not both"
+            raise InvalidValue("X_public", None if public is None else "given", rule=rule)
         if public is not None:
-            public_ids = np.arange(public.shape[0])
-            if public_groups is not None:
-                rule = "None without groups, as then each row by itself is protected"
-                require(groups is not None, "groups_public", "given", rule)
-                public_ids = numbered_apart(
-                    "groups_public",
-                    public_groups,
-                    num_rows=public.shape[0],
-                    others={"groups": groups},
-                )
             return cls(
                 inputs=inputs,
                 targets=targets,
                 groups=group_ids,
                 public=public,
-                public_groups=public_ids,
+                public_groups=_public_group_ids(public, public_groups, private_groups=groups),
                 known=known,
             )
-        rule = "None beside public_fraction, as groups has the groups of public rows"
-        require(public_groups is None, "groups_public", "given", rule)
+        if public_groups is not None:
+            rule = "None beside public_fraction, as groups has the groups of public rows"
+            raise InvalidValue("groups_public", "given", rule=rule)
         share = require_probability("public_fraction", cast(float, fraction))
+        private_rows: slice | IntArray
+        public_rows: slice | IntArray
         if groups is None:
-            require(num_rows > 1, "n_samples", num_rows, _AT_LEAST_TWO)
-            first_public = num_rows - max(int(share * num_rows), 1)
-            return cls(
-                inputs=inputs[:first_public],
-                targets=targets[:first_public],
-                groups=group_ids[:first_public],
-                public=inputs[first_public:],
-                public_groups=group_ids[first_public:],
-                known=None if known is None else known[:first_public],
-            )
-        is_public = _rows_of_last_groups(group_ids, share)
+            first_public_row = _first_public_row(num_rows, share)
+            private_rows = slice(None, first_public_row)
+            public_rows = slice(first_public_row, None)
+        else:
+            is_public = _rows_of_last_groups(group_ids, share)
+            private_rows = np.flatnonzero(~is_public)
+            public_rows = np.flatnonzero(is_public)
         rows = getattr(inputs, "iloc", inputs)
-        private_rows = np.flatnonzero(~is_public)
-        public_rows = np.flatnonzero(is_public)
         return cls(
             inputs=rows[private_rows],
             targets=targets[private_rows],
@@ -132,6 +130,28 @@ class Pools:
             public_groups=group_ids[public_rows],
             known=None if known is None else known[private_rows],
         )
+
+
+def _public_group_ids(public: Any, public_groups: Any, *, private_groups: Any) -> IntArray:
+    """Returns the number of each public sample's group, `[num_public]`.
+
+    Args:
+        public: the public samples.
+        public_groups: the group of each public sample; None if each is a group of its own.
+        private_groups: the group of each private record; None for no groups.
+
+    Raises:
+        InvalidValue: public samples have groups, and private records have none; or a group is in both.
+    """
+    num_public = public.shape[0]
+    if public_groups is None:
+        return np.arange(num_public)
+    if private_groups is None:
+        rule = "None without groups, as then each row by itself is protected"
+        raise InvalidValue("groups_public", "given", rule=rule)
+    return numbered_apart(
+        "groups_public", public_groups, num_rows=num_public, others={"groups": private_groups}
+    )
 
 
 def _group_names(name: str, groups: Any, *, num_rows: int) -> NDArray[Any]:
@@ -143,13 +163,12 @@ def _group_names(name: str, groups: Any, *, num_rows: int) -> NDArray[Any]:
         num_rows: the number of rows.
     """
     group_names = require_array(name, groups, dtype_kinds=None)
-    if group_names.dtype.kind == "f" and bool((np.abs(group_names) >= _LARGEST_EXACT).any()):
+    if group_names.dtype.kind == "f" and bool((np.abs(group_names) >= _FIRST_ROUNDED).any()):
         if not isinstance(groups, list):
-            rule = "ids below 2**53 as floats: larger ids are rounded, and persons would become one; integers or words"
+            rule = "integers or words, or floats below 2**53: larger ids are rounded, so that persons would become one"
             raise InvalidValue(f"{name}.dtype", group_names.dtype, rule=rule)
-        group_names = np.array(
-            groups, dtype=object
-        )  # read element by element, as floats would round ids
+        # A list may hold integers, which numpy rounds if the list also holds a float.
+        group_names = np.array(groups, dtype=object)
     rule = f"({num_rows},), one group for each record"
     require(group_names.shape == (num_rows,), f"{name}.shape", group_names.shape, rule)
     return group_names
@@ -199,12 +218,7 @@ def _numbered_groups(group_names: NDArray[Any], name: str = "groups") -> IntArra
     """
     missing = np.zeros(len(group_names), np.bool_)
     if group_names.dtype.kind == "O":
-        missing = np.array(
-            [
-                name is None or type(name).__name__ in _MISSING_TYPES or name != name
-                for name in group_names.tolist()
-            ]
-        )
+        missing = np.array([_is_missing_group(group) for group in group_names.tolist()], np.bool_)
         group_names = group_names.astype(np.str_)
     elif group_names.dtype.kind == "S":
         group_names = np.char.decode(group_names, "utf-8", "replace")
@@ -224,10 +238,21 @@ def _numbered_groups(group_names: NDArray[Any], name: str = "groups") -> IntArra
     return _numbered(group_of_word[word_of_row])
 
 
+def _is_missing_group(group: Any) -> bool:
+    """Returns True for None, NaN, NaT and pandas.NA."""
+    return group is None or type(group).__name__ in _MISSING_TYPES or bool(group != group)
+
+
 def _numbered(values: NDArray[Any]) -> IntArray:
     """Returns the rank of each value among the distinct values in ascending order, `[num_values]`, from 0."""
     _, numbers = np.unique(values, return_inverse=True)
     return numbers.astype(np.int64)
+
+
+def _first_public_row(num_rows: int, share: float) -> int:
+    """Returns the row from which on a share of the rows is public; at least one row is."""
+    require(num_rows > 1, "n_samples", num_rows, _AT_LEAST_TWO)
+    return num_rows - max(int(share * num_rows), 1)
 
 
 def _rows_of_last_groups(group_ids: IntArray, share: float) -> BoolArray:
@@ -249,7 +274,9 @@ def _rows_of_last_groups(group_ids: IntArray, share: float) -> BoolArray:
     num_last_rows = max(int(share * len(group_ids)), 1)
     unexpected = np.setdiff1d(last_groups, group_ids[-num_last_rows:])
     if len(unexpected):
-        line = f"public_fraction={share}: it counts groups, and {num_public} of {num_groups} groups are public"
-        where = f"{len(unexpected)} of them have no row in the last {share:.0%} of the rows"
-        warnings.warn(f"{line}; {where}", PublicGroups, stacklevel=7)  # the caller of `fit`
+        line = (
+            f"public_fraction={share}: it counts groups, and {num_public} of {num_groups} groups are public; "
+            f"{len(unexpected)} of them have no row in the last {share:.0%} of the rows"
+        )
+        warnings.warn(line, PublicGroups, stacklevel=7)  # the caller of `fit`
     return is_public

@@ -16,6 +16,7 @@ from pate.accounting import (
     Adjacency,
     AutoAccountant,
     Budget,
+    Event,
     Ledger,
     ScoresEvent,
     TruncatedNegativeBinomial,
@@ -28,17 +29,109 @@ from pate.classifier.fit_warnings import ClassesFromLabels, GapsFromLabels, Publ
 from pate.classifier.inputs import rows_of
 from pate.classifier.tasks import LabelSets, OneClass
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
+from pate.pricing import PricedRelease
 from pate.pricing.tuned_price import epsilon_of_one_run
 from pate.run.random_streams import RandomStreams
 from pate.run.tuned_runs import TunedRuns
 from pate.run.tuning import dominating_event
-from pate.validation import require, require_probability
+from pate.validation import InvalidValue, require, require_probability
 
 # ruff: noqa: N803 -- X is what scikit-learn calls it
-_STEPS = 2**20  # of the score of one group
-# of warnings that are about public facts, and alike in all fits
+# The number of steps that the score of one group is counted in.
+_SCORE_STEPS = 2**20
+# Warnings about public facts, which are alike in all fits; other warnings of fits are not shown.
 _PUBLIC_WARNINGS = (ClassesFromLabels, GapsFromLabels, PublicGroups, SharedRows)
-_SCORE_SHARE = 0.3  # of the epsilon of one fit, which its score has beside the fit
+# The epsilon of the score of one fit, as a share of the epsilon of the fit.
+_SCORE_SHARE = 0.3
+# The relative error of the price that is allowed above `epsilon`, for rounding.
+_PRICE_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _SearchRecords:
+    """The private records of a search, divided into groups that are fitted and groups that are scored.
+
+    Attributes:
+        fitted_inputs: the private inputs that each fit learns from.
+        fitted_labels: their labels.
+        fitted_groups: their groups; None if each record is a group.
+        public_inputs: the public inputs of each fit.
+        scored_inputs: the private inputs that each fit is scored on.
+        scored_labels: their labels.
+        scored_groups: the numbers of their groups, `[num_scored]`.
+    """
+
+    fitted_inputs: Any
+    fitted_labels: Any
+    fitted_groups: Any
+    public_inputs: Any
+    scored_inputs: Any
+    scored_labels: Any
+    scored_groups: IntArray
+
+    @classmethod
+    def divided(
+        cls,
+        inputs: Any,
+        labels: Any,
+        *,
+        public_inputs: Any,
+        groups: Any,
+        test_fraction: float,
+        rng: np.random.Generator,
+    ) -> Self:
+        """Returns private records of which a share of the groups, drawn at random, is scored.
+
+        Args:
+            inputs: the private inputs.
+            labels: the private labels.
+            public_inputs: the public inputs.
+            groups: the group of each private record; None if each record is a group.
+            test_fraction: the share of the groups that is scored.
+            rng: the source of the choice.
+        """
+        group_ids = _group_ids(inputs, groups)
+        is_scored = _draw_groups(group_ids, fraction=test_fraction, rng=rng)[group_ids]
+        fitted_rows = np.flatnonzero(~is_scored)
+        scored_rows = np.flatnonzero(is_scored)
+        return cls(
+            fitted_inputs=rows_of(inputs, fitted_rows),
+            fitted_labels=_take(labels, fitted_rows),
+            fitted_groups=None if groups is None else _take(groups, fitted_rows),
+            public_inputs=public_inputs,
+            scored_inputs=rows_of(inputs, scored_rows),
+            scored_labels=_take(labels, scored_rows),
+            scored_groups=group_ids[scored_rows],
+        )
+
+    def price_of(self, model: PATEClassifier) -> PricedRelease:
+        """Returns the price of a fit of a classifier."""
+        return model.price_of(
+            self.fitted_inputs,
+            self.fitted_labels,
+            X_public=self.public_inputs,
+            groups=self.fitted_groups,
+        )
+
+    def fit_silently(self, model: PATEClassifier) -> list[warnings.WarningMessage]:
+        """Fits a classifier and returns its warnings, which are not shown: their number would tell that of the fits."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model.fit(
+                self.fitted_inputs,
+                self.fitted_labels,
+                X_public=self.public_inputs,
+                groups=self.fitted_groups,
+            )
+        return caught
+
+    def score_silently(self, model: PATEClassifier) -> int:
+        """Returns the score of a fit on the groups that were set apart, without any warning; see `total_score`."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return total_score(
+                model, self.scored_inputs, self.scored_labels, groups=self.scored_groups
+            )
 
 
 @dataclass(eq=False, repr=False)
@@ -113,50 +206,25 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         require_probability("test_fraction", self.test_fraction)
         candidates = list(ParameterGrid(self.param_grid))
         require(len(candidates) > 1, "param_grid", len(candidates), "two or more settings")
-        rule = "replace_one, under which one group is replaced"
         adjacency = Adjacency.parse(self.estimator.adjacency)
+        rule = "replace_one, under which one group is replaced"
         require(adjacency is Adjacency.REPLACE_ONE, "adjacency", adjacency, rule)
         streams = (
             RandomStreams.from_secret()
             if self.random_state is None
             else RandomStreams(self.random_state)
         )
-        rng = streams.generator("tuning")
-        numbers = _group_numbers(X, groups)
-        is_scored = _drawn_groups(numbers, self.test_fraction, streams.generator("partition"))
-        fitted_rows = np.flatnonzero(~is_scored[numbers])
-        scored_rows = np.flatnonzero(is_scored[numbers])
-        own = {
-            "X": rows_of(X, fitted_rows),
-            "y": _taken(y, fitted_rows),
-            "X_public": X_public,
-            "groups": None if groups is None else _taken(groups, fitted_rows),
-        }
-
-        # 1. The price: of one fit and its score, so that the best of all fits costs epsilon.
-        distribution = TruncatedNegativeBinomial.of_mean(self.mean_fits)
-        budget = Budget(delta=self.target_delta, epsilon=self.epsilon, accountant=AutoAccountant)
-
-        def runs_at(epsilon: float, of_params: Sequence[Mapping[str, Any]]) -> TunedRuns:
-            """Returns the price of the search if one fit, with any of some parameters, has the noise of an epsilon."""
-            score_noise = calibrate(
-                ScoresEvent, target_epsilon=_SCORE_SHARE * epsilon, target_delta=self.target_delta
-            )
-            prices = [self._model(params, epsilon).price_of(**own) for params in of_params]
-            return TunedRuns(
-                base=dominating_event([price.event for price in prices]),
-                score=ScoresEvent(score_noise),
-                distribution=distribution,
-                num_candidates=len(candidates),
-            )
-
-        fit_epsilon = epsilon_of_one_run(
-            lambda epsilon: runs_at(epsilon, candidates[:1]).event, budget
+        records = _SearchRecords.divided(
+            X,
+            y,
+            public_inputs=X_public,
+            groups=groups,
+            test_fraction=self.test_fraction,
+            rng=streams.generator("partition"),
         )
-        tuned = runs_at(fit_epsilon, candidates)
-        price = budget.epsilon_of(tuned.event)
-        rule = f"an epsilon above the {price:.4g} that the best of these fits costs"
-        require(price <= self.epsilon * (1 + 1e-9), "epsilon", self.epsilon, rule)
+
+        # 1. The price of one fit and its score, at which the best of all fits costs epsilon.
+        fit_epsilon, runs = self._price_runs(candidates, records)
 
         # 2. The charge, before anything is fitted.
         ledger = Ledger(
@@ -167,38 +235,33 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             max_epsilon=self.max_total_epsilon,
             unit=unit_of(groups),
         )
-        ledger.charge(tuned.event, adjacency=adjacency, description="PATESearch")
+        ledger.charge(runs.event, adjacency=adjacency, description="PATESearch")
 
         # 3. The fits. Private: all but the best one, and how many there are.
-        assert isinstance(tuned.score, ScoresEvent)
-        noise = RoundedGaussian(tuned.score.noise_multiplier * _STEPS)
-        noises = streams.generator("scores")
-        num_fits = distribution.draw(rng)
-        choices = rng.integers(len(candidates), size=num_fits).tolist()
+        assert isinstance(runs.score, ScoresEvent)
+        score_noise = RoundedGaussian(runs.score.noise_multiplier * _SCORE_STEPS)
+        score_rng = streams.generator("scores")
+        tuning_rng = streams.generator("tuning")
+        num_fits = runs.distribution.draw(tuning_rng)
+        choices = tuning_rng.integers(len(candidates), size=num_fits).tolist()
         seeds = streams.seeds("student", num_seeds=num_fits)
         best_rank: tuple[int, int] | None = None
         for choice, seed in zip(choices, seeds, strict=True):
-            model = self._model(candidates[choice], fit_epsilon)
+            model = self._model(candidates[choice], epsilon=fit_epsilon)
             model.random_state = None if self.random_state is None else seed
-            model._tuned = tuned
-            caught = _fitted(model, own)
-            if best_rank is None:  # of the first fit, which every search has
+            model._tuned = runs
+            caught = records.fit_silently(model)
+            if best_rank is None:  # the first fit, which every search has
                 for warning in caught:
                     if issubclass(warning.category, _PUBLIC_WARNINGS):
                         warnings.warn(warning.message, warning.category, stacklevel=2)
-            rule = "fits at the price that was charged"
-            dominated = dominating_event([model.release_.event, tuned.base]) == tuned.base
-            require(dominated, "estimator", type(model).__name__, rule)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                steps = _score_steps(
-                    model,
-                    rows_of(X, scored_rows),
-                    _taken(y, scored_rows),
-                    groups=numbers[scored_rows],
-                )
-            score = steps + int(noise.sample((1,), noises)[0])
-            rank = (score, -choice)
+            if dominating_event([model.release_.event, runs.base]) != runs.base:
+                rule = "a classifier whose fits have the price that was charged"
+                raise InvalidValue("estimator", type(model).__name__, rule=rule)
+            noisy_score = records.score_silently(model) + int(
+                score_noise.sample((1,), score_rng)[0]
+            )
+            rank = (noisy_score, -choice)  # of equal scores, the first setting
             if best_rank is None or rank > best_rank:
                 best_rank = rank
                 self.best_estimator_ = model
@@ -207,22 +270,6 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         self.epsilon_ = self.best_estimator_.epsilon_
         self.fit_epsilon_ = fit_epsilon
         return self
-
-    def _model(self, params: Mapping[str, Any], epsilon: float) -> PATEClassifier:
-        """Returns an unfitted classifier with parameters, at the epsilon of one fit."""
-        model: PATEClassifier = clone(self.estimator)
-        model.set_params(**clone(dict(params), safe=False))
-        model.set_params(
-            epsilon=epsilon,
-            target_delta=self.target_delta,
-            ledger=None,
-            max_total_epsilon=None,
-            random_state=None,
-            verbose=0,  # lines would tell the number of fits
-        )
-        rule = "None: the score by which fits are compared is no fair estimate for the best of them"
-        require(model.score_epsilon is None, "score_epsilon", model.score_epsilon, rule)
-        return model
 
     def predict(self, X: ArrayLike) -> Any:
         """Returns the predictions of the best fit, in the form of the labels."""
@@ -239,48 +286,78 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         check_is_fitted(self, "best_estimator_")
         return self.best_estimator_.score(X, y)
 
+    def _price_runs(
+        self, candidates: Sequence[Mapping[str, Any]], records: _SearchRecords
+    ) -> tuple[float, TunedRuns]:
+        """Returns the epsilon of one fit at which the best of all fits costs at most `epsilon`, and that price.
 
-def _fitted(model: PATEClassifier, own: Mapping[str, Any]) -> list[warnings.WarningMessage]:
-    """Fits a model without any warning, as their number would tell the number of fits; returns the warnings.
+        Args:
+            candidates: the settings that compete.
+            records: the records of the search, of which the price reads shapes alone.
 
-    Args:
-        model: the classifier to fit.
-        own: the arguments of the fit.
-    """
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        model.fit(**own)
-    return caught
+        Raises:
+            InvalidValue: the settings have different prices, and not all are Gaussian.
+        """
+        distribution = TruncatedNegativeBinomial.of_mean(self.mean_fits)
+        budget = Budget(delta=self.target_delta, epsilon=self.epsilon, accountant=AutoAccountant)
+
+        def runs_at(fit_epsilon: float, settings: Sequence[Mapping[str, Any]]) -> TunedRuns:
+            """Returns the price of the search if one fit, with any of some settings, has the noise of an epsilon."""
+            score_noise_multiplier = calibrate(
+                ScoresEvent,
+                target_epsilon=_SCORE_SHARE * fit_epsilon,
+                target_delta=self.target_delta,
+            )
+            models = [self._model(params, epsilon=fit_epsilon) for params in settings]
+            return TunedRuns(
+                base=dominating_event([records.price_of(model).event for model in models]),
+                score=ScoresEvent(score_noise_multiplier),
+                distribution=distribution,
+                num_candidates=len(candidates),
+            )
+
+        def event_at(fit_epsilon: float) -> Event:
+            """Returns the price of a search over the first setting, which is quick to compute."""
+            return runs_at(fit_epsilon, settings=candidates[:1]).event
+
+        fit_epsilon = epsilon_of_one_run(event_at, budget)
+        runs = runs_at(fit_epsilon, settings=candidates)
+        price = budget.epsilon_of(runs.event)
+        if price > self.epsilon * (1 + _PRICE_ROUNDING):
+            rule = f"an epsilon above the {price:.4g} that the best of these fits costs"
+            raise InvalidValue("epsilon", self.epsilon, rule=rule)
+        return fit_epsilon, runs
+
+    def _model(self, params: Mapping[str, Any], *, epsilon: float) -> PATEClassifier:
+        """Returns an unfitted classifier with the settings of one fit.
+
+        Args:
+            params: the parameters that compete.
+            epsilon: the epsilon of one fit.
+
+        Raises:
+            InvalidValue: the classifier would release scores.
+        """
+        model: PATEClassifier = clone(self.estimator)
+        model.set_params(**clone(dict(params), safe=False))  # as `GridSearchCV` does
+        model.set_params(
+            epsilon=epsilon,
+            target_delta=self.target_delta,
+            ledger=None,
+            max_total_epsilon=None,
+            random_state=None,
+            verbose=0,  # printed lines would tell the number of fits
+        )
+        if model.score_epsilon is not None:
+            rule = "None: the score by which fits are compared is no fair estimate for the best of them"
+            raise InvalidValue("score_epsilon", model.score_epsilon, rule=rule)
+        return model
 
 
-def _group_numbers(X: ArrayLike, groups: ArrayLike | None) -> IntArray:
-    """Returns the number of each record's group, `[num_private]`."""
-    if groups is None:
-        return np.arange(np.shape(X)[0], dtype=np.int64)
-    numbers: IntArray = np.unique(np.asarray(groups), return_inverse=True)[1]
-    return numbers
-
-
-def _drawn_groups(numbers: IntArray, fraction: float, rng: np.random.Generator) -> BoolArray:
-    """Returns which groups are set apart, a fixed number of them at random, `[num_groups]`."""
-    num_groups = int(numbers.max()) + 1
-    num_scored = min(max(round(fraction * num_groups), 1), num_groups - 1)
-    is_scored = np.zeros(num_groups, dtype=np.bool_)
-    is_scored[rng.permutation(num_groups)[:num_scored]] = True
-    return is_scored
-
-
-def _taken(values: Any, rows: IntArray) -> Any:
-    """Returns some entries of labels or groups, in the form that they have."""
-    if hasattr(values, "iloc"):
-        return values.iloc[rows]
-    if isinstance(values, np.ndarray):
-        return values[rows]
-    return [values[row] for row in rows.tolist()]
-
-
-def _score_steps(model: PATEClassifier, inputs: Any, labels: Any, *, groups: IntArray) -> int:
+def total_score(model: PATEClassifier, inputs: Any, labels: Any, *, groups: IntArray) -> int:
     """Returns the sum of the scores of all groups, in steps of 2^-20, of which a group has at most 2^20.
+
+    So one replaced group changes the sum by at most 2^20 steps.
 
     Args:
         model: the fit.
@@ -288,22 +365,66 @@ def _score_steps(model: PATEClassifier, inputs: Any, labels: Any, *, groups: Int
         labels: their true labels, in the form of the labels of the fit.
         groups: the number of the group of each scored record.
     """
-    predicted = model.predict(inputs)
-    task = model._task
-    if isinstance(task, OneClass):
-        scores = (np.asarray(predicted) == np.asarray(labels)).astype(np.float64)
-    else:
-        if isinstance(task, LabelSets):
-            predicted = task.encode(predicted)
-            words = set(
-                task.classes.tolist()
-            )  # of the fit, which may lack some of the scored groups
-            labels = task.encode([words.intersection(row) for row in labels])
-        told = np.asarray(predicted) > 0
-        true = np.asarray(np.ma.filled(labels, 0)) > 0
-        sizes = told.sum(axis=1) + true.sum(axis=1)
-        scores = np.where(sizes > 0, 2 * (told & true).sum(axis=1) / np.maximum(sizes, 1), 1.0)
-    _, places, counts = np.unique(groups, return_inverse=True, return_counts=True)
-    means = np.bincount(places, weights=scores) / counts
-    steps = np.clip(np.floor(means * _STEPS), 0, _STEPS).astype(np.int64)
+    scores = _record_scores(model, inputs, labels)
+    _, group_ids, group_sizes = np.unique(groups, return_inverse=True, return_counts=True)
+    means = np.bincount(group_ids, weights=scores) / group_sizes
+    steps = np.clip(np.floor(means * _SCORE_STEPS), 0, _SCORE_STEPS).astype(np.int64)
     return int(steps.sum())
+
+
+def _record_scores(model: PATEClassifier, inputs: Any, labels: Any) -> FloatArray:
+    """Returns the score of each record, `[num_records]`: 1 for the right class; of several labels their F1.
+
+    The arguments are those of `total_score`.
+    """
+    task = model._task
+    predicted = model.predict(inputs)
+    if isinstance(task, OneClass):
+        is_right = np.asarray(predicted) == np.asarray(labels)
+        return np.asarray(is_right, np.float64)
+    if isinstance(task, LabelSets):
+        predicted = task.encode(predicted)
+        # The fit knows the words of its own records, which may lack words of the scored records.
+        words = set(task.classes.tolist())
+        labels = task.encode([words.intersection(row) for row in labels])
+    is_predicted = np.asarray(predicted) > 0
+    is_true = np.asarray(np.ma.filled(labels, 0)) > 0
+    num_common = (is_predicted & is_true).sum(axis=1)
+    num_labels = is_predicted.sum(axis=1) + is_true.sum(axis=1)
+    # F1 of a record without true and predicted labels is 1.
+    f1 = 2 * num_common / np.maximum(num_labels, 1)
+    return np.asarray(np.where(num_labels > 0, f1, 1.0))
+
+
+def _group_ids(inputs: Any, groups: Any) -> IntArray:
+    """Returns the number of each record's group, `[num_private]`."""
+    if groups is None:
+        return np.arange(np.shape(inputs)[0], dtype=np.int64)
+    group_ids: IntArray = np.unique(np.asarray(groups), return_inverse=True)[1]
+    return group_ids
+
+
+def _draw_groups(group_ids: IntArray, *, fraction: float, rng: np.random.Generator) -> BoolArray:
+    """Returns which groups are set apart, a fixed number of them at random, `[num_groups]`.
+
+    At least one group is set apart, and at least one is not.
+
+    Args:
+        group_ids: the number of each record's group.
+        fraction: the share of the groups that is set apart.
+        rng: the source of the choice.
+    """
+    num_groups = int(group_ids.max()) + 1
+    num_scored = min(max(round(fraction * num_groups), 1), num_groups - 1)
+    is_scored = np.zeros(num_groups, dtype=np.bool_)
+    is_scored[rng.permutation(num_groups)[:num_scored]] = True
+    return is_scored
+
+
+def _take(values: Any, rows: IntArray) -> Any:
+    """Returns some entries of labels or groups, in the form that the values have."""
+    if hasattr(values, "iloc"):
+        return values.iloc[rows]
+    if isinstance(values, np.ndarray):
+        return values[rows]
+    return [values[row] for row in rows.tolist()]

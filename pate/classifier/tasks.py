@@ -1,13 +1,11 @@
 """The kinds of labels that a fit accepts: several labels as 0 and 1, sets of words, or one class for each sample.
 
-A task converts labels to bits `[num_samples, num_labels]` and back, and fits estimators. `LabelModel` and `ClassModel`
-are the fitted estimators, of teachers and students alike.
+A task converts labels to bits `[num_samples, num_labels]` and back, and fits estimators to bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -19,84 +17,13 @@ from sklearn.utils.multiclass import check_classification_targets, type_of_targe
 
 from pate.accounting import Adjacency
 from pate.aggregators import Aggregator, FixedTopK, GaussianVotes
-from pate.array_types import BoolArray, Float32Array, FloatArray, IntArray
-from pate.models.sklearn import FittedLabels, seeded, stretched
-from pate.models.student_model import Predictor, class_probabilities, most_probable
+from pate.array_types import BoolArray, Float32Array, IntArray
+from pate.classifier.label_models import ClassModel, LabelModel
+from pate.models.sklearn import seeded
 from pate.validation import InvalidValue, require, require_entries
 
-_SETS = (set, frozenset, list, tuple)
-
-
-class LabelModel(FittedLabels):
-    """A fitted teacher or student that predicts several labels.
-
-    Its methods return arrays `[num_samples, num_labels]`.
-    """
-
-    predict_proba = FittedLabels.confidences
-
-    def predict(self, inputs: Float32Array) -> BoolArray:
-        """Returns True for each label whose probability is at least 0.5, bool `[num_samples, num_labels]`."""
-        return np.asarray(self.predict_proba(inputs) >= 0.5)
-
-    def confidences(self, inputs: Float32Array) -> NDArray[Any]:
-        """Returns the confidences of a teacher, `[num_samples, num_labels]`; it votes for a label from 0.5 on."""
-        return stretched(self.predict_proba(inputs))
-
-
-@dataclass(frozen=True, eq=False)
-class ClassModel:
-    """A fitted teacher or student that predicts one class, with the methods of a `LabelModel`."""
-
-    num_classes: int
-    present: IntArray  # the classes that occurred in training, by their numbers
-    model: Any  # the fitted estimator; None if fewer than two classes occurred
-
-    def predict(self, inputs: Float32Array) -> BoolArray:
-        """Returns the predicted class of each sample, bool `[num_samples, num_classes]`.
-
-        If there was at most one class in training, no estimator was fitted. That class is predicted, or the first
-        class.
-        """
-        if self.model is not None:
-            codes = np.asarray(self.model.predict(inputs))
-        else:
-            codes = np.full(len(inputs), self.present[0] if len(self.present) else 0)
-        rule = f"({len(inputs)},)"
-        require(codes.shape == (len(inputs),), "predictions.shape", codes.shape, rule)
-        return np.asarray(codes[:, None] == np.arange(self.num_classes))
-
-    def predict_proba(self, inputs: Float32Array) -> FloatArray:
-        """Returns the probability of each class, `[num_samples, num_classes]`; all equal if training had no class."""
-        if not len(self.present):
-            return np.full((len(inputs), self.num_classes), 1 / self.num_classes)
-        probabilities = np.zeros((len(inputs), self.num_classes))
-        certain = self.model is None
-        probabilities[:, self.present] = 1.0 if certain else self.model.predict_proba(inputs)
-        return probabilities
-
-    def confidences(self, inputs: Float32Array) -> Float32Array:
-        """Returns the votes of a teacher, `[num_samples, num_classes]`: 1 for the predicted class, otherwise 0."""
-        return self.predict(inputs).astype(np.float32)
-
-
-@dataclass(frozen=True, eq=False)
-class OneClassModel:
-    """A student of labels that predicts one class: the label of the greatest probability."""
-
-    model: Predictor
-
-    def predict(self, inputs: Float32Array) -> BoolArray:
-        """Returns the predicted class of each sample, bool `[num_samples, num_classes]`."""
-        return most_probable(self.predict_proba(inputs))
-
-    def predict_proba(self, inputs: Float32Array) -> FloatArray:
-        """Returns the probability of each class, `[num_samples, num_classes]`, with sum 1 for each sample."""
-        return class_probabilities(self.model.predict_proba(inputs))
-
-
-Model = Predictor
-"""A fitted teacher or student: `LabelModel` and `ClassModel` of estimators, or a model that a run trains as well."""
+# The types of a record's words.
+_SET_TYPES = (set, frozenset, list, tuple)
 
 
 class Task:
@@ -106,7 +33,8 @@ class Task:
     """
 
     def __init__(self, count: int) -> None:
-        self.classes: Any = [np.arange(2) for _ in range(count)]  # scikit-learn's `classes_`
+        # The value of scikit-learn's attribute `classes_`, which is 0 and 1 for each label.
+        self.classes: Any = [np.arange(2) for _ in range(count)]
 
     @property
     def num_labels(self) -> int:
@@ -130,10 +58,10 @@ class Task:
 
     def default_aggregator(self, adjacency: Adjacency) -> Aggregator:
         """Returns the aggregator that is used if the user passes none; its noise is solved for later."""
-        # every label's noisy majority also serves few teachers that disagree
+        # A noisy majority for each label can be used even if there are few teachers and they disagree.
         return GaussianVotes(noise_std=1.0, adjacency=adjacency)
 
-    def usable(self, labels: BoolArray) -> BoolArray:
+    def is_usable(self, labels: BoolArray) -> BoolArray:
         """Returns True for each answer that a student can learn from, bool `[num_queries]`.
 
         Args:
@@ -173,18 +101,15 @@ class LabelSets(Task):
         """Returns the task for `y`; None unless `y` is a list of sets, lists or tuples of words, not all empty."""
         if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) != 1:
             return None
-        rule = "sets of words, one word a label, or an array [n, num_labels] of 0 and 1"
-        strange = [
-            isinstance(row, (set, frozenset)) and not all(isinstance(word, str) for word in row)
-            for row in y
-        ]
-        require(not any(strange), "y", "sets of other values", rule)
-        are_sets = [
-            isinstance(row, _SETS) and all(isinstance(word, str) for word in row) for row in y
-        ]
-        if not any(is_set and row for is_set, row in zip(are_sets, y, strict=True)):
-            return None  # no set, or none with a word in it
-        require_entries("y", np.array(are_sets), "a set of words, as other records have")
+        for row in y:
+            if isinstance(row, (set, frozenset)) and not _holds_words(row):
+                rule = "sets of words, one word a label, or an array [n, num_labels] of 0 and 1"
+                raise InvalidValue("y", "sets of other values", rule=rule)
+        is_set = [isinstance(row, _SET_TYPES) and _holds_words(row) for row in y]
+        num_words = sum(len(row) for row, row_is_set in zip(y, is_set, strict=True) if row_is_set)
+        if num_words == 0:
+            return None
+        require_entries("y", np.array(is_set), "a set of words, as other records have")
         require(not isinstance(classes, str), "classes", classes, "a list of all words")
         return cls(chain.from_iterable(y) if classes is None else map(str, classes))
 
@@ -201,13 +126,18 @@ class LabelSets(Task):
     def encode(self, y: Any) -> IntArray:
         """Returns sets of words as 0 and 1, `[num_samples, num_labels]`; raises `InvalidValue` for an unknown word."""
         words = set(self.classes.tolist())
-        are_classes = np.array([words.issuperset(row) for row in y])
-        require_entries("y", are_classes, "words among the classes that were given")
+        has_known_words = np.array([words.issuperset(row) for row in y])
+        require_entries("y", has_known_words, "words among the classes that were given")
         return np.asarray(self._binarizer.transform(y), np.int64)
 
     def decode(self, bits: BoolArray) -> Any:
         """Returns the predictions as a tuple of words for each sample."""
         return self._binarizer.inverse_transform(bits.astype(np.int64))
+
+
+def _holds_words(row: Any) -> bool:
+    """Returns True if all entries of a set or list are words."""
+    return all(isinstance(word, str) for word in row)
 
 
 class OneClass(Task):
@@ -233,12 +163,12 @@ class OneClass(Task):
 
     def default_aggregator(self, adjacency: Adjacency) -> FixedTopK:
         """Returns the default aggregator: `FixedTopK` with k = 1, whose noise is solved for later."""
-        # the exponential mechanism: surer than GNMax if votes are close, and it needs no promise about teachers
+        # The exponential mechanism is more often right than GNMax if votes are close, and assumes nothing of teachers.
         return FixedTopK(k=1, epsilon=1.0, adjacency=adjacency)
 
-    def usable(self, labels: BoolArray) -> BoolArray:
+    def is_usable(self, labels: BoolArray) -> BoolArray:
         """Returns True for each answer that has exactly one class, bool `[num_queries]`."""
-        # an aggregator for many labels may name none or several
+        # An aggregator for many labels may release no class or several classes for a query.
         return np.asarray(labels.sum(axis=1) == 1)
 
     def fit(
@@ -279,17 +209,22 @@ def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, BoolArray]:
         require_entries("y", np.isin(y, (0, 1)), "0 and 1 where y has a column for each label")
         return Task(count=y.shape[1]), y.astype(np.bool_)
     if kind not in ("binary", "multiclass"):
-        words = "; (y == 'yes').astype(int) makes them of words" if y.dtype.kind in "OUST" else ""
-        raise InvalidValue("y", kind, rule=f"classes [n], or 0 and 1 [n, num_labels]{words}")
+        rule = "classes [n], or 0 and 1 [n, num_labels]"
+        if y.dtype.kind in "OUST":
+            rule += "; (y == 'yes').astype(int) makes them of words"
+        raise InvalidValue("y", kind, rule=rule)
     vector = column_or_1d(y, warn=True)
-    names = np.unique(vector if classes is None else np.asarray(classes))
-    if classes is None and vector.dtype.kind == "b":
-        names = np.array([False, True])
-    if classes is None:
-        names = _whole_numbers_as_integers(names)
+    names = _class_names(vector) if classes is None else np.unique(np.asarray(classes))
     require(len(names) > 1, "len(classes)", len(names), f"at least two, found {len(names)} class")
     require_entries("y", np.isin(vector, names), "one of the classes that were given")
     return OneClass(names), vector[:, None] == names
+
+
+def _class_names(y: NDArray[Any]) -> NDArray[Any]:
+    """Returns the classes that occur in `y`, ascending; those of truth values are both truth values."""
+    if y.dtype.kind == "b":
+        return np.array([False, True])
+    return _whole_numbers_as_integers(np.unique(y))
 
 
 def _whole_numbers_as_integers(names: NDArray[Any]) -> NDArray[Any]:
@@ -305,74 +240,7 @@ def _whole_numbers_as_integers(names: NDArray[Any]) -> NDArray[Any]:
 
 def _typed(labels: NDArray[Any]) -> NDArray[Any]:
     """Returns an array of objects as an array of bool or of numbers, if all entries are; otherwise unchanged."""
-    kinds = {isinstance(label, (bool, np.bool_)) for label in labels.flat}
+    is_truth_value = {isinstance(label, (bool, np.bool_)) for label in labels.flat}
     are_numbers = all(isinstance(label, (int, float, np.number, np.bool_)) for label in labels.flat)
-    is_one_kind = are_numbers and len(kinds) == 1
+    is_one_kind = are_numbers and len(is_truth_value) == 1
     return np.array(labels.tolist()) if is_one_kind else labels
-
-
-def without_gaps(y: Any) -> tuple[Any, BoolArray | None]:
-    """Returns labels `[n, num_labels]` with 0 where they are missing, and which ones are known, bool `[n, num_labels]`.
-
-    Missing are NaN, None and pandas.NA in arrays, DataFrames and lists of rows, and masked entries of a masked array.
-    Labels without gaps that are no masked array, anything but two or more columns, and entries that are no numbers are
-    returned unchanged, with None. It is public that labels have gaps, but not which ones.
-
-    Args:
-        y: the labels as the user passes them.
-    """
-    is_masked = isinstance(y, np.ma.MaskedArray)
-    rows = y.to_numpy(object) if hasattr(y, "isna") and hasattr(y, "columns") else y
-    if isinstance(y, list) and y and isinstance(y[0], (list, tuple, np.ndarray)):
-        try:
-            rows = np.array(y)
-        except ValueError:  # rows of several lengths
-            return y, None
-    if not isinstance(rows, np.ndarray) or rows.ndim != 2 or rows.shape[1] < 2:
-        return y, None
-    may_hold_nan = rows.dtype.kind in ("f", "O")
-    if not (may_hold_nan or is_masked):
-        return y, None
-    cells = np.ma.getdata(rows)
-    is_missing = np.ma.getmaskarray(rows).copy()
-    if cells.dtype.kind == "f":
-        is_missing |= np.isnan(cells)
-    elif cells.dtype.kind == "O":
-        missing_cells = [is_missing_label(cell) for cell in cells.flat]
-        is_missing |= np.array(missing_cells, np.bool_).reshape(cells.shape)
-    if not is_missing.any() and not is_masked:
-        return y, None
-    filled = cells.copy()
-    filled[is_missing] = 0
-    try:
-        numbers = filled.astype(np.float64)
-    except (TypeError, ValueError):  # words, which are refused later
-        return y, None
-    return numbers, ~is_missing
-
-
-def require_labels(y: Any) -> None:
-    """Raises `InvalidValue` if a label is missing: None, NaN, NaT or pandas.NA.
-
-    `y` may be a DataFrame, a Series, an array or a list.
-    """
-    if hasattr(y, "isna"):
-        missing = np.asarray(y.isna(), np.bool_)
-    elif isinstance(y, np.ndarray) and y.dtype.kind == "O":
-        missing = np.array([is_missing_label(label) for label in y.flat], np.bool_).reshape(y.shape)
-    elif isinstance(y, list):
-        missing = np.array([is_missing_label(label) for label in y], np.bool_)
-    else:
-        return
-    require_entries("y", ~missing, "a label for each record, none missing")
-
-
-def is_missing_label(value: Any) -> bool:
-    """Returns True if a value is None, NaN, NaT or pandas.NA."""
-    if value is None:
-        return True
-    try:
-        return bool(value != value)
-    # pandas.NA is neither equal nor unequal; arrays are compared entry by entry
-    except (TypeError, ValueError):
-        return type(value).__name__ == "NAType"

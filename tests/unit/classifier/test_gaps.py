@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pate import PATEClassifier
 from pate.classifier import GapsFromLabels
-from pate.classifier.tasks import without_gaps
+from pate.classifier.missing_labels import without_gaps
 from tests.refusals import ANY, refused
 
 RNG = np.random.default_rng(0)

@@ -25,7 +25,7 @@ from pate.classifier import (
     UnlikePublic,
 )
 from pate.classifier.frames import encode_records
-from pate.classifier.tasks import LabelModel
+from pate.classifier.label_models import LabelModel
 from pate.data import Table, TableSchema
 from tests.refusals import ANY, Refusal, refused
 

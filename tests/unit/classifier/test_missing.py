@@ -10,7 +10,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pate import PATEClassifier
 from pate.classifier.inputs import numbers_of
-from pate.classifier.tasks import LabelSets, require_labels
+from pate.classifier.missing_labels import require_labels
+from pate.classifier.tasks import LabelSets
 from tests.refusals import refused
 
 pd = pytest.importorskip("pandas")

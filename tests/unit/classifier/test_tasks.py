@@ -85,5 +85,5 @@ def test_sets_of_words_are_encoded_as_labels(kind: Any) -> None:
 def test_a_student_of_classes_uses_answers_with_one_class_alone() -> None:
     """Of four released answers, a task of classes uses those with one bit. A task of labels uses all."""
     labels = np.array([[1, 0], [0, 0], [1, 1], [0, 1]], dtype=bool)
-    assert OneClass(names=np.arange(2)).usable(labels).tolist() == [True, False, False, True]
-    assert Task(count=2).usable(labels).all()
+    assert OneClass(names=np.arange(2)).is_usable(labels).tolist() == [True, False, False, True]
+    assert Task(count=2).is_usable(labels).all()

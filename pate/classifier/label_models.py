@@ -1,0 +1,103 @@
+"""Fitted teachers and students of scikit-learn estimators, and of students that a run trains as well.
+
+`LabelModel` predicts any number of labels for each sample, `ClassModel` and `OneClassModel` predict one class.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.array_types import BoolArray, Float32Array, FloatArray, IntArray
+from pate.models.sklearn import FittedLabels, stretched
+from pate.models.student_model import Predictor, class_probabilities, most_probable
+from pate.validation import require
+
+
+class LabelModel(FittedLabels):
+    """A fitted teacher or student that predicts several labels.
+
+    Its methods return arrays `[num_samples, num_labels]`.
+    """
+
+    predict_proba = FittedLabels.confidences
+
+    def predict(self, inputs: Float32Array) -> BoolArray:
+        """Returns True for each label whose probability is at least 0.5, bool `[num_samples, num_labels]`."""
+        return np.asarray(self.predict_proba(inputs) >= 0.5)
+
+    def confidences(self, inputs: Float32Array) -> NDArray[Any]:
+        """Returns the confidences of a teacher, `[num_samples, num_labels]`; it votes for a label from 0.5 on."""
+        return stretched(self.predict_proba(inputs))
+
+
+@dataclass(frozen=True, eq=False)
+class ClassModel:
+    """A fitted teacher or student that predicts one class, with the methods of a `LabelModel`.
+
+    Attributes:
+        num_classes: the number of classes.
+        present: the numbers of the classes that occurred in training, ascending.
+        model: the fitted estimator, which predicts numbers of classes; None if fewer than two classes occurred.
+    """
+
+    num_classes: int
+    present: IntArray
+    model: Any
+
+    def predict(self, inputs: Float32Array) -> BoolArray:
+        """Returns the predicted class of each sample, bool `[num_samples, num_classes]`.
+
+        If there was at most one class in training, no estimator was fitted. That class is predicted, or the first
+        class.
+        """
+        num_samples = len(inputs)
+        if self.model is not None:
+            codes = np.asarray(self.model.predict(inputs))
+        else:
+            only_code = self.present[0] if len(self.present) else 0
+            codes = np.full(num_samples, only_code)
+        shape = (num_samples,)
+        require(codes.shape == shape, "predictions.shape", codes.shape, str(shape))
+        return np.asarray(codes[:, None] == np.arange(self.num_classes))
+
+    def predict_proba(self, inputs: Float32Array) -> FloatArray:
+        """Returns the probability of each class, `[num_samples, num_classes]`; all equal if training had no class."""
+        if not len(self.present):
+            return np.full((len(inputs), self.num_classes), 1 / self.num_classes)
+        probabilities = np.zeros((len(inputs), self.num_classes))
+        if self.model is None:
+            probabilities[:, self.present] = 1.0
+        else:
+            probabilities[:, self.present] = self.model.predict_proba(inputs)
+        return probabilities
+
+    def confidences(self, inputs: Float32Array) -> Float32Array:
+        """Returns the votes of a teacher, `[num_samples, num_classes]`: 1 for the predicted class, otherwise 0."""
+        return self.predict(inputs).astype(np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class OneClassModel:
+    """A student of labels that predicts one class: the label of the greatest probability.
+
+    Attributes:
+        model: the trained student, which predicts a probability for each label.
+    """
+
+    model: Predictor
+
+    def predict(self, inputs: Float32Array) -> BoolArray:
+        """Returns the predicted class of each sample, bool `[num_samples, num_classes]`."""
+        return most_probable(self.predict_proba(inputs))
+
+    def predict_proba(self, inputs: Float32Array) -> FloatArray:
+        """Returns the probability of each class, `[num_samples, num_classes]`, with sum 1 for each sample."""
+        return class_probabilities(self.model.predict_proba(inputs))
+
+
+Model = Predictor
+"""A fitted teacher or student: `LabelModel` and `ClassModel` of estimators, or a model that a run trains as well."""

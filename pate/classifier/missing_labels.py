@@ -1,0 +1,95 @@
+"""Labels that are missing among private labels.
+
+Of several labels for each record, some may be missing, and `without_gaps` tells which ones. A missing class, or set of
+words, is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pate.array_types import BoolArray
+from pate.validation import require_entries
+
+
+def without_gaps(y: Any) -> tuple[Any, BoolArray | None]:
+    """Returns labels `[n, num_labels]` with 0 where they are missing, and which ones are known, bool `[n, num_labels]`.
+
+    Missing labels are NaN, None and pandas.NA in arrays, DataFrames and lists of rows, and masked entries of a masked
+    array. It is public that labels have gaps, but not which ones.
+
+    The labels are returned unchanged, with None, in three cases: no label is missing and they are no masked array; they
+    do not have two or more columns; an entry is no number.
+
+    Args:
+        y: the labels as the user passes them.
+    """
+    is_masked = isinstance(y, np.ma.MaskedArray)
+    rows = _rows_as_array(y)
+    if rows is None:
+        return y, None
+    may_hold_nan = rows.dtype.kind in ("f", "O")
+    if not (may_hold_nan or is_masked):
+        return y, None
+    cells = np.ma.getdata(rows)
+    is_missing = np.ma.getmaskarray(rows).copy()
+    if cells.dtype.kind == "f":
+        is_missing |= np.isnan(cells)
+    elif cells.dtype.kind == "O":
+        missing_cells = [is_missing_label(cell) for cell in cells.flat]
+        is_missing |= np.array(missing_cells, np.bool_).reshape(cells.shape)
+    if not is_missing.any() and not is_masked:
+        return y, None
+    filled = cells.copy()
+    filled[is_missing] = 0
+    try:
+        numbers = filled.astype(np.float64)
+    except (TypeError, ValueError):  # words, which are refused later
+        return y, None
+    return numbers, ~is_missing
+
+
+def _rows_as_array(y: Any) -> NDArray[Any] | None:
+    """Returns labels with two or more columns as an array, `[n, num_labels]`; None for labels of another form."""
+    is_frame = hasattr(y, "isna") and hasattr(y, "columns")
+    rows = y.to_numpy(object) if is_frame else y
+    if isinstance(y, list) and y and isinstance(y[0], (list, tuple, np.ndarray)):
+        try:
+            rows = np.array(y)
+        except ValueError:  # rows of several lengths
+            return None
+    if not isinstance(rows, np.ndarray) or rows.ndim != 2 or rows.shape[1] < 2:
+        return None
+    return rows
+
+
+def require_labels(y: Any) -> None:
+    """Raises `InvalidValue` if a label is missing: None, NaN, NaT or pandas.NA.
+
+    `y` may be a DataFrame, a Series, an array or a list.
+    """
+    if hasattr(y, "isna"):
+        missing = np.asarray(y.isna(), np.bool_)
+    elif isinstance(y, np.ndarray) and y.dtype.kind == "O":
+        missing = np.array([is_missing_label(label) for label in y.flat], np.bool_).reshape(y.shape)
+    elif isinstance(y, list):
+        missing = np.array([is_missing_label(label) for label in y], np.bool_)
+    else:
+        return
+    require_entries("y", ~missing, "a label for each record, none missing")
+
+
+def is_missing_label(value: Any) -> bool:
+    """Returns True if a value is None, NaN, NaT or pandas.NA."""
+    if value is None:
+        return True
+    try:
+        return bool(value != value)  # true of NaN and NaT alone
+    except (
+        TypeError,
+        ValueError,
+    ):  # of pandas.NA, and of arrays, which are compared entry by entry
+        return type(value).__name__ == "NAType"
