@@ -17,9 +17,13 @@ from pate.data.table.text_column import TextColumn
 from pate.data.texts.tfidf import TfidfVectors
 from pate.validation import InvalidValue
 
-_OF_THE_TABLE = "data.public."  # begins the names of public columns in errors of tables
-_WORDS_HINT = ".astype('category') keeps words that look like numbers or dates"
-_KINDS_RULE = f"numbers, dates or words; {NOTATION_HINT}, and {_WORDS_HINT}"
+# The prefix of the names of public columns in errors of tables.
+_TABLE_PREFIX = "data.public."
+# The rule of a public column that cannot be read.
+_COLUMN_RULE = (
+    f"numbers, dates or words; {NOTATION_HINT}, and "
+    ".astype('category') keeps words that look like numbers or dates"
+)
 
 
 def as_pandas(inputs: Any) -> Any:
@@ -40,19 +44,19 @@ def fit_schema(public: Any) -> TableSchema:
         public: a DataFrame of public rows.
 
     Raises:
-        InvalidValue: a public column has no cell, or cells in another notation of numbers, or dates whose order of day
-            and month is ambiguous; or texts that share no words.
+        InvalidValue: a public column has no cell, or numbers in a notation that is not read, or dates whose order of
+            day and month is ambiguous; or the texts share no words.
     """
     table = as_table(public)
     code_columns = [str(name) for name, dtype in public.dtypes.items() if str(dtype) == "category"]
     try:
         schema = TableSchema.fit(table, code_columns=code_columns)
     except InvalidValue as error:
-        name = error.name.removeprefix(_OF_THE_TABLE)
-        raise InvalidValue(f"X_public.{name}", rule=_KINDS_RULE) from error
+        name = error.name.removeprefix(_TABLE_PREFIX)
+        raise InvalidValue(f"X_public.{name}", rule=_COLUMN_RULE) from error
     for column in schema.columns:
         if isinstance(column, EmptyColumn):
-            rule = "a column with cells; leave it out of X and X_public"
+            rule = "a column with cells, or none: leave it out of X and X_public"
             raise InvalidValue(f"X_public.{column.name}", "no cell", rule=rule)
     texts = [column.name for column in schema.columns if isinstance(column, TextColumn)]
     if not texts:

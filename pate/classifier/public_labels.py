@@ -25,11 +25,12 @@ def read_public_labels(
         has_classes: whether the user passed `classes`.
 
     Raises:
-        InvalidValue: the labels have another form than the private ones, or there are none or too many rows. Words and
-            classes need `classes=`, as an error about a word that no private record has would tell so.
+        InvalidValue: the labels have another form than the private ones, or there are no labels, or more labels than
+            public samples; or they are words or classes, and the user passed no `classes`.
     """
-    rule = "classes=[…] beside it: a class that no private record has would show otherwise"
-    require(has_classes or not task.reads_classes, "y_public", "given", rule)
+    if task.reads_classes and not has_classes:
+        rule = "None without classes=[…]: an error about a class that no private record has would reveal that"
+        raise InvalidValue("y_public", "given", rule=rule)
     labels = read_labels("y_public", y_public, task)
     rule = f"labels of 1 to {num_public} samples, the first of X_public"
     require(1 <= len(labels) <= num_public, "len(y_public)", len(labels), rule)
@@ -55,14 +56,14 @@ def read_labels(name: str, y: Any, task: Task) -> GapLabels:
             return task.encode(values).astype(np.bool_)
         except InvalidValue as error:
             raise InvalidValue(name, error.value, rule=error.rule) from None
-    kinds = None if isinstance(task, OneClass) else "biuf"
-    labels = require_array(name, dense(values), dtype_kinds=kinds)
     if isinstance(task, OneClass):
-        require(labels.ndim == 1, f"{name}.shape", labels.shape, "one class for each sample")
-        one_hot = labels[:, None] == task.classes
+        classes = require_array(name, dense(values), dtype_kinds=None)
+        require(classes.ndim == 1, f"{name}.shape", classes.shape, "one class for each sample")
+        one_hot = classes[:, None] == task.classes
         require_entries(name, one_hot.any(axis=1), "classes among those of classes=")
         return np.asarray(one_hot)
+    bits = require_array(name, dense(values))
     shape = (num_samples, task.num_labels)
-    require(labels.shape == shape, f"{name}.shape", labels.shape, f"{shape}, the labels of y")
-    require_entries(name, (labels == 0) | (labels == 1), "0, 1 or NaN")
-    return labels_with_gaps(labels.astype(np.bool_), known)
+    require(bits.shape == shape, f"{name}.shape", bits.shape, f"{shape}, the labels of y")
+    require_entries(name, (bits == 0) | (bits == 1), "0, 1 or NaN")
+    return labels_with_gaps(bits.astype(np.bool_), known)

@@ -31,22 +31,33 @@ from pate.report import Privacy
 from pate.report.released_scores import ReleasedScores
 from pate.run.published_price import privacy_of, summary_of, write_price
 from pate.run.tuned_runs import TunedRuns
-from pate.validation import require, require_text
+from pate.validation import InvalidValue, require, require_text
 
-_ACCOUNTANT_SETTINGS = ("in_blocks",)  # that accountants have in conf/accountant/
-_CLASSES = ("classes",)
+# The settings that accountants have in conf/accountant/.
+_ACCOUNTANT_SETTINGS = ("in_blocks",)
+# What the cards name as public by the owner's statement, if the owner stated it of the names of classes.
+_STATED_CLASSES = ("classes",)
+# What the error of a damaged file advises.
 _REMEDY = "publish into a new folder"
 
 
 @dataclass(frozen=True)
 class FitCharge:
-    """The charge of a fit, as `pate.run.published_price.Charge` describes it."""
+    """The charge of a fit, as `pate.run.published_price.Charge` describes it.
+
+    Attributes:
+        priced: the release, with the price of its noise.
+        budget: the epsilon and delta that the release may cost, and the accountant that computes the price.
+        unit: the unit of privacy.
+        seed: the seed of the noise; None for noise from the operating system.
+        tuned: the runs of which the fit is to be the best; None for a fit that is no candidate of a search.
+    """
 
     priced: PricedRelease
     budget: Budget
     unit: PrivacyUnit
     seed: int | None
-    tuned: TunedRuns | None = None  # the runs of which the fit is to be the best
+    tuned: TunedRuns | None = None
 
     @property
     def num_draws(self) -> int:
@@ -68,7 +79,7 @@ class FitCharge:
 
 @dataclass(frozen=True, kw_only=True)
 class PublicFacts:
-    """The public facts of a method whose student is published.
+    """The public facts of a fit whose student is published.
 
     Attributes:
         aggregator_name: the name of the aggregator in the configuration of `pate-train`.
@@ -109,7 +120,7 @@ class Publication:
         release: the drawn release.
         charge: the price of the release.
         model: the student that learned from the release.
-        facts: the public facts of the method.
+        facts: the public facts of the fit.
         scores: the released scores of the student on private test records; None where none were released.
     """
 
@@ -127,8 +138,8 @@ class Publication:
 
     @property
     def stated_public(self) -> tuple[str, ...]:
-        """The parts of the publication that are public by the owner's statement, if `publish` is told nothing."""
-        return _CLASSES if self.facts.classes_are_stated else ()
+        """The parts of the publication that are public by the owner's statement when the classifier was made."""
+        return _STATED_CLASSES if self.facts.classes_are_stated else ()
 
     def write(self, folder: Path, *, name: str | None, public_classes: bool) -> None:
         """Writes the files of `release/` into a new folder; the manifest is written last.
@@ -142,29 +153,20 @@ class Publication:
             InvalidValue: the folder holds files; or the names of classes were read from private labels, and
                 `public_classes` is false; or the release has another price than was charged.
         """
-        is_free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
-        require(is_free, "folder", folder, "a folder that is new or empty")
-        priced = self.charge.priced
-        rule = "a release with the price that was charged for it"
-        require(self.release.event == priced.event, "release_", type(self.release).__name__, rule)
+        self._require_writable(folder, public_classes=public_classes)
         facts = self.facts
-        require(
-            public_classes or not facts.classes_from_labels,
-            "public_classes",
-            public_classes,
-            "True, if the names of all classes are public: they were read from the private y, and no epsilon covers "
-            "them. A new fit with classes=[...] reads none",
-        )
-        stated_public = _CLASSES if facts.classes_from_labels else self.stated_public
+        stated_public = _STATED_CLASSES if facts.classes_from_labels else self.stated_public
         data_name = require_text("name", facts.data_name if name is None else name)
         make_folder(folder)
-        num_queries = priced.shape.num_queries
+        num_queries = self.charge.priced.shape.num_queries
         public_names = PublicNames(np.arange(num_queries), facts.label_names)
         with atomic_write(folder / "release.npz") as file:
             file.write(npz_bytes(self.release.arrays() | public_names.arrays()))
         self.model.save(folder / "student")
-        write_text(folder / "config.yaml", text=self._settings(data_name))
-        origin = None if facts.preprocessing is None else dict(facts.preprocessing.origin) or None
+        write_text(folder / "config.yaml", text=self._settings_yaml(data_name))
+        origin = None
+        if facts.preprocessing is not None:
+            origin = dict(facts.preprocessing.origin) or None
         write_price(
             drawn_release=self.release,
             release_charge=self.charge,
@@ -195,7 +197,21 @@ class Publication:
         names = [path.relative_to(folder).as_posix() for path in paths]
         Manifest.from_files(folder, names, remedy=_REMEDY).write(folder)
 
-    def _settings(self, data_name: str) -> str:
+    def _require_writable(self, folder: Path, *, public_classes: bool) -> None:
+        """Raises `InvalidValue` if `write` would refuse these arguments."""
+        is_free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
+        require(is_free, "folder", folder, "a folder that is new or empty")
+        if self.release.event != self.charge.priced.event:
+            rule = "a release with the price that was charged for it"
+            raise InvalidValue("release_", type(self.release).__name__, rule=rule)
+        if self.facts.classes_from_labels and not public_classes:
+            rule = (
+                "True, if the names of all classes are public: they were read from the private y, and no epsilon "
+                "covers them; a new fit with classes=[...] reads none"
+            )
+            raise InvalidValue("public_classes", public_classes, rule=rule)
+
+    def _settings_yaml(self, data_name: str) -> str:
         """Returns the public settings as YAML, as a run of `pate-train` publishes them in `release/config.yaml`.
 
         Args:
@@ -209,45 +225,48 @@ class Publication:
             for name in _ACCOUNTANT_SETTINGS
             if hasattr(accountant, name)
         }
-        num_labeled = self.facts.num_public_labels
-        public_labels = {} if num_labeled is None else {"public_labels": num_labeled}
+        data: dict[str, Any] = {"_target_": self.facts.data_target, "name": data_name}
+        if self.facts.num_public_labels is not None:
+            data["public_labels"] = self.facts.num_public_labels
         settings = {
             "adjacency": str(aggregator.adjacency),
             "target_delta": budget.delta,
             "target_epsilon": budget.epsilon,
             "max_epsilon": None,
             "num_queries": self.charge.priced.shape.num_queries,
-            "aggregator": _published("pate.aggregators", aggregator),
+            "aggregator": _published_settings("pate.aggregators", aggregator),
             "accountant": {
                 "_target_": _target("pate.accounting", accountant),
                 **accountant_settings,
             },
             "teacher": {
-                **_published("pate.teachers", self.facts.teacher),
+                **_published_settings("pate.teachers", self.facts.teacher),
                 "num_teachers": self.facts.num_teachers,
             },
-            "student": _published("pate.student", self.facts.student),
-            "data": {"_target_": self.facts.data_target, "name": data_name, **public_labels},
+            "student": _published_settings("pate.student", self.facts.student),
+            "data": data,
         }
         text: str = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)
         return text
 
 
-def _published(package: str, part: Any) -> Mapping[str, Any]:
+def _published_settings(package: str, part: Any) -> Mapping[str, Any]:
     """Returns the class of a part and its fields that may be published.
 
     Args:
-        package: the package whose public name the class is in a configuration.
+        package: the package by which a configuration names the class.
         part: an aggregator, the recipe of teachers, or the recipe of a student.
     """
     return {"_target_": _target(package, part), **published_fields(type(part), vars(part))}
 
 
 def _target(package: str, part: Any) -> str:
-    """Returns the public name of the class of a part; of a class that is not ours the last name alone.
+    """Returns the public name of the class of a part, such as `pate.aggregators.CenteredVotes`.
+
+    Of a class outside this package, the last name alone is returned.
 
     Args:
-        package: the package whose public name the class is in a configuration.
+        package: the package by which a configuration names the class.
         part: the object.
     """
     name = type(part).__name__
