@@ -20,7 +20,7 @@ class AllRecords(Method):
     """
 
     is_private: ClassVar[bool] = False
-    name: str  # in all tables
+    name: str
     adjacency: str = "replace_one"
 
     def identity(self, bench: Bench) -> list[Any]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from pate.aggregators import TrainingSet
 from pate.array_types import BoolArray, Float32Array
-from pate.comparison.trained import Reference, Trained, kind
+from pate.comparison.trained import Reference, Trained, recipe_kind
 from pate.data import Dataset, Split
 from pate.files.digests import full_text
 from pate.models import Engine, Student
@@ -17,7 +17,8 @@ from pate.run.ceiling import ceilings, train_on_all_records
 from pate.run.random_streams import RandomStreams
 from pate.validation import require
 
-_READ: dict[str, Dataset] = {}  # by this process, by digest
+# The data set that this process has read, by its digest.
+_DATASET_BY_DIGEST: dict[str, Dataset] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,17 +26,24 @@ class Bench:
     """The data, queries, engine and student that all methods of a comparison share.
 
     A bench holds no data, so it can be sent to worker processes, each of which reads the data itself.
+
+    Attributes:
+        load_dataset: reads the data set; called once in every process.
+        digest: the digest of the data set; a process that reads other data raises an error.
+        num_queries: the number of queries Q, which are the first Q samples of the public pool.
+        engine: trains the teachers.
+        student_recipe: the recipe for students without privacy, such as the student of the true labels.
+        ensemble_seed: the seed of partitions and teachers.
+        folder: the folder of the comparison.
     """
 
-    load_dataset: Callable[[], Dataset]  # reads the data set; called once in every process
-    digest: str  # the digest of the data set; a process that reads other data raises an error
-    num_queries: int  # Q, the queries are the first Q samples of the public pool
-    engine: Engine  # how teachers are trained
-    student_recipe: (
-        Student  # the recipe for students without privacy, such as that of the true labels
-    )
-    ensemble_seed: int  # the seed of partitions and teachers
-    folder: Path  # the folder of the comparison
+    load_dataset: Callable[[], Dataset]
+    digest: str
+    num_queries: int
+    engine: Engine
+    student_recipe: Student
+    ensemble_seed: int
+    folder: Path
 
     @classmethod
     def for_dataset(
@@ -51,8 +59,8 @@ class Bench:
     ) -> Self:
         """Returns the bench for a data set that this process has already read; arguments are the class's fields."""
         digest = dataset.digest()
-        _READ.clear()
-        _READ[digest] = dataset
+        _DATASET_BY_DIGEST.clear()
+        _DATASET_BY_DIGEST[digest] = dataset
         return cls(
             load_dataset=load_dataset,
             digest=digest,
@@ -69,13 +77,13 @@ class Bench:
 
         Raises `InvalidValue` if the data differ from those with which the comparison began.
         """
-        if self.digest not in _READ:
+        if self.digest not in _DATASET_BY_DIGEST:
             dataset = self.load_dataset()
             digest = dataset.digest()
             rule = "the data that this comparison began with"
             require(digest == self.digest, "data", digest[:12], rule)
-            _READ[digest] = dataset
-        return _READ[self.digest]
+            _DATASET_BY_DIGEST[digest] = dataset
+        return _DATASET_BY_DIGEST[self.digest]
 
     @property
     def queries(self) -> Split:
@@ -98,15 +106,15 @@ class Bench:
         """
         if not (answered.any() and self.dataset.public_labeled):
             return None
-        correct = (labels == self.queries.labels)[answered]
+        is_correct = (labels == self.queries.labels)[answered]
         if self.queries.known is not None:
-            correct = correct[self.queries.known[answered]]
-        return float(correct.mean()) if correct.size > 0 else None
+            is_correct = is_correct[self.queries.known[answered]]
+        return float(is_correct.mean()) if is_correct.size > 0 else None
 
     def student_of_labels(
         self, labels: BoolArray, seed: int, known: BoolArray | None = None
     ) -> Trained:
-        """Trains the student of the comparison on given labels of all queries, without privacy.
+        """Trains the student of the comparison on labels of all queries, without privacy.
 
         Args:
             labels: the labels of the queries, `[Q, L]`.
@@ -130,13 +138,17 @@ class Bench:
         return self.student_of_labels(self.queries.labels, seed, known=self.queries.known)
 
     def ceiling(self, name: str) -> Reference:
-        """Returns the reference with a given name that trains a model on all private records, without privacy."""
+        """Returns the reference that trains a model on all private records, without privacy.
+
+        Args:
+            name: the name of the reference in tables.
+        """
         recipes = ceilings(self.student_recipe)
         return Reference(
             name=name,
             train=self.all_records_model,
             identity=[full_text(recipe) for recipe in recipes],
-            columns={"student": " or ".join(map(kind, recipes))},
+            columns={"student": " or ".join(map(recipe_kind, recipes))},
         )
 
     def all_records_model(self, seed: int) -> Trained:

@@ -13,24 +13,32 @@ from pate.files.atomic import write_text
 from pate.files.paths import make_folder
 from pate.files.reading import damaged, read_value
 from pate.files.strict_json import to_json
-from pate.validation import (
-    InvalidValue,
-)
+from pate.validation import InvalidValue
 
+# What the error of a damaged file says of the expected file, and what it advises.
 _RULE = "the parameters that were solved for"
-_SOLVED_AGAIN = "remove it, and the same command solves for them again"
-_PLAIN = (int, float, str, bool, type(None))
+_REMEDY = "remove it, and the same command solves for them again"
+# The types of parameters that a file can keep.
+_PLAIN_TYPES = (int, float, str, bool, type(None))
+# The relative error of a price that is allowed above the epsilon of the budget, for rounding.
+_PRICE_ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """The parameters by which a method meets a budget, or the reason why no parameters meet the budget."""
+    """The parameters by which a method meets a budget, or the reason why no parameters meet the budget.
+
+    Attributes:
+        parameters: the parameters, by name; empty if none meet the budget.
+        epsilon: the price, at most the epsilon of the budget; None if no parameters meet the budget.
+        reason: the reason why no parameters meet the budget; empty if some do.
+        refusal: the reason not to train the method, as `Contender.refusal` returns it; None if it was not computed.
+    """
 
     parameters: Mapping[str, int | float | str | bool | list[Any] | None]
-    # the price, at most the epsilon of the budget; None if no parameters meet the budget
     epsilon: float | None
-    reason: str = ""  # the reason why no parameters meet the budget; empty if some do
-    refusal: str | None = None  # see `Contender.refusal`; None if it was not computed
+    reason: str = ""
+    refusal: str | None = None
 
     @classmethod
     def read(cls, path: Path | None) -> Self | None:
@@ -40,7 +48,7 @@ class Calibration:
         """
         if path is None or not os.path.lexists(path):
             return None
-        return read_value(cls, path, name="calibration", rule=_RULE, remedy=_SOLVED_AGAIN)
+        return read_value(cls, path, name="calibration", rule=_RULE, remedy=_REMEDY)
 
     def write(self, path: Path) -> None:
         """Writes the calibration to a file, if all parameters are plain values or lists of plain values."""
@@ -48,7 +56,7 @@ class Calibration:
             make_folder(path.parent, existing_parent=path.parent.parent)
             write_text(path, text=to_json(self) + "\n")
 
-    def note(self, allow_useless: bool) -> str:
+    def skip_reason(self, *, allow_useless: bool) -> str:
         """Returns the reason why the method is not trained, or an empty string if it is trained.
 
         Args:
@@ -63,8 +71,8 @@ class NotTrained(ValueError):
     """The error that a method is not trained at a budget. Its text is the reason, which tables show."""
 
 
-def calibrated(
-    method: Method, budget: Budget, bench: Bench, file_path: Path, *, allow_useless: bool = True
+def calibrate_method(
+    method: Method, *, budget: Budget, bench: Bench, file_path: Path, allow_useless: bool = True
 ) -> Contender:
     """Returns a method at a budget, ready to be trained.
 
@@ -83,48 +91,51 @@ def calibrated(
         DamagedFile: the file holds no calibration, or parameters of another method.
         NotTrained: the file states that no parameters meet the budget, or the method would learn next to nothing.
     """
-    on_file = Calibration.read(file_path)
+    stored = Calibration.read(file_path)
     parameters = None
-    if on_file is not None:
-        _require_trained(on_file, allow_useless)
-        parameters = {name: as_tuple(value) for name, value in on_file.parameters.items()}
+    if stored is not None:
+        _require_trained(stored, allow_useless=allow_useless)
+        parameters = {name: as_tuple(value) for name, value in stored.parameters.items()}
     try:
         contender = method.at(budget, bench, parameters)
-        max_epsilon = budget.required_epsilon()
-        if not contender.epsilon <= max_epsilon * (1 + 1e-9):
-            raise InvalidValue(
-                "epsilon",
-                f"{contender.epsilon:.6g}",
-                rule=f"at most {max_epsilon:g} once calibrated",
-            )
-    except TypeError:
-        if on_file is None:
+        _require_epsilon(contender, budget)
+    except TypeError:  # the method has no parameters of these names
+        if stored is None:
             raise
-        raise damaged(
-            file_path, rule=_RULE, finding="other parameters", remedy=_SOLVED_AGAIN
-        ) from None
+        raise damaged(file_path, rule=_RULE, finding="other parameters", remedy=_REMEDY) from None
     except InvalidValue as error:
-        if on_file is None:
+        if stored is None:
             Calibration(parameters={}, epsilon=None, reason=str(error)).write(file_path)
         raise
-    calibration = on_file or Calibration(parameters=contender.parameters, epsilon=contender.epsilon)
+    calibration = stored or Calibration(parameters=contender.parameters, epsilon=contender.epsilon)
     if not allow_useless and calibration.refusal is None:
         calibration = replace(calibration, refusal=contender.refusal())
-    if calibration is not on_file:
+    if calibration is not stored:
         calibration.write(file_path)
-    _require_trained(calibration, allow_useless)
+    _require_trained(calibration, allow_useless=allow_useless)
     return contender
 
 
-def _require_trained(calibration: Calibration, allow_useless: bool) -> None:
-    """Raises `NotTrained`, with the reason, if the method is not trained; arguments as in `Calibration.note`."""
-    note = calibration.note(allow_useless)
-    if note:
-        raise NotTrained(note)
+def _require_epsilon(contender: Contender, budget: Budget) -> None:
+    """Raises `InvalidValue` if a method costs more than its budget, or has a price that is no number."""
+    max_epsilon = budget.required_epsilon()
+    if not contender.epsilon <= max_epsilon * (1 + _PRICE_ROUNDING):
+        rule = f"at most {max_epsilon:g} once calibrated"
+        raise InvalidValue("epsilon", f"{contender.epsilon:.6g}", rule=rule)
+
+
+def _require_trained(calibration: Calibration, *, allow_useless: bool) -> None:
+    """Raises `NotTrained` if the method is not trained; arguments as in `Calibration.skip_reason`."""
+    reason = calibration.skip_reason(allow_useless=allow_useless)
+    if reason:
+        raise NotTrained(reason)
 
 
 def _is_plain(value: Any) -> bool:
-    return isinstance(value, _PLAIN) or (isinstance(value, tuple) and all(map(_is_plain, value)))
+    """Returns True for a value that a file can keep: a plain value, or a tuple of such values."""
+    if isinstance(value, tuple):
+        return all(map(_is_plain, value))
+    return isinstance(value, _PLAIN_TYPES)
 
 
 def as_tuple(value: Any) -> Any:

@@ -105,13 +105,15 @@ def compare(
             from pate.comparison.page import frontier_picture, render_page  # loads matplotlib
             from pate.report.picture import on_paper
 
-            line = keep_earlier_pages(folder.path, runs)
-            if line:
-                monitor.say(line)
+            renaming_line = keep_earlier_pages(folder.path, runs)
+            if renaming_line:
+                monitor.say(renaming_line)
             write_runs(folder.table, runs)
-            picture = frontier_picture(frontier, [line.title for line in frontier.ranked], on_paper)
+            titles = [line.title for line in frontier.ranked]
+            picture = frontier_picture(frontier, titles, color_for=on_paper)
             picture.write_png(folder.picture)
-            write_text(folder.page, text=render_page(frontier, solved_parameters(plan, trials)))
+            parameters = solved_parameters(plan, trials)
+            write_text(folder.page, text=render_page(frontier, parameters))
     return frontier
 
 

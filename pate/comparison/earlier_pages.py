@@ -5,15 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pate.comparison.runs import Run, read_runs
-from pate.validation import (
-    InvalidValue,
-)
+from pate.validation import InvalidValue
 
-PAGES = ("comparison.csv", "frontier.html", "frontier.png")  # what a comparison is read from
+# The files that people read of a comparison.
+PAGES = ("comparison.csv", "frontier.html", "frontier.png")
 
 
 def keep_earlier_pages(folder: Path, runs: Sequence[Run]) -> str:
-    """Renames the pages in a folder if they show runs that are not among the given runs.
+    """Renames the pages in a folder if they show runs that the new pages will not show.
 
     The results of all runs stay in `runs/` in any case.
 
@@ -26,31 +25,33 @@ def keep_earlier_pages(folder: Path, runs: Sequence[Run]) -> str:
     """
     if not os.path.lexists(folder / "comparison.csv"):
         return ""
-    selected = {_row_of(run) for run in runs}
-    # a row without a result, and so without a seed, may have some now
-    selected |= {(*row[:-1], None) for row in selected}
+    new_rows = {_row_key(run) for run in runs}
+    # An earlier row without a result, and so without a seed, is shown by each new row of the same method and epsilon.
+    new_rows |= {(*row[:-1], None) for row in new_rows}
     try:
-        missing = {_row_of(run) for run in read_runs(folder / "comparison.csv")} - selected
-    except InvalidValue:  # written by another version, or by hand
+        earlier_rows = {_row_key(run) for run in read_runs(folder / "comparison.csv")}
+        missing = earlier_rows - new_rows
+    except InvalidValue:  # a file of another version, or one that was edited
         missing = {("an earlier comparison",)}
     if not missing:
         return ""
-    number = 1
-    while any(os.path.lexists(_numbered(folder / name, number)) for name in PAGES):
-        number += 1
+    page_number = 1
+    while any(os.path.lexists(_with_number(folder / name, page_number)) for name in PAGES):
+        page_number += 1
     for name in PAGES:
         if os.path.lexists(folder / name):
-            os.replace(folder / name, _numbered(folder / name, number))
-    names = ", ".join(sorted({str(row[0]) for row in missing}))
-    new_names = ", ".join(_numbered(Path(name), number).name for name in PAGES)
-    return f"output_dir={folder}: the pages here are of another selection ({names}); they are kept as {new_names}"
+            os.replace(folder / name, _with_number(folder / name, page_number))
+    methods = ", ".join(sorted({str(row[0]) for row in missing}))
+    new_names = ", ".join(_with_number(Path(name), page_number).name for name in PAGES)
+    return f"output_dir={folder}: the pages here are of another selection ({methods}); they are kept as {new_names}"
 
 
-def _numbered(path: Path, page_number: int) -> Path:
+def _with_number(path: Path, page_number: int) -> Path:
+    """Returns the path of a page with a number at the end of its name, such as `frontier-2.html`."""
     return path.with_name(f"{path.stem}-{page_number}{path.suffix}")
 
 
-def _row_of(run: Run) -> tuple[object, ...]:
+def _row_key(run: Run) -> tuple[object, ...]:
     """Returns the values that identify a row of comparison.csv; the last is the seed, None for a row without result."""
     name = run.aggregator.partition("@")[0]
     return (

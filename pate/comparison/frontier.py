@@ -1,4 +1,8 @@
-"""The frontier of a comparison: the scores of methods by epsilon, as lines of points."""
+"""The frontier of a comparison: the scores of methods by epsilon, as lines of points.
+
+The floor of a comparison is the best score of a constant prediction, and its ceiling is the score of a model that is
+trained without privacy. A goal is a score a share of the way from the floor to the ceiling.
+"""
 
 import math
 from collections import Counter
@@ -16,16 +20,24 @@ from pate.validation import InvalidValue
 
 @dataclass(frozen=True)
 class Point:
-    """The score of a method at an epsilon. All numbers but `epsilon` are None if there is no score."""
+    """The score of a method at an epsilon. All numbers but `epsilon` are None if there is no score.
 
-    epsilon: float  # asked for
-    mean: float | None = None  # of the scores over the seeds
-    std: float | None = None  # their standard deviation; None for one seed
-    num_answered: float | None = None  # mean number of answered queries
-    note: str = ""  # why there is no score
+    Attributes:
+        epsilon: the epsilon of the budget.
+        mean: the mean score over the seeds.
+        std: the standard deviation of the scores; None for one seed.
+        num_answered: the mean number of answered queries.
+        note: the reason why there is no score; empty if there is one.
+    """
+
+    epsilon: float
+    mean: float | None = None
+    std: float | None = None
+    num_answered: float | None = None
+    note: str = ""
 
     @classmethod
-    def of_runs(cls, epsilon: float, runs: list[Run], metric: str) -> Self:
+    def from_runs(cls, epsilon: float, runs: list[Run], *, metric: str) -> Self:
         """Returns the mean and standard deviation of a metric over the runs of a method at an epsilon.
 
         Args:
@@ -38,12 +50,12 @@ class Point:
         if not scores:
             notes = [run.note for run in runs if run.note]
             return cls(epsilon, note=notes[0] if notes else "")
-        answered = [run.num_answered for run in runs if run.num_answered is not None]
+        nums_answered = [run.num_answered for run in runs if run.num_answered is not None]
         return cls(
             epsilon=epsilon,
             mean=float(np.mean(scores)),
             std=float(np.std(scores)) if len(scores) > 1 else None,
-            num_answered=float(np.mean(answered)) if answered else None,
+            num_answered=float(np.mean(nums_answered)) if nums_answered else None,
         )
 
     @property
@@ -59,13 +71,21 @@ class Point:
 
 @dataclass(frozen=True)
 class Line:
-    """The scores of a method at all epsilons."""
+    """The scores of a method at all epsilons.
 
-    name: str  # the name of the method
-    teacher: str  # the kind of its teachers; empty for a method without teachers
-    num_teachers: int  # the number of teachers; 0 for a method without teachers
-    student: str  # the kind of its student
-    points: tuple[Point, ...]  # the scores, by rising epsilon
+    Attributes:
+        name: the name of the method.
+        teacher: the kind of its teachers; empty for a method without teachers.
+        num_teachers: the number of teachers; 0 for a method without teachers.
+        student: the kind of its student.
+        points: the scores, by rising epsilon.
+    """
+
+    name: str
+    teacher: str
+    num_teachers: int
+    student: str
+    points: tuple[Point, ...]
 
     @property
     def title(self) -> str:
@@ -93,16 +113,25 @@ class Line:
 
 @dataclass(frozen=True, kw_only=True)
 class Frontier:
-    """The runs of a comparison, summarized by one metric: the score of each method as a function of epsilon."""
+    """The runs of a comparison, summarized by one metric: the score of each method as a function of epsilon.
 
-    runs: tuple[Run, ...]  # baselines first, then method by method
-    metric: str = METRICS[0]  # one of `METRICS`
-    # the goals: a share s stands for the score floor + s (ceiling - floor)
+    Attributes:
+        runs: the runs, baselines first, then method by method.
+        metric: the name of the metric, one of `METRICS`.
+        shares: the goals. A share s stands for the score floor + s (ceiling - floor).
+        dataset: the name of the data set.
+        real: False for synthetic data.
+        num_test: the number of test samples.
+        unit: the unit of privacy in words; empty if the adjacencies of methods differ.
+    """
+
+    runs: tuple[Run, ...]
+    metric: str = METRICS[0]
     shares: tuple[float, ...] = (0.5, 0.8)
-    dataset: str = ""  # the name of the data set
-    real: bool = True  # False for synthetic data
-    num_test: int = 0  # the number of test samples
-    unit: str = ""  # the unit of privacy in words; empty if the adjacencies of methods differ
+    dataset: str = ""
+    real: bool = True
+    num_test: int = 0
+    unit: str = ""
 
     @property
     def epsilons(self) -> tuple[float, ...]:
@@ -125,7 +154,8 @@ class Frontier:
         return self.lines_of(self.metric)
 
     def lines_of(self, metric: str) -> tuple[Line, ...]:
-        """Returns the methods in the order of the runs, each with its scores by a given metric."""
+        """Returns the methods in the order of the runs, each with its scores by a metric."""
+        # The runs of each method, by epsilon. A method is known by its name, teacher and number of teachers.
         by_method: dict[tuple[str, str | None, int | None], dict[float, list[Run]]] = {}
         for run in self.runs:
             if run.epsilon is not None:
@@ -135,7 +165,8 @@ class Frontier:
         for (name, teacher, num_teachers), by_epsilon in by_method.items():
             first_run = next(iter(by_epsilon.values()))[0]
             points = [
-                Point.of_runs(epsilon, runs, metric) for epsilon, runs in sorted(by_epsilon.items())
+                Point.from_runs(epsilon, runs, metric=metric)
+                for epsilon, runs in sorted(by_epsilon.items())
             ]
             line = Line(
                 name=name.partition("@")[0],
@@ -148,7 +179,7 @@ class Frontier:
         return tuple(lines)
 
     @property
-    def recipes(self) -> list[str]:
+    def recipe_warnings(self) -> list[str]:
         """Warnings, one for each PATE method whose kinds of teachers and student are not the most frequent ones."""
         lines = [line for line in self.lines if line.teacher]
         kinds = Counter(line.recipe for line in lines)
@@ -241,7 +272,9 @@ class Frontier:
     @property
     def verdict(self) -> str:
         """Sentences on the best method at the smallest and at the largest epsilon, and on floor and ceiling."""
-        best_at: dict[float, tuple[float, str]] = {}  # mean and method, by epsilon
+        best_at: dict[
+            float, tuple[float, str]
+        ] = {}  # the best mean score and its method, by epsilon
         for line in self.lines:
             for epsilon, mean, _ in line.scored:
                 if epsilon not in best_at or mean > best_at[epsilon][0]:
@@ -251,12 +284,14 @@ class Frontier:
         phrases = []
         for epsilon in sorted({min(best_at), max(best_at)}):
             mean, title = best_at[epsilon]
-            phrases.append(f"at epsilon {epsilon:g} {title} with {mean:.3f}, {self._worth(mean)}")
+            phrases.append(
+                f"at epsilon {epsilon:g} {title} with {mean:.3f}, {self._share_in_words(mean)}"
+            )
         best = f"Best {METRIC_NAMES[self.metric]} {'; '.join(phrases)}."
         ceiling = MODEL_NAMES[self.ceiling_name]
         return f"{best} A constant has {self.floor():.3f}, the {ceiling} {self.ceiling():.3f}."
 
-    def _worth(self, mean: float) -> str:
+    def _share_in_words(self, mean: float) -> str:
         """Returns in words where a score lies between the floor and the ceiling."""
         low = self.floor()
         high = self.ceiling()

@@ -13,24 +13,33 @@ from pate.progress import Monitor
 
 @dataclass(frozen=True, eq=False)
 class Contender:
-    """A method whose parameters meet a budget, ready to be trained with any seed."""
+    """A method whose parameters meet a budget, ready to be trained with any seed.
 
-    epsilon: float  # the price of the method, at most the epsilon of the budget
-    # the parameters that were computed from the budget, by name, such as the noise
+    Attributes:
+        epsilon: the price of the method, at most the epsilon of the budget.
+        parameters: the parameters that were computed from the budget, by name, such as the noise.
+        train: trains a model with a seed, on which noise and training depend. It raises `InvalidValue` for data that
+            the method cannot handle; the table of the comparison then shows the error.
+        refusal: returns the reason not to train the method, from public numbers alone; an empty string if there is
+            none.
+    """
+
+    epsilon: float
     parameters: Mapping[str, Any]
-    # trains a model with a seed, on which noise and training depend. It raises `InvalidValue` for data that the method
-    # cannot handle; the table of the comparison then shows the error.
     train: Callable[[int], Trained]
-    # returns the reason not to train the method, from public numbers alone; an empty string if there is none
     refusal: Callable[[], str] = str
 
 
 class Method(ABC):
-    """The base class of methods that a comparison trains at a budget and scores. Your own methods are subclasses."""
+    """The base class of methods that a comparison trains at a budget and scores. Your own methods are subclasses.
 
-    # whether the method has a price; a method without a price yields `references` only
+    Attributes:
+        is_private: whether the method has a price; a method without a price yields `references` only.
+        name: the name in all tables: letters, digits, - and _.
+    """
+
     is_private: ClassVar[bool] = True
-    name: str  # the name in all tables: letters, digits, - and _
+    name: str
 
     @property
     def key(self) -> str:
@@ -63,14 +72,14 @@ class Method(ABC):
         """Returns the cells of the method in comparison.csv, by column: adjacency, teacher, num_teachers, student."""
         return {}
 
-    def check(self, bench: Bench) -> None:  # noqa: B027 - most take all data
+    def check(self, bench: Bench) -> None:  # noqa: B027 - most methods handle all data
         """Raises `InvalidValue` if the method cannot handle the data; called before any method is trained."""
 
     def warnings(self, bench: Bench) -> Iterator[str]:
         """Yields a warning for each setting that is allowed but seldom sensible."""
         yield from ()
 
-    def prepare(self, bench: Bench, monitor: Monitor) -> None:  # noqa: B027 - most have nothing to share
+    def prepare(self, bench: Bench, monitor: Monitor) -> None:  # noqa: B027 - most methods share nothing
         """Does the work that all budgets and seeds share, such as the training of teachers."""
 
     def references(self, bench: Bench) -> Iterator[Reference]:

@@ -21,16 +21,23 @@ from pate.report.picture import (
 )
 from pate.report.wording import METRIC_NAMES, MODEL_NAMES
 
+# The colors, markers and dashes of methods, which repeat after the last one. Dashes change when all colors were used.
 _COLORS = (ACCENT_COLOR, SECOND_COLOR, THIRD_COLOR, MUTED_COLOR)
 _MARKERS = "osDv^P<X>phd*"
 _DASHES = ("-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)))
-_DASHES_OF_LEVELS = ((0, (8, 3)), (0, (1, 2)))
-# of height, and for each line of the legend
-_BASE_POINTS = 270.0
-_LINE_POINTS = 16.5
-_LONGEST_ENTRY = 44
-_LEAST_DISTANCE = 0.09  # of the axis between two epsilons that are both written
+# The dashes of the ceiling and of the floor.
+_LEVEL_DASHES = ((0, (8, 3)), (0, (1, 2)))
+# The height of the picture in points: the axes, and each entry of the legend.
+_AXES_HEIGHT = 270.0
+_ENTRY_HEIGHT = 16.5
+# The most characters of an entry of the legend.
+_MAX_ENTRY_LENGTH = 44
+# The smallest distance of two epsilons that both have a label, as a share of the axis.
+_MIN_LABEL_DISTANCE = 0.09
+# The empty space above and below the scores, as a share of their range.
 _MARGIN = 0.08
+# The most metrics that are drawn; tables have them all.
+_MAX_PICTURES = 2
 
 
 def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]]]) -> str:
@@ -43,7 +50,7 @@ def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]
     metrics = dict.fromkeys([frontier.metric, *METRICS])
     frontiers = [replace(frontier, metric=metric) for metric in metrics]
     titles = [line.title for line in frontier.ranked]
-    pictured = [frontier for frontier in frontiers if frontier.has_levels][:2]
+    pictured = [frontier for frontier in frontiers if frontier.has_levels][:_MAX_PICTURES]
     return render_template(
         "comparison/frontier.html",
         frontier=frontier,
@@ -54,12 +61,12 @@ def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]
 
 
 def _in_order(frontier: Frontier, titles: list[str]) -> list[Line]:
-    """Returns the methods of a frontier in the order of the given titles."""
+    """Returns the methods of a frontier in the order of their titles in a list."""
     return sorted(frontier.lines, key=lambda line: titles.index(line.title))
 
 
 def frontier_picture(
-    frontier: Frontier, titles: list[str], color: Callable[[str], Any] = lambda color: color
+    frontier: Frontier, titles: list[str], *, color_for: Callable[[str], Any] = str
 ) -> Picture:
     """Returns a picture of the score of each method as a function of epsilon.
 
@@ -68,7 +75,7 @@ def frontier_picture(
     Args:
         frontier: the results of the comparison.
         titles: the titles of the methods, in the order in which colors and markers are assigned.
-        color: returns the color to draw for a color of the style sheet, such as `on_paper`.
+        color_for: returns the color to draw for a color of the style sheet, such as `on_paper`; by default the same.
     """
     levels = {
         MODEL_NAMES[frontier.ceiling_name]: frontier.ceiling(),
@@ -77,10 +84,11 @@ def frontier_picture(
     lines = _in_order(frontier, titles)
 
     def paint(axes: Axes) -> None:
-        for (text, level), dashes in zip(levels.items(), _DASHES_OF_LEVELS, strict=True):
+        """Draws the levels and the methods."""
+        for (text, level), dashes in zip(levels.items(), _LEVEL_DASHES, strict=True):
             axes.axhline(
                 level,
-                color=color(INK_COLOR),
+                color=color_for(INK_COLOR),
                 linewidth=1.0,
                 linestyle=dashes,
                 label=f"{text} {level:.3f}",
@@ -89,7 +97,7 @@ def frontier_picture(
             _paint_line(
                 axes,
                 line,
-                color=color(_COLORS[index % len(_COLORS)]),
+                color=color_for(_COLORS[index % len(_COLORS)]),
                 marker=_MARKERS[index % len(_MARKERS)],
                 dashes=_DASHES[index // len(_COLORS) % len(_DASHES)],
             )
@@ -103,13 +111,13 @@ def frontier_picture(
         axes.set_ylim(bottom, top)
         axes.figure.legend(loc="outside lower left", borderaxespad=0, handlelength=2.2)
 
-    return Picture(paint, height=_BASE_POINTS + _LINE_POINTS * (len(levels) + len(lines)))
+    return Picture(paint, height=_AXES_HEIGHT + _ENTRY_HEIGHT * (len(levels) + len(lines)))
 
 
 def _paint_line(axes: Axes, line: Line, *, color: Any, marker: str, dashes: Any) -> None:
     """Draws the scores of a method. A method without scores is only in the legend, marked "out of reach"."""
     outcome = "" if line.scored else ": out of reach"
-    label = shorten_name(line.title, max_length=_LONGEST_ENTRY - len(outcome)) + outcome
+    label = shorten_name(line.title, max_length=_MAX_ENTRY_LENGTH - len(outcome)) + outcome
     epsilons, means, stds = np.array(line.scored).reshape(-1, 3).T
     axes.plot(
         epsilons,
@@ -139,10 +147,14 @@ def _limits(lines: list[Line], shown_levels: Iterable[float]) -> tuple[float, fl
 
 def _tick_labels(epsilons: tuple[float, ...]) -> list[str]:
     """Returns the labels of the epsilons on the axis. A label is empty if it would overlap the label before."""
-    places = np.log(epsilons) / (np.log(epsilons[-1] / epsilons[0]) or 1.0)
+    axis_length = np.log(epsilons[-1] / epsilons[0]) or 1.0  # one epsilon has no length
+    positions = np.log(epsilons) / axis_length
     labels: list[str] = []
-    last = -np.inf
-    for place, epsilon in zip(places, epsilons, strict=True):
-        labels.append(f"{epsilon:g}" if place - last >= _LEAST_DISTANCE else "")
-        last = place if labels[-1] else last
+    last_labeled = -np.inf
+    for position, epsilon in zip(positions, epsilons, strict=True):
+        if position - last_labeled >= _MIN_LABEL_DISTANCE:
+            labels.append(f"{epsilon:g}")
+            last_labeled = position
+        else:
+            labels.append("")
     return labels

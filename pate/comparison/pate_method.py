@@ -9,7 +9,7 @@ from pate.accounting import Budget
 from pate.aggregators import Aggregator, MemoryRecord, Release
 from pate.comparison.bench import Bench
 from pate.comparison.method import Contender, Method
-from pate.comparison.trained import Reference, Trained, kind, require_plain_name
+from pate.comparison.trained import Reference, Trained, recipe_kind, require_plain_name
 from pate.data import Partition
 from pate.files.digests import digest, full_text
 from pate.files.paths import make_folder
@@ -29,7 +29,8 @@ from pate.validation import InvalidValue, require_count
 from pate.votes.shape import VoteShape
 from pate.votes.source import CountableVotes, VoteSource
 
-_SEARCH = RemedySearch(seconds=5.0)  # of each method that is refused at a budget
+# The search for remedies of each method that is refused at a budget.
+_REMEDY_SEARCH = RemedySearch(seconds=5.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,14 +38,20 @@ class PATEMethod(Method):
     """The method that trains teachers, releases their votes by an aggregator, and trains a student on the answers.
 
     If the seed is equal to the seed of the ensemble, release and student are those of `pate-train seed=…`.
+
+    Attributes:
+        name: the name in all tables.
+        aggregator: the aggregator, whose noise is replaced by the noise that meets the budget.
+        teacher: the recipe for the teachers.
+        num_teachers: the number of teachers, public; None for one teacher for each private group.
+        student: the recipe for the student.
     """
 
-    name: str  # the name in all tables
-    # the aggregator; its noise is replaced by the noise that meets the budget
+    name: str
     aggregator: Aggregator
-    teacher: Voter  # the recipe for the teachers
-    num_teachers: int | None  # T, public; None for one teacher for each private group
-    student: Student  # the recipe for the student
+    teacher: Voter
+    num_teachers: int | None
+    student: Student
 
     def __post_init__(self) -> None:
         require_plain_name("aggregators", self.name)
@@ -53,14 +60,14 @@ class PATEMethod(Method):
 
     @property
     def key(self) -> str:
-        """The name of the method, followed by @ and the number of teachers if that is given."""
+        """The name of the method, followed by @ and the number of teachers if that number is set."""
         return self.name if self.num_teachers is None else f"{self.name}@{self.num_teachers}"
 
     def columns(self, bench: Bench) -> dict[str, Any]:
         """Returns the cells of the method in comparison.csv: adjacency, teacher, num_teachers and student."""
         columns = self._ensemble_columns(bench)
         columns["adjacency"] = str(self.aggregator.adjacency)
-        columns["student"] = kind(self.student)
+        columns["student"] = recipe_kind(self.student)
         return columns
 
     def identity(self, bench: Bench) -> list[Any]:
@@ -131,7 +138,8 @@ class PATEMethod(Method):
         # 2. The votes of the teachers, which `prepare` has trained: read when the first seed is tried.
         read_votes = cache(partial(self.votes, bench))
 
-        def train(seed: int) -> Trained:
+        def train_student(seed: int) -> Trained:
+            """Draws the release of a seed, and trains the student on it."""
             # 3. The release. Nobody is shown it but the owner: no ledger is charged.
             votes = read_votes()
             release = self.release(priced, bench, votes, seed)
@@ -150,14 +158,20 @@ class PATEMethod(Method):
         return Contender(
             epsilon=priced.epsilon,
             parameters=parameters or priced.solved_for,
-            train=train,
+            train=train_student,
             refusal=partial(self._refusal, priced, budget, bench),
         )
 
     def priced(
         self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
     ) -> PricedRelease:
-        """Returns the planned release at a budget, or the release with given parameters, with its price."""
+        """Returns the release that meets a budget, with its price.
+
+        Args:
+            budget: the budget, with an epsilon.
+            bench: the data, queries and student that all methods share.
+            parameters: the noise that an earlier call solved for, which is priced again; None to solve for it.
+        """
         aggregator = self.aggregator
         if parameters is not None:
             aggregator = replace(aggregator, **parameters)
@@ -180,7 +194,7 @@ class PATEMethod(Method):
         """Yields the student of the teachers' majority votes, without privacy, if the votes of teachers are bits."""
         if issubclass(self.teacher.gives, CountableVotes):
             columns = self._ensemble_columns(bench)
-            columns["student"] = kind(bench.student_recipe)
+            columns["student"] = recipe_kind(bench.student_recipe)
             yield Reference(
                 name="majority_vote_student",
                 train=partial(self._majority_student, bench),
@@ -204,6 +218,7 @@ class PATEMethod(Method):
         return EnsembleFolder(make_folder(path, existing_parent=bench.folder))
 
     def _partition(self, bench: Bench) -> Partition:
+        """Returns the assignment of private records to teachers, which the folder of the ensemble keeps."""
         folder = self._ensemble_folder(bench)
         streams = RandomStreams.of_run(folder.training_secret, bench.ensemble_seed)
         return draw_partition(
@@ -219,16 +234,20 @@ class PATEMethod(Method):
         The check counts the units whose influence on the release is bounded as the teachers. These are the private
         groups if each group has a vote, and otherwise the teachers themselves.
         """
-        groups = bench.dataset.private.num_groups
-        num_protected = self.teacher.num_protected(priced.shape.num_teachers, num_groups=groups)
-        doubted = replace(priced, shape=replace(priced.shape, num_teachers=num_protected))
+        num_groups = bench.dataset.private.num_groups
+        num_protected = self.teacher.num_protected(priced.shape.num_teachers, num_groups=num_groups)
+        protected_shape = replace(priced.shape, num_teachers=num_protected)
+        judged = replace(priced, shape=protected_shape)
         try:
-            require_useful(self.aggregator, doubted, budget, num_groups=groups, search=_SEARCH)
+            require_useful(
+                self.aggregator, judged, budget, num_groups=num_groups, search=_REMEDY_SEARCH
+            )
         except InvalidValue as error:
             return comparison_of(self.name).line(error)
         return ""
 
     def _shape(self, bench: Bench) -> VoteShape:
+        """Returns the shape of the votes on the queries of the comparison."""
         return VoteShape(
             num_queries=bench.num_queries,
             num_labels=bench.dataset.num_labels,
@@ -244,7 +263,9 @@ class PATEMethod(Method):
             bench.ensemble_seed,
             bench.num_queries,
         ]
-        return f"{kind(self.teacher)}-{num_teachers}-{digest(identity)}"
+        return f"{recipe_kind(self.teacher)}-{num_teachers}-{digest(identity)}"
 
     def _ensemble_columns(self, bench: Bench) -> dict[str, Any]:
-        return {"teacher": kind(self.teacher), "num_teachers": self._shape(bench).num_teachers}
+        """Returns the cells of the ensemble in comparison.csv: the kind and the number of teachers."""
+        num_teachers = self._shape(bench).num_teachers
+        return {"teacher": recipe_kind(self.teacher), "num_teachers": num_teachers}

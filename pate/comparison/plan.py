@@ -12,6 +12,7 @@ from pate.models import Engine, Student
 from pate.pricing.affordable_queries import require_achievable_delta
 from pate.progress import Monitor
 from pate.validation import (
+    InvalidValue,
     require,
     require_choice,
     require_count,
@@ -22,32 +23,45 @@ from pate.validation import (
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonPlan:
-    """The settings on which a comparison depends: its data, methods, epsilons and seeds."""
+    """The settings on which a comparison depends: its data, methods, epsilons and seeds.
 
-    load_dataset: Callable[[], Dataset]  # reads the data set
-    methods: tuple[Method, ...]  # the methods to compare, whose keys differ
-    engine: Engine  # how teachers are trained
-    student: Student  # the recipe of the baselines
-    # whether to train a model on all private records, the ceiling of the comparison
+    Attributes:
+        load_dataset: reads the data set.
+        methods: the methods to compare, whose keys differ.
+        engine: trains the teachers.
+        student: the recipe of the baselines.
+        all_records: whether to train a model on all private records, the ceiling of the comparison.
+        num_queries: the number of queries Q, which are the first Q samples of the public pool.
+        target_delta: the delta of all epsilons, in (0, 1).
+        epsilons: the epsilons of the budgets, each > 0, ascending.
+        seeds: the seeds of noise and students, the same for all methods and epsilons.
+        ensemble_seed: the seed of partitions and teachers.
+        accountant: returns an empty accountant; can be pickled.
+        metric: the metric of the frontier and of its goals.
+        shares: the goals. A share s, in (0, 1], stands for the score floor + s (ceiling - floor).
+        num_workers: the number of worker processes; None for the number of available cores.
+        allow_useless: whether to train methods at budgets at which they would learn next to nothing.
+        fewer_queries: whether to reduce `num_queries` to the size of the public pool if the pool is smaller.
+        settings: the settings that the folder of the comparison keeps, as plain values. A later comparison in the same
+            folder may have other aggregators or seeds.
+    """
+
+    load_dataset: Callable[[], Dataset]
+    methods: tuple[Method, ...]
+    engine: Engine
+    student: Student
     all_records: bool = True
-    num_queries: int  # Q, the queries are the first Q samples of the public pool
-    target_delta: float  # the delta of all epsilons, in (0, 1)
-    epsilons: tuple[float, ...]  # the epsilons of the budgets, each > 0, ascending
-    # the seeds of noise and students, the same for all methods and epsilons
+    num_queries: int
+    target_delta: float
+    epsilons: tuple[float, ...]
     seeds: tuple[int, ...]
-    ensemble_seed: int = 0  # the seed of partitions and teachers
-    # returns an empty accountant; can be pickled
+    ensemble_seed: int = 0
     accountant: Callable[[], Accountant] = AutoAccountant
-    metric: str = METRICS[0]  # the metric of the frontier and of its goals
-    # the goals: a share s, in (0, 1], stands for the score floor + s (ceiling - floor)
+    metric: str = METRICS[0]
     shares: tuple[float, ...] = (0.5, 0.8)
-    # the number of worker processes; None for the number of available cores
     num_workers: int | None = None
-    # whether to train methods at budgets at which they would learn next to nothing
     allow_useless: bool = False
-    # whether to reduce `num_queries` to the size of the public pool if the pool is smaller
     fewer_queries: bool = False
-    # of the folder, plain; aggregators or seeds may change in it
     settings: dict[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -59,7 +73,8 @@ class ComparisonPlan:
         for seed in self.seeds:
             require_count("seeds", seed, minimum=0)
         for share in self.shares:
-            require(require_positive("shares", share) <= 1, "shares", share, "numbers in (0, 1]")
+            require_positive("shares", share)
+            require(share <= 1, "shares", share, "numbers in (0, 1]")
         if self.num_workers is not None:
             require_count("num_workers", self.num_workers)
         _require_distinct(
@@ -71,22 +86,21 @@ class ComparisonPlan:
 
 def _require_distinct(setting_name: str, values: Sequence[object]) -> None:
     """Raises `InvalidValue`, with the name of the setting, if there are no values or a value occurs twice."""
-    text = ", ".join(map(str, values))
-    is_good = 0 < len(values) == len(set(values))
-    require(is_good, setting_name, f"[{text}]", "at least one, each once")
+    is_distinct = len(values) > 0 and len(set(values)) == len(values)
+    values_text = f"[{', '.join(map(str, values))}]"
+    require(is_distinct, setting_name, values_text, "at least one, each once")
 
 
 def check_plan(plan: ComparisonPlan, bench: Bench, monitor: Monitor) -> None:
     """Raises `InvalidValue` if a plan does not fit the data, and reports the warnings of its methods to the monitor."""
-    rule = (
-        "true: the public records have no labels, so only a model of all records can be the ceiling"
-    )
-    require(plan.all_records or bench.dataset.public_labeled, "all_records", plan.all_records, rule)
+    if not (plan.all_records or bench.dataset.public_labeled):
+        rule = "true: the public records have no labels, so only a model of all records can be the ceiling"
+        raise InvalidValue("all_records", plan.all_records, rule=rule)
     for method in plan.methods:
         method.check(bench)
     num_labels = bench.dataset.num_labels
     require_achievable_delta(plan.target_delta, num_queries=plan.num_queries, num_labels=num_labels)
-    # an accountant that lacks a package says so here, once for all
+    # An accountant that lacks a package raises here, before anything is trained.
     plan.accountant().compose(PureDpEvent(epsilon=1.0)).get_epsilon(plan.target_delta)
     warnings_of_methods = [line for method in plan.methods for line in method.warnings(bench)]
     for line in dict.fromkeys(warnings_of_methods):

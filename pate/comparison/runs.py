@@ -13,39 +13,59 @@ from pate.files.spreadsheet import row_writer
 from pate.report.wording import METRIC_NAMES, MODEL_NAMES
 from pate.validation import InvalidValue, require
 
-# the student's scores, by the names of report.json; the headline first
+# The names of the student's scores, as in report.json; the first one is the headline.
 METRICS = tuple(METRIC_NAMES)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A row of comparison.csv: the scores of a trained model, or the reason why a method was not trained."""
+    """A row of comparison.csv: the scores of a trained model, or the reason why a method was not trained.
 
-    aggregator: str  # the method's name, or that of a baseline
-    adjacency: str | None = None  # replace_one or add_remove; None for a baseline
-    # what was asked for, an upper bound on the price; None for a baseline
+    The scores are those of the student on the test split, and None if there is no student.
+
+    Attributes:
+        aggregator: the name of the method, or of a baseline.
+        adjacency: replace_one or add_remove; None for a baseline.
+        epsilon: the epsilon of the budget, an upper bound on the price; None for a baseline.
+        delta: the delta of the budget; None for a baseline.
+        accountant: the name of the accountant; None for a baseline.
+        seed: the seed of noise and student; None if nothing is random, or nothing was run.
+        num_queries: the number of queries, refused ones included.
+        num_answered: the number of answered queries; None if nothing was asked.
+        label_accuracy: the share of correct bits in the answers, which no epsilon covers; None without answers.
+        accuracy: the accuracy.
+        balanced_accuracy: the balanced accuracy.
+        micro_f1: the micro-averaged F1.
+        macro_f1: the macro-averaged F1.
+        mean_average_precision: the mean average precision.
+        priced_epsilon: the price of the release, at most `epsilon`; None if nothing was run.
+        teacher: the kind of teachers; None for a method without teachers.
+        num_teachers: the number of teachers; None for a method without teachers.
+        student: the kind of student.
+        note: the reason why there is no result; empty if there is one.
+        intervals: the ends `(low, high)` of each metric over resampled test sets, by metric. The file has them in the
+            columns METRIC_low and METRIC_high.
+    """
+
+    aggregator: str
+    adjacency: str | None = None
     epsilon: float | None = None
-    delta: float | None = None  # of the guarantee; None for a baseline
-    accountant: str | None = None  # its name; None for a baseline
-    # of the noise and of the student; None where nothing is random or nothing was run
+    delta: float | None = None
+    accountant: str | None = None
     seed: int | None = None
-    num_queries: int  # asked, refused ones included
-    num_answered: int | None = None  # of them
-    # share of correct bits in the answers, if any. No epsilon covers it.
+    num_queries: int
+    num_answered: int | None = None
     label_accuracy: float | None = None
-    # of the student on the test split, as the next four; None where there is none
     accuracy: float | None = None
     balanced_accuracy: float | None = None
     micro_f1: float | None = None
     macro_f1: float | None = None
     mean_average_precision: float | None = None
-    # what the release costs, at most `epsilon`; None where nothing was run
     priced_epsilon: float | None = None
-    teacher: str | None = None  # the kind of teachers; None where they play no part
-    num_teachers: int | None = None  # T
-    student: str | None = None  # the kind of student
-    note: str = ""  # why there is no result; empty where there is
-    # `(low, high)` by metric over resampled test sets; columns METRIC_low and METRIC_high of the file
+    teacher: str | None = None
+    num_teachers: int | None = None
+    student: str | None = None
+    note: str = ""
     intervals: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @property
@@ -57,30 +77,35 @@ class Run:
     def title(self) -> str:
         """The name of a baseline in words, followed by its number and kind of teachers if it has teachers."""
         name = MODEL_NAMES.get(self.aggregator, self.aggregator)
-        return (
-            f"{name}, {self.num_teachers:,} {self.teacher} teachers" if self.num_teachers else name
-        )
+        if not self.num_teachers:
+            return name
+        return f"{name}, {self.num_teachers:,} {self.teacher} teachers"
 
 
-_PLAIN_NAMES = tuple(
-    dataclass_field.name for dataclass_field in fields(Run) if dataclass_field.name != "intervals"
+# The columns that are fields of `Run`.
+_FIELD_COLUMNS = tuple(run_field.name for run_field in fields(Run) if run_field.name != "intervals")
+# The two columns of the interval of each metric.
+_INTERVAL_COLUMNS = {metric: (f"{metric}_low", f"{metric}_high") for metric in METRICS}
+# All columns of the file, in their order.
+_COLUMNS = (
+    *_FIELD_COLUMNS,
+    *(column for columns in _INTERVAL_COLUMNS.values() for column in columns),
 )
-_ENDS = {metric: (f"{metric}_low", f"{metric}_high") for metric in METRICS}
-_NAMES = (*_PLAIN_NAMES, *(name for names in _ENDS.values() for name in names))
-_HINTS = {**dict.fromkeys(_NAMES, float | None), **get_type_hints(Run)}
+# The type of the values in each column.
+_COLUMN_TYPES = {**dict.fromkeys(_COLUMNS, float | None), **get_type_hints(Run)}
 
 
 def write_runs(path: Path | str, runs: Iterable[Run]) -> None:
     """Writes comparison.csv: a header, and one row for each run, in which None is an empty cell."""
     text = io.StringIO()
-    write = row_writer(text, line_end="\n")
-    write(_NAMES)
+    write_row = row_writer(text, line_end="\n")
+    write_row(_COLUMNS)
     for run in runs:
         cells = dict(vars(run))
         for metric, interval in run.intervals.items():
-            low_name, high_name = _ENDS[metric]
-            cells[low_name], cells[high_name] = interval
-        write(cells.get(name, "") for name in _NAMES)
+            low_column, high_column = _INTERVAL_COLUMNS[metric]
+            cells[low_column], cells[high_column] = interval
+        write_row(cells.get(column, "") for column in _COLUMNS)
     write_text(path, text=text.getvalue())
 
 
@@ -93,21 +118,17 @@ def read_runs(path: Path | str) -> list[Run]:
     runs = []
     with open(path, encoding="utf-8", newline="") as file:
         reader = csv.DictReader(file)
-        require(
-            tuple(reader.fieldnames or ()) == _NAMES,
-            "comparison",
-            path,
-            f"the columns {', '.join(_NAMES)}",
-        )
-        for line in reader:
-            values = {name: _value(name, cell_text=line[name]) for name in _PLAIN_NAMES}
+        has_columns = tuple(reader.fieldnames or ()) == _COLUMNS
+        require(has_columns, "comparison", path, f"the columns {', '.join(_COLUMNS)}")
+        for row in reader:
+            field_values = {column: _value(column, row[column]) for column in _FIELD_COLUMNS}
             intervals = {}
-            for metric, (low_name, high_name) in _ENDS.items():
-                low = _value(low_name, cell_text=line[low_name])
-                high = _value(high_name, cell_text=line[high_name])
+            for metric, (low_column, high_column) in _INTERVAL_COLUMNS.items():
+                low = _value(low_column, row[low_column])
+                high = _value(high_column, row[high_column])
                 if low is not None and high is not None:
                     intervals[metric] = (low, high)
-            runs.append(Run(**values, intervals=intervals))
+            runs.append(Run(**field_values, intervals=intervals))
     return runs
 
 
@@ -118,12 +139,12 @@ def _value(column_name: str, cell_text: str) -> Any:
         column_name: the name of the column.
         cell_text: the text of the cell.
     """
-    kinds = get_args(_HINTS[column_name]) or (_HINTS[column_name],)
-    if cell_text == "" and type(None) in kinds:
+    column_type = _COLUMN_TYPES[column_name]
+    types = get_args(column_type) or (column_type,)  # (float, NoneType) for `float | None`
+    if cell_text == "" and type(None) in types:
         return None
+    convert = types[0]
     try:
-        return kinds[0](cell_text)
+        return convert(cell_text)
     except ValueError as error:
-        raise InvalidValue(
-            f"comparison.{column_name}", cell_text, rule=kinds[0].__name__
-        ) from error
+        raise InvalidValue(f"comparison.{column_name}", cell_text, rule=convert.__name__) from error

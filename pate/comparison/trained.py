@@ -11,27 +11,37 @@ from pate.validation import require
 
 @dataclass(frozen=True)
 class Trained:
-    """A model that a method trained, with figures of the release on which it was trained."""
+    """A model that a method trained, with figures of the release on which it was trained.
 
-    model: Predictor  # the model, which is scored on the test split
-    # the number of answered queries; None for a method without queries
+    Attributes:
+        model: the model, which is scored on the test split.
+        num_answered: the number of answered queries; None for a method without queries.
+        label_accuracy: the fraction of correct bits in the answers, which is private; None if there are no answers.
+    """
+
+    model: Predictor
     num_answered: int | None = None
-    # the fraction of correct bits in the answers, which is private; None if there are no answers
     label_accuracy: float | None = None
 
 
 @dataclass(frozen=True)
 class Reference:
-    """A model without privacy, which tables show for comparison."""
+    """A model without privacy, which tables show for comparison.
 
-    name: str  # the name in all tables
-    train: Callable[[int], Trained]  # trains the model with a seed; can be pickled
-    # all settings on which the model depends, apart from data and seed, as plain values
+    Attributes:
+        name: the name in all tables.
+        train: trains the model with a seed; can be pickled.
+        identity: all settings on which the model depends, apart from data and seed, as plain values.
+        columns: cells of comparison.csv by column, as in `Method.columns`.
+    """
+
+    name: str
+    train: Callable[[int], Trained]
     identity: list[Any]
-    columns: Mapping[str, Any]  # cells of comparison.csv by column, as in `Method.columns`
+    columns: Mapping[str, Any]
 
 
-def kind(recipe: Any) -> str:
+def recipe_kind(recipe: Any) -> str:
     """Returns the name of a teacher or student in tables, from its class: `low_rank` for `LowRankStudent`."""
     name = type(recipe).__name__.removesuffix("Teacher").removesuffix("Student")
     return re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower()
@@ -42,5 +52,5 @@ def require_plain_name(setting: str, name: str) -> None:
 
     Letters, digits, - and _ are allowed.
     """
-    plain = name.replace("_", "").replace("-", "").isalnum()
-    require(plain, setting, name, "names of letters, digits, - and _")
+    is_plain = name.replace("_", "").replace("-", "").isalnum()
+    require(is_plain, setting, name, "names of letters, digits, - and _")

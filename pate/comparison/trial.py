@@ -12,12 +12,14 @@ from typing import Any
 import numpy as np
 
 from pate.accounting import Budget
+from pate.array_types import BoolArray, FloatArray
 from pate.comparison.bench import Bench
-from pate.comparison.calibration import Calibration, NotTrained, calibrated
+from pate.comparison.calibration import Calibration, NotTrained, calibrate_method
 from pate.comparison.method import Contender, Method
 from pate.comparison.plan import ComparisonPlan
 from pate.comparison.runs import Run
-from pate.comparison.trained import Reference, kind
+from pate.comparison.trained import Reference, recipe_kind
+from pate.data import Split
 from pate.extras import VERSION
 from pate.files.atomic import write_text
 from pate.files.digests import digest, full_text
@@ -28,25 +30,32 @@ from pate.progress import Monitor
 from pate.report import metric_intervals, multilabel_metrics
 from pate.report.constants import CONSTANTS
 from pate.threads import one_thread
-from pate.validation import (
-    InvalidValue,
-)
+from pate.validation import InvalidValue
 
-_TRAINED_AGAIN = "remove it, and the same command makes it again"
+# What the error of a damaged result advises.
+_REMEDY = "remove it, and the same command makes it again"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A method at a budget, or a model without privacy, that is trained with several seeds; files keep the results."""
+    """A method at a budget, or a model without privacy, that is trained with several seeds; files keep the results.
 
-    bench: Bench  # what all methods share
-    blank: Run  # a run with what is known before
-    # files of the results by the seed of noise and training, named after all that a result depends on
+    Attributes:
+        bench: the data, queries and student that all methods share.
+        blank: a run with all that is known before the training.
+        paths: the file of each result, by the seed of noise and training. Its name contains a digest of all that the
+            result depends on.
+        contender: returns the method, ready to be trained; raises `InvalidValue` or `NotTrained` if it is not trained
+            at the budget.
+        calibration: the file of the method's parameters; None for a model without a budget.
+        allow_useless: whether the method is trained although `Contender.refusal` has a reason not to.
+    """
+
+    bench: Bench
+    blank: Run
     paths: Mapping[int, Path]
-    # returns the method, ready to be trained; raises `InvalidValue` or `NotTrained` if it is not trained at the budget
     contender: Callable[[], Contender]
-    calibration: Path | None = None  # where its parameters are kept; None without a budget
-    # whether it is trained although `Contender.refusal` speaks against it
+    calibration: Path | None = None
     allow_useless: bool = True
 
     def read(self, seed: int) -> Run | None:
@@ -57,9 +66,7 @@ class Trial:
         path = self.paths[seed]
         if not os.path.lexists(path):
             return None
-        run = read_value(
-            Run, path, name="run", rule="a result of this comparison", remedy=_TRAINED_AGAIN
-        )
+        run = read_value(Run, path, name="run", rule="a result of this comparison", remedy=_REMEDY)
         return replace(run, aggregator=self.blank.aggregator)
 
     def write(self, seed: int, run: Run) -> Run:
@@ -69,23 +76,24 @@ class Trial:
         write_text(path, text=to_json_line(run) + "\n")
         return run
 
-    def done(self) -> list[Run] | None:
-        """Returns the results of all seeds if no training is needed, None otherwise.
+    def stored_runs(self) -> list[Run] | None:
+        """Returns the results of all seeds from their files; None if something has to be trained.
 
         If the method is not trained at the budget, the result is one run whose note tells the reason.
         """
         calibration = Calibration.read(self.calibration)
-        note = "" if calibration is None else calibration.note(self.allow_useless)
-        if note:
-            return [replace(self.blank, note=note)]
-        is_judged = calibration is not None and calibration.refusal is not None
-        if not (self.allow_useless or is_judged):
+        if calibration is not None:
+            reason = calibration.skip_reason(allow_useless=self.allow_useless)
+            if reason:
+                return [replace(self.blank, note=reason)]
+        is_refusal_known = calibration is not None and calibration.refusal is not None
+        if not (self.allow_useless or is_refusal_known):
             return None
         runs = [run for run in map(self.read, self.paths) if run is not None]
         return runs if len(runs) == len(self.paths) else None
 
-    def runs(self) -> list[Run]:
-        """Returns the results of all seeds, after training where a result is missing.
+    def run_all(self) -> list[Run]:
+        """Returns the results of all seeds, and trains where a result is missing.
 
         If the method is not trained at the budget, the result is one run whose note tells the reason.
         """
@@ -94,11 +102,11 @@ class Trial:
         except (InvalidValue, NotTrained) as error:
             return [replace(self.blank, note=str(error))]
         return [
-            self.read(seed) or self.write(seed, run=self._scored(contender, seed))
+            self.read(seed) or self.write(seed, run=self._train_and_score(contender, seed))
             for seed in self.paths
         ]
 
-    def _scored(self, contender: Contender, seed: int) -> Run:
+    def _train_and_score(self, contender: Contender, seed: int) -> Run:
         """Trains a contender with a seed, and returns the run with its five scores on the test split.
 
         If the method cannot handle the data, the run has a note in place of scores.
@@ -108,30 +116,45 @@ class Trial:
             blank = replace(blank, priced_epsilon=contender.epsilon, seed=seed)
         try:
             trained = contender.train(seed)
+            blank = replace(
+                blank, num_answered=trained.num_answered, label_accuracy=trained.label_accuracy
+            )
             test = self.bench.dataset.test
-            predicted = trained.model.predict(test.inputs)
-            probabilities = trained.model.predict_proba(test.inputs).astype(np.float64)
-            scores = multilabel_metrics(
-                predicted, scores=probabilities, true_labels=test.labels, known=test.known
+            return _with_scores(
+                blank,
+                predicted=trained.model.predict(test.inputs),
+                probabilities=trained.model.predict_proba(test.inputs).astype(np.float64),
+                test=test,
             )
-            intervals = metric_intervals(
-                predicted, scores=probabilities, true_labels=test.labels, known=test.known
-            )
-        except InvalidValue as error:  # data that the method is not made for
+        except InvalidValue as error:  # the method cannot handle the data
             if blank.is_baseline:
                 raise
             return replace(blank, note=str(error))
-        return replace(
-            blank,
-            intervals=intervals,
-            num_answered=trained.num_answered,
-            label_accuracy=trained.label_accuracy,
-            accuracy=scores.accuracy,
-            balanced_accuracy=scores.balanced_accuracy,
-            micro_f1=scores.micro_f1,
-            macro_f1=scores.macro_f1,
-            mean_average_precision=scores.mean_average_precision,
-        )
+
+
+def _with_scores(run: Run, *, predicted: BoolArray, probabilities: FloatArray, test: Split) -> Run:
+    """Returns a run with the five scores of a model on the test split, and their intervals.
+
+    Args:
+        run: the run without scores.
+        predicted: the predicted labels of the test samples, `[num_test, num_labels]`.
+        probabilities: their predicted probabilities, `[num_test, num_labels]`.
+        test: the test split.
+    """
+    scores = multilabel_metrics(
+        predicted, scores=probabilities, true_labels=test.labels, known=test.known
+    )
+    return replace(
+        run,
+        intervals=metric_intervals(
+            predicted, scores=probabilities, true_labels=test.labels, known=test.known
+        ),
+        accuracy=scores.accuracy,
+        balanced_accuracy=scores.balanced_accuracy,
+        micro_f1=scores.micro_f1,
+        macro_f1=scores.macro_f1,
+        mean_average_precision=scores.mean_average_precision,
+    )
 
 
 def result_paths(
@@ -155,7 +178,7 @@ def private_trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: B
     identity = [VERSION, method.identity(bench), accountant, epsilon, plan.target_delta]
     name = f"{method.key}-{epsilon:g}"
     columns = method.columns(bench)
-    # the first method of a name is shown by it, later ones add @T
+    # Tables show the first method of a name by its name, and later ones with @ and their number of teachers.
     namesakes = [other for other in plan.methods if other.name == method.name]
     is_first = method is namesakes[0]
     title = method.name if is_first else f"{method.name}@{columns['num_teachers']}"
@@ -173,7 +196,7 @@ def private_trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: B
         ),
         paths=result_paths(name, bench, plan.seeds, identity=[identity, bench.digest]),
         contender=partial(
-            calibrated,
+            calibrate_method,
             method=method,
             budget=budget,
             bench=bench,
@@ -197,7 +220,7 @@ def baseline_trials(plan: ComparisonPlan, bench: Bench) -> list[Trial]:
             name="true_label_student",
             train=bench.true_label_student,
             identity=[bench.num_queries, full_text(bench.student_recipe)],
-            columns={"student": kind(bench.student_recipe)},
+            columns={"student": recipe_kind(bench.student_recipe)},
         )
         references.append(true_label_student)
     if plan.all_records:
@@ -226,20 +249,11 @@ def constant_runs(bench: Bench) -> Iterator[Run]:
     frequencies = bench.dataset.private.label_shares
     for name, constant in CONSTANTS.items():
         predicted, probabilities = constant(frequencies).for_samples(len(test))
-        scores = multilabel_metrics(
-            predicted, scores=probabilities, true_labels=test.labels, known=test.known
-        )
-        yield Run(
-            aggregator=name,
-            num_queries=bench.num_queries,
-            intervals=metric_intervals(
-                predicted, scores=probabilities, true_labels=test.labels, known=test.known
-            ),
-            accuracy=scores.accuracy,
-            balanced_accuracy=scores.balanced_accuracy,
-            micro_f1=scores.micro_f1,
-            macro_f1=scores.macro_f1,
-            mean_average_precision=scores.mean_average_precision,
+        yield _with_scores(
+            Run(aggregator=name, num_queries=bench.num_queries),
+            predicted=predicted,
+            probabilities=probabilities,
+            test=test,
         )
 
 
@@ -247,10 +261,10 @@ def run_trials(plan: ComparisonPlan, trials: list[Trial], monitor: Monitor) -> l
     """Returns the results of all trials, in the order of the trials; worker processes train what is missing."""
     from joblib import Parallel, cpu_count, delayed, parallel_config  # loads slowly
 
-    results: dict[int, list[Run]] = {}  # by the place of the trial
+    results: dict[int, list[Run]] = {}  # by the index of the trial
     tasks = []
     for index, trial in enumerate(trials):
-        runs_on_disk = trial.done()
+        runs_on_disk = trial.stored_runs()
         if runs_on_disk is None:
             tasks.append(delayed(_results)(index, trial))
         else:
@@ -267,7 +281,7 @@ def run_trials(plan: ComparisonPlan, trials: list[Trial], monitor: Monitor) -> l
         parallel_config("loky", inner_max_num_threads=1),
         warnings.catch_warnings(),
     ):
-        # joblib replaces a worker that grew large
+        # joblib warns when it replaces a worker whose memory has grown.
         warnings.filterwarnings("ignore", "A worker stopped while")
         advance(num_done)
         parallel = Parallel(
@@ -287,7 +301,7 @@ def _results(index: int, trial: Trial) -> tuple[int, list[Run]]:
     """Returns the index of a trial and its results, in a worker process; an error names the method."""
     try:
         with one_thread():  # the same last bits in a worker and in this process
-            return index, trial.runs()
+            return index, trial.run_all()
     except InvalidValue as error:
         name = f"{trial.blank.aggregator}, {error.name}"
         raise InvalidValue(name, error.value, rule=error.rule) from error

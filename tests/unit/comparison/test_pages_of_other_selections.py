@@ -92,8 +92,8 @@ def test_methods_with_other_teachers_or_another_student_than_most_are_named() ->
         scored(name="best_constant", micro_f1=0.2),
     ]
     frontier = Frontier(runs=(*levels, *same, other, plain), metric="micro_f1")
-    assert frontier.recipes == [
+    assert frontier.recipe_warnings == [
         "centered_votes (99) has kernel teachers and a low_rank student, "
         "where most here have linear teachers and a linear student: it is compared with these, too"
     ]
-    assert Frontier(runs=(*levels, *same, plain), metric="micro_f1").recipes == []
+    assert Frontier(runs=(*levels, *same, plain), metric="micro_f1").recipe_warnings == []

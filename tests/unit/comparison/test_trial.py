@@ -12,7 +12,7 @@ from pate.accounting import Budget
 from pate.aggregators import Aggregator, GaussianVotes, StableTopK
 from pate.aggregators.failures import with_failure_prob_for
 from pate.comparison import Contender
-from pate.comparison.calibration import Calibration, NotTrained, calibrated
+from pate.comparison.calibration import Calibration, NotTrained, calibrate_method
 from pate.comparison.runs import Run
 from pate.comparison.trial import Trial
 from pate.files.reading import DamagedFile
@@ -29,7 +29,7 @@ TABLE = StableTopK(selection_scale=40.0, test="table", table_order=5.0, table_bu
 
 def calibrated_contender(aggregator: Aggregator, path: Path) -> Contender:
     """Returns the aggregator fitted to epsilon 2, with a calibration that is kept in a file."""
-    return calibrated(
+    return calibrate_method(
         method(name="m", aggregator=aggregator),
         budget=BUDGET,
         bench=small_bench(path.parent),

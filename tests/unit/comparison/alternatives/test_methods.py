@@ -17,7 +17,7 @@ from pate.comparison.alternatives.dp_fc import DpFeatureCovariance
 from pate.comparison.alternatives.dp_gd import DpGradientDescent
 from pate.comparison.alternatives.dp_ls import DpLeastSquares
 from pate.comparison.alternatives.dp_sgd import DpSgd
-from pate.comparison.calibration import Calibration, calibrated
+from pate.comparison.calibration import Calibration, calibrate_method
 from pate.report import multilabel_metrics
 from tests.e2e.small_run import SilentMonitor, small_dataset
 from tests.refusals import ANY, refused
@@ -60,11 +60,11 @@ def test_a_kept_calibration_is_priced_again(method: Alternative, tmp_path: Path)
     With 10% less noise in the file, it is refused.
     """
     path = tmp_path / "kept" / "a.json"
-    contender = calibrated(
+    contender = calibrate_method(
         method, budget=budget_at_epsilon(epsilon=3.0), bench=small_bench(), file_path=path
     )
     assert (
-        calibrated(
+        calibrate_method(
             method, budget=budget_at_epsilon(epsilon=3.0), bench=small_bench(), file_path=path
         ).epsilon
         == contender.epsilon
@@ -74,7 +74,7 @@ def test_a_kept_calibration_is_priced_again(method: Alternative, tmp_path: Path)
         parameters={"noise_multiplier": 0.9 * contender.parameters["noise_multiplier"]}, epsilon=3.0
     ).write(path)
     with refused("epsilon", value=ANY, rule="3 once calibrated"):
-        calibrated(
+        calibrate_method(
             method, budget=budget_at_epsilon(epsilon=3.0), bench=small_bench(), file_path=path
         )
 
