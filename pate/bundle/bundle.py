@@ -242,10 +242,10 @@ class Bundle:
                 )
                 form = replace(form, spelling=file.spelling(form.spelling))
                 with _hints_for_files():
-                    return form.warned_inputs(file.read(), stacklevel=4)
+                    return form.inputs_with_warnings(file.read(), stacklevel=4)
             if not isinstance(data, np.ndarray):
                 with hints_for_frames():
-                    return form.warned_inputs(data, stacklevel=4)
+                    return form.inputs_with_warnings(data, stacklevel=4)
             rule = "a DataFrame with the columns of the public file"
             require(data.dtype.kind != "O", "data.dtype", "object", rule)
         elif form is not None and not isinstance(data, np.ndarray):

@@ -96,4 +96,4 @@ def encode_new(frame: Any, schema: TableSchema, *, stacklevel: int) -> Float32Ar
         InvalidValue: a cell is no number or date although its column is one of numbers or dates.
     """
     with hints_for_frames():
-        return schema.warned_inputs(frame, name="X", stacklevel=stacklevel + 1)
+        return schema.inputs_with_warnings(frame, name="X", stacklevel=stacklevel + 1)

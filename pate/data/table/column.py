@@ -15,9 +15,8 @@ from pate.data.table.arrow import is_missing
 from pate.data.table.cells import as_texts
 from pate.data.table.spelling import USUAL, CellSpelling
 
-MISSING = "missing"  # in the name of the feature of missing cells
-
-"""Features `[n, d]` of one column or of several."""
+MISSING = "missing"
+"""The word for missing cells in the name of their feature."""
 
 
 def wrong_cells_in_words(num_wrong: int, *, num_rows: int, first_row: str) -> str:
@@ -37,12 +36,18 @@ def row_in_words(number: int) -> str:
 
 
 class Encoded(NamedTuple):
-    """The features of a column or a table, with counts of wrong, unknown and missing cells."""
+    """The features of a column or a table, with counts of wrong, unknown and missing cells.
 
-    features: Float32Array  # [n, d]
-    # [n] of a column, [n, num_columns] of a table: cells that are not of the column's kind
+    Attributes:
+        features: the features of the n rows, `[n, num_features]`.
+        wrong: whether each cell is of another kind than its column, `[n]` for a column and `[n, num_columns]` for a
+            table.
+        unknown_and_missing: the number of cells that the public file does not know, and the number of missing cells,
+            `[2]` for a column and `[num_columns, 2]` for a table.
+    """
+
+    features: Float32Array
     wrong: BoolArray
-    # [2], or [num_columns, 2]: how many cells the public file does not know, and how many are missing
     unknown_and_missing: IntArray
 
 
@@ -60,8 +65,9 @@ class Column(ABC):
     name: str
     missing: bool
 
-    # the name of the class in a schema's file, and the keys of the class's entries there, without "kind"
+    # The name of the kind of column in a schema's file.
     kind: ClassVar[str] = ""
+    # The keys of the column's entry in that file, without "kind".
     keys: ClassVar[tuple[str, ...]] = ()
 
     @property

@@ -18,13 +18,18 @@ from pate.data.table.uncertain import NO, UNKNOWN, YES, UncertainLabels, label_w
 from pate.validation import as_setting
 
 Codes = NDArray[np.int8]
+"""The codes of a label's cells, `[num_rows]`: `YES`, `NO` and `UNKNOWN` of `uncertain.py`, or `_WRONG`."""
 
 LABEL_HINT = "; yes and no, true and false are taken too, and an empty cell is an unknown label"
+"""The advice for a label's cell that cannot be read."""
+
 _UNCERTAIN_HINT = (
     "; data.uncertain=missing (or positive, negative) says what -1, ? and uncertain mean"
 )
-
-_WRONG = -2  # the code of a cell that is no label
+# The codes of the words for no and yes that need no setting.
+_CODE_OF_USUAL_WORD = {"false": NO, "no": NO, "true": YES, "yes": YES}
+# The code of a cell that is no label.
+_WRONG = -2
 
 
 class Truths(NamedTuple):
@@ -39,16 +44,20 @@ class Truths(NamedTuple):
     yes: str
 
 
-_USUAL_TRUTHS = {"false": NO, "no": NO, "true": YES, "yes": YES}
-
-
 class ReadLabels(NamedTuple):
-    """The labels of some rows of a table, and the cells that could not be read."""
+    """The labels of n rows of a table, and the cells that could not be read.
 
-    bits: BoolArray  # [n, num_labels]; False where a label is unknown
-    known: BoolArray  # [n, num_labels], labels that a cell tells
-    wrong: BoolArray  # [n, num_labels], cells that are no label
-    num_unknown: int = 0  # cells that list a label which is none of the names
+    Attributes:
+        bits: the labels, bool `[n, num_labels]`; False where a label is unknown.
+        known: whether a cell tells each label, bool `[n, num_labels]`.
+        wrong: whether the cell of each label is no label, bool `[n, num_labels]`.
+        num_unknown: the number of cells that list a label which is none of the names.
+    """
+
+    bits: BoolArray
+    known: BoolArray
+    wrong: BoolArray
+    num_unknown: int = 0
 
 
 @dataclass
@@ -106,11 +115,13 @@ class Labels:
         cells = with_missing(table.select(list(self.columns)), spelling)
         if self.column is not None:
             column = joined(cells.column(self.column))
-            tells_nothing = is_missing(column) & ~is_missing(joined(table.column(self.column)))
-            return self._read_names(column, tells_nothing)
+            is_empty = is_missing(joined(table.column(self.column)))
+            # The cell is a word that a setting lists as missing.
+            tells_nothing = is_missing(column) & ~is_empty
+            return self._read_names(column, tells_nothing=tells_nothing)
         codes = np.zeros((table.num_rows, len(self.names)), np.int8)
-        for place, name in enumerate(self.names):
-            codes[:, place] = self._codes(name, cells.column(name), spelling)
+        for position, name in enumerate(self.names):
+            codes[:, position] = self._codes(name, column=cells.column(name), spelling=spelling)
         wrong = codes == _WRONG
         return ReadLabels(bits=codes == YES, known=(codes != UNKNOWN) & ~wrong, wrong=wrong)
 
@@ -127,7 +138,7 @@ class Labels:
             code_of_word = {truths.yes: YES}
             if truths.no is not None:
                 code_of_word[truths.no] = NO
-            return self._codes_of_words(column, code_of_word)
+            return self._codes_of_words(column, code_of_word=code_of_word)
         numbers = as_numbers(cells=column, spelling=spelling)
         codes = np.full(len(numbers), _WRONG, np.int8)
         codes[np.isnan(numbers)] = UNKNOWN
@@ -135,7 +146,8 @@ class Labels:
             codes[numbers == number] = code
         is_wrong = codes == _WRONG
         if is_wrong.any():
-            codes[is_wrong] = self._codes_of_words(column, _USUAL_TRUTHS)[is_wrong]
+            codes_of_words = self._codes_of_words(column, code_of_word=_CODE_OF_USUAL_WORD)
+            codes[is_wrong] = codes_of_words[is_wrong]
         return codes
 
     def _codes_of_words(self, column: Any, code_of_word: Mapping[str, int]) -> Codes:
@@ -151,11 +163,11 @@ class Labels:
             self.hint = (
                 f"; {as_setting(name='data.label_separator', value=';')} reads lists of labels"
             )
-        known_words = {**self.uncertain.codes, **code_of_word}
-        codes = [known_words.get(label_word(word), _WRONG) for word in words]
-        codes.append(UNKNOWN)  # the code of missing cells
-        places = coded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
-        return np.asarray(np.array(codes, np.int8)[places])
+        code_of_any_word = {**self.uncertain.codes, **code_of_word}
+        codes = [code_of_any_word.get(label_word(word), _WRONG) for word in words]
+        codes.append(UNKNOWN)  # the code of missing cells, which are the last of the different ones
+        word_of_row = coded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
+        return np.asarray(np.array(codes, np.int8)[word_of_row])
 
     def _read_names(self, column: Any, tells_nothing: BoolArray) -> ReadLabels:
         """Returns the labels that cells list.
@@ -168,23 +180,27 @@ class Labels:
         """
         coded = as_texts(column).dictionary_encode()
         cells = coded.dictionary.to_pylist()
-        place_of = {canonical_word(name): place for place, name in enumerate(self.names)}
-        # by the place of a cell among the different ones; the last is the empty cell
+        label_of_name = {canonical_word(name): label for label, name in enumerate(self.names)}
+        # One row for each of the different cells; the last row is for the empty cell.
         bits = np.zeros((len(cells) + 1, len(self.names)), np.bool_)
         wrong = np.zeros_like(bits)
         has_unknown = np.zeros(len(bits), np.bool_)
-        for row, cell in enumerate(cells):
+        for number, cell in enumerate(cells):
             try:
-                names = names_in(cell, self.separator)
+                names = names_in(cell, separator=self.separator)
             except NoNames:
-                wrong[row] = True
+                wrong[number] = True
                 continue
-            bits[row, [place_of[name] for name in names if name in place_of]] = True
-            has_unknown[row] = not place_of.keys() >= set(names)
-        codes = coded.indices.fill_null(len(cells)).to_numpy(zero_copy_only=False)
-        known = np.repeat(~tells_nothing[:, None], len(self.names), axis=1) & ~wrong[codes]
+            labels = [label_of_name[name] for name in names if name in label_of_name]
+            bits[number, labels] = True
+            has_unknown[number] = not label_of_name.keys() >= set(names)
+        cell_of_row = coded.indices.fill_null(len(cells)).to_numpy(zero_copy_only=False)
+        tells_labels = np.repeat(~tells_nothing[:, None], len(self.names), axis=1)
         return ReadLabels(
-            bits[codes], known, wrong[codes], num_unknown=int(has_unknown[codes].sum())
+            bits=bits[cell_of_row],
+            known=tells_labels & ~wrong[cell_of_row],
+            wrong=wrong[cell_of_row],
+            num_unknown=int(has_unknown[cell_of_row].sum()),
         )
 
 

@@ -24,9 +24,11 @@ from pate.files.array_rows import Spilled
 from pate.pool import in_order
 from pate.validation import InvalidValue
 
-_UNSEEN = r"^[\s\p{Z}\p{C}]*$"  # of words in which nobody sees a character
 MEGABYTE = 10**6
-_GATHERED_BYTES = 2**25  # of batches with texts that are encoded at once
+# A regular expression of words without a visible character.
+_INVISIBLE_WORD = r"^[\s\p{Z}\p{C}]*$"
+# The size from which on batches with texts are encoded.
+_GATHERED_BYTES = 2**25
 
 
 class Roles(NamedTuple):
@@ -77,7 +79,7 @@ class _WrongCells:
 
 @dataclass(frozen=True, eq=False)
 class _ReadBatch:
-    """What is read of some thousand rows.
+    """Some thousand rows of a table after reading.
 
     Attributes:
         numbers: the numbers of the rows, `[num_rows]`.
@@ -156,23 +158,24 @@ class Rows:
         self.texts: dict[str, list[str]] = {column: [] for column in schema.texts}
         self.labeled = split != "public"
         inputs = Spilled()
-        bits: list[BoolArray] = []
-        known: list[BoolArray | None] = []
+        labels_of_batches: list[BoolArray] = []
+        known_of_batches: list[BoolArray | None] = []
         numbers = [np.zeros(0, np.int64)]
-        names: dict[str, list[Any]] = {column: [] for column in roles.columns}
+        chunks_of_column: dict[str, list[Any]] = {column: [] for column in roles.columns}
 
         def read(numbered_batch: NumberedBatch) -> _ReadBatch:
-            return self._read(numbered_batch, roles, cell_digest)
+            return self._read(numbered_batch, roles=roles, cell_digest=cell_digest)
 
-        for part in in_order(read, batches) if in_threads else map(read, batches):
-            numbers.append(part.numbers)
-            inputs.append(part.encoded.features)
-            bits.append(self._add(part))
-            known.append(self._known_of(part))
-            for column, chunks in names.items():
-                chunks.append(part.cells[column])
-            if cell_digest is not None and part.hashes is not None:
-                cell_digest.add(part.hashes)
+        read_batches = in_order(read, batches) if in_threads else map(read, batches)
+        for read_batch in read_batches:
+            numbers.append(read_batch.numbers)
+            inputs.append(read_batch.encoded.features)
+            labels_of_batches.append(self._add(read_batch))
+            known_of_batches.append(_known_mask(read_batch))
+            for column, chunks in chunks_of_column.items():
+                chunks.append(read_batch.cells[column])
+            if cell_digest is not None and read_batch.hashes is not None:
+                cell_digest.add(read_batch.hashes)
         self.numbers = np.concatenate(numbers)
         schema.require_no_wrong_cell(
             name,
@@ -182,15 +185,19 @@ class Rows:
             place_of_row=place_of_row,
         )
         self._require_labels()
-        names_of = {column: arrow().chunked_array(chunks) for column, chunks in names.items()}
-        for column, column_names in names_of.items():
-            self._require_values(column, column_names)
-        self.groups = [names_of[column] for column in roles.group]
-        self.ids = None if roles.id is None else names_of[roles.id]
-        self.budgets = None if roles.budget is None else as_texts(names_of[roles.budget])
+        names_of_column = {
+            column: arrow().chunked_array(chunks) for column, chunks in chunks_of_column.items()
+        }
+        for column, names in names_of_column.items():
+            self._require_values(column, names=names)
+        self.groups = [names_of_column[column] for column in roles.group]
+        self.ids = None if roles.id is None else names_of_column[roles.id]
+        self.budgets = None if roles.budget is None else as_texts(names_of_column[roles.budget])
         self.inputs: Any = inputs.whole()
-        self.labels = np.concatenate(bits)
-        self.known = self._mask(known, bits)
+        self.labels = np.concatenate(labels_of_batches)
+        self.known = self._join_masks(
+            known_of_batches=known_of_batches, labels_of_batches=labels_of_batches
+        )
 
     @property
     def record_names(self) -> list[str]:
@@ -200,7 +207,13 @@ class Rows:
     def _read(
         self, numbered_batch: NumberedBatch, roles: Roles, cell_digest: CellDigest | None
     ) -> _ReadBatch:
-        """Reads a batch; several threads may do so at once."""
+        """Reads a batch. Several threads may read different batches at once.
+
+        Args:
+            numbered_batch: the batch, with the numbers of its rows.
+            roles: the columns that name records and owners.
+            cell_digest: computes the hashes of the rows; None if no digest is needed.
+        """
         numbers, batch = numbered_batch
         form = self._label_form
         label_columns = [column for column in form.columns if column in batch.column_names]
@@ -226,27 +239,24 @@ class Rows:
             hashes=None if cell_digest is None else cell_digest.hashes(batch),
         )
 
-    def _add(self, part: _ReadBatch) -> BoolArray:
+    def _add(self, read_batch: _ReadBatch) -> BoolArray:
         """Adds the counts of a batch, and returns its labels `[num_rows, num_labels]`; all are False if it has none."""
-        self._wrong_cells.add(part.encoded.wrong, part.numbers)
-        self.unknown_and_missing += part.encoded.unknown_and_missing
-        self.labeled = self.labeled or part.has_label
-        for column, texts in part.texts.items():
-            self.texts[column] += texts[: NUM_COUNTED_TEXTS - len(self.texts[column])]
-        if part.labels is None:
-            return np.zeros((len(part.numbers), len(self._label_form.names)), np.bool_)
-        self._wrong_labels.add(part.labels.wrong, part.numbers)
-        self._label_form.num_unknown += part.labels.num_unknown
-        return part.labels.bits
+        self._wrong_cells.add(read_batch.encoded.wrong, row_numbers=read_batch.numbers)
+        self.unknown_and_missing += read_batch.encoded.unknown_and_missing
+        self.labeled = self.labeled or read_batch.has_label
+        for column, texts in read_batch.texts.items():
+            num_wanted = NUM_COUNTED_TEXTS - len(self.texts[column])
+            self.texts[column] += texts[:num_wanted]
+        labels = read_batch.labels
+        if labels is None:
+            return np.zeros((len(read_batch.numbers), len(self._label_form.names)), np.bool_)
+        self._wrong_labels.add(labels.wrong, row_numbers=read_batch.numbers)
+        self._label_form.num_unknown += labels.num_unknown
+        return labels.bits
 
-    def _known_of(self, part: _ReadBatch) -> BoolArray | None:
-        """Returns which labels of a batch are known, `[num_rows, num_labels]`; None if all are, to save memory."""
-        if part.labels is None or part.labels.known.all():
-            return None
-        return part.labels.known
-
-    def _mask(
+    def _join_masks(
         self,
+        *,
         known_of_batches: Sequence[BoolArray | None],
         labels_of_batches: Sequence[BoolArray],
     ) -> BoolArray | None:
@@ -260,7 +270,8 @@ class Rows:
             InvalidValue: no label of any row is known, unless the rows are public.
         """
         have_gaps = any(known is not None for known in known_of_batches)
-        if not self.labeled or not (have_gaps or self._label_form.uncertain.reading):
+        may_have_gaps = have_gaps or self._label_form.uncertain.reading is not None
+        if not self.labeled or not may_have_gaps:
             return None
         mask = np.concatenate(
             [
@@ -268,14 +279,13 @@ class Rows:
                 for known, labels in zip(known_of_batches, labels_of_batches, strict=True)
             ]
         )
-        if not mask.any():
-            rule = "a label in some row, no cell tells one"
+        if mask.any():
+            return mask
+        if self._split != "public":
             name = f"{self._name}.{self._label_form.columns[0]}"
-            if self._split != "public":
-                raise InvalidValue(name, rule=rule)
-            self.labeled = False
-            return None
-        return mask
+            raise InvalidValue(name, rule="a label in some row, no cell tells one")
+        self.labeled = False
+        return None
 
     def _require_labels(self) -> None:
         """Raises `InvalidValue` if a cell is no label, unless the rows are public and all their labels are missing."""
@@ -305,11 +315,18 @@ class Rows:
         pa = arrow()
         num_missing = names.null_count
         if names.type == pa.string():
-            is_unseen = pa.compute.match_substring_regex(names, _UNSEEN)
-            num_missing += pa.compute.sum(is_unseen).as_py() or 0
+            is_invisible = pa.compute.match_substring_regex(names, pattern=_INVISIBLE_WORD)
+            num_missing += pa.compute.sum(is_invisible).as_py() or 0
         if num_missing:
             rule = f"a value in each row, {num_missing} of {len(names)} rows have none"
             raise InvalidValue(f"{self._name}.{column}", rule=rule)
+
+
+def _known_mask(read_batch: _ReadBatch) -> BoolArray | None:
+    """Returns which labels of a batch are known, `[num_rows, num_labels]`; None if all are, to save memory."""
+    if read_batch.labels is None or read_batch.labels.known.all():
+        return None
+    return read_batch.labels.known
 
 
 def _names(cells: Any) -> Any:

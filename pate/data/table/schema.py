@@ -29,10 +29,13 @@ from pate.data.texts.vectors import TextFit, TextVectors
 from pate.files.atomic import write_text
 from pate.files.plain_yaml import read_yaml
 from pate.progress import StageOpener, unwatched
-from pate.validation import InvalidValue, printable, require
+from pate.validation import InvalidValue, printable
 
-_COLUMNS_SHOWN = 5
-_LATEST_DAYS = 3e6  # since 1970: later dates have more than four digits for the year
+# The largest number of columns that have a remark of their own.
+_MAX_COLUMNS_SHOWN = 5
+# Days since 1970 from which on dates have more than four digits for the year.
+_LATEST_DAYS = 3e6
+# The comment at the beginning of a schema's file.
 _HEADING = """\
 # What the public file says of each column. Change what you know better: a kind (number, date, category), the
 # categories, a range. Never copy anything from the private file into this one: it is published with the model.
@@ -87,12 +90,15 @@ class TableSchema(Preprocessing):
         for name in table.column_names:
             if name in text_columns:
                 columns.append(TextColumn(name, missing=False))
-            else:
-                cells = values.column(name)
-                columns.append(
-                    fit_column(name, cells=cells, is_code=name in code_columns, spelling=spelling)
-                )
-        return cls(tuple(columns), spelling)
+                continue
+            column = fit_column(
+                name,
+                cells=values.column(name),
+                is_code=name in code_columns,
+                spelling=spelling,
+            )
+            columns.append(column)
+        return cls(columns=tuple(columns), spelling=spelling)
 
     def with_text_vectors(
         self,
@@ -114,22 +120,22 @@ class TableSchema(Preprocessing):
         """
         other_columns = self.without(text_columns)
         table = table.take(evenly_spaced(range(table.num_rows)))
-        variance_of_a_text = 0.0
+        target_variance = 0.0
         if other_columns.columns:
-            variance_of_a_text = _total_variance(other_columns.encode(table).features) / len(
-                text_columns
-            )
+            variance_of_others = _total_variance(other_columns.encode(table).features)
+            target_variance = variance_of_others / len(text_columns)
         columns = []
         for column in self.columns:
-            if column.name in text_columns:
-                texts = as_strings(as_texts(table.column(column.name)))
-                vectors = fit_vectors(texts, stage)
-                variance = _total_variance(vectors.vectors(texts))
-                weight = 1.0
-                if variance_of_a_text > 0 and variance > 0:
-                    weight = float(np.float32(np.sqrt(variance_of_a_text / variance)))
-                column = TextColumn(column.name, missing=False, vectors=vectors, weight=weight)
-            columns.append(column)
+            if column.name not in text_columns:
+                columns.append(column)
+                continue
+            texts = as_strings(as_texts(table.column(column.name)))
+            vectors = fit_vectors(texts, stage)
+            variance = _total_variance(vectors.vectors(texts))
+            weight = 1.0
+            if target_variance > 0 and variance > 0:
+                weight = float(np.float32(np.sqrt(target_variance / variance)))
+            columns.append(TextColumn(column.name, missing=False, vectors=vectors, weight=weight))
         return replace(self, columns=tuple(columns))
 
     @property
@@ -147,23 +153,19 @@ class TableSchema(Preprocessing):
 
         If columns have different values for a key, the values are joined by blanks.
         """
-        vectors = self.texts.values()
-        if not vectors:
+        all_vectors = self.texts.values()
+        if not all_vectors:
             return {}
-
-        def joined(values: Collection[str], separator: str = " ") -> str:
-            return separator.join(dict.fromkeys(values)).strip()
-
-        keys = dict.fromkeys(key for column in vectors for key in column.origin)
-        kinds = joined([column.kind for column in vectors], ", ")
-        return {
+        kinds = ", ".join(dict.fromkeys(vectors.kind for vectors in all_vectors))
+        origin: dict[str, str | int] = {
             "features": f"{kinds} of the texts {', '.join(self.texts)}",
-            "dimension": sum(column.dimension for column in vectors),
-            **{
-                key: joined([str(column.origin.get(key, "")) for column in vectors]) for key in keys
-            },
-            "extractor_sha256": " ".join(column.digest for column in vectors),
+            "dimension": sum(vectors.dimension for vectors in all_vectors),
         }
+        for key in dict.fromkeys(key for vectors in all_vectors for key in vectors.origin):
+            values = [str(vectors.origin.get(key, "")) for vectors in all_vectors]
+            origin[key] = " ".join(dict.fromkeys(values)).strip()
+        origin["extractor_sha256"] = " ".join(vectors.digest for vectors in all_vectors)
+        return origin
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -220,27 +222,31 @@ class TableSchema(Preprocessing):
             if remarks is not None and column.name in remarks:
                 remedy += f"; {remarks[column.name]}"
             raise InvalidValue(f"{setting_name}.{column.name}", rule=f"{column.expects}; {remedy}")
-        rule = "a column that is no label, group or id"
-        require(len(self.columns) > 0, f"{setting_name}.columns", 0, rule)
+        if not self.columns:
+            rule = "a column that is no label, group or id"
+            raise InvalidValue(f"{setting_name}.columns", 0, rule=rule)
 
     def encode(self, table: Any) -> Encoded:
         """Returns the features of a pyarrow table that has the schema's columns, `[num_rows, num_features]`.
 
         Cells are read in the notation of the schema.
         """
-        texts = [column.name for column in self.columns if isinstance(column, TextColumn)]
+        text_columns = [column.name for column in self.columns if isinstance(column, TextColumn)]
         columns = table.select(list(self.names))
         values = with_missing(
-            table=_without_columns(table=columns, names=texts), spelling=self.spelling
+            table=_without_columns(table=columns, names=text_columns), spelling=self.spelling
         )
-        parts = []
+        encoded_columns = []
         for column in self.columns:
-            cells = (table if column.name in texts else values).column(column.name)
-            parts.append(column.encode(cells, self.spelling))
+            # No word of a text means a missing cell.
+            source = table if column.name in text_columns else values
+            encoded_columns.append(column.encode(source.column(column.name), self.spelling))
         return Encoded(
-            features=np.concatenate([part.features for part in parts], axis=1),
-            wrong=np.stack([part.wrong for part in parts], axis=1),
-            unknown_and_missing=np.stack([part.unknown_and_missing for part in parts]),
+            features=np.concatenate([encoded.features for encoded in encoded_columns], axis=1),
+            wrong=np.stack([encoded.wrong for encoded in encoded_columns], axis=1),
+            unknown_and_missing=np.stack(
+                [encoded.unknown_and_missing for encoded in encoded_columns]
+            ),
         )
 
     def frame(self, inputs: Float32Array) -> Any:
@@ -270,18 +276,20 @@ class TableSchema(Preprocessing):
         """
         return self.read_table(as_table(samples), name=name).features
 
-    def warned_inputs(self, given: Any, *, name: str = "data", stacklevel: int) -> Float32Array:
+    def inputs_with_warnings(
+        self, samples: Any, *, name: str = "data", stacklevel: int
+    ) -> Float32Array:
         """Returns the features of records as `inputs` does, and warns of cells that the public file does not know.
 
         Args:
-            given: a DataFrame, a pyarrow table, or a mapping from names to columns.
+            samples: a DataFrame, a pyarrow table, or a mapping from names to columns.
             name: the name of the records in errors and warnings.
             stacklevel: the stack level of the warnings (`UnlikePublic`), counted from this method.
 
         Raises:
             InvalidValue: a column is missing or a cell is wrong.
         """
-        encoded = self.read_table(as_table(given), name=name)
+        encoded = self.read_table(as_table(samples), name=name)
         remarks = self.unknown_cell_remarks(
             name=name, counts=encoded.unknown_and_missing, num_records=len(encoded.features)
         )
@@ -373,22 +381,23 @@ class TableSchema(Preprocessing):
                 `Encoded.unknown_and_missing`.
             num_records: the number of rows of the table.
         """
-        num_losses: dict[str, int] = {}  # by line
+        num_losses: dict[str, int] = {}  # the number of such cells, by remark
         for column, (num_unknown, num_missing) in zip(self.columns, counts.tolist(), strict=True):
-            is_public = column.missing and num_missing < num_records
-            num_lost = 0 if is_public else num_missing
+            is_usual = column.missing and num_missing < num_records
+            num_lost = 0 if is_usual else num_missing
             losses = []
             if num_unknown:
-                losses.append(f"{num_unknown:,} {_unknown_of(column)}")
+                losses.append(f"{num_unknown:,} {_unknown_cells_in_words(column)}")
             if num_lost:
                 losses.append(f"{num_lost:,} missing")
             if losses:
                 line = f"{name}.{column.name}: {num_records:,} cells, {', '.join(losses)}"
                 num_losses[line] = num_unknown + num_lost
-        lines = sorted(num_losses, key=lambda line: -num_losses[line])
-        yield from lines[:_COLUMNS_SHOWN]
-        if len(lines) > _COLUMNS_SHOWN:
-            yield f"{name}: {len(lines) - _COLUMNS_SHOWN} more columns have such cells"
+        lines = sorted(num_losses, key=num_losses.__getitem__, reverse=True)
+        yield from lines[:_MAX_COLUMNS_SHOWN]
+        num_others = len(lines) - _MAX_COLUMNS_SHOWN
+        if num_others > 0:
+            yield f"{name}: {num_others} more columns have such cells"
 
     def plain(self) -> dict[str, Any]:
         """Returns the schema as values for JSON, without parts of the notation that are the default."""
@@ -417,9 +426,13 @@ class TableSchema(Preprocessing):
             raise InvalidValue(
                 name, rule="`columns`, what is known of each, as pate-schema writes it"
             )
-        place = None if folder is None else Path(folder)
         columns = tuple(
-            read_column(column_name(str(key)), schema_entry=entry, setting=name, folder=place)
+            read_column(
+                column_name(str(key)),
+                schema_entry=entry,
+                setting=name,
+                folder=None if folder is None else Path(folder),
+            )
             for key, entry in entries.items()
         )
         missing = content.get("missing", ())
@@ -431,7 +444,7 @@ class TableSchema(Preprocessing):
             first_year=content.get("first_year"),
         )
         spelling.require(setting_prefix=f"{name}.")
-        return cls(columns, spelling)
+        return cls(columns=columns, spelling=spelling)
 
     def save(self, folder: Path | str) -> None:
         """Writes the vectors of each column of text into a file in the folder of the schema."""
@@ -460,13 +473,14 @@ class TableSchema(Preprocessing):
     def load(cls, path: Path | str) -> Self:
         """Reads the YAML file that `write` wrote, with the files of vectors in the same folder."""
         name = f"data.schema={path}"
-        return cls.read(content=_read_file(Path(path), name), name=name, folder=Path(path).parent)
+        content = _read_file(Path(path), name=name)
+        return cls.read(content, name=name, folder=Path(path).parent)
 
 
 def load_settings(path: Path | str) -> TableSettings:
     """Returns the settings of a table from a schema's file. A file of an older version gives the defaults."""
     name = f"data.schema={path}"
-    return TableSettings.read(_read_file(Path(path), name), name=name)
+    return TableSettings.read(_read_file(Path(path), name=name), name=name)
 
 
 def _read_file(path: Path, name: str) -> Any:
@@ -486,21 +500,22 @@ def _read_file(path: Path, name: str) -> Any:
 
 
 def _without_columns(table: Any, names: Collection[str]) -> Any:
+    """Returns a pyarrow table without the named columns."""
     return table.select([name for name in table.column_names if name not in names])
 
 
 def _total_variance(features: Float32Array) -> float:
+    """Returns the sum of the variances of all features, `[num_rows, num_features]`."""
     return float(features.var(axis=0, dtype=np.float64).sum())
 
 
-def _unknown_of(column: Column) -> str:
+def _unknown_cells_in_words(column: Column) -> str:
     """Returns a phrase for unknown cells of a column, such as "outside the public range 0 to 9"."""
     if not isinstance(column, NumberColumn):
         return "with a word that the public file does not have"
-    is_calendar_day = max(abs(column.min), abs(column.max)) < _LATEST_DAYS
-    if isinstance(column, DateColumn) and is_calendar_day:
-        first = str(np.datetime64(int(column.min // 1), "D"))
-        last = str(np.datetime64(int(column.max // 1), "D"))
-    else:
-        first, last = f"{column.min:.6g}", f"{column.max:.6g}"
-    return f"outside the public range {first} to {last}"
+    are_days = max(abs(column.min), abs(column.max)) < _LATEST_DAYS
+    if isinstance(column, DateColumn) and are_days:
+        first_day = np.datetime64(int(column.min // 1), "D")
+        last_day = np.datetime64(int(column.max // 1), "D")
+        return f"outside the public range {first_day} to {last_day}"
+    return f"outside the public range {column.min:.6g} to {column.max:.6g}"

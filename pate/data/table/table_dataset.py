@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,9 +31,14 @@ UNGROUPED = (
     "data: no group is named, so each row by itself is protected; data.group=COLUMN protects a "
     "person's rows at once"
 )
-_SPLIT_STEP = 2**48  # between the numbers of two splits: more than a file has rows
-_FEWEST_RECORDS = 100  # fewer may all be rare ones
-_NAMES_AT_ONCE = 2**14  # names that are Python's texts at the same time
+"""The remark for the owner of the records where no setting names a group."""
+
+# The distance between the ids of two splits. No file has as many rows.
+_SPLIT_STEP = 2**48
+# The smallest number of records for a remark on a column whose cells are all unknown. Few records may all be rare ones.
+_MIN_RECORDS = 100
+# The number of names that are Python objects at the same time.
+_NAMES_AT_ONCE = 2**14
 
 
 def make_dataset(
@@ -67,23 +73,25 @@ def make_dataset(
     Raises:
         InvalidValue: a record or an owner is in two splits, even if the names are written differently.
     """
-    parts = [rows_of_splits[split] for split in SPLITS]
     private = rows_of_splits["private"]
     public = rows_of_splits["public"]
-    identities = _identify(rows_per_split=parts, roles=roles, spelling=schema.spelling)
+    identities = _identify(
+        rows_per_split=[rows_of_splits[split] for split in SPLITS],
+        roles=roles,
+        spelling=schema.spelling,
+    )
     splits = {}
-    for split, part, ids, groups in zip(
-        SPLITS, parts, identities.ids, identities.groups, strict=True
-    ):
+    for number, split in enumerate(SPLITS):
+        rows = rows_of_splits[split]
         splits[split] = Split(
-            inputs=part.inputs,
-            labels=part.labels,
-            record_ids=ids,
-            group_ids=groups,
-            known=part.known,
+            inputs=rows.inputs,
+            labels=rows.labels,
+            record_ids=identities.ids[number],
+            group_ids=identities.groups[number],
+            known=rows.known,
         )
-    remarks = _remarks_on_content(rows_of_splits, schema, identities)
-    remarks += remarks_on_gaps(splits, label_names)
+    remarks = _remarks_on_content(rows_of_splits, schema=schema, identities=identities)
+    remarks += remarks_on_gaps(splits, label_names=label_names)
     remarks += remarks_on_copies(
         private_split=splits["private"],
         public_split=splits["public"],
@@ -91,11 +99,12 @@ def make_dataset(
         fingerprints_of_split=fingerprints_of_split,
     )
     for split in ("private", "test"):
+        rows = rows_of_splits[split]
         remarks += remarks_on_lost_columns(
             f"data.{split}",
-            schema.columns,
-            rows_of_splits[split].unknown_and_missing,
-            num_records=len(rows_of_splits[split].numbers),
+            columns=schema.columns,
+            unknown_and_missing=rows.unknown_and_missing,
+            num_records=len(rows.numbers),
         )
     public_names: NDArray[Any] = public.numbers
     if public.ids is not None:
@@ -114,8 +123,8 @@ def make_dataset(
         private_cells=private_cell_digest,
         public_labeled=public.labeled,
         notes=(*notes, *remarks),
-        owners=_owners(private, schema.spelling),
-        budgets=_budget_classes(private, schema.spelling),
+        owners=_owner_names(private, spelling=schema.spelling),
+        budgets=_budget_classes(private, spelling=schema.spelling),
         shared=identities.shared,
         group_unit=roles.group_unit,
     )
@@ -125,22 +134,21 @@ def _remarks_on_content(
     rows_of_splits: Mapping[str, Rows], schema: TableSchema, identities: _Identities
 ) -> list[str]:
     """Returns remarks on the private texts, on records of several owners, and on similar names of owners."""
-    remarks = [
-        line
-        for column, vectors in schema.texts.items()
-        for line in remarks_on_texts(column, vectors, rows_of_splits["private"].texts[column])
-    ]
+    private_texts = rows_of_splits["private"].texts
+    remarks: list[str] = []
+    for column, vectors in schema.texts.items():
+        remarks += remarks_on_texts(column, vectors=vectors, texts=private_texts[column])
     if identities.shared is not None:
         remarks.append(identities.shared.description())
     return remarks + identities.remarks
 
 
-def _owners(private: Rows, spelling: CellSpelling) -> dict[str, OwnerNames]:
+def _owner_names(private: Rows, spelling: CellSpelling) -> dict[str, OwnerNames]:
     """Returns the names of the private records ("id") and of their owners ("group"), as far as columns name them."""
-    columns_of = {"id": [] if private.ids is None else [private.ids], "group": private.groups}
+    columns_of_kind = {"id": [] if private.ids is None else [private.ids], "group": private.groups}
     return {
-        owner: _names_for_ledgers(columns, spelling)
-        for owner, columns in columns_of.items()
+        kind: _names_for_ledgers(columns, spelling=spelling)
+        for kind, columns in columns_of_kind.items()
         if columns
     }
 
@@ -188,12 +196,13 @@ def remarks_on_gaps(splits: Mapping[str, Split], label_names: Sequence[str]) -> 
     for name, split in splits.items():
         if split.known is None or split.known.all():
             continue
-        shares = split.known.mean(axis=0)
-        most = int(shares.argmax())
-        least = int(shares.argmin())
+        known_shares = split.known.mean(axis=0)
+        best_known = int(known_shares.argmax())
+        least_known = int(known_shares.argmin())
         line = (
-            f"data.{name}: {1 - shares.mean():.1%} of the labels are unknown and left out; "
-            f"{shares[most]:.1%} of the records tell {label_names[most]}, {shares[least]:.1%} {label_names[least]}"
+            f"data.{name}: {1 - known_shares.mean():.1%} of the labels are unknown and left out; "
+            f"{known_shares[best_known]:.1%} of the records tell {label_names[best_known]}, "
+            f"{known_shares[least_known]:.1%} {label_names[least_known]}"
         )
         if name == "private":
             line += "; which ones is protected, that there are some is public"
@@ -221,7 +230,7 @@ def remarks_on_lost_columns(
     )
     num_lost = unknown_and_missing.sum(axis=1).tolist()
     for column, count in zip(columns, num_lost, strict=True):
-        if count == num_records >= _FEWEST_RECORDS:
+        if count == num_records >= _MIN_RECORDS:
             yield f"{name}.{column.name}: {rule}"
 
 
@@ -233,11 +242,11 @@ def require_apart(role: str, column: str | None, ids: Sequence[IntArray]) -> Non
         column: the value of that setting.
         ids: for each split, the number of each row's owner or record, `[num_rows]`.
     """
-    for first, second in ((0, 1), (0, 2), (1, 2)):
-        num_shared = count_shared(ids[first], ids[second])
+    ids_of_split = dict(zip(SPLITS, ids, strict=True))
+    for first, second in combinations(SPLITS, 2):
+        num_shared = count_shared(ids_of_split[first], other_ids=ids_of_split[second])
         if num_shared:
-            splits = f"{SPLITS[first]} and {SPLITS[second]}"
-            rule = f"each {column} in one split, {num_shared} are in {splits}"
+            rule = f"each {column} in one split, {num_shared} are in {first} and {second}"
             raise InvalidValue(f"data.{role}", column, rule=rule)
 
 
@@ -247,7 +256,7 @@ def split_numbers(row_numbers_per_split: Sequence[IntArray]) -> list[IntArray]:
     Args:
         row_numbers_per_split: for each split, the numbers of its rows, `[num_rows]`.
     """
-    return [rows | (place * _SPLIT_STEP) for place, rows in enumerate(row_numbers_per_split)]
+    return [rows | (split * _SPLIT_STEP) for split, rows in enumerate(row_numbers_per_split)]
 
 
 class _Identities(NamedTuple):
@@ -278,33 +287,38 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
         InvalidValue: an owner or a record is in two splits.
     """
     remarks: list[str] = []
-    ids = split_numbers([part.numbers for part in rows_per_split])
+    ids = split_numbers([rows.numbers for rows in rows_per_split])
     if roles.id is not None:
         records = People.from_names(
-            columns=[part.ids for part in rows_per_split], spelling=spelling
+            columns=[rows.ids for rows in rows_per_split], spelling=spelling
         )
         ids = list(records.person_of_row)
-        require_apart("id", roles.id, ids)
+        require_apart("id", column=roles.id, ids=ids)
         if roles.id not in roles.group:
             remarks += records.remarks(f"data.id={roles.id}")
-    owners: list[list[IntArray]] = []  # of each column, by split
-    for place, column in enumerate(roles.group):
+    owners_of_kind: list[
+        list[IntArray]
+    ] = []  # for each kind of owner, the owners of each split's rows
+    for kind, column in enumerate(roles.group):
         people = People.from_names(
-            columns=[part.groups[place] for part in rows_per_split], spelling=spelling
+            columns=[rows.groups[kind] for rows in rows_per_split], spelling=spelling
         )
-        require_apart("group", column, people.person_of_row)
-        owners.append(people.groups())
+        require_apart("group", column=column, ids=people.person_of_row)
+        owners_of_kind.append(people.groups())
         remarks += people.remarks(f"data.group={column}")
+    groups = None
     shared = None
-    groups = owners[0] if owners else None
-    if len(owners) > 1:
+    if len(owners_of_kind) == 1:
+        groups = owners_of_kind[0]
+    elif len(owners_of_kind) > 1:
+        groups = _link_owners(owners_of_kind)
         shared = SharedRecords.from_owners(
-            owner_kinds=roles.group, owner_numbers=[owner[0] for owner in owners]
+            owner_kinds=roles.group, owner_numbers=[owners[0] for owners in owners_of_kind]
         )
-        groups = _link_owners(owners)
     if roles.id is not None:
         ids = _with_ids_of_repeats(column=roles.id, ids=ids, groups=groups)
-    if groups is None or (shared is not None and shared.weights is not None):
+    have_weights = shared is not None and shared.weights is not None
+    if groups is None or have_weights:
         groups = ids
     return _Identities(ids=ids, groups=groups, shared=shared, remarks=remarks)
 
@@ -335,26 +349,24 @@ def _with_ids_of_repeats(
     Raises:
         InvalidValue: rows with the same id are in different groups, or two public rows have the same id.
     """
-    first_free = 1 + max(int(numbers.max()) for numbers in ids)
+    first_free_id = 1 + max(int(ids_of_rows.max()) for ids_of_rows in ids)
     different_ids = []
-    for place, (split, numbers) in enumerate(zip(SPLITS, ids, strict=True)):
-        _, first, id_of_row = np.unique(numbers, return_index=True, return_inverse=True)
-        is_repeat = np.ones(len(numbers), np.bool_)
-        is_repeat[first] = False
+    for number, (split, ids_of_rows) in enumerate(zip(SPLITS, ids, strict=True)):
+        _, first_rows, id_of_row = np.unique(ids_of_rows, return_index=True, return_inverse=True)
+        is_repeat = np.ones(len(ids_of_rows), np.bool_)
+        is_repeat[first_rows] = False
         repeats = np.flatnonzero(is_repeat)
-        if len(repeats):
-            is_protected = (
-                split != "public"
-                and groups is not None
-                and np.array_equal(groups[place][first][id_of_row], groups[place])
+        have_one_group = False
+        if groups is not None:
+            group_of_first_row = groups[number][first_rows][id_of_row]
+            have_one_group = np.array_equal(group_of_first_row, groups[number])
+        if len(repeats) > 0 and (split == "public" or not have_one_group):
+            rule = (
+                f"another id in each row, {len(repeats)} of {len(ids_of_rows)} rows of {split} have "
+                "that of another row"
             )
-            if not is_protected:
-                rule = (
-                    f"another id in each row, {len(repeats)} of {len(numbers)} rows of {split} have "
-                    "that of another row"
-                )
-                raise InvalidValue("data.id", column, rule=rule)
-        numbers = numbers.copy()
-        numbers[repeats] = first_free + place * _SPLIT_STEP + np.arange(len(repeats))
-        different_ids.append(numbers)
+            raise InvalidValue("data.id", column, rule=rule)
+        new_ids = ids_of_rows.copy()
+        new_ids[repeats] = first_free_id + number * _SPLIT_STEP + np.arange(len(repeats))
+        different_ids.append(new_ids)
     return different_ids
