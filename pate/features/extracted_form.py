@@ -21,9 +21,14 @@ FILE = "extractor.safetensors"
 
 @dataclass(frozen=True, eq=False)
 class ExtractedForm(Preprocessing):
-    """A preprocessing that resizes images and extracts their features."""
+    """A preprocessing that resizes images and extracts their features.
 
-    # from images of any size to the extractor's; None where only arrays can be given
+    Attributes:
+        pictures: brings images of any size to the size that the extractor needs; None if only arrays of that size are
+            accepted.
+        extractor: computes the features.
+    """
+
     pictures: ImageForm | None
     extractor: Extractor
 
@@ -60,7 +65,7 @@ class ExtractedForm(Preprocessing):
         rule = f"[n, {', '.join(map(str, picture_shape))}]"
         if isinstance(samples, np.ndarray):
             require(samples.shape[1:] == picture_shape, "data.shape", samples.shape, rule)
-            require_image_levels("data", samples)
+            require_image_levels("data", images=samples)
             images = samples.astype(np.float32)
             are_bytes = samples.dtype == np.uint8
             return self.extractor.extract(images / WHITE if are_bytes else images)
@@ -110,4 +115,4 @@ class ExtractedForm(Preprocessing):
         shape = pictures.input_shape
         rule = f"pictures {extractor.picture_shape}"
         require(shape == extractor.picture_shape, "pictures", shape, rule)
-        return cls(pictures, extractor)
+        return cls(pictures=pictures, extractor=extractor)

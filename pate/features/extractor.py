@@ -24,10 +24,12 @@ from pate.progress import StageOpener
 from pate.threads import on_all_cores
 from pate.validation import require
 
-_UNLIMITED_BYTES = 2**62  # all measurements stay in memory, where they are decomposed
-# The numbers in memory that an extractor from a file may ask for: so many, and so many per number in the file.
-_MODERATE = 2**24
-_NUMBERS_PER_NUMBER = 16
+# The limit above which measurements would be moved to a file. They have to stay in memory, where they are decomposed.
+_UNLIMITED_BYTES = 2**62
+# An extractor from a file may need so many numbers in memory for one image, and so many more for each number in the
+# file. Files that need more are refused.
+_MAX_NUMBERS = 2**24
+_MAX_NUMBERS_PER_FILE_NUMBER = 16
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,10 +37,12 @@ class Extractor(FittedTransform):
     """A fitted function from images to features, which is determined by float32 arrays.
 
     Features are computed in two steps: `measure`, then `project`.
+
+    Attributes:
+        first_features: the features of the first images of the fit, in whole batches, so that they are not computed
+            again; None for an extractor from a file.
     """
 
-    # features of the first images of the fit, in whole batches, so that they are not computed again; None of an
-    # extractor from a file
     first_features: Float32Array | None = None
 
     metadata_key: ClassVar[str] = "extractor"
@@ -47,7 +51,7 @@ class Extractor(FittedTransform):
     @classmethod
     def class_for_kind(cls, kind: str) -> type[FittedTransform]:
         """Returns the class of extractors with this value of `kind`; raises `LookupError` if there is none."""
-        from pate.features.kinds import EXTRACTOR_KINDS  # whose classes derive from this one
+        from pate.features.kinds import EXTRACTOR_KINDS  # imports this module
 
         return EXTRACTOR_KINDS[kind]
 
@@ -152,7 +156,7 @@ class Extractor(FittedTransform):
         features = np.empty((len(images), self.num_features), np.float32)
         for first in range(0, len(images), self.batch_size):
             block = np.asarray(images[first : first + self.batch_size], np.float32)
-            # A full batch, as the last bits of a product of matrices depend on their shapes.
+            # The batch is filled up, because the last bits of a product of matrices depend on their shapes.
             batch = np.zeros((self.batch_size, *self.picture_shape), np.float32)
             batch[: len(block)] = block
             batch_features = self.project(self.measure(images=batch))
@@ -162,11 +166,13 @@ class Extractor(FittedTransform):
     def _sample_output(self) -> Float32Array:
         """Returns the features of a gray image, which tests that the arrays of a file fit together.
 
-        Raises `ValueError` if an array is not float32, or if one image would take too much memory.
+        Raises:
+            ValueError: an array is not float32, or one image would take too much memory.
         """
         num_numbers = sum(array.size for array in self.arrays.values())
         are_floats = all(array.dtype == np.float32 for array in self.arrays.values())
-        limit = _MODERATE + _NUMBERS_PER_NUMBER * num_numbers
+        limit = _MAX_NUMBERS + _MAX_NUMBERS_PER_FILE_NUMBER * num_numbers
         if not are_floats or min(self.picture_shape) <= 0 or self._numbers_at_once() > limit:
             raise ValueError("arrays of other shapes")
-        return self.project(self.measure(np.full((1, *self.picture_shape), 0.5, np.float32)))
+        gray_image = np.full((1, *self.picture_shape), 0.5, np.float32)
+        return self.project(self.measure(gray_image))

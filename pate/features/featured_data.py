@@ -29,8 +29,10 @@ from pate.progress import StageOpener, unwatched
 from pate.threads import on_all_cores
 from pate.validation import InvalidValue
 
-_BLOCK = 1024  # images whose features share a stamp
-_DIGEST = "extractor.sha256"
+# The number of images whose features share a stamp.
+_IMAGES_PER_BLOCK = 1024
+# The file with the digest of the extractor's file.
+_DIGEST_FILE = "extractor.sha256"
 _REMEDY = "remove it, and the same command makes it again"
 
 
@@ -41,12 +43,18 @@ class FeaturedData:
     The extractor is fitted on the public pool and cached. The features of each split are cached in a `StampedFile`.
     Labels, ids and groups are those of the images, and so is the digest by which a ledger recognizes the same records
     in several runs.
+
+    Attributes:
+        data: the reader of the images, an object with a method `load`.
+        features: the recipe of the features.
+        cache: the folder for extractors and features, as private as the images.
+        check: is called before anything is fitted, with a data set of the same sizes whose features are all 0. It
+            raises an error if a plan cannot work on such a data set. None checks nothing.
     """
 
-    data: Any  # the reader of the pictures: an object with `load()`
+    data: Any
     features: Features
-    cache: Path  # the folder for extractors and features, as private as the images
-    # A check before anything is fitted, of a blank data set of the same sizes: raises where a plan cannot work on it.
+    cache: Path
     check: Callable[[Dataset], object] | None = None
 
     def load(self, stage: StageOpener = unwatched) -> Dataset:
@@ -66,50 +74,71 @@ class FeaturedData:
         identity = self.features.identity(pictures)
         folder = self.cache.expanduser() / f"features-{kind}-{identity[:12]}"
         if self.check is not None and not _has_extractor(folder):
-            self.check(
-                _with_features(
-                    dataset, features_of_splits=_blank_features(dataset), preprocessing=None
-                )
+            blank_dataset = _with_features(
+                dataset, features_of_splits=_blank_features(dataset), preprocessing=None
             )
+            self.check(blank_dataset)
         with writable(setting="features.cache", folder=folder):
             make_folder(folder)
-        first_features = None
-        # a second process that needs the same extractor waits
-        with nullcontext() if _has_extractor(folder) else file_lock(folder / "lock"):
-            if not _has_extractor(folder):
-                remove_partials(folder, name_patterns=(re.escape(FILE), re.escape(_DIGEST)))
-                fitted = self.features.fit(pictures, stage)
-                fitted.save(folder / FILE)
-                write_text(folder / _DIGEST, text=fitted.digest + "\n")
-                first_features = fitted.first_features
-            extractor = Extractor.load(folder / FILE, remedy=_REMEDY)
-        features = {
-            name: _features_of_split(
-                name,
-                getattr(dataset, name).inputs,
+        extractor, first_features = self._extractor(pictures, folder=folder, stage=stage)
+        features_of_splits = {
+            split: _features_of_split(
+                split,
+                inputs=getattr(dataset, split).inputs,
                 extractor=extractor,
                 folder=folder,
                 stage=stage,
-                first_features=first_features if name == "public" else None,
+                first_features=first_features if split == "public" else None,
             )
-            for name in SPLITS
+            for split in SPLITS
         }
-        form = ExtractedForm(cast("ImageForm | None", dataset.preprocessing), extractor)
-        featured = _with_features(dataset, features_of_splits=features, preprocessing=form)
-        return replace(featured, private_cells=dataset.private_digest())
+        featured_dataset = _with_features(
+            dataset,
+            features_of_splits=features_of_splits,
+            preprocessing=ExtractedForm(
+                pictures=cast("ImageForm | None", dataset.preprocessing), extractor=extractor
+            ),
+        )
+        return replace(featured_dataset, private_cells=dataset.private_digest())
+
+    def _extractor(
+        self, pictures: PublicPictures, folder: Path, stage: StageOpener
+    ) -> tuple[Extractor, Float32Array | None]:
+        """Returns the extractor from its file, after it was fitted if there is no such file.
+
+        A second process that needs the same extractor waits for the first one.
+
+        Args:
+            pictures: the public images.
+            folder: the folder of the file.
+            stage: opens the stages that report progress.
+
+        Returns:
+            The extractor, and the features of the first public images if this call has fitted it; None otherwise.
+        """
+        first_features = None
+        with nullcontext() if _has_extractor(folder) else file_lock(folder / "lock"):
+            if not _has_extractor(folder):
+                remove_partials(folder, name_patterns=(re.escape(FILE), re.escape(_DIGEST_FILE)))
+                fitted = self.features.fit(pictures, stage=stage)
+                fitted.save(folder / FILE)
+                write_text(folder / _DIGEST_FILE, text=fitted.digest + "\n")
+                first_features = fitted.first_features
+            return Extractor.load(folder / FILE, remedy=_REMEDY), first_features
 
 
 def _has_extractor(folder: Path) -> bool:
     """Returns True if a folder holds a complete extractor."""
     try:
-        digest = read_text(folder / _DIGEST, remedy=_REMEDY).strip()
+        digest = read_text(folder / _DIGEST_FILE, remedy=_REMEDY).strip()
         return digest == file_digest(folder / FILE, remedy=_REMEDY)
     except (OSError, DamagedFile):
         return False
 
 
 def _blank_features(dataset: Dataset) -> dict[str, Float32Array]:
-    return {name: np.zeros((len(getattr(dataset, name)), 2), np.float32) for name in SPLITS}
+    """Returns features that are all 0, `[num_records, 2]`, for each split."""
+    return {split: np.zeros((len(getattr(dataset, split)), 2), np.float32) for split in SPLITS}
 
 
 def _with_features(
@@ -161,21 +190,20 @@ def _features_of_split(
         stamps=path.with_suffix(".stamps"),
         shape=(len(inputs), extractor.num_features),
         dtype=np.float32,
-        block=_BLOCK,
+        block=_IMAGES_PER_BLOCK,
         setting="features.cache",
     )
 
-    def missing_blocks() -> IntArray:
+    def list_missing() -> IntArray:
         stamps = file.read_stamps()
         features = file.mapped() if stamps.any() else np.empty((0, 1), np.float32)
-        is_whole = [
-            stamp == _stamp(features[block * _BLOCK : (block + 1) * _BLOCK])
-            for block, stamp in enumerate(stamps)
+        is_complete = [
+            stamp == _stamp(features[_rows_of_block(block)]) for block, stamp in enumerate(stamps)
         ]
-        return np.flatnonzero(~np.array(is_whole))
+        return np.flatnonzero(~np.array(is_complete))
 
     def extract_block(block: int) -> Float32Array:
-        rows = slice(block * _BLOCK, (block + 1) * _BLOCK)
+        rows = _rows_of_block(block)
         if first_features is not None and rows.stop <= len(first_features):
             return first_features[rows]
         return extractor.extract(inputs[rows])
@@ -186,10 +214,20 @@ def _features_of_split(
             stamps = np.array([_stamp(features)])
             yield Blocks(numbers=np.array([number]), values=features[None], stamps=stamps)
 
-    file.fill(missing_blocks, extract_blocks, f"features of the {name} pictures", stage)
-    # copy on write: a reader may change its features, and the file stays as it is
+    file.fill(
+        list_missing=list_missing,
+        compute_blocks=extract_blocks,
+        stage_name=f"features of the {name} pictures",
+        stage=stage,
+    )
+    # The array is copied on write: whoever changes its features leaves the file unchanged.
     features: Float32Array = file.mapped("c")
     return features
+
+
+def _rows_of_block(block: int) -> slice:
+    """Returns the rows of the features in a block of the file."""
+    return slice(block * _IMAGES_PER_BLOCK, (block + 1) * _IMAGES_PER_BLOCK)
 
 
 def _stamp(features: Float32Array) -> int:

@@ -11,7 +11,8 @@ from pate.features.public_pictures import PublicPictures
 from pate.files.digests import full_text
 from pate.progress import StageOpener
 
-VERSION = 1  # of the recipes' meaning; in the names of cached extractors and vectors
+VERSION = 1
+"""The version of all recipes, which is part of the names of cached extractors and vectors."""
 
 
 class Features(ABC):
@@ -23,9 +24,10 @@ class Features(ABC):
     A recipe is a frozen dataclass. All of its fields except `cache` are public settings.
     """
 
-    # folder of extractors and features, as private as the images; None for `pate_cache` beside the run's folder
+    # The folder of extractors and features, as private as the images; None for `pate_cache` beside the run's folder.
     cache: Path | str | None = None
-    most_pictures: int = 10_000  # public images that a fit reads, the first ones
+    # The largest number of public images that a fit reads, the first ones.
+    most_pictures: int = 10_000
 
     @abstractmethod
     def check(self, picture_shape: tuple[int, int, int]) -> None:

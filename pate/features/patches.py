@@ -28,15 +28,23 @@ from pate.progress import StageOpener
 from pate.threads import one_thread
 from pate.validation import InvalidValue, require, require_count, require_kind, require_non_negative
 
-# added to a patch's variance, by whose root the patch is divided, so that noise stays small
 CONTRAST = np.float32((10 / 255) ** 2)
-_NUM_STEPS = 1  # of the stage in which filters are learned
-_FLAT = 1e-4  # the largest variance of a patch that shows nothing
-_RIDGE = 0.05  # added to the variances that are whitened
-_ROUNDS = 12  # of k-means
-_BLOCK = 20_000  # patches in one product of matrices
-_PICTURES = 256  # read at once
-_SIDE = 32  # pixels; images up to this size have a stride of 1
+"""The number that is added to the variance of a patch before the patch is divided by the root, to keep noise small."""
+
+# The number of steps of the stage in which filters are learned.
+_NUM_STEPS = 1
+# The largest variance of a patch that counts as constant.
+_CONSTANT_VARIANCE = 1e-4
+# The number that is added to the variances by which patches are whitened.
+_RIDGE = 0.05
+# The number of iterations of k-means.
+_NUM_ITERATIONS = 12
+# The number of patches in one product of matrices.
+_PATCHES_PER_PRODUCT = 20_000
+# The number of images that are read at once.
+_IMAGES_AT_ONCE = 256
+# The largest side, in pixels, of images whose stride is 1 unless a setting names another.
+_STRIDE_ONE_SIDE = 32
 
 
 def learn_filters(
@@ -60,19 +68,23 @@ def learn_filters(
         InvalidValue: all patches are constant.
     """
     rng = np.random.default_rng(seed)
-    rows = _sample_patches(pictures, patch_size, num_patches=num_patches, rng=rng)
-    rows = rows - rows.mean(axis=1, keepdims=True)
-    rows = np.asarray(rows / np.sqrt(rows.var(axis=1, keepdims=True) + CONTRAST), np.float32)
-    center = rows.mean(axis=0)
-    rows -= center
-    variances, vectors = np.linalg.eigh((rows.T @ rows / len(rows)).astype(np.float64))
+    patches = _sample_patches(pictures, patch_size=patch_size, num_patches=num_patches, rng=rng)
+    patches = patches - patches.mean(axis=1, keepdims=True)
+    contrasts = np.sqrt(patches.var(axis=1, keepdims=True) + CONTRAST)
+    patches = np.asarray(patches / contrasts, np.float32)
+    center = patches.mean(axis=0)
+    patches -= center
+    covariance = (patches.T @ patches / len(patches)).astype(np.float64)
+    variances, vectors = np.linalg.eigh(covariance)
     whitening = ((vectors / np.sqrt(variances.clip(0) + _RIDGE)) @ vectors.T).astype(np.float32)
-    directions = spherical_k_means(vectors=rows @ whitening, num_clusters=num_filters, rng=rng)
+    directions = spherical_k_means(vectors=patches @ whitening, num_clusters=num_filters, rng=rng)
     filters = directions @ whitening
     offsets = filters @ center
-    # patches have mean 0 after normalization, so the answers stay the same
+    # Patches have mean 0 after normalization, so the responses stay the same.
     filters -= filters.mean(axis=1, keepdims=True)
-    return filters.reshape(len(filters), pictures.shape[0], patch_size, patch_size), offsets
+    num_channels = pictures.shape[0]
+    shape = (len(filters), num_channels, patch_size, patch_size)
+    return filters.reshape(shape), offsets
 
 
 def spherical_k_means(
@@ -85,19 +97,22 @@ def spherical_k_means(
         num_clusters: the number of clusters.
         rng: draws the initial vectors.
     """
-    directions = _unit(rng.standard_normal((num_clusters, vectors.shape[1])).astype(np.float32))
-    for _ in range(_ROUNDS):
-        total = directions.copy()  # damping: a direction without near rows stays as it is
-        for first in range(0, len(vectors), _BLOCK):
-            block = vectors[first : first + _BLOCK]
-            answers = block @ directions.T
-            nearest = np.abs(answers).argmax(axis=1)
-            places = np.arange(len(block))
-            codes = sparse.csr_matrix(
-                (answers[places, nearest], (nearest, places)), (num_clusters, len(block))
+    initial = rng.standard_normal((num_clusters, vectors.shape[1])).astype(np.float32)
+    directions = _scaled_to_length_1(initial)
+    for _ in range(_NUM_ITERATIONS):
+        # Each sum begins with the direction itself, so a direction without a nearest row stays unchanged.
+        sums = directions.copy()
+        for first in range(0, len(vectors), _PATCHES_PER_PRODUCT):
+            block = vectors[first : first + _PATCHES_PER_PRODUCT]
+            responses = block @ directions.T
+            nearest = np.abs(responses).argmax(axis=1)
+            rows = np.arange(len(block))
+            # Each row is added to the sum of its nearest direction, times its response to this direction.
+            weights = sparse.csr_matrix(
+                (responses[rows, nearest], (nearest, rows)), shape=(num_clusters, len(block))
             )
-            total += codes @ block
-        directions = _unit(vectors=total)
+            sums += weights @ block
+        directions = _scaled_to_length_1(sums)
     return directions
 
 
@@ -106,36 +121,37 @@ def _sample_patches(
 ) -> Float32Array:
     """Returns about `num_patches` random patches `[num_patches, channels * size * size]`, without constant patches.
 
-    Raises `InvalidValue` if fewer than two remain.
-
     Args:
         pictures: the public images; each contributes the same number of patches.
         patch_size: height and width of a patch, in pixels.
         num_patches: the number of patches.
         rng: draws the positions.
+
+    Raises:
+        InvalidValue: fewer than two patches remain.
     """
-    per_picture = -(-num_patches // len(pictures))
+    num_per_image = math.ceil(num_patches / len(pictures))
     _, height, width = pictures.shape
     samples = []
-    for first in range(0, len(pictures), _PICTURES):
-        block = pictures.batch(first_index=first, batch_size=_PICTURES)
+    for first in range(0, len(pictures), _IMAGES_AT_ONCE):
+        images = pictures.batch(first_index=first, batch_size=_IMAGES_AT_ONCE)
         windows = np.lib.stride_tricks.sliding_window_view(
-            block, (patch_size, patch_size), axis=(2, 3)
+            images, window_shape=(patch_size, patch_size), axis=(2, 3)
         )
-        number = np.repeat(np.arange(len(block)), per_picture)
-        tops, lefts = (
-            rng.integers(0, side - patch_size + 1, len(number)) for side in (height, width)
-        )
-        patches = windows[number, :, tops, lefts].reshape(len(number), -1)
-        samples.append(patches[patches.var(axis=1) > _FLAT])
-    rows = np.concatenate(samples).astype(np.float32)
-    if len(rows) < 2:
+        image_of_patch = np.repeat(np.arange(len(images)), num_per_image)
+        tops = rng.integers(height - patch_size + 1, size=len(image_of_patch))
+        lefts = rng.integers(width - patch_size + 1, size=len(image_of_patch))
+        patches = windows[image_of_patch, :, tops, lefts].reshape(len(image_of_patch), -1)
+        samples.append(patches[patches.var(axis=1) > _CONSTANT_VARIANCE])
+    all_patches = np.concatenate(samples).astype(np.float32)
+    if len(all_patches) < 2:
         rule = "public pictures that show something, features are fitted on them"
         raise InvalidValue("data", rule=rule)
-    return rows
+    return all_patches
 
 
-def _unit(vectors: Float32Array) -> Float32Array:
+def _scaled_to_length_1(vectors: Float32Array) -> Float32Array:
+    """Returns vectors `[num_rows, d]` of length 1; a vector of length 0 stays 0."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
 
@@ -188,10 +204,10 @@ class PatchExtractor(Extractor):
         compression = float(self.settings["compression"])
         with torch.inference_mode():
             batch = torch.from_numpy(np.ascontiguousarray(images)).to(device)
-            # on a processor image by image: the responses of one image stay in its cache
-            step = max(1, len(batch)) if device.type == "cuda" else 1
+            # A CPU computes one image at a time, because the responses of one image fit into its cache.
+            num_at_once = max(1, len(batch)) if device.type == "cuda" else 1
             means = torch.cat(
-                [self._means(batch[first : first + step]) for first in range(0, len(batch), step)]
+                [self._means(images_at_once) for images_at_once in torch.split(batch, num_at_once)]
             )
             if compression:
                 means = means.mul_(compression).log1p_()
@@ -237,6 +253,7 @@ class PatchExtractor(Extractor):
 
     @cached_property
     def _tensors(self) -> dict[str, Any]:
+        """The arrays as tensors, on the device that computes."""
         device = require_device("auto")
         return {
             name: torch.from_numpy(np.array(array)).to(device)
@@ -275,18 +292,17 @@ def region_weights(num_positions: int, num_regions: int, *, overlap: bool) -> Fl
         num_regions: the number of regions along the side.
         overlap: whether regions overlap.
     """
+    positions = np.arange(num_positions)[:, None]
+    regions = np.arange(num_regions)
     if overlap:
-        middles = (np.arange(num_regions) + 0.5) * num_positions / num_regions - 0.5
-        weights = np.maximum(
-            1 - np.abs(np.arange(num_positions)[:, None] - middles) * num_regions / num_positions, 0
-        )
+        middles = (regions + 0.5) * num_positions / num_regions - 0.5
+        distances = np.abs(positions - middles) * num_regions / num_positions
+        weights = np.maximum(1 - distances, 0)
     else:
-        weights = (
-            np.arange(num_positions)[:, None] * num_regions // num_positions
-            == np.arange(num_regions)
-        ).astype(np.float64)
-    total = weights.sum(axis=0)
-    return np.asarray(weights / np.where(total > 0, total, 1))
+        region_of_position = positions * num_regions // num_positions
+        weights = (region_of_position == regions).astype(np.float64)
+    totals = weights.sum(axis=0)
+    return np.asarray(weights / np.where(totals > 0, totals, 1))
 
 
 @dataclass(frozen=True)
@@ -296,22 +312,34 @@ class Patches(Features):
     Patches are contrast-normalized and whitened. Spherical k-means finds the filters. The responses of a filter all
     over an image are rectified in both directions and averaged over a grid of regions. The logarithms of these means
     are standardized and projected on their principal directions in the public pool.
+
+    Attributes:
+        dimension: the largest number of features of an image; fewer if the public pool varies in fewer directions.
+        num_filters: the number of filters.
+        patch_size: height and width of a patch, in pixels.
+        stride: the number of pixels from one patch to the next; None for 1 for images up to 32 pixels, 2 up to 64, and
+            so on.
+        grid: the number of regions along each side of an image.
+        overlap: whether a region fades out towards the middles of its neighbors, and does not end where they begin.
+        compression: a mean m becomes log(1 + compression m); 0 leaves it unchanged.
+        threshold: the number that is subtracted from responses before they are rectified.
+        num_patches: the number of patches from which filters are learned.
+        most_pictures: the largest number of public images from which filters and directions are learned, the first
+            ones.
+        seed: the seed of the fit; part of the features, not of the noise.
     """
 
-    # features an image, at most; fewer where the public pool has fewer directions
     dimension: int = 1024
-    num_filters: int = 512  # filters
-    patch_size: int = 6  # height and width of a patch, in pixels
-    # pixels from one patch to the next; None for 1 up to images of 32 pixels, 2 of 64, and so on.
+    num_filters: int = 512
+    patch_size: int = 6
     stride: int | None = None
-    grid: int = 3  # regions a side
-    # whether a region fades out towards the middles of its neighbors, in place of ending where they begin.
+    grid: int = 3
     overlap: bool = True
-    compression: float = 5.0  # a mean m becomes log(1 + compression m); 0 leaves it as it is
-    threshold: float = 0.5  # is subtracted from answers before they are rectified
-    num_patches: int = 200_000  # patches that filters are learned from
-    most_pictures: int = 10_000  # public images that all of this is learned from, the first ones
-    seed: int = 0  # of the fit; part of the features, not of the noise
+    compression: float = 5.0
+    threshold: float = 0.5
+    num_patches: int = 200_000
+    most_pictures: int = 10_000
+    seed: int = 0
     cache: str | None = field(default=None, metadata={"private": True})
 
     def __post_init__(self) -> None:
@@ -324,9 +352,10 @@ class Patches(Features):
             "most_pictures",
         ):
             require_count(f"features.{name}", getattr(self, name))
-        require_count("features.stride", 1 if self.stride is None else self.stride)
+        if self.stride is not None:
+            require_count("features.stride", self.stride)
         require_count("features.seed", self.seed, minimum=0)
-        require_kind("features.overlap", self.overlap, bool, "true or false")
+        require_kind("features.overlap", value=self.overlap, kind=bool, rule="true or false")
         require_non_negative("features.compression", self.compression)
         require_non_negative("features.threshold", self.threshold)
 
@@ -338,8 +367,9 @@ class Patches(Features):
 
     def fit(self, pictures: PublicPictures, stage: StageOpener) -> PatchExtractor:
         """Returns the extractor whose filters and directions are learned from the public images."""
-        require_kind("pictures", pictures, PublicPictures, "pate.features.PublicPictures")
-        with one_thread():  # the same last bits on any number of cores
+        rule = "pate.features.PublicPictures"
+        require_kind("pictures", value=pictures, kind=PublicPictures, rule=rule)
+        with one_thread():  # the last bits do not depend on the number of cores
             with stage("learning filters from public pictures", _NUM_STEPS) as advance:
                 filters, offsets = learn_filters(
                     pictures,
@@ -349,16 +379,17 @@ class Patches(Features):
                     seed=self.seed,
                 )
                 advance(_NUM_STEPS)
+            smaller_side = min(pictures.shape[1:])
             settings = {
                 "picture_shape": list(pictures.shape),
-                "stride": self.stride or max(1, min(pictures.shape[1:]) // _SIDE),
-                **{
-                    name: getattr(self, name)
-                    for name in ("grid", "overlap", "compression", "threshold")
-                },
+                "stride": self.stride or max(1, smaller_side // _STRIDE_ONE_SIDE),
+                "grid": self.grid,
+                "overlap": self.overlap,
+                "compression": self.compression,
+                "threshold": self.threshold,
             }
             arrays = {"filters": filters, "offsets": np.asarray(offsets, np.float32)}
-            extractor = PatchExtractor(arrays, settings, pictures.origin)
+            extractor = PatchExtractor(arrays=arrays, settings=settings, origin=pictures.origin)
             return extractor.with_projection(
                 pictures, dimension=self.dimension, seed=self.seed, stage=stage
             )

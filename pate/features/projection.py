@@ -8,10 +8,10 @@ import numpy as np
 from pate.array_types import Float32Array
 from pate.validation import InvalidValue
 
-# the least standard deviation of a measurement that is used
-_SMALLEST_STD = 1e-6
-# the least variance of a direction, as a share of the largest variance; smaller variances are rounding errors
-_LEAST_VARIANCE = 1e-9
+# The smallest standard deviation of a measurement that is used.
+_MIN_STD = 1e-6
+# The smallest variance of a direction, as a share of the largest variance. Smaller variances are rounding errors.
+_MIN_VARIANCE_SHARE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,11 +48,11 @@ class Projection:
         standardized = measurements - center
         squares = np.einsum("ij,ij->j", standardized, standardized)
         std = np.sqrt(squares / np.float32(len(standardized)))
-        varies = std > _SMALLEST_STD
+        varies = std > _MIN_STD
         if not varies.any():
             rule = "public pictures that differ, features are fitted on them"
             raise InvalidValue("data", rule=rule)
-        weights = np.where(varies, 1 / np.maximum(std, _SMALLEST_STD), 0).astype(np.float32)
+        weights = np.where(varies, 1 / np.maximum(std, _MIN_STD), 0).astype(np.float32)
         standardized *= weights
         num_directions = min(dimension, len(standardized) - 1, standardized.shape[1])
         needs_most = num_directions > 0.5 * min(standardized.shape)
@@ -65,7 +65,7 @@ class Projection:
         )
         projected = decomposition.fit_transform(standardized)
         variances = projected.var(axis=0)
-        is_direction = variances > _LEAST_VARIANCE * variances.max()
+        is_direction = variances > _MIN_VARIANCE_SHARE * variances.max()
         directions = weights[:, None] * decomposition.components_[is_direction].T
         scale = np.sqrt(np.mean(np.square(projected[:, is_direction], dtype=np.float64)))
         return cls(center=center, matrix=np.ascontiguousarray(directions / scale, np.float32))

@@ -25,9 +25,10 @@ class PublicPictures:
     """
 
     def __init__(self, dataset: Dataset, max_pictures: int = 10_000) -> None:
-        require_kind("dataset", dataset, Dataset, "a pate.data.Dataset")
+        require_kind("dataset", value=dataset, kind=Dataset, rule="a pate.data.Dataset")
         require(dataset.kind == "images", "dataset.kind", dataset.kind, "a data set of pictures")
-        self.inputs = dataset.public.take(slice(0, require_count("most", max_pictures))).inputs
+        num_pictures = require_count("max_pictures", max_pictures)
+        self.inputs = dataset.public.take(slice(0, num_pictures)).inputs
 
     def __len__(self) -> int:
         return len(self.inputs)

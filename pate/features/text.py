@@ -27,26 +27,33 @@ _REMEDY = "remove it, and the same command makes it again"
 
 @dataclass(frozen=True)
 class Text(Features):
-    """A recipe of vectors for the texts of a data set, fitted on the public texts."""
+    """A recipe of vectors for the texts of a data set, fitted on the public texts.
 
-    # `tfidf`: words and parts of words of the public texts; `static`: vectors of words from a file; `encoder`: vectors
-    # of an encoder of sentences
+    Attributes:
+        kind: `tfidf` for words and parts of words of the public texts, `static` for vectors of words from a file, or
+            `encoder` for vectors of a sentence encoder.
+        weights: the file or folder of the vectors of words, or of the encoder, which must come from public data; None
+            for `tfidf`.
+        dimension: the largest number of components of a text's vector.
+        seed: the seed of the directions.
+    """
+
     kind: str = field(default="tfidf", metadata={"public": True})
-    # file or folder of these vectors, or of the encoder; they must come from public data
     weights: str | None = None
-    dimension: int = field(default=128, metadata={"public": True})  # numbers a text, at most
-    seed: int = 0  # of the directions
+    dimension: int = field(default=128, metadata={"public": True})
+    seed: int = 0
     cache: str | None = field(default=None, metadata={"private": True})
 
     def __post_init__(self) -> None:
-        require_choice("features.kind", self.kind, tuple(TEXT_KINDS))
-        rule = WEIGHTS_RULES.get(self.kind)
-        if rule is None:
-            rule = "none beside features.kind=tfidf"
-            require(self.weights is None, "features.weights", self.weights, rule)
-        else:
+        require_choice("features.kind", self.kind, choices=tuple(TEXT_KINDS))
+        weights_rule = WEIGHTS_RULES.get(self.kind)
+        if weights_rule is not None:
             has_weights = self._weights is not None and self._weights.path.exists()
-            require(has_weights, "features.weights", self.weights, f"{rule}, which is there")
+            rule = f"{weights_rule}, which is there"
+            require(has_weights, "features.weights", self.weights, rule)
+        elif self.weights is not None:
+            rule = "none beside features.kind=tfidf"
+            raise InvalidValue("features.weights", self.weights, rule=rule)
         require_count("features.dimension", self.dimension)
         require_count("features.seed", self.seed, minimum=0)
 
@@ -97,13 +104,23 @@ class Text(Features):
             try:
                 path = folder / read_text(folder / "name", remedy=_REMEDY).strip()
                 vectors = TextVectors.load(path, remedy=_REMEDY, weights=weights)
-            except DamagedFile:  # or a file that is not there yet
-                fit = partial(TEXT_KINDS[self.kind].fit, texts, stage, dimension=self.dimension)
-                vectors = fit(seed=self.seed) if weights is None else fit(weights=weights)
+            except DamagedFile:  # or there is no such file yet
+                vectors = self._fit_anew(texts, stage=stage)
                 vectors.save(folder / vectors.file)
                 write_text(folder / "name", text=vectors.file + "\n")
         return replace(vectors, cache=make_folder(folder / "vectors"))
 
+    def _fit_anew(self, texts: Sequence[str], stage: StageOpener) -> TextVectors:
+        """Returns vectors that are fitted to public texts, without the cache."""
+        text_class = TEXT_KINDS[self.kind]
+        vectors: TextVectors
+        if self._weights is None:
+            vectors = text_class.fit(texts, stage, dimension=self.dimension, seed=self.seed)
+        else:
+            vectors = text_class.fit(texts, stage, dimension=self.dimension, weights=self._weights)
+        return vectors
+
     @cached_property
     def _weights(self) -> Weights | None:
+        """The file or folder that `weights` names."""
         return None if self.weights is None else Weights(Path(self.weights).expanduser())

@@ -29,7 +29,7 @@ class Killed(BaseException):
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes blocks of 16 pictures."""
-    monkeypatch.setattr(featured_data, "_BLOCK", BLOCK)
+    monkeypatch.setattr(featured_data, "_IMAGES_PER_BLOCK", BLOCK)
 
 
 def load(
