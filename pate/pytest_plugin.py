@@ -1,12 +1,13 @@
 """A plugin of pytest, which gives tests of any project the replay, the verifier and the attack of `pate.testing`.
 
-pytest loads it where `pate-multilabel` is installed. It imports nothing before a test asks for one of its fixtures:
+pytest loads the plugin if `pate-multilabel` is installed. The plugin imports nothing before a test uses one of its
+fixtures:
 
-* `pate_replay` runs a function on data and on a neighbor with the same releases, and fails where anything else differs;
-* `pate_verify` compares exact distributions on all neighboring histograms with a price, and fails where it is refuted;
-* `pate_attack` tells draws on two neighbors apart, and fails where that refutes a claimed epsilon.
+* `pate_replay` runs a function on data and on a neighbor with the same releases, and fails if anything else differs;
+* `pate_verify` compares exact distributions on all neighboring histograms with a price, and fails if it is refuted;
+* `pate_attack` tells draws on two neighbors apart, and fails if that refutes a claimed epsilon.
 
-`-p no:pate` leaves it out.
+`-p no:pate` turns the plugin off.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ def pate_replay() -> Callable[..., Replay[Any]]:
         *,
         hidden: Callable[[str], bool] | None = None,
     ) -> Replay[Any]:
+        """Returns the result of `replay`, with the same arguments; raises `Leaked` if the runs differ."""
         result = replay(run, data, neighbor, hidden=hidden)
         result.require_sound()
         return result
@@ -47,6 +49,7 @@ def pate_verify() -> Callable[..., Verdict]:
     from pate.testing import verify
 
     def check(distribution: Callable[[Any], Any], **arguments: Any) -> Verdict:
+        """Returns the verdict of `verify`, with the same arguments; raises `PriceRefuted` if the price is refuted."""
         verdict = verify(distribution, **arguments)
         verdict.require()
         return verdict
@@ -58,7 +61,7 @@ def pate_verify() -> Callable[..., Verdict]:
 def pate_attack() -> Callable[..., DrawAttack]:
     """Returns `pate.testing.attack_draws`, which raises `PriceRefuted` where a claimed epsilon is refuted.
 
-    The draws have the seed 0, unless `rng=` is given.
+    The draws have the seed 0, unless the test passes `rng=`.
     """
     from numpy.random import default_rng
 
@@ -74,6 +77,7 @@ def pate_attack() -> Callable[..., DrawAttack]:
         rng: np.random.Generator | None = None,
         **arguments: Any,
     ) -> DrawAttack:
+        """Returns the result of `attack_draws`; raises `PriceRefuted` if it refutes `epsilon`, the claimed epsilon."""
         generator = default_rng(0) if rng is None else rng
         attack = attack_draws(mechanism, data, neighbor, delta=delta, rng=generator, **arguments)
         attack.require(epsilon)

@@ -75,12 +75,11 @@ def cost_on(
     Raises:
         UnknownCost: no theorem bounds the cost of this aggregator, or of such votes.
     """
-    rule = "GaussianVotes, ConfidentVotes, GNMax or ConfidentGNMax, of which theorems say what votes cost"
-    raise UnknownCost(
-        name="aggregator",
-        value=type(aggregator).__name__,
-        rule=f"{rule}; event_for gives the price for all votes",
+    rule = (
+        "GaussianVotes, ConfidentVotes, GNMax or ConfidentGNMax, of which theorems say what votes cost; "
+        "event_for gives the price for all votes"
     )
+    raise UnknownCost(name="aggregator", value=type(aggregator).__name__, rule=rule)
 
 
 @cost_on.register
@@ -125,20 +124,13 @@ def _cost_of_gnmax(
         UnknownCost: the adjacency is not replace-one, or not every teacher has exactly one vote in each query.
     """
     if aggregator.adjacency is not Adjacency.REPLACE_ONE:
-        raise UnknownCost(
-            name="adjacency",
-            value=aggregator.adjacency,
-            rule="replace_one, which the theorem is about",
-        )
-    has_one_vote_each = (
-        aggregator.max_votes == 1
-        and counts.shape[1] >= 2
-        and bool((counts.sum(axis=1) == num_teachers).all())
-    )
-    if not has_one_vote_each:
-        raise UnknownCost(
-            "votes", rule="one vote of each teacher in each query, which the theorem is about"
-        )
+        rule = "replace_one, which the theorem is about"
+        raise UnknownCost(name="adjacency", value=aggregator.adjacency, rule=rule)
+    has_two_labels = counts.shape[1] >= 2
+    has_all_votes = bool((counts.sum(axis=1) == num_teachers).all())
+    if aggregator.max_votes != 1 or not has_two_labels or not has_all_votes:
+        rule = "one vote of each teacher in each query, which the theorem is about"
+        raise UnknownCost("votes", rule=rule)
     cost = gnmax_cost(
         counts, noise_std=aggregator.noise_std, num_teachers=num_teachers, orders=orders
     )
@@ -167,10 +159,11 @@ def _cost_of_screened(
         num_teachers=num_teachers,
         orders=orders,
     )
-    passed = counts if answered is None else counts[answered]
-    if not len(passed):
+    answered_counts = counts if answered is None else counts[answered]
+    if len(answered_counts) == 0:
         return screening
-    return screening + cost_on(aggregator.answers, passed, num_teachers=num_teachers, orders=orders)
+    answers = cost_on(aggregator.answers, answered_counts, num_teachers=num_teachers, orders=orders)
+    return screening + answers
 
 
 def threshold_cost(
@@ -187,7 +180,8 @@ def threshold_cost(
         num_teachers: the number of teachers T.
         orders: Renyi orders > 1, a number or `[A]`.
     """
-    threshold = threshold_share * num_teachers
-    low, high = threshold_window(noise_std, threshold, num_teachers)
-    event = threshold_event(noise_std, threshold_share, num_teachers)
+    low, high = threshold_window(
+        noise_std, threshold=threshold_share * num_teachers, num_teachers=num_teachers
+    )
+    event = threshold_event(noise_std, threshold_share=threshold_share, num_teachers=num_teachers)
     return one_bit_cost(np.clip(counts, low, high) - low, event=event, orders=orders)

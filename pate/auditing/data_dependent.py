@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate import validation
 from pate.accounting.conversion import rdp_to_epsilons
 from pate.accounting.data_dependent_epsilon import DataDependentEpsilon
 from pate.accounting.events import BitEvent, BoundedRangeEvent
@@ -26,9 +25,10 @@ from pate.accounting.special import log_expit
 from pate.array_types import FloatArray, IntArray
 from pate.auditing.gap_selection_divergence import gap_selection_rdp, top_log_odds
 from pate.auditing.gnmax_divergence import gnmax_log_q, gnmax_rdp, one_vote_each
-from pate.validation import normalize_field, require
+from pate.validation import InvalidValue, normalize_field, require, require_histogram
 
-_CELLS_AT_ONCE = 16384
+# The number of divergences that are computed at a time, over queries and orders.
+_BLOCK_SIZE = 16384
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -40,35 +40,36 @@ class DataDependentCost:
     refuse it, and its repr shows no number.
 
     The costs of releases on the same data are added by `+`. A query that gets no answer also has a cost.
+
+    Attributes:
+        orders: the Renyi orders > 1, `[A]`.
+        rdp: the divergence at each order, >= 0, possibly infinity, `[A]`.
+        failure_prob: the probability that the divergences do not hold, in [0, 1).
     """
 
-    orders: FloatArray  # [A], the Renyi orders > 1
-    rdp: FloatArray  # [A], the divergence at each order, >= 0; infinity is allowed
-    failure_prob: float = 0.0  # in [0, 1), the probability that the divergences do not hold
+    orders: FloatArray
+    rdp: FloatArray
+    failure_prob: float = 0.0
 
     def __post_init__(self) -> None:
         orders = order_array(self.orders).copy()
         rdp = np.array(self.rdp, dtype=np.float64)
-        require(
-            rdp.shape == orders.shape,
-            "rdp.shape",
-            rdp.shape,
-            f"{orders.shape}, one number for each order",
-        )
-        num_bad = int((~(rdp >= 0)).sum())  # the message has no cost, which is private
+        rule = f"{orders.shape}, one number for each order"
+        require(rdp.shape == orders.shape, "rdp.shape", rdp.shape, rule)
+        # The error shows the number of bad values, and not a cost, which is private.
+        num_bad = int((~(rdp >= 0)).sum())
         require(num_bad == 0, "rdp", f"{num_bad} of {rdp.size} numbers", "numbers >= 0")
         require(0 <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [0, 1)")
         for name, array in (("orders", orders), ("rdp", rdp)):
             array.setflags(write=False)
-            normalize_field(self, name, array)
+            normalize_field(self, name=name, value=array)
 
     def __add__(self, other: DataDependentCost) -> DataDependentCost:
         if not isinstance(other, DataDependentCost):
             return NotImplemented
-        are_equal = np.array_equal(self.orders, other.orders)
-        require(
-            are_equal, "orders", f"{self.orders}, {other.orders}", "the same orders in both costs"
-        )
+        if not np.array_equal(self.orders, other.orders):
+            orders_of_both = f"{self.orders}, {other.orders}"
+            raise InvalidValue("orders", orders_of_both, rule="the same orders in both costs")
         return DataDependentCost(
             orders=self.orders,
             rdp=self.rdp + other.rdp,
@@ -80,11 +81,11 @@ class DataDependentCost:
 
         Raises `InvalidValue` unless `failure_prob` < `target_delta` < 1 + `failure_prob`.
         """
-        left = target_delta - self.failure_prob
-        require(
-            0 < left < 1, "target_delta", target_delta, f"more than {self.failure_prob}, below 1"
-        )
-        epsilons = rdp_to_epsilons(self.orders, self.rdp, target_delta=left)
+        remaining_delta = target_delta - self.failure_prob
+        if not 0 < remaining_delta < 1:
+            rule = f"more than {self.failure_prob}, below 1"
+            raise InvalidValue("target_delta", target_delta, rule=rule)
+        epsilons = rdp_to_epsilons(self.orders, self.rdp, target_delta=remaining_delta)
         return DataDependentEpsilon(value=float(epsilons.min()), delta=target_delta)
 
     def __repr__(self) -> str:
@@ -107,44 +108,58 @@ def one_bit_cost(
         failure_prob: the failure probability of all queries together.
     """
     array = order_array(orders)
-    logits = event.log_odds
-    last = len(logits) - 1
-    actual = validation.require_histogram(
-        "statistics", np.atleast_1d(statistics), num_teachers=last
+    last_statistic = len(event.log_odds) - 1
+    checked_statistics = require_histogram(
+        "statistics", np.atleast_1d(statistics), num_teachers=last_statistic
     )
-
-    def both_ways(statistic_levels: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Returns the largest divergence between n bits and their neighbors, in both directions: `[n, A]` each.
-
-        Args:
-            statistic_levels: the statistic of each bit, `[n]`.
-        """
-        low = logits[np.maximum(statistic_levels - event.reach, 0)]
-        high = logits[np.minimum(statistic_levels + event.reach, last)]
-        # of a bit and its neighbor, and of the two exchanged
-        curves = np.zeros((2, 2, len(statistic_levels), len(array)))
-        for curve, first, second in zip(
-            curves, (low, logits[statistic_levels]), (logits[statistic_levels], high), strict=True
-        ):
-            moved = first != second
-            first_odds = first[moved, None]
-            second_odds = second[moved, None]
-            # logarithms of the probabilities of 1 and 0 of either bit
-            log_p = log_expit(first_odds)
-            log_not_p = log_expit(-first_odds)
-            log_q = log_expit(second_odds)
-            log_not_q = log_expit(-second_odds)
-            curve[0, moved] = bernoulli_rdp(
-                log_p, log_not_p=log_not_p, log_q=log_q, log_not_q=log_not_q, orders=array
-            )
-            curve[1, moved] = bernoulli_rdp(
-                log_q, log_not_p=log_not_q, log_q=log_p, log_not_q=log_not_p, orders=array
-            )
-        (rising_here, falling_here), (rising, falling) = curves
-        return np.maximum(falling_here, rising), np.maximum(rising_here, falling)
-
-    rdp = _summed(actual.astype(np.int64), orders=array, divergences_of=both_ways)
+    rdp = _summed_rdp(
+        checked_statistics.astype(np.int64),
+        orders=array,
+        divergences_of=partial(_one_bit_divergences, event=event, orders=array),
+    )
     return DataDependentCost(orders=array, rdp=rdp, failure_prob=failure_prob)
+
+
+def _one_bit_divergences(
+    statistics: IntArray, *, event: BitEvent, orders: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Returns the largest divergences between n bits and their neighbors: to the neighbors, and from them, `[n, A]`.
+
+    Args:
+        statistics: the statistic of each bit, `[n]`.
+        event: the price of one bit.
+        orders: the Renyi orders, `[A]`.
+    """
+    log_odds = event.log_odds
+    last_statistic = len(log_odds) - 1
+    # A bit is furthest from its neighbors whose statistic has moved as far as it can, down or up.
+    bit = log_odds[statistics]
+    lower_neighbor = log_odds[np.maximum(statistics - event.reach, 0)]
+    higher_neighbor = log_odds[np.minimum(statistics + event.reach, last_statistic)]
+    to_lower = _bernoulli_divergences(bit, lower_neighbor, orders=orders)
+    from_lower = _bernoulli_divergences(lower_neighbor, bit, orders=orders)
+    to_higher = _bernoulli_divergences(bit, higher_neighbor, orders=orders)
+    from_higher = _bernoulli_divergences(higher_neighbor, bit, orders=orders)
+    return np.maximum(to_lower, to_higher), np.maximum(from_lower, from_higher)
+
+
+def _bernoulli_divergences(
+    first_log_odds: FloatArray, second_log_odds: FloatArray, *, orders: FloatArray
+) -> FloatArray:
+    """Returns the Renyi divergence of n bits from n other bits, by their log odds `[n]` each: `[n, A]`."""
+    divergences = np.zeros((len(first_log_odds), len(orders)))
+    is_different = first_log_odds != second_log_odds
+    first = first_log_odds[is_different, None]
+    second = second_log_odds[is_different, None]
+    # p and q are the probabilities of 1 for the first and the second bit.
+    divergences[is_different] = bernoulli_rdp(
+        log_p=log_expit(first),
+        log_not_p=log_expit(-first),
+        log_q=log_expit(second),
+        log_not_q=log_expit(-second),
+        orders=orders,
+    )
+    return divergences
 
 
 def gap_selection_cost(
@@ -158,9 +173,11 @@ def gap_selection_cost(
         orders: Renyi orders > 1.
     """
     array = order_array(orders)
-    both_ways = partial(gap_selection_rdp, event=event, orders=array)
-    log_odds = top_log_odds(utilities)
-    rdp = _summed(log_odds, orders=array, divergences_of=both_ways)
+    rdp = _summed_rdp(
+        top_log_odds(utilities),
+        orders=array,
+        divergences_of=partial(gap_selection_rdp, event=event, orders=array),
+    )
     return DataDependentCost(orders=array, rdp=rdp)
 
 
@@ -185,14 +202,16 @@ def gnmax_cost(
     log_q = gnmax_log_q(one_vote_each(votes, num_teachers), noise_std=noise_std)
 
     def divergences_of(log_q_part: NDArray[Any]) -> tuple[FloatArray, ...]:
+        """Returns one bound on the divergences in both directions."""
         return (gnmax_rdp(log_q_part, noise_std=noise_std, orders=array),)
 
-    rdp = _summed(log_q, orders=array, divergences_of=divergences_of)
+    rdp = _summed_rdp(log_q, orders=array, divergences_of=divergences_of)
     return DataDependentCost(orders=array, rdp=rdp)
 
 
-def _summed(
+def _summed_rdp(
     query_values: NDArray[Any],
+    *,
     orders: FloatArray,
     divergences_of: Callable[[NDArray[Any]], tuple[FloatArray, ...]],
 ) -> FloatArray:
@@ -203,10 +222,11 @@ def _summed(
         orders: the Renyi orders, `[A]`.
         divergences_of: returns the divergences of n different numbers, an array `[n, A]` for each direction.
     """
-    different, counts = np.unique(query_values, return_counts=True)
-    values_at_once = max(1, _CELLS_AT_ONCE // orders.size)
+    distinct_values, num_queries = np.unique(query_values, return_counts=True)
+    values_per_block = max(1, _BLOCK_SIZE // orders.size)
     sums = np.zeros((1, orders.size))
-    for start in range(0, len(different), values_at_once):
-        rows = slice(start, start + values_at_once)
-        sums = sums + [counts[rows] @ direction for direction in divergences_of(different[rows])]
+    for start in range(0, len(distinct_values), values_per_block):
+        block = slice(start, start + values_per_block)
+        divergences = divergences_of(distinct_values[block])
+        sums = sums + [num_queries[block] @ direction for direction in divergences]
     return np.asarray(sums.max(axis=0))

@@ -1,4 +1,8 @@
-"""Renyi divergences between gap selection on given votes and gap selection on any neighbor of these votes."""
+"""Renyi divergences between gap selection on some votes and gap selection on any neighbor of these votes.
+
+Gap selection draws one of n candidates, each a number of labels to release, by the exponential mechanism: with a
+probability proportional to the exponential of its utility.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +10,18 @@ import math
 
 import numpy as np
 
-from pate import validation
 from pate.accounting.events import BoundedRangeEvent
 from pate.accounting.rdp import order_array
 from pate.accounting.renyi import bounded_range_rdp
 from pate.array_types import FloatArray
-from pate.validation import require
+from pate.validation import require, require_entries
 
-_LARGEST_EXPONENT = 600.0
-# smaller masses are rounded up to it; times exp(_LARGEST_EXPONENT) it is still negligible
-_SMALLEST_MASS = 1e-300
-_CANCELS_BELOW = 1e-6  # an epsilon below which the closed form cancels; the price is returned
+# The largest exponent of e that is computed without logarithms.
+_MAX_EXPONENT = 600.0
+# Smaller probabilities are rounded up to this number, which is negligible even times exp(_MAX_EXPONENT).
+_MIN_MASS = 1e-300
+# For a smaller epsilon, the closed form loses its digits by cancellation, and the price is returned instead.
+_MIN_EPSILON = 1e-6
 
 
 def top_log_odds(utilities: FloatArray) -> FloatArray:
@@ -30,13 +35,9 @@ def top_log_odds(utilities: FloatArray) -> FloatArray:
         InvalidValue: the utilities have another shape or are not finite.
     """
     values = np.array(utilities, dtype=np.float64)
-    require(
-        values.ndim == 2 and values.shape[1] >= 2,
-        "utilities.shape",
-        values.shape,
-        "[num_queries, at least 2]",
-    )
-    validation.require_entries("utilities", np.isfinite(values), "finite numbers")
+    is_table = values.ndim == 2 and values.shape[1] >= 2
+    require(is_table, "utilities.shape", values.shape, "[num_queries, at least 2]")
+    require_entries("utilities", holds=np.isfinite(values), rule="finite numbers")
     rows = np.arange(len(values))
     best = values.argmax(axis=1)
     largest = values[rows, best]
@@ -62,18 +63,20 @@ def gap_selection_rdp(
     """
     array = order_array(orders)
     epsilon = event.epsilon
-    # the log probability of all other candidates, <= log(1/2)
+    # The log probability of all other candidates, <= log(1/2).
     log_rest = -np.logaddexp(0.0, np.maximum(np.asarray(log_odds, dtype=np.float64), 0.0))
-    ceiling = bounded_range_rdp(epsilon, orders=array)
-    if epsilon < _CANCELS_BELOW or math.isinf(epsilon):
-        return np.tile(ceiling, (len(log_rest), 1)), np.tile(ceiling, (len(log_rest), 1))
-    # The worst change multiplies the weight of a mass t <= exp(log_rest) by e^shift. Forward it is a mass of the other
-    # candidates that gets likelier below order 2, and less likely from order 2 on; backward one that gets likelier.
+    price = bounded_range_rdp(epsilon, orders=array)
+    if epsilon < _MIN_EPSILON or math.isinf(epsilon):
+        prices = np.tile(price, (len(log_rest), 1))
+        return prices, prices.copy()
+    # The worst change multiplies the weight of a mass t <= exp(log_rest) of the other candidates by e^shift. For
+    # D_a(P || P') the shift is positive below order 2 and negative from order 2 on; for D_a(P' || P) it is positive.
     forward = np.empty((len(log_rest), len(array)))
     for shift, selected in ((epsilon, array < 2), (-epsilon, array >= 2)):
         a = array[selected]
-        power = np.expm1(np.minimum((1 - array[selected]) * shift, _LARGEST_EXPONENT))
-        peak = -((a - 1) / power + 1 / math.expm1(shift)) / a  # the best mass without a bound
+        power = np.expm1(np.minimum((1 - a) * shift, _MAX_EXPONENT))
+        # The mass with the largest divergence, if there were no bound on the mass.
+        peak = -((a - 1) / power + 1 / math.expm1(shift)) / a
         forward[:, selected] = _moment(
             log_rest,
             utility_shift=shift,
@@ -81,17 +84,18 @@ def gap_selection_rdp(
             exponent=(1 - a) * shift,
             best_mass=np.maximum(peak, 0.0),
         )
-    power = np.expm1(np.minimum(array * epsilon, _LARGEST_EXPONENT))
+    power = np.expm1(np.minimum(array * epsilon, _MAX_EXPONENT))
     peak = np.maximum((1 / math.expm1(epsilon) - array / power) / (array - 1), 0.0)
     backward = _moment(
         log_rest, utility_shift=epsilon, power=-array, exponent=array * epsilon, best_mass=peak
     )
     share = 1 / (array - 1)
-    return np.clip(forward * share, 0.0, ceiling), np.clip(backward * share, 0.0, ceiling)
+    return np.clip(forward * share, 0.0, price), np.clip(backward * share, 0.0, price)
 
 
 def _moment(
     log_rest: FloatArray,
+    *,
     utility_shift: float,
     power: FloatArray,
     exponent: FloatArray,
@@ -108,15 +112,20 @@ def _moment(
         exponent: an exponent for each order, `[A]`.
         best_mass: the best t for each order, `[A]`.
     """
-    other_mass = np.maximum(np.exp(log_rest), _SMALLEST_MASS)[:, None]  # [Q, 1]
+    other_mass = np.maximum(np.exp(log_rest), _MIN_MASS)[:, None]  # [Q, 1]
+    mass = np.minimum(other_mass, best_mass)  # [Q, A]
+    # log(1 + t expm1(shift)) grows with t for a positive shift, and falls for a negative one.
     factor = math.expm1(utility_shift)
-    capped = (np.minimum if utility_shift > 0 else np.maximum)(
-        np.log1p(other_mass * factor), np.log1p(best_mass * factor)
-    ) * power
-    near = np.abs(exponent) < _LARGEST_EXPONENT
-    mass = np.minimum(other_mass, best_mass)
-    capped[:, near] += np.log1p(mass[:, near] * np.expm1(exponent[near]))
+    log_of_other = np.log1p(other_mass * factor)
+    log_of_best = np.log1p(best_mass * factor)
+    smaller_or_larger = np.minimum if utility_shift > 0 else np.maximum
+    moment = smaller_or_larger(log_of_other, log_of_best) * power
+    # Large exponents are added as logarithms.
+    is_small = np.abs(exponent) < _MAX_EXPONENT
+    moment[:, is_small] += np.log1p(mass[:, is_small] * np.expm1(exponent[is_small]))
     with np.errstate(divide="ignore"):
-        log_mass = np.minimum(log_rest[:, None], np.log(best_mass[~near]))
-    capped[:, ~near] += np.logaddexp(log_mass + exponent[~near], np.log1p(-mass[:, ~near]))
-    return np.asarray(capped)
+        log_mass = np.minimum(log_rest[:, None], np.log(best_mass[~is_small]))
+    moment[:, ~is_small] += np.logaddexp(
+        log_mass + exponent[~is_small], np.log1p(-mass[:, ~is_small])
+    )
+    return np.asarray(moment)

@@ -1,4 +1,8 @@
-"""Renyi divergences between GNMax on given votes and GNMax on any neighbor of these votes."""
+"""Renyi divergences between GNMax on some votes and GNMax on any neighbor of these votes.
+
+GNMax adds Gaussian noise to the counts of votes and outputs the class with the largest sum. The *plurality* is the
+class with the most votes. q is a bound on the probability that GNMax outputs another class, and decides the divergence.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +11,19 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pate import validation
 from pate.accounting.rdp import order_array
 from pate.accounting.special import log_ndtr
 from pate.array_types import FloatArray
-from pate.validation import InvalidValue, require, require_count, require_positive
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_count,
+    require_histogram,
+    require_positive,
+)
 
-_SMALLEST_X = 1e-6  # below it the independent price: 1 - q has no digits left
+# Where x = sqrt(-log q) is smaller, 1 - q has no digits left, and the data-independent price is returned.
+_MIN_X = 1e-6
 
 
 def gnmax_log_q(
@@ -27,19 +37,25 @@ def gnmax_log_q(
         added_lead: a number of votes that is added to the lead of the plurality over every other class; may be
             negative.
     """
-    falling = -np.sort(-np.asarray(votes, dtype=np.int64), axis=1)
-    deficits = np.maximum(
-        falling[:, :1] - falling[:, 1:] + int(added_lead), 0
-    )  # [Q, L - 1], rising
-    scale = math.sqrt(2) * require_positive("noise_std", noise_std)
-    largest_deficit = int(deficits.max())
-    if largest_deficit < deficits.size:  # a table of normal tails by whole votes is smaller
-        tails = log_ndtr(-np.arange(largest_deficit + 1) / scale)[deficits]
+    sorted_counts = -np.sort(
+        -np.asarray(votes, dtype=np.int64), axis=1
+    )  # [Q, L], the largest first
+    leads = sorted_counts[:, :1] - sorted_counts[:, 1:] + int(added_lead)
+    leads = np.maximum(leads, 0)  # [Q, L - 1], rising
+    # The standard deviation of the difference of two noisy counts.
+    difference_std = math.sqrt(2) * require_positive("noise_std", noise_std)
+    largest_lead = int(leads.max())
+    if largest_lead < leads.size:
+        # A table of normal tails by whole votes is smaller than the array of leads.
+        log_tails = log_ndtr(-np.arange(largest_lead + 1) / difference_std)[leads]
     else:
-        tails = log_ndtr(-deficits / scale)
-    largest = tails[:, :1]
-    log_q = largest[:, 0] + np.log(np.exp(tails - largest).sum(axis=1))
-    return np.asarray(np.minimum(log_q, math.log1p(-1 / falling.shape[1])))
+        log_tails = log_ndtr(-leads / difference_std)
+    # The log of the sum of the tails, computed relative to the largest one.
+    largest = log_tails[:, :1]
+    log_q = largest[:, 0] + np.log(np.exp(log_tails - largest).sum(axis=1))
+    # The plurality has at least the probability of a uniform draw.
+    num_classes = sorted_counts.shape[1]
+    return np.asarray(np.minimum(log_q, math.log1p(-1 / num_classes)))
 
 
 def gnmax_rdp(log_q: FloatArray, *, noise_std: float, orders: object) -> FloatArray:
@@ -59,28 +75,30 @@ def gnmax_rdp(log_q: FloatArray, *, noise_std: float, orders: object) -> FloatAr
     a = order_array(orders)
     std = require_positive("noise_std", noise_std)
     x = np.sqrt(-np.asarray(log_q, dtype=np.float64))[:, None]
-    served = (x >= _SMALLEST_X) & (a < std * x)
-    x = np.maximum(x, _SMALLEST_X)
-    above = np.maximum(x - 1 / std, 1e-7)
-    slope = 2 * x / std - 1 / std**2  # of log m, as a function of the order
+    is_bounded = (x >= _MIN_X) & (a < std * x)
+    x = np.maximum(x, _MIN_X)
+    smaller_x = np.maximum(x - 1 / std, 1e-7)
+    # The slope of log m as a function of the order.
+    slope = 2 * x / std - 1 / std**2
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         log_p = np.log1p(-np.exp(-x * x))
-        log_p_most = np.log1p(-np.exp(-np.square(x + 1 / std)))
-        # by how much a change moves log p, down and up
-        fall = log_p - np.log1p(-np.exp(-above * above))
-        rise = log_p_most - log_p
-        # The part of the likeliest outcome. The sharper bound serves where it never falls with q: the condition on
-        # dm/dq of the proof.
+        largest_log_p = np.log1p(-np.exp(-np.square(x + 1 / std)))
+        # A change of one teacher lowers log p by at most `fall`, and raises it by at most `rise`.
+        fall = log_p - np.log1p(-np.exp(-smaller_x * smaller_x))
+        rise = largest_log_p - log_p
+        # The part of the most probable outcome. The sharper bound is used where it never falls with q, which is the
+        # condition on dm/dq of the proof.
         inverse = 1 / (std * x)
         tight = np.log1p(inverse) <= slope + 2 / std**2
         tight = tight & (slope + np.log1p(-np.minimum(inverse, 1 - 1e-12)) >= 0)
         steepest = (a - 1) * np.maximum(fall, rise)
         tight = tight & (a * slope + np.log1p(-np.minimum(a * inverse, 1 - 1e-12)) >= steepest)
-        likeliest = np.maximum((a - 1) * fall + log_p, (a - 1) * rise + log_p_most)
-        loose = (a - 1) * (fall - log_p)
-        likeliest = np.where(tight, np.minimum(likeliest, loose), loose)
-        bound = np.logaddexp(likeliest, a * slope - x * x) / (a - 1)
-    return np.where(served, np.fmin(bound, a / std**2), a / std**2)
+        sharp_part = np.maximum((a - 1) * fall + log_p, (a - 1) * rise + largest_log_p)
+        loose_part = (a - 1) * (fall - log_p)
+        main_part = np.where(tight, np.minimum(sharp_part, loose_part), loose_part)
+        bound = np.logaddexp(main_part, a * slope - x * x) / (a - 1)
+    price = a / std**2
+    return np.where(is_bounded, np.fmin(bound, price), price)
 
 
 def theorem_6_rdp(log_q: FloatArray, *, noise_std: float, orders: object) -> FloatArray:
@@ -104,13 +122,11 @@ def theorem_6_rdp(log_q: FloatArray, *, noise_std: float, orders: object) -> Flo
         mu_2 = std * math.sqrt(-value)
         mu_1 = mu_2 + 1
         rho_2 = mu_2 / std**2
-        # the theorem's conditions on q, without the second of which its bound may fall as q grows
-        if (
-            mu_2 <= 1
-            or -value <= rho_2
-            or value
-            > (mu_2 - 1) * mu_2 / std**2 - mu_2 * math.log(mu_1 / (mu_1 - 1) * mu_2 / (mu_2 - 1))
-        ):
+        # The theorem's conditions on q. Without the second one its bound may fall as q grows.
+        if mu_2 <= 1 or -value <= rho_2:
+            continue
+        ratio = mu_1 / (mu_1 - 1) * mu_2 / (mu_2 - 1)
+        if value > (mu_2 - 1) * mu_2 / std**2 - mu_2 * math.log(ratio):
             continue
         log_not_q = math.log1p(-math.exp(value))
         log_a = log_not_q - math.log1p(-math.exp((value + rho_2) * (mu_2 - 1) / mu_2))
@@ -127,8 +143,10 @@ def one_vote_each(votes: NDArray[np.integer], num_teachers: int) -> NDArray[np.i
     `num_teachers`.
     """
     require_count("num_teachers", num_teachers)
-    counts = validation.require_histogram("votes", votes, num_teachers=num_teachers, num_axes=2)
+    counts = require_histogram("votes", votes, num_teachers=num_teachers, num_axes=2)
     require(counts.shape[1] >= 2, "votes.shape", counts.shape, "at least two classes")
-    if (wrong := np.flatnonzero(counts.sum(axis=1) != num_teachers)).size:
-        raise InvalidValue(f"votes[{wrong[0]}].sum", rule=f"{num_teachers}, one vote per teacher")
+    wrong_queries = np.flatnonzero(counts.sum(axis=1) != num_teachers)
+    if len(wrong_queries) > 0:
+        rule = f"{num_teachers}, one vote per teacher"
+        raise InvalidValue(f"votes[{wrong_queries[0]}].sum", rule=rule)
     return counts

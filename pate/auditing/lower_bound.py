@@ -1,4 +1,8 @@
-"""Lower bounds on the price of a release for each type of aggregator, from distributions on neighboring histograms."""
+"""Lower bounds on the price of a release for each type of aggregator, from distributions on neighboring histograms.
+
+A bound comes from one pair of neighbors: no valid epsilon is smaller than the divergence of the two distributions of
+the answer. A *lead* is the number of votes by which a label is ahead of the others.
+"""
 
 from collections.abc import Iterator
 from functools import partial
@@ -14,16 +18,21 @@ from pate.aggregators import Aggregator, BoundaryMax, GaussianVotes, GNMax
 from pate.aggregators.thresholds import squared_sensitivity
 from pate.array_types import IntArray
 from pate.mechanisms.noise.maxima import gaussian_argmax
-from pate.testing.lower_bounds import Law, LowerBound, Pair, climbed, lower_bound, session_epsilon
+from pate.testing.lower_bounds import Law, LowerBound, Pair, climb, lower_bound, session_epsilon
 from pate.votes.shape import VoteShape
 
-_LEADS = (0.0, 0.4, 0.75, 1.1, 1.5, 2.0, 3.0)  # in units of the noise
-_SESSION_LEADS = (0.5, 1.5, 2.5, 3.0, 3.5, 4.0, 4.5)  # the same, of sessions
-_MOST_CALLS = 3_000  # of a session: a bound for its first calls holds for all
-# a local search computes at most so many distributions, and so many outcomes in all
-_MOST_LAWS = 1000
-_OUTCOMES = 500_000
-_LAWS_OF_GAPS = 200  # distributions of a search over gaps, each of which takes milliseconds
+# The leads that are tried for releases of a winner, as multiples of the noise.
+_LEADS = (0.0, 0.4, 0.75, 1.1, 1.5, 2.0, 3.0)
+# The leads that are tried for sessions, as multiples of the selection scale.
+_SESSION_LEADS = (0.5, 1.5, 2.5, 3.0, 3.5, 4.0, 4.5)
+# The largest number of calls of a session that are computed. A bound for its first calls holds for the whole session.
+_MAX_CALLS = 3_000
+# A local search computes at most so many distributions, and at most so many outcomes in all of them.
+_MAX_LAWS = 1000
+_MAX_OUTCOMES = 500_000
+# A local search over gaps computes at most so many distributions, each of which takes milliseconds.
+_MAX_LAWS_OF_GAPS = 200
+# The gaps between sorted counts that are tried for stable top-k, in votes.
 _GAPS = np.unique(np.concatenate([[3, 4, 6, 9, 13, 20, 30], np.arange(40, 800, 12)]))
 
 
@@ -51,7 +60,8 @@ def lower_bound_of(
     num_labels = shape.num_labels
     is_replace_one = aggregator.adjacency is Adjacency.REPLACE_ONE
     num_releases = shape.num_queries
-    num_steps = 0  # of a local search from the best pair
+    # The number of steps of a local search from the best pair.
+    num_steps = 0
     law: Law
     match aggregator:
         case GNMax() | aggregators.PowersetGNMax():
@@ -59,53 +69,55 @@ def lower_bound_of(
             num_candidates = num_labels
             if not isinstance(aggregator, GNMax):
                 num_candidates = 2 ** min(num_labels, 4)
-            law = partial(_winner, noise_std=noise_std)
-            pairs = _winner_pairs(noise_std, num_candidates, is_replace_one)
+            law = partial(_winner_distribution, noise_std=noise_std)
+            pairs = _winner_pairs(
+                noise_std=noise_std, num_candidates=num_candidates, is_replace_one=is_replace_one
+            )
         case GaussianVotes() | aggregators.ClippedVotes():
-            # independent bits at their thresholds, for all labels or for as many as one teacher moves
-            share = 0.5
-            moved = num_labels
+            # The bits of labels are independent. One teacher moves all labels, or a limited number of them.
+            threshold_share = 0.5
+            num_moved = num_labels
             if isinstance(aggregator, aggregators.ClippedVotes):
-                share = aggregator.threshold_share
-                moved = squared_sensitivity(
+                threshold_share = aggregator.threshold_share
+                num_moved = squared_sensitivity(
                     aggregator.vote_clip, num_labels=num_labels, adjacency=aggregator.adjacency
                 )
-            law = partial(
-                _bit, threshold=share * shape.num_teachers, noise_std=aggregator.noise_std
-            )
-            num_releases = num_releases * moved
-            threshold = int(share * shape.num_teachers)
-            counts = [np.array([threshold + excess]) for excess in (1, 0, -1)]
-            pairs = iter(pairwise(counts))
-        # stairs of gaps, on which one change moves both the choice of k and the test
+            threshold = threshold_share * shape.num_teachers
+            law = partial(_bit_distribution, threshold=threshold, noise_std=aggregator.noise_std)
+            num_releases = num_releases * num_moved
+            counts_near_threshold = [np.array([int(threshold) + excess]) for excess in (1, 0, -1)]
+            pairs = iter(pairwise(counts_near_threshold))
         case aggregators.StableTopK():
+            # With several equal gaps, one change moves both the choice of k and the test.
             law = partial(aggregator.distribution, num_teachers=shape.num_teachers)
-            pairs = _gap_pairs(shape, is_replace_one)
-            num_steps = _LAWS_OF_GAPS
+            pairs = _gap_pairs(shape, is_replace_one=is_replace_one)
+            num_steps = _MAX_LAWS_OF_GAPS
         case aggregators.FixedTopK() if (
             aggregator.k < num_labels and num_labels**aggregator.k <= 10**5
         ):
             law = aggregator.top_k.distribution
-            pairs = _top_pairs(aggregator.k, shape, is_replace_one)
-            num_steps = min(_MOST_LAWS, _OUTCOMES // len(law(np.arange(num_labels))))
+            pairs = _top_pairs(aggregator.k, shape=shape, is_replace_one=is_replace_one)
+            num_outcomes = len(law(np.arange(num_labels)))
+            num_steps = min(_MAX_LAWS, _MAX_OUTCOMES // num_outcomes)
         case BoundaryMax() if num_labels > 1 and shape.num_queries > 0:
-            return max(
-                _session_bounds(aggregator, shape, target_delta),
-                key=attrgetter("epsilon"),
-                default=None,
-            )
+            bounds = _session_bounds(aggregator, shape=shape, target_delta=target_delta)
+            return max(bounds, key=attrgetter("epsilon"), default=None)
         case _:
             return None
     best = lower_bound(law, pairs, num_releases=num_releases, target_delta=target_delta)
-    if not num_steps:
+    if num_steps == 0:
         return best
-    best_pair = (np.array(best.first), np.array(best.second))
-    count_moves = (-1, 1) if is_replace_one else (0, 1)
-    if not is_replace_one and (best_pair[1] < best_pair[0]).any():
-        best_pair = best_pair[::-1]
-    climbed_pair = climbed(
+    first = np.array(best.first)
+    second = np.array(best.second)
+    count_moves = (-1, 1)
+    if not is_replace_one:
+        # Under add/remove, the second histogram has a teacher more.
+        count_moves = (0, 1)
+        if (second < first).any():
+            first, second = second, first
+    climbed_pair = climb(
         law,
-        pair=best_pair,
+        pair=(first, second),
         count_moves=count_moves,
         num_teachers=shape.num_teachers,
         num_steps=num_steps,
@@ -121,27 +133,27 @@ def _session_bounds(
 ) -> Iterator[LowerBound]:
     """Yields lower bounds for a session of `BoundaryMax`, one for each of several ordered pairs of neighbors.
 
-    From one neighbor to the other the label with the most votes loses a vote. Each pair is taken in both orders. Under
-    replace-one the second label gains it.
+    From one neighbor to the other the label with the most votes loses a vote. Under replace-one the second label gains
+    that vote. Each pair is taken in both orders.
     """
 
-    def law(counts: IntArray) -> list[float]:
+    def call_distribution(counts: IntArray) -> list[float]:
+        """Returns the probabilities of the first label, of all other labels together, and of a hit."""
         probabilities = aggregator.distribution(counts)
         return [float(probabilities[0]), float(probabilities[1:-1].sum()), float(probabilities[-1])]
 
-    num_calls = min(shape.num_queries, _MOST_CALLS)
+    num_calls = min(shape.num_queries, _MAX_CALLS)
+    gained_vote = int(aggregator.adjacency is Adjacency.REPLACE_ONE)
     for lead in sorted({round(lead * aggregator.selection_scale) for lead in _SESSION_LEADS}):
         if lead <= shape.num_teachers - 2:
-            rival = (shape.num_teachers - lead) // 2
+            second_count = (shape.num_teachers - lead) // 2
             no_votes = [0] * (shape.num_labels - 2)
-            counts = np.array([rival + lead, rival, *no_votes])
-            moved = counts + np.array(
-                [-1, int(aggregator.adjacency is Adjacency.REPLACE_ONE), *no_votes]
-            )
-            for first, second in ((counts, moved), (moved, counts)):
+            counts = np.array([second_count + lead, second_count, *no_votes])
+            neighbor = counts + np.array([-1, gained_vote, *no_votes])
+            for first, second in ((counts, neighbor), (neighbor, counts)):
                 epsilon = session_epsilon(
-                    law(first),
-                    law(second),
+                    call_distribution(first),
+                    call_distribution(second),
                     num_calls=num_calls,
                     target_hits=aggregator.target_hits,
                     target_delta=target_delta,
@@ -154,18 +166,18 @@ def _session_bounds(
                 )
 
 
-def _winner(counts: IntArray, *, noise_std: float) -> dict[int, float]:
+def _winner_distribution(counts: IntArray, *, noise_std: float) -> dict[int, float]:
     """Returns the probability of each label to have the largest count after Gaussian noise, for counts `[L]`."""
     return dict(enumerate(gaussian_argmax(counts / noise_std).tolist()))
 
 
-def _bit(counts: IntArray, *, threshold: float, noise_std: float) -> dict[bool, float]:
+def _bit_distribution(counts: IntArray, *, threshold: float, noise_std: float) -> dict[bool, float]:
     """Returns the distribution of a bit: whether one count, `[1]`, plus Gaussian noise is at least the threshold."""
-    above = float(ndtr((counts[0] - threshold) / noise_std))
-    return {True: above, False: 1 - above}
+    prob = float(ndtr((counts[0] - threshold) / noise_std))
+    return {True: prob, False: 1 - prob}
 
 
-def _winner_pairs(noise_std: float, num_candidates: int, is_replace_one: bool) -> Iterator[Pair]:
+def _winner_pairs(*, noise_std: float, num_candidates: int, is_replace_one: bool) -> Iterator[Pair]:
     """Yields pairs of neighboring histograms for a mechanism that releases the label with the largest noisy count.
 
     Two labels, or under add/remove also one, lead all others by the same number of votes. Between the neighbors the
@@ -177,53 +189,62 @@ def _winner_pairs(noise_std: float, num_candidates: int, is_replace_one: bool) -
         is_replace_one: True for replace-one, False for add/remove.
     """
     leads = [round(lead * noise_std) for lead in _LEADS]
-    for lead in leads if not is_replace_one else ():
-        counts = np.ones(num_candidates, dtype=np.int64)
-        counts[0] += lead
-        yield counts, counts - (np.arange(num_candidates) == 0)
+    if not is_replace_one:
+        for lead in leads:
+            counts = np.ones(num_candidates, dtype=np.int64)
+            counts[0] += lead
+            neighbor = counts.copy()
+            neighbor[0] -= 1
+            yield counts, neighbor
+    # All counts have votes to lose.
+    votes_of_others = 1 if is_replace_one else 2
     for lead in leads:
         for num_others in range(1, max(num_candidates, 3) - 1):
-            counts = np.array([lead, lead] + [0] * num_others)[:num_candidates] + (
-                1 if is_replace_one else 2
-            )
-            moved = counts.copy()
-            moved[0] -= 1
-            moved[1:2] += is_replace_one
-            yield counts, moved
+            counts = np.array([lead, lead] + [0] * num_others)[:num_candidates]
+            counts = counts + votes_of_others
+            neighbor = counts.copy()
+            neighbor[0] -= 1
+            neighbor[1:2] += is_replace_one
+            yield counts, neighbor
 
 
-def _gap_pairs(shape: VoteShape, is_replace_one: bool) -> Iterator[Pair]:
+def _gap_pairs(shape: VoteShape, *, is_replace_one: bool) -> Iterator[Pair]:
     """Yields pairs of neighboring histograms, the first of which has one to eight equal gaps between sorted counts.
 
     In the second histogram every second of the different counts is larger by a vote. Under replace-one all other counts
     fall by a vote.
     """
-    places = np.arange(shape.num_labels, dtype=np.int64)
-    for steps in range(1, min(9, shape.num_labels)):
-        up = np.minimum(places, steps) % 2 == 0
-        for gap in _GAPS[_GAPS * steps < shape.num_teachers - 2].tolist():
-            counts = 1 + gap * np.maximum(steps - places, 0)
-            yield counts, counts + np.where(up, 1, -1 if is_replace_one else 0)
+    ranks = np.arange(shape.num_labels, dtype=np.int64)
+    other_move = -1 if is_replace_one else 0
+    for num_gaps in range(1, min(9, shape.num_labels)):
+        is_rising = np.minimum(ranks, num_gaps) % 2 == 0
+        fitting_gaps = _GAPS[_GAPS * num_gaps < shape.num_teachers - 2]
+        for gap in fitting_gaps.tolist():
+            counts = 1 + gap * np.maximum(num_gaps - ranks, 0)
+            yield counts, counts + np.where(is_rising, 1, other_move)
 
 
-def _top_pairs(num_top: int, shape: VoteShape, is_replace_one: bool) -> Iterator[Pair]:
+def _top_pairs(num_top: int, *, shape: VoteShape, is_replace_one: bool) -> Iterator[Pair]:
     """Yields pairs of neighbors, in the first of which `num_top` labels lead all others by equal votes, or by none.
 
     Between the neighbors some counts rise by a vote. Under replace-one all other counts fall by a vote.
     """
-    places = np.arange(shape.num_labels)
-    middle = shape.num_teachers // 2
+    num_labels = shape.num_labels
+    ranks = np.arange(num_labels)
+    other_move = -1 if is_replace_one else 0
+    # The numbers of counts that rise.
+    numbers_rising = {
+        1,
+        num_top,
+        max(num_top - 1, 1),
+        num_labels // 2,
+        min(num_top + 1, num_labels - 1),
+    }
     for lead in (0, 5, 20, 60):
-        counts = middle + lead * (places < num_top)
-        for rising in {
-            1,
-            num_top,
-            max(num_top - 1, 1),
-            len(places) // 2,
-            min(num_top + 1, len(places) - 1),
-        }:
-            for first in (0, num_top):
-                is_rising = (places >= first) & (places < first + rising)
-                moved = counts + np.where(is_rising, 1, -1 if is_replace_one else 0)
-                if is_rising.any() and (moved >= 0).all():
-                    yield counts, moved
+        counts = shape.num_teachers // 2 + lead * (ranks < num_top)
+        for num_rising in numbers_rising:
+            for first_rising in (0, num_top):
+                is_rising = (ranks >= first_rising) & (ranks < first_rising + num_rising)
+                neighbor = counts + np.where(is_rising, 1, other_move)
+                if is_rising.any() and (neighbor >= 0).all():
+                    yield counts, neighbor

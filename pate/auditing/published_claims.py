@@ -1,4 +1,7 @@
-"""The epsilon that published code computes for a release of votes, which is no valid bound."""
+"""The epsilon that the published code of PATE papers computes for a release of votes, which is no valid bound.
+
+`audit_votes` shows it beside the price, so that a reader can tell why the two differ.
+"""
 
 from __future__ import annotations
 
@@ -19,12 +22,17 @@ from pate.votes.imported import ImportedVotes
 
 @dataclass(frozen=True)
 class ClaimedGaussian:
-    """A number of Gaussian mechanisms, with the sensitivity that a published claim assumes."""
+    """A number of Gaussian mechanisms, with the sensitivity that a published claim assumes.
 
-    noise_std: float  # the standard deviation of the noise, in votes
-    # the number of counts that differ by 1 between neighbors, according to the claim
+    Attributes:
+        noise_std: the standard deviation of the noise, in votes.
+        num_moved: the number of counts that differ by 1 between neighbors, according to the claim.
+        num_releases: the number of releases, according to the claim; possibly an expected number.
+    """
+
+    noise_std: float
     num_moved: int
-    num_releases: float  # the number of releases, according to the claim
+    num_releases: float
 
     def curve(self, orders: FloatArray) -> FloatArray:
         """Returns the claimed Renyi divergence of all releases together, `[A]`, at orders `[A]`."""
@@ -70,33 +78,39 @@ def published_claim(
         case aggregators.GNMax():
             claim = "data dependent: private, one direction"
         case aggregators.ConfidentVotes() | aggregators.ConfidentGNMax():
-            # all screenings, and the expected number of answers on these votes
-            one_label = isinstance(aggregator, aggregators.ConfidentGNMax)
-            smallest_majority = np.maximum(counts, num_teachers - counts).min(axis=1)
-            agreement = counts.max(axis=1) if one_label else smallest_majority
-            needed = aggregator.threshold_share * num_teachers
-            expected = float(ndtr((agreement - needed) / aggregator.screening_std).sum())
-            num_moved = 2 if one_label else num_labels
+            # The claim counts all screenings, and the expected number of answers on these votes.
+            if isinstance(aggregator, aggregators.ConfidentGNMax):
+                agreement = counts.max(axis=1)
+                num_moved = 2
+            else:
+                agreement = np.maximum(counts, num_teachers - counts).min(axis=1)
+                num_moved = num_labels
+            threshold = aggregator.threshold_share * num_teachers
+            answer_probs = ndtr((agreement - threshold) / aggregator.screening_std)
+            num_answers = float(answer_probs.sum())
             gaussians = [
-                ClaimedGaussian(aggregator.noise_std, num_moved=num_moved, num_releases=expected),
+                ClaimedGaussian(
+                    aggregator.noise_std, num_moved=num_moved, num_releases=num_answers
+                ),
                 ClaimedGaussian(aggregator.screening_std, num_moved=1, num_releases=num_queries),
             ]
             claim = "expected answers only: private"
         case _:
-            claimed = aggregator.paper_epsilon(num_queries=num_queries, target_delta=target_delta)
-            return claimed, "" if claimed is None else "selection as a Gaussian"
-
-    def curve(orders: FloatArray) -> FloatArray:
-        if isinstance(aggregator, aggregators.GNMax):
-            return np.asarray(
-                theorem_6_rdp(
-                    gnmax_log_q(counts, noise_std=aggregator.noise_std),
-                    orders=orders,
-                    noise_std=aggregator.noise_std,
-                ).sum(axis=0)
+            claimed_epsilon = aggregator.paper_epsilon(
+                num_queries=num_queries, target_delta=target_delta
             )
+            claim = "" if claimed_epsilon is None else "selection as a Gaussian"
+            return claimed_epsilon, claim
+
+    def claimed_curve(orders: FloatArray) -> FloatArray:
+        """Returns the claimed Renyi divergence of the release, `[A]`, at orders `[A]`."""
+        if isinstance(aggregator, aggregators.GNMax):
+            log_q = gnmax_log_q(counts, noise_std=aggregator.noise_std)
+            rdp_of_queries = theorem_6_rdp(log_q, noise_std=aggregator.noise_std, orders=orders)
+            return np.asarray(rdp_of_queries.sum(axis=0))
         return np.asarray(sum(gaussian.curve(orders) for gaussian in gaussians))
 
-    return epsilon_as_in_papers(
-        curve, count=1, target_delta=target_delta, conversion="classic"
-    ), claim
+    epsilon = epsilon_as_in_papers(
+        claimed_curve, count=1, target_delta=target_delta, conversion="classic"
+    )
+    return epsilon, claim

@@ -16,25 +16,34 @@ ASSUMED: dict[str, float] = {
     "vote_clip": 2,
 }
 
+# The names that some aggregators have for parameters of `ReleaseParameters`.
 _OTHER_NAMES = {"noise_std": "selection_scale", "screening_std": "test_std"}
-_NOISES = {*_OTHER_NAMES, *_OTHER_NAMES.values()}
+# The names of all parameters that are a noise.
+_NOISE_NAMES = {*_OTHER_NAMES, *_OTHER_NAMES.values()}
 
 
 @dataclass(frozen=True, kw_only=True)
 class ReleaseParameters:
-    """The known parameters of a release by somebody else. None stands for a parameter that is not known."""
+    """The known parameters of a release by somebody else. None stands for a parameter that is not known.
 
-    # the noise of answers, or the scale of a selection, in votes; 0 for no noise
+    Attributes:
+        noise_std: the noise of answers, or the scale of a selection, in votes; 0 for no noise.
+        screening_std: the noise of a screening or of a stability test, in votes; 0 for no noise.
+        threshold_share: the fraction of the teachers who must agree for an answer.
+        vote_clip: the largest number of votes of a teacher that count in a query.
+        max_size: the largest size of a set of labels.
+    """
+
     noise_std: float | None = None
-    # the noise of the screening or of a stability test, in votes; 0 for no noise
     screening_std: float | None = None
-    threshold_share: float | None = None  # the fraction of teachers who must agree for an answer
-    vote_clip: int | None = None  # the most votes of a teacher that count in a query
-    max_size: int | None = None  # the largest size of a set of labels
+    threshold_share: float | None = None
+    vote_clip: int | None = None
+    max_size: int | None = None
 
     def __post_init__(self) -> None:
-        for name in sorted(_OTHER_NAMES.keys() & self.known):
-            require_non_negative(name, self.known[name])
+        for name in ("noise_std", "screening_std"):
+            if name in self.known:
+                require_non_negative(name, self.known[name])
 
     @property
     def known(self) -> dict[str, float]:
@@ -51,19 +60,25 @@ class ReleaseParameters:
 
         Aggregators refuse noise of 0. They get noise of 1 instead, and the result is marked as noiseless.
         """
-        names_of_fields = {dataclass_field.name for dataclass_field in fields(aggregator)}
-        # the aggregator's own name of each parameter that it has
+        field_names = {aggregator_field.name for aggregator_field in fields(aggregator)}
+        # The aggregator's own name of each parameter that it has.
         own_names: dict[str, str] = {}
-        for dataclass_field in fields(self):
-            for name in (_OTHER_NAMES.get(dataclass_field.name), dataclass_field.name):
-                if name in names_of_fields:
-                    own_names[dataclass_field.name] = name
+        for parameter_field in fields(self):
+            name = parameter_field.name
+            if name in field_names:
+                own_names[name] = name
+            elif _OTHER_NAMES.get(name) in field_names:
+                own_names[name] = _OTHER_NAMES[name]
         changes: dict[str, Any] = {
             own_name: self.known[name] for name, own_name in own_names.items() if name in self.known
         }
-        noiseless = [name for name, value in changes.items() if value == 0 and name in _NOISES]
+        noiseless_names = [
+            name for name, value in changes.items() if value == 0 and name in _NOISE_NAMES
+        ]
+        for name in noiseless_names:
+            changes[name] = 1.0
         if "screening_std" not in own_names:
-            # without a screening the threshold has no part in a price or a claim
+            # Without a screening, the threshold has no part in a price or a claim.
             own_names.pop("threshold_share", None)
         parameters: dict[str, float] = {}
         for name, own_name in own_names.items():
@@ -71,17 +86,22 @@ class ReleaseParameters:
             if isinstance(value, (int, float)):
                 parameters[name] = value
         return KnownRelease(
-            aggregator=replace(aggregator, **changes | dict.fromkeys(noiseless, 1.0)),
+            aggregator=replace(aggregator, **changes),
             parameters=parameters,
-            is_noiseless=bool(noiseless),
+            is_noiseless=len(noiseless_names) > 0,
         )
 
 
 @dataclass(frozen=True)
 class KnownRelease:
-    """An aggregator in which the known parameters of a release by somebody else are set."""
+    """An aggregator in which the known parameters of a release by somebody else are set.
+
+    Attributes:
+        aggregator: the aggregator.
+        parameters: all parameters, known or assumed, by the names of `ReleaseParameters`.
+        is_noiseless: whether a standard deviation of the release is 0.
+    """
 
     aggregator: Aggregator
-    # all parameters, known or assumed, by the names of `ReleaseParameters`
     parameters: dict[str, float]
-    is_noiseless: bool  # whether a standard deviation of the release is 0
+    is_noiseless: bool

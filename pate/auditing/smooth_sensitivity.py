@@ -11,7 +11,8 @@ from pate.accounting.special import log_ndtr, ndtri_exp
 from pate.auditing.gnmax_divergence import gnmax_log_q, gnmax_rdp, one_vote_each
 from pate.validation import require_positive
 
-_CELLS_OF_LOG_Q = 4096
+# The number of cells that the range of log q is divided into. Within a cell, the largest sensitivity is used.
+_NUM_CELLS = 4096
 
 
 def gnmax_smooth_sensitivity(
@@ -33,30 +34,35 @@ def gnmax_smooth_sensitivity(
     """
     require_positive("beta", beta)
     counts = one_vote_each(votes, num_teachers)
-    # `drops`: in each cell of log q, a bound on how far one change of a teacher can lower the cost of one query
+    # `drops` is a bound, for each cell of log q, on how far one change of a teacher can lower the cost of one query.
     log_others = math.log(counts.shape[1] - 1)
-    edges = -np.square(np.linspace(2 * order / noise_std + 30.0, 1e-6, _CELLS_OF_LOG_Q))
-    # the least log q of neighbors: all deficits equal, and each two votes larger
+    edges = -np.square(np.linspace(2 * order / noise_std + 30.0, 1e-6, _NUM_CELLS))
+    # The smallest log q of a neighbor: all leads of the plurality are equal, and each is two votes larger.
     log_q_of_each = np.minimum(edges - log_others, -1e-12)
-    least = log_others + log_ndtr(ndtri_exp(log_q_of_each) - math.sqrt(2) / noise_std)
-    cost, after = (
-        gnmax_rdp(log_q, noise_std=noise_std, orders=order)[:, 0] for log_q in (edges, least)
-    )
-    drops = np.concatenate([cost[:1], cost[1:] - after[:-1], [order / noise_std**2 - after[-1]]])
-    up_to = np.maximum.accumulate(drops)
-    from_on = np.maximum.accumulate(drops[::-1])[::-1]
-    largest_deficit = int((counts.max(axis=1) - counts.min(axis=1)).max())
-    at_most = len(counts) * float(up_to[-1])
-    best = 0.0
-    farthest = largest_deficit // 2 + 1
-    for distance in range(farthest):
-        if math.exp(-beta * distance) * at_most <= best:
-            return best
-        log_qs = (
-            gnmax_log_q(counts, noise_std=noise_std, added_lead=way * (distance + 1))
-            for way in (-2, 2)
-        )
-        likely, unlikely = (np.searchsorted(edges, log_q, side="right") for log_q in log_qs)
-        total = float(np.minimum(up_to[likely], from_on[np.maximum(unlikely - 1, 0)]).sum())
-        best = max(best, math.exp(-beta * distance) * total)
-    return max(best, math.exp(-beta * farthest) * at_most)
+    smallest_log_q = log_others + log_ndtr(ndtri_exp(log_q_of_each) - math.sqrt(2) / noise_std)
+    cost = gnmax_rdp(edges, noise_std=noise_std, orders=order)[:, 0]
+    neighbor_cost = gnmax_rdp(smallest_log_q, noise_std=noise_std, orders=order)[:, 0]
+    price = order / noise_std**2
+    drops = np.concatenate([cost[:1], cost[1:] - neighbor_cost[:-1], [price - neighbor_cost[-1]]])
+    # The largest drop of a cell up to each cell, and from each cell on.
+    drop_up_to = np.maximum.accumulate(drops)
+    drop_from = np.maximum.accumulate(drops[::-1])[::-1]
+    largest_lead = int((counts.max(axis=1) - counts.min(axis=1)).max())
+    max_sensitivity = len(counts) * float(drop_up_to[-1])
+    smooth_bound = 0.0
+    # Farther data sets can have any log q.
+    max_distance = largest_lead // 2 + 1
+    for distance in range(max_distance):
+        discount = math.exp(-beta * distance)
+        if discount * max_sensitivity <= smooth_bound:
+            return smooth_bound
+        # After `distance` changes and one more, each lead has moved by at most two votes for each change.
+        moved_votes = 2 * (distance + 1)
+        largest_log_q = gnmax_log_q(counts, noise_std=noise_std, added_lead=-moved_votes)
+        lowest_log_q = gnmax_log_q(counts, noise_std=noise_std, added_lead=moved_votes)
+        last_cells = np.searchsorted(edges, largest_log_q, side="right")
+        first_cells = np.maximum(np.searchsorted(edges, lowest_log_q, side="right") - 1, 0)
+        drop_of_queries = np.minimum(drop_up_to[last_cells], drop_from[first_cells])
+        sensitivity = float(drop_of_queries.sum())
+        smooth_bound = max(smooth_bound, discount * sensitivity)
+    return max(smooth_bound, math.exp(-beta * max_distance) * max_sensitivity)

@@ -24,38 +24,55 @@ from pate.auditing.aggregator_cost import epsilon_on
 from pate.auditing.published_claims import published_claim
 from pate.auditing.release_parameters import ASSUMED, ReleaseParameters
 from pate.files.strict_json import plain
-from pate.validation import require
+from pate.validation import InvalidValue
 from pate.votes.imported import ImportedVotes
 from pate.votes.shape import VoteShape
 
 
 @dataclass(frozen=True)
 class AuditFinding:
-    """The price of a release of given votes by one aggregator, and the published claim about such a release."""
+    """The price of a release of votes by one aggregator, and the published claim about such a release.
 
-    aggregator: str  # the name of the aggregator, as in the configuration
-    epsilon: Mapping[str, float]  # the price, a valid upper bound, for each adjacency
-    # the epsilon that published code computes, which is no valid bound; None if published code computes none
+    Attributes:
+        aggregator: the name of the aggregator, as in the configuration.
+        epsilon: the price, a valid upper bound, for each adjacency.
+        paper_epsilon: the epsilon that published code computes, which is no valid bound; None if published code
+            computes none.
+        claim: the reasoning behind `paper_epsilon`, in a few words.
+        parameters: the parameters of the release, by the names of `ReleaseParameters`.
+        assumed: the names of parameters whose values are assumed, because they are not known.
+        data_dependent: the data-dependent epsilon, which is private and no guarantee; None if it was not requested or
+            is not known.
+    """
+
+    aggregator: str
+    epsilon: Mapping[str, float]
     paper_epsilon: float | None
-    claim: str  # the reasoning behind `paper_epsilon`, in a few words
-    # the parameters of the release, by the names of `ReleaseParameters`
+    claim: str
     parameters: Mapping[str, float] = field(default_factory=dict)
-    # the names of parameters whose values are assumed, because they are not known
     assumed: tuple[str, ...] = ()
-    # the data-dependent epsilon, which is private and no guarantee; None if it was not requested or is not known
     data_dependent: DataDependentEpsilon | None = None
 
 
 @dataclass(frozen=True)
 class VoteAudit:
-    """The prices of releases of one file of votes by several aggregators."""
+    """The prices of releases of one file of votes by several aggregators.
 
-    findings: tuple[AuditFinding, ...]  # one for each aggregator
-    parameters: ReleaseParameters  # the known parameters of the release
-    target_delta: float  # the delta of every epsilon
-    accountant: str  # the name of the accountant that computed all prices
-    layout: str  # the layout of the votes, such as "classes"
-    shape: VoteShape  # the numbers of queries, labels and teachers
+    Attributes:
+        findings: a finding for each aggregator.
+        parameters: the known parameters of the release.
+        target_delta: the delta of every epsilon.
+        accountant: the name of the accountant that computed all prices.
+        layout: the layout of the votes, such as "classes".
+        shape: the numbers of queries, labels and teachers.
+    """
+
+    findings: tuple[AuditFinding, ...]
+    parameters: ReleaseParameters
+    target_delta: float
+    accountant: str
+    layout: str
+    shape: VoteShape
 
     def to_json(self, adjacency: Adjacency | str = Adjacency.REPLACE_ONE) -> dict[str, Any]:
         """Returns a dictionary for JSON.
@@ -64,16 +81,16 @@ class VoteAudit:
         are those of the first finding. The price is that for `adjacency`. The entry `findings` has all findings.
         """
         findings = plain(self)["findings"]
+        first_finding = findings[0]
         adjacency = Adjacency.parse(adjacency)
         return {
-            "epsilon": findings[0]["epsilon"][adjacency],
+            "epsilon": first_finding["epsilon"][adjacency],
             "delta": self.target_delta,
             "adjacency": str(adjacency),
             "accountant": self.accountant,
-            **{
-                name: findings[0][name]
-                for name in ("paper_epsilon", "data_dependent", "aggregator")
-            },
+            "paper_epsilon": first_finding["paper_epsilon"],
+            "data_dependent": first_finding["data_dependent"],
+            "aggregator": first_finding["aggregator"],
             "layout": self.layout,
             "num_queries": self.shape.num_queries,
             "num_labels": self.shape.num_labels,
@@ -118,17 +135,17 @@ def audit_votes(
     shape = VoteShape(
         num_queries=num_queries, num_labels=num_labels, num_teachers=votes.num_teachers
     )
-    candidates = _usual_aggregators(votes.layout, shape, target_delta)
+    candidates = _usual_aggregators(votes.layout, shape=shape, target_delta=target_delta)
     if aggregator is not None:
-        _require_releases(aggregator, votes.layout)
-        rivals = [rival for rival in candidates if type(rival) is not type(aggregator)]
-        candidates = [aggregator, *rivals]
+        _require_releases(aggregator, layout=votes.layout)
+        others = [usual for usual in candidates if type(usual) is not type(aggregator)]
+        candidates = [aggregator, *others]
     findings: list[AuditFinding] = []
     for candidate in candidates:
         finding = _finding(
             candidate,
-            votes,
-            shape,
+            votes=votes,
+            shape=shape,
             parameters=parameters,
             is_own=candidate is aggregator,
             target_delta=target_delta,
@@ -149,18 +166,16 @@ def audit_votes(
 
 def _finding(
     candidate: Aggregator,
+    *,
     votes: ImportedVotes,
     shape: VoteShape,
-    *,
     parameters: ReleaseParameters,
     is_own: bool,
     target_delta: float,
     accountant: Callable[[], Accountant],
     data_dependent: bool,
 ) -> AuditFinding:
-    """Returns the price of a release of given votes by one aggregator, and the published claim about it.
-
-    `audit_votes` explains the other arguments.
+    """Returns the price of a release of votes by one aggregator, and the published claim about it.
 
     Args:
         candidate: the aggregator, with assumed values of the parameters that are not known.
@@ -184,12 +199,14 @@ def _finding(
         epsilon[str(adjacency)] = accountant().compose(event).get_epsilon(target_delta)
     paper_epsilon: float | None = 0.0
     claim = "no noise costs nothing"
-    on_votes = None
+    epsilon_on_votes = None
     if not known_release.is_noiseless:
-        paper_epsilon, claim = published_claim(aggregator, votes, target_delta)
+        paper_epsilon, claim = published_claim(aggregator, votes=votes, target_delta=target_delta)
         if data_dependent:
             with suppress(UnknownCost):
-                on_votes = epsilon_on(aggregator, votes.counts, shape, target_delta)
+                epsilon_on_votes = epsilon_on(
+                    aggregator, counts=votes.counts, shape=shape, target_delta=target_delta
+                )
     assumed: tuple[str, ...] = ()
     if not is_own:
         assumed = tuple(name for name in known_release.parameters if name in parameters.assumed)
@@ -200,37 +217,35 @@ def _finding(
         claim=claim,
         parameters=known_release.parameters,
         assumed=assumed,
-        data_dependent=on_votes,
+        data_dependent=epsilon_on_votes,
     )
 
 
-def _require_releases(aggregator: Aggregator, layout: str) -> None:
+def _require_releases(aggregator: Aggregator, *, layout: str) -> None:
     """Raises `InvalidValue` unless an aggregator can release votes of a layout.
 
     Args:
         aggregator: the aggregator.
         layout: the layout of the votes, such as "classes".
     """
-    is_of_classes = layout == "classes"
+    name = _configured_name(aggregator)
+    if layout == "classes" and not aggregator.single_label:
+        rule = f"one that releases one label per query, votes are of layout {layout}"
+        raise InvalidValue("aggregator", name, rule=rule)
     # An aggregator of one label may need that a teacher votes for few labels, which only classes ensure.
-    fits = (
-        aggregator.single_label
-        if is_of_classes
-        else not aggregator.single_label or aggregator.max_votes_per_teacher is None
-    )
-    released = "one label per query" if is_of_classes else "several labels"
-    rule = f"one that releases {released}, votes are of layout {layout}"
-    require(fits, "aggregator", _configured_name(aggregator), rule)
-    reads_sets = isinstance(aggregator, aggregators.PowersetGNMax)
-    rule = (
-        "votes of layout teacher_votes, as counts of labels do not say which teachers voted for which set; of "
-        "counts of sets, a column for each, the release is aggregator=gnmax with layout=classes"
-    )
-    has_sets = layout == "teacher_votes"
-    require(not reads_sets or has_sets, "aggregator", _configured_name(aggregator), rule)
+    needs_classes = aggregator.single_label and aggregator.max_votes_per_teacher is not None
+    if layout != "classes" and needs_classes:
+        rule = f"one that releases several labels, votes are of layout {layout}"
+        raise InvalidValue("aggregator", name, rule=rule)
+    if isinstance(aggregator, aggregators.PowersetGNMax) and layout != "teacher_votes":
+        rule = (
+            "votes of layout teacher_votes, as counts of labels do not say which teachers voted for which set; of "
+            "counts of sets, a column for each, the release is aggregator=gnmax with layout=classes"
+        )
+        raise InvalidValue("aggregator", name, rule=rule)
 
 
-def _usual_aggregators(layout: str, shape: VoteShape, target_delta: float) -> list[Aggregator]:
+def _usual_aggregators(layout: str, *, shape: VoteShape, target_delta: float) -> list[Aggregator]:
     """Returns the aggregators that can release votes of a layout, the usual one first, with assumed parameters."""
     noise_std = ASSUMED["noise_std"]
     screening_std = ASSUMED["screening_std"]
@@ -249,19 +264,20 @@ def _usual_aggregators(layout: str, shape: VoteShape, target_delta: float) -> li
         ),
         aggregators.ClippedVotes(noise_std=noise_std, vote_clip=int(ASSUMED["vote_clip"])),
     ]
-    if layout == "teacher_votes":  # counts of labels do not say who voted for which set
+    if layout == "teacher_votes":
+        # The other layouts have counts of labels, which do not say which teachers voted for which set.
         usual.append(aggregators.PowersetGNMax(noise_std=noise_std))
     if shape.num_labels == 1:
         return usual
-    # the paper's, where that leaves some of delta
-    failure = min(1e-9, 0.6 * target_delta / shape.num_queries)
+    # The failure probability of the paper, or a smaller one, so that failures leave some of delta.
+    failure_prob = min(1e-9, 0.6 * target_delta / shape.num_queries)
     return [
         *usual,
         aggregators.StableTopK(
             selection_noise="gaussian",
             selection_scale=noise_std,
             test_std=noise_std,
-            failure_prob=failure,
+            failure_prob=failure_prob,
         ),
     ]
 

@@ -10,11 +10,11 @@ import numpy as np
 from pate.accounting import Accountant, Event, RdpAccountant, SelfComposedEvent
 from pate.accounting.event_tree import count_leaves, failure_probability
 from pate.accounting.rdp import rdp_curve
-from pate.validation import (
-    require,
-)
+from pate.validation import require, require_kind
 
+# Points of a claim: pairs of an order and a divergence, or of an epsilon and a delta.
 Points = tuple[tuple[float, float], ...]
+# The orders, epsilons and deltas at which prices are compared, unless the caller passes others.
 ORDERS: tuple[float, ...] = (1.05, 1.25, 1.5, 2.0, 3.0, 4.0, 8.0, 16.0, 64.0, 1024.0)
 EPSILONS: tuple[float, ...] = (0.0, 0.1, 0.5, 1.0, 2.0, 4.0)
 DELTAS: tuple[float, ...] = (1e-6, 1e-3, 0.05)
@@ -24,34 +24,31 @@ DELTAS: tuple[float, ...] = (1e-6, 1e-3, 0.05)
 class Claim:
     """Claimed bounds on the divergences between the distributions of a mechanism on neighboring data sets.
 
-    A bound on a Renyi divergence is claimed at an order, a bound on delta at an epsilon.
+    Attributes:
+        renyi: pairs of an order and a bound on the Renyi divergence at the order, which holds except with probability
+            `failure_prob`.
+        deltas: pairs of an epsilon and a delta, each a claim of (epsilon, delta)-DP. A delta includes the failure
+            probability.
+        failure_prob: the probability that the Renyi bounds do not hold, in [0, 1).
 
     >>> Claim(deltas=((1.617, 1e-5),)).scaled(0.9).deltas
     ((1.617, 9e-06),)
     """
 
-    # (order, divergence) pairs: bounds on the Renyi divergence, which hold except with probability `failure_prob`
     renyi: Points = ()
-    # (epsilon, delta) pairs: claims of (epsilon, delta)-DP; each delta includes the failure probability
     deltas: Points = ()
-    failure_prob: float = 0.0  # in [0, 1), the probability that the Renyi bounds do not hold
+    failure_prob: float = 0.0
 
     def __post_init__(self) -> None:
         require(bool(self.renyi or self.deltas), "renyi, deltas", "(), ()", "at least one point")
-        for order, bound in self.renyi:
-            require(
-                1 < order < math.inf and bound >= 0,
-                "renyi",
-                (order, bound),
-                "finite orders > 1, divergences >= 0",
-            )
-        for epsilon, bound in self.deltas:
-            require(
-                0 <= epsilon < math.inf and bound >= 0,
-                "deltas",
-                (epsilon, bound),
-                "finite epsilons, deltas, >= 0",
-            )
+        for order, divergence in self.renyi:
+            is_valid = 1 < order < math.inf and divergence >= 0
+            rule = "finite orders > 1, divergences >= 0"
+            require(is_valid, "renyi", (order, divergence), rule)
+        for epsilon, delta in self.deltas:
+            is_valid = 0 <= epsilon < math.inf and delta >= 0
+            rule = "finite epsilons, deltas, >= 0"
+            require(is_valid, "deltas", (epsilon, delta), rule)
         require(0 <= self.failure_prob < 1, "failure_prob", self.failure_prob, "a number in [0, 1)")
 
     @classmethod
@@ -81,25 +78,24 @@ class Claim:
         """
         if isinstance(event, Claim):
             return event
-        require(
-            isinstance(event, Event),
-            "event",
-            type(event).__name__,
-            "an event of pate.accounting, or a Claim",
-        )
+        require_kind("event", event, kind=Event, rule="an event of pate.accounting, or a Claim")
         all_releases = SelfComposedEvent(event, count)
-        failure = failure_probability(all_releases)
-        spent = accountant().compose(all_releases)
-        printed = [(float(epsilon), spent.get_delta(epsilon)) for epsilon in epsilons]
-        beyond = [failure + delta for delta in deltas if failure + delta < 1]
-        printed += [(spent.get_epsilon(delta), delta) for delta in beyond]
-        grid = np.array(orders if failure < 1 else (), dtype=np.float64)
-        curve = rdp_curve(count_leaves(all_releases), orders=grid) if grid.size else grid
-        return cls(
-            renyi=tuple(zip(grid.tolist(), curve.tolist(), strict=True)),
-            deltas=tuple((epsilon, delta) for epsilon, delta in printed if epsilon < math.inf),
-            failure_prob=failure if failure < 1 else 0.0,
-        )
+        failure_prob = failure_probability(all_releases)
+        price = accountant().compose(all_releases)
+        delta_points = [(float(epsilon), price.get_delta(epsilon)) for epsilon in epsilons]
+        for delta in deltas:
+            total_delta = failure_prob + delta
+            if total_delta < 1:
+                delta_points.append((price.get_epsilon(total_delta), total_delta))
+        finite_points = tuple(point for point in delta_points if point[0] < math.inf)
+        if failure_prob >= 1:
+            return cls(deltas=finite_points)
+        renyi_points: Points = ()
+        if len(orders) > 0:
+            order_array = np.array(orders, dtype=np.float64)
+            curve = rdp_curve(count_leaves(all_releases), orders=order_array)
+            renyi_points = tuple(zip(order_array.tolist(), curve.tolist(), strict=True))
+        return cls(renyi=renyi_points, deltas=finite_points, failure_prob=failure_prob)
 
     def scaled(self, factor: float) -> Self:
         """Returns the claim with every divergence and delta multiplied by `factor`.
@@ -108,6 +104,6 @@ class Claim:
         """
         return replace(
             self,
-            renyi=tuple((order, factor * bound) for order, bound in self.renyi),
-            deltas=tuple((epsilon, factor * bound) for epsilon, bound in self.deltas),
+            renyi=tuple((order, factor * divergence) for order, divergence in self.renyi),
+            deltas=tuple((epsilon, factor * delta) for epsilon, delta in self.deltas),
         )

@@ -6,12 +6,14 @@ from pate.array_types import FloatArray
 from pate.testing.divergences import logs
 from pate.validation import require_count
 
-_CELLS = 1024
-_NEGLIGIBLE = 1e-20
+# The number of intervals of the log-likelihood ratio, unless the caller passes another.
+_NUM_CELLS = 1024
+# Outcomes in both tails whose probabilities sum to at most this number do not widen the intervals.
+_NEGLIGIBLE_PROB = 1e-20
 
 
 def compose(
-    first: FloatArray, second: FloatArray, count: int, *, num_cells: int = _CELLS
+    first: FloatArray, second: FloatArray, count: int, *, num_cells: int = _NUM_CELLS
 ) -> tuple[FloatArray, FloatArray]:
     """Returns the distributions of `count` independent releases on two neighboring data sets, `[m]` each.
 
@@ -30,26 +32,28 @@ def compose(
     def product(
         one_pair: tuple[FloatArray, FloatArray], other_pair: tuple[FloatArray, FloatArray]
     ) -> tuple[FloatArray, FloatArray]:
-        return merged(
+        """Returns the distributions of two independent releases together, on both data sets."""
+        return merge_outcomes(
             first_law=np.outer(one_pair[0], other_pair[0]).ravel(),
             second_law=np.outer(one_pair[1], other_pair[1]).ravel(),
             num_cells=num_cells,
         )
 
-    # the distributions of 1, 2, 4, ... releases
-    power_pair = merged(first_law=first, second_law=second, num_cells=num_cells)
+    # The distributions of 1, 2, 4, ... releases are multiplied as the binary digits of `count` say.
+    power_pair = merge_outcomes(first_law=first, second_law=second, num_cells=num_cells)
     composed_pair = (np.ones(1), np.ones(1))
-    while count:
-        if count % 2:
+    remaining_count = count
+    while remaining_count > 0:
+        if remaining_count % 2 == 1:
             composed_pair = product(composed_pair, power_pair)
-        count //= 2
-        if count:
+        remaining_count //= 2
+        if remaining_count > 0:
             power_pair = product(power_pair, power_pair)
     return composed_pair
 
 
-def merged(
-    first_law: FloatArray, second_law: FloatArray, num_cells: int
+def merge_outcomes(
+    *, first_law: FloatArray, second_law: FloatArray, num_cells: int
 ) -> tuple[FloatArray, FloatArray]:
     """Merges outcomes with nearly equal likelihood ratios, and returns both distributions over the merged outcomes.
 
@@ -61,22 +65,25 @@ def merged(
         second_law: a distribution over the same outcomes, `[n]`.
         num_cells: the number of intervals.
     """
-    has_mass = (first_law > 0) | (second_law > 0)
-    first_law = first_law[has_mass]
-    second_law = second_law[has_mass]
+    is_possible = (first_law > 0) | (second_law > 0)
+    first_law = first_law[is_possible]
+    second_law = second_law[is_possible]
     with np.errstate(invalid="ignore"):
-        ratio = logs(first_law) - logs(second_law)
-    cells = np.unique(np.round(ratio, 12), return_inverse=True)[1].reshape(-1)
+        log_ratios = logs(first_law) - logs(second_law)
+    # The number of the merged outcome of each outcome.
+    cells = np.unique(np.round(log_ratios, 12), return_inverse=True)[1].reshape(-1)
     if cells.max() >= num_cells:
-        order = np.argsort(ratio)
-        mass = (first_law + second_law)[order]
-        is_likely = (np.cumsum(mass) > _NEGLIGIBLE) & (np.cumsum(mass[::-1])[::-1] > _NEGLIGIBLE)
-        likely_ratios = ratio[order][np.isfinite(ratio[order]) & is_likely]
-        cells = 1 + np.searchsorted(
-            np.linspace(likely_ratios[0], likely_ratios[-1], num_cells - 1), ratio
-        )
-        cells = np.where(np.isneginf(ratio), 0, np.where(np.isposinf(ratio), num_cells + 1, cells))
-    first_law, second_law = (
-        np.asarray(np.bincount(cells, mass), dtype=np.float64) for mass in (first_law, second_law)
-    )
-    return first_law, second_law
+        order = np.argsort(log_ratios)
+        sorted_ratios = log_ratios[order]
+        sorted_probs = (first_law + second_law)[order]
+        prob_up_to = np.cumsum(sorted_probs)
+        prob_from = np.cumsum(sorted_probs[::-1])[::-1]
+        is_likely = (prob_up_to > _NEGLIGIBLE_PROB) & (prob_from > _NEGLIGIBLE_PROB)
+        likely_ratios = sorted_ratios[np.isfinite(sorted_ratios) & is_likely]
+        edges = np.linspace(likely_ratios[0], likely_ratios[-1], num_cells - 1)
+        cells = 1 + np.searchsorted(edges, log_ratios)
+        cells[np.isneginf(log_ratios)] = 0
+        cells[np.isposinf(log_ratios)] = num_cells + 1
+    merged_first = np.bincount(cells, weights=first_law)
+    merged_second = np.bincount(cells, weights=second_law)
+    return np.asarray(merged_first, np.float64), np.asarray(merged_second, np.float64)

@@ -10,9 +10,11 @@ from pate.array_types import FloatArray
 SLACK = 1e-13
 """The rounding error of sums of probabilities: smaller differences count as 0."""
 
-
 RELATIVE_SLACK = 1e-9
-_LARGEST_EXPONENT = 700.0
+"""The relative rounding error of a divergence: a claim that is exceeded by less is not refuted."""
+
+# A larger exponent of e is computed as this one, so that floats do not overflow.
+_MAX_EXPONENT = 700.0
 
 
 def logs(distributions: ArrayLike) -> FloatArray:
@@ -32,16 +34,16 @@ def renyi(
         renyi_orders: the Renyi orders a > 1.
     """
     with np.errstate(invalid="ignore"):
-        # infinite where only P has mass
+        # The ratio is infinite for an outcome that is possible under P alone.
         ratio = np.where(np.isneginf(log_first_laws), 0.0, log_first_laws - log_second_laws)
     array = np.atleast_1d(np.asarray(renyi_orders, dtype=np.float64))
     divergences = np.empty((len(log_first_laws), len(array)))
-    for place, order in enumerate(array):
+    for column, order in enumerate(array):
         terms = log_first_laws + (order - 1) * ratio
         peak = terms.max(axis=1)
         with np.errstate(invalid="ignore"):
             total = peak + np.log(np.exp(terms - peak[:, None]).sum(axis=1))
-        divergences[:, place] = np.where(np.isposinf(peak), np.inf, total) / (order - 1)
+        divergences[:, column] = np.where(np.isposinf(peak), np.inf, total) / (order - 1)
     return np.maximum(divergences, 0.0)
 
 
@@ -58,7 +60,7 @@ def hockey_stick(
         epsilons: the epsilons >= 0.
     """
     factors = [
-        math.exp(min(epsilon, _LARGEST_EXPONENT))
+        math.exp(min(epsilon, _MAX_EXPONENT))
         for epsilon in np.atleast_1d(np.asarray(epsilons)).tolist()
     ]
     deltas = [np.maximum(first_laws - factor * second_laws, 0.0).sum(axis=1) for factor in factors]

@@ -1,4 +1,4 @@
-"""An attack on any mechanism that can be drawn often: it decides by a score which of two neighbors a draw is of."""
+"""An attack on any mechanism that can be drawn often: it guesses by a score which of two neighbors a draw came from."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from pate.testing.verdict import PriceRefuted
 from pate.validation import require, require_count, require_entries, require_probability
 
 Data = TypeVar("Data")
+# The number of thresholds of the score among which the attack chooses.
 _NUM_THRESHOLDS = 200
 
 
@@ -84,32 +85,28 @@ def attack_draws(
     require(0 <= delta < 1, "delta", delta, "a number in [0, 1)")
     require_probability("confidence", confidence)
     require_count("num_draws", num_draws, minimum=4)
-    scores = np.array(
-        [
-            [score(mechanism(data_set, rng)) for _ in range(num_draws)]
-            for data_set in (data, neighbor)
-        ],
-        dtype=np.float64,
-    )
-    require_entries("score", np.isfinite(scores), "a finite number")
-    half = num_draws // 2
-    chosen_from, tested_on = scores[:, :half], scores[:, half : 2 * half]
+    data_scores = [score(mechanism(data, rng)) for _ in range(num_draws)]
+    neighbor_scores = [score(mechanism(neighbor, rng)) for _ in range(num_draws)]
+    scores = np.array([data_scores, neighbor_scores], dtype=np.float64)
+    require_entries("score", holds=np.isfinite(scores), rule="a finite number")
+    half_size = num_draws // 2
+    choice_scores = scores[:, :half_size]
+    test_scores = scores[:, half_size : 2 * half_size]
     error_prob = (1 - confidence) / 2
     levels = np.linspace(0, 1, _NUM_THRESHOLDS)
-    thresholds = np.unique(np.quantile(chosen_from, levels, method="nearest"))
-    bounds = _bounds(scores=chosen_from, thresholds=thresholds, delta=delta, error_prob=error_prob)
+    thresholds = np.unique(np.quantile(choice_scores, levels, method="nearest"))
+    bounds = _bounds(choice_scores, thresholds=thresholds, delta=delta, error_prob=error_prob)
     best = np.unravel_index(int(np.argmax(bounds)), bounds.shape)
-    side, is_below, place = map(int, best)
-    tested = _bounds(
-        scores=tested_on,
-        thresholds=thresholds[place : place + 1],
-        delta=delta,
-        error_prob=error_prob,
-    )[side, is_below, 0]
-    names = ("the data", "the neighbor")
-    test = f"a score {'below' if is_below else 'of at least'} {thresholds[place]:.6g}, likelier on {names[side]},"
+    side, is_below, threshold_index = map(int, best)
+    threshold = thresholds[threshold_index]
+    tested_bounds = _bounds(
+        test_scores, thresholds=np.array([threshold]), delta=delta, error_prob=error_prob
+    )
+    direction = "below" if is_below else "of at least"
+    side_name = ("the data", "the neighbor")[side]
+    test = f"a score {direction} {threshold:.6g}, likelier on {side_name},"
     return DrawAttack(
-        lower_bound=max(float(tested), 0.0),
+        lower_bound=max(float(tested_bounds[side, is_below, 0]), 0.0),
         delta=delta,
         confidence=confidence,
         test=test,
@@ -118,7 +115,7 @@ def attack_draws(
 
 
 def _bounds(
-    scores: FloatArray, thresholds: FloatArray, *, delta: float, error_prob: float
+    scores: FloatArray, *, thresholds: FloatArray, delta: float, error_prob: float
 ) -> FloatArray:
     """Returns a lower bound on epsilon for each test, `[2, 2, T]`: by the likelier side, by direction, by threshold.
 
@@ -129,9 +126,9 @@ def _bounds(
         error_prob: the error probability of each of the two confidence bounds of a test.
     """
     num_draws = scores.shape[1]
-    places = [np.searchsorted(np.sort(side), thresholds) for side in scores]
-    below = np.stack(places)  # [2, T] draws below each threshold
-    hits = np.stack([num_draws - below, below], axis=1)  # [side, direction, T]
+    # The number of draws below each threshold, `[2, T]`.
+    num_below = np.stack([np.searchsorted(np.sort(side), thresholds) for side in scores])
+    hits = np.stack([num_draws - num_below, num_below], axis=1)  # [side, direction, T]
     low = lowest_share(hits, num_draws, error_prob=error_prob)
     high = highest_share(hits[::-1], num_draws, error_prob=error_prob)
     excess = np.maximum(low - delta, 0.0)

@@ -1,14 +1,14 @@
 """Lower bounds on the epsilon of a mechanism, from its exact distributions on pairs of neighboring histograms.
 
-No valid price is smaller than such a bound.
+No valid price is smaller than such a bound. The distribution of a mechanism on one histogram is called its *law*.
 """
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from operator import attrgetter
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import scipy
@@ -19,28 +19,80 @@ from pate.testing.composition import compose
 from pate.testing.divergences import hockey_stick, logs, renyi
 from pate.validation import require_count, require_probability
 
+# A function that returns the probability of each outcome, for counts `[num_labels]`.
 Law = Callable[[IntArray], Mapping[Any, float]]
+# The counts of two neighbors, `[num_labels]` each.
 Pair = tuple[IntArray, IntArray]
-_ORDERS = (1.2, 3.0, 8.0)  # at which pairs are compared before any is composed
-_FINALISTS = 2  # of each order
-_FEWER_CELLS = 512  # outcomes that are kept in composition; more are slower and lower less
-_HIGHEST = 200.0
-_BISECTIONS = 40
-_CLIMBS = (1, 2, 5, 12, 40)  # votes
-# a count is followed up to so many standard deviations above its mean, and so many calls more
-_WIDTH = 9.0
-_BEYOND = 40
+# The Renyi orders at which pairs are compared before any pair is composed.
+_ORDERS = (1.2, 3.0, 8.0)
+# The Renyi order at which a local search compares pairs.
+_SEARCH_ORDER = 3.0
+# The number of pairs that are composed for each order.
+_NUM_FINALISTS = 2
+# The number of merged outcomes in a composition. With more outcomes, the bound is a little larger, but takes longer.
+_NUM_CELLS = 512
+# The largest lower bound, and the number of halvings of the search for it.
+_MAX_EPSILON = 200.0
+_NUM_BISECTIONS = 40
+# The numbers of votes by which a local search moves counts.
+_VOTE_STEPS = (1, 2, 5, 12, 40)
+# The number of calls with the second outcome is followed up to so many standard deviations above its mean, plus so many
+# calls.
+_NUM_DEVIATIONS = 9.0
+_EXTRA_CALLS = 40
 
 
 @dataclass(frozen=True)
 class LowerBound:
-    """A lower bound on every valid epsilon of a number of releases, and the pair of neighbors that proves it."""
+    """A lower bound on every valid epsilon of a number of releases, and the pair of neighbors that proves it.
 
-    epsilon: float  # the bound for all releases together, at the target delta; rounded down
-    # the counts of the first neighbor, on which some outcomes are more likely
+    Attributes:
+        epsilon: the bound for all releases together, at the target delta; rounded down.
+        first: the counts of the first neighbor, on which some outcomes are more likely.
+        second: the counts of the second neighbor.
+        num_releases: the number of independent releases on this pair.
+    """
+
+    epsilon: float
     first: tuple[int, ...]
-    second: tuple[int, ...]  # the counts of the second neighbor
-    num_releases: int  # the number of independent releases on this pair
+    second: tuple[int, ...]
+    num_releases: int
+
+
+@dataclass(frozen=True)
+class _OrderedPair:
+    """An ordered pair of neighbors with the laws of one release.
+
+    Attributes:
+        first: the counts of the first neighbor.
+        second: the counts of the second neighbor.
+        first_law: the probabilities of all outcomes on the first neighbor, `[n]`.
+        second_law: the probabilities of the same outcomes on the second neighbor, `[n]`.
+    """
+
+    first: tuple[int, ...]
+    second: tuple[int, ...]
+    first_law: FloatArray
+    second_law: FloatArray
+
+    def reversed(self) -> Self:
+        """Returns the pair in the other order."""
+        return replace(
+            self,
+            first=self.second,
+            second=self.first,
+            first_law=self.second_law,
+            second_law=self.first_law,
+        )
+
+    def divergences(self) -> FloatArray:
+        """Returns the Renyi divergences of the first law from the second law at `_ORDERS`, `[3]`."""
+        divergences = renyi(
+            logs(self.first_law[None]),
+            log_second_laws=logs(self.second_law[None]),
+            renyi_orders=_ORDERS,
+        )
+        return np.asarray(divergences[0])
 
 
 def lower_bound(
@@ -72,38 +124,40 @@ def lower_bound(
 
     @cache
     def law_of(counts: tuple[int, ...]) -> Mapping[Any, float]:
+        """Returns the law on some counts, which may occur in several pairs."""
         return law(np.array(counts))
 
-    candidates: list[tuple[tuple[int, ...], tuple[int, ...], FloatArray, FloatArray]] = []
-    for pair in pairs:
-        first_counts, second_counts = (tuple(map(int, counts)) for counts in pair)
-        p, q = _aligned(law_of(first_counts), law_of(second_counts))
-        candidates += [(first_counts, second_counts, p, q), (second_counts, first_counts, q, p)]
+    candidates: list[_OrderedPair] = []
+    for first_counts, second_counts in pairs:
+        first = tuple(map(int, first_counts))
+        second = tuple(map(int, second_counts))
+        first_law, second_law = _aligned_laws(law_of(first), law_of(second))
+        candidate = _OrderedPair(
+            first=first, second=second, first_law=first_law, second_law=second_law
+        )
+        candidates += [candidate, candidate.reversed()]
     if not candidates:
         raise ValueError("pairs: expected at least one")
-    costs = np.array(
-        [
-            renyi(
-                logs(first_law[None]), log_second_laws=logs(second_law[None]), renyi_orders=_ORDERS
-            )[0]
-            for _, _, first_law, second_law in candidates
-        ]
-    )
-    places = np.unique(np.argsort(-costs, axis=0)[:_FINALISTS])
+    divergences = np.array([candidate.divergences() for candidate in candidates])
+    finalists = np.unique(np.argsort(-divergences, axis=0)[:_NUM_FINALISTS])
     bounds = []
-    for first, second, first_law, second_law in (candidates[place] for place in places.tolist()):
+    for index in finalists.tolist():
+        finalist = candidates[index]
         composed_first, composed_second = compose(
-            first_law, second_law, count=num_releases, num_cells=_FEWER_CELLS
+            finalist.first_law, finalist.second_law, count=num_releases, num_cells=_NUM_CELLS
         )
         delta_at = partial(hockey_stick, composed_first[None], composed_second[None])
-        epsilon = _largest_epsilon(delta_at, target_delta)
-        bounds.append(
-            LowerBound(epsilon=epsilon, first=first, second=second, num_releases=num_releases)
+        bound = LowerBound(
+            epsilon=_largest_epsilon(delta_at, target_delta=target_delta),
+            first=finalist.first,
+            second=finalist.second,
+            num_releases=num_releases,
         )
+        bounds.append(bound)
     return max(bounds, key=attrgetter("epsilon"))
 
 
-def climbed(
+def climb(
     law: Law, pair: Pair, *, count_moves: tuple[int, int], num_teachers: int, num_steps: int
 ) -> Pair:
     """Searches for a pair of neighboring counts with a larger Renyi divergence, by random changes of a first pair.
@@ -119,64 +173,72 @@ def climbed(
         The best pair of the search. Its divergence, at order 3, is at least that of `pair`.
     """
     rng = np.random.default_rng(0)
+    # The counts of the first neighbor, and their differences to the second neighbor.
     counts = pair[0]
-    moved = pair[1] - pair[0]
-    best = _cost(law, counts, counts + moved)
+    moves = pair[1] - pair[0]
+    divergence = _search_divergence(law, counts, counts + moves)
     for _ in range(num_steps):
-        new = counts.copy()
-        new_moved = moved.copy()
+        new_counts = counts.copy()
+        new_moves = moves.copy()
         label = int(rng.integers(len(counts)))
         choice = rng.random()
-        step = int(rng.choice(_CLIMBS)) * int(rng.choice([-1, 1]))
-        if choice < 0.25:  # the other move for a label
-            new_moved[label] = count_moves[0] if moved[label] == count_moves[1] else count_moves[1]
-        elif choice < 0.55:  # one count moved by a few votes
-            new[label] += step
-        elif choice < 0.85:  # all counts that are at least as large moved alike
-            new[new >= new[label]] += step
-        else:  # a label with the count and the move of another
-            other = int(rng.integers(len(counts)))
-            new[label] = counts[other]
-            new_moved[label] = moved[other]
-        all_counts = np.concatenate([new, new + new_moved])
+        step = int(rng.choice(_VOTE_STEPS)) * int(rng.choice([-1, 1]))
+        if choice < 0.25:
+            # The label gets the other move.
+            low_move, high_move = count_moves
+            new_moves[label] = low_move if moves[label] == high_move else high_move
+        elif choice < 0.55:
+            # One count changes by a few votes.
+            new_counts[label] += step
+        elif choice < 0.85:
+            # All counts that are at least as large change by the same number of votes.
+            new_counts[new_counts >= new_counts[label]] += step
+        else:
+            # The label gets the count and the move of another label.
+            other_label = int(rng.integers(len(counts)))
+            new_counts[label] = counts[other_label]
+            new_moves[label] = moves[other_label]
+        all_counts = np.concatenate([new_counts, new_counts + new_moves])
         if all_counts.min() < 0 or all_counts.max() > num_teachers:
             continue
-        cost = _cost(law, new, new + new_moved)
-        if cost >= best:
-            counts = new
-            moved = new_moved
-            best = cost
-    return counts, counts + moved
+        new_divergence = _search_divergence(law, new_counts, new_counts + new_moves)
+        if new_divergence >= divergence:
+            counts = new_counts
+            moves = new_moves
+            divergence = new_divergence
+    return counts, counts + moves
 
 
-def _cost(law: Law, first_counts: IntArray, second_counts: IntArray) -> float:
-    """Returns the Renyi divergence of order 3 between the distributions on two counts, in the larger direction."""
-    p, q = _aligned(law(first_counts), law(second_counts))
-    log_p = logs(p[None])
-    log_q = logs(q[None])
-    forward = renyi(log_p, log_second_laws=log_q, renyi_orders=_ORDERS[1])
-    backward = renyi(log_q, log_second_laws=log_p, renyi_orders=_ORDERS[1])
+def _search_divergence(law: Law, first_counts: IntArray, second_counts: IntArray) -> float:
+    """Returns the Renyi divergence between the laws on two counts, in the larger direction, at `_SEARCH_ORDER`."""
+    first_law, second_law = _aligned_laws(law(first_counts), law(second_counts))
+    log_first = logs(first_law[None])
+    log_second = logs(second_law[None])
+    forward = renyi(log_first, log_second_laws=log_second, renyi_orders=_SEARCH_ORDER)
+    backward = renyi(log_second, log_second_laws=log_first, renyi_orders=_SEARCH_ORDER)
     return max(float(forward[0, 0]), float(backward[0, 0]))
 
 
-def _aligned(
+def _aligned_laws(
     first_law: Mapping[Any, float], second_law: Mapping[Any, float]
 ) -> tuple[FloatArray, FloatArray]:
-    """Returns two distributions as arrays `[n]` over the union of their outcomes."""
+    """Returns two laws as arrays `[n]` over the union of their outcomes."""
     outcomes = [*first_law, *(outcome for outcome in second_law if outcome not in first_law)]
-    first, second = (
-        np.array([law.get(outcome, 0.0) for outcome in outcomes]) for law in (first_law, second_law)
-    )
+    first = np.array([first_law.get(outcome, 0.0) for outcome in outcomes])
+    second = np.array([second_law.get(outcome, 0.0) for outcome in outcomes])
     return first, second
 
 
-def _largest_epsilon(delta_at: Callable[[float], Any], target_delta: float) -> float:
+def _largest_epsilon(delta_at: Callable[[float], Any], *, target_delta: float) -> float:
     """Returns the epsilon up to 200 at which `delta_at`, a decreasing function, equals `target_delta`; rounded down."""
     low = 0.0
-    high = _HIGHEST
-    for _ in range(_BISECTIONS):
+    high = _MAX_EPSILON
+    for _ in range(_NUM_BISECTIONS):
         middle = (low + high) / 2
-        low, high = (middle, high) if delta_at(middle) > target_delta else (low, middle)
+        if delta_at(middle) > target_delta:
+            low = middle
+        else:
+            high = middle
     return low
 
 
@@ -197,36 +259,50 @@ def session_epsilon(
     """
     # Calls are exchangeable up to the last one, so the counts of the three outcomes decide the probability of a
     # session. Rare counts are left out, which can only lower the bound.
-    calls = require_count("num_calls", num_calls)
-    hits = require_count("target_hits", target_hits)
+    require_count("num_calls", num_calls)
+    require_count("target_hits", target_hits)
     require_probability("target_delta", target_delta)
-    law, neighbor = np.log(np.array([first, second], dtype=np.float64))
-    mean = calls * float(max(np.exp(law[1]), np.exp(neighbor[1])))
-    counts_of_other = np.arange(
-        min(calls, math.ceil(mean + _WIDTH * math.sqrt(mean)) + _BEYOND) + 1.0
+    log_law, log_neighbor_law = np.log(np.array([first, second], dtype=np.float64))
+    mean = num_calls * float(max(np.exp(log_law[1]), np.exp(log_neighbor_law[1])))
+    likely_count = math.ceil(mean + _NUM_DEVIATIONS * math.sqrt(mean)) + _EXTRA_CALLS
+    second_counts = np.arange(min(num_calls, likely_count) + 1.0)
+    # Sessions that end with the last hit, of any length.
+    length, second_count, num_hits = np.meshgrid(
+        np.arange(target_hits, num_calls + 1.0), second_counts, float(target_hits), indexing="ij"
     )
-    length, other, hit = np.meshgrid(
-        np.arange(hits, calls + 1.0), counts_of_other, float(hits), indexing="ij"
+    ended_counts = np.stack([length - second_count - num_hits, second_count, num_hits])
+    # Sessions that have fewer hits when all calls are made.
+    num_hits, second_count, length = np.meshgrid(
+        np.arange(min(target_hits, num_calls + 1.0)),
+        second_counts,
+        float(num_calls),
+        indexing="ij",
     )
-    ended = length - other - hit, other, hit  # by a hit
-    hit, other, length = np.meshgrid(
-        np.arange(min(hits, calls + 1.0)), counts_of_other, float(calls), indexing="ij"
-    )
-    chances = []
+    unended_counts = np.stack([length - second_count - num_hits, second_count, num_hits])
+    probs = []
     losses = []
-    for outcomes, last in ((ended, 1), ((length - other - hit, other, hit), 0)):
-        counts = np.stack(outcomes)
-        counts = counts[:, counts[0] >= 0]  # [3, n] of those that are possible
-        ways = scipy.special.gammaln(counts.sum(axis=0) + 1 - last) - scipy.special.gammaln(
-            counts[:2] + 1
-        ).sum(axis=0)
-        ways -= scipy.special.gammaln(counts[2] + 1 - last)
-        chances.append(np.exp(ways + np.tensordot(law, counts, 1)).ravel())
-        losses.append(np.tensordot(law - neighbor, counts, 1).ravel())
-    probability = np.concatenate(chances)
-    loss = np.concatenate(losses)
+    for counts, num_fixed in ((ended_counts, 1), (unended_counts, 0)):
+        possible_counts = counts[:, counts[0] >= 0]  # [3, n]
+        log_orders = _log_num_orders(possible_counts, num_fixed_hits=num_fixed)
+        probs.append(np.exp(log_orders + np.tensordot(log_law, possible_counts, 1)).ravel())
+        losses.append(np.tensordot(log_law - log_neighbor_law, possible_counts, 1).ravel())
+    prob = np.concatenate(probs)
+    privacy_loss = np.concatenate(losses)
 
     def delta_at(epsilon: float) -> float:
-        return float((probability * -np.expm1(np.minimum(epsilon - loss, 0))).sum())
+        """Returns the delta of the session at an epsilon, from the distribution of its privacy loss."""
+        return float((prob * -np.expm1(np.minimum(epsilon - privacy_loss, 0))).sum())
 
-    return _largest_epsilon(delta_at, target_delta)
+    return _largest_epsilon(delta_at, target_delta=target_delta)
+
+
+def _log_num_orders(counts: FloatArray, *, num_fixed_hits: int) -> FloatArray:
+    """Returns the logarithm of the number of orders in which three outcomes may occur, `[n]`.
+
+    Args:
+        counts: the counts of the outcomes, hits last, `[3, n]`.
+        num_fixed_hits: 1 if the last call is a hit; 0 otherwise.
+    """
+    log_orders = scipy.special.gammaln(counts.sum(axis=0) + 1 - num_fixed_hits)
+    log_orders = log_orders - scipy.special.gammaln(counts[:2] + 1).sum(axis=0)
+    return np.asarray(log_orders - scipy.special.gammaln(counts[2] + 1 - num_fixed_hits))

@@ -8,21 +8,27 @@ import numpy as np
 
 from pate.accounting import Adjacency
 from pate.array_types import IntArray
-from pate.validation import (
-    require,
-    require_count,
-)
+from pate.validation import InvalidValue, require_count
 
-_MOST_PAIRS = 5_000_000
+# The largest number of pairs that an instance may have.
+_MAX_PAIRS = 5_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class Neighbors:
-    """P ordered pairs of different neighboring histograms. Each pair also occurs in reverse order."""
+    """Ordered pairs of different neighboring histograms. Each pair also occurs in reverse order.
 
-    histograms: IntArray  # [H, L], the different histograms
-    first: IntArray  # [P], the row in `histograms` of the first histogram of each pair
-    second: IntArray  # [P], the row in `histograms` of the second histogram of each pair
+    In shapes, H is the number of histograms, P the number of pairs, and L the number of labels.
+
+    Attributes:
+        histograms: the different histograms, `[H, L]`.
+        first: the row in `histograms` of the first histogram of each pair, `[P]`.
+        second: the row in `histograms` of the second histogram of each pair, `[P]`.
+    """
+
+    histograms: IntArray
+    first: IntArray
+    second: IntArray
 
     def __post_init__(self) -> None:
         # Instances are cached, and a change of one would reach every later verification.
@@ -41,9 +47,11 @@ class Neighbors:
             first_rows: the row of the first histogram of each pair, `[P]`.
             second_rows: the row of the second histogram of each pair, `[P]`.
         """
-        in_pairs, rows = np.unique(np.concatenate([first_rows, second_rows]), return_inverse=True)
-        new_first, new_second = np.split(rows.reshape(-1), 2)
-        return cls(histograms=histograms[in_pairs], first=new_first, second=new_second)
+        used_rows, new_rows = np.unique(
+            np.concatenate([first_rows, second_rows]), return_inverse=True
+        )
+        new_first, new_second = np.split(new_rows.reshape(-1), 2)
+        return cls(histograms=histograms[used_rows], first=new_first, second=new_second)
 
     @property
     def pairs(self) -> tuple[IntArray, IntArray]:
@@ -108,13 +116,10 @@ def neighbors(
     require_count("num_labels", num_labels)
     require_count("num_teachers", num_teachers)
     is_replace_one = Adjacency.parse(adjacency) is Adjacency.REPLACE_ONE
-    pairs = (3 * num_teachers + 1) ** num_labels
-    require(
-        pairs <= _MOST_PAIRS,
-        "num_labels, num_teachers",
-        f"{num_labels}, {num_teachers}",
-        "a smaller instance",
-    )
+    num_pairs = (3 * num_teachers + 1) ** num_labels
+    if num_pairs > _MAX_PAIRS:
+        size = f"{num_labels}, {num_teachers}"
+        raise InvalidValue("num_labels, num_teachers", size, rule="a smaller instance")
     return _neighbors(num_labels, num_teachers, is_replace_one=is_replace_one, one_vote=one_vote)
 
 
@@ -137,25 +142,25 @@ def _neighbors(
         first = (first[:, None] * (num_teachers + 1) + one_label[:, 0]).ravel()
         second = (second[:, None] * (num_teachers + 1) + one_label[:, 1]).ravel()
     histograms = all_histograms(num_labels, num_teachers)
-    # counts that sum to T, or to T - 1 where a teacher is gone; one vote moves or goes
     if one_vote:
+        # The counts sum to T, or to T - 1 if a teacher is removed. One vote moves or is removed.
         totals = histograms.sum(axis=1)
-        kept = (totals[first] == num_teachers) & (
-            totals[second] == num_teachers - (not is_replace_one)
-        )
-        first = first[kept]
-        second = second[kept]
-        kept = np.abs(histograms[first] - histograms[second]).sum(axis=1) <= 2
-        first = first[kept]
-        second = second[kept]
-    # the pairs that differ and their reverses, each once
+        second_total = num_teachers if is_replace_one else num_teachers - 1
+        has_totals = (totals[first] == num_teachers) & (totals[second] == second_total)
+        first = first[has_totals]
+        second = second[has_totals]
+        differs_by_one_vote = np.abs(histograms[first] - histograms[second]).sum(axis=1) <= 2
+        first = first[differs_by_one_vote]
+        second = second[differs_by_one_vote]
+    # The pairs that differ and their reverses, each once.
     codes = np.concatenate([first * len(histograms) + second, second * len(histograms) + first])
-    _, places = np.unique(codes, return_index=True)
+    distinct_pairs = np.unique(codes, return_index=True)[1]
     first_rows = np.concatenate([first, second])
     second_rows = np.concatenate([second, first])
-    kept = np.sort(places[first_rows[places] != second_rows[places]])
+    is_different = first_rows[distinct_pairs] != second_rows[distinct_pairs]
+    used_pairs = np.sort(distinct_pairs[is_different])
+    first_rows = first_rows[used_pairs]
+    second_rows = second_rows[used_pairs]
     if one_vote:
-        return Neighbors.from_rows(
-            histograms, first_rows=first_rows[kept], second_rows=second_rows[kept]
-        )
-    return Neighbors(histograms=histograms, first=first_rows[kept], second=second_rows[kept])
+        return Neighbors.from_rows(histograms, first_rows=first_rows, second_rows=second_rows)
+    return Neighbors(histograms=histograms, first=first_rows, second=second_rows)

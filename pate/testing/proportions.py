@@ -9,6 +9,11 @@ from pate.array_types import FloatArray, IntArray
 def lowest_share(hits: IntArray | int, num_trials: int, *, error_prob: float) -> FloatArray:
     """Returns a lower bound on the probability of a hit, which is wrong with a probability of at most `error_prob`.
 
+    Args:
+        hits: the number of trials with a hit, or an array of such numbers.
+        num_trials: the number of independent trials.
+        error_prob: the probability with which the bound may exceed the probability of a hit.
+
     >>> float(lowest_share(0, 10, error_prob=0.05)), round(float(lowest_share(10, 10, error_prob=0.05)), 3)
     (0.0, 0.741)
     """

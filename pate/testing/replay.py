@@ -1,13 +1,13 @@
-"""Recorded and replayed: a run on neighboring data with its releases frozen may show nothing else that differs.
+"""Replay of a run on neighboring data with the same releases: nothing else that the run shows may differ.
 
 `replay` calls a function twice. The first call, on data D, records each part that the function releases. The second
-call, on a neighbor D', computes everything anew, but receives the recorded parts in place of its own. Whatever the two
-calls show besides these parts does not come from a release that was paid for: a file, a printed line, a refusal, or the
-number of parts. If it differs, it leaks private data, whatever the noise is.
+call, on a neighbor D', computes everything anew, but receives the recorded parts in place of its own. All other output
+of the two calls does not come from a release that was paid for: a file, a printed line, a refusal, or the number of
+parts. If such output differs, it leaks private data, with any amount of noise.
 
-A test of this kind needs no proof and no statistics, and finds what is forgotten around a mechanism: a scaler that was
-fitted on private rows, a vocabulary, a count, a refusal that reads labels. It cannot show that a mechanism adds enough
-noise; `verify` and attacks test that.
+A test of this kind needs no proof and no statistics. It finds leaks beside a mechanism: a scaler that was fitted on
+private rows, a vocabulary, a count, a refusal that reads labels. It cannot show that a mechanism adds enough noise;
+`verify` and attacks test that.
 
 Source: "Re:cord-play" (dp-recorder), arXiv 2602.17454, 2026.
 """
@@ -30,18 +30,27 @@ from pate.validation import require, require_choice, require_non_negative
 
 Data = TypeVar("Data")
 Value = TypeVar("Value")
-_LONGEST = 80  # characters of a value in a leak
-_ROUNDING = 1e-9  # relative, of a distance between inputs
+# The largest length of a value in a leak, in characters.
+_MAX_LENGTH = 80
+# The relative rounding error of a distance between inputs.
+_ROUNDING = 1e-9
+# The order of each norm, by its name.
 _NORMS = {"1": 1.0, "2": 2.0, "inf": np.inf}
 
 
 @dataclass(frozen=True)
 class Leak:
-    """A value that differs between two runs, although both have the same releases."""
+    """A value that differs between two runs, although both have the same releases.
 
-    place: str  # where the value was shown, such as `returned.scaler.mean` or `stdout, line 3`
-    first: str  # the value of the run on D, in words
-    second: str  # the value of the run on D'
+    Attributes:
+        place: the place where the value was shown, such as `returned.scaler.mean` or `stdout, line 3`.
+        first: the value of the run on D, in words.
+        second: the value of the run on D', in words.
+    """
+
+    place: str
+    first: str
+    second: str
 
     def __str__(self) -> str:
         """Returns the leak in a line."""
@@ -64,34 +73,42 @@ class ReleaseTape:
     """
 
     def __init__(self) -> None:
+        """Makes an empty tape, for the first run."""
+        # The parts of the first run, by name.
         self._recorded: dict[str, Any] = {}
-        self._inputs: dict[str, Any] = {}
-        self._shown: dict[str, Any] = {}
+        # The exact numbers of queries in the first run, by name.
+        self._exact_numbers: dict[str, Any] = {}
+        # The parts that the current run has received, by name.
+        self._received: dict[str, Any] = {}
+        # Whether the second run has begun.
         self._is_frozen = False
         self.leaks: list[Leak] = []
 
     def part(self, name: str, draw: Callable[[], Value]) -> Value:
-        """Returns a part of the release: what `draw` returns in the first run, and the same again in the second.
+        """Returns a part of the release: the result of `draw` in the first run, and the same again in the second run.
 
-        In the second run `draw` is called as well, as it may refuse or print. What it returns is dropped, after its
-        type, its shapes and its names were compared with those of the recorded part.
+        In the second run `draw` is called as well, as it may refuse or print. Its result is dropped, after its type,
+        its shapes and its names were compared with those of the recorded part.
 
         Args:
             name: the name of the part; each name is drawn once in a run.
             draw: computes and releases the part. All private data that it reads are covered by the price of the part.
         """
-        if name in self._shown:
-            return cast(Value, self._shown[name])
+        if name in self._received:
+            return cast(Value, self._received[name])
         drawn = draw()
         if not self._is_frozen:
             self._recorded[name] = drawn
         elif name not in self._recorded:
-            self.leaks.append(Leak(f"part {name}", "not released", "released"))
+            leak = Leak(place=f"part {name}", first="not released", second="released")
+            self.leaks.append(leak)
         else:
             recorded = self._recorded[name]
-            self.leaks += differences(_form_of(recorded), _form_of(drawn), f"form of part {name}")
+            self.leaks += differences(
+                _form_of(recorded), _form_of(drawn), place=f"form of part {name}"
+            )
             drawn = recorded
-        self._shown[name] = drawn
+        self._received[name] = drawn
         return drawn
 
     def query(
@@ -113,35 +130,39 @@ class ReleaseTape:
             norm: the norm of the distance: "1", "2" or "inf".
         """
         require_non_negative("sensitivity", sensitivity)
-        order = _NORMS[require_choice("norm", norm, tuple(_NORMS))]
+        require_choice("norm", norm, choices=tuple(_NORMS))
         numbers = np.asarray(exact, dtype=np.float64).ravel()
-        if self._is_frozen and name in self._inputs:
-            recorded = self._inputs[name]
+        if self._is_frozen and name in self._exact_numbers:
+            recorded = self._exact_numbers[name]
             place = f"distance between the inputs of {name}"
             if recorded.shape != numbers.shape:
-                self.leaks.append(Leak(place, f"{len(recorded)} numbers", str(len(numbers))))
+                leak = Leak(place=place, first=f"{len(recorded)} numbers", second=str(len(numbers)))
+                self.leaks.append(leak)
             else:
-                distance = float(np.linalg.norm(numbers - recorded, ord=order))
+                distance = float(np.linalg.norm(numbers - recorded, ord=_NORMS[norm]))
                 if not distance <= sensitivity * (1 + _ROUNDING):
-                    self.leaks.append(Leak(place, f"at most {sensitivity:g}", f"{distance:g}"))
-        self._inputs.setdefault(name, numbers)
-        return self.part(name, lambda: add_noise(exact))
+                    leak = Leak(
+                        place=place, first=f"at most {sensitivity:g}", second=f"{distance:g}"
+                    )
+                    self.leaks.append(leak)
+        self._exact_numbers.setdefault(name, numbers)
+        return self.part(name, draw=lambda: add_noise(exact))
 
     def committed(self, name: str) -> Any:
         """Returns a part that the current run has released; None if it has not."""
-        return self._shown.get(name)
+        return self._received.get(name)
 
     def freeze(self) -> None:
-        """Ends the first run: from now on the recorded parts are handed out."""
+        """Ends the first run: the second run receives the recorded parts."""
         self._is_frozen = True
-        self._shown = {}
+        self._received = {}
 
-    def unasked(self) -> list[Leak]:
+    def missing_parts(self) -> list[Leak]:
         """Returns a leak for each recorded part that the second run has not released."""
         return [
-            Leak(f"part {name}", "released", "not released")
+            Leak(place=f"part {name}", first="released", second="not released")
             for name in self._recorded
-            if name not in self._shown
+            if name not in self._received
         ]
 
     @property
@@ -152,10 +173,10 @@ class ReleaseTape:
 
 @dataclass(frozen=True)
 class Shown:
-    """All that one run has shown besides the parts that it released.
+    """The output of one run besides the parts that it released.
 
     Attributes:
-        returned: what the function returned; None if it raised.
+        returned: the value that the function returned; None if it raised an error.
         refusal: the type and the text of the error that it raised; empty if it returned.
         stdout: the lines that it printed.
         stderr: the lines that it printed on standard error.
@@ -176,8 +197,8 @@ class Replay(Generic[Value]):
     Attributes:
         leaks: all differences besides the releases; empty for a sound run.
         parts: the names of the parts that were released, in order.
-        first: what the run on the data has shown.
-        second: what the run on the neighbor has shown.
+        first: the output of the run on the data.
+        second: the output of the run on the neighbor.
     """
 
     leaks: tuple[Leak, ...]
@@ -198,13 +219,12 @@ def replay(
     *,
     hidden: Callable[[str], bool] | None = None,
 ) -> Replay[Any]:
-    """Runs a function on data, and on neighboring data with the same releases, and returns what differs else.
+    """Runs a function on data, and on neighboring data with the same releases, and returns all other differences.
 
     The function takes the data and a tape, and returns all that it publishes. It makes each release inside
     `release_tape.part` or `release_tape.query`. Values are compared by content: arrays with dtype and shape,
     dataclasses by field, mappings and sequences by entry, a `Path` by the files in it. Errors of type `Exception` count
-    as refusals, which are compared.
-    Anything random besides releases needs a fixed seed in the function.
+    as refusals, which are compared. Anything random besides releases needs a fixed seed in the function.
 
     Args:
         run: the function.
@@ -223,28 +243,31 @@ def replay(
     returned: 0.7666666666666666 on the data, 1.15 on the neighbor
     """
     release_tape = ReleaseTape()
-    first = _shown(run, data, release_tape)
+    first = _run_once(run, data=data, release_tape=release_tape)
     release_tape.freeze()
-    second = _shown(run, neighbor, release_tape)
-    leaks = [*release_tape.leaks, *release_tape.unasked()]
-    leaks += differences(first.refusal, second.refusal, "refusal")
+    second = _run_once(run, data=neighbor, release_tape=release_tape)
+    leaks = [*release_tape.leaks, *release_tape.missing_parts()]
+    leaks += differences(first.refusal, second.refusal, place="refusal")
     if not first.refusal and not second.refusal:
-        leaks += differences(first.returned, second.returned, "returned")
-    for name in ("stdout", "stderr", "warned"):
-        lines = zip_longest(
-            *(
-                [line for line in getattr(shown, name) if hidden is None or not hidden(line)]
-                for shown in (first, second)
-            ),
-            fillvalue="",
-        )
-        for number, (before, after) in enumerate(lines, start=1):
-            leaks += differences(before, after, f"{name}, line {number}")
+        leaks += differences(first.returned, second.returned, place="returned")
+    for stream in ("stdout", "stderr", "warned"):
+        first_lines = _visible_lines(getattr(first, stream), hidden=hidden)
+        second_lines = _visible_lines(getattr(second, stream), hidden=hidden)
+        lines = zip_longest(first_lines, second_lines, fillvalue="")
+        for number, (first_line, second_line) in enumerate(lines, start=1):
+            leaks += differences(first_line, second_line, place=f"{stream}, line {number}")
     return Replay(leaks=tuple(leaks), parts=release_tape.names, first=first, second=second)
 
 
-def _shown(run: Callable[[Data, ReleaseTape], Any], data: Data, release_tape: ReleaseTape) -> Shown:
-    """Calls a function and returns all that it has shown."""
+def _visible_lines(lines: Sequence[str], *, hidden: Callable[[str], bool] | None) -> list[str]:
+    """Returns the lines for which `hidden` returns False; all lines if it is None."""
+    return [line for line in lines if hidden is None or not hidden(line)]
+
+
+def _run_once(
+    run: Callable[[Data, ReleaseTape], Any], *, data: Data, release_tape: ReleaseTape
+) -> Shown:
+    """Calls a function and returns its output."""
     stdout = io.StringIO()
     stderr = io.StringIO()
     returned = None
@@ -260,7 +283,7 @@ def _shown(run: Callable[[Data, ReleaseTape], Any], data: Data, release_tape: Re
         except Exception as error:
             refusal = f"{type(error).__name__}: {error}"
     return Shown(
-        returned=_kept(returned),
+        returned=_with_files_read(returned),
         refusal=refusal,
         stdout=tuple(stdout.getvalue().splitlines()),
         stderr=tuple(stderr.getvalue().splitlines()),
@@ -268,21 +291,21 @@ def _shown(run: Callable[[Data, ReleaseTape], Any], data: Data, release_tape: Re
     )
 
 
-def _kept(value: Any) -> Any:
-    """Returns a value that a later run does not change: files are read, and other values stay as they are."""
+def _with_files_read(value: Any) -> Any:
+    """Returns the contents of a file or folder for a `Path`, as a later run may change them; other values unchanged."""
     if not isinstance(value, Path):
         return value
     if value.is_file():
-        return _content(value.name, value.read_bytes())
-    require(value.is_dir(), "returned", value, "a file or a folder that is there")
+        return _parsed_content(value.name, content=value.read_bytes())
+    require(value.is_dir(), "returned", value, rule="a file or a folder that is there")
     return {
-        path.relative_to(value).as_posix(): _content(path.name, path.read_bytes())
+        path.relative_to(value).as_posix(): _parsed_content(path.name, content=path.read_bytes())
         for path in sorted(value.rglob("*"))
         if path.is_file()
     }
 
 
-def _content(name: str, content: bytes) -> Any:
+def _parsed_content(name: str, *, content: bytes) -> Any:
     """Returns the content of a file: arrays of .npz and .npy, values of .json, lines of texts, or else bytes."""
     if name.endswith(".npz"):
         with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
@@ -314,32 +337,42 @@ def differences(first: Any, second: Any, place: str) -> Iterator[Leak]:
         place: the name of the place of both values.
     """
     if type(first) is not type(second):
-        yield Leak(place, _in_words(first), _in_words(second))
+        yield _leak_of(first, second, place=place)
     elif isinstance(first, np.ndarray):
         same_form = first.dtype == second.dtype and first.shape == second.shape
         if not same_form or first.tobytes() != second.tobytes():
-            yield Leak(place, _in_words(first), _in_words(second))
+            yield _leak_of(first, second, place=place)
     elif isinstance(first, Mapping):
-        for name in [*first, *(name for name in second if name not in first)]:
-            yield from differences(
-                first.get(name, _ABSENT), second.get(name, _ABSENT), f"{place}.{name}"
-            )
+        further_names = [name for name in second if name not in first]
+        for name in [*first, *further_names]:
+            first_entry = first.get(name, _ABSENT)
+            second_entry = second.get(name, _ABSENT)
+            yield from differences(first_entry, second_entry, place=f"{place}.{name}")
     elif isinstance(first, (list, tuple)):
-        for number, (one, other) in enumerate(zip_longest(first, second, fillvalue=_ABSENT)):
-            yield from differences(one, other, f"{place}[{number}]")
+        entries = zip_longest(first, second, fillvalue=_ABSENT)
+        for index, (first_entry, second_entry) in enumerate(entries):
+            yield from differences(first_entry, second_entry, place=f"{place}[{index}]")
     elif is_dataclass(first):
         for field in fields(first):
-            yield from differences(
-                getattr(first, field.name), getattr(second, field.name), f"{place}.{field.name}"
-            )
-    elif not (first == second or (first != first and second != second)):  # NaN is NaN
-        yield Leak(place, _in_words(first), _in_words(second))
+            first_value = getattr(first, field.name)
+            second_value = getattr(second, field.name)
+            yield from differences(first_value, second_value, place=f"{place}.{field.name}")
+    else:
+        are_both_nan = first != first and second != second
+        if first != second and not are_both_nan:
+            yield _leak_of(first, second, place=place)
+
+
+def _leak_of(first: Any, second: Any, *, place: str) -> Leak:
+    """Returns the leak of two different values."""
+    return Leak(place=place, first=_in_words(first), second=_in_words(second))
 
 
 class _Absent:
-    """A value that is not there."""
+    """The type of `_ABSENT`, which stands for a missing entry."""
 
     def __repr__(self) -> str:
+        """Returns the text of a missing entry in a leak."""
         return "nothing"
 
 
@@ -352,4 +385,4 @@ def _in_words(value: Any) -> str:
         text = f"{value.dtype} {list(value.shape)} {value.ravel()[:3].tolist()}..."
     else:
         text = repr(value)
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
+    return text if len(text) <= _MAX_LENGTH else f"{text[: _MAX_LENGTH - 1]}…"

@@ -19,10 +19,14 @@ from pate.validation import (
     require_probability,
 )
 
+# A function that draws from a mechanism, as `verify_samples` describes it.
 Sampler = Callable[[IntArray, int, np.random.Generator], Sequence[Any]]
+# The largest number of tests.
 _NUM_CANDIDATES = 8
-_LARGEST_EXPONENT = 300.0
-_SHARES_AT_ONCE = 2**20
+# A larger exponent of e is computed as this one, so that floats do not overflow.
+_MAX_EXPONENT = 300.0
+# The number of frequencies that are compared at a time, over pairs and outcomes.
+_BLOCK_SIZE = 2**20
 
 
 def verify_samples(
@@ -74,13 +78,13 @@ def verify_samples(
     pairs = neighbors(num_labels, num_teachers, adjacency, one_vote=one_vote)
     require(len(pairs) > 0, "num_labels", num_labels, "an instance with neighbors")
     draws = [sampler(histogram, 2 * half_size, rng) for histogram in pairs.histograms]
-    frequencies = _frequencies(draws, half_size)
-    candidates = _candidates(frequencies[0], pairs, claim, half_size)
+    frequencies = _frequencies(draws, half_size=half_size)
+    candidates = _choose_candidates(frequencies[0], pairs=pairs, claim=claim, half_size=half_size)
     error_prob = (1 - confidence) / (2 * len(candidates))
-    tested = [
-        _tested(
+    tested_pairs = [
+        _test_pair(
             frequencies,
-            pairs,
+            pairs=pairs,
             pair_index=pair_index,
             epsilon=epsilon,
             delta=delta,
@@ -90,51 +94,55 @@ def verify_samples(
         for pair_index, (epsilon, delta) in candidates
     ]
     return Verdict(
-        worst_pairs=tuple(tested),
+        worst_pairs=tuple(tested_pairs),
         num_pairs=len(candidates),
         exhaustive=False,
         confidence=confidence,
     )
 
 
-def _frequencies(draws: Sequence[Sequence[Any]], half_size: int) -> FloatArray:
+def _frequencies(draws: Sequence[Sequence[Any]], *, half_size: int) -> FloatArray:
     """Returns the relative frequency of each of n outcomes in each half of the draws: `[2, H, n]`.
 
     Args:
         draws: the outcomes that were drawn for each of H histograms.
         half_size: half the number of draws for each histogram.
     """
-    index: dict[Any, int] = {}
-    columns = []
-    for outcomes_of_histogram in draws:
-        outcomes = (
-            outcomes_of_histogram.reshape(len(outcomes_of_histogram), -1).tolist()
-            if isinstance(outcomes_of_histogram, np.ndarray)
-            else list(outcomes_of_histogram)
-        )
-        outcomes = (
-            list(map(tuple, outcomes))
-            if isinstance(outcomes_of_histogram, np.ndarray)
-            else outcomes
-        )
+    # Outcomes are numbered in the order in which they occur first.
+    number_of_outcome: dict[Any, int] = {}
+    outcome_numbers = []
+    for outcomes in draws:
         require(
             len(outcomes) == 2 * half_size,
             "sampler",
-            f"{len(outcomes)} outcomes",
-            f"{2 * half_size}",
+            value=f"{len(outcomes)} outcomes",
+            rule=f"{2 * half_size}",
         )
-        columns.append([index.setdefault(outcome, len(index)) for outcome in outcomes])
-    halves = np.array(columns).reshape(len(columns), 2, half_size).swapaxes(0, 1)
-    return (
-        np.array([[np.bincount(row, minlength=len(index)) for row in part] for part in halves])
-        / half_size
-    )
+        numbers = [
+            number_of_outcome.setdefault(outcome, len(number_of_outcome))
+            for outcome in _hashable_outcomes(outcomes)
+        ]
+        outcome_numbers.append(numbers)
+    num_outcomes = len(number_of_outcome)
+    halves = np.array(outcome_numbers).reshape(len(draws), 2, half_size).swapaxes(0, 1)
+    counts = [[np.bincount(numbers, minlength=num_outcomes) for numbers in half] for half in halves]
+    return np.array(counts) / half_size
 
 
-def _candidates(
-    shares: FloatArray, pairs: Neighbors, claim: Claim, half_size: int
+def _hashable_outcomes(outcomes: Sequence[Any]) -> list[Any]:
+    """Returns outcomes as a list of hashable values; the rows of an array become tuples."""
+    if not isinstance(outcomes, np.ndarray):
+        return list(outcomes)
+    rows = outcomes.reshape(len(outcomes), -1).tolist()
+    return [tuple(row) for row in rows]
+
+
+def _choose_candidates(
+    shares: FloatArray, *, pairs: Neighbors, claim: Claim, half_size: int
 ) -> list[tuple[int, tuple[float, float]]]:
-    """Returns at most eight tests, in which the first half of the draws exceeds the claim by the most standard errors.
+    """Returns at most eight tests: those in which the first half of the draws exceeds the claim by the most errors.
+
+    The excess is measured in standard errors.
 
     Args:
         shares: the relative frequency of each outcome in the first half, `[H, n]`.
@@ -145,30 +153,39 @@ def _candidates(
     Returns:
         For each test the number of the pair and the claimed point (epsilon, delta).
     """
-    pairs_at_once = max(1, _SHARES_AT_ONCE // shares.shape[1])
-    scores = np.empty((len(pairs), len(claim.deltas)))
-    for start in range(0, len(pairs), pairs_at_once):
-        rows = slice(start, start + pairs_at_once)
-        shares_of_first = shares[pairs.first[rows]]
-        other = shares[pairs.second[rows]]
+    num_points = len(claim.deltas)
+    pairs_per_block = max(1, _BLOCK_SIZE // shares.shape[1])
+    scores = np.empty((len(pairs), num_points))
+    for start in range(0, len(pairs), pairs_per_block):
+        block = slice(start, start + pairs_per_block)
+        first_shares = shares[pairs.first[block]]
+        second_shares = shares[pairs.second[block]]
         for point, (epsilon, delta) in enumerate(claim.deltas):
-            factor = np.exp(min(epsilon, _LARGEST_EXPONENT))
-            event = shares_of_first > factor * other
-            p, q = ((side * event).sum(axis=1) for side in (shares_of_first, other))
-            # a share of 0 or 1 of few draws is not certain: one draw is added on either side
-            near_p, near_q = ((share * half_size + 1) / (half_size + 2) for share in (p, q))
-            spread = np.sqrt(near_p * (1 - near_p) + factor**2 * near_q * (1 - near_q))
-            scores[rows, point] = (p - factor * q - delta) / spread
+            factor = np.exp(min(epsilon, _MAX_EXPONENT))
+            # The set of outcomes with the largest delta, and its probabilities p and q on both neighbors.
+            is_in_set = first_shares > factor * second_shares
+            p = (first_shares * is_in_set).sum(axis=1)
+            q = (second_shares * is_in_set).sum(axis=1)
+            variance = _share_variance(p, num_draws=half_size)
+            variance = variance + factor**2 * _share_variance(q, num_draws=half_size)
+            scores[block, point] = (p - factor * q - delta) / np.sqrt(variance)
     best = np.argsort(-scores, axis=None)[:_NUM_CANDIDATES]
-    return [
-        (int(place) // len(claim.deltas), claim.deltas[place % len(claim.deltas)]) for place in best
-    ]
+    return [(int(index) // num_points, claim.deltas[index % num_points]) for index in best]
 
 
-def _tested(
+def _share_variance(shares: FloatArray, *, num_draws: int) -> FloatArray:
+    """Returns the variance of one draw for each share of draws, `[n]`.
+
+    One draw is added on either side, since a share of 0 or 1 of few draws is not certain.
+    """
+    adjusted_shares = (shares * num_draws + 1) / (num_draws + 2)
+    return adjusted_shares * (1 - adjusted_shares)
+
+
+def _test_pair(
     shares: FloatArray,
-    pairs: Neighbors,
     *,
+    pairs: Neighbors,
     pair_index: int,
     epsilon: float,
     delta: float,
@@ -189,17 +206,18 @@ def _tested(
         error_prob: the error probability of each of the two confidence bounds.
     """
     first_row = int(pairs.first[pair_index])
-    other = int(pairs.second[pair_index])
-    factor = math.exp(min(epsilon, _LARGEST_EXPONENT))
-    event = shares[0, first_row] > factor * shares[0, other]
-    hits = [round(float(shares[1, side, event].sum()) * half_size) for side in (first_row, other)]
-    at_least = float(lowest_share(hits[0], half_size, error_prob=error_prob))
-    at_most = float(highest_share(hits[1], half_size, error_prob=error_prob))
+    second_row = int(pairs.second[pair_index])
+    factor = math.exp(min(epsilon, _MAX_EXPONENT))
+    is_in_set = shares[0, first_row] > factor * shares[0, second_row]
+    first_hits = round(float(shares[1, first_row, is_in_set].sum()) * half_size)
+    second_hits = round(float(shares[1, second_row, is_in_set].sum()) * half_size)
+    first_bound = float(lowest_share(first_hits, half_size, error_prob=error_prob))
+    second_bound = float(highest_share(second_hits, half_size, error_prob=error_prob))
     return WorstPair(
         measure=DELTA,
         at=epsilon,
-        exact=max(0.0, at_least - factor * at_most),
+        exact=max(0.0, first_bound - factor * second_bound),
         claimed=delta,
         first=tuple(pairs.histograms[first_row].tolist()),
-        second=tuple(pairs.histograms[other].tolist()),
+        second=tuple(pairs.histograms[second_row].tolist()),
     )

@@ -7,6 +7,7 @@ from typing import Any, Self
 
 from pate.testing.divergences import RELATIVE_SLACK, SLACK
 
+# The two measures of a `WorstPair`.
 RENYI = "Renyi divergence"
 DELTA = "delta"
 
@@ -17,15 +18,23 @@ class PriceRefuted(ValueError):
 
 @dataclass(frozen=True)
 class WorstPair:
-    """The pair of neighbors with the largest divergence at one order, or one epsilon, of a claim."""
+    """The pair of neighbors with the largest divergence at one order, or one epsilon, of a claim.
 
-    measure: str  # "Renyi divergence" or "delta"
-    at: float  # the order of the Renyi divergence, or the epsilon of the delta
-    # the divergence of `first` from `second`; for several releases and for samples, a lower bound on the divergence
+    Attributes:
+        measure: "Renyi divergence" or "delta".
+        at: the order of the Renyi divergence, or the epsilon of the delta.
+        exact: the divergence of `first` from `second`; for several releases and for samples, a lower bound on it.
+        claimed: the claimed bound on the divergence.
+        first: the first histogram, or the name of the first distribution.
+        second: the second histogram, or the name of the second distribution.
+    """
+
+    measure: str
+    at: float
     exact: float
-    claimed: float  # the claimed bound on the divergence
-    first: Any  # the first histogram, or the name of the first distribution
-    second: Any  # the second histogram, or the name of the second distribution
+    claimed: float
+    first: Any
+    second: Any
 
     @property
     def ratio(self) -> float:
@@ -51,7 +60,8 @@ class WorstPair:
         return f"{self.measure} at {point} {self.at:.4g}: {figures}; {self.first} -> {self.second}"
 
 
-_RANK = attrgetter("exceeds", "ratio", "exact")  # of a pair among others
+# The key by which the worst of several pairs is chosen.
+_RANK = attrgetter("exceeds", "ratio", "exact")
 
 
 @dataclass(frozen=True)
@@ -59,15 +69,17 @@ class Verdict:
     """The result of a comparison of a claim with exact distributions, or with samples, on pairs of neighbors.
 
     Samples can refute a claim but never confirm it.
+
+    Attributes:
+        worst_pairs: the pair with the largest divergence, for each order and each epsilon of the claim.
+        num_pairs: the number of ordered pairs that were compared; for samples, the number of tests.
+        exhaustive: whether the divergences are exact for all pairs; False for several releases and for samples.
+        confidence: for samples, the confidence of a refutation; None for exact distributions.
     """
 
-    # the pair with the largest divergence, for each order and each epsilon of the claim
     worst_pairs: tuple[WorstPair, ...]
-    # the number of ordered pairs that were compared; for samples, the number of tests
     num_pairs: int
-    # whether the divergences are exact for all pairs; False for several releases and for samples
     exhaustive: bool = True
-    # for samples, the confidence of a refutation; None for exact distributions
     confidence: float | None = None
 
     @property
@@ -91,16 +103,12 @@ class Verdict:
     @property
     def renyi(self) -> WorstPair | None:
         """The pair with the worst Renyi divergence; None if the claim has no bound on a Renyi divergence."""
-        return max(
-            (pair for pair in self.worst_pairs if pair.measure == RENYI), key=_RANK, default=None
-        )
+        return self._worst_of(RENYI)
 
     @property
     def delta(self) -> WorstPair | None:
         """The pair with the worst delta; None if the claim has no bound on a delta."""
-        return max(
-            (pair for pair in self.worst_pairs if pair.measure == DELTA), key=_RANK, default=None
-        )
+        return self._worst_of(DELTA)
 
     @property
     def ratio(self) -> float:
@@ -123,9 +131,13 @@ class Verdict:
             extent = (
                 f"at confidence {self.confidence}, {self.num_pairs} tests (exact = lower bound)"
             )
-        return "\n".join(
-            [
-                f"{head} {extent}",
-                *(f"  {pair}" for pair in (self.renyi, self.delta) if pair is not None),
-            ]
-        )
+        lines = [f"{head} {extent}"]
+        for pair in (self.renyi, self.delta):
+            if pair is not None:
+                lines.append(f"  {pair}")
+        return "\n".join(lines)
+
+    def _worst_of(self, measure: str) -> WorstPair | None:
+        """Returns the worst pair of one measure; None if the claim has no point of it."""
+        pairs = [pair for pair in self.worst_pairs if pair.measure == measure]
+        return max(pairs, key=_RANK, default=None)

@@ -15,131 +15,18 @@ from pate.testing.composition import compose
 from pate.testing.divergences import hockey_stick, logs, renyi, without_failures
 from pate.testing.neighbors import neighbors
 from pate.testing.verdict import DELTA, RENYI, Verdict, WorstPair
-from pate.validation import (
-    require,
-    require_count,
-    require_kind,
-)
+from pate.validation import InvalidValue, require, require_count, require_kind
 
+# A function that returns the names of the two distributions of a pair, for the number of the pair.
 Names = Callable[[int], tuple[Any, Any]]
+# A function that returns the probability of each outcome, for a histogram.
 ExactDistribution = Callable[[IntArray], Mapping[Any, float]]
+# A function that returns the logarithm of a density at each of an array of numbers.
 LogDensity = Callable[[FloatArray], FloatArray]
-_CELLS_AT_ONCE = 2**18
-_TOLERANCE = 1e-9  # of a total of probabilities
-
-
-def _divergences(
-    first: FloatArray,
-    second: FloatArray,
-    claim: Claim,
-    log_distributions: tuple[FloatArray, FloatArray] | None = None,
-) -> FloatArray:
-    """Returns the divergences of N pairs of distributions, `[N, P]`, at the P orders and epsilons of a claim.
-
-    Args:
-        first: the first distribution of each pair, `[N, n]`.
-        second: the second distribution of each pair, over the same n outcomes, `[N, n]`.
-        claim: with P points; Renyi divergences come first, then deltas.
-        log_distributions: the logarithms of both distributions, if the caller has more exact values than the
-            logarithms of `first` and `second`; None otherwise.
-    """
-    orders = [order for order, _ in claim.renyi]
-    epsilons = [epsilon for epsilon, _ in claim.deltas]
-    if log_distributions is None or claim.failure_prob > 0:
-        trimmed_first, trimmed_second = first, second
-        if orders:
-            trimmed_first, trimmed_second = without_failures(first, second, claim.failure_prob)
-        log_distributions = (logs(trimmed_first), logs(trimmed_second))
-    log_first, log_second = log_distributions
-    renyi_divergences = renyi(log_first, log_second, orders)
-    return np.concatenate([renyi_divergences, hockey_stick(first, second, epsilons)], axis=1)
-
-
-def _compare(
-    table: FloatArray,
-    *,
-    first_rows: IntArray,
-    second_rows: IntArray,
-    claim: Claim,
-    row_names: Sequence[Any],
-    num_releases: int,
-    num_pairs: int,
-) -> Verdict:
-    """Compares P pairs of distributions with a claim and returns the verdict.
-
-    Args:
-        table: H distributions over n outcomes, `[H, n]`.
-        first_rows: the row of the first distribution of each pair, `[P]`.
-        second_rows: the row of the second distribution of each pair, `[P]`.
-        claim: the claimed bounds for `num_releases` releases.
-        row_names: the name of each row, `[H]`.
-        num_releases: the number of releases. For 2 or more, only the pairs with the largest divergences of one release
-            are composed, so the divergences of the verdict are lower bounds.
-        num_pairs: the number of pairs that the verdict states. It exceeds P if equal pairs were compared once.
-    """
-    largest = np.full(len(claim.renyi) + len(claim.deltas), -np.inf)
-    worst = np.full(len(largest), -1)
-    pairs_at_once = max(1, _CELLS_AT_ONCE // max(1, table.shape[1]))
-    for start in range(0, len(first_rows), pairs_at_once):
-        rows = slice(start, start + pairs_at_once)
-        values = _divergences(table[first_rows[rows]], table[second_rows[rows]], claim)
-        tops = values.max(axis=0)
-        higher = tops > largest
-        largest[higher], worst[higher] = tops[higher], start + values.argmax(axis=0)[higher]
-    finalists = np.unique(worst[worst >= 0])
-    if num_releases > 1 and finalists.size:
-        composed = [
-            compose(table[first_rows[pair]], table[second_rows[pair]], count=num_releases)
-            for pair in finalists
-        ]
-        values = np.concatenate(
-            [
-                _divergences(first_law[None], second_law[None], claim)
-                for first_law, second_law in composed
-            ]
-        )
-        largest = values.max(axis=0)
-        worst = finalists[values.argmax(axis=0)]
-    pair_names = [
-        (row_names[first_rows[pair]], row_names[second_rows[pair]]) if pair >= 0 else (None, None)
-        for pair in worst
-    ]
-    return _verdict(
-        claim,
-        largest_divergences=largest,
-        pair_names=pair_names,
-        num_pairs=num_pairs,
-        is_exhaustive=num_releases == 1,
-    )
-
-
-def _verdict(
-    claim: Claim,
-    *,
-    largest_divergences: FloatArray,
-    pair_names: Sequence[tuple[Any, Any]],
-    num_pairs: int,
-    is_exhaustive: bool = True,
-) -> Verdict:
-    """Returns the verdict on a claim with P points.
-
-    Args:
-        claim: the claimed bounds.
-        largest_divergences: the largest divergence of all pairs at each point, `[P]`.
-        pair_names: the names of the two distributions that have this divergence, `[P]`.
-        num_pairs: the number of pairs that were compared.
-        is_exhaustive: whether the divergences are exact, and not lower bounds.
-    """
-    points = [(RENYI, *point) for point in claim.renyi] + [
-        (DELTA, *point) for point in claim.deltas
-    ]
-    worst_pairs = [
-        WorstPair(measure=measure, at=at, exact=exact, claimed=claimed, first=first, second=second)
-        for (measure, at, claimed), exact, (first, second) in zip(
-            points, np.maximum(largest_divergences, 0.0).tolist(), pair_names, strict=True
-        )
-    ]
-    return Verdict(worst_pairs=tuple(worst_pairs), num_pairs=num_pairs, exhaustive=is_exhaustive)
+# The number of probabilities that are compared at a time, over pairs and outcomes.
+_BLOCK_SIZE = 2**18
+# The largest distance from 1 of a sum of probabilities.
+_TOLERANCE = 1e-9
 
 
 def verify(
@@ -201,18 +88,20 @@ def verify(
     pairs = pairs.up_to_names if symmetric else pairs
     first = pairs.first
     second = pairs.second
-    names = list(map(tuple, pairs.histograms.tolist()))
-    # copies: pairs are shared by later calls, and a distribution may change its argument
+    names = [tuple(histogram) for histogram in pairs.histograms.tolist()]
+    # A distribution gets a copy, as it may change its argument, and later calls share the pairs.
     distributions = [distribution(histogram.copy()) for histogram in pairs.histograms]
-    table = distribution_table(distributions, names)
-    # pairs of distributions that are equal to the last bit are compared once
-    if len(first):
-        number_of: dict[bytes, int] = {}
-        numbers = np.array([number_of.setdefault(row.tobytes(), len(number_of)) for row in table])
-        pair_codes = numbers[first] * len(table) + numbers[second]
-        different = np.unique(pair_codes, return_index=True)[1]
-        first = first[different]
-        second = second[different]
+    table = distribution_table(distributions, distribution_names=names)
+    # Pairs of distributions that are equal to the last bit are compared once.
+    if len(first) > 0:
+        number_of_row: dict[bytes, int] = {}
+        row_numbers = np.array(
+            [number_of_row.setdefault(row.tobytes(), len(number_of_row)) for row in table]
+        )
+        pair_codes = row_numbers[first] * len(table) + row_numbers[second]
+        distinct_pairs = np.unique(pair_codes, return_index=True)[1]
+        first = first[distinct_pairs]
+        second = second[distinct_pairs]
     return _compare(
         table,
         first_rows=first,
@@ -247,23 +136,30 @@ def verify_distributions(
     Raises:
         InvalidValue: a row is no distribution, the shapes differ, or the event has no known price.
     """
-    one, other = (np.atleast_2d(np.asarray(side, dtype=np.float64)) for side in (first, second))
-    require(one.shape == other.shape, "second.shape", other.shape, f"that of first, {one.shape}")
+    first_table = np.atleast_2d(np.asarray(first, dtype=np.float64))
+    second_table = np.atleast_2d(np.asarray(second, dtype=np.float64))
+    if first_table.shape != second_table.shape:
+        rule = f"that of first, {first_table.shape}"
+        raise InvalidValue("second.shape", second_table.shape, rule=rule)
     claim = Claim.from_event(event, count=require_count("count", count))
-    table = np.concatenate([one, other])
-    rows = np.arange(len(one))
-    row_names = [f"{side}[{row}]" for side in ("first", "second") for row in rows]
-    _require_distributions(table, row_names)
+    table = np.concatenate([first_table, second_table])
+    num_pairs = len(first_table)
+    rows = np.arange(num_pairs)
+    row_names: list[Any] = [f"first[{row}]" for row in rows] + [f"second[{row}]" for row in rows]
+    _require_distributions(table, row_names=row_names)
     if names is not None:
-        row_names = [name for side in zip(*map(names, rows.tolist()), strict=True) for name in side]
+        names_of_pairs = [names(row) for row in rows.tolist()]
+        first_names = [first_name for first_name, _ in names_of_pairs]
+        second_names = [second_name for _, second_name in names_of_pairs]
+        row_names = first_names + second_names
     return _compare(
         table,
         first_rows=rows,
-        second_rows=rows + len(one),
+        second_rows=rows + num_pairs,
         claim=claim,
         row_names=row_names,
         num_releases=count,
-        num_pairs=len(one),
+        num_pairs=num_pairs,
     )
 
 
@@ -282,25 +178,16 @@ def distribution_table(
     columns: dict[Hashable, int] = {}
     row_names = [f"distribution({name})" for name in distribution_names]
     for distribution, name in zip(distributions, row_names, strict=True):
-        require_kind(name, distribution, Mapping, "a mapping from outcomes to probabilities")
+        rule = "a mapping from outcomes to probabilities"
+        require_kind(name, distribution, kind=Mapping, rule=rule)
         for outcome in distribution:
             columns.setdefault(outcome, len(columns))
     table = np.zeros((len(distributions), len(columns)))
     for row, distribution in enumerate(distributions):
-        table[row, [columns[outcome] for outcome in distribution]] = list(distribution.values())
-    _require_distributions(table, row_names)
+        for outcome, prob in distribution.items():
+            table[row, columns[outcome]] = prob
+    _require_distributions(table, row_names=row_names)
     return table
-
-
-def _require_distributions(table: FloatArray, row_names: Sequence[str]) -> None:
-    """Raises `InvalidValue`, with the name of the row, if a row has negative entries or another sum than 1."""
-    totals = table.sum(axis=1)
-    wrong = np.flatnonzero(~((np.abs(totals - 1) <= _TOLERANCE) & (table >= 0).all(axis=1)))
-    for row in wrong[:1].tolist():
-        text = f"total {totals[row]:.9g}, smallest {table[row].min(initial=math.inf):.3g}"
-        require(
-            False, row_names[row], text, f"probabilities >= 0 that sum to 1 within {_TOLERANCE}"
-        )
 
 
 def verify_densities(
@@ -333,27 +220,175 @@ def verify_densities(
         InvalidValue: the integral of a density is not 1 within 1e-9.
     """
     require(low < high, "low", low, f"a number below high={high}")
+    # The points of the quadrature in all panels, with their weights. They make each density a finite distribution.
     edges = np.linspace(low, high, require_count("num_panels", num_panels) + 1)
-    half = np.diff(edges)[:, None] / 2
+    half_widths = np.diff(edges)[:, None] / 2
     nodes, weights = gauss_legendre(num_nodes=16)
-    points = (edges[:-1, None] + half * (1 + nodes)).ravel()
-    log_weights = np.log(half * weights).ravel()
-    log_distributions = np.stack(
-        [np.asarray(side(points), dtype=np.float64) + log_weights for side in (first, second)]
-    )
+    points = (edges[:-1, None] + half_widths * (1 + nodes)).ravel()
+    log_weights = np.log(half_widths * weights).ravel()
+    log_first = np.asarray(first(points), dtype=np.float64) + log_weights
+    log_second = np.asarray(second(points), dtype=np.float64) + log_weights
+    log_distributions = np.stack([log_first, log_second])
     distributions = np.exp(log_distributions)
     for name, total in zip(("first", "second"), distributions.sum(axis=1), strict=True):
-        require(
-            abs(total - 1) <= _TOLERANCE, f"{name} integral", total, "1 within 1e-9 on [low, high]"
-        )
+        is_one = abs(total - 1) <= _TOLERANCE
+        require(is_one, f"{name} integral", value=total, rule="1 within 1e-9 on [low, high]")
     claim = Claim.from_event(event)
-    both_logs = (log_distributions, log_distributions[::-1])
-    divergences_of_ways = _divergences(distributions, distributions[::-1], claim, both_logs)
-    worst_ways = divergences_of_ways.argmax(axis=0)
-    pair_names = [names[::-1] if is_reverse else names for is_reverse in worst_ways]
+    # The first row compares `first` with `second`, and the second row `second` with `first`.
+    divergences = _divergences(
+        distributions,
+        second=distributions[::-1],
+        claim=claim,
+        log_distributions=(log_distributions, log_distributions[::-1]),
+    )
+    is_reversed = divergences.argmax(axis=0)
+    pair_names = [names[::-1] if reverse else names for reverse in is_reversed]
     return _verdict(
         claim,
-        largest_divergences=divergences_of_ways.max(axis=0),
+        largest_divergences=divergences.max(axis=0),
         pair_names=pair_names,
         num_pairs=2,
     )
+
+
+def _divergences(
+    first: FloatArray,
+    second: FloatArray,
+    claim: Claim,
+    log_distributions: tuple[FloatArray, FloatArray] | None = None,
+) -> FloatArray:
+    """Returns the divergences of N pairs of distributions, `[N, P]`, at the P orders and epsilons of a claim.
+
+    Args:
+        first: the first distribution of each pair, `[N, n]`.
+        second: the second distribution of each pair, over the same n outcomes, `[N, n]`.
+        claim: with P points; Renyi divergences come first, then deltas.
+        log_distributions: the logarithms of both distributions, if the caller has more exact values than the
+            logarithms of `first` and `second`; None otherwise.
+    """
+    orders = [order for order, _ in claim.renyi]
+    epsilons = [epsilon for epsilon, _ in claim.deltas]
+    if log_distributions is not None and claim.failure_prob == 0:
+        log_first, log_second = log_distributions
+    elif orders:
+        trimmed_first, trimmed_second = without_failures(
+            first, second, failure_prob=claim.failure_prob
+        )
+        log_first = logs(trimmed_first)
+        log_second = logs(trimmed_second)
+    else:
+        log_first = logs(first)
+        log_second = logs(second)
+    renyi_divergences = renyi(log_first, log_second_laws=log_second, renyi_orders=orders)
+    deltas = hockey_stick(first, second_laws=second, epsilons=epsilons)
+    return np.concatenate([renyi_divergences, deltas], axis=1)
+
+
+def _compare(
+    table: FloatArray,
+    *,
+    first_rows: IntArray,
+    second_rows: IntArray,
+    claim: Claim,
+    row_names: Sequence[Any],
+    num_releases: int,
+    num_pairs: int,
+) -> Verdict:
+    """Compares P pairs of distributions with a claim and returns the verdict.
+
+    Args:
+        table: H distributions over n outcomes, `[H, n]`.
+        first_rows: the row of the first distribution of each pair, `[P]`.
+        second_rows: the row of the second distribution of each pair, `[P]`.
+        claim: the claimed bounds for `num_releases` releases.
+        row_names: the name of each row, `[H]`.
+        num_releases: the number of releases. For 2 or more, only the pairs with the largest divergences of one release
+            are composed, so the divergences of the verdict are lower bounds.
+        num_pairs: the number of pairs that the verdict states. It exceeds P if equal pairs were compared once.
+    """
+    # For each point of the claim, the largest divergence and the pair that has it; -1 without pairs.
+    largest_divergences = np.full(len(claim.renyi) + len(claim.deltas), -np.inf)
+    worst_pairs = np.full(len(largest_divergences), -1)
+    pairs_per_block = max(1, _BLOCK_SIZE // max(1, table.shape[1]))
+    for start in range(0, len(first_rows), pairs_per_block):
+        block = slice(start, start + pairs_per_block)
+        divergences = _divergences(
+            table[first_rows[block]], second=table[second_rows[block]], claim=claim
+        )
+        block_largest = divergences.max(axis=0)
+        block_worst = start + divergences.argmax(axis=0)
+        is_larger = block_largest > largest_divergences
+        largest_divergences[is_larger] = block_largest[is_larger]
+        worst_pairs[is_larger] = block_worst[is_larger]
+    finalists = np.unique(worst_pairs[worst_pairs >= 0])
+    if num_releases > 1 and len(finalists) > 0:
+        divergences_of_finalists = []
+        for pair in finalists:
+            first_law, second_law = compose(
+                table[first_rows[pair]], table[second_rows[pair]], count=num_releases
+            )
+            divergences_of_finalists.append(
+                _divergences(first_law[None], second=second_law[None], claim=claim)
+            )
+        divergences = np.concatenate(divergences_of_finalists)
+        largest_divergences = divergences.max(axis=0)
+        worst_pairs = finalists[divergences.argmax(axis=0)]
+    pair_names: list[tuple[Any, Any]] = []
+    for pair in worst_pairs:
+        if pair >= 0:
+            pair_names.append((row_names[first_rows[pair]], row_names[second_rows[pair]]))
+        else:
+            pair_names.append((None, None))
+    return _verdict(
+        claim,
+        largest_divergences=largest_divergences,
+        pair_names=pair_names,
+        num_pairs=num_pairs,
+        is_exhaustive=num_releases == 1,
+    )
+
+
+def _verdict(
+    claim: Claim,
+    *,
+    largest_divergences: FloatArray,
+    pair_names: Sequence[tuple[Any, Any]],
+    num_pairs: int,
+    is_exhaustive: bool = True,
+) -> Verdict:
+    """Returns the verdict on a claim with P points.
+
+    Args:
+        claim: the claimed bounds.
+        largest_divergences: the largest divergence of all pairs at each point, `[P]`.
+        pair_names: the names of the two distributions that have this divergence, `[P]`.
+        num_pairs: the number of pairs that were compared.
+        is_exhaustive: whether the divergences are exact, and not lower bounds.
+    """
+    points = [(RENYI, order, divergence) for order, divergence in claim.renyi]
+    points += [(DELTA, epsilon, delta) for epsilon, delta in claim.deltas]
+    worst_pairs = []
+    for (measure, at, claimed), divergence, (first, second) in zip(
+        points, largest_divergences.tolist(), pair_names, strict=True
+    ):
+        worst_pair = WorstPair(
+            measure=measure,
+            at=at,
+            exact=max(divergence, 0.0),
+            claimed=claimed,
+            first=first,
+            second=second,
+        )
+        worst_pairs.append(worst_pair)
+    return Verdict(worst_pairs=tuple(worst_pairs), num_pairs=num_pairs, exhaustive=is_exhaustive)
+
+
+def _require_distributions(table: FloatArray, *, row_names: Sequence[str]) -> None:
+    """Raises `InvalidValue`, with the name of the row, if a row has negative entries or another sum than 1."""
+    totals = table.sum(axis=1)
+    is_valid = (np.abs(totals - 1) <= _TOLERANCE) & (table >= 0).all(axis=1)
+    if not is_valid.all():
+        row = int(np.argmin(is_valid))
+        value = f"total {totals[row]:.9g}, smallest {table[row].min(initial=math.inf):.3g}"
+        rule = f"probabilities >= 0 that sum to 1 within {_TOLERANCE}"
+        raise InvalidValue(row_names[row], value, rule=rule)

@@ -1,3 +1,5 @@
+"""Divergences between finite distributions: limits, removed failures, and compositions with known values."""
+
 import math
 
 import numpy as np
@@ -44,11 +46,12 @@ def test_mass_on_one_side_or_on_none_and_high_orders() -> None:
 
 def least_factor(first: np.ndarray, second: np.ndarray, failure_prob: float) -> float:
     """Returns the factor c for which the sum of min(first, c * second) is 1 - `failure_prob`."""
-    return float(
-        brentq(
-            lambda c: np.minimum(first, c * second).sum() - (1 - failure_prob), 0.0, 1e9, xtol=1e-13
-        )
-    )
+
+    def excess(factor: float) -> float:
+        """Returns by how much the sum exceeds 1 - `failure_prob`."""
+        return float(np.minimum(first, factor * second).sum() - (1 - failure_prob))
+
+    return float(brentq(excess, a=0.0, b=1e9, xtol=1e-13))
 
 
 @pytest.mark.parametrize("failure_prob", [0.01, 0.1])
@@ -63,24 +66,23 @@ def test_trimmed_pair_has_the_form_of_the_proof(
     """
     for first, second in pairs_of_distributions(num_pairs=30):
         distance = np.maximum(first - second, 0).sum()
-        for factor, equal in ((1.01, True), (0.99, False)):
-            trimmed_first, trimmed_second = without_failures(first, second, factor * distance)
-            assert np.allclose(trimmed_first, trimmed_second, rtol=1e-9) is equal
+        for factor, is_equal in ((1.01, True), (0.99, False)):
+            trimmed_first, trimmed_second = without_failures(
+                first, second, failure_prob=factor * distance
+            )
+            assert np.allclose(trimmed_first, trimmed_second, rtol=1e-9) is is_equal
         if distance <= failure_prob:
             continue
         up = least_factor(first=first, second=second, failure_prob=failure_prob)
         down = least_factor(first=second, second=first, failure_prob=failure_prob)
         assert min(up, down) > 1
-        kept = without_failures(first, second, failure_prob)
-        np.testing.assert_allclose(
-            kept[0], np.minimum(first, up * second) / (1 - failure_prob), rtol=1e-6
-        )
-        np.testing.assert_allclose(
-            kept[1], np.minimum(second, down * first) / (1 - failure_prob), rtol=1e-6
-        )
-        np.testing.assert_allclose(
-            kept[0] / kept[1], np.clip(first / second, 1 / down, up), rtol=1e-6
-        )
+        trimmed_first, trimmed_second = without_failures(first, second, failure_prob=failure_prob)
+        expected_first = np.minimum(first, up * second) / (1 - failure_prob)
+        expected_second = np.minimum(second, down * first) / (1 - failure_prob)
+        expected_ratio = np.clip(first / second, 1 / down, up)
+        np.testing.assert_allclose(trimmed_first, expected_first, rtol=1e-6)
+        np.testing.assert_allclose(trimmed_second, expected_second, rtol=1e-6)
+        np.testing.assert_allclose(trimmed_first / trimmed_second, expected_ratio, rtol=1e-6)
         assert np.maximum(first - up * second, 0).sum() == pytest.approx(failure_prob, rel=1e-6)
 
 
@@ -104,41 +106,59 @@ def test_trimmed_distributions_are_dominated_and_minimize_every_hockey_stick(
     program.
     """
     for first, second in pairs_of_distributions(num_pairs=25):
-        kept = without_failures(first, second, failure_prob)
-        for distribution, full in zip(kept, (first, second), strict=True):
-            assert distribution.sum() == pytest.approx(1)
-            assert (distribution <= full / (1 - failure_prob) * (1 + 1e-6) + 1e-9).all()
+        trimmed_first, trimmed_second = without_failures(first, second, failure_prob=failure_prob)
+        for trimmed, original in ((trimmed_first, first), (trimmed_second, second)):
+            assert trimmed.sum() == pytest.approx(1)
+            assert (trimmed <= original / (1 - failure_prob) * (1 + 1e-6) + 1e-9).all()
         for epsilon in (0.0, 0.3, 1.0):
-            for one, other, full in ((0, 1, (first, second)), (1, 0, (second, first))):
-                best = least_hockey_stick(
-                    first=full[0][0],
-                    second=full[1][0],
-                    failure_prob=failure_prob,
-                    factor=math.exp(epsilon),
-                )
-                assert hockey_stick(
-                    first_laws=kept[one], second_laws=kept[other], epsilons=[epsilon]
-                )[0, 0] == pytest.approx(best, abs=1e-7)
+            forward = hockey_stick(
+                first_laws=trimmed_first, second_laws=trimmed_second, epsilons=[epsilon]
+            )
+            backward = hockey_stick(
+                first_laws=trimmed_second, second_laws=trimmed_first, epsilons=[epsilon]
+            )
+            least_forward = least_hockey_stick(
+                first=first[0],
+                second=second[0],
+                failure_prob=failure_prob,
+                factor=math.exp(epsilon),
+            )
+            least_backward = least_hockey_stick(
+                first=second[0],
+                second=first[0],
+                failure_prob=failure_prob,
+                factor=math.exp(epsilon),
+            )
+            assert forward[0, 0] == pytest.approx(least_forward, abs=1e-7)
+            assert backward[0, 0] == pytest.approx(least_backward, abs=1e-7)
 
 
 def least_hockey_stick(
     first: np.ndarray, second: np.ndarray, failure_prob: float, factor: float
 ) -> float:
-    """Returns the smallest hockey-stick divergence, at epsilon log(factor), over two distributions that may be
-    chosen.
+    """Returns the smallest hockey-stick divergence of all trimmed pairs of distributions, by a linear program.
 
-    One must be at most `first` / (1 - `failure_prob`) at every outcome, the other at most `second` / (1 -
-    `failure_prob`).
+    The first distribution of a trimmed pair is at most `first` / (1 - `failure_prob`) at every outcome, and the second
+    one at most `second` / (1 - `failure_prob`).
+
+    Args:
+        first: the first distribution, `[n]`.
+        second: the second distribution, `[n]`.
+        failure_prob: the probability of the removed failures.
+        factor: e to the power of the divergence's epsilon.
     """
+    # The variables are both distributions, and for each outcome the excess of the first over the second.
     n = len(first)
     costs = np.concatenate([np.zeros(2 * n), np.ones(n)])
-    rows = np.hstack([np.eye(n), -factor * np.eye(n), -np.eye(n)])
+    excess_rows = np.hstack([np.eye(n), -factor * np.eye(n), -np.eye(n)])
     totals = np.zeros((2, 3 * n))
-    totals[0, :n] = totals[1, n : 2 * n] = 1
-    bounds = [(0, p / (1 - failure_prob)) for p in (*first, *second)] + [(0, None)] * n
-    return float(
-        linprog(costs, A_ub=rows, b_ub=np.zeros(n), A_eq=totals, b_eq=[1, 1], bounds=bounds).fun
+    totals[0, :n] = 1
+    totals[1, n : 2 * n] = 1
+    bounds = [(0, prob / (1 - failure_prob)) for prob in (*first, *second)] + [(0, None)] * n
+    solution = linprog(
+        costs, A_ub=excess_rows, b_ub=np.zeros(n), A_eq=totals, b_eq=[1, 1], bounds=bounds
     )
+    return float(solution.fun)
 
 
 def test_randomized_response_is_exact() -> None:
@@ -147,17 +167,17 @@ def test_randomized_response_is_exact() -> None:
     """
     epsilon = 0.3
     count = 11
-    p = math.exp(epsilon) / (1 + math.exp(epsilon))
-    first, second = compose(np.array([p, 1 - p]), np.array([1 - p, p]), count)
+    true_prob = math.exp(epsilon) / (1 + math.exp(epsilon))
+    response = np.array([true_prob, 1 - true_prob])
+    first, second = compose(first=response, second=response[::-1], count=count)
     assert len(first) == count + 1
-    losses = (2 * np.arange(count + 1) - count) * epsilon
-    for target in (0.0, 0.5, 2.0):
-        expected = (
-            binom.pmf(np.arange(count + 1), count, p) * np.maximum(0, 1 - np.exp(target - losses))
-        ).sum()
-        assert hockey_stick(first[None], second[None], epsilons=[target])[0, 0] == pytest.approx(
-            expected, rel=1e-9
-        )
+    num_true = np.arange(count + 1)
+    probs = binom.pmf(num_true, n=count, p=true_prob)
+    losses = (2 * num_true - count) * epsilon
+    for target_epsilon in (0.0, 0.5, 2.0):
+        expected = (probs * np.maximum(0, 1 - np.exp(target_epsilon - losses))).sum()
+        delta = hockey_stick(first[None], second_laws=second[None], epsilons=[target_epsilon])
+        assert delta[0, 0] == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.slow
@@ -169,11 +189,11 @@ def test_merged_outcomes_never_cost_more_and_little_less() -> None:
     edges = np.concatenate([[-np.inf], np.arange(-160, 160, 1.0), [np.inf]])
     first = np.diff(norm.cdf(edges / 20))
     second = np.diff(norm.cdf((edges - 1) / 20))
-    composed = compose(first, second, 100)
-    assert len(composed[0]) <= 1100
+    composed_first, composed_second = compose(first, second=second, count=100)
+    assert len(composed_first) <= 1100
     for epsilon in (0.5, 1.5):
         exact = gaussian_delta(mu=0.5, epsilon=epsilon)
-        found = hockey_stick(
-            first_laws=composed[0][None], second_laws=composed[1][None], epsilons=[epsilon]
-        )[0, 0]
-        assert 0.98 * exact < found <= exact * (1 + 1e-9)
+        delta = hockey_stick(
+            first_laws=composed_first[None], second_laws=composed_second[None], epsilons=[epsilon]
+        )
+        assert 0.98 * exact < delta[0, 0] <= exact * (1 + 1e-9)

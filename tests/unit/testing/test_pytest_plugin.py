@@ -1,4 +1,4 @@
-"""The plugin of pytest, in a test session of its own as another project would have it."""
+"""The plugin of pytest, in a test session as another project would have it."""
 
 import subprocess
 import sys
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+# A file of tests of another project.
 TESTS = """
 import numpy as np
 import pytest
@@ -49,25 +50,24 @@ def test_attack(pate_attack):
 @pytest.mark.process
 @pytest.mark.slow
 def test_fixtures_serve_a_project_of_somebody_else(tmp_path: Path) -> None:
-    """All three fixtures pass what is sound and fail what is not; pytest finds the installed plugin."""
+    """All three fixtures pass for a sound mechanism and fail for another; pytest finds the installed plugin."""
     (tmp_path / "test_theirs.py").write_text(TESTS)
-    words = ["-q", "-p", "no:cacheprovider", "test_theirs.py"]
-    ended = subprocess.run(
-        [sys.executable, "-m", "pytest", *words],
+    result = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_theirs.py"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
     )
-    assert "3 passed" in ended.stdout, ended.stdout
+    assert "3 passed" in result.stdout, result.stdout
 
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_plugin_loads_no_numbers_before_a_fixture_is_asked_for() -> None:
+def test_plugin_loads_numpy_only_for_a_fixture() -> None:
     """Each session of each project with pate installed imports the plugin, so it must not load numpy."""
     program = "import sys, pate.pytest_plugin; print([n for n in ('numpy', 'scipy', 'torch') if n in sys.modules])"
-    ended = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
-    assert ended.stdout == "[]\n"
+    assert result.stdout == "[]\n"

@@ -1,4 +1,4 @@
-"""Small functions whose second run, on a neighbor with the same releases, must show what they leak."""
+"""Replays of small functions, each of which leaks private data in another way, on a neighbor with the same releases."""
 
 import sys
 import warnings
@@ -27,96 +27,115 @@ class Model:
     name: str = "mean"
 
 
-def released_mean(data: np.ndarray, release_tape: ReleaseTape) -> float:
+def add_fixed_noise(exact: float) -> float:
+    """Stands for a mechanism: adds a quarter."""
+    return exact + 0.25
+
+
+def release_mean(data: np.ndarray, release_tape: ReleaseTape) -> float:
     """Releases the clipped sum with noise, and returns the mean."""
-    clipped = np.clip(data, 0, 1).sum()
-    return release_tape.query("sum", clipped, lambda exact: exact + 0.25, sensitivity=1) / 4
+    clipped_sum = np.clip(data, 0, 1).sum()
+    noisy_sum = release_tape.query(
+        "sum", exact=clipped_sum, add_noise=add_fixed_noise, sensitivity=1
+    )
+    return noisy_sum / 4
 
 
 def test_a_sound_function_has_no_leaks() -> None:
     """Two runs with the same releases return the same."""
-    result = replay(released_mean, DATA, NEIGHBOR)
+    result = replay(release_mean, data=DATA, neighbor=NEIGHBOR)
     assert result.leaks == ()
     assert result.parts == ("sum",)
     assert result.first.returned == result.second.returned == 2.25 / 4
     result.require_sound()
 
 
-def scaled(data: np.ndarray, release_tape: ReleaseTape) -> Model:
+def scale_privately(data: np.ndarray, release_tape: ReleaseTape) -> Model:
     """Publishes the mean, divided by the private standard deviation."""
-    return Model(weight=released_mean(data=data, release_tape=release_tape) / float(data.std()))
+    mean = release_mean(data=data, release_tape=release_tape)
+    return Model(weight=mean / float(data.std()))
 
 
-def counted(data: np.ndarray, release_tape: ReleaseTape) -> dict[str, Any]:
+def count_privately(data: np.ndarray, release_tape: ReleaseTape) -> dict[str, Any]:
     """Publishes the number of large rows."""
     return {
-        "mean": released_mean(data=data, release_tape=release_tape),
+        "mean": release_mean(data=data, release_tape=release_tape),
         "large": [int((data > 2).sum())],
     }
 
 
-def printed(data: np.ndarray, release_tape: ReleaseTape) -> float:
+def print_maximum(data: np.ndarray, release_tape: ReleaseTape) -> float:
     """Prints a private maximum."""
     sys.stdout.write(f"fits\nmaximum {data.max()}\n")
-    return released_mean(data=data, release_tape=release_tape)
+    return release_mean(data=data, release_tape=release_tape)
 
 
-def warned(data: np.ndarray, release_tape: ReleaseTape) -> float:
+def warn_of_outlier(data: np.ndarray, release_tape: ReleaseTape) -> float:
     """Warns of a private outlier."""
     if data.max() > 2:
         warnings.warn("an outlier", stacklevel=1)
-    return released_mean(data=data, release_tape=release_tape)
+    return release_mean(data=data, release_tape=release_tape)
 
 
-def refusing(data: np.ndarray, release_tape: ReleaseTape) -> float:
+def refuse_outlier(data: np.ndarray, release_tape: ReleaseTape) -> float:
     """Refuses a private outlier."""
     if data.max() > 2:
         raise ValueError("an outlier")
-    return released_mean(data=data, release_tape=release_tape)
+    return release_mean(data=data, release_tape=release_tape)
 
 
-def unclipped(data: np.ndarray, release_tape: ReleaseTape) -> float:
+def forget_to_clip(data: np.ndarray, release_tape: ReleaseTape) -> float:
     """Adds noise for a sensitivity of 1 to a sum that moves by 5."""
-    return release_tape.query("sum", data.sum(), lambda exact: exact + 0.25, sensitivity=1)
+    return release_tape.query("sum", exact=data.sum(), add_noise=add_fixed_noise, sensitivity=1)
 
 
-def adaptive(data: np.ndarray, release_tape: ReleaseTape) -> float:
-    """Releases a second part where a private number is large."""
+def draw_one() -> float:
+    """Stands for a mechanism that reads no data."""
+    return 1.0
+
+
+def release_twice_if_large(data: np.ndarray, release_tape: ReleaseTape) -> float:
+    """Releases a second part if a private number is large."""
     if data.max() > 2:
-        release_tape.part("second", lambda: 1.0)
-    return released_mean(data=data, release_tape=release_tape)
+        release_tape.part("second", draw=draw_one)
+    return release_mean(data=data, release_tape=release_tape)
 
 
-def shaped(data: np.ndarray, release_tape: ReleaseTape) -> float:
+def release_noise_of_private_shape(data: np.ndarray, release_tape: ReleaseTape) -> float:
     """Releases noise for each distinct private number."""
-    drawn = release_tape.part("noise", lambda: {"values": np.zeros(len(np.unique(data)))})
+
+    def draw() -> dict[str, np.ndarray]:
+        return {"values": np.zeros(len(np.unique(data)))}
+
+    drawn = release_tape.part("noise", draw=draw)
     return float(drawn["values"].sum())
 
 
 @pytest.mark.parametrize(
     ("run", "place"),
     [
-        (scaled, "returned.weight"),
-        (counted, "returned.large[0]"),
-        (printed, "stdout, line 2"),
-        (warned, "warned, line 1"),
-        (refusing, "refusal"),
-        (unclipped, "distance between the inputs of sum"),
-        (adaptive, "part second"),
-        (shaped, "form of part noise.values"),
+        (scale_privately, "returned.weight"),
+        (count_privately, "returned.large[0]"),
+        (print_maximum, "stdout, line 2"),
+        (warn_of_outlier, "warned, line 1"),
+        (refuse_outlier, "refusal"),
+        (forget_to_clip, "distance between the inputs of sum"),
+        (release_twice_if_large, "part second"),
+        (release_noise_of_private_shape, "form of part noise.values"),
     ],
+    ids=["scale", "count", "print", "warning", "refusal", "clip", "second part", "shape"],
 )
 def test_a_leak_is_named_by_its_place(run: Callable[..., Any], place: str) -> None:
-    """What differs besides the releases is a leak, and an error names its place."""
+    """A difference besides the releases is a leak, and an error names its place."""
     with pytest.raises(Leaked) as caught:
-        replay(run, DATA, NEIGHBOR).require_sound()
+        replay(run, data=DATA, neighbor=NEIGHBOR).require_sound()
     assert place in [leak.place for leak in caught.value.leaks]
     assert place in str(caught.value)
 
 
 def test_a_part_that_is_not_released_again_is_a_leak() -> None:
-    """The neighbor of the neighbor lacks a part."""
-    leaks = replay(adaptive, NEIGHBOR, DATA).leaks
+    """The run on the second data set lacks a part of the run on the first."""
+    leaks = replay(release_twice_if_large, data=NEIGHBOR, neighbor=DATA).leaks
     assert [str(leak) for leak in leaks] == [
         "part second: released on the data, not released on the neighbor"
     ]
@@ -124,15 +143,22 @@ def test_a_part_that_is_not_released_again_is_a_leak() -> None:
 
 def test_hidden_lines_are_not_compared() -> None:
     """A line that only the owner sees may differ."""
-    result = replay(printed, DATA, NEIGHBOR, hidden=lambda line: line.startswith("maximum"))
+
+    def shows_maximum(line: str) -> bool:
+        return line.startswith("maximum")
+
+    result = replay(print_maximum, data=DATA, neighbor=NEIGHBOR, hidden=shows_maximum)
     assert result.leaks == ()
 
 
 def test_files_of_a_returned_folder_are_compared(tmp_path: Path) -> None:
     """Arrays, JSON and texts are compared by entry, other files by their bytes."""
 
+    def draw_nothing() -> None:
+        """Stands for a part without a value."""
+
     def write(data: np.ndarray, release_tape: ReleaseTape) -> Path:
-        release_tape.part("nothing", lambda: None)
+        release_tape.part("nothing", draw=draw_nothing)
         folder = tmp_path / "release"
         folder.mkdir(exist_ok=True)
         np.savez(folder / "arrays.npz", public=np.ones(2), private=data[:1])
@@ -142,7 +168,7 @@ def test_files_of_a_returned_folder_are_compared(tmp_path: Path) -> None:
         (folder / "model.bin").write_bytes(b"\xff" + data[:1].tobytes())
         return folder
 
-    places = [leak.place for leak in replay(write, DATA, NEIGHBOR).leaks]
+    places = [leak.place for leak in replay(write, data=DATA, neighbor=NEIGHBOR).leaks]
     assert places == [
         "returned.arrays.npz.private",
         "returned.card.json.first",
@@ -157,10 +183,12 @@ def test_an_aggregator_takes_the_tape_as_its_record() -> None:
     def label(counts: np.ndarray, release_tape: ReleaseTape) -> np.ndarray:
         votes = CountedVotes(counts, num_teachers=10)
         aggregator = GaussianVotes(noise_std=2.0)
-        return aggregator.release(votes, np.random.default_rng(0), release_tape).labels
+        release = aggregator.release(votes, rng=np.random.default_rng(0), record=release_tape)
+        return release.labels
 
     counts = np.array([[5, 9], [1, 0]])
-    result = replay(label, counts, counts + np.array([1, 0]))
+    neighboring_counts = counts + np.array([1, 0])
+    result = replay(label, data=counts, neighbor=neighboring_counts)
     assert result.parts == ("release",)
     assert result.leaks == ()
 
@@ -168,4 +196,4 @@ def test_an_aggregator_takes_the_tape_as_its_record() -> None:
 def test_a_sensitivity_below_zero_is_refused() -> None:
     """A distance cannot be negative."""
     with refused("sensitivity", value=-1.0):
-        ReleaseTape().query("sum", 1.0, float, sensitivity=-1.0)
+        ReleaseTape().query("sum", exact=1.0, add_noise=add_fixed_noise, sensitivity=-1.0)

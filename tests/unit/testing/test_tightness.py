@@ -1,4 +1,4 @@
-"""Lower bounds by exact laws of pairs."""
+"""Lower bounds on epsilon by exact distributions on pairs of neighbors."""
 
 import math
 from itertools import product
@@ -12,7 +12,7 @@ from pate.testing import lower_bound
 from pate.testing.lower_bounds import Pair, session_epsilon
 
 
-def answer(counts: np.ndarray) -> dict[str, float]:
+def randomized_response(counts: np.ndarray) -> dict[str, float]:
     """Returns the distribution of randomized response on the first count, at epsilon 0.3."""
     true = np.exp(0.3) / (1 + np.exp(0.3))
     false = 1 / (1 + np.exp(0.3))
@@ -27,15 +27,14 @@ def test_randomized_response_needs_what_optimal_composition_says(num_releases: i
     """The lower bound on the epsilon of n randomized responses equals their price by optimal
     composition, and names the pair (0), (1).
     """
-    found = lower_bound(answer, pairs=[PAIR], num_releases=num_releases, target_delta=1e-3)
-    priced = (
-        PureDpAccountant()
-        .compose(PureDpEvent(epsilon=0.3), count=num_releases)
-        .get_epsilon(target_delta=1e-3)
+    bound = lower_bound(
+        randomized_response, pairs=[PAIR], num_releases=num_releases, target_delta=1e-3
     )
-    assert found.epsilon <= priced * (1 + 1e-9)
-    assert found.epsilon == pytest.approx(priced, rel=1e-6)
-    assert {found.first, found.second} == {(0,), (1,)}
+    accountant = PureDpAccountant().compose(PureDpEvent(epsilon=0.3), count=num_releases)
+    price = accountant.get_epsilon(target_delta=1e-3)
+    assert bound.epsilon <= price * (1 + 1e-9)
+    assert bound.epsilon == pytest.approx(price, rel=1e-6)
+    assert {bound.first, bound.second} == {(0,), (1,)}
 
 
 def test_lower_bound_names_the_worst_pair_in_any_order() -> None:
@@ -45,30 +44,35 @@ def test_lower_bound_names_the_worst_pair_in_any_order() -> None:
     Pairs given in reverse order give the same bound.
     """
 
-    def bit(counts: np.ndarray) -> dict[bool, float]:
-        above = float(ndtr((counts[0] - 50) / 10))
-        return {True: above, False: 1 - above}
+    def noisy_bit(counts: np.ndarray) -> dict[bool, float]:
+        """Returns the distribution of a bit: whether the count plus Gaussian noise reaches 50."""
+        prob = float(ndtr((counts[0] - 50) / 10))
+        return {True: prob, False: 1 - prob}
 
-    pairs = [(np.array([n]), np.array([n - 1])) for n in (95, 51, 20, 70)]
-    found = [
-        lower_bound(bit, pairs=some, num_releases=300, target_delta=1e-5)
-        for some in (pairs, pairs[::-1])
-    ]
-    assert {(bound.first, bound.second) for bound in found} <= {((51,), (50,)), ((50,), (51,))}
-    assert found[0].epsilon == found[1].epsilon
+    pairs = [(np.array([count]), np.array([count - 1])) for count in (95, 51, 20, 70)]
+    bound = lower_bound(noisy_bit, pairs=pairs, num_releases=300, target_delta=1e-5)
+    reversed_bound = lower_bound(noisy_bit, pairs=pairs[::-1], num_releases=300, target_delta=1e-5)
+    assert {bound.first, bound.second} == {(50,), (51,)}
+    assert {reversed_bound.first, reversed_bound.second} == {(50,), (51,)}
+    assert bound.epsilon == reversed_bound.epsilon
 
 
+# The probabilities of the outcomes of a call on two neighbors: two outcomes that are no hits, and a hit.
 FIRST = [0.5, 0.3, 0.2]
 SECOND = [0.6, 0.24, 0.16]
 
 
 def all_transcripts(num_calls: int, target_hits: int) -> set[tuple[int, ...]]:
     """Returns every sequence of outcomes of a session, which ends with its last hit; the outcome 2 is a hit."""
-    found = set()
+    transcripts = set()
     for outcomes in product(range(3), repeat=num_calls):
-        ends = [at for at, outcome in enumerate(outcomes) if outcome == 2]
-        found.add(outcomes[: ends[target_hits - 1] + 1] if len(ends) >= target_hits else outcomes)
-    return found
+        hit_indices = [index for index, outcome in enumerate(outcomes) if outcome == 2]
+        if len(hit_indices) >= target_hits:
+            last_index = hit_indices[target_hits - 1]
+            transcripts.add(outcomes[: last_index + 1])
+        else:
+            transcripts.add(outcomes)
+    return transcripts
 
 
 @pytest.mark.parametrize("target_hits", [1, 2, 4, 9])
@@ -77,15 +81,15 @@ def test_session_epsilon_equals_that_of_all_transcripts(num_calls: int, target_h
     """The delta at `session_epsilon`, summed over every sequence of outcomes of the session, is the
     target delta.
     """
-    delta = 1e-2
-    found = session_epsilon(
-        FIRST, SECOND, num_calls=num_calls, target_hits=target_hits, target_delta=delta
+    epsilon = session_epsilon(
+        FIRST, second=SECOND, num_calls=num_calls, target_hits=target_hits, target_delta=1e-2
     )
-    stick = 0.0
+    delta = 0.0
     for outcomes in all_transcripts(num_calls=num_calls, target_hits=target_hits):
-        one, other = (math.prod(law[outcome] for outcome in outcomes) for law in (FIRST, SECOND))
-        stick += max(0.0, one - math.exp(found) * other)
-    assert stick == pytest.approx(delta, rel=1e-6)
+        first_prob = math.prod(FIRST[outcome] for outcome in outcomes)
+        second_prob = math.prod(SECOND[outcome] for outcome in outcomes)
+        delta += max(0.0, first_prob - math.exp(epsilon) * second_prob)
+    assert delta == pytest.approx(1e-2, rel=1e-6)
 
 
 def test_session_epsilon_rises_with_calls_and_hits() -> None:
@@ -93,17 +97,17 @@ def test_session_epsilon_rises_with_calls_and_hits() -> None:
     calls exceed what the hits allow.
     """
 
-    def of(num_calls: int, target_hits: int) -> float:
+    def epsilon_of(*, num_calls: int, target_hits: int) -> float:
+        """Returns the lower bound for a session at delta 1e-4."""
         return session_epsilon(
-            FIRST, SECOND, num_calls=num_calls, target_hits=target_hits, target_delta=1e-4
+            FIRST, second=SECOND, num_calls=num_calls, target_hits=target_hits, target_delta=1e-4
         )
 
-    assert (
-        of(num_calls=2, target_hits=1)
-        < of(num_calls=20, target_hits=1)
-        < of(num_calls=20, target_hits=3)
-        < of(num_calls=60, target_hits=3)
-    )
-    assert of(num_calls=400, target_hits=3) == pytest.approx(
-        of(num_calls=300, target_hits=3), rel=1e-6
-    )
+    two_calls = epsilon_of(num_calls=2, target_hits=1)
+    twenty_calls = epsilon_of(num_calls=20, target_hits=1)
+    three_hits = epsilon_of(num_calls=20, target_hits=3)
+    sixty_calls = epsilon_of(num_calls=60, target_hits=3)
+    assert two_calls < twenty_calls < three_hits < sixty_calls
+    many_calls = epsilon_of(num_calls=300, target_hits=3)
+    more_calls = epsilon_of(num_calls=400, target_hits=3)
+    assert more_calls == pytest.approx(many_calls, rel=1e-6)
