@@ -173,7 +173,7 @@ def released(
             price=price, account=Ledger(target_delta=DELTA), key=str(seed), note=ChargeNote()
         )
         scores = charge.release(
-            student, dataset, num_queries=NUM_QUERIES, rng=np.random.default_rng(seed)
+            student, dataset=dataset, num_queries=NUM_QUERIES, rng=np.random.default_rng(seed)
         )
         yield {
             name: Draw(score=getattr(scores, name), of_test=truth[name], of_all=truth[name])

@@ -178,7 +178,7 @@ class GroupVotesPlan(FitPlan):
         Args:
             unit: the unit of privacy among the test records.
         """
-        price = ScorePrice.of_plan(self.run_plan, self.dataset)
+        price = ScorePrice.of_plan(self.run_plan, dataset=self.dataset)
         if price is None or self.test is None:
             return None
         return FitScores(

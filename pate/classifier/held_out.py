@@ -200,4 +200,4 @@ class FitScores:
             seed_name=f"{name}, scores" if name else "",
         )
         charge = ScoreCharge(price=self.price, account=account, key=uuid.uuid4().hex, note=note)
-        return charge.release(model, self.dataset, num_queries=self.num_queries, rng=rng)
+        return charge.release(model, dataset=self.dataset, num_queries=self.num_queries, rng=rng)

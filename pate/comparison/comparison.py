@@ -33,8 +33,8 @@ class ComparisonFolder(RunFolder):
     table = OwnFile("comparison.csv")
     page = OwnFile("frontier.html")
     picture = OwnFile("frontier.png")
-    trials = OwnFiles("runs", "*.json")
-    calibrations = OwnFiles("calibrations", "*.json")
+    trials = OwnFiles("runs", patterns=("*.json",))
+    calibrations = OwnFiles("calibrations", patterns=("*.json",))
     ensembles = OwnFiles("ensembles")
 
     def remove_partials(self) -> None:

@@ -23,7 +23,8 @@ ONE_EXPERT = PrivacyUnit(words="one expert, with all private examples in its pro
 ONE_TEACHER = PrivacyUnit.of_teacher()
 """The unit of a price where nobody vouches for groups of records."""
 
-_MOST_LABELS_SHOWN = 40
+# A card names at most this many labels that not every holder has.
+_MAX_LABELS_SHOWN = 40
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ class LabelHolders:
             num_teachers=sum(teachers_of_holders),
         )
 
-    def lines(self, *, most_shown: int = _MOST_LABELS_SHOWN) -> tuple[str, ...]:
+    def lines(self, *, most_shown: int = _MAX_LABELS_SHOWN) -> tuple[str, ...]:
         """Returns sentences on the labels that not every holder has, those of the fewest teachers first.
 
         Args:
@@ -105,29 +106,38 @@ class LabelHolders:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cohort:
-    """A group of holders whose teachers' votes are released together, with the facts that are published about them."""
+    """A group of holders whose teachers' votes are released together, with the facts that are published about them.
 
-    dataset: str  # the public name of the data; one ledger counts for one name
-    real: bool = True  # False for synthetic records
-    record_ids: NDArray[Any]  # the public names of the queries, `[Q]`
-    label_names: tuple[str, ...]  # the names of the L labels
-    # the digest of the votes, by which a release that was begun continues; no epsilon covers the digest
+    Attributes:
+        dataset: the public name of the data; a ledger counts for one such name.
+        real: True for records of real people, False for synthetic records.
+        record_ids: the public names of the queries, `[num_queries]`.
+        label_names: the names of the labels, `[num_labels]`.
+        digest: the digest of the votes, by which a release that was begun continues. No epsilon covers the digest.
+        queries: the `queries_digest` of the samples; empty if the samples are not known.
+        places: the numbers of holders and of their teachers; None if these are not known.
+        label_holders: the numbers of holders of each label; None if all holders have the same labels.
+        labels_have_gaps: whether labels of single records may be unknown, which is public.
+        num_groups: the number of units of privacy; None if nobody vouches for it.
+        unit: the unit of the price: a teacher, unless all holders vouch for the same groups of records.
+        features: the public settings of the features that replace pictures; empty for plain numbers.
+        public_answers: the SHA-256 of the public answers that votes are compared with; empty if there are none.
+        settings: the public settings in which all holders agree, as YAML by configuration group.
+    """
+
+    dataset: str
+    real: bool = True
+    record_ids: NDArray[Any]
+    label_names: tuple[str, ...]
     digest: str
-    queries: str = ""  # `queries_digest` of the samples; empty where they are not known
-    # the numbers of holders and of their teachers; None where they are not known
+    queries: str = ""
     places: Places | None = None
-    # who has which label; None where all holders have the same labels
     label_holders: LabelHolders | None = None
-    labels_have_gaps: bool = False  # whether labels of single records may be unknown; public
-    # the number of units of privacy; None where nobody vouches for it
+    labels_have_gaps: bool = False
     num_groups: int | None = None
-    # the unit of the price: a teacher, unless all holders vouch for the same groups of records
     unit: PrivacyUnit = ONE_TEACHER
-    # the origin of features of pictures, public
     features: Mapping[str, Scalar] = field(default_factory=dict)
-    # the SHA-256 of the public answers that votes are compared with; empty where there are none
     public_answers: str = ""
-    # the settings in which all holders agree, public, as YAML by group
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

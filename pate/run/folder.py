@@ -52,9 +52,9 @@ class EnsembleFolder(OwnedFolder):
 
     training_secret = OwnFile("training.secret")
     partition = OwnFile("partition.json")
-    teachers = OwnFiles("teachers", "teachers-*-*.safetensors")
+    teachers = OwnFiles("teachers", patterns=("teachers-*-*.safetensors",))
     teachers_key = OwnFile("teachers.key")
-    confidences = OwnFiles("casting", "confidences-*.npz")
+    confidences = OwnFiles("casting", patterns=("confidences-*.npz",))
     votes = OwnFile("votes.npz")
 
 
@@ -94,25 +94,40 @@ class RunFolder(EnsembleFolder):
     run_id = OwnFile("run.id")
     ledger_place = OwnFile("ledger.json")
     own_ledger = OwnFile("ledger.db")
-    own_large_parts = OwnFiles("ledger.db.releases", "*")
+    own_large_parts = OwnFiles("ledger.db.releases", patterns=("*",))
     release = OwnFiles(
         "release",
-        "release.npz",
-        "privacy_card.md",
-        "privacy.json",
-        "config.yaml",
-        "README.md",
-        "schema.json",
-        "extractor.safetensors",
-        "text-*.safetensors",
-        "model.onnx",
-        "terms.json",
-        "manifest.json",
-        "student/student.json",
-        "student/student.safetensors",
+        patterns=(
+            "release.npz",
+            "privacy_card.md",
+            "privacy.json",
+            "config.yaml",
+            "README.md",
+            "schema.json",
+            "extractor.safetensors",
+            "text-*.safetensors",
+            "model.onnx",
+            "terms.json",
+            "manifest.json",
+            "student/student.json",
+            "student/student.safetensors",
+        ),
     )
-    models = OwnFiles("models", "*/student.json", "*/student.safetensors", "*/trained.json")
-    all_records_model = OwnFiles("all_records_model", "student.json", "student.safetensors")
+    models = OwnFiles(
+        "models",
+        patterns=(
+            "*/student.json",
+            "*/student.safetensors",
+            "*/trained.json",
+        ),
+    )
+    all_records_model = OwnFiles(
+        "all_records_model",
+        patterns=(
+            "student.json",
+            "student.safetensors",
+        ),
+    )
     tensorboard = OwnFiles("tensorboard")
     page = OwnFile("report.html")
     report = OwnFile("report.json")
@@ -120,7 +135,7 @@ class RunFolder(EnsembleFolder):
     runs = OwnFiles("runs")
     terms = OwnFile("terms.json")
     cast_digest = OwnFile("cast.sha256")
-    pool_answers = OwnFiles("", "beyond_*.npz")
+    pool_answers = OwnFiles("", patterns=("beyond_*.npz",))
 
     @property
     def real_parent(self) -> Path:

@@ -7,6 +7,7 @@ half-written files derive from the declared names. So a later process can remove
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from pate.files.atomic import remove_partials
@@ -32,9 +33,9 @@ class OwnFile:
 class OwnFiles(OwnFile):
     """A subfolder of a folder, declared as an attribute, with shell patterns for the names of all files in it."""
 
-    def __init__(self, name: str, *patterns: str) -> None:
+    def __init__(self, name: str, *, patterns: Sequence[str] = ()) -> None:
         super().__init__(name)
-        self.patterns = patterns
+        self.patterns = tuple(patterns)
 
     def remove_partials(self, folder: Path) -> None:
         """Removes the half-written files that a killed process has left in the subfolder of `folder`."""

@@ -22,11 +22,12 @@ from pate.accounting import (
 )
 from pate.aggregators import Release
 from pate.report import format_epsilon
-from pate.validation import InvalidValue, require, require_count
+from pate.validation import InvalidValue, require_count
 
+# The second rule of `group_epsilon` tries this many deltas, down to the smallest one.
 _SMALLEST_DELTA = 1e-60
-_POINTS = 48
-# the card prices a person whose records are at two holders
+_NUM_DELTAS = 48
+# The card prices a person whose records are at two holders.
 _NUM_HOLDERS_OF_PERSON = 2
 
 
@@ -45,23 +46,25 @@ def group_epsilon(event: Event, size: int, budget: Budget) -> float:
     """
     if require_count("size", size) == 1:
         return budget.epsilon_of(event)
-    if (group_event := _group_event(event, size)) is not None:
+    group_event = _group_event(event, group_size=size)
+    if group_event is not None:
         return budget.epsilon_of(group_event)
-    # any accountant's bound will do, and this one is quick
+    # Every accountant gives a bound, and the Renyi accountant is quick.
     spent = RdpAccountant().compose(event)
     least_epsilon = math.inf
-    for delta in np.geomspace(budget.delta, _SMALLEST_DELTA, _POINTS).tolist():
+    for delta in np.geomspace(budget.delta, _SMALLEST_DELTA, _NUM_DELTAS).tolist():
         try:
             epsilon = spent.get_epsilon(delta)
-        except InvalidValue:  # failures of the mechanism use up that delta
+        except InvalidValue:  # the failure probability of the mechanism exceeds this delta
             continue
-        log_growth = (size - 1) * epsilon + math.log(size)  # at least the log of the geometric sum
+        # at least the log of (exp(k e) - 1) / (exp(e) - 1), a sum of k terms
+        log_growth = (size - 1) * epsilon + math.log(size)
         if math.isfinite(epsilon) and math.log(delta) + log_growth <= math.log(budget.delta):
             least_epsilon = min(least_epsilon, size * epsilon)
     return least_epsilon
 
 
-def _group_event(event: Event, group_size: int) -> Event | None:
+def _group_event(event: Event, *, group_size: int) -> Event | None:
     """Returns the event that prices an event of Gaussian noise for a group of `group_size` units.
 
     The result is None if the event has a part that is not Gaussian.
@@ -69,29 +72,35 @@ def _group_event(event: Event, group_size: int) -> Event | None:
     if type(event) is GaussianEvent:
         return GaussianEvent(noise_multiplier=event.noise_multiplier / group_size)
     if type(event) is SelfComposedEvent:
-        event_of_one = _group_event(event.event, group_size)
+        event_of_one = _group_event(event.event, group_size=group_size)
         return None if event_of_one is None else SelfComposedEvent(event_of_one, count=event.count)
     if type(event) is ComposedEvent:
-        parts = [_group_event(part, group_size) for part in event.events]
-        return (
-            None
-            if None in parts
-            else ComposedEvent(tuple(part for part in parts if part is not None))
-        )
+        parts = []
+        for part in event.events:
+            group_part = _group_event(part, group_size=group_size)
+            if group_part is None:
+                return None
+            parts.append(group_part)
+        return ComposedEvent(tuple(parts))
     return None
 
 
 @dataclass(frozen=True)
 class Places:
-    """The distribution of teachers over holders of records; both numbers are public."""
+    """The distribution of teachers over holders of records; both numbers are public.
 
-    num_holders: int  # H
-    teachers_each: int  # the most teachers that one holder has
+    Attributes:
+        num_holders: the number of holders.
+        teachers_each: the largest number of teachers of one holder.
+    """
+
+    num_holders: int
+    teachers_each: int
 
     @classmethod
     def from_holders(cls, holders: Mapping[str, int]) -> Places:
         """Returns the places for a number of teachers at each holder, by the holder's name."""
-        return cls(len(holders), max(holders.values()))
+        return cls(num_holders=len(holders), teachers_each=max(holders.values()))
 
     @classmethod
     def with_equal_holders(cls, num_teachers: int, num_holders: int) -> Places:
@@ -101,11 +110,12 @@ class Places:
             InvalidValue: the number of holders does not divide the number of teachers.
         """
         require_count("holders", num_holders)
-        rule = f"a number that divides the {num_teachers} teachers"
-        require(num_teachers % num_holders == 0, "holders", num_holders, rule)
-        return cls(num_holders, num_teachers // num_holders)
+        if num_teachers % num_holders != 0:
+            rule = f"a number that divides the {num_teachers} teachers"
+            raise InvalidValue("holders", num_holders, rule=rule)
+        return cls(num_holders=num_holders, teachers_each=num_teachers // num_holders)
 
-    def promises(self, release: Release, budget: Budget, *, num_draws: int = 1) -> tuple[str, ...]:
+    def promises(self, release: Release, *, budget: Budget, num_draws: int = 1) -> tuple[str, ...]:
         """Returns sentences for the privacy card that state whose data the price protects.
 
         They treat one record, a group of records, a whole holder, and a person with records at two holders. No sentence
@@ -116,36 +126,22 @@ class Places:
             budget: the budget of the release, with its delta and its accountant.
             num_draws: how often the release was drawn with fresh noise.
         """
-
-        def price_of_group(group_size: int) -> str:
-            """Returns the price of a group of `group_size` units as a phrase, such as "epsilon 3.2"."""
-            epsilon = group_epsilon(event=event, size=group_size, budget=budget)
-            return (
-                f"epsilon {format_epsilon(epsilon)}"
-                if math.isfinite(epsilon)
-                else "no finite epsilon at this delta"
-            )
-
-        event = (
-            release.event if num_draws == 1 else SelfComposedEvent(release.event, count=num_draws)
-        )
+        event = release.event
+        if num_draws > 1:
+            event = SelfComposedEvent(event, count=num_draws)
         num_at_holder = self.teachers_each
-        price_of_holder = price_of_group(num_at_holder)
-        replace = release.adjacency is Adjacency.REPLACE_ONE
-        unit = (
-            "one teacher's votes replaced by any others"
-            if replace
-            else "one teacher added or removed"
-        )
-        spread = (
-            "each of which is one teacher"
-            if num_at_holder == 1
-            else f"each of which has up to {num_at_holder} teachers"
-        )
+        price_of_holder = _price_of_group(num_at_holder, event=event, budget=budget)
+        is_replaced = release.adjacency is Adjacency.REPLACE_ONE
+        unit = "one teacher added or removed"
+        if is_replaced:
+            unit = "one teacher's votes replaced by any others"
+        spread = f"each of which has up to {num_at_holder} teachers"
+        if num_at_holder == 1:
+            spread = "each of which is one teacher"
         lines = [
             f"The votes come from {self.num_holders} holders of records, {spread}. The epsilon is for {unit}."
         ]
-        if num_at_holder == 1 and replace:
+        if num_at_holder == 1 and is_replaced:
             lines.append(
                 "A record of a holder, any number of its records, and the holder itself are covered by it."
             )
@@ -153,7 +149,7 @@ class Places:
             lines.append(
                 "A holder that comes or goes is covered by it; a record of a holder is at group size 2."
             )
-        elif replace:
+        elif is_replaced:
             lines.append(
                 "One record of a holder, or one group of records that the holder keeps together, is covered by it. "
                 f"The holder itself, all of its records, is covered at group size {num_at_holder}: {price_of_holder}."
@@ -162,10 +158,19 @@ class Places:
             lines.append(
                 f"A holder that comes or goes is covered at group size {num_at_holder}: {price_of_holder}."
             )
-        num_changed = _NUM_HOLDERS_OF_PERSON if replace else 2 * _NUM_HOLDERS_OF_PERSON
+        num_changed = _NUM_HOLDERS_OF_PERSON if is_replaced else 2 * _NUM_HOLDERS_OF_PERSON
+        price_of_person = _price_of_group(num_changed, event=event, budget=budget)
         lines.append(
             "Whoever has records at m holders changes a teacher at each of them. For m = 2 that is "
-            f"group size {num_changed}: {price_of_group(num_changed)}. "
+            f"group size {num_changed}: {price_of_person}. "
             "No holder can know of the others' records, so this cannot be excluded."
         )
         return tuple(lines)
+
+
+def _price_of_group(group_size: int, *, event: Event, budget: Budget) -> str:
+    """Returns the price of a group of `group_size` units as a phrase, such as "epsilon 3.2"."""
+    epsilon = group_epsilon(event, size=group_size, budget=budget)
+    if math.isinf(epsilon):
+        return "no finite epsilon at this delta"
+    return f"epsilon {format_epsilon(epsilon)}"

@@ -16,25 +16,34 @@ from pate.files.arrays import ArrayForm, read_arrays
 from pate.validation import InvalidValue, require, require_moderate
 
 _REMEDY = "save it with numpy.savez(FILE, inputs=…, ids=…, label_names=…)"
-_MOST_UNPACKED_BYTES = 2**38
+# Larger arrays in a file are refused, as some files would unpack without end.
+_MAX_UNPACKED_BYTES = 2**38
+# The arrays that a file may have beside `inputs`. The labels of a public split are not read.
 _OTHER_ARRAYS = {
     "ids": ArrayForm(kind="iuU", shape=(None,)),
     "label_names": ArrayForm(kind="U", shape=(None,)),
-    "labels": ArrayForm(kind="biu", shape=(None, None)),  # of a public split; not read
+    "labels": ArrayForm(kind="biu", shape=(None, None)),
     "groups": ArrayForm(kind="iu", shape=(None,)),
 }
+# The remedy for a table that is not read as it was written: no setting of queries states its encoding.
 _SAME_FILE = "all places have the same file, in UTF-8 and with numbers as the schema's file says"
 _MOST_SHOWN = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Queries:
-    """Public samples in a fixed order. Teachers vote on samples from the beginning; the student may learn from all."""
+    """Public samples in a fixed order. Teachers vote on samples from the beginning; the student may learn from all.
 
-    inputs: Float32Array  # the samples as models read them, float32 `[P, …]`
-    record_ids: NDArray[Any]  # the public names of the samples, `[P]`
-    label_names: tuple[str, ...] = ()  # the names of the labels, where the file has them
-    # the steps to the inputs; None where the file has inputs
+    Attributes:
+        inputs: the samples as models read them, float32 `[num_samples, ...]`.
+        record_ids: the public names of the samples, `[num_samples]`.
+        label_names: the names of the labels; empty if the file has none.
+        preprocessing: the steps from a table to the inputs; None if the file has inputs.
+    """
+
+    inputs: Float32Array
+    record_ids: NDArray[Any]
+    label_names: tuple[str, ...] = ()
     preprocessing: Preprocessing | None = None
 
     @classmethod
@@ -75,7 +84,7 @@ class Queries:
             table = TableFile(path, setting="queries").read(list(schema.names))
             inputs = schema.inputs(table, name="queries")
         except InvalidValue as error:
-            if error.hint:  # no setting of queries says how they are written
+            if error.hint:
                 error.hint = _SAME_FILE
             raise
         return cls(
@@ -91,11 +100,12 @@ class Queries:
             forms={"inputs": ArrayForm(kind="biuf")},
             optional_forms=_OTHER_ARRAYS,
             remedy=_REMEDY,
-            max_unpacked_bytes=_MOST_UNPACKED_BYTES,
+            max_unpacked_bytes=_MAX_UNPACKED_BYTES,
         )
         inputs = arrays["inputs"]
-        rule = "[P, d], or images [P, channels, height, width]"
-        require(inputs.ndim in (2, 4) and len(inputs) > 0, "queries.inputs", inputs.shape, rule)
+        if inputs.ndim not in (2, 4) or len(inputs) == 0:
+            rule = "[num_samples, num_features], or images [num_samples, channels, height, width]"
+            raise InvalidValue("queries.inputs", inputs.shape, rule=rule)
         if inputs.ndim == 4:
             require_image_levels("queries.inputs", inputs)
         numbers = inputs.astype(np.float32)
@@ -103,10 +113,11 @@ class Queries:
             numbers /= np.float32(255)
         require_moderate("queries.inputs", numbers)
         ids = arrays.get("ids", np.arange(len(inputs), dtype=np.int64))
-        rule = f"{len(inputs)}, one for each sample"
-        require(len(ids) == len(inputs), "len(queries.ids)", len(ids), rule)
-        are_distinct = len(np.unique(ids)) == len(ids)
-        require(are_distinct, "queries.ids", "one twice", "another id for each sample")
+        if len(ids) != len(inputs):
+            rule = f"{len(inputs)}, one for each sample"
+            raise InvalidValue("len(queries.ids)", len(ids), rule=rule)
+        if len(np.unique(ids)) < len(ids):
+            raise InvalidValue("queries.ids", "one twice", rule="another id for each sample")
         label_names = arrays.get("label_names", np.zeros(0, np.str_))
         return cls(inputs=numbers, record_ids=ids, label_names=tuple(label_names.tolist()))
 
@@ -125,18 +136,25 @@ def queries_digest(inputs: Float32Array, record_ids: NDArray[Any]) -> str:
     return digest.hexdigest()
 
 
-def require_queries(queries: Queries, count: int, digest: str, *, rule: str) -> None:
+def require_queries(queries: Queries, *, num_queries: int, digest: str, rule: str) -> None:
     """Raises `InvalidValue` if there are too few samples, or if teachers voted on other samples.
 
     Args:
         queries: the samples.
-        count: the number of samples that teachers voted on.
+        num_queries: the number of samples that teachers voted on.
         digest: the digest of the samples that teachers voted on, by `queries_digest`; an empty text if it is not known,
             and then the samples are not compared.
         rule: the rule that the error for too few samples states.
     """
-    pool = len(queries.inputs)
-    require(pool >= count, "queries", pool, rule)
-    digest_of_first = queries_digest(queries.inputs[:count], queries.record_ids[:count])
-    rule = f"those that the teachers answered: the same {count} samples first, in the same order, by the same ids"
-    require(digest in ("", digest_of_first), "queries", "others", rule)
+    pool_size = len(queries.inputs)
+    require(pool_size >= num_queries, "queries", pool_size, rule)
+    digest_of_first = queries_digest(
+        queries.inputs[:num_queries], record_ids=queries.record_ids[:num_queries]
+    )
+    if digest not in ("", digest_of_first):
+        raise InvalidValue(
+            "queries",
+            "others",
+            rule=f"those that the teachers answered: the same {num_queries} samples first, in the same order, by the "
+            "same ids",
+        )

@@ -31,17 +31,19 @@ from pate.files.reading import damaged
 from pate.files.strict_json import plain
 from pate.models.released_model import ReleasedModel
 from pate.report.privacy import EarlierPrice
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue
 from pate.votes.moment_student import MomentStudent
 from pate.votes.noisy_moments import NoisyMoments
 from pate.votes.public_start import PublicStart, StartSource
 from pate.votes.recipe import Recipe
 from pate.votes.round_votes import RoundVotes
 
+# The file of the released arrays.
 _RELEASE = "release.npz"
 _RULE = "the file of a release in rounds"
 _REMEDY = "copy the folder anew from where it was published"
-_NAMED = 5  # labels that a refusal names
+# An error names at most this many labels.
+_MAX_LABELS_SHOWN = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,12 +88,12 @@ class ReleasedStart(StartSource):
         rule = "a release of centered votes in rounds, whose student has the released weights"
         if not isinstance(model, ReleasedModel):
             raise InvalidValue("start", folder, rule=f"{rule}; this one is of kind {model.kind}")
-        _require_labels(folder, bundle.labels, dataset.label_names)
-        _require_inputs(folder, bundle, dataset)
+        _require_labels(folder, released_names=bundle.labels, names=dataset.label_names)
+        _require_inputs(folder, bundle=bundle, dataset=dataset)
         order = np.array([bundle.labels.index(name) for name in dataset.label_names])
         moments = _read_moments(path, num_weights=len(model.arrays["weights"]), order=order)
-        is_finite = all(np.isfinite(array).all() for array in model.arrays.values())
-        require(is_finite, "start", folder, "a student of finite numbers")
+        if not all(np.isfinite(array).all() for array in model.arrays.values()):
+            raise InvalidValue("start", folder, rule="a student of finite numbers")
         privacy = bundle.privacy
         if privacy is None:
             raise InvalidValue("start", folder, rule="a release that states its price")
@@ -142,38 +144,40 @@ class ReleasedStart(StartSource):
 
 
 def _require_labels(
-    folder: str | PathLike[str], earlier: tuple[str, ...], names: tuple[str, ...]
+    folder: str | PathLike[str], *, released_names: tuple[str, ...], names: tuple[str, ...]
 ) -> None:
     """Raises `InvalidValue` unless a release has exactly the labels `names`, in any order."""
-    lacking = [name for name in names if name not in earlier]
-    foreign = [name for name in earlier if name not in names]
+    lacking = [name for name in names if name not in released_names]
+    foreign = [name for name in released_names if name not in names]
     differences = [
-        f"{text} {', '.join(labels[:_NAMED])}{', …' if len(labels) > _NAMED else ''}"
+        f"{text} {', '.join(labels[:_MAX_LABELS_SHOWN])}{', …' if len(labels) > _MAX_LABELS_SHOWN else ''}"
         for text, labels in (("it lacks", lacking), ("it also has", foreign))
         if labels
     ]
-    rule = f"a release of the {len(names)} labels of the data; {'; '.join(differences)}"
-    require(not differences, "start", folder, rule)
+    if differences:
+        rule = f"a release of the {len(names)} labels of the data; {'; '.join(differences)}"
+        raise InvalidValue("start", folder, rule=rule)
 
 
-def _require_inputs(folder: str | PathLike[str], bundle: Bundle, dataset: Dataset) -> None:
+def _require_inputs(folder: str | PathLike[str], *, bundle: Bundle, dataset: Dataset) -> None:
     """Raises `InvalidValue` unless a student takes the inputs of a data set, made by the same preprocessing."""
     shape = bundle.form.input_shape
-    rule = f"a student of inputs of shape {dataset.input_shape}; this one takes {shape}"
-    require(shape == dataset.input_shape, "start", folder, rule)
-    is_same = _text_of(bundle.form.preprocessing) == _text_of(dataset.preprocessing)
-    rule = (
-        "a release whose inputs were made as in this run: give the schema or the features of that run, "
-        "as data.schema= or features="
-    )
-    require(is_same, "start", folder, rule)
+    if shape != dataset.input_shape:
+        rule = f"a student of inputs of shape {dataset.input_shape}; this one takes {shape}"
+        raise InvalidValue("start", folder, rule=rule)
+    if _text_of(bundle.form.preprocessing) != _text_of(dataset.preprocessing):
+        rule = (
+            "a release whose inputs were made as in this run: give the schema or the features of that run, "
+            "as data.schema= or features="
+        )
+        raise InvalidValue("start", folder, rule=rule)
 
 
 def _text_of(preprocessing: Preprocessing | None) -> str:
     return "" if preprocessing is None else json.dumps(plain(preprocessing.plain()), sort_keys=True)
 
 
-def _read_moments(path: Path, num_weights: int, order: IntArray) -> NoisyMoments:
+def _read_moments(path: Path, *, num_weights: int, order: IntArray) -> NoisyMoments:
     """Returns the moments in the folder of a release, which agree with its student.
 
     Args:

@@ -22,12 +22,15 @@ from pate.votes.round_records import RoundRecords
 from pate.votes.round_sums import ThreadSums
 from pate.votes.round_votes import RoundQuestion
 
-FEWEST_ROWS = 200_000
+MIN_ROWS = 200_000
 """A release over fewer private rows takes seconds, and has no forecast."""
 
-_ROWS_PER_CORE = 2**13  # of the public pool, by which the speed is measured
-_MOST_MEASURED = 2**16
-_BYTES_OF_PLACES = 40  # of a row: where it lies in the data set, and whose it is
+# The speed is measured on this many public rows for each core, and on no more than the maximum.
+_ROWS_PER_CORE = 2**13
+_MAX_MEASURED_ROWS = 2**16
+# The memory of a row beside its features and labels: its position in the data set and the number of its teacher.
+_INDEX_BYTES = 40
+# The number of bytes of a GiB.
 _GIB = 2.0**30
 
 
@@ -51,7 +54,7 @@ class RoundSpeed:
             votes: the votes, of which only public values are read.
             num_cores: the number of cores.
         """
-        num_rows = min(_ROWS_PER_CORE * num_cores, _MOST_MEASURED)
+        num_rows = min(_ROWS_PER_CORE * num_cores, _MAX_MEASURED_ROWS)
         rows = np.arange(num_rows)
         records = RoundRecords(
             inputs=np.asarray(votes.public_inputs)[rows % len(votes.public_inputs)],
@@ -111,7 +114,7 @@ class RoundForecast:
         if type(votes) is not MomentVotes or votes.ask is not None:
             return None
         num_rows = len(votes.labels)
-        if num_rows < FEWEST_ROWS:
+        if num_rows < MIN_ROWS:
             return None
         return cls(
             num_rounds=rounds.num_rounds,
@@ -127,15 +130,15 @@ class RoundForecast:
     def seconds(self) -> float:
         """The time of all rounds in the threads of this machine."""
         num_makings = 1 if self.storage.is_kept else self.num_rounds
-        of_row = num_makings * self.speed.making + self.num_rounds * self.speed.asking
-        return self.num_rows * of_row
+        seconds_per_row = num_makings * self.speed.making + self.num_rounds * self.speed.asking
+        return self.num_rows * seconds_per_row
 
     @property
     def memory_bytes(self) -> int:
         """The memory of the process: what it held before, and what each row needs in rounds."""
         size = self.storage.size_of(self.num_rows, self.num_features)
-        of_row = self.num_labels + _BYTES_OF_PLACES
-        return self.held_bytes + size.memory_bytes + self.num_rows * of_row
+        row_bytes = self.num_labels + _INDEX_BYTES
+        return self.held_bytes + size.memory_bytes + self.num_rows * row_bytes
 
     @property
     def disk_bytes(self) -> int:

@@ -27,9 +27,12 @@ from pate.report.released_scores import ReleasedScore
 from pate.run.score_model import ScoreModel
 from pate.run.score_sums import CALIBRATION_BINS, INFLUENCE_BLOCKS, STEPS_PER_CLIP, ScoreDesign
 
-_NUM_DRAWS = 4000  # random numbers from which an interval takes its percentiles
-_MAX_VARIANCE_INFLATION = 100.0  # a ratio of noisy variances that is larger is taken to be noise
-_TWO_SIDED = (2.5, 97.5)  # percentiles
+# The number of random draws from which an interval takes its percentiles.
+_NUM_DRAWS = 4000
+# A larger ratio of noisy variances is taken to be noise.
+_MAX_VARIANCE_INFLATION = 100.0
+# The percentiles at the ends of a two-sided interval of 95%, and the normal quantile of its upper end.
+_TWO_SIDED = (2.5, 97.5)
 _NORMAL_QUANTILE = 1.96
 
 

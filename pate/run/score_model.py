@@ -19,11 +19,15 @@ import numpy as np
 from pate.accounting.special import expit
 from pate.array_types import BoolArray, FloatArray, IntArray
 
+# Cells divide the logits of probabilities between -12 and 12, with this many cells for each unit.
 _LARGEST_LOGIT = 12
 _CELLS_PER_UNIT = 20
 _NUM_CELLS = 2 * _LARGEST_LOGIT * _CELLS_PER_UNIT
-_LINE_STD = 0.5  # of intercept and slope, before any sum is seen
-_LEAST_SLOPE = 0.1
+# The standard deviation of the prior of intercept and slope of a recalibration, before any sum is known.
+_LINE_STD = 0.5
+# A recalibration has at least this slope, so that it keeps the order of probabilities.
+_MIN_SLOPE = 0.1
+# The number of Newton steps in which a recalibration is fitted.
 _NEWTON_STEPS = 25
 _MIDDLES = _LARGEST_LOGIT - (np.arange(_NUM_CELLS) + 0.5) / _CELLS_PER_UNIT
 """The logit in the middle of each cell, from high to low."""
@@ -141,13 +145,13 @@ class ScoreModel:
             information = weighted @ jacobian + precision_of_prior
             gradient = weighted @ (differences - moved) - precision_of_prior @ (line - [0.0, 1.0])
             line = line + np.clip(np.linalg.solve(information, gradient), -0.5, 0.5)
-            line[1] = max(line[1], _LEAST_SLOPE)
+            line[1] = max(line[1], _MIN_SLOPE)
         covariance = np.linalg.inv(information)
         aside = covariance[:, 1] / math.sqrt(
             covariance[1, 1]
         )  # with the intercept that goes with it
         return [
-            self.recalibrated(float(intercept), max(float(slope), _LEAST_SLOPE))
+            self.recalibrated(float(intercept), max(float(slope), _MIN_SLOPE))
             for intercept, slope in (line, line - aside, line + aside)
         ]
 

@@ -30,9 +30,10 @@ from pate.run.plan import Plan
 from pate.run.score_estimates import ScoreEstimates
 from pate.run.score_sums import ScoreDesign, Subgroups, exact_sums, noisy_sums
 from pate.run.subgroups import subgroups_of
-from pate.validation import require
+from pate.validation import InvalidValue
 
-_SUMS = "sums:"  # before the name of a block, in what is committed
+# The prefixes of the names of arrays in the committed part: the sums of a block, and its clip.
+_SUMS = "sums:"
 _CLIPS = "clips:"
 
 
@@ -57,26 +58,23 @@ class ScorePrice:
     subgroups: tuple[Subgroups, ...]
 
     @classmethod
-    def of_plan(cls, plan: Plan, dataset: Dataset) -> ScorePrice | None:
+    def of_plan(cls, plan: Plan, *, dataset: Dataset) -> ScorePrice | None:
         """Returns the price of a plan's scores on a data set; None where no scores are released.
 
         Raises:
             InvalidValue: the data set or the adjacency has no price for scores.
         """
         if plan.score_epsilon is None:
-            require(
-                not plan.score_groups,
-                "score_groups",
-                plan.score_groups,
-                "score_epsilon= beside it, the price of the scores",
-            )
+            if plan.score_groups:
+                rule = "score_epsilon= beside it, the price of the scores"
+                raise InvalidValue("score_groups", plan.score_groups, rule=rule)
             return None
-        adjacency = plan.aggregator.adjacency
-        rule = f"adjacency={Adjacency.REPLACE_ONE} of the aggregator, in whose ledger scores are charged"
-        is_replaced = adjacency == Adjacency.REPLACE_ONE
-        require(is_replaced, "score_epsilon", plan.score_epsilon, rule)
-        rule = "records that have one owner each: scores of others have no price"
-        require(dataset.shared is None, "score_epsilon", plan.score_epsilon, rule)
+        if plan.aggregator.adjacency != Adjacency.REPLACE_ONE:
+            rule = f"adjacency={Adjacency.REPLACE_ONE} of the aggregator, in whose ledger scores are charged"
+            raise InvalidValue("score_epsilon", plan.score_epsilon, rule=rule)
+        if dataset.shared is not None:
+            rule = "records that have one owner each: scores of others have no price"
+            raise InvalidValue("score_epsilon", plan.score_epsilon, rule=rule)
         noise_multiplier = calibrate(
             ScoresEvent,
             target_epsilon=plan.score_epsilon,
@@ -85,7 +83,7 @@ class ScorePrice:
         event = ScoresEvent(noise_multiplier=noise_multiplier)
         return cls(
             event=event,
-            # the exact price, whatever accountant the release has, as anybody can compute it from the noise
+            # The price is exact, whatever accountant the release has: anybody can compute it from the noise.
             epsilon=Budget(delta=plan.target_delta).epsilon_of(event),
             delta=plan.target_delta,
             unit=dataset.group_unit,
@@ -116,7 +114,7 @@ class ScoreCharge:
             self.account.require_room(self.price.event)
 
     def release(
-        self, model: Predictor, dataset: Dataset, *, num_queries: int, rng: np.random.Generator
+        self, model: Predictor, *, dataset: Dataset, num_queries: int, rng: np.random.Generator
     ) -> ReleasedScores:
         """Returns the scores of a student, drawn once and charged with the draw.
 
@@ -133,7 +131,7 @@ class ScoreCharge:
         subgroups = self.price.subgroups
         design = ScoreDesign.from_public(
             model,
-            dataset.public,
+            public=dataset.public,
             noise_multiplier=self.price.event.noise_multiplier,
             num_groups=dataset.test.num_groups,
             has_gaps=has_gaps,
@@ -142,9 +140,9 @@ class ScoreCharge:
         )
         content = self.account.read(self.key)
         if content is None:
-            content = self._drawn(model, dataset.test, design, rng)
+            content = self._draw(model, test=dataset.test, design=design, rng=rng)
         arrays = arrays_of_npz(content)
-        # those that the sums were drawn with, as another processor may round public numbers otherwise
+        # The clips of the draw are read back, as another processor may round public numbers in another way.
         clips = {
             name.removeprefix(_CLIPS): float(clip)
             for name, clip in arrays.items()
@@ -157,16 +155,16 @@ class ScoreCharge:
             noise_multiplier=self.price.event.noise_multiplier,
             num_groups=dataset.test.num_groups,
         )
-        return self._scores(estimates, dataset.test.num_groups, subgroups)
+        return self._scores(estimates, num_groups=dataset.test.num_groups, subgroups=subgroups)
 
-    def _drawn(
-        self, model: Predictor, test: Split, design: ScoreDesign, rng: np.random.Generator
+    def _draw(
+        self, model: Predictor, *, test: Split, design: ScoreDesign, rng: np.random.Generator
     ) -> bytes:
         """Draws the noisy sums, commits them with their charge, and returns what the ledger holds."""
         noise_multiplier = self.price.event.noise_multiplier
         sums = noisy_sums(
             design,
-            exact_sums(design, model, test, self.price.subgroups),
+            sums=exact_sums(design, model=model, test=test, subgroups=self.price.subgroups),
             noise_multiplier=noise_multiplier,
             rng=rng,
         )
@@ -179,17 +177,18 @@ class ScoreCharge:
         """Commits noisy sums with their charge, and returns what the ledger holds for them."""
         return self.account.commit(
             self.key,
-            self.price.event,
+            event=self.price.event,
             content=content,
             note=self.note,
             adjacency=Adjacency.REPLACE_ONE,
         )
 
     def _scores(
-        self, estimates: ScoreEstimates, num_groups: int, subgroups: Sequence[Subgroups]
+        self, estimates: ScoreEstimates, *, num_groups: int, subgroups: Sequence[Subgroups]
     ) -> ReleasedScores:
+        """Returns the estimates with the price that covers them."""
         scores = estimates.scores()
-        by_column = zip(subgroups, estimates.subgroup_scores(), strict=True)
+        scores_by_column = zip(subgroups, estimates.subgroup_scores(), strict=True)
         return ReleasedScores(
             epsilon=float(format_epsilon(self.price.epsilon)),
             delta=float(format_delta(self.price.delta)),
@@ -197,8 +196,8 @@ class ScoreCharge:
             noise_multiplier=self.price.event.noise_multiplier,
             num_groups=num_groups,
             subgroups={
-                division.column: dict(zip(division.names, by_value, strict=True))
-                for division, by_value in by_column
+                division.column: dict(zip(division.names, value_scores, strict=True))
+                for division, value_scores in scores_by_column
             },
             micro_f1=scores["micro_f1"],
             accuracy=scores["accuracy"],

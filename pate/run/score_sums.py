@@ -27,7 +27,11 @@ from pate.models.student_model import Predictor
 from pate.run.score_model import Influences, ScoreModel
 
 CALIBRATION_BINS = 10
+"""The number of bins of probabilities, of equal widths, in which calibration is measured."""
+
 INFLUENCE_BLOCKS = ("macro_f1", "average_precision")
+"""The names of the blocks that sum influences of records on a score."""
+
 STEPS_PER_CLIP = 2**20
 """The clip of every block, in steps of the grid on which counts are added."""
 
@@ -44,15 +48,20 @@ _SHARES = {
 # Labels that are rarer or more frequent than a student expects go together. So labels of public records are drawn with
 # normal numbers that have this correlation: on WordNet lengths of influences are then as large as true ones.
 _LABEL_CORRELATION = 0.6
-_SIZE_QUANTILE = 0.95  # of the sizes of public groups
+# A group counts with at most as many records as this quantile of the sizes of public groups.
+_SIZE_QUANTILE = 0.95
+# The number of records whose predictions are computed at once.
 _RECORDS_AT_ONCE = 4096
-_MOST_PUBLIC = 20_000  # records that the design is computed from
-_FEWEST_POOL = 200
-_NUM_CLIPS = 101  # that are compared
-_LEAST_CLIP = (
-    0.9  # a quantile of the lengths of public groups; a student may err more than it expects
-)
-_STD_MARGIN = 1 + 2.0**-40  # above the rounding errors of a few operations
+# The design is computed from at most this many public records.
+_MAX_PUBLIC = 20_000
+# The queries are left out of the design if at least this many other public records remain.
+_MIN_POOL = 200
+# The number of clips that are compared. The smallest is this quantile of the lengths of public groups, not a smaller
+# one, as a student may err more than it expects.
+_NUM_CLIPS = 101
+_MIN_CLIP_QUANTILE = 0.9
+# The noise is enlarged by this factor, which exceeds the rounding errors of a few operations.
+_STD_MARGIN = 1 + 2.0**-40
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,28 +317,28 @@ class ScoreDesign:
                 left, as the student was trained on them.
             subgroups: the columns of subgroups.
         """
-        first = first_unasked if len(public) - first_unasked >= _FEWEST_POOL else 0
-        rows = np.arange(first, min(len(public), first + _MOST_PUBLIC))
+        first = first_unasked if len(public) - first_unasked >= _MIN_POOL else 0
+        rows = np.arange(first, min(len(public), first + _MAX_PUBLIC))
         rows = rows[np.argsort(public.group_ids[rows], kind="stable")]
-        probabilities, predicted = _predictions(model, public, rows)
+        probabilities, predicted = _predictions(model, split=public, rows=rows)
         _, group_of = np.unique(public.group_ids[rows], return_inverse=True)
         most_records = int(np.quantile(np.bincount(group_of), _SIZE_QUANTILE, method="higher"))
         open_design = cls(
             num_labels=probabilities.shape[1],
             most_records=most_records,
             has_gaps=has_gaps,
-            model=ScoreModel.of_public(probabilities, predicted),
+            model=ScoreModel.of_public(probabilities, predicted=predicted),
             num_values=tuple(len(division.names) for division in subgroups),
         )
         counts = RecordCounts.of_records(
             probabilities,
-            predicted,
-            _drawn_labels(probabilities),
+            predicted=predicted,
+            labels=_likely_labels(probabilities),
             known=None,
             influences=open_design.influences,
         )
         values = [division.of_public[rows] for division in subgroups]
-        vectors = open_design.group_vectors(counts, group_of, values)
+        vectors = open_design.group_vectors(counts, group_of=group_of, values=values)
         lengths = {name: np.linalg.norm(block, axis=1) for name, block in vectors.items()}
         clips = {}
         clip_losses = {}
@@ -349,7 +358,7 @@ def bins_of(probabilities: FloatArray) -> IntArray:
     return np.minimum((probabilities * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)
 
 
-def _drawn_labels(probabilities: FloatArray) -> BoolArray:
+def _likely_labels(probabilities: FloatArray) -> BoolArray:
     """Returns labels that are present with the student's probabilities and go together, bool `[n, L]`."""
     rng = np.random.default_rng(0)
     together = rng.standard_normal((len(probabilities), 1)) * math.sqrt(_LABEL_CORRELATION)
@@ -364,10 +373,10 @@ def _balanced_clip(lengths: FloatArray, *, noise_of_clip: float) -> tuple[float,
         lengths: the lengths of the counts of public groups, `[G]`.
         noise_of_clip: the length of the noise for a clip of 1, for each group.
     """
-    candidates = np.quantile(lengths, np.linspace(_LEAST_CLIP, 1, _NUM_CLIPS))
+    candidates = np.quantile(lengths, np.linspace(_MIN_CLIP_QUANTILE, 1, _NUM_CLIPS))
     losses = np.array([np.maximum(lengths - clip, 0).mean() for clip in candidates])
     best = int(np.argmin(np.hypot(noise_of_clip * candidates, losses)))
-    if candidates[best] <= 0:  # public groups count nothing
+    if candidates[best] <= 0:  # all counts of public groups are 0
         return 1.0, 0.0
     return float(candidates[best]), float(losses[best])
 
@@ -385,16 +394,17 @@ def exact_sums(
     """
     sums = {name: np.zeros(size, dtype=np.int64) for name, size in design.blocks.items()}
     for rows, group_of in _whole_groups(test.group_ids):
-        probabilities, predicted = _predictions(model, test, rows)
+        probabilities, predicted = _predictions(model, split=test, rows=rows)
         counts = RecordCounts.of_records(
             probabilities,
-            predicted,
+            predicted=predicted,
             labels=test.labels[rows],
             known=None if test.known is None else test.known[rows],
             influences=design.influences,
         )
         values = [division.of_test[rows] for division in subgroups]
-        steps = design.clipped_steps(design.group_vectors(counts, group_of, values))
+        vectors = design.group_vectors(counts, group_of=group_of, values=values)
+        steps = design.clipped_steps(vectors)
         for name, block in steps.items():
             sums[name] += block.sum(axis=0)
     return sums
@@ -433,7 +443,7 @@ def _factors(rows: FloatArray, clip: float) -> FloatArray:
     return np.asarray(np.minimum(1.0, clip / np.maximum(lengths, 1e-300)) * (1 - 2.0**-40))
 
 
-def _predictions(model: Predictor, split: Split, rows: IntArray) -> tuple[FloatArray, BoolArray]:
+def _predictions(model: Predictor, *, split: Split, rows: IntArray) -> tuple[FloatArray, BoolArray]:
     """Returns the student's probabilities, in [0, 1], and its predictions for rows of a split, `[n, L]` each."""
     probabilities = []
     predicted = []
@@ -452,7 +462,7 @@ def _whole_groups(group_ids: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
     first = 0
     while first < len(order):
         stop = min(first + _RECORDS_AT_ONCE, len(order))
-        # to the end of the last group
+        # The block ends with the last record of a group.
         stop = int(np.searchsorted(ids, ids[stop - 1], side="right"))
         numbers = np.cumsum(np.append(False, np.diff(ids[first:stop]) != 0))
         yield order[first:stop], numbers.astype(np.int64)

@@ -13,11 +13,13 @@ from pate.data import Dataset, TableSchema
 from pate.data.table.category_column import CategoryColumn
 from pate.data.table.number_column import NumberColumn
 from pate.run.score_sums import Subgroups
-from pate.validation import nearest_column, require
+from pate.validation import InvalidValue, nearest_column
 
-_MOST_VALUES = 20
+# A column of categories may have at most this many values.
+_MAX_VALUES = 20
+# Numbers are divided into bands at the quartiles, which are rounded to this number of significant digits.
 _NUM_BANDS = 4
-_DIGITS = 3  # significant digits of the ends of bands
+_NUM_DIGITS = 3
 
 
 def subgroups_of(dataset: Dataset, columns: Iterable[str]) -> tuple[Subgroups, ...]:
@@ -37,19 +39,19 @@ def subgroups_of(dataset: Dataset, columns: Iterable[str]) -> tuple[Subgroups, .
     if not names:
         return ()
     schema = dataset.preprocessing
-    rule = "none without a table, whose columns make the subgroups"
-    require(isinstance(schema, TableSchema), "score_groups", names, rule)
-    assert isinstance(schema, TableSchema)
+    if not isinstance(schema, TableSchema):
+        rule = "none without a table, whose columns make the subgroups"
+        raise InvalidValue("score_groups", names, rule=rule)
     kinds = {
         column.name: column
         for column in schema.columns
         if isinstance(column, (CategoryColumn, NumberColumn))
     }
     for name in names:
-        rule = "columns of categories or numbers among the model's inputs"
-        if kinds:
-            rule += nearest_column(name, sorted(kinds))
-        require(name in kinds, "score_groups", name, rule)
+        if name not in kinds:
+            similar_names = nearest_column(name, sorted(kinds)) if kinds else ""
+            rule = f"columns of categories or numbers among the model's inputs{similar_names}"
+            raise InvalidValue("score_groups", name, rule=rule)
     test = schema.frame(np.asarray(dataset.test.inputs))
     public = schema.frame(np.asarray(dataset.public.inputs))
     return tuple(_division(name, test=test[name], public=public[name]) for name in names)
@@ -59,8 +61,9 @@ def _division(name: str, *, test: Any, public: Any) -> Subgroups:
     """Returns the division of records by one column of the frames of test and public inputs."""
     if public.dtype == "category":
         values = [str(value) for value in public.cat.categories]
-        rule = f"columns of at most {_MOST_VALUES} values, {name} has {len(values)}"
-        require(len(values) <= _MOST_VALUES, "score_groups", name, rule)
+        if len(values) > _MAX_VALUES:
+            rule = f"columns of at most {_MAX_VALUES} values, {name} has {len(values)}"
+            raise InvalidValue("score_groups", name, rule=rule)
         return Subgroups(
             column=name,
             names=tuple(values),
@@ -70,17 +73,17 @@ def _division(name: str, *, test: Any, public: Any) -> Subgroups:
     numbers = np.asarray(public, np.float64)
     finite = numbers[np.isfinite(numbers)]
     quartiles = np.quantile(finite, np.arange(1, _NUM_BANDS) / _NUM_BANDS)
-    ends = sorted({float(f"{end:.{_DIGITS}g}") for end in quartiles})
+    ends = sorted({float(f"{end:.{_NUM_DIGITS}g}") for end in quartiles})
     inner = [f"{low:g} to below {high:g}" for low, high in pairwise(ends)]
     return Subgroups(
         column=name,
         names=(f"below {ends[0]:g}", *inner, f"{ends[-1]:g} and above"),
-        of_test=_bands(np.asarray(test, np.float64), ends),
-        of_public=_bands(numbers, ends),
+        of_test=_bands(np.asarray(test, np.float64), ends=ends),
+        of_public=_bands(numbers, ends=ends),
     )
 
 
-def _bands(numbers: FloatArray, ends: list[float]) -> IntArray:
+def _bands(numbers: FloatArray, *, ends: list[float]) -> IntArray:
     """Returns the index of each number's band; -1 for a missing number."""
     bands = np.searchsorted(ends, numbers, side="right")
     return np.where(np.isfinite(numbers), bands, -1).astype(np.int64)

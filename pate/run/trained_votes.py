@@ -59,7 +59,8 @@ class TrainedVotes(TeacherVotes):
     ) -> MomentVotes | None:
         """Returns the votes of these teachers as moments, which can be released in rounds; None if that is impossible.
 
-        It is impossible if the teachers are not of such a kind, or if the inputs are images.
+        It is impossible if the teachers are not of such a kind, or if the inputs are images: students of images are not
+        linear.
 
         Args:
             noise_multiplier: the noise of a round. More noise leaves fewer directions of the input space to release.
@@ -69,7 +70,7 @@ class TrainedVotes(TeacherVotes):
         ensemble = self.ensemble
         public = ensemble.dataset.public.inputs
         if not issubclass(ensemble.teacher.gives, VotesInRounds) or len(public.shape) != 2:
-            return None  # a student of images is more than linear
+            return None
         num_directions = affordable_directions(
             noise_multiplier=noise_multiplier,
             noise_share=recipe.noise_share_in_rounds,
@@ -80,16 +81,17 @@ class TrainedVotes(TeacherVotes):
         num_directions = max(num_directions, least_directions)
         votes: MomentVotes = self.cached(
             ("moments", num_directions, recipe),
-            compute=partial(self._moments, num_directions, recipe),
+            compute=partial(self._moments, num_directions=num_directions, recipe=recipe),
         )
         return votes
 
-    def _moments(self, num_directions: int, recipe: Recipe) -> MomentVotes:
+    def _moments(self, *, num_directions: int, recipe: Recipe) -> MomentVotes:
+        """Returns the votes as moments along the first directions of the public pool."""
         public = self.ensemble.dataset.public.inputs
         directions = PublicPCA.fit(
             np.asarray(public), num_directions, ridge=recipe.ridge_in_rounds, recipe=recipe
         )
-        ask = partial(self.ensemble.pool_answers, directions, public[:NUM_ASKED])
+        ask = partial(self.ensemble.pool_answers, directions, public_inputs=public[:NUM_ASKED])
         rows = public[: max(recipe.public_rows, self.num_queries)]
         return self.ensemble.moment_votes(
             directions=directions, rows=rows, records_per_teacher=self.records_per_teacher, ask=ask

@@ -35,18 +35,22 @@ from pate.run.session_progress import with_progress
 from pate.run.student_prior import StudentPrior
 from pate.setting_names import RELEASE
 from pate.threads import all_cores
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue
 from pate.votes.shape import VoteShape
 from pate.votes.source import VoteSource
 
 TERMS = "terms.json"
+"""The name of the file of the terms. It lies in `release/` until a student is there."""
+
 ANEW = "copy the folder anew from where pate-release left it"
-"""The name of the terms in `release/`, until a student is there; and what mends a damaged folder."""
+"""The remedy for a damaged folder of a release."""
 
 _TERMS_RULE = "the terms of a release, as pate-release writes them"
-_DONE = ("release/release.npz", "release/privacy_card.md", f"release/{PRIVACY}", TERMS)
+# The files of a finished release, whose digests its manifest lists.
+_FINISHED_FILES = ("release/release.npz", "release/privacy_card.md", f"release/{PRIVACY}", TERMS)
 _RULE = "a file of this finished release"
-_LABELS_SAID = 5
+# The screen names at most this many labels that not every holder has.
+_MAX_LABELS_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -55,17 +59,28 @@ class Terms:
 
     `pate-release` writes the terms to a file. They are not `ReleaseTerms`, the settings of a release before it is
     drawn.
+
+    Attributes:
+        privacy: the price.
+        release: the numbers of queries and answers.
+        num_labels: the number of labels.
+        num_teachers: the number of teachers.
+        dataset: the public name of the data.
+        real: True for records of real people, False for synthetic records.
+        queries: the `queries_digest` of the samples that teachers voted on; empty where they are not known.
+        sha256: the digests of release.npz, privacy_card.md and privacy.json, by file name.
+        features: the settings of the features that replace pictures; empty if the inputs are plain numbers.
     """
 
-    privacy: Privacy  # the price
-    release: ReleaseSummary  # how much was answered
+    privacy: Privacy
+    release: ReleaseSummary
     num_labels: int
     num_teachers: int
-    dataset: str  # the public name of the data
-    real: bool  # False for synthetic records
-    queries: str  # `queries_digest` of what was asked; empty where it is not known
-    sha256: Mapping[str, str]  # of release.npz, privacy_card.md and privacy.json, by name
-    features: Mapping[str, Scalar] = field(default_factory=dict)  # what stands for pictures
+    dataset: str
+    real: bool
+    queries: str
+    sha256: Mapping[str, str]
+    features: Mapping[str, Scalar] = field(default_factory=dict)
 
     @classmethod
     def read(cls, folder: Path | str) -> Self:
@@ -75,13 +90,21 @@ class Terms:
 
 @dataclass(frozen=True, kw_only=True)
 class ReleasePlan(ReleaseTerms):
-    """The settings and parts of a release: everything that it depends on, except the votes."""
+    """The settings and parts of a release: everything that it depends on, except the votes.
 
-    aggregator_name: str | None = None  # that it was configured by, where that may be published
-    # whose predictions are the prior, for an aggregator that goes by one
+    The fields are those of `ReleaseTerms`, and the following.
+
+    Attributes:
+        aggregator_name: the name of the aggregator in the configuration; None if the name may not be published.
+        student: the recipe of the student whose predictions are the prior of an aggregator with a prior; None for none.
+        queries: reads the samples that teachers voted on, for an aggregator with a prior; None for none.
+        public_settings: returns the text of `release/config.yaml`, from the aggregator with its noise, the cohort and
+            the shape of the release; None writes no such file.
+    """
+
+    aggregator_name: str | None = None
     student: Learner | None = None
-    queries: Callable[[], Queries] | None = None  # reads what was asked, for such an aggregator
-    # makes `release/config.yaml` of the aggregator as it was used, the cohort and the size of the release
+    queries: Callable[[], Queries] | None = None
     public_settings: Callable[[Aggregator, Cohort, VoteShape], str] | None = None
 
 
@@ -116,11 +139,12 @@ def release_votes(
     monitor = monitor or Monitor()
     with folder.opened(plan.settings):
         # 1. The price. It depends on the shape of the votes alone; nothing is spent.
-        priced = price(plan, votes, cohort, monitor)
-        config = None
-        if plan.public_settings is not None:  # of what others sent: refused before it is paid for
-            config = plan.public_settings(priced.aggregator, cohort, votes.shape)
-        _require_ledger(plan, cohort)
+        priced = _price_release(plan, votes=votes, cohort=cohort, monitor=monitor)
+        config_yaml = None
+        if plan.public_settings is not None:
+            # Holders sent the settings, so they are checked before anything is paid.
+            config_yaml = plan.public_settings(priced.aggregator, cohort, votes.shape)
+        _require_ledger(plan, cohort=cohort)
         charge = RunCharge.open(
             terms=plan,
             priced=priced,
@@ -137,25 +161,27 @@ def release_votes(
             },
         )
         if os.path.lexists(folder.path / MANIFEST):
-            return _finished_terms(folder, charge, monitor)
-        for line in map(RELEASE.doubt_line, priced.doubts):
-            monitor.say(line)
+            return _finished_terms(folder, charge=charge, monitor=monitor)
+        for doubt in priced.doubts:
+            monitor.say(RELEASE.doubt_line(doubt))
         if cohort.label_holders is not None:
-            for line in cohort.label_holders.lines(most_shown=_LABELS_SAID):
+            for line in cohort.label_holders.lines(most_shown=_MAX_LABELS_SHOWN):
                 monitor.say(line)
         charge.begin(monitor, redraw=plan.redraw)
-        streams = RandomStreams.of_run(folder.training_secret, plan.seed)
+        streams = RandomStreams.of_run(folder.training_secret, seed=plan.seed)
 
         # 2. The teachers of the holders have learned from their records, and voted (`pate-vote`).
         #    Private: `votes`. No epsilon covers them.
 
-        # 3. The only way out: `aggregator.release` draws noise around the votes, and `record` commits what is drawn in
-        #    one step with its charge. A kill before that step has shown and charged nothing; after it, the same call
-        #    reads back what was drawn.
+        # 3. The only way out. `aggregator.release` draws noise around the votes, and `record` commits what is drawn in
+        #    one step with its charge. If the process is killed before that step, nothing was shown or charged. If it is
+        #    killed after that step, the same call reads back what was drawn.
         #    Not private: `release`, which has the stated epsilon and may be published.
         aggregator = priced.aggregator
         if aggregator.expects_prior:
-            aggregator = aggregator.with_prior(_prior(plan, cohort, priced, streams))
+            aggregator = aggregator.with_prior(
+                _prior(plan, cohort=cohort, priced=priced, seed=streams.seed("student"))
+            )
         record = charge.record()
         with monitor.stage("releasing labels", priced.shape.num_queries) as advance:
             progress_record = with_progress(
@@ -165,12 +191,18 @@ def release_votes(
                 votes, rng=streams.generator("noise"), record=progress_record
             )
         charge.publish(
-            release, names=PublicNames(cohort.record_ids, cohort.label_names), monitor=monitor
+            release,
+            names=PublicNames(record_ids=cohort.record_ids, label_names=cohort.label_names),
+            monitor=monitor,
         )
-        return _write(plan, release, cohort, charge, config)
+        return _write_release(
+            release, plan=plan, cohort=cohort, charge=charge, config_yaml=config_yaml
+        )
 
 
-def price(plan: ReleasePlan, votes: VoteSource, cohort: Cohort, monitor: Monitor) -> PricedRelease:
+def _price_release(
+    plan: ReleasePlan, *, votes: VoteSource, cohort: Cohort, monitor: Monitor
+) -> PricedRelease:
     """Checks that a plan can use these votes, solves for its noise, and returns the priced release.
 
     Of the votes only their form and shape are used. Nothing is spent.
@@ -193,11 +225,11 @@ def price(plan: ReleasePlan, votes: VoteSource, cohort: Cohort, monitor: Monitor
         rule = "the public samples that were asked: this aggregator compares votes with what a student predicts"
         raise InvalidValue("queries", value=None, rule=rule)
     with monitor.stage("pricing the release"):
-        priced = plan_release(aggregator, votes.shape, budget)
+        priced = plan_release(aggregator, shape=votes.shape, budget=budget)
     doubts = require_useful(
         aggregator,
-        priced,
-        budget,
+        priced=priced,
+        budget=budget,
         num_groups=cohort.num_groups,
         allow_useless=plan.allow_useless,
         search=search_with_progress(monitor, spelling=RELEASE),
@@ -205,72 +237,82 @@ def price(plan: ReleasePlan, votes: VoteSource, cohort: Cohort, monitor: Monitor
     return replace(priced, doubts=doubts)
 
 
-def _prior(
-    plan: ReleasePlan, cohort: Cohort, priced: PricedRelease, streams: RandomStreams
-) -> StudentPrior:
+def _prior(plan: ReleasePlan, *, cohort: Cohort, priced: PricedRelease, seed: int) -> StudentPrior:
     """Returns the prior of an aggregator that compares votes with predictions of a student.
 
     Raises:
         InvalidValue: the plan's samples are not those that the teachers voted on.
     """
-    assert plan.queries is not None and plan.student is not None  # as `price` requires
+    assert plan.queries is not None and plan.student is not None  # as `_price_release` requires
     queries = plan.queries()
     num_queries = priced.shape.num_queries
     require_queries(
-        queries, count=num_queries, digest=cohort.queries, rule=f"at least {num_queries} samples"
+        queries,
+        num_queries=num_queries,
+        digest=cohort.queries,
+        rule=f"at least {num_queries} samples",
     )
     return StudentPrior(
         student=plan.student,
         inputs=queries.inputs[:num_queries],
-        seed=streams.seed("student"),
+        seed=seed,
         never_empty=priced.aggregator.never_empty,
     )
 
 
-def _finished_terms(folder: RunFolder, charge: RunCharge, monitor: Monitor) -> Terms:
+def _finished_terms(folder: RunFolder, *, charge: RunCharge, monitor: Monitor) -> Terms:
     """Returns the terms of a finished release; raises `DamagedFile` if a file of the release was changed.
 
     A ledger that lacks the charge of the release is charged.
     """
-    rule = "the digests of a finished release"
-    listed = Manifest.read(folder.path, rule=rule, remedy=FROM_BACKUP).sha256
-    # the files of a student may be there, too
-    for name, digest in _digests(folder.path, *_DONE).items():
-        if listed.get(name) != digest:
-            rule = "the file as this release left it"
+    manifest = Manifest.read(
+        folder.path, rule="the digests of a finished release", remedy=FROM_BACKUP
+    )
+    # The files of a student, which may be there too, are not compared.
+    for name, digest in _digests(folder.path, file_names=_FINISHED_FILES).items():
+        if manifest.sha256.get(name) != digest:
             raise damaged(
-                folder.path / name, rule=rule, finding="it is another", remedy=FROM_BACKUP
+                folder.path / name,
+                rule="the file as this release left it",
+                finding="it is another",
+                remedy=FROM_BACKUP,
             )
-    charge.begin(monitor, redraw=False)  # a ledger that does not know of it is charged
+    charge.begin(monitor, redraw=False)
     monitor.say(
         f"output_dir={folder.path}: this release is finished; nothing was drawn or spent again"
     )
     return Terms.read(folder.path)
 
 
-def _require_ledger(plan: ReleasePlan, cohort: Cohort) -> None:
+def _require_ledger(plan: ReleasePlan, *, cohort: Cohort) -> None:
     """Raises `InvalidValue` if `ledger=` names a ledger that counts for other data than the cohort's.
 
     Such a ledger does not know what these holders have spent.
     """
-    if plan.ledger is not None and os.path.exists(plan.ledger):
-        Ledger.stored(plan.ledger, data=cohort.account)
-        others = [data for data in SharedLedger.stored(plan.ledger).data if data != cohort.account]
+    if plan.ledger is None or not os.path.exists(plan.ledger):
+        return
+    Ledger.stored(plan.ledger, data=cohort.account)  # raises InvalidValue if the file is no ledger
+    if any(data != cohort.account for data in SharedLedger.stored(plan.ledger).data):
         rule = f"a new file, or the ledger of releases of {cohort.dataset}; this one counts for other data"
-        require(not others, "ledger", plan.ledger, rule)
+        raise InvalidValue("ledger", plan.ledger, rule=rule)
 
 
-def _write(
-    plan: ReleasePlan, release: Release, cohort: Cohort, charge: RunCharge, config: str | None
+def _write_release(
+    release: Release,
+    *,
+    plan: ReleasePlan,
+    cohort: Cohort,
+    charge: RunCharge,
+    config_yaml: str | None,
 ) -> Terms:
     """Writes the files of `release/`, except the student's, and the terms; returns the terms.
 
     Args:
-        plan: the settings and parts of the release.
         release: the drawn release.
+        plan: the settings and parts of the release.
         cohort: the public facts about the holders.
         charge: the charge of the release in its ledger.
-        config: the text of `release/config.yaml`; None writes no such file.
+        config_yaml: the text of `release/config.yaml`; None writes no such file.
     """
     folder = charge.folder
     shape = charge.priced.shape
@@ -278,7 +320,7 @@ def _write(
     privacy = privacy_of(drawn_release=release, release_charge=charge)
     promises: Sequence[str] = ()
     if cohort.places is not None:
-        promises = cohort.places.promises(release, charge.budget, num_draws=charge.num_draws)
+        promises = cohort.places.promises(release, budget=charge.budget, num_draws=charge.num_draws)
     if cohort.label_holders is not None:
         promises = (*promises, *map(cell, cohort.label_holders.lines()))
     write_price(
@@ -295,9 +337,11 @@ def _write(
         label_names=cohort.label_names,
         public_answers=cohort.public_answers,
     )
-    if config is not None:
-        write_text(folder.release / "config.yaml", text=config)
-    files = _digests(folder.release, "release.npz", "privacy_card.md", PRIVACY)
+    if config_yaml is not None:
+        write_text(folder.release / "config.yaml", text=config_yaml)
+    published_digests = _digests(
+        folder.release, file_names=("release.npz", "privacy_card.md", PRIVACY)
+    )
     terms = Terms(
         privacy=privacy,
         release=summary_of(drawn_release=release),
@@ -306,14 +350,16 @@ def _write(
         dataset=cohort.dataset,
         real=cohort.real,
         queries=cohort.queries,
-        sha256=files,
+        sha256=published_digests,
         features=features,
     )
-    for place in (folder.release, folder.path):
-        write_text(place / TERMS, text=to_json(terms) + "\n")
-    Manifest(manifest=1, sha256=_digests(folder.path, *_DONE)).write(folder.path)
+    for terms_folder in (folder.release, folder.path):
+        write_text(terms_folder / TERMS, text=to_json(terms) + "\n")
+    digests = _digests(folder.path, file_names=_FINISHED_FILES)
+    Manifest(manifest=1, sha256=digests).write(folder.path)
     return terms
 
 
-def _digests(folder: Path, *names: str) -> Mapping[str, str]:
-    return {name: file_digest(folder / name, remedy=FROM_BACKUP, rule=_RULE) for name in names}
+def _digests(folder: Path, *, file_names: Sequence[str]) -> Mapping[str, str]:
+    """Returns the SHA-256 digests of files in a folder, by file name."""
+    return {name: file_digest(folder / name, remedy=FROM_BACKUP, rule=_RULE) for name in file_names}

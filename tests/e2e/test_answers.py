@@ -145,14 +145,14 @@ def test_a_release_killed_at_each_file_is_drawn_and_charged_once(
         with monkeypatch.context() as patch:
             patch.setattr(os, "replace", replaced)
             try:
-                release_votes(plan, answers, cohort, folder)
+                release_votes(plan, votes=answers, cohort=cohort, output_dir=folder)
             except Killed:
                 pass
             else:
                 break
         path = folder / "release" / "release.npz"
         before = path.read_bytes() if path.exists() else None
-        release_votes(plan, answers, cohort, folder)
+        release_votes(plan, votes=answers, cohort=cohort, output_dir=folder)
         assert before in (None, path.read_bytes())
         assert len(SharedLedger.stored(ledger).entries) == 1
     assert number > 5

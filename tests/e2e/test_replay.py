@@ -20,6 +20,7 @@ from pate.aggregators.record import MemoryRecord
 from pate.data import Arrays, Dataset, embedded
 from pate.data.texts.vectors import TextVectors
 from pate.features import Text
+from pate.models.student_model import Predictor
 from pate.report import Report
 from pate.run import train as run_train
 from pate.run.ledger_record import LedgerRecord
@@ -329,14 +330,14 @@ def releases_through(release_tape: ReleaseTape) -> Iterator[None]:
     def part(self: LedgerRecord, name: str, draw: Callable[[], Any]) -> Any:
         return original(self, name, lambda: release_tape.part(name, draw))
 
-    drawn = ScoreCharge._drawn
+    draw_scores = ScoreCharge._draw
 
-    def drawn_scores(self: ScoreCharge, *arguments: Any) -> bytes:
-        return release_tape.part("scores", lambda: drawn(self, *arguments))
+    def draw_scores_through_tape(self: ScoreCharge, model: Predictor, **arguments: Any) -> bytes:
+        return release_tape.part("scores", lambda: draw_scores(self, model, **arguments))
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LedgerRecord, "part", part)
-        patch.setattr(ScoreCharge, "_drawn", drawn_scores)
+        patch.setattr(ScoreCharge, "_draw", draw_scores_through_tape)
         yield
 
 

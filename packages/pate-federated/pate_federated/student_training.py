@@ -119,8 +119,8 @@ def train_on_release(
         num_queries = published.num_queries
     require_queries(
         queries,
-        num_queries,
-        terms.queries,
+        num_queries=num_queries,
+        digest=terms.queries,
         rule=f"at least {num_queries} samples, those that were asked",
     )
     are_same_queries = terms.queries or np.array_equal(

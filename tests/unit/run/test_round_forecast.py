@@ -64,7 +64,7 @@ def test_the_line_states_time_memory_and_disk() -> None:
 
 def test_few_rows_have_no_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
     """A release has a forecast from a least number of rows on; its speed is that of rows of the public pool."""
-    monkeypatch.setattr(round_forecast, "FEWEST_ROWS", 300)
+    monkeypatch.setattr(round_forecast, "MIN_ROWS", 300)
     monkeypatch.setattr(round_forecast, "_ROWS_PER_CORE", 200)
     assert RoundForecast.of_rounds(Rounds(moment_votes(num_rows=299), num_rounds=3)) is None
     forecast = RoundForecast.of_rounds(Rounds(moment_votes(num_rows=300), num_rounds=3))
@@ -76,7 +76,7 @@ def test_few_rows_have_no_forecast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_forecast_reads_no_private_value(monkeypatch: pytest.MonkeyPatch) -> None:
     """Private inputs and labels that cannot be read do not stop a forecast."""
-    monkeypatch.setattr(round_forecast, "FEWEST_ROWS", 300)
+    monkeypatch.setattr(round_forecast, "MIN_ROWS", 300)
     votes = moment_votes(num_rows=300)
     votes.inputs = None
     votes.labels = np.broadcast_to(np.array([[np.True_]]), (300, 2))

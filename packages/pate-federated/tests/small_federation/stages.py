@@ -81,7 +81,13 @@ def release(
 ) -> Terms:
     """Releases the votes of the files at `paths` into a folder, and returns the terms of the release."""
     votes = GatheredVotes.read(paths)
-    return release_votes(plan, votes, cohort_of_votes(votes), folder, monitor or SilentMonitor())
+    return release_votes(
+        plan,
+        votes=votes,
+        cohort=cohort_of_votes(votes),
+        output_dir=folder,
+        monitor=monitor or SilentMonitor(),
+    )
 
 
 def student(plan: Plan, folder: Path, output: Path | None = None) -> None:
