@@ -47,10 +47,10 @@ def mean_later_delta(upper_loss: float, lower_loss: float, loss: float) -> float
 
     The pair has the losses `upper_loss` and `lower_loss`, with their probabilities under its first distribution.
     """
-    first, second = two_point_probabilities(upper_loss, lower_loss)
-    return first * gaussian_delta_at(epsilon=loss - upper_loss) + second * gaussian_delta_at(
-        epsilon=loss - lower_loss
-    )
+    upper_prob, lower_prob = two_point_probabilities(upper_loss, lower_loss)
+    after_upper = gaussian_delta_at(epsilon=loss - upper_loss)
+    after_lower = gaussian_delta_at(epsilon=loss - lower_loss)
+    return upper_prob * after_upper + lower_prob * after_lower
 
 
 @pytest.mark.slow
@@ -87,13 +87,13 @@ def test_the_bend_between_two_ends_of_a_piece_is_needed() -> None:
     grid = LossGrid(first_index=-100, num_points=300, spacing=rounded_spacing(spacing=0.4))
     values = deltas_without_later_events(grid)
     values_after = deltas_before_event(pairs=Span(length=0.4), grid=grid, later_deltas=values)
-    at = int(np.flatnonzero(grid.points == 0)[0])
+    index_of_zero = int(np.flatnonzero(grid.points == 0)[0])
     best = max(
         two_point_probabilities(upper_loss=t, lower_loss=t - 0.4)[0] * -math.expm1(-t)
         for t in np.linspace(0, 0.4, 400)[1:-1].tolist()
     )
-    assert values[at] == 0
-    assert best <= values_after[at] <= 1.5 * best
+    assert values[index_of_zero] == 0
+    assert best <= values_after[index_of_zero] <= 1.5 * best
 
 
 @pytest.mark.slow
@@ -109,9 +109,8 @@ def test_the_step_of_a_box_bounds_every_pair_in_it() -> None:
     grid = LossGrid(first_index=-300, num_points=700, spacing=rounded_spacing(spacing=0.01))
     values = np.array([gaussian_delta_at(epsilon=x) for x in grid.points.tolist()])
     step = composition_step(pairs=root, grid=grid, negligible=1e-15)
-    values_after = [
-        step(values) for _ in range(5)
-    ]  # the first splits boxes, later ones use the cover
+    # The first call splits boxes, and later calls use the cover.
+    values_of_calls = [step(values) for _ in range(5)]
     pending = [root]
     pairs = []
     while pending:
@@ -125,8 +124,8 @@ def test_the_step_of_a_box_bounds_every_pair_in_it() -> None:
             )
             for pair in pairs
         )
-        for new in values_after:
-            assert best * (1 - 1e-12) <= new[index] <= best * (1 + 1e-3) + 1e-6
+        for values_after in values_of_calls:
+            assert best * (1 - 1e-12) <= values_after[index] <= best * (1 + 1e-3) + 1e-6
 
 
 @pytest.mark.parametrize("shift", [0.01, 0.4, 2.5])

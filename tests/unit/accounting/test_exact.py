@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import operator
 from collections.abc import Iterator
 from fractions import Fraction
 
@@ -13,7 +12,7 @@ from scipy.special import ndtr, ndtri
 
 import pate.accounting as pa
 from pate.accounting import exact_blocks
-from pate.accounting.exact_blocks import Block, compose_in_blocks
+from pate.accounting.exact_blocks import Block, RepeatedStep, compose_in_blocks
 from pate.accounting.exact_grid import LossGrid, Profile, rounded_spacing
 from pate.accounting.exact_steps import Box, DominatingPairs, Span, dominating_pairs
 from pate.aggregators import StableTopK
@@ -24,14 +23,18 @@ def binomial_delta(epsilon: float, count: int, target_epsilon: float) -> float:
 
     The delta is summed term by term (Kairouz, Oh & Viswanath 2015).
     """
-    truth = 1 / (1 + math.exp(-epsilon))
-    chances = [
-        math.comb(count, k) * truth**k * (1 - truth) ** (count - k) for k in range(count + 1)
-    ]
-    sticks = [
-        max(0.0, -math.expm1(target_epsilon - (2 * k - count) * epsilon)) for k in range(count + 1)
-    ]
-    return math.fsum(map(operator.mul, chances, sticks))
+    prob_of_truth = 1 / (1 + math.exp(-epsilon))
+    terms = []
+    for num_truths in range(count + 1):
+        num_lies = count - num_truths
+        prob = (
+            math.comb(count, num_truths)
+            * prob_of_truth**num_truths
+            * (1 - prob_of_truth) ** num_lies
+        )
+        loss = (num_truths - num_lies) * epsilon
+        terms.append(prob * max(0.0, -math.expm1(target_epsilon - loss)))
+    return math.fsum(terms)
 
 
 @pytest.mark.parametrize(
@@ -46,32 +49,35 @@ def test_composed_pure_dp_bounds_the_exact_sum_over_binomials(
 
     Both deltas are compared at the epsilon `share * epsilon * count`.
     """
-    target = share * epsilon * count
-    truth = binomial_delta(epsilon=epsilon, count=count, target_epsilon=target)
-    charged = pa.ExactAccountant().compose(pa.PureDpEvent(epsilon), count=count).get_delta(target)
-    assert truth * (1 - 1e-12) <= charged <= truth * (1 + 1e-2) + 1e-12
+    target_epsilon = share * epsilon * count
+    exact_delta = binomial_delta(epsilon=epsilon, count=count, target_epsilon=target_epsilon)
+    accountant = pa.ExactAccountant().compose(pa.PureDpEvent(epsilon), count=count)
+    charged_delta = accountant.get_delta(target_epsilon)
+    assert exact_delta * (1 - 1e-12) <= charged_delta <= exact_delta * (1 + 1e-2) + 1e-12
 
 
 def strongest_delta(
     pairs_of_steps: list[list[tuple[Fraction, Fraction]]], exp_epsilon: Fraction
 ) -> Fraction:
-    """Returns the strongest adversary's delta at epsilon log(y), by trying every pair of each step after every
-    history.
+    """Returns the strongest adversary's delta, by trying every pair of each step after every history.
 
-    `pairs_of_steps` has one list for each step: the two-point pairs among which the adversary chooses. A pair is the
-    probability of the first outcome on each of two neighbors.
+    Args:
+        pairs_of_steps: for each step, the two-point pairs among which the adversary chooses. A pair is the probability
+            of the first outcome on each of two neighbors.
+        exp_epsilon: e^epsilon of the returned delta.
     """
     if not pairs_of_steps:
         return max(Fraction(0), 1 - exp_epsilon)
-    family = pairs_of_steps[0]
+    pairs = pairs_of_steps[0]
     later = pairs_of_steps[1:]
 
-    def play(p: Fraction, q: Fraction) -> Fraction:
-        return p * strongest_delta(pairs_of_steps=later, exp_epsilon=exp_epsilon * q / p) + (
-            1 - p
-        ) * strongest_delta(pairs_of_steps=later, exp_epsilon=exp_epsilon * (1 - q) / (1 - p))
+    def delta_of_pair(p: Fraction, q: Fraction) -> Fraction:
+        """Returns the largest delta if the adversary chooses the pair (p, q) in the first step."""
+        after_first = strongest_delta(later, exp_epsilon=exp_epsilon * q / p)
+        after_second = strongest_delta(later, exp_epsilon=exp_epsilon * (1 - q) / (1 - p))
+        return p * after_first + (1 - p) * after_second
 
-    return max(play(p, q) for p, q in family)
+    return max(delta_of_pair(p=p, q=q) for p, q in pairs)
 
 
 def bit_pairs(one_probs: list[Fraction], reach: int) -> list[tuple[Fraction, Fraction]]:
@@ -86,14 +92,17 @@ def bit_pairs(one_probs: list[Fraction], reach: int) -> list[tuple[Fraction, Fra
 def bounded_range_pairs(
     loss_ratio: Fraction, num_intervals: int
 ) -> list[tuple[Fraction, Fraction]]:
-    """Returns `num_intervals - 1` two-point pairs whose two outcomes have the likelihood ratios s and s / range_.
+    """Returns `num_intervals - 1` two-point pairs whose outcomes have the likelihood ratios s and s / loss_ratio.
 
-    A pair is the probability of the first outcome on each of two neighbors; s takes evenly spaced values between 1
-    and range_.
+    A pair is the probability of the first outcome on each of two neighbors. The values of s are evenly spaced between
+    1 and `loss_ratio`.
     """
-    ratios = [1 + (loss_ratio - 1) * Fraction(k, num_intervals) for k in range(1, num_intervals)]
-    q = [(1 - s / loss_ratio) / (s - s / loss_ratio) for s in ratios]
-    return [(s * chance, chance) for s, chance in zip(ratios, q, strict=True)]
+    pairs = []
+    for k in range(1, num_intervals):
+        s = 1 + (loss_ratio - 1) * Fraction(k, num_intervals)
+        q = (1 - s / loss_ratio) / (s - s / loss_ratio)
+        pairs.append((s * q, q))
+    return pairs
 
 
 ONE_PROBS = [Fraction(n, 40) for n in (1, 7, 19, 33, 37)]
@@ -133,23 +142,22 @@ PLAYS: dict[str, tuple[list[pa.Event], list[list[tuple[Fraction, Fraction]]]]] =
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PLAYS)
 @pytest.mark.parametrize(
-    "y", [Fraction(1), Fraction(21, 20), Fraction(5, 4), Fraction(2), Fraction(7, 2)]
+    "exp_epsilon", [Fraction(1), Fraction(21, 20), Fraction(5, 4), Fraction(2), Fraction(7, 2)]
 )
-def test_exact_delta_is_a_close_bound_on_the_strongest_adversary(name: str, y: Fraction) -> None:
-    """The exact accountant's delta at epsilon log(y) is at least that of the strongest adversary,
-    and at most 1% more.
+def test_exact_delta_is_a_close_bound_on_the_strongest_adversary(
+    name: str, exp_epsilon: Fraction
+) -> None:
+    """The exact accountant's delta is at least that of the strongest adversary, and at most 1% more.
 
     The adversary chooses each pair of distributions after all earlier outcomes; its delta is
     computed in rational numbers.
     """
     events, pairs_of_steps = PLAYS[name]
-    searched = float(strongest_delta(pairs_of_steps=pairs_of_steps, exp_epsilon=y))
-    result = pa.ExactAccountant()
-    for event in events:
-        result.compose(event)
-    charged = result.get_delta(target_epsilon=math.log(y))
-    assert charged >= searched * (1 - 1e-12)
-    assert charged <= searched * 1.01 + 5e-6  # the search tries few of the pairs of a range
+    searched_delta = float(strongest_delta(pairs_of_steps, exp_epsilon=exp_epsilon))
+    accountant = pa.ExactAccountant().compose_all((event, 1) for event in events)
+    charged_delta = accountant.get_delta(target_epsilon=math.log(exp_epsilon))
+    assert charged_delta >= searched_delta * (1 - 1e-12)
+    assert charged_delta <= searched_delta * 1.01 + 5e-6  # the search tries few pairs of a range
 
 
 @pytest.mark.slow
@@ -166,13 +174,11 @@ def test_events_10_percent_too_small_fail_the_adversary_check(name: str, cheaper
     that of the strongest adversary.
     """
     events, pairs_of_steps = PLAYS[name]
-    y = Fraction(21, 20)
-    charged = (
-        pa.ExactAccountant()
-        .compose(cheaper, count=len(events))
-        .get_delta(target_epsilon=math.log(y))
-    )
-    assert charged < float(strongest_delta(pairs_of_steps=pairs_of_steps, exp_epsilon=y)) * 0.97
+    exp_epsilon = Fraction(21, 20)
+    accountant = pa.ExactAccountant().compose(cheaper, count=len(events))
+    charged_delta = accountant.get_delta(target_epsilon=math.log(exp_epsilon))
+    searched_delta = float(strongest_delta(pairs_of_steps, exp_epsilon=exp_epsilon))
+    assert charged_delta < searched_delta * 0.97
 
 
 @pytest.mark.slow
@@ -187,22 +193,18 @@ def test_a_gaussian_and_a_bit_agree_with_a_quadrature() -> None:
     epsilon = 2.5
     losses = np.linspace(mu * mu / 2 - 9 * mu, mu * mu / 2 + 9 * mu, 2001)
     weights = np.exp(-0.5 * ((losses - mu * mu / 2) / mu) ** 2)
-    later = [
-        float(
-            strongest_delta(
-                pairs_of_steps=[bit_pairs(one_probs=ONE_PROBS, reach=2)],
-                exp_epsilon=Fraction(math.exp(epsilon - loss)),
-            )
-        )
+    pairs_of_bit = bit_pairs(one_probs=ONE_PROBS, reach=2)
+    deltas_of_bit = [
+        float(strongest_delta([pairs_of_bit], exp_epsilon=Fraction(math.exp(epsilon - loss))))
         for loss in losses.tolist()
     ]
-    searched = float(np.dot(weights / weights.sum(), later))
-    result = (
+    expected_delta = float(np.dot(weights / weights.sum(), deltas_of_bit))
+    accountant = (
         pa.ExactAccountant()
         .compose(pa.GaussianEvent(noise_multiplier=1 / mu))
         .compose(pa.OneBitEvent(logits=LOGITS, reach=2))
     )
-    assert searched <= result.get_delta(epsilon) <= searched * 1.02
+    assert expected_delta <= accountant.get_delta(epsilon) <= expected_delta * 1.02
 
 
 def test_gaussian_steps_may_come_in_any_order_and_their_failures_add_up() -> None:
@@ -212,19 +214,19 @@ def test_gaussian_steps_may_come_in_any_order_and_their_failures_add_up() -> Non
     4e-5 leaves 6e-5 of a delta of 1e-4.
     """
 
-    def spent(events: tuple[pa.Event, ...], *, delta: float) -> float:
+    def epsilon_of(events: tuple[pa.Event, ...], *, delta: float) -> float:
         return pa.ExactAccountant().compose(pa.ComposedEvent(events)).get_epsilon(delta)
 
     pure = pa.PureDpEvent(epsilon=0.3)
     merged = pa.GaussianEvent(noise_multiplier=(1 / 4 + 1 / 9) ** -0.5)
-    expected = spent(
+    expected = epsilon_of(
         (pa.GaussianEvent(noise_multiplier=2.0), pure, pa.GaussianEvent(noise_multiplier=3.0)),
         delta=1e-4,
     )
-    assert spent((pure, merged), delta=1e-4) == pytest.approx(expected, rel=1e-9)
+    assert epsilon_of((pure, merged), delta=1e-4) == pytest.approx(expected, rel=1e-9)
     failing = pa.ApproximateEvent(event=merged, failure_prob=4e-5)
-    assert spent((pure, failing), delta=1e-4) == pytest.approx(
-        spent((pure, merged), delta=6e-5), rel=1e-3
+    assert epsilon_of((pure, failing), delta=1e-4) == pytest.approx(
+        epsilon_of((pure, merged), delta=6e-5), rel=1e-3
     )
 
 
@@ -238,8 +240,8 @@ def test_the_profile_of_a_noisy_maximum_uses_both_bounds(noise: float, candidate
     noise, the delta is below the reference.
     """
     shift = 2 / noise
-    chance = np.concatenate([np.geomspace(1e-14, 1e-3, 1000), np.linspace(1e-3, 1 - 1e-9, 60_000)])
-    result = pa.ExactAccountant().compose(
+    probs = np.concatenate([np.geomspace(1e-14, 1e-3, 1000), np.linspace(1e-3, 1 - 1e-9, 60_000)])
+    accountant = pa.ExactAccountant().compose(
         pa.NoisyMaxGaussianEvent(noise_multiplier=noise, num_candidates=candidates)
     )
     cheaper = pa.ExactAccountant().compose(
@@ -249,13 +251,14 @@ def test_the_profile_of_a_noisy_maximum_uses_both_bounds(noise: float, candidate
         envelope = 0.0
         for inside in range(1, candidates):
             outside = candidates - inside
-            still = ndtri(np.exp(np.log1p(-chance) / inside))
-            up = -np.expm1(inside * np.log(ndtr(still - shift)))
-            down = ndtr(ndtri(chance ** (1 / outside)) + shift) ** outside
+            # the curve of a maximum inside of the set that rises, and of one outside that falls
+            thresholds = ndtri(np.exp(np.log1p(-probs) / inside))
+            up = -np.expm1(inside * np.log(ndtr(thresholds - shift)))
+            down = ndtr(ndtri(probs ** (1 / outside)) + shift) ** outside
             smaller = np.minimum(up, down)
-            envelope = max(envelope, float(np.max(smaller - math.exp(epsilon) * chance)))
-        charged = result.get_delta(epsilon)
-        assert envelope * (1 - 1e-9) <= charged <= envelope * (1 + 1e-3) + 1e-12
+            envelope = max(envelope, float(np.max(smaller - math.exp(epsilon) * probs)))
+        charged_delta = accountant.get_delta(epsilon)
+        assert envelope * (1 - 1e-9) <= charged_delta <= envelope * (1 + 1e-3) + 1e-12
         assert cheaper.get_delta(epsilon) < envelope
 
 
@@ -312,12 +315,10 @@ def test_the_papers_experiment_has_the_independent_epsilon() -> None:
         selection_scale=38.985, test_std=60.0, failure_prob=1e-9, adjacency="add_remove"
     )
     event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
-    assert (
-        3.438
-        < pa.ExactAccountant(in_blocks=False).compose(event).get_epsilon(target_delta=1e-6)
-        < 3.46
-    )
-    assert 3.45 < pa.ExactAccountant().compose(event).get_epsilon(target_delta=1e-6) < 3.47
+    one_by_one = pa.ExactAccountant(in_blocks=False).compose(event)
+    assert 3.438 < one_by_one.get_epsilon(target_delta=1e-6) < 3.46
+    in_blocks = pa.ExactAccountant().compose(event)
+    assert 3.45 < in_blocks.get_epsilon(target_delta=1e-6) < 3.47
 
 
 def boxes_of_single_pairs(box: Box) -> Iterator[Box]:
@@ -334,19 +335,26 @@ def test_a_bit_has_only_its_undominated_pairs() -> None:
     A pair has one positive and one negative loss. It is dominated by another pair whose losses are both at least as
     large in absolute value. At least one of the pairs here is dominated.
     """
-    chances = [0.05, 0.2, 0.45, 0.8]
-    box = dominating_pairs(
-        pa.OneBitEvent(logits=tuple(math.log(p / (1 - p)) for p in chances), reach=2)
-    )
+    one_probs = [0.05, 0.2, 0.45, 0.8]
+    logits = tuple(math.log(p / (1 - p)) for p in one_probs)
+    box = dominating_pairs(pa.OneBitEvent(logits=logits, reach=2))
     assert isinstance(box, Box)
     actual = {(round(pair.up, 9), round(pair.down, 9)) for pair in boxes_of_single_pairs(box=box)}
-    roles = set()
+    all_pairs = set()
     for p, q in ((0.05, 0.45), (0.2, 0.8), (0.45, 0.8)):
-        single = math.log(q / p)
-        zero = math.log((1 - q) / (1 - p))
-        roles |= {(round(single, 9), round(zero, 9)), (round(-zero, 9), round(-single, 9))}
-    dominated = {a for a in roles for b in roles if a != b and a[0] <= b[0] and a[1] >= b[1]}
-    assert actual == roles - dominated
+        loss_of_one = math.log(q / p)
+        loss_of_zero = math.log((1 - q) / (1 - p))
+        all_pairs |= {
+            (round(loss_of_one, 9), round(loss_of_zero, 9)),
+            (round(-loss_of_zero, 9), round(-loss_of_one, 9)),
+        }
+    dominated = {
+        pair
+        for pair in all_pairs
+        for other in all_pairs
+        if pair != other and pair[0] <= other[0] and pair[1] >= other[1]
+    }
+    assert actual == all_pairs - dominated
     assert dominated
 
 
@@ -366,10 +374,10 @@ def test_losses_of_bits_bound_those_in_high_precision() -> None:
         assert isinstance(box, Box)
         losses = [(pair.up, -pair.down) for pair in boxes_of_single_pairs(box=box)]
         with mpmath.workdps(60):
-            single, other = (mpmath.log1p(mpmath.exp(-mpmath.mpf(x))) for x in logits)
-            gain = single - other
-            loss = mpmath.mpf(logits[1]) - mpmath.mpf(logits[0]) - (single - other)
-            for first, second in ((gain, loss), (loss, gain)):
+            lower, higher = (mpmath.log1p(mpmath.exp(-mpmath.mpf(logit))) for logit in logits)
+            loss_of_one = lower - higher
+            loss_of_zero = mpmath.mpf(logits[1]) - mpmath.mpf(logits[0]) - loss_of_one
+            for first, second in ((loss_of_one, loss_of_zero), (loss_of_zero, loss_of_one)):
                 assert any(
                     first <= up <= first * (1 + 1e-5) + 2e-13 and down >= second
                     for up, down in losses
@@ -380,11 +388,11 @@ PAIR = Box(upper_losses=np.array([0.05]), lower_losses=np.array([-0.05]))
 WIDE_BIT = pa.OneBitEvent(logits=tuple(np.linspace(-3, 3, 60).tolist()), reach=1)
 
 
-def bit() -> DominatingPairs:
-    """Returns the dominating pairs of the noisy bit `WIDE_BIT`."""
-    result = dominating_pairs(WIDE_BIT)
-    assert result is not None
-    return result
+def pairs_of(event: pa.Event) -> DominatingPairs:
+    """Returns the dominating pairs of an event that costs something."""
+    pairs = dominating_pairs(event)
+    assert pairs is not None
+    return pairs
 
 
 def profile_of_block(block: Block) -> Profile:
@@ -402,7 +410,7 @@ def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
     """
     result = profile_of_block(
         block=compose_in_blocks(
-            steps=((PAIR, 900),),
+            steps=(RepeatedStep(pairs=PAIR, num_times=900),),
             spacing=rounded_spacing(spacing=0.0125),
             largest_finite_loss=12.0,
             negligible=1e-20,
@@ -414,7 +422,10 @@ def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
     cheaper = Box(upper_losses=np.array([0.045]), lower_losses=np.array([-0.045]))
     result = profile_of_block(
         block=compose_in_blocks(
-            steps=((cheaper, 900),), spacing=0.01125, largest_finite_loss=12.0, negligible=1e-20
+            steps=(RepeatedStep(pairs=cheaper, num_times=900),),
+            spacing=0.01125,
+            largest_finite_loss=12.0,
+            negligible=1e-20,
         )
     )
     assert result.delta(4.0) < binomial_delta(epsilon=0.05, count=900, target_epsilon=4.0) * 0.8
@@ -429,24 +440,22 @@ def test_blocks_bound_the_composition_step_by_step_closely(
 
     The small blocks give an epsilon that is at most 0.02% below that of the single block, and at most 3% above it.
     """
-    single = {
-        "span": ((Span(length=0.1), 1),),
-        "bit": ((bit(), 1),),
-        "both": ((Span(length=0.1), 1), (bit(), 1)),
-    }[family]
-    steps = single * 150
+    span_step = RepeatedStep(pairs=Span(length=0.1), num_times=1)
+    bit_step = RepeatedStep(pairs=pairs_of(WIDE_BIT), num_times=1)
+    steps_of_family = {"span": (span_step,), "bit": (bit_step,), "both": (span_step, bit_step)}
+    steps = steps_of_family[family] * 150
     monkeypatch.setattr(exact_blocks, "CAPACITY", 10**9)
     in_one_block = profile_of_block(
         block=compose_in_blocks(steps, spacing=0.005, largest_finite_loss=6.0, negligible=1e-18)
     )
     monkeypatch.setattr(exact_blocks, "CAPACITY", 4 * 40)
-    several = profile_of_block(
+    in_small_blocks = profile_of_block(
         block=compose_in_blocks(steps, spacing=0.005, largest_finite_loss=6.0, negligible=1e-18)
     )
     for delta in (1e-3, 1e-6, 1e-9):
         assert (
             in_one_block.epsilon(delta) * (1 - 2e-4)
-            <= several.epsilon(delta)
+            <= in_small_blocks.epsilon(delta)
             <= in_one_block.epsilon(delta) * 1.03
         )
 
@@ -459,10 +468,11 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
     Negative control: bits with losses 20% too small give a delta below the adversary's.
     """
     monkeypatch.setattr(exact_blocks, "CAPACITY", 8)
-    a_bit = dominating_pairs(pa.OneBitEvent(logits=LOGITS, reach=1))
-    a_range = dominating_pairs(pa.BoundedRangeEvent(epsilon=math.log(1.5)))
-    assert a_bit is not None and a_range is not None
-    steps = ((a_bit, 1), (a_range, 1), (a_bit, 1))
+    bit = pairs_of(pa.OneBitEvent(logits=LOGITS, reach=1))
+    bit_step = RepeatedStep(pairs=bit, num_times=1)
+    bounded_range = pairs_of(pa.BoundedRangeEvent(epsilon=math.log(1.5)))
+    range_step = RepeatedStep(pairs=bounded_range, num_times=1)
+    steps = (bit_step, range_step, bit_step)
     result = profile_of_block(
         block=compose_in_blocks(
             steps, spacing=rounded_spacing(spacing=0.01), largest_finite_loss=8.0, negligible=1e-15
@@ -473,23 +483,20 @@ def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.Monk
         bounded_range_pairs(loss_ratio=Fraction(3, 2), num_intervals=12),
         bit_pairs(one_probs=ONE_PROBS, reach=1),
     ]
-    for y in (Fraction(1), Fraction(5, 4), Fraction(2), Fraction(7, 2)):
-        assert result.delta(math.log(y)) >= float(
-            strongest_delta(pairs_of_steps=pairs_of_steps, exp_epsilon=y)
-        ) * (1 - 1e-12)
-    cheaper = dominating_pairs(
-        pa.OneBitEvent(logits=tuple(0.8 * logit for logit in LOGITS), reach=1)
-    )
-    assert cheaper is not None
-    steps = ((cheaper, 1), (a_range, 1), (cheaper, 1))
-    low = profile_of_block(
+    for exp_epsilon in (Fraction(1), Fraction(5, 4), Fraction(2), Fraction(7, 2)):
+        searched_delta = float(strongest_delta(pairs_of_steps, exp_epsilon=exp_epsilon))
+        assert result.delta(math.log(exp_epsilon)) >= searched_delta * (1 - 1e-12)
+    cheaper_logits = tuple(0.8 * logit for logit in LOGITS)
+    cheaper_bit = pairs_of(pa.OneBitEvent(logits=cheaper_logits, reach=1))
+    cheaper_step = RepeatedStep(pairs=cheaper_bit, num_times=1)
+    steps = (cheaper_step, range_step, cheaper_step)
+    cheaper_result = profile_of_block(
         block=compose_in_blocks(
             steps, spacing=rounded_spacing(spacing=0.01), largest_finite_loss=8.0, negligible=1e-15
         )
     )
-    assert low.delta(math.log(2)) < float(
-        strongest_delta(pairs_of_steps=pairs_of_steps, exp_epsilon=Fraction(2))
-    )
+    searched_delta = float(strongest_delta(pairs_of_steps, exp_epsilon=Fraction(2)))
+    assert cheaper_result.delta(math.log(2)) < searched_delta
 
 
 def test_the_profile_of_a_block_bounds_its_values_and_mirror_image() -> None:
@@ -506,17 +513,15 @@ def test_the_profile_of_a_block_bounds_its_values_and_mirror_image() -> None:
     values = np.array([pa.gaussian_delta(mu=0.8, epsilon=x) for x in losses.tolist()])
     values[10] *= 1.001  # no longer convex
     result = Block.from_profile(deltas=values, spacing=spacing)
-    reached = result.profile()
+    profile = result.profile()
     truth = np.array([pa.gaussian_delta(mu=0.8, epsilon=x) for x in losses.tolist()])
-    assert (reached[59:] >= truth).all()
-    assert (reached[59:] <= truth * 1.002).all()
+    assert (profile[59:] >= truth).all()
+    assert (profile[59:] <= truth * 1.002).all()
     mirrored = -np.expm1(-losses) + np.exp(-losses) * truth
-    assert (reached[59::-1] >= mirrored).all()
+    assert (profile[59::-1] >= mirrored).all()
     assert 1 <= result.total <= 1 + 1e-3
     pair = Block(masses=np.array([0.1, 0.2, 0.7]), missing=0.0, spacing=1.0)
-    both = pair.convolved(
-        pair, largest_num_points=1
-    )  # losses beyond the most are infinite or moved up
+    both = pair.convolved(pair, largest_num_points=1)
     assert both.masses == pytest.approx([0.01 + 0.04, 0.18, 0.28])
     assert both.missing == pytest.approx(0.49)
     assert both.total >= 1

@@ -17,7 +17,6 @@ from pate.aggregators import StableTopK
 from pate.array_types import FloatArray
 from tests.refusals import ANY, refused
 
-SHAPE = {"num_queries": 300, "num_labels": 20, "num_teachers": 200}
 DELTA = 1e-6
 TEST = pa.ApproximateEvent(
     event=pa.OneBitEvent(logits=(-9.0, -3.0, 0.0, 3.0), reach=1), failure_prob=1e-9
@@ -49,16 +48,11 @@ def test_get_delta_works_just_above_the_failure_probability(kind: type[pa.Accoun
 def test_other_accountants_add_selection_and_test() -> None:
     """The Renyi accountant prices a selection with a test as the two events in turn."""
     parts = (pa.BoundedRangeEvent(epsilon=0.1), TEST)
-    single = (
-        pa.RdpAccountant()
-        .compose(
-            pa.SelfComposedEvent(event=pa.SelectThenTestEvent(parts, num_candidates=4), count=9)
-        )
-        .get_epsilon(target_delta=DELTA)
-    )
-    assert single == pa.RdpAccountant().compose(parts[0], count=9).compose(
-        parts[1], count=9
-    ).get_epsilon(target_delta=DELTA)
+    selection, test = parts
+    event = pa.SelectThenTestEvent(parts, num_candidates=4)
+    together = pa.RdpAccountant().compose(pa.SelfComposedEvent(event=event, count=9))
+    in_turn = pa.RdpAccountant().compose(selection, count=9).compose(test, count=9)
+    assert together.get_epsilon(target_delta=DELTA) == in_turn.get_epsilon(target_delta=DELTA)
 
 
 @pytest.mark.parametrize(
@@ -145,15 +139,15 @@ def test_denormal_passing_probabilities_cost_the_sum_of_parts(lowest: float) -> 
 def bit_rdp(logit: float, other: float, order: float) -> float:
     """Returns the Renyi divergence between bits with the logits `logit` and `other`, in mpmath."""
     with mpmath.workdps(60):
-        chances = [1 / (1 + mpmath.exp(-mpmath.mpf(logit_value))) for logit_value in (logit, other)]
-        p, q = ([chance, 1 - chance] for chance in chances)
-        return float(
-            mpmath.log(sum(a**order * b ** (1 - order) for a, b in zip(p, q, strict=True)))
-            / (order - 1)
-        )
+        p = 1 / (1 + mpmath.exp(-mpmath.mpf(logit)))
+        q = 1 / (1 + mpmath.exp(-mpmath.mpf(other)))
+        moment = p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order)
+        return float(mpmath.log(moment) / (order - 1))
 
 
-def _programs(rng: np.random.Generator, value_scale: float, num_programs: int) -> LinearPrograms:
+def random_programs(
+    rng: np.random.Generator, *, value_scale: float, num_programs: int
+) -> LinearPrograms:
     """Returns `num_programs` random linear programs with 60 types and four rows each.
 
     Their rows are sums of shared arrays with weights of each program. Their values are a shared array plus values of
@@ -199,17 +193,19 @@ def test_bounds_of_linear_programs_are_rounded_up(size: float) -> None:
 
     Plain double precision is below the exact value for some of them.
     """
-    programs = _programs(np.random.default_rng(0), size, num_programs=40)
+    programs = random_programs(np.random.default_rng(0), value_scale=size, num_programs=40)
     multipliers, attained = best_multipliers(programs)
-    left = programs.remainders(multipliers)
-    bounds = programs.bounds(multipliers, left)
+    remainders = programs.remainders(multipliers)
+    bounds = programs.bounds(multipliers, remainders=remainders)
     exact = exact_remainders(programs, multipliers).max(axis=1)
     for value, bound in zip(exact, bounds, strict=True):
         assert value <= Fraction(bound) <= value * Fraction(1 + 1e-9)
     assert (attained <= bounds * (1 + 1e-9)).all()
     assert (attained >= bounds * (1 - 1e-4)).all(), "the multipliers are good"
-    below = [Fraction(bound) < value for value, bound in zip(exact, left.max(axis=1), strict=True)]
-    assert any(below), "plain double precision is below for some, so that the rounding is seen"
+    rounded_values = remainders.max(axis=1)
+    assert any(
+        Fraction(rounded) < value for value, rounded in zip(exact, rounded_values, strict=True)
+    ), "plain double precision is below the exact value for some programs"
 
 
 def test_a_bound_beyond_double_precision_is_infinite() -> None:
@@ -245,19 +241,19 @@ def largest_mean(values: FloatArray, rows: FloatArray) -> float:
     The mean of the first row must be 0, and the means of the other rows must be at most 0. A violation costs
     `PENALTY` for each unit.
     """
-    missed = np.hstack([-np.eye(len(rows)), np.eye(len(rows))[:, :1]])
-    costs = np.concatenate([-values, np.full(missed.shape[1], PENALTY)])
-    held = np.hstack([rows, missed])
-    ones = np.concatenate([np.ones(len(values)), np.zeros(missed.shape[1])])
-    solved = linprog(
+    violations = np.hstack([-np.eye(len(rows)), np.eye(len(rows))[:, :1]])
+    costs = np.concatenate([-values, np.full(violations.shape[1], PENALTY)])
+    rows_with_violations = np.hstack([rows, violations])
+    row_of_sum = np.concatenate([np.ones(len(values)), np.zeros(violations.shape[1])])
+    solution = linprog(
         costs,
-        A_ub=held[1:],
+        A_ub=rows_with_violations[1:],
         b_ub=np.zeros(len(rows) - 1),
-        A_eq=np.stack([held[0], ones]),
+        A_eq=np.stack([rows_with_violations[0], row_of_sum]),
         b_eq=[0.0, 1.0],
     )
-    assert solved.status == 0
-    return -float(solved.fun)
+    assert solution.status == 0
+    return -float(solution.fun)
 
 
 def bound(values: FloatArray, rows: FloatArray, prices: FloatArray) -> float:
@@ -278,10 +274,8 @@ def test_the_optimum_agrees_with_the_solver_of_scipy(num_rows: int, num_types: i
     """
     rng = np.random.default_rng(num_rows)
     values = rng.uniform(low=-1, high=1, size=(40, num_types))
-    # some are all zeros
-    rows = rng.uniform(low=-1, high=1, size=(40, num_rows, num_types)) * (
-        rng.random(size=(40, num_rows, 1)) < 0.9
-    )
+    rows = rng.uniform(low=-1, high=1, size=(40, num_rows, num_types))
+    rows = rows * (rng.random(size=(40, num_rows, 1)) < 0.9)  # some rows are all zeros
     for value, row, prices in zip(values, rows, row_prices(values, rows), strict=True):
         expected = largest_mean(value, rows=row)
         assert prices[-1] == pytest.approx(expected, abs=1e-5)
