@@ -39,33 +39,40 @@ def largest_number_at_once(event: pa.Event, make_accountant: Callable[[], pa.Acc
     high = 4096
     while high - low > 1:
         middle = (low + high) // 2
-        fits = make_accountant().compose(event, count=middle).get_epsilon(target_delta=DELTA) <= CAP
-        low, high = (middle, high) if fits else (low, middle)
+        accountant = make_accountant().compose(event, count=middle)
+        if accountant.get_epsilon(target_delta=DELTA) <= CAP:
+            low = middle
+        else:
+            high = middle
     return low
 
 
-@pytest.mark.parametrize(("event", "count", "filtered", "make", "kind"), [
-    (pa.GaussianEvent(noise_multiplier=30.0), 559, 559, pa.RdpAccountant, RenyiFilter),
-    (pa.BoundedRangeEvent(epsilon=0.05), 996, 996, pa.RdpAccountant, RenyiFilter),
-    (pa.PureDpEvent(epsilon=0.03), 695, 695, pa.RdpAccountant, RenyiFilter),
-    (BITS, 1562, 1561, pa.RdpAccountant, RenyiFilter),
-    (pa.GaussianEvent(noise_multiplier=30.0), 631, 631, pa.ExactAccountant, GaussianFilter),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("event", "num_at_once", "num_one_by_one", "make_accountant", "make_filter"),
+    [
+        (pa.GaussianEvent(noise_multiplier=30.0), 559, 559, pa.RdpAccountant, RenyiFilter),
+        (pa.BoundedRangeEvent(epsilon=0.05), 996, 996, pa.RdpAccountant, RenyiFilter),
+        (pa.PureDpEvent(epsilon=0.03), 695, 695, pa.RdpAccountant, RenyiFilter),
+        (BITS, 1562, 1561, pa.RdpAccountant, RenyiFilter),
+        (pa.GaussianEvent(noise_multiplier=30.0), 631, 631, pa.ExactAccountant, GaussianFilter),
+    ],
+    ids=["gaussian", "bounded range", "pure dp", "bits", "gaussian by mu"],
+)
 def test_a_filter_admits_at_most_as_many_releases_as_the_accountant(
     event: pa.Event,
-    count: int,
-    filtered: int,
-    make: Callable[[], pa.Accountant],
-    kind: Callable[..., PrivacyFilter],
+    num_at_once: int,
+    num_one_by_one: int,
+    make_accountant: Callable[[], pa.Accountant],
+    make_filter: Callable[..., PrivacyFilter],
 ) -> None:
-    """An accountant's total allows `count` equal events under the cap if their number is fixed
-    beforehand.
+    """An accountant's total allows `num_at_once` equal events under the cap if their number is fixed beforehand.
 
-    The filter allows `filtered` of them, each of which may depend on earlier outcomes: the same
-    number, or one fewer.
+    The filter allows `num_one_by_one` of them, each of which may depend on earlier outcomes: the same number, or one
+    fewer.
     """
-    assert largest_number_at_once(event=event, make_accountant=make) == count
-    assert kind(CAP, DELTA).affords(Spent(), event) == filtered
+    assert largest_number_at_once(event=event, make_accountant=make_accountant) == num_at_once
+    privacy_filter = make_filter(max_epsilon=CAP, target_delta=DELTA)
+    assert privacy_filter.affords(Spent(), event) == num_one_by_one
 
 
 @pytest.mark.slow
@@ -77,7 +84,7 @@ def test_affords_is_the_number_of_events_admitted_one_by_one(kind: type[PrivacyF
     The epsilon of the filter's whole budget is at most the cap, and that of a budget larger by 1e-9
     exceeds it.
     """
-    privacy_filter = kind(1.0, DELTA)
+    privacy_filter = kind(max_epsilon=1.0, target_delta=DELTA)
     event = pa.GaussianEvent(noise_multiplier=15.0)
     spent = Spent()
     count = 0
@@ -85,7 +92,7 @@ def test_affords_is_the_number_of_events_admitted_one_by_one(kind: type[PrivacyF
     while privacy_filter.admits(spent, event):
         assert privacy_filter.affords(spent, event) == expected - count
         spent = spent.plus(privacy_filter.price(event))
-        count = count + 1
+        count += 1
     assert count == expected > 5
     assert spent.amount <= privacy_filter.budget < spent.amount + privacy_filter.amount(event)
     assert (
@@ -130,23 +137,20 @@ def test_equal_parts_of_a_cap_fit_exactly(
     Ten times the float 0.1 exceeds 1 by 6e-17; the filter converts at a slightly smaller delta to
     allow for that.
     """
-    privacy_filter = kind(cap, 1e-9).fixed_by(pa.PureDpEvent(epsilon=part))
-    for event, number in (
-        (pa.PureDpEvent(epsilon=part), count),
-        (pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=part), count=count), 1),
-    ):
-        assert privacy_filter.affords(Spent(), event) == number
-    assert not privacy_filter.admits(
-        privacy_filter.price(pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=part), count=count)),
-        event=pa.PureDpEvent(epsilon=1e-12),
-    )
-    paid = (
+    event = pa.PureDpEvent(epsilon=part)
+    all_events = pa.SelfComposedEvent(event=event, count=count)
+    privacy_filter = kind(max_epsilon=cap, target_delta=1e-9).fixed_by(event)
+    assert privacy_filter.affords(Spent(), event) == count
+    assert privacy_filter.affords(Spent(), all_events) == 1
+    spent = privacy_filter.price(all_events)
+    assert not privacy_filter.admits(spent, event=pa.PureDpEvent(epsilon=1e-12))
+    delta_of_slack = (
         privacy_filter.target_delta
         - privacy_filter.failures_allowed
         - privacy_filter.conversion_delta
     )
-    assert 2.0**-52 * cap < paid < 1e-5 * privacy_filter.target_delta
-    assert 1 - math.exp(-float(count * Fraction(part) - Fraction(cap))) <= paid
+    assert 2.0**-52 * cap < delta_of_slack < 1e-5 * privacy_filter.target_delta
+    assert 1 - math.exp(-float(count * Fraction(part) - Fraction(cap))) <= delta_of_slack
 
 
 @pytest.mark.parametrize("epsilon", [1e-12, 1e-6, 0.1, 1.0, 4.0, 30.0, 60.0])
@@ -157,22 +161,20 @@ def test_the_mu_of_a_pure_release_is_that_of_a_costlier_gaussian(epsilon: float)
     At epsilon 0 both deltas are equal. The reference is computed in mpmath.
     """
     with mpmath.workdps(60):
-        exact = mpmath.mpf(epsilon)
-        e = mpmath.exp(mpmath.mpf(epsilon))
-        mu = mpmath.sqrt(
-            mpmath.mpf(
-                GaussianFilter(max_epsilon=CAP, target_delta=DELTA).amount(pa.PureDpEvent(epsilon))
-            )
-        )
-        for part in (0, 0.3, 0.9, 1):
-            at = mpmath.exp(part * exact)
-            stick = max(mpmath.mpf(0), (e - at) / (1 + e))
-            gaussian = mpmath.ncdf(mu / 2 - part * exact / mu) - at * mpmath.ncdf(
-                -mu / 2 - part * exact / mu
-            )
-            assert gaussian >= stick
-        total = (e - 1) / (1 + e)
-        assert mpmath.ncdf(mu / 2) - mpmath.ncdf(-mu / 2) <= total * (1 + mpmath.mpf("1e-6"))
+        exact_epsilon = mpmath.mpf(epsilon)
+        exp_epsilon = mpmath.exp(exact_epsilon)
+        gaussian_filter = GaussianFilter(max_epsilon=CAP, target_delta=DELTA)
+        mu = mpmath.sqrt(mpmath.mpf(gaussian_filter.amount(pa.PureDpEvent(epsilon))))
+        for share in (0, 0.3, 0.9, 1):
+            x = share * exact_epsilon
+            exp_x = mpmath.exp(x)
+            delta_of_response = max(mpmath.mpf(0), (exp_epsilon - exp_x) / (1 + exp_epsilon))
+            first_prob = mpmath.ncdf(mu / 2 - x / mu)
+            second_prob = mpmath.ncdf(-mu / 2 - x / mu)
+            assert first_prob - exp_x * second_prob >= delta_of_response
+        distance = (exp_epsilon - 1) / (1 + exp_epsilon)
+        gaussian_distance = mpmath.ncdf(mu / 2) - mpmath.ncdf(-mu / 2)
+        assert gaussian_distance <= distance * (1 + mpmath.mpf("1e-6"))
 
 
 def test_a_cap_has_no_slack_at_a_tiny_delta() -> None:
@@ -188,13 +190,9 @@ def test_a_cap_has_no_slack_at_a_tiny_delta() -> None:
         == privacy_filter.target_delta - privacy_filter.failures_allowed
     )
     event = pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=1000.0), failure_prob=1e-7)
-    # 3 * 1e-7 > 3e-7 as floats
-    assert (
-        RenyiFilter(max_epsilon=CAP, target_delta=DELTA, max_failure_prob=3e-7).affords(
-            Spent(), event
-        )
-        == 3
-    )
+    # As floats, 3 * 1e-7 is more than 3e-7.
+    privacy_filter = RenyiFilter(max_epsilon=CAP, target_delta=DELTA, max_failure_prob=3e-7)
+    assert privacy_filter.affords(Spent(), event) == 3
 
 
 def test_a_filter_never_splits_events_between_two_bounds() -> None:
@@ -205,16 +203,15 @@ def test_a_filter_never_splits_events_between_two_bounds() -> None:
     divergence, and after Gaussians a pure event cannot be admitted by the sum.
     """
     privacy_filter = RenyiFilter(max_epsilon=0.3, target_delta=DELTA)
-    half = privacy_filter.price(pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.1), count=2))
-    large = pa.SelfComposedEvent(
-        event=pa.GaussianEvent(noise_multiplier=30.0),
-        count=int(privacy_filter.affords(Spent(), pa.GaussianEvent(noise_multiplier=30.0))),
-    )
-    assert privacy_filter.admits(half, event=pa.PureDpEvent(epsilon=0.1)) and privacy_filter.admits(
-        Spent(), event=large
-    )
-    assert not privacy_filter.admits(half, event=large)
-    assert not privacy_filter.admits(privacy_filter.price(large), event=pa.PureDpEvent(epsilon=0.1))
+    pure = pa.PureDpEvent(epsilon=0.1)
+    spent_on_pure = privacy_filter.price(pa.SelfComposedEvent(event=pure, count=2))
+    gaussian = pa.GaussianEvent(noise_multiplier=30.0)
+    num_gaussians = int(privacy_filter.affords(Spent(), gaussian))
+    gaussians = pa.SelfComposedEvent(event=gaussian, count=num_gaussians)
+    assert privacy_filter.admits(spent_on_pure, event=pure)
+    assert privacy_filter.admits(Spent(), event=gaussians)
+    assert not privacy_filter.admits(spent_on_pure, event=gaussians)
+    assert not privacy_filter.admits(privacy_filter.price(gaussians), event=pure)
 
 
 def charges_and_cap_at_refusal(
@@ -222,8 +219,8 @@ def charges_and_cap_at_refusal(
 ) -> tuple[int, float] | None:
     """Returns two numbers for a ledger with a cap that refuses one of the events; None if the ledger admits all events.
 
-    The first number is how many events the ledger admits before. The second number is the smallest cap that the refusal
-    names as sufficient.
+    The first number is that of the events that the ledger admits before. The second number is the smallest sufficient
+    cap, which the refusal names.
     """
     ledger = pa.Ledger(target_delta=DELTA, max_epsilon=cap, accountant=accountant)
     for number, event in enumerate(events):
@@ -277,10 +274,10 @@ def test_the_cap_that_a_refusal_names_admits_the_refused_event(
             charges_and_cap_at_refusal(cap=named_cap, events=events[: number + 1], accountant=make)
             is None
         )
-        short = charges_and_cap_at_refusal(
+        refusal_of_smaller_cap = charges_and_cap_at_refusal(
             cap=max(cap, named_cap * (1 - 1e-4)), events=events[: number + 1], accountant=make
         )
-        assert short is not None, "and no more than is needed"
+        assert refusal_of_smaller_cap is not None, "the named cap is the smallest"
         cap = named_cap
 
 
@@ -303,15 +300,12 @@ def test_failures_are_admitted_up_to_a_fixed_part_of_delta() -> None:
         (largest, 8.05e-7),
     ):
         for kind in (RenyiFilter, GaussianFirst, GaussianOrRenyi):
-            fixed = kind(CAP, DELTA).fixed_by(first)
-            expected = (
-                0.0
-                if isinstance(fixed, GaussianFilter)
-                and first == pa.GaussianEvent(noise_multiplier=1.0)
-                else allowed
-            )
-            assert fixed.failures_allowed == pytest.approx(expected)
-            assert fixed.fixed_by(event) == fixed
+            fixed_filter = kind(max_epsilon=CAP, target_delta=DELTA).fixed_by(first)
+            is_gaussian = first == pa.GaussianEvent(noise_multiplier=1.0)
+            has_no_failures = isinstance(fixed_filter, GaussianFilter) and is_gaussian
+            expected = 0.0 if has_no_failures else allowed
+            assert fixed_filter.failures_allowed == pytest.approx(expected)
+            assert fixed_filter.fixed_by(event) == fixed_filter
 
 
 def test_a_filter_without_a_price_of_hits_counts_accesses() -> None:
@@ -339,7 +333,8 @@ def test_the_first_charge_determines_the_filter_of_a_ledger() -> None:
     A later event, which is chosen after outputs were seen, cannot enlarge it and is refused.
     """
     fails = pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=50.0), failure_prob=1e-9)
-    first, second = (pa.Ledger(target_delta=DELTA, max_epsilon=CAP) for _ in range(2))
+    first = pa.Ledger(target_delta=DELTA, max_epsilon=CAP)
+    second = pa.Ledger(target_delta=DELTA, max_epsilon=CAP)
     for number in range(2):
         first.charge(fails, adjacency=first.adjacency, key=str(number))
         second.charge(
@@ -371,13 +366,10 @@ def test_the_filter_refuses_a_charge_below_the_total() -> None:
     with refused("max_epsilon", value=4.0, rule="total with this release", kind=pa.BudgetExceeded):
         for number, event in enumerate(events):
             ledger.charge(event, adjacency=ledger.adjacency, key=str(number))
-    spent = [entry.event for entry in ledger.entries]
-    assert (
-        pa.RdpAccountant()
-        .compose(pa.ComposedEvent((*spent, pa.PureDpEvent(epsilon=0.23))))
-        .get_epsilon(target_delta=1e-2)
-        <= 4.0
-    )
+    charged_events = [entry.event for entry in ledger.entries]
+    accountant = pa.RdpAccountant().compose_all((event, 1) for event in charged_events)
+    accountant.compose(pa.PureDpEvent(epsilon=0.23))
+    assert accountant.get_epsilon(target_delta=1e-2) <= 4.0
 
 
 @pytest.mark.parametrize("make", [pa.ExactAccountant, pa.PldAccountant, pa.PureDpAccountant])
@@ -429,48 +421,60 @@ def test_the_accountant_determines_the_default_filter(
     """A ledger with the accountant `make` whose first charge is `first` has the filter with the
     name `name`.
     """
-    assert default_filter(accountant=make())(CAP, DELTA).fixed_by(first).name == name
+    make_filter = default_filter(accountant=make())
+    assert make_filter(CAP, DELTA).fixed_by(first).name == name
 
 
 @pytest.mark.parametrize(
-    ("name", "make"),
+    ("name", "make_filter"),
     [
-        ("max_epsilon", lambda: RenyiFilter(max_epsilon=0.0, target_delta=DELTA)),
-        ("target_delta", lambda: RenyiFilter(max_epsilon=CAP, target_delta=1.0)),
+        ("max_epsilon", partial(RenyiFilter, max_epsilon=0.0, target_delta=DELTA)),
+        ("target_delta", partial(RenyiFilter, max_epsilon=CAP, target_delta=1.0)),
         (
             "max_failure_prob",
-            lambda: RenyiFilter(max_epsilon=CAP, target_delta=DELTA, max_failure_prob=DELTA),
+            partial(RenyiFilter, max_epsilon=CAP, target_delta=DELTA, max_failure_prob=DELTA),
         ),
         (
             "max_failure_prob",
-            lambda: GaussianFilter(max_epsilon=CAP, target_delta=DELTA, max_failure_prob=-1.0),
+            partial(GaussianFilter, max_epsilon=CAP, target_delta=DELTA, max_failure_prob=-1.0),
         ),
-        ("order", lambda: RenyiFilter(max_epsilon=CAP, target_delta=DELTA, order=1.0)),
-        ("order", lambda: RenyiFilter(max_epsilon=CAP, target_delta=DELTA, order=2.0)),
+        ("order", partial(RenyiFilter, max_epsilon=CAP, target_delta=DELTA, order=1.0)),
+        ("order", partial(RenyiFilter, max_epsilon=CAP, target_delta=DELTA, order=2.0)),
         (
             "filter",
-            lambda: filter_from_json(data={"name": "none"}, max_epsilon=CAP, target_delta=DELTA),
+            partial(filter_from_json, data={"name": "none"}, max_epsilon=CAP, target_delta=DELTA),
         ),
         (
             "filter",
-            lambda: filter_from_json(
-                data={"name": "gaussian", "order": 2}, max_epsilon=CAP, target_delta=DELTA
-            ),
-        ),
-        (
-            "event",
-            lambda: GaussianFilter(max_epsilon=CAP, target_delta=DELTA).amount(
-                pa.ZCdpEvent(rho=0.1)
+            partial(
+                filter_from_json,
+                data={"name": "gaussian", "order": 2},
+                max_epsilon=CAP,
+                target_delta=DELTA,
             ),
         ),
     ],
+    ids=[
+        "cap of 0",
+        "delta of 1",
+        "all of delta for failures",
+        "negative failure probability",
+        "order 1",
+        "order too small for the cap",
+        "unknown name",
+        "unknown parameter",
+    ],
 )
-def test_an_invalid_filter_is_refused(name: str, make: Callable[[], Any]) -> None:
-    """`make` builds a filter with one invalid parameter, or gives an event without a price; the
-    error is about the parameter `name`.
-    """
+def test_an_invalid_filter_is_refused(name: str, make_filter: Callable[[], PrivacyFilter]) -> None:
+    """`make_filter` has one invalid parameter; the error is about the parameter `name`."""
     with refused(name, value=ANY):
-        make()
+        make_filter()
+
+
+def test_the_gaussian_filter_refuses_an_event_without_a_mu() -> None:
+    """A zCDP event is not mu-GDP for any known mu."""
+    with refused("event", value=ANY):
+        GaussianFilter(max_epsilon=CAP, target_delta=DELTA).amount(pa.ZCdpEvent(rho=0.1))
 
 
 @pytest.mark.slow
@@ -492,12 +496,11 @@ def test_other_events_may_follow_gaussians_at_small_cost() -> None:
     ):
         assert ledger.affords(event) > 0
         ledger.charge(event, adjacency=ledger.adjacency)
-    # of ledgers that were written before
-    before = GaussianOrRenyi(max_epsilon=CAP, target_delta=DELTA).fixed_by(
+    filter_of_earlier_ledgers = GaussianOrRenyi(max_epsilon=CAP, target_delta=DELTA).fixed_by(
         pa.GaussianEvent(noise_multiplier=3.0)
     )
     with refused("event", value="ZCdpEvent", rule="Gaussian or"):
-        before.affords(Spent(), pa.ZCdpEvent(rho=0.01))
+        filter_of_earlier_ledgers.affords(Spent(), pa.ZCdpEvent(rho=0.01))
 
 
 @pytest.mark.slow
@@ -529,12 +532,12 @@ def test_a_session_with_an_overrun_has_an_infinite_mu() -> None:
     """
     privacy_filter = GaussianAndRenyi(max_epsilon=CAP, target_delta=DELTA)
     access = pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.3), count=1)
-    session = partial(pa.SessionEvent, 0.3, 0.01, 1, 100)
-    overruns = session(pa.ApproximateEvent(event=access, failure_prob=0.9 * DELTA))
+    session_of = partial(pa.SessionEvent, epsilon=0.3, hit_prob=0.01, target_hits=1, num_calls=100)
+    overruns = session_of(accesses=pa.ApproximateEvent(event=access, failure_prob=0.9 * DELTA))
     assert privacy_filter.price(overruns).second_amount == math.inf
     assert privacy_filter.affords(Spent(), overruns) == 0
     assert (
-        privacy_filter.price(session(access)).second_amount
+        privacy_filter.price(session_of(accesses=access)).second_amount
         == privacy_filter.price(access).second_amount
         < math.inf
     )
