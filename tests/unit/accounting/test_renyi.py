@@ -19,14 +19,20 @@ from pate.accounting import (
 )
 from pate.accounting.rdp import rdp_curve_of
 from pate.accounting.renyi import bounded_range_rdp, pure_dp_rdp
+from pate.array_types import FloatArray
 
 mpmath.mp.dps = 50
 ORDERS = np.array([1.001, 1.5, 2.0, 8.0, 64.0, 1000.0])
 
 
-def renyi_divergence(event: Event, *orders: float) -> np.ndarray:
-    """Returns the Renyi divergence of an event at Renyi orders, by default at `ORDERS`."""
-    return rdp_curve_of(event)(np.array(orders) if orders else ORDERS)
+def renyi_curve(event: Event, orders: FloatArray = ORDERS) -> FloatArray:
+    """Returns the Renyi divergence of an event at each of the orders."""
+    return rdp_curve_of(event)(orders)
+
+
+def renyi_divergence(event: Event, order: float) -> float:
+    """Returns the Renyi divergence of an event at one order."""
+    return float(renyi_curve(event, orders=np.array([order]))[0])
 
 
 def exact_bit_divergence(logit_p: float, logit_q: float, order: float) -> Any:
@@ -59,7 +65,7 @@ def test_the_divergence_of_a_bit_is_the_larger_of_both_directions(
         )
         for a in ORDERS
     ]
-    computed = renyi_divergence(OneBitEvent(logits=(logit_p, logit_q), reach=1))
+    computed = renyi_curve(OneBitEvent(logits=(logit_p, logit_q), reach=1))
     np.testing.assert_allclose(computed, expected, rtol=1e-9, atol=1e-15 / (ORDERS[0] - 1))
 
 
@@ -76,15 +82,11 @@ def test_a_bit_of_many_statistics_costs_its_worst_pair(
     orders = np.linspace(1.1, 99, 400)
     logits[worst + 1 :] += 3.0
     tracemalloc.start()
-    curve = renyi_divergence(OneBitEvent(logits=tuple(logits.tolist()), reach=1), *orders)
+    curve = renyi_curve(OneBitEvent(logits=tuple(logits.tolist()), reach=1), orders=orders)
     assert tracemalloc.get_traced_memory()[1] < 2**24  # all pairs at once take 60 MB
     tracemalloc.stop()
-    np.testing.assert_array_equal(
-        curve,
-        renyi_divergence(
-            OneBitEvent(logits=tuple(logits[worst : worst + 2].tolist()), reach=1), *orders
-        ),
-    )
+    worst_pair = OneBitEvent(logits=tuple(logits[worst : worst + 2].tolist()), reach=1)
+    np.testing.assert_array_equal(curve, renyi_curve(worst_pair, orders=orders))
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.3, 2.0, 30.0, 800.0])
@@ -139,30 +141,31 @@ def test_noisy_max_is_the_smallest_divergence_between_shifted_maxima(
         )
 
     def divergence(near: float, far: float) -> float:
-        def log_term(x: float) -> float:
+        def log_integrand(x: float) -> float:
             return order * log_density(x - near) - (order - 1) * log_density(x - far)
 
         grid = np.linspace(-12 - order * shift, 12 + order * shift, 20_001)
-        values = np.array([log_term(x) for x in grid[::20]])
+        values = np.array([log_integrand(x) for x in grid[::20]])
         peak = float(values.max())
         center = float(grid[::20][values.argmax()])
         peaks = [center - 1, center, center + 1]
-        integral = quad(
-            lambda x: math.exp(log_term(x) - peak), grid[0], grid[-1], points=peaks, limit=400
-        )[0]
+
+        def scaled_integrand(x: float) -> float:
+            return math.exp(log_integrand(x) - peak)
+
+        integral, _ = quad(scaled_integrand, a=grid[0], b=grid[-1], points=peaks, limit=400)
         return (peak + math.log(integral)) / (order - 1)
 
     apart = divergence(near=shift / 2, far=0.0) + divergence(near=0.0, far=shift / 2)
     expected = min(divergence(near=shift, far=0.0), divergence(near=0.0, far=shift))
     corollary_9 = order * shift**2 / 2 + math.log(candidates) / (order - 1)
-    for event_class, least in (
+    for event_class, by_integrals in (
         (NoisyMaxGaussianEvent, expected),
         (OpposedMaximaEvent, min(expected, apart)),
     ):
-        computed = renyi_divergence(
-            event_class(noise_multiplier=multiplier, num_candidates=candidates), order
-        )[0]
-        assert computed == pytest.approx(min(least, corollary_9), rel=1e-6, abs=1e-9)
+        event = event_class(noise_multiplier=multiplier, num_candidates=candidates)
+        computed = renyi_divergence(event, order=order)
+        assert computed == pytest.approx(min(by_integrals, corollary_9), rel=1e-6, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -188,9 +191,8 @@ def test_small_prices_are_rounded_up(epsilon: float, order: float) -> None:
         exact_bit_divergence(logit_p=-29.0, logit_q=high, order=order),
         exact_bit_divergence(logit_p=high, logit_q=-29.0, order=order),
     )
-    assert bit <= mpmath.mpf(
-        renyi_divergence(OneBitEvent(logits=(-29.0, high), reach=1), order)[0]
-    ) * (1 + mpmath.mpf(2) ** -52)
+    computed_bit = renyi_divergence(OneBitEvent(logits=(-29.0, high), reach=1), order=order)
+    assert bit <= mpmath.mpf(computed_bit) * (1 + mpmath.mpf(2) ** -52)
 
 
 def test_smooth_sensitivity_is_rounded_up_near_order_one() -> None:
@@ -200,11 +202,10 @@ def test_smooth_sensitivity_is_rounded_up_near_order_one() -> None:
     a = mpmath.mpf(1.005)
     b = mpmath.mpf(1.5e-6)
     z = mpmath.mpf(4440.0)
-    left = 1 + a * mpmath.expm1(-2 * b)
-    narrower = -a * b - mpmath.log(left) / 2
+    remainder = 1 + a * mpmath.expm1(-2 * b)
+    narrower = -a * b - mpmath.log(remainder) / 2
     wider = a * b - mpmath.log1p(a * mpmath.expm1(2 * b)) / 2
-    exact = a * mpmath.exp(-2 * b) / (2 * z * z * left) + max(narrower, wider) / (a - 1)
-    computed = renyi_divergence(
-        SmoothSensitivityEvent(noise_multiplier=4440.0, beta=1.5e-6), 1.005
-    )[0]
+    exact = a * mpmath.exp(-2 * b) / (2 * z * z * remainder) + max(narrower, wider) / (a - 1)
+    event = SmoothSensitivityEvent(noise_multiplier=4440.0, beta=1.5e-6)
+    computed = renyi_divergence(event, order=1.005)
     assert exact <= computed <= float(exact) * (1 + 1e-3)

@@ -202,18 +202,17 @@ def random_calls(target: QTarget, num_calls: int, rng: np.random.Generator) -> l
     On both neighbors the hits have at least the target's hit probability, and no likelihood ratio exceeds
     exp(epsilon) of the target.
     """
-    actual: list[Call] = []
-    while len(actual) < num_calls:
+    calls: list[Call] = []
+    while len(calls) < num_calls:
         first = rng.dirichlet(rng.choice([0.3, 1.0, 3.0], size=4))
-        second = first * np.exp(
-            rng.choice([-1.0, 1.0, rng.uniform(low=-1, high=1)], size=4) * target.epsilon
-        )
+        losses = rng.choice([-1.0, 1.0, rng.uniform(low=-1, high=1)], size=4) * target.epsilon
+        second = first * np.exp(losses)
         second /= second.sum()
-        near = np.abs(np.log(second / first)).max() <= target.epsilon
-        if near and min(first[:2].sum(), second[:2].sum()) >= target.hit_prob:
+        is_near = np.abs(np.log(second / first)).max() <= target.epsilon
+        if is_near and min(first[:2].sum(), second[:2].sum()) >= target.hit_prob:
             pairs = zip(first.tolist(), second.tolist(), strict=True)
-            actual.append(tuple((p, q, at < 2) for at, (p, q) in enumerate(pairs)))
-    return actual
+            calls.append(tuple((p, q, index < 2) for index, (p, q) in enumerate(pairs)))
+    return calls
 
 
 def delta_of_calls(
@@ -222,20 +221,24 @@ def delta_of_calls(
     """Returns the largest delta of an adversary who makes only the given calls, each chosen after earlier outcomes."""
 
     @cache
-    def value(accesses: int, hits: int, loss: float) -> float:
-        stop = max(0.0, 1 - math.exp(target_epsilon - loss))
-        if accesses == 0 or hits == 0:
-            return stop
-        plays = (
-            sum(
-                p * value(accesses - 1, hits - hit, round(loss + math.log(p / q), 12))
-                for p, q, hit in call
-            )
-            for call in calls
-        )
-        return max(stop, *plays)
+    def largest_delta(num_accesses: int, num_hits: int, loss: float) -> float:
+        """Returns the largest delta given the remaining accesses and hits, and the loss of the earlier outcomes."""
+        delta_without_calls = max(0.0, 1 - math.exp(target_epsilon - loss))
+        if num_accesses == 0 or num_hits == 0:
+            return delta_without_calls
+        deltas_of_calls = []
+        for call in calls:
+            expectation = 0.0
+            for p, q, is_hit in call:
+                expectation += p * largest_delta(
+                    num_accesses=num_accesses - 1,
+                    num_hits=num_hits - is_hit,
+                    loss=round(loss + math.log(p / q), 12),
+                )
+            deltas_of_calls.append(expectation)
+        return max(delta_without_calls, *deltas_of_calls)
 
-    return value(num_accesses, target_hits, 0.0)
+    return largest_delta(num_accesses=num_accesses, num_hits=target_hits, loss=0.0)
 
 
 @pytest.mark.parametrize("target_hits", [1, 2])
@@ -269,16 +272,23 @@ def test_randomized_response_attains_the_best_play_delta(epsilon: float, target_
     """
     likely = math.exp(epsilon) / (math.exp(epsilon) + 1)
     rare = 1 / (math.exp(epsilon) + 1)
-    calls: list[Call] = [((likely, rare, hit), (rare, likely, not hit)) for hit in (True, False)]
-    calls.append(((likely, rare, True), (rare, likely, True)))
-    shares = [(share * likely, share * rare, hit) for share, hit in ((rare, True), (likely, False))]
-    # a hit as rare as can be, of no meaning
-    calls.append((*shares, *((q, p, hit) for p, q, hit in shares)))
+    first_bit_hits: Call = ((likely, rare, True), (rare, likely, False))
+    second_bit_hits: Call = ((likely, rare, False), (rare, likely, True))
+    both_bits_hit: Call = ((likely, rare, True), (rare, likely, True))
+    # The hit is as rare as the target allows, and independent of the bit.
+    independent_hit: Call = (
+        (rare * likely, rare * rare, True),
+        (likely * likely, likely * rare, False),
+        (rare * rare, rare * likely, True),
+        (likely * rare, likely * likely, False),
+    )
+    calls = [first_bit_hits, second_bit_hits, both_bits_hit, independent_hit]
     target = not_prior(epsilon)
-    at = 2 * epsilon
-    best = best_play_delta(target, target_hits=target_hits, num_accesses=7, target_epsilon=at)
+    best = best_play_delta(
+        target, target_hits=target_hits, num_accesses=7, target_epsilon=2 * epsilon
+    )
     attained = delta_of_calls(
-        calls=calls, num_accesses=7, target_hits=target_hits, target_epsilon=at
+        calls=calls, num_accesses=7, target_hits=target_hits, target_epsilon=2 * epsilon
     )
     assert 0.99 * best < attained <= best * (1 + 1e-9)
 
@@ -315,46 +325,64 @@ def test_best_play_deltas_are_rounded_up(epsilon: float, share: float) -> None:
     barely larger.
     """
     target = QTarget(epsilon=epsilon, hit_prob=share / (math.exp(epsilon) + 1))
-    for at in (0.0, 0.4 * epsilon, epsilon, 2.5 * epsilon):
-        exact = _in_many_digits(target, num_accesses=5, target_hits=2, target_epsilon=at)
-        actual = best_play_delta(target, target_hits=2, num_accesses=5, target_epsilon=at)
+    for target_epsilon in (0.0, 0.4 * epsilon, epsilon, 2.5 * epsilon):
+        exact = exact_play_delta(
+            target, num_accesses=5, target_hits=2, target_epsilon=target_epsilon
+        )
+        actual = best_play_delta(
+            target, target_hits=2, num_accesses=5, target_epsilon=target_epsilon
+        )
         assert exact <= actual <= exact * (1 + 1e-9) + 1e-11 * epsilon
 
 
-def _in_many_digits(
+def exact_play_delta(
     target: QTarget, *, num_accesses: int, target_hits: int, target_epsilon: float
 ) -> mpmath.mpf:
     """Returns the best adversary's delta by the recursion over accesses and hits, in 40 digits."""
     with mpmath.workdps(40):
         epsilon = mpmath.mpf(target.epsilon)
-        least = mpmath.mpf(target.hit_prob)
+        smallest = mpmath.mpf(target.hit_prob)
         growth = mpmath.exp(epsilon)
         rare = 1 / (mpmath.exp(epsilon) + 1)
-        most = min(growth * least, 1 - (1 - least) / growth)
-        single = mpmath.mpf(1)
-        corners = [(single, single), (least, least), (least, most), (most, least)]
-        corners += [(rare, growth * rare), (growth * rare, rare)]
+        largest = min(growth * smallest, 1 - (1 - smallest) / growth)
+        always = mpmath.mpf(1)
+        # The extreme pairs of probabilities of a hit on both neighbors.
+        hit_probs = [
+            (always, always),
+            (smallest, smallest),
+            (smallest, largest),
+            (largest, smallest),
+        ]
+        hit_probs += [(rare, growth * rare), (growth * rare, rare)]
 
         def split(first: mpmath.mpf, second: mpmath.mpf) -> tuple[mpmath.mpf, mpmath.mpf]:
-            return growth * (growth * first - second) / (growth**2 - 1), (
-                growth * second - first
-            ) / (growth**2 - 1)
+            """Splits an outcome into two, with the losses epsilon and -epsilon."""
+            up = growth * (growth * first - second) / (growth**2 - 1)
+            down = (growth * second - first) / (growth**2 - 1)
+            return up, down
 
-        moves = [split(*hit) + split(1 - hit[0], 1 - hit[1]) for hit in corners]
+        moves = [split(first, second) + split(1 - first, 1 - second) for first, second in hit_probs]
 
         @cache
-        def value(accesses: int, hits: int, steps: int) -> mpmath.mpf:
-            stop = max(mpmath.mpf(0), 1 - mpmath.exp(target_epsilon - steps * epsilon))
-            if accesses == 0 or hits == 0:
-                return stop
-            later = [
-                value(accesses - 1, left, steps + step)
-                for left in (hits - 1, hits)
+        def largest_delta(num_accesses: int, num_hits: int, num_steps: int) -> mpmath.mpf:
+            """Returns the largest delta given the remaining accesses and hits, and the loss in units of epsilon."""
+            loss = num_steps * epsilon
+            delta_without_calls = max(mpmath.mpf(0), 1 - mpmath.exp(target_epsilon - loss))
+            if num_accesses == 0 or num_hits == 0:
+                return delta_without_calls
+            deltas_after = [
+                largest_delta(
+                    num_accesses=num_accesses - 1,
+                    num_hits=remaining_hits,
+                    num_steps=num_steps + step,
+                )
+                for remaining_hits in (num_hits - 1, num_hits)
                 for step in (1, -1)
             ]
-            return max(stop, *(sum(map(operator.mul, move, later)) for move in moves))
+            deltas_of_moves = [sum(map(operator.mul, move, deltas_after)) for move in moves]
+            return max(delta_without_calls, *deltas_of_moves)
 
-        return value(num_accesses, target_hits, 0)
+        return largest_delta(num_accesses=num_accesses, num_hits=target_hits, num_steps=0)
 
 
 @pytest.mark.slow
@@ -517,12 +545,35 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
+def conditional_release() -> ConditionalRelease:
+    """Returns a conditional release that is charged to a session of two targets."""
+    return ConditionalRelease(session_of_two_targets())
+
+
+def sparse_vector_session() -> Any:
+    """Returns a session of the sparse vector over ten items, each with one hit."""
+    return SparseVector(epsilon=1.0, item_hits=1, failure_prob=1e-9).start(10)
+
+
+def draw_one(rng: np.random.Generator) -> int:
+    """Returns 1, whatever the generator."""
+    return 1
+
+
+def accept(outcome: object) -> bool:
+    """Returns True, whatever the outcome."""
+    return True
+
+
+def reject(outcome: object) -> bool:
+    """Returns False, whatever the outcome."""
+    return False
+
+
 MAKERS_OF_HOLDERS: dict[str, Callable[[], Any]] = {
     "TargetCharging": session_of_two_targets,
-    "ConditionalRelease": lambda: ConditionalRelease(session_of_two_targets()),
-    "SparseVectorSession": lambda: SparseVector(epsilon=1.0, item_hits=1, failure_prob=1e-9).start(
-        10
-    ),
+    "ConditionalRelease": conditional_release,
+    "SparseVectorSession": sparse_vector_session,
 }
 CALLS_OF_HOLDERS: dict[str, list[Callable[[Any], Any]]] = {
     "TargetCharging": [
@@ -532,8 +583,8 @@ CALLS_OF_HOLDERS: dict[str, list[Callable[[Any], Any]]] = {
         lambda session: session.state,
     ],
     "ConditionalRelease": [
-        lambda stored: stored.release(lambda rng: 1, bool, epsilon=EPSILON, rng=rng()),
-        lambda stored: stored.revise(key=0, accept=bool),
+        lambda stored: stored.release(draw_one, accept, epsilon=EPSILON, rng=rng()),
+        lambda stored: stored.revise(key=0, accept=accept),
     ],
     "SparseVectorSession": [lambda session: session.ask(np.ones(10, bool), threshold=0, rng=rng())],
 }
@@ -648,22 +699,17 @@ def test_threads_release_each_charged_outcome_once(
     stored = ConditionalRelease(session_of_two_targets())
     generator = rng()
 
-    def ask():
-        return stored.release(
-            lambda rng: rng.integers(9), lambda y: True, epsilon=EPSILON, rng=generator
-        )
+    def draw_digit(generator: np.random.Generator) -> int:
+        return int(generator.integers(9))
 
-    published = [
-        result.key
-        for result in results_of_threads(call=ask, calls_per_thread=20)
-        if result is not None
-    ]
+    def release_digit() -> Any:
+        return stored.release(draw_digit, accept, epsilon=EPSILON, rng=generator)
+
+    results = results_of_threads(call=release_digit, calls_per_thread=20)
+    published = [result.key for result in results if result is not None]
     assert sorted(published) == list(range(HITS))
     stored = ConditionalRelease(session_of_two_targets())
-    keys = [
-        stored.release(lambda rng: 5, lambda y: False, epsilon=EPSILON, rng=rng()).key
-        for _ in range(20)
-    ]
+    keys = [stored.release(draw_one, reject, epsilon=EPSILON, rng=rng()).key for _ in range(20)]
     results = results_of_threads(
         call=lambda: [_revised(stored=stored, key=key) for key in keys], calls_per_thread=1
     )
@@ -673,7 +719,7 @@ def test_threads_release_each_charged_outcome_once(
 def _revised(stored: ConditionalRelease, key: int) -> Any:
     """Returns the outcome that is published under a key, or None if the revision is refused."""
     try:
-        return stored.revise(key, accept=lambda y: True).outcome
+        return stored.revise(key, accept=accept).outcome
     except InvalidValue:
         return None
 
@@ -693,15 +739,28 @@ def test_an_item_is_in_at_most_as_many_sums_as_its_hits(eager_switches: None) ->
     assert sum(answer is not None for answer in answers) == 3
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("target", 0.1), ("target_hits", 0), ("num_accesses", 2.5), ("target_epsilon", math.nan)],
+VALID_PLAY = partial(
+    best_play_delta,
+    target=not_prior(epsilon=0.1),
+    target_hits=2,
+    num_accesses=5,
+    target_epsilon=0.3,
 )
-def test_best_play_delta_refuses_invalid_arguments(name: str, value: Any) -> None:
+
+
+@pytest.mark.parametrize(
+    ("name", "invalid_play"),
+    [
+        ("target", partial(VALID_PLAY, target=0.1)),
+        ("target_hits", partial(VALID_PLAY, target_hits=0)),
+        ("num_accesses", partial(VALID_PLAY, num_accesses=2.5)),
+        ("target_epsilon", partial(VALID_PLAY, target_epsilon=math.nan)),
+    ],
+    ids=["a number for the target", "no hits", "half an access", "no number"],
+)
+def test_best_play_delta_refuses_invalid_arguments(
+    name: str, invalid_play: Callable[[], float]
+) -> None:
     """`best_play_delta` refuses one invalid argument, and its error is about this argument's name."""
-    target = not_prior(epsilon=0.1)
-    valid_call = partial(
-        best_play_delta, target=target, target_hits=2, num_accesses=5, target_epsilon=0.3
-    )
     with refused(name, value=ANY):
-        valid_call(**{name: value})
+        invalid_play()
