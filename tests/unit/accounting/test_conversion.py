@@ -44,7 +44,7 @@ def test_converted_deltas_bound_random_pairs_closely() -> None:
     converted delta.
     """
     rng = np.random.default_rng(0)
-    nearest = 0.0
+    largest_ratio = 0.0
     for _ in range(500):
         p, q = rng.dirichlet(np.full(4, 0.7), size=2) + 1e-9
         p = p / p.sum()
@@ -54,10 +54,10 @@ def test_converted_deltas_bound_random_pairs_closely() -> None:
         curve = logsumexp(FEW_ORDERS * log_p + (1 - FEW_ORDERS) * log_q, axis=0) / (FEW_ORDERS - 1)
         for epsilon in (0.1, 1.0, 3.0):
             exact = float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
-            claim = float(rdp_to_deltas(FEW_ORDERS, rdp=curve, target_epsilon=epsilon).min())
-            assert exact <= claim * (1 + 1e-9) + 1e-15
-            nearest = max(nearest, exact / claim)
-    assert nearest > 0.8
+            bound = float(rdp_to_deltas(FEW_ORDERS, rdp=curve, target_epsilon=epsilon).min())
+            assert exact <= bound * (1 + 1e-9) + 1e-15
+            largest_ratio = max(largest_ratio, exact / bound)
+    assert largest_ratio > 0.8
 
 
 def test_epsilon_and_delta_are_inverse_and_never_above_the_classic_form() -> None:
@@ -74,16 +74,17 @@ def test_epsilon_and_delta_are_inverse_and_never_above_the_classic_form() -> Non
         for order, rdp, epsilon in zip(
             FEW_ORDERS[positive], curve[positive], epsilons[positive], strict=True
         ):
-            back = rdp_to_deltas(
+            converted_deltas = rdp_to_deltas(
                 orders=np.array([order]), rdp=np.array([rdp]), target_epsilon=float(epsilon)
             )
-            assert back[0] == pytest.approx(delta, rel=1e-9)
+            assert converted_deltas[0] == pytest.approx(delta, rel=1e-9)
 
 
 MULTIPLIERS = (1e-3, 0.03, 0.7, 1.9, 2.1, 50.0, 1e4, 1e7, 1e10, 1e13)
 COUNTS = (1, 600, 10**9)
 DELTAS = (5e-324, 1e-300, 1e-120, 1e-30, 1e-9, 1e-3, 0.6)
-CLOSE = 1e-12
+# The relative error of an epsilon.
+TOLERANCE = 1e-12
 
 
 def gaussian_pair_delta(mu: Any, epsilon: Any, earlier_loss: Any = 0) -> Any:
@@ -95,10 +96,9 @@ def gaussian_pair_delta(mu: Any, epsilon: Any, earlier_loss: Any = 0) -> Any:
     with mpmath.workdps(100):
         mu = mpmath.mpf(mu)
         epsilon = mpmath.mpf(epsilon) - earlier_loss
-        near, far = (
-            mpmath.erfc((epsilon / mu + sign * mu / 2) / mpmath.sqrt(2)) / 2 for sign in (-1, 1)
-        )
-        return near - mpmath.exp(epsilon) * far
+        first_prob = mpmath.erfc((epsilon / mu - mu / 2) / mpmath.sqrt(2)) / 2
+        second_prob = mpmath.erfc((epsilon / mu + mu / 2) / mpmath.sqrt(2)) / 2
+        return first_prob - mpmath.exp(epsilon) * second_prob
 
 
 def composed_mean_shift(multiplier: float, count: int = 1) -> Any:
@@ -123,15 +123,18 @@ def test_gaussian_epsilon_and_delta_are_close_upper_bounds(multiplier: float) ->
         assert gaussian_pair_delta(mu=mu, epsilon=epsilon) <= delta
         if epsilon > 0:
             assert (
-                gaussian_pair_delta(mu=mu, epsilon=max(epsilon * (1 - CLOSE) - CLOSE * mu, 0))
+                gaussian_pair_delta(
+                    mu=mu, epsilon=max(epsilon * (1 - TOLERANCE) - TOLERANCE * mu, 0)
+                )
                 > delta
             )
-    for place in (0.0, 0.1, 1.0, 8.0, 37.0, 39.0):
-        epsilon = mu * (place + mu / 2)
+    for scaled_epsilon in (0.0, 0.1, 1.0, 8.0, 37.0, 39.0):
+        epsilon = mu * (scaled_epsilon + mu / 2)
         truth = gaussian_pair_delta(mu=mu, epsilon=epsilon)
-        # a threshold far from 0 is known to fewer digits
-        loose = 1e-10 * (1 + epsilon * mpmath.mpf(2) ** -20)
-        assert truth <= pa.gaussian_delta(mu=mu, epsilon=epsilon) <= truth * (1 + loose) + 1e-323
+        # A large epsilon is known to fewer digits.
+        tolerance = 1e-10 * (1 + epsilon * mpmath.mpf(2) ** -20)
+        delta = pa.gaussian_delta(mu=mu, epsilon=epsilon)
+        assert truth <= delta <= truth * (1 + tolerance) + 1e-323
 
 
 @pytest.mark.parametrize("mu", [1e-13, 1e-6, 0.3, 2.0])
@@ -216,9 +219,7 @@ def test_gaussians_with_pure_releases_are_bounded_from_above(pure: float) -> Non
         )
         with mpmath.workdps(100):
             p = 1 / (1 + mpmath.exp(-mpmath.mpf(pure)))
-            chances = [
-                math.comb(count, k) * p**k * (1 - p) ** (count - k) for k in range(count + 1)
-            ]
+            probs = [math.comb(count, k) * p**k * (1 - p) ** (count - k) for k in range(count + 1)]
         for accountant in (pa.ExactAccountant, pa.RdpAccountant):
             spent = accountant().compose(event)
             for delta in (1e-300, 1e-180, 1e-30, 1e-6):
@@ -231,7 +232,7 @@ def test_gaussians_with_pure_releases_are_bounded_from_above(pure: float) -> Non
                         )
                         for loss in losses
                     ]
-                    truth = mpmath.fsum(map(operator.mul, chances, deltas))
+                    truth = mpmath.fsum(map(operator.mul, probs, deltas))
                 assert truth <= delta
 
 

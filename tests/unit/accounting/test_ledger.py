@@ -1,4 +1,4 @@
-"""The ledger: never forgetful, never above its cap, and a charge is there together with what was released for it."""
+"""The ledger keeps every charge, never exceeds its cap, and stores a release together with its charge or not at all."""
 
 import copy
 import math
@@ -47,7 +47,7 @@ from pate.accounting import (
     calibrate,
 )
 from pate.accounting import ledger as ledger_module
-from pate.accounting.filters import PrivacyFilter, RenyiFilter
+from pate.accounting.filters import PrivacyFilter, RenyiFilter, Spent
 from pate.accounting.ledger_entry import ChargeNote, LedgerEntry
 from pate.accounting.store import LineText, Store
 from pate.accounting.total import in_any_order
@@ -68,9 +68,11 @@ PURE = PureDpEvent(epsilon=0.05)
 RANGE = BoundedRangeEvent(epsilon=0.1)
 BITS = SelfComposedEvent(event=OneBitEvent(logits=(-1.0, -0.9, -0.8), reach=1), count=3)
 SEQUENCE = [PURE, PURE, RANGE, BITS, BITS, BITS, PURE, RANGE, RANGE, PURE, BITS, PURE]
-MAKERS = [RdpAccountant, ExactAccountant, PldAccountant, PureDpAccountant]
+ACCOUNTANTS = [RdpAccountant, ExactAccountant, PldAccountant, PureDpAccountant]
 NOT_A_DIGEST = 7  # a ledger names its data by a digest in letters
-BOTH = pytest.mark.parametrize("on_disk", [True, False], ids=["on disk", "in memory"])
+ON_DISK_AND_IN_MEMORY = pytest.mark.parametrize(
+    "on_disk", [True, False], ids=["on disk", "in memory"]
+)
 
 
 def charge(
@@ -88,13 +90,17 @@ def committed_bytes(
     draw: Callable[[], bytes],
     event: Event = GAUSSIAN,
     *,
-    run: str = "",
+    run_key: str = "",
 ) -> bytes:
     """Returns the bytes under a key: those of an earlier commit, or else those of `draw`, which are committed."""
     committed = ledger.read(key)
     content = draw() if committed is None else committed
     return ledger.commit(
-        key, event, content, note=ChargeNote(run_key=run), adjacency=ledger.adjacency
+        key,
+        event,
+        content=content,
+        note=ChargeNote(run_key=run_key),
+        adjacency=ledger.adjacency,
     )
 
 
@@ -107,14 +113,20 @@ def commit_part(
     *,
     may_share_noise: bool = False,
 ) -> bytes:
-    """Commits `content` as a part of a release to the ledger and returns the bytes that stand under
-    the key.
+    """Commits `content` as a part of a release to the ledger, and returns the bytes that the ledger has under the key.
 
-    The release is the text before the colon of the key. `seed_name` names the seed of its noise.
+    The key of the release is the text before the colon of the key of the part.
     """
-    release = key.partition(":")[0]
-    note = ChargeNote(run_key=release, seed_name=seed_name, may_share_noise=may_share_noise)
-    return ledger.commit(key, event, content, note, adjacency=ledger.adjacency, release_key=release)
+    release_key = key.partition(":")[0]
+    note = ChargeNote(run_key=release_key, seed_name=seed_name, may_share_noise=may_share_noise)
+    return ledger.commit(
+        key,
+        event,
+        content=content,
+        note=note,
+        adjacency=ledger.adjacency,
+        release_key=release_key,
+    )
 
 
 def keys_of(ledger: Ledger | SharedLedger) -> list[str]:
@@ -370,21 +382,22 @@ def test_a_commit_opens_the_file_only_a_few_times(
 
     Reading the statement opens one more.
     """
-    opened = 0
+    num_connections = 0
     connect = sqlite3.connect
 
-    def counted(*arguments: Any, **options: Any) -> sqlite3.Connection:
-        nonlocal opened
-        opened += 1
+    def connect_and_count(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        nonlocal num_connections
+        num_connections += 1
         return connect(*arguments, **options)
 
-    monkeypatch.setattr(sqlite3, "connect", counted)
+    monkeypatch.setattr(sqlite3, "connect", connect_and_count)
     commit_part(ledger, key="a:first", content=b"1")
-    assert opened == 2, "to compute the total out of the lock, and to commit"
+    assert num_connections == 2, "one to compute the total before the lock, one to commit"
     commit_part(ledger, key="a:second", content=b"2")
-    assert opened == 3
+    assert num_connections == 3
     statement = ledger.statement()
-    assert (statement.num_charges, statement.epsilon, opened) == (1, ONE_EPSILON, 4)
+    assert (statement.num_charges, statement.epsilon) == (1, ONE_EPSILON)
+    assert num_connections == 4
 
 
 def test_a_commit_numbers_the_draws_of_a_run(ledger: Ledger, path: Path) -> None:
@@ -394,12 +407,14 @@ def test_a_commit_numbers_the_draws_of_a_run(ledger: Ledger, path: Path) -> None
     first ledger's is number 3.
     """
 
-    def between() -> bytes:
-        committed_bytes(Ledger(path, target_delta=DELTA), key="run-c", draw=bytes, run="run")
+    def draw_while_another_commits() -> bytes:
+        other_ledger = Ledger(path, target_delta=DELTA)
+        committed_bytes(other_ledger, key="run-c", draw=bytes, run_key="run")
         return b""
 
-    for key, draw in (("run-a", bytes), ("other", bytes), ("run-b", between)):
-        committed_bytes(ledger, key, draw, run=key[:3])
+    committed_bytes(ledger, key="run-a", draw=bytes, run_key="run")
+    committed_bytes(ledger, key="other", draw=bytes, run_key="oth")
+    committed_bytes(ledger, key="run-b", draw=draw_while_another_commits, run_key="run")
     assert [(entry.key, entry.draw) for entry in ledger.entries] == [
         ("run-a", 1), ("other", 1), ("run-c", 2), ("run-b", 3),
     ]  # fmt: skip
@@ -599,11 +614,11 @@ def test_a_stored_ledger_needs_an_accountant_of_pate_and_its_version(
     The user's file can be opened when the class is passed.
     """
 
-    class Own(RdpAccountant):
+    class OwnAccountant(RdpAccountant):
         name = "own"
 
-    charge(Ledger(path, target_delta=DELTA, accountant=Own))
-    assert len(Ledger(path, target_delta=DELTA, accountant=Own).entries) == 1
+    charge(Ledger(path, target_delta=DELTA, accountant=OwnAccountant))
+    assert len(Ledger(path, target_delta=DELTA, accountant=OwnAccountant).entries) == 1
     for kind in (Ledger, SharedLedger):
         with refused("accountant", value="own"):
             kind.stored(path)
@@ -798,64 +813,70 @@ def test_a_charge_without_a_data_set_counts_for_every_data_set(ledger: Ledger, p
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("maker", MAKERS, ids=lambda maker: maker.name)
-@BOTH
+@pytest.mark.parametrize(
+    "accountant", ACCOUNTANTS, ids=[accountant.name for accountant in ACCOUNTANTS]
+)
+@ON_DISK_AND_IN_MEMORY
 def test_every_total_equals_a_fresh_composition_of_all_charges(
-    maker: Callable[[], Accountant], on_disk: bool, path: Path
+    accountant: Callable[[], Accountant], on_disk: bool, path: Path
 ) -> None:
     """After each of 12 charges, the total equals that of a new accountant that composes all events so far.
 
     Once two different events were charged, the new accountant is the one of `in_any_order`, whose bound holds for
     every order of the events.
     """
-    ledger = Ledger(path if on_disk else None, target_delta=DELTA, accountant=maker)
+    ledger = Ledger(path if on_disk else None, target_delta=DELTA, accountant=accountant)
     assert ledger.epsilon == 0
     for number, event in enumerate(SEQUENCE):
-        one_kind = len(set(SEQUENCE[: number + 1])) == 1
-        expected = composed_epsilon(
-            make_accountant=maker if one_kind else in_any_order(accountant=maker),
-            events=SEQUENCE[: number + 1],
-        )
+        charged_events = SEQUENCE[: number + 1]
+        has_one_event = len(set(charged_events)) == 1
+        make_accountant = accountant if has_one_event else in_any_order(accountant)
+        expected = composed_epsilon(make_accountant=make_accountant, events=charged_events)
         assert charge(ledger, event, key=str(number)).epsilon == ledger.epsilon == expected
 
 
-class Counting(RdpAccountant):
+class CountingAccountant(RdpAccountant):
     """An accountant that counts the calls of `compose` over all its instances."""
 
-    composed = 0
+    num_calls = 0
 
     def compose(self, event: Event, count: int = 1) -> Self:
         """Composes events and counts one call."""
-        type(self).composed += 1
+        type(self).num_calls += 1
         return super().compose(event, count=count)
 
 
 @pytest.mark.slow
-@BOTH
+@ON_DISK_AND_IN_MEMORY
 def test_the_work_of_a_charge_does_not_grow_with_earlier_charges(
     on_disk: bool, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each of 60 charges calls `compose` at most 3 times and prices at most 2 events for the
     filter.
     """
-    priced: list[Event] = []
+    priced_events: list[Event] = []
     price = RenyiFilter.price
-    monkeypatch.setattr(
-        RenyiFilter, "price", lambda self, event: priced.append(event) or price(self, event)
-    )
-    monkeypatch.setattr(Counting, "composed", 0)
+
+    def price_and_record(privacy_filter: RenyiFilter, event: Event) -> Spent:
+        priced_events.append(event)
+        return price(privacy_filter, event)
+
+    monkeypatch.setattr(RenyiFilter, "price", price_and_record)
+    monkeypatch.setattr(CountingAccountant, "num_calls", 0)
     ledger = Ledger(
-        path if on_disk else None, target_delta=DELTA, accountant=Counting, max_epsilon=100.0
+        path if on_disk else None,
+        target_delta=DELTA,
+        accountant=CountingAccountant,
+        max_epsilon=100.0,
     )
     for number in range(60):
-        before = Counting.composed, len(priced)
-        charge(
-            ledger,
-            event=(PURE, RANGE, BITS, GaussianEvent(noise_multiplier=100.0 + number))[number % 4],
-            key=str(number),
-        )
-        assert Counting.composed - before[0] <= 3
-        assert len(priced) - before[1] <= 2  # itself, and the charge before it
+        num_calls_before = CountingAccountant.num_calls
+        priced_events.clear()
+        new_gaussian = GaussianEvent(noise_multiplier=100.0 + number)
+        event = (PURE, RANGE, BITS, new_gaussian)[number % 4]
+        charge(ledger, event=event, key=str(number))
+        assert CountingAccountant.num_calls - num_calls_before <= 3
+        assert len(priced_events) <= 2  # the event itself, and the charge before it
 
 
 def test_refused_charges_do_not_change_the_total() -> None:
@@ -935,8 +956,9 @@ def test_an_interrupted_reading_neither_forgets_nor_repeats_a_charge(
         assert (reader.epsilon, reader.spent_epsilon, reader.entries) == expected, interrupted_at
         return num_lines
 
-    for at in range(1, count_lines_of_reading(0) + 1):
-        count_lines_of_reading(at)
+    num_lines_of_reading = count_lines_of_reading(interrupted_at=0)
+    for line_number in range(1, num_lines_of_reading + 1):
+        count_lines_of_reading(interrupted_at=line_number)
 
 
 def test_a_ledger_in_memory_refuses_to_be_copied(
@@ -969,13 +991,13 @@ def test_a_ledger_in_memory_refuses_to_be_copied(
     assert keys_of(ledger) == list("abcde")
 
 
-@BOTH
+@ON_DISK_AND_IN_MEMORY
 def test_threads_cannot_spend_one_budget_twice(on_disk: bool, path: Path) -> None:
     """Four threads charge a ledger whose cap has room for one charge: one is admitted and three are
     refused.
     """
 
-    class Slow(RdpAccountant):
+    class SlowAccountant(RdpAccountant):
         def get_epsilon(self, target_delta: float) -> float:
             time.sleep(0.02)
             return super().get_epsilon(target_delta)
@@ -983,23 +1005,23 @@ def test_threads_cannot_spend_one_budget_twice(on_disk: bool, path: Path) -> Non
     ledger = Ledger(
         path if on_disk else None,
         target_delta=DELTA,
-        accountant=Slow,
+        accountant=SlowAccountant,
         max_epsilon=1.2 * ONE_EPSILON,
     )
-    refused: list[str] = []
+    refused_keys: list[str] = []
 
     def spend(key: str) -> None:
         try:
             charge(ledger, key=key)
         except BudgetExceeded:
-            refused.append(key)
+            refused_keys.append(key)
 
     threads = [threading.Thread(target=spend, args=(key,)) for key in "abcd"]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert (len(ledger.entries), len(refused)) == (1, 3)
+    assert (len(ledger.entries), len(refused_keys)) == (1, 3)
 
 
 def run_in_fork(function: Callable[[], object]) -> int:
@@ -1088,9 +1110,8 @@ def test_a_kill_leaves_the_charge_and_its_release_or_neither(
     is_committed = where == "after the commit"
     assert keys_of(again) == (["a", "b"] if is_committed else ["a"])
     assert again.read(key="b") == (b"drawn" if is_committed else None)
-    assert committed_bytes(again, key="b", draw=lambda: b"composed_epsilon") == (
-        b"drawn" if is_committed else b"composed_epsilon"
-    )
+    expected = b"drawn" if is_committed else b"drawn again"
+    assert committed_bytes(again, key="b", draw=lambda: b"drawn again") == expected
 
 
 def test_a_full_disk_raises_an_error_and_charges_nothing(
@@ -1104,13 +1125,13 @@ def test_a_full_disk_raises_an_error_and_charges_nothing(
     before = path.read_bytes()
     connect = sqlite3.connect
 
-    def limited(*arguments: Any, **options: Any) -> sqlite3.Connection:
+    def connect_with_few_pages(*arguments: Any, **options: Any) -> sqlite3.Connection:
         db = connect(*arguments, **options)
         db.execute(f"PRAGMA max_page_count={len(before) // 4096}")
         return db
 
     with monkeypatch.context() as full:
-        full.setattr(sqlite3, "connect", limited)
+        full.setattr(sqlite3, "connect", connect_with_few_pages)
         with pytest.raises(
             OSError, match=r"^\[Errno 28\] No space left on device: '\S+ledger\.db'$"
         ):

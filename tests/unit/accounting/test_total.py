@@ -1,4 +1,4 @@
-"""The total of several releases holds for every order: against the best play, found by trying all of it."""
+"""The total of several releases holds for every order, also against an adversary that is searched exhaustively."""
 
 import itertools
 import math
@@ -26,7 +26,8 @@ from pate.accounting.total import have_one_order, in_any_order, total_epsilon
 
 PURE = SelfComposedEvent(event=PureDpEvent(epsilon=0.1), count=60)
 RANGES = SelfComposedEvent(event=BoundedRangeEvent(epsilon=0.2), count=60)
-UNITS = 20  # of which the shifts of a bounded range are multiples
+# The losses of the adversary's steps are multiples of this share of a step's epsilon.
+NUM_UNITS = 20
 
 
 def best_delta(
@@ -38,28 +39,30 @@ def best_delta(
     A step "pure" is a randomized response with the epsilon `step_epsilon` / 2. In a step "range", the adversary
     chooses where the interval of losses, of length `step_epsilon`, lies around 0.
     """
-    unit = step_epsilon / UNITS
+    unit = step_epsilon / NUM_UNITS
 
     @cache
-    def value(number: int, loss: int) -> float:
-        if number == len(kinds_of_steps):
+    def largest_delta(num_done: int, loss: int) -> float:
+        """Returns the largest delta after `num_done` steps whose losses sum to `loss` units."""
+        if num_done == len(kinds_of_steps):
             return max(0.0, -math.expm1(target_epsilon - loss * unit))
-        if kinds_of_steps[number] == "pure":
-            half = UNITS // 2
-            true = 1 / (1 + math.exp(-half * unit))
-            return true * value(number + 1, loss + half) + (1 - true) * value(
-                number + 1, loss - half
-            )
+        if kinds_of_steps[num_done] == "pure":
+            half = NUM_UNITS // 2
+            prob_of_truth = 1 / (1 + math.exp(-half * unit))
+            after_truth = largest_delta(num_done=num_done + 1, loss=loss + half)
+            after_lie = largest_delta(num_done=num_done + 1, loss=loss - half)
+            return prob_of_truth * after_truth + (1 - prob_of_truth) * after_lie
         best = 0.0
-        for shift in range(UNITS + 1):  # a loss of `shift`, or of `shift - UNITS`
-            higher = math.expm1((shift - UNITS) * unit) / math.expm1(-step_epsilon)
-            after = higher * value(number + 1, loss + shift) + (1 - higher) * value(
-                number + 1, loss + shift - UNITS
-            )
-            best = max(best, after)
+        # The loss of a range is `upper_loss` or `upper_loss - NUM_UNITS` units.
+        for upper_loss in range(NUM_UNITS + 1):
+            lower_loss = upper_loss - NUM_UNITS
+            prob_of_upper = math.expm1(lower_loss * unit) / math.expm1(-step_epsilon)
+            after_upper = largest_delta(num_done=num_done + 1, loss=loss + upper_loss)
+            after_lower = largest_delta(num_done=num_done + 1, loss=loss + lower_loss)
+            best = max(best, prob_of_upper * after_upper + (1 - prob_of_upper) * after_lower)
         return best
 
-    return value(0, 0)
+    return largest_delta(num_done=0, loss=0)
 
 
 def test_a_total_bounds_the_strongest_adversary_in_every_order() -> None:
@@ -84,12 +87,9 @@ def test_a_total_bounds_the_strongest_adversary_in_every_order() -> None:
         PureDpEvent(epsilon=0.6),
     ]
     assert total_epsilon(events, target_delta=worst) > epsilon
-    by_charges = (
-        ExactAccountant()
-        .compose_all((event, 1) for event in events)
-        .get_epsilon(target_delta=worst)
-    )
-    assert by_charges < epsilon, "a control: the order of the charges bounds itself alone"
+    in_order_of_charges = ExactAccountant().compose_all((event, 1) for event in events)
+    epsilon_of_charges = in_order_of_charges.get_epsilon(target_delta=worst)
+    assert epsilon_of_charges < epsilon, "negative control: this bound holds for one order only"
 
 
 @pytest.mark.slow
@@ -109,8 +109,9 @@ def test_optimal_composition_depends_on_the_order_of_events() -> None:
         == total_epsilon([PURE, RANGES], target_delta=1e-6)
         > 5.3720
     )
-    by_charges = ExactAccountant().compose(RANGES).compose(PURE).get_epsilon(target_delta=1e-6)
-    assert by_charges < 5.3720 - 3e-3, "a control"
+    reverse_order = ExactAccountant().compose(RANGES).compose(PURE)
+    epsilon = reverse_order.get_epsilon(target_delta=1e-6)
+    assert epsilon < 5.3720 - 3e-3, "negative control: this bound holds for one order only"
 
 
 SESSION = SessionEvent(
@@ -132,11 +133,19 @@ SESSION = SessionEvent(
         ),
         ([PURE, RANGES], [], False),
         ([PURE], [PURE], True),
-        ([SESSION, SESSION], [SESSION], True),  # steps that are all equal
+        ([SESSION, SESSION], [SESSION], True),
         ([ComposedEvent((PURE, RANGES))] * 2, [], True),
         ([ComposedEvent((PURE, RANGES))] * 2, [ComposedEvent((PURE, RANGES))], False),
-        # it has its own order
         ([ComposedEvent((PURE, RANGES))], [ComposedEvent((PURE, RANGES))], True),
+    ],
+    ids=[
+        "Gaussians beside equal events",
+        "two different events",
+        "one event in parts",
+        "sessions of equal steps",
+        "equal compositions",
+        "equal compositions in parts",
+        "one composition in parts",
     ],
 )
 def test_have_one_order_finds_events_whose_order_is_irrelevant(
@@ -155,7 +164,7 @@ def commit_part(ledger: Ledger, release_key: str, part_name: str, event: Event) 
     ledger.commit(
         f"{release_key}:{part_name}",
         event,
-        b"",
+        content=b"",
         adjacency=ledger.adjacency,
         release_key=release_key,
     )
@@ -173,15 +182,17 @@ def test_interleaved_parts_are_bounded_in_every_order() -> None:
     for ledger in ledgers:
         for key in ("a", "b"):
             commit_part(ledger=ledger, release_key=key, part_name="first", event=both)
-    atomic = ledgers[0].epsilon
-    assert atomic == AutoAccountant().compose(both, count=2).get_epsilon(target_delta=1e-6)
+    epsilon_without_parts = ledgers[0].epsilon
+    assert epsilon_without_parts == AutoAccountant().compose(both, count=2).get_epsilon(
+        target_delta=1e-6
+    )
     commit_part(ledger=ledgers[1], release_key="b", part_name="later", event=both)
-    assert ledgers[1].epsilon == atomic, "before anything else"
+    assert ledgers[1].epsilon == epsilon_without_parts, "nothing was released in between"
     commit_part(ledger=ledgers[1], release_key="a", part_name="much later", event=both)
     assert (
         ledgers[1].epsilon
         == RdpAccountant().compose(both, count=2).get_epsilon(target_delta=1e-6)
-        > atomic
+        > epsilon_without_parts
     )
 
 
@@ -220,12 +231,7 @@ def test_releases_in_an_unknown_order_are_bounded_in_every_order() -> None:
         >= worst
     )
     gaussians = [GaussianEvent(noise_multiplier=3.0), GaussianEvent(noise_multiplier=5.0), pure]
-    spent = (
-        ExactAccountant()
-        .compose(GaussianEvent(noise_multiplier=(1 / 9 + 1 / 25) ** -0.5))
-        .compose(pure)
-        .get_epsilon(target_delta=1e-6)
-    )
-    assert total_epsilon(gaussians, target_delta=1e-6) == pytest.approx(spent, rel=1e-9), (
-        "Gaussians have one figure in every order"
-    )
+    merged_gaussian = GaussianEvent(noise_multiplier=(1 / 9 + 1 / 25) ** -0.5)
+    accountant = ExactAccountant().compose(merged_gaussian).compose(pure)
+    expected = accountant.get_epsilon(target_delta=1e-6)
+    assert total_epsilon(gaussians, target_delta=1e-6) == pytest.approx(expected, rel=1e-9)
