@@ -148,14 +148,15 @@ def test_images_written_before_the_disk_was_full_are_kept(
     """
     write: Callable[[int, bytes, int], int] = os.pwrite
 
-    def full(file: int, data: bytes, place: int) -> int:
-        room = 6 * 700 + 3 - place if os.fstat(file).st_size == 6 * COUNT else len(data)
-        if room <= 0:
+    def write_until_full(file: int, content: bytes, offset: int) -> int:
+        is_image_file = os.fstat(file).st_size == 6 * COUNT
+        num_free = 6 * 700 + 3 - offset if is_image_file else len(content)
+        if num_free <= 0:
             raise OSError(errno.ENOSPC, "No space left on device")
-        return write(file, data[:room], place)
+        return write(file, content[:num_free], offset)
 
     with monkeypatch.context() as patched:
-        patched.setattr(os, "pwrite", full)
+        patched.setattr(os, "pwrite", write_until_full)
         with pytest.raises(
             OSError, match=r"No space left on device \(the cache takes 9e-06 GB for 1,500 images\)"
         ):
@@ -185,12 +186,12 @@ def test_complete_cache_is_only_read(cache: ImageCache, monkeypatch: pytest.Monk
 
 
 @pytest.mark.parametrize("name", ["images.u8", "stamps.i64"])
-@pytest.mark.parametrize("left", [0, 1000])
-def test_truncated_cache_file_is_recomputed(cache: ImageCache, name: str, left: int) -> None:
+@pytest.mark.parametrize("num_bytes", [0, 1000])
+def test_truncated_cache_file_is_recomputed(cache: ImageCache, name: str, num_bytes: int) -> None:
     """A file of the cache is cut to 0 or 1,000 bytes. The next fill gives the same images."""
     before = np.asarray(cache.fill(ROWS, STAMPS, decode=synthetic_images, stage=unwatched)).copy()
     path = cache.folder / name
-    path.write_bytes(path.read_bytes()[:left])
+    path.write_bytes(path.read_bytes()[:num_bytes])
     assert np.array_equal(
         cache.fill(ROWS, STAMPS, decode=synthetic_images, stage=unwatched), before
     )
@@ -201,7 +202,7 @@ def test_an_unwritable_folder_is_refused(cache: ImageCache) -> None:
     cache.folder.with_name("file").write_text("")
     within_file = ImageCache(cache.folder.with_name("file") / "cache")
     with refused("data.cache", value=ANY, rule="folder that"):
-        within_file.fill(ROWS, STAMPS, synthetic_images, unwatched)
+        within_file.fill(rows=ROWS, stamps=STAMPS, decode=synthetic_images, stage=unwatched)
 
 
 def test_a_link_in_place_of_the_file_is_refused(cache: ImageCache) -> None:

@@ -1,4 +1,4 @@
-"""Records that are in two splits, or twice in one: told where that is no chance, and in every data set."""
+"""Remarks on records that are in two splits, or twice in one, if chance does not explain it; by every reader."""
 
 from __future__ import annotations
 
@@ -10,18 +10,25 @@ import pytest
 from PIL import Image
 
 from pate.array_types import Float32Array
-from pate.data import Arrays, HuggingFace, ImageFolder, Pixels, Split, Table
+from pate.data import HuggingFace, ImageFolder, Pixels, Split
 from pate.data.copies import Inputs, remarks_on_copies
+from tests.unit.data.split_paths import SplitPaths
 
 RNG = np.random.default_rng(0)
-PRIVATE, PUBLIC, TEST = (RNG.normal(size=(count, 3)).astype(np.float32) for count in (200, 120, 60))
+PRIVATE = RNG.normal(size=(200, 3)).astype(np.float32)
+PUBLIC = RNG.normal(size=(120, 3)).astype(np.float32)
+TEST = RNG.normal(size=(60, 3)).astype(np.float32)
 
 
 def _split(inputs: Float32Array, groups: Any = None, first: int = 0) -> Split:
     """Returns a split of these inputs, whose record ids begin at `first`; groups are the ids by default."""
-    rows = first + np.arange(len(inputs))
-    group_ids = rows if groups is None else np.asarray(groups)
-    return Split(inputs, np.zeros((len(inputs), 1), np.bool_), record_ids=rows, group_ids=group_ids)
+    record_ids = first + np.arange(len(inputs))
+    return Split(
+        inputs=inputs,
+        labels=np.zeros((len(inputs), 1), np.bool_),
+        record_ids=record_ids,
+        group_ids=record_ids if groups is None else np.asarray(groups),
+    )
 
 
 def _remarks(
@@ -30,7 +37,7 @@ def _remarks(
     """Returns the remarks on copies among three splits."""
     return list(
         remarks_on_copies(
-            _split(inputs=private, groups=groups),
+            private_split=_split(inputs=private, groups=groups),
             public_split=_split(inputs=public, first=1000),
             test_split=_split(inputs=test, first=2000),
         )
@@ -83,14 +90,12 @@ def test_agreement_by_chance_yields_no_remark() -> None:
     There is no remark. The same records in two splits yield one.
     """
     rng = np.random.default_rng(1)
-    private, public, test = (
-        rng.integers(0, 5, size=(count, 2)).astype(np.float32) for count in (2000, 300, 100)
-    )
-    assert _split(inputs=public).inputs.shape == (300, 2)
-    assert (
-        Inputs.from_split(_split(inputs=public)).count_in(Inputs.from_split(_split(inputs=private)))
-        == 300
-    )
+    private = rng.integers(5, size=(2000, 2)).astype(np.float32)
+    public = rng.integers(5, size=(300, 2)).astype(np.float32)
+    test = rng.integers(5, size=(100, 2)).astype(np.float32)
+    private_inputs = Inputs.from_split(_split(inputs=private))
+    public_inputs = Inputs.from_split(_split(inputs=public))
+    assert public_inputs.count_in(other_inputs=private_inputs) == len(public)
     assert _remarks(private=private, public=public, test=test) == []
     assert len(_remarks(private=public, public=public, test=test)) == 1  # the same as a whole
 
@@ -98,37 +103,29 @@ def test_agreement_by_chance_yields_no_remark() -> None:
 @pytest.mark.parametrize("count", [20, 1])
 def test_public_copies_of_private_pictures_are_counted(count: int) -> None:
     """Some of 30 public pictures are private ones. One remark counts them, even a single one."""
-    levels = RNG.integers(0, 255, size=(60, 3, 4, 4), dtype=np.uint8)
-    private = np.arange(30)
-    public = np.arange(30 - count, 60 - count)
-    splits = [
-        Split(
-            Pixels(levels, rows),
-            np.zeros((30, 1), np.bool_),
-            record_ids=first + rows,
-            group_ids=first + rows,
-        )  # type: ignore[arg-type]
-        for rows, first in ((private, 0), (public, 1000))
-    ]
-    (line,) = remarks_on_copies(*splits)
+    levels = RNG.integers(255, size=(60, 3, 4, 4), dtype=np.uint8)
+    private = Pixels(levels=levels, rows=np.arange(30))
+    public = Pixels(levels=levels, rows=np.arange(30 - count, 60 - count))
+    (line,) = remarks_on_copies(
+        private_split=_split(inputs=private),  # type: ignore[arg-type]
+        public_split=_split(inputs=public, first=1000),  # type: ignore[arg-type]
+    )
     assert line.startswith(f"data.public: {count} of 30 records")
 
 
 def _tables(folder: Path, inputs: dict[str, Float32Array]) -> Any:
     """Writes the inputs of each split as a CSV table and loads the data set."""
-    files = {}
     for split, rows in inputs.items():
-        lines = [",".join(map(str, [*row, place % 2])) for place, row in enumerate(rows.tolist())]
+        lines = [",".join(map(str, [*row, number % 2])) for number, row in enumerate(rows.tolist())]
         (folder / f"{split}.csv").write_text("\n".join(["a,b,c,flu", *lines]) + "\n")
-        files[split] = str(folder / f"{split}.csv")
-    return Table(**files, labels=("flu",)).load()
+    return SplitPaths.in_folder(folder, ending=".csv").table("flu").load()
 
 
 def _arrays(folder: Path, inputs: dict[str, Float32Array]) -> Any:
     """Writes the inputs of each split as an .npz file and loads the data set."""
     for split, rows in inputs.items():
         np.savez(folder / f"{split}.npz", inputs=rows, labels=np.arange(len(rows))[:, None] % 2)
-    return Arrays(**{split: str(folder / f"{split}.npz") for split in inputs}).load()
+    return SplitPaths.in_folder(folder, ending=".npz").arrays().load()
 
 
 def _hugging_face(folder: Path, inputs: dict[str, Float32Array]) -> Any:

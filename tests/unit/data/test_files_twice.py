@@ -3,37 +3,50 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from pate.data import Arrays, Table
+from pate.data import Arrays
 from tests.refusals import ANY, refused
+from tests.unit.data.split_paths import SplitPaths
+
+SPELLINGS = ["./{name}", "sub/../{name}", "soft-{name}", "hard-{name}"]
+"""Other names of a file in one folder: two spellings of its path, a symbolic link and a hard link."""
 
 
-def _other_names(folder: Path, name: str) -> list[str]:
-    """Makes links to a file, and returns their names and other spellings of the file's path."""
+def other_path(folder: Path, name: str, spelling: str) -> str:
+    """Makes links to a file, and returns another path of the file.
+
+    Args:
+        folder: the folder of the file.
+        name: the name of the file.
+        spelling: one of `SPELLINGS`.
+    """
     (folder / "sub").mkdir()
     (folder / f"soft-{name}").symlink_to(name)
     os.link(folder / name, folder / f"hard-{name}")
-    return [f"./{name}", f"sub/../{name}", f"soft-{name}", f"hard-{name}"]
+    return f"{folder}/{spelling.format(name=name)}"
 
 
-def _write_arrays(path: Path) -> None:
+def write_arrays(path: Path) -> None:
     """Writes four records with four features and four labels as an .npz file."""
     np.savez(path, inputs=np.eye(4), labels=np.eye(4, dtype=int))
 
 
-def test_same_npz_file_in_two_splits_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_same_npz_file_in_two_splits_is_refused(tmp_path: Path, spelling: str) -> None:
     """The public split names the private .npz file under another name. It is refused."""
-    for split in ("private", "public", "test"):
-        _write_arrays(path=tmp_path / f"{split}.npz")
-    files = {split: str(tmp_path / f"{split}.npz") for split in ("private", "public", "test")}
-    assert len(Arrays(**files).load().private) == 4
-    for name in _other_names(folder=tmp_path, name="private.npz"):
-        with refused("data.public", value=ANY, rule="another file"):
-            Arrays(**{**files, "public": str(tmp_path / name)}).load()
+    paths = SplitPaths.in_folder(tmp_path, ending=".npz")
+    for path in (paths.private, paths.public, paths.test):
+        write_arrays(path=Path(path))
+    reader = paths.arrays()
+    assert len(reader.load().private) == 4
+    private_path = other_path(folder=tmp_path, name="private.npz", spelling=spelling)
+    with refused("data.public", value=ANY, rule="another file"):
+        replace(reader, public=private_path).load()
 
 
 def test_same_npy_folder_in_two_splits_is_refused(tmp_path: Path) -> None:
@@ -43,7 +56,7 @@ def test_same_npy_folder_in_two_splits_is_refused(tmp_path: Path) -> None:
         np.save(tmp_path / split / "labels.npy", np.eye(4, dtype=int))
     np.save(tmp_path / "private" / "inputs.npy", np.eye(4))
     os.link(tmp_path / "private" / "inputs.npy", tmp_path / "public" / "inputs.npy")
-    _write_arrays(path=tmp_path / "test.npz")
+    write_arrays(path=tmp_path / "test.npz")
     with refused("data.public", value=ANY, rule="another file"):
         Arrays(
             private=str(tmp_path / "private"),
@@ -52,13 +65,14 @@ def test_same_npy_folder_in_two_splits_is_refused(tmp_path: Path) -> None:
         ).load()
 
 
-def test_same_table_in_two_splits_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_same_table_in_two_splits_is_refused(tmp_path: Path, spelling: str) -> None:
     """The test split names the private table under another name. It is refused."""
     pytest.importorskip("pyarrow")
     for split in ("private", "public", "test"):
         (tmp_path / f"{split}.csv").write_text(f"age,flu\n1,0\n2,1\n{len(split)},1\n")
-    files = {split: str(tmp_path / f"{split}.csv") for split in ("private", "public", "test")}
-    assert len(Table(**files, labels=("flu",)).load().private) == 3
-    for name in _other_names(folder=tmp_path, name="private.csv"):
-        with refused("data.test", value=ANY, rule="another file"):
-            Table(**{**files, "test": str(tmp_path / name)}, labels=("flu",)).load()
+    reader = SplitPaths.in_folder(tmp_path, ending=".csv").table("flu")
+    assert len(reader.load().private) == 3
+    private_path = other_path(folder=tmp_path, name="private.csv", spelling=spelling)
+    with refused("data.test", value=ANY, rule="another file"):
+        replace(reader, test=private_path).load()

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from pate.data import (
-    Arrays,
     CelebA,
     Dataset,
     DigitsGrid,
@@ -20,12 +19,19 @@ from pate.data import (
     Table,
 )
 from tests.refusals import refused
+from tests.unit.data.split_paths import SplitPaths
 
 pytest.importorskip("pyarrow")
 NUM_PEOPLE = 12
 PRIVATE_PERSON = 3
 NEIGHBORS = (8, 0)  # records of that person, who has one otherwise
-Load = Callable[[Path, int], Dataset]
+
+
+class Load(Protocol):
+    """A function that writes the people into a folder in one format, and loads them."""
+
+    def __call__(self, folder: Path, /, *, num_records_of_person: int) -> Dataset:
+        """Returns the data set in which the private person has so many records."""
 
 
 def _split_of(person: int) -> str:
@@ -75,24 +81,22 @@ def _one_table(folder: Path, num_records_of_person: int) -> Dataset:
 
 def _three_tables(folder: Path, num_records_of_person: int) -> Dataset:
     """Loads the people from one table for each split."""
-    files: dict[str, Any] = {}
     for split in ("private", "public", "test"):
-        files[split] = _write_table(
+        _write_table(
             path=folder / f"{split}.csv",
             people=_people_of(split=split, num_records_of_person=num_records_of_person),
         )
-    return Table(**files, labels=("flu", "cough"), group="person", drop=("split",)).load()
+    reader = SplitPaths.in_folder(folder, ending=".csv").table("flu", "cough")
+    return replace(reader, group="person", drop=("split",)).load()
 
 
 def _arrays(folder: Path, num_records_of_person: int) -> Dataset:
     """Loads the people from three .npz files."""
-    files: dict[str, Any] = {}
     for split in ("private", "public", "test"):
         people = np.array(_people_of(split=split, num_records_of_person=num_records_of_person))
         bits = np.stack([people % 2, people // 6], axis=1)
         np.savez(folder / f"{split}.npz", inputs=people[:, None] / 9, labels=bits, groups=people)
-        files[split] = str(folder / f"{split}.npz")
-    return Arrays(**files).load()
+    return SplitPaths.in_folder(folder, ending=".npz").arrays().load()
 
 
 def _hugging_face(folder: Path, num_records_of_person: int) -> Dataset:
@@ -199,8 +203,8 @@ def test_published_ids_do_not_depend_on_private_records(
     """
     (tmp_path / "one").mkdir()
     (tmp_path / "other").mkdir()
-    one = load(tmp_path / "one", 1)
-    other = load(tmp_path / "other", num_records_of_person)
+    one = load(tmp_path / "one", num_records_of_person=1)
+    other = load(tmp_path / "other", num_records_of_person=num_records_of_person)
     assert len(other.private) - len(one.private) == num_records_of_person - 1
     _require_equal_publications(one, other)
 

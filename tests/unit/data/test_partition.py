@@ -17,12 +17,12 @@ def split(groups: list[int], records: list[int] | None = None) -> Split:
     )
     inputs = np.zeros((len(groups), 1), np.float32)
     labels = np.zeros((len(groups), 1), np.bool_)
-    return Split(inputs, labels, record_ids, group_ids)
+    return Split(inputs=inputs, labels=labels, record_ids=record_ids, group_ids=group_ids)
 
 
 def partition(teachers: list[int], num_teachers: int) -> Partition:
     """Returns the partition in which each record has the given teacher."""
-    return Partition(np.array(teachers, dtype=np.int64), num_teachers)
+    return Partition(teacher_of=np.array(teachers, dtype=np.int64), num_teachers=num_teachers)
 
 
 def test_draw_keeps_groups_whole_and_balances_group_counts() -> None:
@@ -64,12 +64,10 @@ def test_more_teachers_than_groups_are_refused() -> None:
     groups = np.array([4, 4, 9, 2])
     rng = np.random.default_rng(0)
     assert Partition.draw(groups, num_teachers=3, rng=rng).sizes().min() == 1
-    for num_teachers, rule in (
-        (4, "at most 3, the number of private groups"),
-        (0, "a whole number >= 1"),
-    ):
-        with refused("num_teachers", value=num_teachers, rule=rule):
-            Partition.draw(groups, num_teachers, rng)
+    with refused("num_teachers", value=4, rule="at most 3, the number of private groups"):
+        Partition.draw(groups, num_teachers=4, rng=rng)
+    with refused("num_teachers", value=0, rule="a whole number >= 1"):
+        Partition.draw(groups, num_teachers=0, rng=rng)
 
 
 def test_indices_and_sizes_match_hand_computed_values() -> None:

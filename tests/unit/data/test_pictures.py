@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pate.data import Arrays, HuggingFace, ImageFolder, ImageForm
+from pate.data import HuggingFace, ImageFolder, ImageForm
 from pate.data.celeba_photographs import decode_images
 from pate.data.pictures import read_picture
 from tests.refusals import ANY, refused
+from tests.unit.data.split_paths import SplitPaths
 
 RAMP = np.arange(256, dtype=np.uint8).reshape(16, 16)
 ORIENTATION = 0x0112  # the EXIF tag
@@ -172,7 +173,7 @@ def test_transparent_pixels_are_white(tmp_path: Path, mode: str) -> None:
         picture = transparent(mode=mode, hidden=hidden)
         pictures: list[Any] = [picture]
         if mode in ("RGBA", "LA", "P", "L", "RGB", "I;16"):
-            picture.save(tmp_path / "picture.png", **picture.info)
+            picture.save(tmp_path / "picture.png")
             pictures.append(tmp_path / "picture.png")
         for opened in pictures:
             for channels in (1, 3):
@@ -275,9 +276,9 @@ def test_integer_arrays_other_than_bytes_are_refused(tmp_path: Path) -> None:
     for split in ("private", "public", "test"):
         images = np.full((2, 1, 4, 4), 65535, np.uint16)
         np.savez(tmp_path / f"{split}.npz", inputs=images, labels=np.ones((2, 1), np.int64))
-    files = {split: str(tmp_path / f"{split}.npz") for split in ("private", "public", "test")}
+    reader = SplitPaths.in_folder(tmp_path, ending=".npz").arrays()
     with refused("data.private.inputs.dtype", value="uint16"):
-        Arrays(**files).load()
+        reader.load()
 
 
 def test_celeba_photograph_over_8_bits_is_refused_by_name(tmp_path: Path) -> None:

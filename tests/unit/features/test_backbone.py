@@ -74,11 +74,10 @@ def test_features_are_the_inputs_of_the_last_layer(file: Path, tmp_path: Path) -
     resized = torch.nn.functional.interpolate(
         torch.from_numpy(images), size=(64, 64), mode="bilinear", antialias=True
     )
-    mean, spread = (
-        torch.tensor(each)[:, None, None] for each in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
-    )
+    mean = torch.tensor((0.485, 0.456, 0.406))[:, None, None]
+    std = torch.tensor((0.229, 0.224, 0.225))[:, None, None]
     with torch.inference_mode():
-        measured = model.eval()((resized - mean) / spread).numpy()
+        measured = model.eval()((resized - mean) / std).numpy()
     np.testing.assert_allclose(extractor.measure(images), measured, atol=1e-5)
     expected = (measured - extractor.arrays["center"]) @ extractor.arrays["projection"]
     np.testing.assert_allclose(
@@ -110,12 +109,11 @@ def test_both_file_formats_and_gray_pictures_are_accepted(file: Path, tmp_path: 
     """Weights as `.pth` and as safetensors give the same features, also of gray pictures."""
     plain = saved_weights(folder=tmp_path, form=".safetensors")
     images = np.random.default_rng(0).random((2, 1, 16, 16), dtype=np.float32)
-    measured = [
-        backbone_of(path=path)._network(picture_shape=(1, 16, 16), origin={}).measure(images)
-        for path in (file, plain)
-    ]
-    np.testing.assert_array_equal(*measured)
-    assert measured[0].shape == (2, 1024)
+    extractor = backbone_of(path=file)._network(picture_shape=(1, 16, 16), origin={})
+    plain_extractor = backbone_of(path=plain)._network(picture_shape=(1, 16, 16), origin={})
+    measured = extractor.measure(images)
+    np.testing.assert_array_equal(plain_extractor.measure(images), measured)
+    assert measured.shape == (2, 1024)
 
 
 def test_data_set_is_read_with_network_features(file: Path, tmp_path: Path) -> None:
@@ -128,61 +126,88 @@ def test_data_set_is_read_with_network_features(file: Path, tmp_path: Path) -> N
     assert data.preprocessing.origin["model"] == NAME
 
 
-def weight_settings(path: Path, model: str = NAME) -> dict[str, object]:
-    """Returns the settings of a network with weights of a file."""
-    return {"model": model, "weights": str(path)}
+def backbone_of_missing_file(folder: Path, file: Path) -> Backbone:
+    """Returns a recipe whose weights do not exist."""
+    return backbone_of(path=folder / "none.pth")
 
 
-def damaged_weights(folder: Path, file: Path) -> Path:
-    """Writes the first 5,000 bytes of a file of weights, and returns the new file."""
+def backbone_of_unknown_network(folder: Path, file: Path) -> Backbone:
+    """Returns a recipe whose network does not exist."""
+    return Backbone(model="shufflenet_v2_x0_6", weights=str(file))
+
+
+def backbone_without_weights(folder: Path, file: Path) -> Backbone:
+    """Returns a recipe without weights, of a network for which no package has some."""
+    return Backbone(model=NAME)
+
+
+def backbone_of_other_network(folder: Path, file: Path) -> Backbone:
+    """Returns a recipe with the weights of another network."""
+    return backbone_of(path=saved_weights(folder=folder, name="mobilenet_v3_small"))
+
+
+def backbone_of_damaged_file(folder: Path, file: Path) -> Backbone:
+    """Returns a recipe with the first 5,000 bytes of a file of weights."""
     (folder / "weights.pth").write_bytes(file.read_bytes()[:5000])
-    return folder / "weights.pth"
+    return backbone_of(path=folder / "weights.pth")
 
 
-WRONG: dict[str, tuple[Callable[[Path, Path], dict[str, object]], str]] = {
-    "no such file": (
-        lambda folder, _: weight_settings(path=folder / "none.pth"),
-        "weights=.*: expected a file of weights that is",
-    ),
-    "an unknown network": (
-        lambda _, file: weight_settings(path=file, model="shufflenet_v2_x0_6"),
-        "model=.*: expected .*shufflenet_v2_x0_5",
-    ),
-    "no weights": (
-        lambda *_: {"model": NAME},
-        r"model=.*: expected a file of its weights: features\.weights=",
-    ),
-    "of another": (
-        lambda folder, _: weight_settings(
-            path=saved_weights(folder=folder, name="mobilenet_v3_small")
+def backbone_without_linear_layer(folder: Path, file: Path) -> Backbone:
+    """Returns a recipe of a network that does not end in a linear layer."""
+    return Backbone(model="squeezenet1_0", weights=str(file))
+
+
+def backbone_of_size_0(folder: Path, file: Path) -> Backbone:
+    """Returns a recipe that would resize images to 0 pixels."""
+    return Backbone(model=NAME, weights=str(file), image_size=0)
+
+
+@pytest.mark.parametrize(
+    ("make_backbone", "message"),
+    [
+        pytest.param(
+            backbone_of_missing_file,
+            "weights=.*: expected a file of weights that is",
+            id="missing file",
         ),
-        r"weights=.*: .*weights of shuffle.* \(",
-    ),
-    "a damaged file": (
-        lambda folder, file: weight_settings(path=damaged_weights(folder=folder, file=file)),
-        "weights=.*: expected a file of weights",
-    ),
-    "no linear layer": (
-        lambda _, file: weight_settings(path=file, model="squeezenet1_0"),
-        "model=squeezenet1_0: .* ends in a linear layer",
-    ),
-    "a size that is none": (
-        lambda _, file: {**weight_settings(path=file), "image_size": 0},
-        "image_size=0",
-    ),
-}
-
-
-@pytest.mark.parametrize("wrong", WRONG)
-def test_invalid_weights_are_refused_before_the_fit(wrong: str, file: Path, tmp_path: Path) -> None:
+        pytest.param(
+            backbone_of_unknown_network,
+            "model=.*: expected .*shufflenet_v2_x0_5",
+            id="unknown network",
+        ),
+        pytest.param(
+            backbone_without_weights,
+            r"model=.*: expected a file of its weights: features\.weights=",
+            id="no weights",
+        ),
+        pytest.param(
+            backbone_of_other_network,
+            r"weights=.*: .*weights of shuffle.* \(",
+            id="weights of another network",
+        ),
+        pytest.param(
+            backbone_of_damaged_file,
+            "weights=.*: expected a file of weights",
+            id="damaged file",
+        ),
+        pytest.param(
+            backbone_without_linear_layer,
+            "model=squeezenet1_0: .* ends in a linear layer",
+            id="no linear layer",
+        ),
+        pytest.param(backbone_of_size_0, "image_size=0", id="size 0"),
+    ],
+)
+def test_invalid_weights_are_refused_before_the_fit(
+    make_backbone: Callable[[Path, Path], Backbone], message: str, file: Path, tmp_path: Path
+) -> None:
     """Weights that are missing, torn or of another network are refused in one line, before the cache is made."""
-    settings, message = WRONG[wrong]
     with pytest.raises(InvalidValue, match=rf"^features\.{message}") as caught:
         FeaturedData(
             ReaderOfDataset(dataset=dataset()),
-            features=Backbone(**settings(tmp_path, file)),
+            features=make_backbone(tmp_path, file),
             cache=tmp_path / "cache",
-        ).load()  # type: ignore[arg-type]
+        ).load()
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "cache").exists()
 

@@ -289,7 +289,7 @@ def test_impossible_settings_are_refused_before_a_file_is_opened(
 ) -> None:
     """A setting of gaps has an impossible value. No file exists."""
     with refused(f"data.{name}", value=ANY, rule=rule):
-        Table(private="none.csv", public="none.csv", test="none.csv", **settings)
+        replace(Table(private="none.csv", public="none.csv", test="none.csv"), **settings)
 
 
 def test_codes_of_a_decimal_comma_are_read_as_numbers() -> None:

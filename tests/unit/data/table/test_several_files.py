@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
@@ -85,22 +86,22 @@ def write_parts(folder: Path, table: Any, ends: list[int], ending: str = "parque
 
 
 @pytest.fixture
-def reader(tmp_path: Path) -> Callable[..., Table]:
+def reader(tmp_path: Path) -> Callable[[Path | str], Table]:
     """Writes the public and the test file, and returns a function that makes a reader for private files."""
     write_table(path=tmp_path / "public.parquet", table=PUBLIC)
     write_table(path=tmp_path / "test.parquet", table=TEST)
 
-    def table_of(private: Path | str, **settings: Any) -> Table:
-        usual = {
-            "public": str(tmp_path / "public.parquet"),
-            "test": str(tmp_path / "test.parquet"),
-            "labels": ("flu",),
-            "group": "person",
-            "id": "record",
-        }
-        return Table(private=str(private), **{**usual, **settings})
+    def reader_of(private: Path | str) -> Table:
+        return Table(
+            private=str(private),
+            public=str(tmp_path / "public.parquet"),
+            test=str(tmp_path / "test.parquet"),
+            labels=("flu",),
+            group="person",
+            id="record",
+        )
 
-    return table_of
+    return reader_of
 
 
 def identity_of(dataset: Dataset) -> tuple[Any, ...]:
@@ -117,7 +118,7 @@ def identity_of(dataset: Dataset) -> tuple[Any, ...]:
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_folder_gives_the_data_set_of_one_joined_file(
-    reader: Callable[..., Table], tmp_path: Path, ending: str
+    reader: Callable[[Path | str], Table], tmp_path: Path, ending: str
 ) -> None:
     """Three files have the digests, notes and owners of one with all rows; groups lie in several of them."""
     table = records(num_rows=NUM_ROWS)
@@ -132,7 +133,7 @@ def test_a_folder_gives_the_data_set_of_one_joined_file(
 
 
 def test_files_are_read_in_the_order_of_their_names(
-    reader: Callable[..., Table], tmp_path: Path
+    reader: Callable[[Path | str], Table], tmp_path: Path
 ) -> None:
     """Row numbers run on from one file to the next one, in the order of names and not of writing."""
     table = records(num_rows=30)
@@ -140,23 +141,26 @@ def test_files_are_read_in_the_order_of_their_names(
     for name, start in (("c", 20), ("a", 0), ("b", 10)):
         write_table(path=tmp_path / "many" / f"{name}.csv", table=table.slice(start, 10))
     write_table(path=tmp_path / "whole.csv", table=table)
-    split = reader(tmp_path / "many", group=None, id=None).load().private
-    expected = reader(tmp_path / "whole.csv", group=None, id=None).load().private
+    split = replace(reader(tmp_path / "many"), group=None, id=None).load().private
+    expected = replace(reader(tmp_path / "whole.csv"), group=None, id=None).load().private
     assert split.record_ids.tolist() == list(range(30))
     assert np.array_equal(split.inputs, expected.inputs)
 
 
 @pytest.mark.parametrize("split", ["public", "test"])
 def test_public_and_test_rows_may_lie_in_folders(
-    reader: Callable[..., Table], tmp_path: Path, split: str
+    reader: Callable[[Path | str], Table], tmp_path: Path, split: str
 ) -> None:
     """A folder of public or test files gives the data set of one file; the schema is learned from all of its files."""
     write_table(path=tmp_path / "private.parquet", table=records(num_rows=60))
     table = {"public": PUBLIC, "test": TEST}[split]
     folder = write_parts(folder=tmp_path / "many", table=table, ends=[20, 50])
-    whole = reader(tmp_path / "private.parquet").load()
-    parts = reader(tmp_path / "private.parquet", **{split: str(folder)}).load()
-    assert identity_of(dataset=parts) == identity_of(dataset=whole)
+    usual_reader = reader(tmp_path / "private.parquet")
+    if split == "public":
+        parts_reader = replace(usual_reader, public=str(folder))
+    else:
+        parts_reader = replace(usual_reader, test=str(folder))
+    assert identity_of(dataset=parts_reader.load()) == identity_of(dataset=usual_reader.load())
 
 
 def test_one_folder_may_hold_all_splits(tmp_path: Path) -> None:
@@ -173,16 +177,15 @@ def test_one_folder_may_hold_all_splits(tmp_path: Path) -> None:
     table = pa.concat_tables(tables).take(np.argsort(np.arange(120) * 37 % 120))
     write_table(path=tmp_path / "whole.csv", table=table)
     folder = write_parts(folder=tmp_path / "many", table=table, ends=[11, 60], ending="csv")
-    settings: dict[str, Any] = {
-        "split": "which",
-        "labels": ("flu",),
-        "group": "person",
-        "id": "record",
-    }
-    whole = Table(path=str(tmp_path / "whole.csv"), **settings).load()
-    assert identity_of(dataset=Table(path=str(folder), **settings).load()) == identity_of(
-        dataset=whole
+    whole = Table(
+        path=str(tmp_path / "whole.csv"),
+        split="which",
+        labels=("flu",),
+        group="person",
+        id="record",
     )
+    parts = replace(whole, path=str(folder))
+    assert identity_of(dataset=parts.load()) == identity_of(dataset=whole.load())
 
 
 def test_files_of_programs_beside_the_data_are_left_out(tmp_path: Path) -> None:
@@ -224,7 +227,7 @@ def test_other_files_in_a_folder_are_refused(tmp_path: Path, name: str, rule: st
 
 @pytest.mark.parametrize("place", ["empty", "empty/*.csv", "gone/part-*.csv"])
 def test_a_path_without_files_is_refused(
-    reader: Callable[..., Table], tmp_path: Path, place: str
+    reader: Callable[[Path | str], Table], tmp_path: Path, place: str
 ) -> None:
     """An empty folder, and patterns that nothing matches, are refused with the setting."""
     (tmp_path / "empty").mkdir()
@@ -232,7 +235,9 @@ def test_a_path_without_files_is_refused(
         reader(tmp_path / place).load()
 
 
-def test_a_file_may_be_named_like_a_pattern(reader: Callable[..., Table], tmp_path: Path) -> None:
+def test_a_file_may_be_named_like_a_pattern(
+    reader: Callable[[Path | str], Table], tmp_path: Path
+) -> None:
     """A file whose name has brackets is read, and not taken for a pattern."""
     write_table(path=tmp_path / "a[1].csv", table=records(num_rows=30))
     write_table(path=tmp_path / "a1.csv", table=records(num_rows=40))
@@ -300,7 +305,7 @@ def test_types_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("other", ["many/part-1.csv", "many", "many/*-1.csv", "link.csv"])
 def test_one_file_in_two_splits_is_refused(
-    reader: Callable[..., Table], tmp_path: Path, other: str
+    reader: Callable[[Path | str], Table], tmp_path: Path, other: str
 ) -> None:
     """The test split names a file of the private folder, the folder, a pattern or a link: it is refused."""
     folder = write_parts(
@@ -308,11 +313,11 @@ def test_one_file_in_two_splits_is_refused(
     )
     os.link(folder / "part-1.csv", tmp_path / "link.csv")
     with refused("data.test", value=ANY, rule="another file than data.private"):
-        reader(folder, test=str(tmp_path / other)).load()
+        replace(reader(folder), test=str(tmp_path / other)).load()
 
 
 def test_one_file_twice_in_a_folder_is_refused(
-    reader: Callable[..., Table], tmp_path: Path
+    reader: Callable[[Path | str], Table], tmp_path: Path
 ) -> None:
     """A link in the private folder leads to another file of it: its rows would count twice."""
     folder = write_parts(
@@ -325,7 +330,7 @@ def test_one_file_twice_in_a_folder_is_refused(
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
 def test_a_wrong_cell_is_named_with_its_file(
-    reader: Callable[..., Table], tmp_path: Path, ending: str
+    reader: Callable[[Path | str], Table], tmp_path: Path, ending: str
 ) -> None:
     """A wrong label in the fourth row of the second file is refused with row and file."""
     table = records(num_rows=30)
@@ -339,7 +344,7 @@ def test_a_wrong_cell_is_named_with_its_file(
 
 
 def test_a_wrong_number_is_named_with_its_file(
-    reader: Callable[..., Table], tmp_path: Path
+    reader: Callable[[Path | str], Table], tmp_path: Path
 ) -> None:
     """A word in a column of numbers, in the last file, is refused with row and file."""
     table = records(num_rows=30)
@@ -351,7 +356,9 @@ def test_a_wrong_number_is_named_with_its_file(
         reader(folder).load()
 
 
-def test_damage_is_named_with_its_file(reader: Callable[..., Table], tmp_path: Path) -> None:
+def test_damage_is_named_with_its_file(
+    reader: Callable[[Path | str], Table], tmp_path: Path
+) -> None:
     """A row with too many cells in the second file is refused with the path and the row in this file."""
     folder = write_parts(
         folder=tmp_path / "many", table=records(num_rows=30), ends=[10, 20], ending="csv"
@@ -365,7 +372,7 @@ def test_damage_is_named_with_its_file(reader: Callable[..., Table], tmp_path: P
 
 
 def test_copies_in_several_files_are_remarked_on(
-    reader: Callable[..., Table], tmp_path: Path
+    reader: Callable[[Path | str], Table], tmp_path: Path
 ) -> None:
     """Public records are copied into one of the private files. A remark counts them."""
     copies = PUBLIC.slice(0, 300)
@@ -374,22 +381,24 @@ def test_copies_in_several_files_are_remarked_on(
         copies = copies.set_column(place, column, pa.compute.add(copies.column(column), 10**7))
     folder = write_parts(folder=tmp_path / "many", table=records(num_rows=60), ends=[20])
     write_table(path=folder / "part-2.parquet", table=copies)
-    notes = reader(folder, public=str(tmp_path / "public.parquet")).load().notes
+    notes = reader(folder).load().notes
     assert any(note.startswith("data.public: ") and "of private ones" in note for note in notes)
 
 
-def test_an_id_in_two_files_is_refused(reader: Callable[..., Table], tmp_path: Path) -> None:
+def test_an_id_in_two_files_is_refused(
+    reader: Callable[[Path | str], Table], tmp_path: Path
+) -> None:
     """The same id in two private files, for rows of different people, is refused."""
     folder = write_parts(folder=tmp_path / "many", table=records(num_rows=30), ends=[20])
     write_table(path=folder / "part-2.parquet", table=records(num_rows=10))
     with refused(
         "data.id", value="record", rule="another id in each row, 10 of 40 rows of private"
     ):
-        reader(folder, group=None).load()
+        replace(reader(folder), group=None).load()
 
 
 def test_ids_are_the_same_people_as_numbers_and_as_words(
-    reader: Callable[..., Table], tmp_path: Path
+    reader: Callable[[Path | str], Table], tmp_path: Path
 ) -> None:
     """Ids and groups in whole numbers of Parquet give the groups, owners and notes of the same as words."""
     table = records(num_rows=60)

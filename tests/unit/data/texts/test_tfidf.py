@@ -110,7 +110,7 @@ def test_altered_file_is_refused(
 ) -> None:
     """The words, an array or the kind in a file of vectors are replaced. Loading refuses it, also by its digest."""
     path = tmp_path / fitted.file
-    write_changed(fitted, path, key, value)
+    write_changed(fitted, path=path, key=key, value=value)
     with refused("file", value=ANY, rule="what makes numbers of texts"):
         TextVectors.load(path, remedy="copy it again")
     with refused("file", value=ANY, rule="another"):
