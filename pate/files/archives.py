@@ -90,8 +90,8 @@ def read_rows(
     member_info = archive.getinfo(f"{array_name}.npy")
     with archive.open(member_info) as member:
         read_header(member, num_bytes=member_info.file_size, dtype_kinds=dtype_kinds)
-        for first in range(0, shape[0], block_rows):
-            num_rows = min(block_rows, shape[0] - first)
+        for first_row in range(0, shape[0], block_rows):
+            num_rows = min(block_rows, shape[0] - first_row)
             data = member.read(dtype.itemsize * num_rows * math.prod(shape[1:]))
             yield np.frombuffer(data, dtype).reshape(num_rows, *shape[1:])
 

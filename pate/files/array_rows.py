@@ -19,14 +19,12 @@ from pate.array_types import IntArray
 
 # The most bytes of rows that `Spilled` holds in memory.
 MAX_BYTES_IN_MEMORY = 2**26
-# Large temporary files go here, since /tmp often lies in memory.
-_PERSISTENT = Path("/var/tmp")
+# The folder of large temporary files, since /tmp often lies in memory.
+_PERSISTENT_FOLDER = Path("/var/tmp")
 # The number of rows of a mapped array that are copied at once.
 _COPIED_ROWS = 4096
 # The number of bytes of a block of rows.
 _BLOCK_BYTES = 2**24
-
-
 # Rows of a file that lie closer to each other than this number of bytes are read together.
 _CLOSE_BYTES = 2**12
 
@@ -50,9 +48,9 @@ class _ScratchFile:
 class FileRows:
     """The rows of an array in a file, which behave like a read-only array `[n, ...]` that takes no memory.
 
-    `rows[places]` reads the rows of a slice, of an array of row numbers or of an array of bits, and `rows[place]` one
-    row. `np.asarray(rows)` reads all rows, which is needed before arithmetic. The rows may be read by several threads
-    at once. A pickle holds all rows, as another process cannot open the file.
+    `rows[selection]` reads the rows of a slice, of an array of row numbers or of an array of bits, and `rows[number]`
+    reads one row. `np.asarray(rows)` reads all rows, which is needed before arithmetic. The rows may be read by several
+    threads at once. A pickle holds all rows, as another process cannot open the file.
 
     Args:
         file: the file, whose first byte is that of the first row.
@@ -60,9 +58,8 @@ class FileRows:
         shape: the number of rows, and the shape of a row.
     """
 
-    __array_ufunc__: ClassVar[None] = (
-        None  # numpy refuses arithmetic instead of reading each entry by itself
-    )
+    # With None, numpy refuses arithmetic, instead of reading each entry by itself.
+    __array_ufunc__: ClassVar[None] = None
 
     def __init__(self, file: _ScratchFile, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
         self._file = file
@@ -86,25 +83,26 @@ class FileRows:
 
     @property
     def _row_bytes(self) -> int:
+        """The number of bytes of a row."""
         return self.itemsize * math.prod(self.shape[1:])
 
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, places: Any) -> NDArray[Any]:
-        if isinstance(places, slice):
-            start, stop, step = places.indices(len(self))
+    def __getitem__(self, selection: Any) -> NDArray[Any]:
+        if isinstance(selection, slice):
+            start, stop, step = selection.indices(len(self))
             if step == 1:
                 return self._read(start, num_rows=max(0, stop - start))
             return self._gather(np.arange(start, stop, step))
-        if isinstance(places, (int, np.integer)):
-            return np.asarray(self._gather(np.array([places]))[0])
-        places = np.asarray(places)
-        if places.dtype == np.bool_:
-            if places.shape != self.shape[:1]:
-                raise IndexError(f"{places.shape} bits for {len(self)} rows")
-            places = np.flatnonzero(places)
-        return self._gather(places)
+        if isinstance(selection, (int, np.integer)):
+            return np.asarray(self._gather(np.array([selection]))[0])
+        row_numbers = np.asarray(selection)
+        if row_numbers.dtype == np.bool_:
+            if row_numbers.shape != self.shape[:1]:
+                raise IndexError(f"{row_numbers.shape} bits for {len(self)} rows")
+            row_numbers = np.flatnonzero(row_numbers)
+        return self._gather(row_numbers)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return self[:].astype(dtype or self.dtype, copy=False)
@@ -125,57 +123,74 @@ class FileRows:
         return rows
 
     def _fill(self, buffer: memoryview, offset: int) -> None:
-        """Reads bytes of the file into a buffer; `offset` is the place of the first one in the file."""
-        done = 0
-        while done < len(buffer):
-            num_bytes = os.preadv(self._file.descriptor, [buffer[done:]], offset + done)
+        """Reads bytes of the file into a buffer.
+
+        Args:
+            buffer: the buffer, which is filled.
+            offset: the position of the first byte in the file.
+        """
+        num_read = 0
+        while num_read < len(buffer):
+            num_bytes = os.preadv(self._file.descriptor, [buffer[num_read:]], offset + num_read)
             if num_bytes == 0:
                 raise OSError("a file of rows that ends early")
-            done += num_bytes
+            num_read += num_bytes
 
-    def _gather(self, places: NDArray[Any]) -> NDArray[Any]:
-        """Returns the rows with the given numbers, `[num_places, ...]`. Numbers below 0 count from the end."""
+    def _gather(self, row_numbers: NDArray[Any]) -> NDArray[Any]:
+        """Returns the rows with these numbers, `[num_numbers, ...]`. Numbers below 0 count from the end."""
         num_rows = len(self)
-        places = places.astype(np.int64)
-        places = np.where(places < 0, places + num_rows, places)
-        if ((places < 0) | (places >= num_rows)).any():
+        row_numbers = row_numbers.astype(np.int64)
+        row_numbers = np.where(row_numbers < 0, row_numbers + num_rows, row_numbers)
+        if ((row_numbers < 0) | (row_numbers >= num_rows)).any():
             raise IndexError(f"a row beyond the {num_rows} rows")
-        rows = np.empty((*places.shape, *self.shape[1:]), self.dtype)
-        if len(places) == 0:
+        rows = np.empty((*row_numbers.shape, *self.shape[1:]), self.dtype)
+        if len(row_numbers) == 0:
             return rows
-        order = np.argsort(places, kind="stable")
-        ascending = places[order]
-        # ranges of rows that are read together, `[num_ranges]`: their first rows, and the places in `ascending`
+        order = np.argsort(row_numbers, kind="stable")
+        ascending = row_numbers[order]
+
+        # Rows that lie close to each other form a range, which is read at once: its first and its last row,
+        # `[num_ranges]`. `is_first` marks the entries of `ascending` that begin a range.
         row_bytes = self._row_bytes
-        is_first = np.append(True, np.diff(ascending) > max(1, _CLOSE_BYTES // max(1, row_bytes)))
-        first_places = np.flatnonzero(is_first)
-        starts = ascending[first_places]
-        last_rows = ascending[np.append(first_places[1:], len(ascending)) - 1]
-        ends_in_buffer = np.cumsum(last_rows + 1 - starts)
-        starts_in_buffer = ends_in_buffer - (last_rows + 1 - starts)
-        near = np.empty((int(ends_in_buffer[-1]), *self.shape[1:]), self.dtype)
-        buffer = near.reshape(-1).view(np.uint8).data
-        ranges = np.stack([starts_in_buffer, ends_in_buffer, starts]) * row_bytes
-        for start, end, offset in ranges.T.tolist():
-            self._fill(buffer[start:end], offset)
-        shifts = (starts_in_buffer - starts)[np.cumsum(is_first) - 1]
-        rows[order] = near[ascending + shifts]
+        max_distance = max(1, _CLOSE_BYTES // max(1, row_bytes))  # in rows
+        is_first = np.append(True, np.diff(ascending) > max_distance)
+        first_indices = np.flatnonzero(is_first)
+        last_indices = np.append(first_indices[1:], len(ascending)) - 1
+        first_rows = ascending[first_indices]
+        range_lengths = ascending[last_indices] + 1 - first_rows
+
+        # All ranges are read into one buffer, one behind the other.
+        ends_in_buffer = np.cumsum(range_lengths)
+        starts_in_buffer = ends_in_buffer - range_lengths
+        read_rows = np.empty((int(ends_in_buffer[-1]), *self.shape[1:]), self.dtype)
+        buffer = read_rows.reshape(-1).view(np.uint8).data
+        byte_ranges = np.stack([starts_in_buffer, ends_in_buffer, first_rows]) * row_bytes
+        for start, end, offset in byte_ranges.T.tolist():
+            self._fill(buffer[start:end], offset=offset)
+
+        # The distance from the number of a row in the file to its position in the buffer, for each range.
+        shifts = starts_in_buffer - first_rows
+        range_of_row = np.cumsum(is_first) - 1
+        rows[order] = read_rows[ascending + shifts[range_of_row]]
         return rows
 
 
 def scratch_folder() -> Path:
     """Returns the folder of large temporary files: TMPDIR if it is set, else /var/tmp if that can be written."""
-    if "TMPDIR" not in os.environ and os.access(_PERSISTENT, os.W_OK):
-        return _PERSISTENT
+    if "TMPDIR" not in os.environ and os.access(_PERSISTENT_FOLDER, os.W_OK):
+        return _PERSISTENT_FOLDER
     return Path(tempfile.gettempdir())
 
 
 class Spilled:
     """A collection of blocks of rows, all of one shape and dtype, that become one array.
 
-    If the rows exceed `most_bytes`, by default 64 MiB, they move to a temporary file in `folder`. By default it lies
-    in TMPDIR if this variable is set, and otherwise in /var/tmp if that can be written. The file has no name, so no
-    other process can open it, and it is gone when the process ends, even if the process is killed.
+    If the rows are many, they move to a temporary file. The file has no name, so no other process can open it, and it
+    is gone when the process ends, even if the process is killed.
+
+    Args:
+        most_bytes: the most bytes of rows in memory, by default 64 MiB.
+        folder: the folder of the temporary file; None for that of `scratch_folder`.
     """
 
     def __init__(
@@ -199,8 +214,8 @@ class Spilled:
             folder = self._folder or scratch_folder()
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - `whole` closes it
         if self._file is not None:
-            for waiting_block in self._blocks:
-                self._file.write(np.ascontiguousarray(waiting_block).data)
+            for block_in_memory in self._blocks:
+                self._file.write(np.ascontiguousarray(block_in_memory).data)
             self._blocks.clear()
 
     def whole(self) -> Any:
@@ -212,13 +227,13 @@ class Spilled:
         if self._file is not None:
             return FileRows(_ScratchFile(self._file), self._dtype, shape)
         joined = np.empty(shape, self._dtype)
-        filled = 0
+        num_copied = 0
         self._blocks.reverse()
         # Each block is freed once it is copied, so that memory holds hardly more than one copy of the rows.
         while self._blocks:
             block = self._blocks.pop()
-            joined[filled : filled + len(block)] = block
-            filled += len(block)
+            joined[num_copied : num_copied + len(block)] = block
+            num_copied += len(block)
         return joined
 
 
@@ -236,17 +251,19 @@ def take_rows(array: Any, rows: IntArray | slice) -> Any:
     """Returns `array[rows]`; rows of a mapped array are copied in blocks, which keeps the memory small."""
     if not isinstance(array, np.memmap):
         return array[rows]
-    places = np.arange(len(array))[rows]
-    copy = np.empty((len(places), *array.shape[1:]), array.dtype)
-    for first in range(0, len(places), _COPIED_ROWS):
-        copy[first : first + _COPIED_ROWS] = array[places[first : first + _COPIED_ROWS]]
+    row_numbers = np.arange(len(array))[rows]
+    taken = np.empty((len(row_numbers), *array.shape[1:]), array.dtype)
+    for start in range(0, len(row_numbers), _COPIED_ROWS):
+        block = slice(start, start + _COPIED_ROWS)
+        taken[block] = array[row_numbers[block]]
         let_go(array)
-    return copy
+    return taken
 
 
 def row_blocks(array: Any) -> Iterator[NDArray[Any]]:
     """Yields the rows of an array in order, in blocks of 16 MB; mapped blocks leave memory after their use."""
-    rows = max(1, _BLOCK_BYTES // max(1, array.itemsize * math.prod(array.shape[1:])))
-    for first in range(0, len(array), rows):
-        yield array[first : first + rows]
+    row_bytes = array.itemsize * math.prod(array.shape[1:])
+    block_rows = max(1, _BLOCK_BYTES // max(1, row_bytes))
+    for start in range(0, len(array), block_rows):
+        yield array[start : start + block_rows]
         let_go(array)

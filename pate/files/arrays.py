@@ -23,8 +23,9 @@ from pate.files.reading import FROM_BACKUP, damaged, reading_file
 
 Arrays = dict[str, NDArray[Any]]
 
-_OF_ZIP = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError)
-_OF_HEADERS = (
+# The errors of zipfile for bytes that are no archive, and of numpy for bytes that are no header of an array.
+_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, RuntimeError)
+_HEADER_ERRORS = (
     tokenize.TokenError,
     ValueError,
     KeyError,
@@ -33,18 +34,20 @@ _OF_HEADERS = (
     OverflowError,
     MemoryError,
 )
-# The errors of zipfile and numpy for bytes that are no archive of arrays.
-UNREADABLE = (*_OF_ZIP, *_OF_HEADERS)
+# The errors of reading bytes that are no archive of arrays.
+UNREADABLE = (*_ZIP_ERRORS, *_HEADER_ERRORS)
 # The number of bytes that are read at once.
 _BLOCK_BYTES = 2**24
 # numpy's letters of the dtypes of numbers and truth values.
 _NUMBERS = "biuf"
+# What the error of a damaged file says of the expected file.
 _RULE = "an .npz file as it was written"
 # numpy before 2.2 took this setting of `savez` for an array, and stored it.
 _SETTING = "allow_pickle"
 # The header of a zip's member, which ends with the lengths of the name and the extra field.
 _LOCAL_HEADER = struct.Struct("<26xHH")
-_KINDS = {"b": "bits", "i": "integers", "u": "unsigned integers", "f": "floats", "U": "texts"}
+# The names of numpy's kinds of dtype, by their letters.
+_KIND_NAMES = {"b": "bits", "i": "integers", "u": "unsigned integers", "f": "floats", "U": "texts"}
 
 
 def write_arrays(path: Path | str, **arrays: NDArray[Any]) -> None:
@@ -108,7 +111,7 @@ class ArrayForm:
     def __str__(self) -> str:
         sizes = ("n" if size is None else str(size) for size in self.shape or ())
         shape = "" if self.shape is None else f" [{', '.join(sizes)}]"
-        return " or ".join(_KINDS[letter] for letter in self.kind) + shape
+        return " or ".join(_KIND_NAMES[letter] for letter in self.kind) + shape
 
 
 def read_arrays(
@@ -149,12 +152,8 @@ def read_arrays(
     missing = forms.keys() - arrays.keys()
     if unknown or missing:
         rule = f"the arrays {', '.join(sorted(forms))}"
-        raise damaged(
-            path,
-            rule=rule,
-            finding=f"not so: {', '.join(sorted(unknown | missing))}",
-            remedy=remedy,
-        )
+        finding = f"missing or unknown: {', '.join(sorted(unknown | missing))}"
+        raise damaged(path, rule=rule, finding=finding, remedy=remedy)
     for name, array in arrays.items():
         mismatch = all_forms[name].mismatch(array)
         if mismatch:
@@ -205,10 +204,10 @@ def read_array(file: IO[bytes], num_bytes: int, *, dtype_kinds: str = _NUMBERS) 
     # A member of a zip file compares its checksum when its end is read.
     while block := file.read(_BLOCK_BYTES):
         data += block
-    if len(data) != num_data_bytes or (
-        dtype.kind == "b" and data and np.frombuffer(data, np.uint8).max() > 1
-    ):
-        raise ValueError("an array that ends early, or bits other than 0 and 1")
+    if len(data) != num_data_bytes:
+        raise ValueError("an array that ends early")
+    if dtype.kind == "b" and data and np.frombuffer(data, np.uint8).max() > 1:
+        raise ValueError("bits other than 0 and 1")
     array = np.frombuffer(data, dtype).reshape(shape, order="F" if fortran_order else "C")
     if dtype.kind == "U":
         array.tolist()  # raises for a number that stands for no character
@@ -242,11 +241,10 @@ def read_header(
         raise ValueError(f"dtype {str(dtype)[:40]} where numbers are expected")
     num_entries = math.prod(shape)
     is_negative = min(shape, default=0) < 0
-    is_empty_dtype = bool(num_entries) and not dtype.itemsize
-    if is_negative or is_empty_dtype or file.tell() + num_entries * dtype.itemsize != num_bytes:
-        raise ValueError(
-            f"{num_bytes} bytes where the header promises {str(shape)[:40]} of {dtype}"
-        )
+    has_empty_entries = num_entries != 0 and dtype.itemsize == 0  # endless rows in no bytes
+    has_size = file.tell() + num_entries * dtype.itemsize == num_bytes
+    if is_negative or has_empty_entries or not has_size:
+        raise ValueError(f"{num_bytes} bytes for a header of shape {str(shape)[:40]} of {dtype}")
     return shape, fortran_order, dtype
 
 
@@ -263,13 +261,16 @@ def check_members(archive: zipfile.ZipFile, max_unpacked_bytes: int | None) -> N
         max_unpacked_bytes: the most bytes of all arrays after decompression; None refuses compressed arrays.
     """
     members = archive.infolist()
-    total = sum(member.file_size for member in members)
     names = {member.filename for member in members}
-    is_compressed = any(member.compress_type != zipfile.ZIP_STORED for member in members)
-    if len(names) < len(members) or (max_unpacked_bytes is None and is_compressed):
-        raise ValueError("a compressed array, or one twice")
-    if max_unpacked_bytes is not None and total > max_unpacked_bytes:
-        raise ValueError(f"{total:,} bytes once it is expanded, at most {max_unpacked_bytes:,}")
+    if len(names) < len(members):
+        raise ValueError("an array twice")
+    if max_unpacked_bytes is None:
+        if any(member.compress_type != zipfile.ZIP_STORED for member in members):
+            raise ValueError("a compressed array")
+        return
+    num_bytes = sum(member.file_size for member in members)
+    if num_bytes > max_unpacked_bytes:
+        raise ValueError(f"{num_bytes:,} bytes once it is expanded, at most {max_unpacked_bytes:,}")
 
 
 def _read(
@@ -278,6 +279,14 @@ def _read(
     known_forms: Mapping[str, ArrayForm],
     mapped_array: str | None = None,
 ) -> Arrays:
+    """Returns the arrays of an archive; raises one of `UNREADABLE` for bytes that are none.
+
+    Args:
+        source: the file, or an open file, which cannot be mapped.
+        max_unpacked_bytes: as in `read_arrays`.
+        known_forms: the forms of arrays, by name. An array whose form allows texts may hold texts; others hold numbers.
+        mapped_array: as in `read_arrays`.
+    """
     with zipfile.ZipFile(source) as archive:
         check_members(archive, max_unpacked_bytes=max_unpacked_bytes)
         arrays: Arrays = {}
@@ -291,27 +300,25 @@ def _read(
             if name == mapped_array and isinstance(source, Path):
                 arrays[name] = _map(source, archive, member)
                 continue
-            kinds = (
-                _NUMBERS + "U"
-                if name in known_forms and "U" in known_forms[name].kind
-                else _NUMBERS
-            )
+            may_hold_texts = name in known_forms and "U" in known_forms[name].kind
+            dtype_kinds = _NUMBERS + "U" if may_hold_texts else _NUMBERS
             with archive.open(member) as file:
-                arrays[name] = read_array(file, num_bytes=member.file_size, dtype_kinds=kinds)
+                arrays[name] = read_array(file, num_bytes=member.file_size, dtype_kinds=dtype_kinds)
         return arrays
 
 
 def _map(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+    """Returns an array of an archive that stays on the disk, after its bytes were compared with their checksum."""
     with archive.open(member) as file:
         shape, fortran_order, dtype = read_header(file, num_bytes=member.file_size)
         if fortran_order or 0 in shape:
             raise ValueError("an array that cannot be mapped")
-        header = file.tell()
+        header_bytes = file.tell()
         # The checksum is compared when the end of the member is read.
         while file.read(_BLOCK_BYTES):
             pass
     with path.open("rb") as raw:
         raw.seek(member.header_offset)
         lengths = _LOCAL_HEADER.unpack(raw.read(_LOCAL_HEADER.size))
-    start = member.header_offset + _LOCAL_HEADER.size + sum(lengths) + header
+    start = member.header_offset + _LOCAL_HEADER.size + sum(lengths) + header_bytes
     return np.memmap(path, dtype, mode="r", offset=start, shape=shape)

@@ -10,6 +10,7 @@ from typing import IO
 
 from pate.files.posix import OWNER_FILE_MODE, SAFE_OPEN_FLAGS, fcntl
 
+# The flags of `os.open` for a file that must not exist yet, whose bytes Windows does not translate.
 _NEW_FILE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | SAFE_OPEN_FLAGS | getattr(os, "O_BINARY", 0)
 
 
@@ -17,7 +18,7 @@ _NEW_FILE_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | SAFE_OPEN_FLAGS | getattr
 def atomic_write(path: Path | str) -> Iterator[IO[bytes]]:
     """Opens a new binary file of mode 0600, which gets the name `path` when the `with` block ends without an error.
 
-    An existing file of that name is not changed before, nor after an error.
+    An existing file of that name stays unchanged until then, and after an error.
     """
     path = Path(path)
     # The partial name has the process and the thread: a worker that outlived a killed run, or another thread, may be
@@ -64,10 +65,12 @@ def remove_partials(folder: Path, name_patterns: Iterable[str]) -> None:
     """
     if not folder.is_dir() or folder.is_symlink():
         return
-    # such as ".run.json.4711140.partial", as `atomic_write` names it
-    own_names = re.compile(rf"\.{{1,2}}(?:{'|'.join(name_patterns)})(?:\.[\da-f]+\.partial){{1,2}}")
+    # `atomic_write` makes names such as ".run.json.4711140.partial".
+    partial_names = re.compile(
+        rf"\.{{1,2}}(?:{'|'.join(name_patterns)})(?:\.[\da-f]+\.partial){{1,2}}"
+    )
     for entry in os.scandir(folder):
-        if own_names.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+        if partial_names.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
             Path(entry.path).unlink(missing_ok=True)
 
 

@@ -21,31 +21,26 @@ def full_text(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return f"{type(value).__name__}({', '.join(map(full_text, value))})"
     if isinstance(value, dict):
-        items = [
-            f"{full_text(dict_key)}: {full_text(dict_value)}"
-            for dict_key, dict_value in value.items()
-        ]
+        items = [f"{full_text(key)}: {full_text(item)}" for key, item in value.items()]
         return f"dict({', '.join(items)})"
     return repr(value)
 
 
 def field_texts(value: Any) -> dict[str, str]:
     """Returns the `full_text` of each field of a dataclass object, by name, in the order of the fields."""
-    return {
-        dataclass_field.name: full_text(getattr(value, dataclass_field.name))
-        for dataclass_field in fields(value)
-    }
+    names = [dataclass_field.name for dataclass_field in fields(value)]
+    return {name: full_text(getattr(value, name)) for name in names}
 
 
-def text_of_fields(of_class: type, texts: Mapping[str, str]) -> str:
+def text_of_fields(cls: type, texts: Mapping[str, str]) -> str:
     """Returns the text of an object from the texts of its fields, as `full_text` writes a dataclass object.
 
     Args:
-        of_class: the class of the object.
+        cls: the class of the object.
         texts: the text of each field that is written, by name.
     """
     parts = [f"{name}={text}" for name, text in texts.items()]
-    return f"{of_class.__module__}.{of_class.__qualname__}({', '.join(parts)})"
+    return f"{cls.__module__}.{cls.__qualname__}({', '.join(parts)})"
 
 
 def digest(values: Any) -> str:

@@ -34,11 +34,12 @@ def file_lock(path: Path, *, wait: bool = True) -> Iterator[None]:
 def _acquire(path: Path, *, wait: bool) -> int:
     """Locks a file and returns its open descriptor; closing the descriptor releases the lock."""
     operation = fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
-    # Another process may remove the file between its opening and its locking. The file that has the name then counts.
+    # Another process may remove the file between its opening and its locking. Then the lock on it excludes nobody, so
+    # the file that has the name by now is tried.
     while True:
-        with ExitStack() as close_unless_held:
+        with ExitStack() as closing:
             descriptor = _open(path)
-            close_unless_held.callback(os.close, descriptor)
+            closing.callback(os.close, descriptor)
             opened = os.fstat(descriptor)
             if not stat.S_ISREG(opened.st_mode):
                 raise _no_lock_file(path)
@@ -51,7 +52,7 @@ def _acquire(path: Path, *, wait: bool) -> int:
             fcntl.flock(descriptor, operation)
             on_disk = os.stat(path, follow_symlinks=False) if os.path.lexists(path) else None
             if on_disk is not None and os.path.samestat(opened, on_disk):
-                close_unless_held.pop_all()
+                closing.pop_all()  # the file stays open
                 return descriptor
 
 

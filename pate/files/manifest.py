@@ -15,10 +15,15 @@ MANIFEST = "manifest.json"
 
 @dataclass(frozen=True)
 class Manifest:
-    """The SHA-256 digests of the files in a folder, by their paths relative to the folder."""
+    """The SHA-256 digests of the files in a folder.
 
-    manifest: int  # the version of the file format
-    sha256: Mapping[str, str]  # in hexadecimal
+    Attributes:
+        manifest: the version of the file format.
+        sha256: the digest of each file in hexadecimal, by its path relative to the folder.
+    """
+
+    manifest: int
+    sha256: Mapping[str, str]
 
     @classmethod
     def from_files(cls, folder: Path | str, names: Iterable[str], *, remedy: str) -> Self:

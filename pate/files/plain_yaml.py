@@ -6,10 +6,11 @@ import yaml
 
 from pate.validation import InvalidValue
 
-# The most levels of values within values, and the most characters of one value and of the whole text.
+# The most levels of values within values.
 _MAX_DEPTH = 50
-_MAX_VALUE = 2**16
-_MAX_TEXT = 2**23
+# The most characters of one value, and of the whole text.
+_MAX_VALUE_LENGTH = 2**16
+_MAX_TEXT_LENGTH = 2**23
 # The errors of PyYAML. Its constructors let errors of Python through, as for a date that is none.
 _YAML_ERRORS = (
     yaml.YAMLError,
@@ -22,15 +23,18 @@ _YAML_ERRORS = (
 )
 
 
-class TooMuch(yaml.MarkedYAMLError):  # type: ignore[misc]  # which has no types
+class TooMuch(yaml.MarkedYAMLError):  # type: ignore[misc]  # PyYAML is untyped
     """The error for a YAML text that may take much memory."""
 
 
 def plain_loader(base: type[Any] = yaml.SafeLoader) -> type[Any]:
     """Returns a loader class of PyYAML that refuses what may take much memory.
 
-    It refuses every alias, more than 50 levels of values within values, a value of more than 2**16 characters, and a
-    text of more than 2**23. It raises `TooMuch` with the line. `base` is the loader class that it extends.
+    The loader refuses every alias, more than 50 levels of values within values, a value of more than 2**16 characters,
+    and a text of more than 2**23. It raises `TooMuch` with the line.
+
+    Args:
+        base: the loader class that it extends.
     """
 
     class PlainLoader(base):  # type: ignore[misc]  # `base` is any loader
@@ -43,9 +47,9 @@ def plain_loader(base: type[Any] = yaml.SafeLoader) -> type[Any]:
                 problem = "an alias; write the value itself"
             elif self.depth >= _MAX_DEPTH:
                 problem = "values within values, too deep"
-            elif isinstance(event, yaml.ScalarEvent) and len(event.value) > _MAX_VALUE:
+            elif isinstance(event, yaml.ScalarEvent) and len(event.value) > _MAX_VALUE_LENGTH:
                 problem = "a value that is too long"
-            elif event.start_mark.index > _MAX_TEXT:
+            elif event.start_mark.index > _MAX_TEXT_LENGTH:
                 problem = "more than is read"
             if problem is not None:
                 raise TooMuch(None, None, problem, event.start_mark)

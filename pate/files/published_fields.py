@@ -26,15 +26,13 @@ def published_fields(
         return {}
     published = {}
     for dataclass_field in fields(cls):
-        if (
-            dataclass_field.name not in values
-            or dataclass_field.metadata.get("private")
-            or is_seed(dataclass_field.name)
-        ):
+        name = dataclass_field.name
+        metadata = dataclass_field.metadata
+        if name not in values or metadata.get("private") or is_seed(name):
             continue
-        value = values[dataclass_field.name]
-        if dataclass_field.metadata.get("public") or (is_scalar(value) and not declared_only):
-            published[dataclass_field.name] = value
+        value = values[name]
+        if metadata.get("public") or (is_scalar(value) and not declared_only):
+            published[name] = value
     return published
 
 

@@ -18,6 +18,17 @@ from pate.validation import InvalidValue
 
 # The remedy for a file that cannot be made again.
 FROM_BACKUP = "restore it from a backup"
+# The errors of the operating system of which the file is the cause.
+_FILE_ERRORS = (
+    errno.EIO,
+    errno.EINVAL,
+    errno.ENOENT,
+    errno.EISDIR,
+    errno.ENOTDIR,
+    errno.ELOOP,
+)
+# The most characters that are shown of a library's error.
+_MAX_SHOWN = 120
 T = TypeVar("T")
 
 
@@ -102,12 +113,12 @@ def read_json(path: Path | str, *, remedy: str, rule: str = "JSON") -> Any:
 
 
 def one_line(error: BaseException) -> str:
-    """Returns the first line of a library's error message, at most 120 characters, without advice that follows."""
+    """Returns the first line of a library's error message, at most 120 characters; advice often follows it."""
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} is not UTF-8"
     lines = str(error).splitlines()
     first_line = lines[0].partition("\x00")[0] if lines else ""
-    return first_line[:120] or type(error).__name__
+    return first_line[:_MAX_SHOWN] or type(error).__name__
 
 
 def unreadable(
@@ -123,18 +134,10 @@ def unreadable(
         rule: a description of the expected file, for the error.
         remedy: advice for the error.
     """
-    if error.errno in (
-        errno.EIO,
-        errno.EINVAL,
-        errno.ENOENT,
-        errno.EISDIR,
-        errno.ENOTDIR,
-        errno.ELOOP,
-    ):
-        return damaged(
-            path, rule=rule, finding=error.strerror or type(error).__name__, remedy=remedy
-        )
-    return error
+    if error.errno not in _FILE_ERRORS:
+        return error
+    finding = error.strerror or type(error).__name__
+    return damaged(path, rule=rule, finding=finding, remedy=remedy)
 
 
 def read_value(cls: type[T], path: Path | str, *, name: str, rule: str, remedy: str) -> T:

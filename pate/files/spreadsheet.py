@@ -7,7 +7,7 @@ from typing import Any, TextIO
 
 # The beginnings of formulas, their full-width forms included. Spreadsheets skip control characters and blanks.
 _FORMULA = re.compile(r"[\t\r\n]|\s*[-=+@\uff1d\uff0b\uff0d\uff20]")
-
+# A number, whose sign is no beginning of a formula.
 _NUMBER = re.compile(r"[+-]?\d+(\.\d+)?([eE][+-]?\d+)?")
 
 
@@ -24,6 +24,7 @@ def row_writer(file: TextIO, line_end: str = "\r\n") -> Callable[[Iterable[Any]]
     writer = csv.writer(file, lineterminator=line_end)
 
     def write_row(row: Iterable[Any]) -> object:
+        """Writes a row of cells."""
         return writer.writerow([f"'{cell}" if _is_formula(cell) else cell for cell in row])
 
     return write_row

@@ -5,7 +5,7 @@ import math
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from pate.validation import InvalidValue, require
 
 T = TypeVar("T")
 
+# The texts of infinities, which JSON has no numbers for.
 _INFINITIES = {"inf": math.inf, "-inf": -math.inf}
 
 
@@ -57,12 +58,16 @@ def from_json(cls: type[T], text: str, *, name: str) -> T:
         InvalidValue: the text is no JSON, a key is missing or unknown, or a value has a wrong type.
     """
 
-    def refuse(text: str) -> float:
-        raise InvalidValue("number", text, rule="strict JSON, which has no such number")
+    def refuse(constant: str) -> float:
+        """Refuses NaN, Infinity and -Infinity, which Python's reader would accept."""
+        raise InvalidValue("number", constant, rule="strict JSON, which has no such number")
 
     try:
         data = json.loads(text, parse_constant=refuse)
-    except (ValueError, RecursionError) as error:  # also for digits or brackets without end
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # of other texts, and of very many digits or brackets
         raise InvalidValue(name, rule=f"a JSON object ({error})") from None
     value: T = _read(cls, data, name)
     return value
@@ -76,10 +81,8 @@ def plain(value: object) -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if is_dataclass(value) and not isinstance(value, type):
-        return {
-            dataclass_field.name: plain(getattr(value, dataclass_field.name))
-            for dataclass_field in fields(value)
-        }
+        names = [dataclass_field.name for dataclass_field in fields(value)]
+        return {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
@@ -92,60 +95,70 @@ def plain(value: object) -> Any:
 
 
 def _read(kind: Any, data: Any, name: str) -> Any:
-    """Converts a JSON value to the type `kind`; raises `InvalidValue`, with the key `name`, if that is impossible."""
+    """Converts a JSON value to a type; raises `InvalidValue` if that is impossible.
+
+    Args:
+        kind: the type of a field: a dataclass, a union, a mapping, a tuple, or a plain type.
+        data: the JSON value.
+        name: the key of the value, for the error.
+    """
     origin = get_origin(kind)
-    kinds = get_args(kind)
-    if is_dataclass(kind):  # fields with a default may be missing
-        require(isinstance(data, dict), name, type(data).__name__, "a JSON object")
-        hints = get_type_hints(kind)
-        constructor = cast(Any, kind)
-        required = {
-            dataclass_field.name
-            for dataclass_field in fields(kind)
-            if dataclass_field.default is dataclass_field.default_factory is MISSING
-        }
-        wrong = sorted(
-            (data.keys() - {dataclass_field.name for dataclass_field in fields(kind)})
-            | (required - data.keys())
-        )
-        require(
-            not wrong,
-            name,
-            wrong,
-            f"the keys {', '.join(dataclass_field.name for dataclass_field in fields(kind))}",
-        )
-        return constructor(
-            **{
-                key: _read(hints[key], data=item, name=f"{name}.{key}")
-                for key, item in data.items()
-            }
-        )
+    if is_dataclass(kind):
+        return _read_dataclass(kind, data, name)
     if origin in (Union, types.UnionType):
-        if type(data) in kinds:  # a value in JSON's own types needs no conversion
-            return data
-        kinds_without_none = [kind_ for kind_ in kinds if kind_ is not type(None)]
-        if len(kinds_without_none) == 1:
-            return _read(kinds_without_none[0], data, name)
-        rule = " or ".join(kind_.__name__ for kind_ in kinds)
-        raise InvalidValue(name, type(data).__name__, rule=rule)
+        return _read_union(get_args(kind), data, name)
     if origin is Mapping:
         require(isinstance(data, dict), name, type(data).__name__, "a JSON object")
-        return {key: _read(kinds[1], data=item, name=f"{name}.{key}") for key, item in data.items()}
+        _, item_kind = get_args(kind)
+        return {key: _read(item_kind, item, name=f"{name}.{key}") for key, item in data.items()}
     if origin is tuple:
-        if kinds[-1] is Ellipsis and isinstance(data, list):
-            kinds = kinds[:1] * len(data)
-        require(
-            isinstance(data, list) and len(data) == len(kinds),
-            name,
-            repr(data),
-            f"a list of {len(kinds)}",
-        )
-        return tuple(
-            _read(item_kind, data=item, name=name)
-            for item_kind, item in zip(kinds, data, strict=True)
-        )
+        return _read_tuple(get_args(kind), data, name)
     if kind is float:
         return read_number(data, name=name)
     is_of_kind = isinstance(data, kind) and (kind is bool or not isinstance(data, bool))
     require(is_of_kind, name, type(data).__name__, f"a value of type {kind.__name__}")
     return data
+
+
+def _read_dataclass(kind: Any, data: Any, name: str) -> Any:
+    """Converts a JSON object to a dataclass, whose fields with a default may be missing; arguments as in `_read`."""
+    require(isinstance(data, dict), name, type(data).__name__, "a JSON object")
+    names = [dataclass_field.name for dataclass_field in fields(kind)]
+    required = {
+        dataclass_field.name
+        for dataclass_field in fields(kind)
+        if dataclass_field.default is dataclass_field.default_factory is MISSING
+    }
+    unknown = data.keys() - set(names)
+    missing = required - data.keys()
+    wrong = sorted(unknown | missing)
+    require(not wrong, name, wrong, f"the keys {', '.join(names)}")
+    hints = get_type_hints(kind)
+    values = {key: _read(hints[key], item, name=f"{name}.{key}") for key, item in data.items()}
+    return kind(**values)
+
+
+def _read_union(kinds: tuple[Any, ...], data: Any, name: str) -> Any:
+    """Converts a JSON value to one of several types; `kinds` are the types, other arguments as in `_read`."""
+    if type(data) in kinds:  # JSON's own types need no conversion
+        return data
+    kinds_without_none = [kind for kind in kinds if kind is not type(None)]
+    if len(kinds_without_none) == 1:
+        return _read(kinds_without_none[0], data, name)
+    rule = " or ".join(kind.__name__ for kind in kinds)
+    raise InvalidValue(name, type(data).__name__, rule=rule)
+
+
+def _read_tuple(kinds: tuple[Any, ...], data: Any, name: str) -> tuple[Any, ...]:
+    """Converts a JSON list to a tuple.
+
+    Args:
+        kinds: the type of each entry; the type of all entries and an ellipsis for a tuple of any length.
+        data: the JSON value.
+        name: the key of the value, for the error.
+    """
+    if kinds[-1] is Ellipsis and isinstance(data, list):
+        kinds = kinds[:1] * len(data)
+    has_length = isinstance(data, list) and len(data) == len(kinds)
+    require(has_length, name, repr(data), f"a list of {len(kinds)}")
+    return tuple(_read(kind, item, name) for kind, item in zip(kinds, data, strict=True))
