@@ -133,7 +133,7 @@ class Store:
     ) -> None:
         if path is not None:
             remedy = "without a file, as Ledger(target_delta=…), it works here, too"
-            require_posix("ledger", path, alternative=remedy)
+            require_posix("ledger", path, remedy)
         file = None if path is None else Path(path).expanduser()
         self.path = None if file is None else file.resolve()  # links followed
         if file is not None and file.is_symlink() and not os.path.lexists(file.resolve()):

@@ -244,7 +244,9 @@ def read_header(
     has_empty_entries = num_entries != 0 and dtype.itemsize == 0  # endless rows in no bytes
     has_size = file.tell() + num_entries * dtype.itemsize == num_bytes
     if is_negative or has_empty_entries or not has_size:
-        raise ValueError(f"{num_bytes} bytes for a header of shape {str(shape)[:40]} of {dtype}")
+        raise ValueError(
+            f"{num_bytes} bytes where the header promises {str(shape)[:40]} of {dtype}"
+        )
     return shape, fortran_order, dtype
 
 

@@ -20,7 +20,6 @@ SAFE_OPEN_FLAGS: int = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 
 def require_posix(
     name: str,
     value: object = UNSAID,
-    *,
     alternative: str = "aggregators and accountants work here, too",
 ) -> None:
     """Raises `InvalidValue` on a system without the locks, owners and modes of POSIX files, such as Windows.

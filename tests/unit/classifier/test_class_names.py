@@ -22,7 +22,9 @@ WORDS = np.where(IS_POSITIVE, "ill", "healthy").astype(object)
 
 def fitted_classifier(labels: Any, classes: Any = None) -> PATEClassifier:
     """Returns a classifier that was fitted at epsilon 8 to 600 private records with these labels."""
-    return PATEClassifier(epsilon=8.0, classes=classes).fit(INPUTS[:600], labels, INPUTS[600:])
+    return PATEClassifier(epsilon=8.0, classes=classes).fit(
+        INPUTS[:600], labels, X_public=INPUTS[600:]
+    )
 
 
 @pytest.mark.slow

@@ -262,11 +262,13 @@ def test_groups_stay_with_one_teacher(data_with_labels: Data) -> None:
     inputs, bits, public = data_with_labels
     groups = np.repeat(np.arange(30), 40)
     model = PATEClassifier(estimator=TREE, n_teachers=30, allow_useless=True).fit(
-        inputs, bits, public, groups=groups.astype(str)
+        inputs, bits, X_public=public, groups=groups.astype(str)
     )
     assert model.release_.num_queries == 300
     with refused("n_teachers", value=31, rule="at most 30"):
-        PATEClassifier(estimator=TREE, n_teachers=31).fit(inputs, bits, public, groups=groups)
+        PATEClassifier(estimator=TREE, n_teachers=31).fit(
+            inputs, bits, X_public=public, groups=groups
+        )
 
 
 @pytest.mark.parametrize(
@@ -441,18 +443,18 @@ def test_a_seeded_search_has_no_finite_total_price(data_with_labels: Data, tmp_p
     """
     inputs, bits, public = data_with_labels
     model = PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True, random_state=1)
-    options = {"params": {"X_public": public}, "error_score": "raise"}
+    fit_params = {"X_public": public}
     with (
         pytest.warns(SeededNoise),
         pytest.warns(RepeatedRelease, match="no sum of epsilons covers fits that share"),
     ):
-        cross_val_score(model, inputs, bits, cv=3, **options)
+        cross_val_score(model, inputs, bits, cv=3, params=fit_params, error_score="raise")
     model.set_params(ledger=tmp_path / "ledger")
     with (
         pytest.warns(SeededNoise),
         refused("random_state", value=1),
     ):
-        cross_val_score(model, inputs, bits, cv=2, **options)
+        cross_val_score(model, inputs, bits, cv=2, params=fit_params, error_score="raise")
 
 
 def test_groups_reach_the_classifier_by_metadata_routing(data_with_labels: Data) -> None:
@@ -567,11 +569,11 @@ def test_a_ledger_distinguishes_groups_of_different_columns(
     model = PATEClassifier(
         estimator=TREE, n_teachers=20, allow_useless=True, ledger=tmp_path / "ledger"
     )
-    model.fit(inputs, bits, public, groups=frame["mrn"])
+    model.fit(inputs, bits, X_public=public, groups=frame["mrn"])
     assert model.unit_ == "one value of groups, here the column mrn, with all its rows"
     for other in (frame["visit"], PERSONS):
         with refused("unit", value=ANY, rule="one value of"):
-            model.fit(inputs, bits, public, groups=other)
+            model.fit(inputs, bits, X_public=public, groups=other)
     assert len(Ledger.stored(tmp_path / "ledger").entries) == 1
 
 
@@ -600,16 +602,17 @@ def test_cross_validation_and_a_clone_without_groups_warn(data_with_labels: Data
     assert (
         len(
             warnings_of_call(
-                lambda: clone(model).fit(inputs, bits, public), warning_class=UngroupedFit
+                lambda: clone(model).fit(inputs, bits, X_public=public), warning_class=UngroupedFit
             )
         )
         == 1
     )
     assert not warnings_of_call(
-        lambda: clone(model).fit(inputs, bits, public, groups=PERSONS), warning_class=UngroupedFit
+        lambda: clone(model).fit(inputs, bits, X_public=public, groups=PERSONS),
+        warning_class=UngroupedFit,
     )
     assert not warnings_of_call(
-        lambda: model.fit(inputs, bits, public), warning_class=UngroupedFit
+        lambda: model.fit(inputs, bits, X_public=public), warning_class=UngroupedFit
     ), "who calls fit knows what it is given"
     assert not warnings_of_call(
         lambda: Pipeline([("pate", model)]).fit(inputs, bits, pate__X_public=public),
@@ -627,7 +630,7 @@ def test_a_fitted_model_states_its_unit_of_privacy(data_with_labels: Data) -> No
     inputs, bits, public = data_with_labels
     model = PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True, epsilon=8.0)
     assert "unit" not in repr(model) and "unit" not in model._repr_html_()
-    model.fit(inputs, bits, public)
+    model.fit(inputs, bits, X_public=public)
     assert (model.unit_, repr(clone(model))) == (
         "one row",
         repr(clone(model).set_params(epsilon=8.0)),
@@ -640,9 +643,9 @@ def test_a_fitted_model_states_its_unit_of_privacy(data_with_labels: Data) -> No
     with sklearn.config_context(display="text"):
         assert not hasattr(model, "_repr_html_")
         assert "text/html" not in model._repr_mimebundle_()
-    model.fit(inputs, bits, public, groups=PERSONS)
+    model.fit(inputs, bits, X_public=public, groups=PERSONS)
     assert model.unit_ == ONE_PERSON
-    model.set_params(adjacency="add_remove").fit(inputs, bits, public, groups=PERSONS)
+    model.set_params(adjacency="add_remove").fit(inputs, bits, X_public=public, groups=PERSONS)
     assert (
         model.unit_
         == f"one teacher, with all its records; to replace {ONE_PERSON}, counts as two such changes"
@@ -658,10 +661,10 @@ def test_a_ledger_of_fits_adds_up_prices_of_one_unit(
     model = PATEClassifier(
         estimator=TREE, n_teachers=20, allow_useless=True, ledger=tmp_path / "ledger.db"
     )
-    model.fit(inputs, bits, public, groups=PERSONS)
+    model.fit(inputs, bits, X_public=public, groups=PERSONS)
     spent = (tmp_path / "ledger.db").read_bytes()
     with refused("unit", value="one row", rule=ONE_PERSON):
-        model.fit(inputs, bits, public)
+        model.fit(inputs, bits, X_public=public)
     assert (tmp_path / "ledger.db").read_bytes() == spent
 
 

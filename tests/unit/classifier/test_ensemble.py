@@ -221,7 +221,7 @@ def test_a_fit_whose_teachers_fail_charges_nothing(tmp_path: Path) -> None:
         estimator=_Failing("nan"), n_teachers=10, target_delta=1e-5, ledger=path, allow_useless=True
     )
     with refused("estimator", value="_Failing"):
-        model.fit(INPUTS, LABEL_BITS.astype(int), QUERIES)
+        model.fit(INPUTS, LABEL_BITS.astype(int), X_public=QUERIES)
     assert Ledger(path, target_delta=1e-5).entries == []
 
 

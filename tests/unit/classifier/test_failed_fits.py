@@ -150,9 +150,9 @@ def test_a_fit_that_is_stopped_before_its_charge_is_no_release(
 
         patch.setattr(GroupVotesPlan, "vote", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            PATEClassifier(epsilon=0.5).fit(inputs, targets, public)
+            PATEClassifier(epsilon=0.5).fit(inputs, targets, X_public=public)
     with warnings.catch_warnings():
         warnings.simplefilter("error", RepeatedRelease)
-        PATEClassifier(epsilon=0.5).fit(inputs, targets, public)
+        PATEClassifier(epsilon=0.5).fit(inputs, targets, X_public=public)
     with pytest.warns(RepeatedRelease, match="fit 2 of this process"):
-        PATEClassifier(epsilon=0.5).fit(inputs, targets, public)
+        PATEClassifier(epsilon=0.5).fit(inputs, targets, X_public=public)

@@ -67,11 +67,17 @@ def table_of_patients(num_rows: int = 4000) -> tuple[pd.DataFrame, pd.DataFrame]
     return frame, labels
 
 
-def fitted_to_patients(**parameters: Any) -> tuple[PATEClassifier, pd.DataFrame, pd.DataFrame]:
-    """Fits a classifier to the table of patients; returns it with unseen rows and their labels."""
+def fitted_to_patients(
+    random_state: int | None = None,
+) -> tuple[PATEClassifier, pd.DataFrame, pd.DataFrame]:
+    """Fits a classifier to the table of patients at epsilon 4; returns it with unseen rows and their labels.
+
+    Args:
+        random_state: the seed; None for noise from the operating system.
+    """
     frame, labels = table_of_patients()
     public = slice(NUM_PRIVATE, NUM_PRIVATE + NUM_PUBLIC)
-    model = PATEClassifier(**({"epsilon": 4.0} | parameters))
+    model = PATEClassifier(epsilon=4.0, random_state=random_state)
     model.fit(frame[:NUM_PRIVATE], labels[:NUM_PRIVATE], X_public=frame[public])
     return model, frame[public.stop :], labels[public.stop :]
 
@@ -98,18 +104,18 @@ def test_one_epsilon_pays_for_votes_of_all_groups() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "part",
+    "model",
     [
-        {"estimator": LogisticRegression()},
-        {"aggregator": GaussianVotes(noise_std=1.0)},
-        {"student": LogisticRegression()},
+        PATEClassifier(estimator=LogisticRegression()),
+        PATEClassifier(aggregator=GaussianVotes(noise_std=1.0)),
+        PATEClassifier(student=LogisticRegression()),
     ],
-    ids=lambda part: next(iter(part)),
+    ids=["estimator", "aggregator", "student"],
 )
-def test_a_part_of_an_ensemble_means_teachers_that_are_estimators(part: dict[str, Any]) -> None:
-    """An estimator, an aggregator or a student is given: the fit then trains estimators as teachers."""
+def test_a_part_of_an_ensemble_means_teachers_that_are_estimators(model: PATEClassifier) -> None:
+    """With an estimator, an aggregator or a student, a fit trains estimators as teachers."""
     inputs, labels = inputs_and_labels()
-    model = PATEClassifier(epsilon=30.0, n_queries=20, allow_useless=True, **part)
+    model.set_params(epsilon=30.0, n_queries=20, allow_useless=True)
     model.fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2200])
     assert isinstance(model.student_, LabelModel)
     assert isinstance(model.aggregator_, GaussianVotes)
@@ -159,25 +165,32 @@ def test_a_release_that_noise_would_drown_is_refused_before_the_charge(tmp_path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("parameters", "refusal"),
+    ("model", "refusal"),
     [
-        ({"public": np.ones((50, 4))}, refused("X_public", value="all alike")),
-        ({"adjacency": "add_remove"}, refused("adjacency", value="add_remove")),
-        ({"epsilon": None}, refused("epsilon", value=None)),
-        ({"n_queries": 60}, refused("n_queries", value=60, rule="at most 50")),
+        (PATEClassifier(adjacency="add_remove"), refused("adjacency", value="add_remove")),
+        (PATEClassifier(epsilon=None), refused("epsilon", value=None)),
+        (PATEClassifier(n_queries=60), refused("n_queries", value=60, rule="at most 50")),
     ],
-    ids=["public samples", "adjacency", "epsilon", "queries"],
+    ids=["adjacency", "epsilon", "queries"],
 )
-def test_what_the_votes_of_groups_cannot_do_is_refused_before_the_charge(
-    parameters: dict[str, Any], refusal: Refusal, tmp_path: Path
+def test_parameters_that_votes_of_groups_cannot_have_are_refused_before_the_charge(
+    model: PATEClassifier, refusal: Refusal, tmp_path: Path
 ) -> None:
+    """Another adjacency, no epsilon, and more queries than public samples leave an empty ledger."""
     inputs, labels = inputs_and_labels()
-    settings = {name: value for name, value in parameters.items() if name != "public"}
-    public = parameters.get("public", inputs[2000:2050])
-    model = PATEClassifier(ledger=tmp_path / "ledger.db", **settings)
-    with refusal:
-        model.fit(inputs[:2000], labels[:2000], X_public=public)
     path = tmp_path / "ledger.db"
+    with refusal:
+        model.set_params(ledger=path).fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2050])
+    assert not path.exists() or not Ledger.stored(path).entries
+
+
+@pytest.mark.slow
+def test_equal_public_samples_are_refused_before_the_charge(tmp_path: Path) -> None:
+    """Public samples that are all alike have no directions to vote along."""
+    inputs, labels = inputs_and_labels()
+    path = tmp_path / "ledger.db"
+    with refused("X_public", value="all alike"):
+        PATEClassifier(ledger=path).fit(inputs[:2000], labels[:2000], X_public=np.ones((50, 4)))
     assert not path.exists() or not Ledger.stored(path).entries
 
 
@@ -208,8 +221,9 @@ def test_only_classes_that_are_read_from_private_labels_warn() -> None:
     inputs, labels = inputs_and_labels()
     vector = labels[:2000, 0]
 
-    def fit_to_labels(training_labels: Any, **parameters: Any) -> PATEClassifier:
-        model = PATEClassifier(epsilon=2.0, **parameters)
+    def fit_to_labels(training_labels: Any, classes: list[int] | None = None) -> PATEClassifier:
+        """Fits a classifier to labels of 2,000 records; `classes` are all classes, or None to read them."""
+        model = PATEClassifier(epsilon=2.0, classes=classes)
         return model.fit(inputs[:2000], training_labels, X_public=inputs[2000:2200])
 
     with pytest.warns(ClassesFromLabels, match=r"set of classes was read from the private y"):

@@ -31,14 +31,16 @@ def test_values_in_another_order_than_the_records_are_refused(name: str) -> None
     values = {"y": LABELS, "groups": GROUPS}
     values[name] = values[name][::-1]
     with refused(name, value=ANY, rule="reindex"):
-        PATEClassifier().fit(FRAME, values["y"], PUBLIC, groups=values["groups"])
+        PATEClassifier().fit(FRAME, values["y"], X_public=PUBLIC, groups=values["groups"])
 
 
 def test_public_groups_in_another_order_are_refused() -> None:
     """The groups of public samples have the index of X_public in reverse order. The fit is refused."""
     public_groups = pd.Series(np.arange(1000, 1100), index=PUBLIC.index)[::-1]
     with refused("groups_public", value="Series", rule="to_numpy"):
-        PATEClassifier().fit(FRAME, LABELS, PUBLIC, groups=GROUPS, groups_public=public_groups)
+        PATEClassifier().fit(
+            FRAME, LABELS, X_public=PUBLIC, groups=GROUPS, groups_public=public_groups
+        )
 
 
 def test_values_with_other_index_labels_are_taken_by_position() -> None:
@@ -80,12 +82,12 @@ def test_a_refused_first_fit_leaves_no_cap(tmp_path: Path) -> None:
     path = tmp_path / "ledger"
     model = PATEClassifier(epsilon=8.0, ledger=path, max_total_epsilon=1.0)
     with refused("max_epsilon", value=1.0, rule="nothing is spent"):
-        model.fit(FRAME, LABELS, PUBLIC)
+        model.fit(FRAME, LABELS, X_public=PUBLIC)
     assert not path.exists()
-    model.set_params(max_total_epsilon=10.0).fit(FRAME, LABELS, PUBLIC)
+    model.set_params(max_total_epsilon=10.0).fit(FRAME, LABELS, X_public=PUBLIC)
     assert Ledger.stored(path).guaranteed_epsilon == 10.0
     assert "total of the ledger" not in repr(model)
-    model.set_params(epsilon=1.0).fit(FRAME, LABELS, PUBLIC)
+    model.set_params(epsilon=1.0).fit(FRAME, LABELS, X_public=PUBLIC)
     assert "; total of the ledger: epsilon" in repr(model)
     assert "total of the ledger" in model._repr_mimebundle_()["text/html"]
 
@@ -95,11 +97,11 @@ def test_the_cap_of_an_empty_ledger_names_the_way_out(tmp_path: Path) -> None:
     Ledger(tmp_path / "ledger", target_delta=1e-6, max_epsilon=1.0)
     model = PATEClassifier(epsilon=8.0, ledger=tmp_path / "ledger", max_total_epsilon=10.0)
     with refused("max_epsilon", value=10.0, rule="the ledger has no charge"):
-        model.fit(FRAME, LABELS, PUBLIC)
+        model.fit(FRAME, LABELS, X_public=PUBLIC)
 
 
 @pytest.mark.slow
 def test_a_useless_default_fit_is_refused_by_its_epsilon() -> None:
     """A fit without a number of teachers has a tiny epsilon. The error is about epsilon and private groups."""
     with refused("target_epsilon", value=0.001, rule="private groups"):
-        PATEClassifier(epsilon=0.001).fit(FRAME, LABELS, PUBLIC)
+        PATEClassifier(epsilon=0.001).fit(FRAME, LABELS, X_public=PUBLIC)

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,42 +21,87 @@ from tests.refusals import ANY, refused
 
 NUM_PRIVATE = 900
 NUM_TEST = 300
+NUM_PUBLIC = 400
 pytestmark = pytest.mark.filterwarnings(
     "ignore::pate.classifier.RepeatedRelease", "ignore::pate.classifier.DoubtfulPlan"
 )
 
 
-def arguments(**changed: Any) -> dict[str, Any]:
-    """Returns the arguments of a fit to rows of four columns, with three labels and test records.
+@dataclass(frozen=True, kw_only=True)
+class FitData:
+    """The data of a fit with test records.
 
-    Args:
-        **changed: arguments that replace these.
+    Attributes:
+        inputs: the private inputs.
+        labels: their labels.
+        public_inputs: the public inputs.
+        test_inputs: the inputs of the test records; None for none.
+        test_labels: their labels; None for none.
+        groups: the group of each private record; None for no groups.
+        public_groups: the group of each public sample; None for no groups.
+        test_groups: the group of each test record; None for no groups.
     """
+
+    inputs: Any
+    labels: Any
+    public_inputs: Any
+    test_inputs: Any
+    test_labels: Any
+    groups: Any = None
+    public_groups: Any = None
+    test_groups: Any = None
+
+    def fit(self, model: PATEClassifier) -> PATEClassifier:
+        """Fits a classifier to this data."""
+        return model.fit(
+            self.inputs,
+            self.labels,
+            X_public=self.public_inputs,
+            groups=self.groups,
+            groups_public=self.public_groups,
+            X_test=self.test_inputs,
+            y_test=self.test_labels,
+            groups_test=self.test_groups,
+        )
+
+
+def data_with_test_records() -> FitData:
+    """Returns rows of four columns with three labels, the signs of three columns."""
     rng = np.random.default_rng(0)
-    inputs = rng.standard_normal((NUM_PRIVATE + NUM_TEST + 400, 4))
+    inputs = rng.standard_normal((NUM_PRIVATE + NUM_TEST + NUM_PUBLIC, 4))
     labels = (inputs[:, :3] > 0).astype(int)
     test = slice(NUM_PRIVATE, NUM_PRIVATE + NUM_TEST)
-    return {
-        "X": inputs[:NUM_PRIVATE],
-        "y": labels[:NUM_PRIVATE],
-        "X_public": inputs[test.stop :],
-        "X_test": inputs[test],
-        "y_test": labels[test],
-    } | changed
+    return FitData(
+        inputs=inputs[:NUM_PRIVATE],
+        labels=labels[:NUM_PRIVATE],
+        public_inputs=inputs[test.stop :],
+        test_inputs=inputs[test],
+        test_labels=labels[test],
+    )
 
 
-def grouped(**changed: Any) -> dict[str, Any]:
-    """Returns the arguments of a fit in which each group has two private records or two test records."""
-    numbers = np.arange(NUM_PRIVATE + NUM_TEST) // 2
-    groups = {"groups": numbers[:NUM_PRIVATE], "groups_test": numbers[NUM_PRIVATE:]}
-    return arguments(**groups) | changed
+def data_with_groups() -> FitData:
+    """Returns data in which each group has two private records or two test records."""
+    group_ids = np.arange(NUM_PRIVATE + NUM_TEST) // 2
+    return replace(
+        data_with_test_records(),
+        groups=group_ids[:NUM_PRIVATE],
+        test_groups=group_ids[NUM_PRIVATE:],
+    )
+
+
+def data_without_test_records() -> FitData:
+    """Returns the data of a fit without scores."""
+    return replace(data_with_test_records(), test_inputs=None, test_labels=None)
 
 
 @pytest.mark.slow
 def test_scores_are_charged_to_the_ledger_of_all_fits(tmp_path: Path) -> None:
     """A ledger file has a charge of the release and one of the scores; their prices add up."""
     path = tmp_path / "ledger.db"
-    model = PATEClassifier(epsilon=2.0, score_epsilon=1.0, ledger=path).fit(**arguments())
+    model = data_with_test_records().fit(
+        PATEClassifier(epsilon=2.0, score_epsilon=1.0, ledger=path)
+    )
     release, scores = Ledger.stored(path).entries
     assert release.event == model.release_.event
     assert isinstance(scores.event, ScoresEvent)
@@ -68,7 +114,7 @@ def test_scores_are_charged_to_the_ledger_of_all_fits(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_without_a_ledger_private_people_pay_for_the_release_alone() -> None:
     """In memory, scores have an account of their own, as their people are in no private record."""
-    model = PATEClassifier(epsilon=2.0, score_epsilon=1.0).fit(**grouped())
+    model = data_with_groups().fit(PATEClassifier(epsilon=2.0, score_epsilon=1.0))
     assert model.spent_epsilon_ == model.epsilon_
     assert model.scores_ is not None
     assert model.scores_.epsilon <= 1.0
@@ -79,16 +125,16 @@ def test_without_a_ledger_private_people_pay_for_the_release_alone() -> None:
 @pytest.mark.slow
 def test_a_fit_with_scores_holds_no_test_record() -> None:
     """The pickle of a fitted classifier has no row of inputs or labels of the test records."""
-    data = arguments()
-    content = pickle.dumps(PATEClassifier(epsilon=2.0, score_epsilon=1.0).fit(**data))
-    assert data["X_test"][0].astype(np.float32).tobytes() not in content
-    assert (data["y_test"] == 1).tobytes()[:60] not in content
+    data = data_with_test_records()
+    content = pickle.dumps(data.fit(PATEClassifier(epsilon=2.0, score_epsilon=1.0)))
+    assert data.test_inputs[0].astype(np.float32).tobytes() not in content
+    assert (data.test_labels == 1).tobytes()[:60] not in content
 
 
 @pytest.mark.slow
 def test_released_scores_are_published_and_reported(tmp_path: Path) -> None:
     """The model card, the privacy card, privacy.json and `report` have the scores in `scores_`."""
-    model = PATEClassifier(epsilon=2.0, score_epsilon=4.0).fit(**arguments())
+    model = data_with_test_records().fit(PATEClassifier(epsilon=2.0, score_epsilon=4.0))
     bundle = model.publish(tmp_path / "release")
     assert bundle.privacy == model.report() == pate.load(tmp_path / "release").privacy
     assert model.scores_ is not None
@@ -104,9 +150,9 @@ def test_released_scores_are_published_and_reported(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_fit_without_a_price_has_no_scores(tmp_path: Path) -> None:
     """Without `score_epsilon`, `scores_` is None, and privacy.json has no key for scores."""
-    model = PATEClassifier(epsilon=2.0, score_epsilon=1.0).fit(**arguments())
+    model = data_with_test_records().fit(PATEClassifier(epsilon=2.0, score_epsilon=1.0))
     model.set_params(score_epsilon=None)
-    model.fit(**arguments(X_test=None, y_test=None))
+    data_without_test_records().fit(model)
     model.publish(tmp_path / "release")
     assert model.scores_ is None
     assert "scores" not in json.loads((tmp_path / "release" / "privacy.json").read_text())
@@ -115,77 +161,151 @@ def test_a_fit_without_a_price_has_no_scores(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_scores_of_classes_are_those_of_the_most_probable_one() -> None:
     """At a large `score_epsilon`, micro-F1 of one class per record is the share of right classes."""
-    data = arguments()
-    data["y"] = data["y"][:, 0] + data["y"][:, 1]
-    data["y_test"] = data["y_test"][:, 0] + data["y_test"][:, 1]
-    model = PATEClassifier(epsilon=4.0, classes=[0, 1, 2], score_epsilon=200.0).fit(**data)
+    data = data_with_test_records()
+    data = replace(
+        data,
+        labels=data.labels[:, :2].sum(axis=1),
+        test_labels=data.test_labels[:, :2].sum(axis=1),
+    )
+    model = PATEClassifier(epsilon=4.0, classes=[0, 1, 2], score_epsilon=200.0)
+    data.fit(model)
     assert model.scores_ is not None
-    share = model.score(data["X_test"], data["y_test"])
-    assert model.scores_.micro_f1.value == pytest.approx(share, abs=0.01)
+    share_of_right = model.score(data.test_inputs, data.test_labels)
+    assert model.scores_.micro_f1.value == pytest.approx(share_of_right, abs=0.01)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.GapsFromLabels")
 def test_test_records_may_have_the_gaps_and_tables_of_private_ones() -> None:
-    """Tables with labels that are missing here and there are scored."""
-    data = arguments()
-    columns = ["a", "b", "c"]
-    for name in ("X", "X_public", "X_test"):
-        data[name] = pd.DataFrame(data[name], columns=[*columns, "d"])
-    for name in ("y", "y_test"):
-        labels = data[name].astype(float)
-        labels[::7, 1] = np.nan
-        data[name] = pd.DataFrame(labels, columns=columns)
-    model = PATEClassifier(epsilon=4.0, score_epsilon=50.0).fit(**data)
+    """Tables with labels of which each seventh is missing are scored."""
+    data = data_with_test_records()
+    data = FitData(
+        inputs=table_of_inputs(data.inputs),
+        labels=table_with_gaps(data.labels),
+        public_inputs=table_of_inputs(data.public_inputs),
+        test_inputs=table_of_inputs(data.test_inputs),
+        test_labels=table_with_gaps(data.test_labels),
+    )
+    model = data.fit(PATEClassifier(epsilon=4.0, score_epsilon=50.0))
     assert model.scores_ is not None
     assert model.scores_.accuracy.value > 0.8
 
 
-def _without(data: dict[str, Any], name: str) -> dict[str, Any]:
-    return data | {name: None}
+def table_of_inputs(inputs: np.ndarray) -> pd.DataFrame:
+    """Returns inputs as a table with four named columns."""
+    return pd.DataFrame(inputs, columns=["a", "b", "c", "d"])
+
+
+def table_with_gaps(labels: np.ndarray) -> pd.DataFrame:
+    """Returns labels as a table in which the second label of every seventh record is missing."""
+    values = labels.astype(float)
+    values[::7, 1] = np.nan
+    return pd.DataFrame(values, columns=["a", "b", "c"])
 
 
 @pytest.mark.parametrize(
-    ("data", "parameters", "name", "value"),
+    ("data", "name", "value"),
     [
-        (_without(arguments(), "X_test"), {}, "X_test", None),
-        (_without(arguments(), "y_test"), {}, "y_test", None),
-        (arguments(), {"score_epsilon": None}, "X_test", "given"),
-        (arguments(), {"score_epsilon": 0.0}, "score_epsilon", 0.0),
-        (arguments(), {"estimator": LogisticRegression()}, "score_epsilon", 1.0),
-        (_without(grouped(), "groups_test"), {}, "groups_test", None),
-        (_without(grouped(), "groups"), {}, "groups_test", "given"),
-        (grouped(groups_test=np.arange(NUM_TEST)), {}, "groups_test", UNSAID),
-        (
-            grouped(groups_public=np.arange(400) + NUM_PRIVATE // 2),
-            {},
+        pytest.param(
+            replace(data_with_test_records(), test_inputs=None), "X_test", None, id="no inputs"
+        ),
+        pytest.param(
+            replace(data_with_test_records(), test_labels=None), "y_test", None, id="no labels"
+        ),
+        pytest.param(
+            replace(data_with_groups(), test_groups=None), "groups_test", None, id="no test groups"
+        ),
+        pytest.param(
+            replace(data_with_groups(), groups=None), "groups_test", "given", id="no groups"
+        ),
+        pytest.param(
+            replace(data_with_groups(), test_groups=np.arange(NUM_TEST)),
             "groups_test",
             UNSAID,
+            id="groups of private records",
         ),
-        (
-            grouped(
+        pytest.param(
+            replace(data_with_groups(), public_groups=np.arange(NUM_PUBLIC) + NUM_PRIVATE // 2),
+            "groups_test",
+            UNSAID,
+            id="groups of public samples",
+        ),
+        pytest.param(
+            replace(
+                data_with_groups(),
                 groups=pd.Series(np.arange(NUM_PRIVATE), name="mrn"),
-                groups_test=pd.Series(np.arange(NUM_TEST) + NUM_PRIVATE, name="visit"),
+                test_groups=pd.Series(np.arange(NUM_TEST) + NUM_PRIVATE, name="visit"),
             ),
-            {},
             "groups_test.name",
             "visit",
+            id="groups of another column",
         ),
-        (arguments(y_test=np.zeros((NUM_TEST, 2))), {}, "y_test.shape", (NUM_TEST, 2)),
-        (arguments(y_test=np.zeros((5, 3))), {}, "len(y_test)", 5),
-        (arguments(y_test=np.full((NUM_TEST, 3), 2)), {}, "y_test[0, 0]", UNSAID),
-        (arguments(y_test=np.full((NUM_TEST, 3), np.nan)), {}, "y_test", UNSAID),
-        (arguments(X_test=pd.DataFrame(np.zeros((NUM_TEST, 4)))), {}, "X_test", ANY),
+        pytest.param(
+            replace(data_with_test_records(), test_labels=np.zeros((NUM_TEST, 2))),
+            "y_test.shape",
+            (NUM_TEST, 2),
+            id="two of three labels",
+        ),
+        pytest.param(
+            replace(data_with_test_records(), test_labels=np.zeros((5, 3))),
+            "len(y_test)",
+            5,
+            id="labels of five records",
+        ),
+        pytest.param(
+            replace(data_with_test_records(), test_labels=np.full((NUM_TEST, 3), 2)),
+            "y_test[0, 0]",
+            UNSAID,
+            id="a label 2",
+        ),
+        pytest.param(
+            replace(data_with_test_records(), test_labels=np.full((NUM_TEST, 3), np.nan)),
+            "y_test",
+            UNSAID,
+            id="missing labels",
+        ),
+        pytest.param(
+            replace(data_with_test_records(), test_inputs=pd.DataFrame(np.zeros((NUM_TEST, 4)))),
+            "X_test",
+            ANY,
+            id="a table beside arrays",
+        ),
     ],
 )
-def test_what_has_no_scores_is_refused_before_a_charge(
-    tmp_path: Path, data: dict[str, Any], parameters: dict[str, Any], name: str, value: Any
+def test_impossible_test_records_are_refused_before_a_charge(
+    tmp_path: Path, data: FitData, name: str, value: Any
 ) -> None:
-    """A price without test records, people in two parts, and labels of another form leave no ledger."""
+    """Missing test records, people in two parts, and labels of another form leave no ledger."""
     path = tmp_path / "ledger.db"
-    settings: dict[str, Any] = {"epsilon": 2.0, "score_epsilon": 1.0, "ledger": path} | parameters
     with refused(name, value=value):
-        PATEClassifier(**settings).fit(**data)
+        data.fit(PATEClassifier(epsilon=2.0, score_epsilon=1.0, ledger=path))
+    assert not path.exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "name", "value"),
+    [
+        pytest.param(
+            PATEClassifier(epsilon=2.0, score_epsilon=None), "X_test", "given", id="no price"
+        ),
+        pytest.param(
+            PATEClassifier(epsilon=2.0, score_epsilon=0.0), "score_epsilon", 0.0, id="price 0"
+        ),
+        pytest.param(
+            PATEClassifier(LogisticRegression(), epsilon=2.0, score_epsilon=1.0),
+            "score_epsilon",
+            1.0,
+            id="estimators",
+        ),
+    ],
+)
+def test_test_records_without_a_price_are_refused_before_a_charge(
+    tmp_path: Path, model: PATEClassifier, name: str, value: Any
+) -> None:
+    """Test records without a price, at price 0, or for a student that is an estimator leave no ledger."""
+    path = tmp_path / "ledger.db"
+    with refused(name, value=value):
+        data_with_test_records().fit(model.set_params(ledger=path))
     assert not path.exists()
 
 
@@ -194,7 +314,7 @@ def test_a_cap_without_room_for_scores_is_refused_before_a_charge(tmp_path: Path
     path = tmp_path / "ledger.db"
     model = PATEClassifier(epsilon=2.0, score_epsilon=1.0, ledger=path, max_total_epsilon=2.0)
     with refused("max_epsilon", value=2.0):
-        model.fit(**arguments())
+        data_with_test_records().fit(model)
     assert not path.exists()
 
 
@@ -202,33 +322,32 @@ def test_a_cap_without_room_for_scores_is_refused_before_a_charge(tmp_path: Path
 def test_a_ledger_without_room_for_scores_refuses_the_fit(tmp_path: Path) -> None:
     """Where an earlier fit leaves room for the release alone, a fit with scores charges nothing."""
     path = tmp_path / "ledger.db"
-    cap: dict[str, Any] = {"ledger": path, "max_total_epsilon": 3.0}
-    unscored = arguments(X_test=None, y_test=None)
-    PATEClassifier(epsilon=1.5, **cap).fit(**unscored)
+    data_without_test_records().fit(PATEClassifier(epsilon=1.5, ledger=path, max_total_epsilon=3.0))
     with refused("max_epsilon", value=3.0):
-        PATEClassifier(epsilon=1.5, score_epsilon=2.8, **cap).fit(**arguments())
+        data_with_test_records().fit(
+            PATEClassifier(epsilon=1.5, score_epsilon=2.8, ledger=path, max_total_epsilon=3.0)
+        )
     assert len(Ledger.stored(path).entries) == 1
-    PATEClassifier(epsilon=1.5, **cap).fit(**unscored)
+    data_without_test_records().fit(PATEClassifier(epsilon=1.5, ledger=path, max_total_epsilon=3.0))
 
 
 @pytest.mark.slow
 def test_a_second_release_of_scores_warns() -> None:
     """Test records of an earlier fit in this process are named, though the private ones are others."""
-    first = arguments()
-    PATEClassifier(epsilon=2.0, score_epsilon=1.0).fit(**first)
-    second = arguments(X=first["X"] + 1)
+    data = data_with_test_records()
+    data.fit(PATEClassifier(epsilon=2.0, score_epsilon=1.0))
+    data_of_others = replace(data, inputs=data.inputs + 1)
     with pytest.warns(RepeatedRelease, match="fit 2 of this process"):
-        PATEClassifier(epsilon=2.0, score_epsilon=1.0).fit(**second)
+        data_of_others.fit(PATEClassifier(epsilon=2.0, score_epsilon=1.0))
 
 
 @pytest.mark.slow
 def test_test_rows_among_private_rows_warn() -> None:
     """Without groups, test rows that are private rows are probably the same people."""
-    data = arguments()
+    data = data_with_test_records()
+    data = replace(data, test_inputs=data.inputs[:NUM_TEST])
     with pytest.warns(SharedRows, match="rows of X_test are rows of X"):
-        PATEClassifier(epsilon=2.0, score_epsilon=1.0).fit(
-            **data | {"X_test": data["X"][:NUM_TEST]}
-        )
+        data.fit(PATEClassifier(epsilon=2.0, score_epsilon=1.0))
 
 
 @pytest.mark.slow
@@ -237,13 +356,13 @@ def test_failed_scores_leave_the_student_that_was_paid_for(
 ) -> None:
     """If scores cannot be drawn, the student and its release stay and are published without scores."""
 
-    def interrupted(*_: Any, **__: Any) -> None:
+    def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(ScoreCharge, "release", interrupted)
+    monkeypatch.setattr(ScoreCharge, "release", interrupt)
     model = PATEClassifier(epsilon=2.0, score_epsilon=1.0)
     with pytest.raises(KeyboardInterrupt) as caught:
-        model.fit(**arguments())
+        data_with_test_records().fit(model)
     assert "is spent" in caught.value.__notes__[0]
     model.publish(tmp_path / "release")
     assert model.scores_ is None
@@ -251,7 +370,9 @@ def test_failed_scores_leave_the_student_that_was_paid_for(
 
 def test_a_search_releases_no_scores() -> None:
     """The fits of a `PATESearch` are compared by scores of its own, so a price of others is refused."""
-    data = arguments()
-    search = PATESearch(PATEClassifier(score_epsilon=1.0), {"n_queries": [300, 400]})
+    data = data_with_test_records()
+    search = PATESearch(
+        estimator=PATEClassifier(score_epsilon=1.0), param_grid={"n_queries": [300, 400]}
+    )
     with refused("score_epsilon", value=1.0):
-        search.fit(data["X"], data["y"], X_public=data["X_public"])
+        search.fit(data.inputs, data.labels, X_public=data.public_inputs)

@@ -2,7 +2,6 @@
 
 import warnings
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -22,13 +21,32 @@ def records() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return inputs[:700], inputs[:700, :2] > 0, inputs[700:]
 
 
-def fitted_search(**changes: Any) -> PATESearch:
-    """Returns a search with the settings `changes`, fitted at epsilon 6 and with 3 fits on average."""
-    settings = {"epsilon": 6.0, "mean_fits": 3.0} | changes
-    inputs, labels, public = records()
-    return PATESearch(estimator=PATEClassifier(), param_grid=GRID, **settings).fit(
-        inputs, labels, X_public=public
+def fitted_search(
+    *,
+    mean_fits: float = 3.0,
+    test_fraction: float = 0.2,
+    ledger: Path | None = None,
+    max_total_epsilon: float | None = None,
+) -> PATESearch:
+    """Returns a search over the grid of this file that was fitted at epsilon 6.
+
+    Args:
+        mean_fits: the expected number of fits.
+        test_fraction: the share of the groups that fits are scored on.
+        ledger: the file that the search is charged to; None for no file.
+        max_total_epsilon: the cap of the ledger; None for no cap.
+    """
+    search = PATESearch(
+        estimator=PATEClassifier(),
+        param_grid=GRID,
+        epsilon=6.0,
+        mean_fits=mean_fits,
+        test_fraction=test_fraction,
+        ledger=ledger,
+        max_total_epsilon=max_total_epsilon,
     )
+    inputs, labels, public = records()
+    return search.fit(inputs, labels, X_public=public)
 
 
 @pytest.mark.slow
@@ -54,7 +72,7 @@ def test_the_best_fit_predicts_and_the_search_says_nothing() -> None:
     inputs, labels, _ = records()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        search = fitted_search(random_state=None)
+        search = fitted_search()
     assert (search.predict(inputs) == labels).mean() > 0.7
     assert search.predict_proba(inputs).shape == labels.shape
     assert {name for name in vars(search) if name.endswith("_")} == {
@@ -84,14 +102,16 @@ def test_classes_that_are_read_from_labels_warn_once() -> None:
     assert len(caught) == 1
 
 
-@pytest.mark.parametrize(
-    ("changes", "name", "value"),
-    [({"test_fraction": 1.0}, "test_fraction", 1.0), ({"mean_fits": 1.0}, "mean", 1.0)],
-)
-def test_impossible_settings_are_refused(changes: dict[str, Any], name: str, value: float) -> None:
-    """A search refuses a share or a number of fits out of range, by the name of the setting."""
-    with refused(name, value=value):
-        fitted_search(**changes)
+def test_a_share_of_all_groups_is_refused() -> None:
+    """A search that scores all groups has none to fit."""
+    with refused("test_fraction", value=1.0):
+        fitted_search(test_fraction=1.0)
+
+
+def test_a_mean_of_one_fit_is_refused() -> None:
+    """The expected number of fits is above 1."""
+    with refused("mean", value=1.0):
+        fitted_search(mean_fits=1.0)
 
 
 def test_a_grid_of_one_setting_is_refused() -> None:
@@ -103,15 +123,15 @@ def test_a_grid_of_one_setting_is_refused() -> None:
         )
 
 
-@pytest.mark.parametrize("changed", [0, 5])
-def test_one_group_moves_the_score_by_at_most_its_steps(changed: int) -> None:
+@pytest.mark.parametrize("changed_group", [0, 5])
+def test_one_group_moves_the_score_by_at_most_its_steps(changed_group: int) -> None:
     """A replaced group changes the sum of scores by at most 2^20, however many records it has."""
     inputs, labels, public = records()
     model = PATEClassifier(epsilon=6.0).fit(inputs, labels, X_public=public)
     groups = np.arange(30) // 5
     true_labels = labels[:30]
     flipped_labels = true_labels.copy()
-    flipped_labels[groups == changed] ^= True
+    flipped_labels[groups == changed_group] ^= True
     score = total_score(model, inputs=inputs[:30], labels=true_labels, groups=groups)
     other_score = total_score(model, inputs=inputs[:30], labels=flipped_labels, groups=groups)
     assert 0 < abs(score - other_score) <= 2**20
