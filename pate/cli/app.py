@@ -47,20 +47,22 @@ from pate.package_commands import package_commands
 from pate.setting_names import COMMAND, SPELLING_OF_COMMAND
 from pate.validation import InvalidValue, printable
 
-_LONGEST = 1000  # characters of a line; a longer one loses its middle
-_ENDING = 300  # characters behind the gap
-_JOBS = "jobs"  # the folder of a sweep's jobs
+# A line with more characters loses its middle, and keeps this many characters at its end.
+_MAX_LINE_LENGTH = 1000
+_ENDING_LENGTH = 300
+# The name of the folder of a sweep's jobs, and the ending of the files of failed jobs.
+_JOBS = "jobs"
 _END = ".end"
 
 Task = Callable[[DictConfig], Any]
-
+"""The function of a command: it is called with the composed configuration, once for each job of a sweep."""
 
 Finish = Callable[[], None]
 """A function that a command calls after all jobs of a sweep, if none has failed."""
 
 
 def command_of(
-    task: Task, command: str, module: str, *, finish: Finish | None = None
+    task: Task, *, command: str, module: str, finish: Finish | None = None
 ) -> Callable[[], None]:
     """Returns the `main` function of a command's module, and calls it if the module is run by `python -m`.
 
@@ -70,13 +72,13 @@ def command_of(
         module: the `__name__` of the command's module.
         finish: is called after the task, or after all tasks of a sweep, if none has failed; None calls nothing.
     """
-    main = partial(run_app, task, command, finish=finish)
+    main = partial(run_app, task, command=command, finish=finish)
     if module == "__main__":
         main()
     return main
 
 
-def run_app(task: Task, command: str, *, finish: Finish | None = None) -> None:
+def run_app(task: Task, *, command: str, finish: Finish | None = None) -> None:
     """Runs a task on its composed configuration and exits with code 0, or with another code after an error.
 
     * A user's mistake prints one line; the exit code is 2.
@@ -97,7 +99,7 @@ def run_app(task: Task, command: str, *, finish: Finish | None = None) -> None:
             with ended_by_signals():
                 in_sweep = command_line.is_sweep(sys.argv[1:])
                 words = [quoting.quoted(argument=word, in_sweep=in_sweep) for word in sys.argv[1:]]
-                line, code = _run(task, command, arguments=words, finish=finish)
+                line, code = _run(task, command=command, arguments=words, finish=finish)
         except KeyboardInterrupt as error:
             stopped = error if isinstance(error, Stopped) else Stopped(signal.SIGINT)
             end_descendants()
@@ -111,7 +113,7 @@ def run_app(task: Task, command: str, *, finish: Finish | None = None) -> None:
 
 
 def _run(
-    task: Task, command: str, arguments: list[str], *, finish: Finish | None
+    task: Task, *, command: str, arguments: list[str], finish: Finish | None
 ) -> tuple[str, int]:
     """Composes the configuration and runs the task, or all tasks of a sweep.
 
@@ -127,21 +129,21 @@ def _run(
         if is_single and way_line is not None:
             _say(way_line)
         if is_single and student is not None:
-            _say(default_choices.student_line(student_name=student, arguments=arguments))
+            _say(default_choices.student_line(student, arguments=arguments))
         try:
             command_line.expand_home(config)
-            checks.require_sound(config, command_schema(command), command)
-            job_settings = _given(arguments)
-            command_line.require_noise_said(config, job_settings)
-            for unused in _unused(config, command_line_settings=job_settings, command=command):
-                _say(unused)
+            checks.require_sound(config, schema=command_schema(command), command=command)
+            job_settings = _job_settings(arguments)
+            command_line.require_noise_stated(config, command_line_settings=job_settings)
+            for line in _unused_lines(config, command_line_settings=job_settings, command=command):
+                _say(line)
             return task(config)
         except Exception as error:
-            note, code = _ended(error, spelling)
+            note, code = _line_and_code(error, spelling=spelling)
             end = JobEnd(note=note, code=code)
             if is_single:
                 ends.append(end)
-            elif "sweep" not in hydra.callbacks:  # which prints the line itself
+            elif "sweep" not in hydra.callbacks:  # the callback `SweepTable` prints the line itself
                 _say(f"[{hydra.job.num + 1}] {end.note}")
             return dataclasses.asdict(end)
 
@@ -152,20 +154,20 @@ def _run(
     if command in package_commands():
         task = package_commands()[command].load_task()
         spelling = package_commands()[command].spelling
-    threading.excepthook = _unprinted
-    # a warning of Hydra's about its behavior before version 1.1
+    threading.excepthook = _print_thread_error
+    # Hydra warns of its behavior before version 1.1.
     warnings.filterwarnings("ignore", ".*Defaults list is missing `_self_`")
     try:
         names = tuple(field.name for field in dataclasses.fields(command_schema(command)))
-        checks.require_words(arguments, names)
-        way = default_choices.default_way(arguments, command)
-        student = default_choices.default_student(arguments, command)
+        checks.require_words(arguments, setting_names=names)
+        way = default_choices.default_way(arguments, command=command)
+        student = default_choices.default_student(arguments, command=command)
         chosen = [] if way is None else [f"way={way}"]
         chosen += [] if student is None else [f"student={student}"]
         run_application(
             job,
-            command,
-            arguments,
+            command=command,
+            arguments=arguments,
             chosen=chosen,
             allowed_targets=command_line.allowed_modules(arguments),
         )
@@ -174,14 +176,19 @@ def _run(
         sys.stdout.flush()
     except Exception as error:
         is_of_job = any(frame.f_code is job.__code__ for frame, _ in walk_tb(error.__traceback__))
-        return _ended(error, spelling, arguments=None if is_of_job else arguments)
-    first = next(iter([*ends, *SweepEnds.last]), JobEnd(note="", code=0))
-    return first.note, first.code
+        return _line_and_code(error, spelling=spelling, arguments=None if is_of_job else arguments)
+    first_end = next(iter([*ends, *SweepEnds.last]), JobEnd(note="", code=0))
+    return first_end.note, first_end.code
 
 
 @dataclass(frozen=True)
 class JobEnd:
-    """The end of a job that failed: the line to print and the exit code."""
+    """The end of a job that failed.
+
+    Attributes:
+        note: the line to print.
+        code: the exit code.
+    """
 
     note: str
     code: int
@@ -217,15 +224,15 @@ class SweepEnds(Callback):
         return sorted((Path(config.hydra.sweep.dir) / _JOBS).glob(f"*{_END}"))
 
 
-def _given(arguments: list[str]) -> dict[str, str]:
+def _job_settings(arguments: list[str]) -> dict[str, str]:
     """Returns the settings on the command line as text by name; in a sweep, with the value of the current job."""
     settings = command_line.given_settings(arguments)
     job_settings = command_line.given_settings(HydraConfig.get().overrides.task)
     return {name: value for name, value in job_settings.items() if name in settings}
 
 
-def _unused(
-    config: DictConfig, command_line_settings: Mapping[str, str], command: str
+def _unused_lines(
+    config: DictConfig, *, command_line_settings: Mapping[str, str], command: str
 ) -> list[str]:
     """Returns a sentence for each setting on the command line that has no effect.
 
@@ -239,8 +246,8 @@ def _unused(
     try:
         lines = unused_lines(
             config,
-            command_line_settings,
-            command,
+            command_line_settings=command_line_settings,
+            command=command,
             build_part=part_maker(config),
             has_known_cost=_has_known_cost,
         )
@@ -256,8 +263,8 @@ def _has_known_cost(aggregator: Aggregator) -> bool:
     return has_known_cost(aggregator)
 
 
-def _ended(
-    error: Exception, spelling: Spelling, arguments: Sequence[str] | None = None
+def _line_and_code(
+    error: Exception, *, spelling: Spelling, arguments: Sequence[str] | None = None
 ) -> tuple[str, int]:
     """Returns the line and the exit code of an error that is not a bug of ours; raises any other error.
 
@@ -267,7 +274,7 @@ def _ended(
         arguments: the arguments whose composition raised the error; None for an error of the task.
     """
     for cause in causes(error):
-        # an interrupt within OmegaConf is hidden behind the errors that follow
+        # The errors that follow an interrupt within OmegaConf hide it.
         if isinstance(cause, KeyboardInterrupt):
             raise cause from None
     line = explain(error, spelling=spelling, arguments=arguments)
@@ -282,7 +289,7 @@ def _ended(
     raise error
 
 
-def _unprinted(failed: threading.ExceptHookArgs) -> None:
+def _print_thread_error(failed: threading.ExceptHookArgs) -> None:
     """Prints the uncaught error of a thread, except for a full disk or memory in a thread of TensorBoard.
 
     TensorBoard raises that error again when events are written.
@@ -294,9 +301,11 @@ def _unprinted(failed: threading.ExceptHookArgs) -> None:
 
 
 def _say(message: str) -> None:
-    # blanks stay: a name may have two of them
+    """Prints a message as one line on standard error; a long line loses its middle."""
+    # Several blanks in a row stay, as a name may have them.
     one_line = printable(re.sub(r"\s*\n\s*", " ", message.strip()))
-    if len(one_line) > _LONGEST:
-        one_line = f"{one_line[: _LONGEST - _ENDING]} … {one_line[-_ENDING:]}"
+    if len(one_line) > _MAX_LINE_LENGTH:
+        beginning_length = _MAX_LINE_LENGTH - _ENDING_LENGTH
+        one_line = f"{one_line[:beginning_length]} … {one_line[-_ENDING_LENGTH:]}"
     if one_line:
         sys.stderr.write(f"{one_line}\n")

@@ -64,9 +64,9 @@ OPTIONS = (
 
 def run_application(
     task: Callable[[DictConfig], Any],
+    *,
     command: str,
     arguments: Sequence[str],
-    *,
     chosen: Sequence[str] = (),
     allowed_targets: Sequence[str] = (),
 ) -> None:

@@ -22,8 +22,9 @@ from pate.config.classes import (
     trusted_class,
 )
 from pate.config.schema import PUBLIC_LABELS
-from pate.validation import InvalidValue, nearest, require
+from pate.validation import InvalidValue, nearest
 
+# The key of a node whose value is the name of its class.
 _TARGET = "_target_"
 
 
@@ -57,10 +58,11 @@ def build(
     if not isinstance(plain, dict) or _TARGET not in plain:
         raise InvalidValue(slot, plain, rule="a node with a _target_, the name of a class")
     if slot == "data":
-        value = plain.pop(PUBLIC_LABELS, None)
-        rule = "none but in pate-train: no other command trains on labels of public rows"
-        require(value is None, f"data.{PUBLIC_LABELS}", value, rule)
-    make = _object_maker(node=plain, path=slot, kind=kind_of_group(slot), trusted_prefixes=trusted)
+        public_labels = plain.pop(PUBLIC_LABELS, None)
+        if public_labels is not None:
+            rule = "none but in pate-train: no other command trains on labels of public rows"
+            raise InvalidValue(f"data.{PUBLIC_LABELS}", public_labels, rule=rule)
+    make = _object_maker(plain, path=slot, kind=kind_of_group(slot), trusted_prefixes=trusted)
     return make(**arguments)
 
 
@@ -101,8 +103,9 @@ def part_maker(config: DictConfig, *, takes_public_labels: bool = False) -> Call
         if group == "teacher":
             node = OmegaConf.masked_copy(node, [key for key in node if key != "num_teachers"])
             if str(config.get("features", {}).get(_TARGET)).endswith(".Kernel"):
+                # Only kernel teachers vote along directions of the public pool, which `features=kernel` asks for.
                 name = str(node[_TARGET]).rpartition(".")[2]
-                if name != "KernelTeacher":  # the only one that votes in the pool's directions
+                if name != "KernelTeacher":
                     rule = "KernelTeacher beside features=kernel: experiment=centered_votes, or no word of teachers"
                     raise InvalidValue("teacher", name, rule=rule)
                 arguments["nonlinear"] = True
@@ -116,7 +119,7 @@ def part_maker(config: DictConfig, *, takes_public_labels: bool = False) -> Call
 
 
 def _object_maker(
-    node: dict[Any, Any], path: str, kind: Kind, trusted_prefixes: tuple[str, ...]
+    node: dict[Any, Any], *, path: str, kind: Kind, trusted_prefixes: tuple[str, ...]
 ) -> Callable[..., Any]:
     """Checks the class of a node and of all nodes within it, and returns a function that builds the object.
 
@@ -136,12 +139,18 @@ def _object_maker(
             continue
         if not isinstance(name, str) or name.startswith("_"):
             raise InvalidValue(f"{path}.{name}", rule=f"arguments of {cls.__name__} by their names")
-        value_makers[name] = _value_maker(value, cls, name, f"{path}.{name}", trusted_prefixes)
+        value_makers[name] = _value_maker(
+            value,
+            cls=cls,
+            argument=name,
+            path=f"{path}.{name}",
+            trusted_prefixes=trusted_prefixes,
+        )
 
     def make(**arguments: Any) -> Any:
         values = {name: make_value() for name, make_value in value_makers.items()}
         values.update(arguments)
-        _require_parameters(cls, path, values)
+        _require_parameters(cls, path=path, arguments=values)
         try:
             return cls(**values)
         except (InvalidValue, OSError, MemoryError):
@@ -155,7 +164,7 @@ def _object_maker(
 
 
 def _value_maker(
-    value: Any, cls: type, argument: str, path: str, trusted_prefixes: tuple[str, ...]
+    value: Any, *, cls: type, argument: str, path: str, trusted_prefixes: tuple[str, ...]
 ) -> Callable[[], Any]:
     """Checks a value in a node, and returns a function that builds the value.
 
@@ -172,24 +181,36 @@ def _value_maker(
         raise InvalidValue(path, value, rule="null: a cache of joblib's is read as code")
     if isinstance(value, dict) and _TARGET in value:
         is_of_sklearn = cls.__module__.startswith("sklearn.")
-        kind = kind_of_argument(None if is_of_sklearn else cls, argument)
-        return _object_maker(node=value, path=path, kind=kind, trusted_prefixes=trusted_prefixes)
+        kind = kind_of_argument(None if is_of_sklearn else cls, name=argument)
+        return _object_maker(value, path=path, kind=kind, trusted_prefixes=trusted_prefixes)
     if isinstance(value, dict):
         item_makers = {
-            name: _value_maker(item, cls, argument, f"{path}.{name}", trusted_prefixes)
+            name: _value_maker(
+                item,
+                cls=cls,
+                argument=argument,
+                path=f"{path}.{name}",
+                trusted_prefixes=trusted_prefixes,
+            )
             for name, item in value.items()
         }
         return lambda: {name: make() for name, make in item_makers.items()}
     if isinstance(value, list):
         makers = [
-            _value_maker(item, cls, argument, f"{path}.{index}", trusted_prefixes)
+            _value_maker(
+                item,
+                cls=cls,
+                argument=argument,
+                path=f"{path}.{index}",
+                trusted_prefixes=trusted_prefixes,
+            )
             for index, item in enumerate(value)
         ]
         return lambda: [make() for make in makers]
     return lambda: value
 
 
-def _require_parameters(cls: type, path: str, arguments: Mapping[str, Any]) -> None:
+def _require_parameters(cls: type, *, path: str, arguments: Mapping[str, Any]) -> None:
     """Raises `InvalidValue` if a class does not accept one of the keyword arguments, or lacks a required one.
 
     Args:
@@ -209,10 +230,10 @@ def _require_parameters(cls: type, path: str, arguments: Mapping[str, Any]) -> N
     for name in arguments:
         if name not in by_name:
             part = path.partition(".")[0]
-            near = papers_words.hint(word=name, known_settings=names, part_name=part) or nearest(
-                name, choices=names
-            )
-            rule = f"a key of {cls.__name__}: one of {', '.join(names)}{near}"
+            hint = papers_words.hint(word=name, known_settings=names, part_name=part)
+            if not hint:
+                hint = nearest(name, choices=names)
+            rule = f"a key of {cls.__name__}: one of {', '.join(names)}{hint}"
             raise InvalidValue(f"{path}.{name}", rule=rule)
     for name, parameter in by_name.items():
         if parameter.default is parameter.empty and name not in arguments:

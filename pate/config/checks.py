@@ -17,7 +17,7 @@ from pate.validation import InvalidValue, nearest
 _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
-def require_words(arguments: Sequence[str], setting_names: tuple[str, ...]) -> None:
+def require_words(arguments: Sequence[str], *, setting_names: tuple[str, ...]) -> None:
     """Checks arguments of a command line that Hydra must not receive.
 
     Args:
@@ -56,7 +56,7 @@ def require_choices(arguments: Iterable[str]) -> None:
             raise InvalidValue(group, value, rule=f"one of {', '.join(names)}")
 
 
-def require_sound(config: DictConfig, schema: type, command: str) -> None:
+def require_sound(config: DictConfig, *, schema: type, command: str) -> None:
     """Checks the keys and texts of a composed configuration.
 
     Args:

@@ -20,10 +20,11 @@ from pate.aggregators.aggregator import declared
 from pate.config.classes import find_class
 from pate.config.plain import plain_values
 from pate.config.schema import PATHS
-from pate.validation import require
+from pate.validation import InvalidValue
 
 _MULTIRUN = "--multirun"
-# The name of a run's folder depends on the text of these two, so their readers expand them.
+# The name of a run's folder depends on the text of these two paths, so `expand_home` leaves them and their readers
+# expand them.
 _EXPANDED_BY_THEIR_READERS = ("data.root", "features.weights")
 
 
@@ -38,7 +39,7 @@ def allowed_modules(arguments: Iterable[str]) -> tuple[str, ...]:
     text = given_settings(arguments).get("allowed_targets", "[]")
     try:
         value = OverridesParser.create().parse_override(f"allowed_targets={text}").value()
-    except HydraException:  # a mistake that Hydra will name
+    except HydraException:  # Hydra will report the mistake
         return ()
     return tuple(map(str, value)) if isinstance(value, list) else ()
 
@@ -74,7 +75,7 @@ def expand_home(config: DictConfig) -> None:
             OmegaConf.update(config, name, expanded if isinstance(value, list) else expanded[0])
 
 
-def require_noise_said(config: DictConfig, command_line_settings: Mapping[str, str]) -> None:
+def require_noise_stated(config: DictConfig, *, command_line_settings: Mapping[str, str]) -> None:
     """Checks that a command line states whether the noise is used as configured or solved for a target.
 
     Args:
@@ -85,15 +86,18 @@ def require_noise_said(config: DictConfig, command_line_settings: Mapping[str, s
         InvalidValue: the command line sets noise, but neither `noise=` nor a target; or it sets a target together with
             `noise=given`.
     """
-    if config.get("target_mu") is not None and "target_epsilon" in command_line_settings:
+    names_epsilon = (
+        "target_epsilon" in command_line_settings and config.get("target_epsilon") is not None
+    )
+    if names_epsilon and config.get("target_mu") is not None:
         rule = "no target_epsilon beside it, which the noise would be solved for"
-        require(config.target_epsilon is None, "target_mu", config.target_mu, rule)
+        raise InvalidValue("target_mu", config.target_mu, rule=rule)
     if "noise" not in config:
         return
     if config.noise == "given":
-        rule = "none beside noise=given, which takes the aggregator's noise as it is"
-        is_named = config.target_epsilon is not None and "target_epsilon" in command_line_settings
-        require(not is_named, "target_epsilon", config.target_epsilon, rule)
+        if names_epsilon:
+            rule = "none beside noise=given, which takes the aggregator's noise as it is"
+            raise InvalidValue("target_epsilon", config.target_epsilon, rule=rule)
         return
     if {"noise", "target_epsilon", "target_mu"} & command_line_settings.keys():
         return
@@ -102,7 +106,8 @@ def require_noise_said(config: DictConfig, command_line_settings: Mapping[str, s
         f"and solves for target_epsilon={config.target_epsilon}"
     )
     for name in _noise_settings(config.aggregator):
-        require(name not in command_line_settings, name, command_line_settings.get(name), rule)
+        if name in command_line_settings:
+            raise InvalidValue(name, command_line_settings[name], rule=rule)
 
 
 def _noise_settings(aggregator: DictConfig) -> list[str]:

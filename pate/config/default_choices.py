@@ -12,12 +12,22 @@ from pate.config.command_line import given_settings
 from pate.config.schema import CONFIG_FOLDER
 from pate.files.plain_yaml import read_yaml
 
-_WAYS = {"celeba": "pictures", "image_folder": "pictures", "table": "table"}  # of a data set
-_NAMED = {"teacher", "teacher._target_", "features", "features._target_", "experiment", "way"}
+# The way of each data set that has one.
+_WAYS = {"celeba": "pictures", "image_folder": "pictures", "table": "table"}
+# A command line with one of these settings decides itself.
+_DECIDING_SETTINGS = {
+    "teacher",
+    "teacher._target_",
+    "features",
+    "features._target_",
+    "experiment",
+    "way",
+}
+# The teachers that learn from pictures themselves.
 _TEACHERS_OF_PICTURES = ("cnn", "resnet50")
 
 
-def default_way(arguments: Iterable[str], command: str) -> str | None:
+def default_way(arguments: Iterable[str], *, command: str) -> str | None:
     """Returns the name to choose in the group `way`; None if the command line decides, or has no data with a way.
 
     The group `way` chooses features, teacher, aggregator and student together. The command line decides if it names a
@@ -29,11 +39,11 @@ def default_way(arguments: Iterable[str], command: str) -> str | None:
         command: the name of the command.
     """
     settings = given_settings(arguments)
-    names_no_other = not (_NAMED - {"features"}) & settings.keys()
+    names_no_other = not (_DECIDING_SETTINGS - {"features"}) & settings.keys()
     if settings.get("features") == "kernel" and command == "train" and names_no_other:
         return "table"
     way = _WAYS.get(settings.get("data", ""))
-    if way is None or command not in ("train", "compare") or _NAMED & settings.keys():
+    if way is None or command not in ("train", "compare") or _DECIDING_SETTINGS & settings.keys():
         return None
     groups = {key.partition(".")[0] for key in settings}
     if command == "train" and not {"teacher", "aggregator"} & groups:
@@ -59,7 +69,7 @@ def way_line(choices: Mapping[str, Any]) -> str | None:
     return f"no teacher is named: {chosen}; {remedy}"
 
 
-def default_student(arguments: Iterable[str], command: str) -> str | None:
+def default_student(arguments: Iterable[str], *, command: str) -> str | None:
     """Returns the student for pictures if a command line names teachers for pictures but no student; None otherwise.
 
     The default student is linear in raw pixels, and learns little from pictures. None is also returned for an
@@ -90,7 +100,7 @@ def _may_choose_student(experiment: str) -> bool:
     return any(isinstance(entry, str) or "override /student" in entry for entry in defaults)
 
 
-def student_line(student_name: str, arguments: Iterable[str]) -> str:
+def student_line(student_name: str, *, arguments: Iterable[str]) -> str:
     """Returns a sentence on the student that `default_student` chose.
 
     Args:

@@ -24,7 +24,9 @@ Make = Callable[[str], Any]
 Reasons = dict[str, str]
 """The reasons why settings change nothing, by the settings' names."""
 
+# Fields of an aggregator that a table of the stability test needs.
 _TABLE_FIELDS = ("table_order", "table_budget")
+# Fields of teachers of pictures that only training needs.
 _TRAINING_FIELDS = (
     "epochs",
     "batch_size",
@@ -33,16 +35,16 @@ _TRAINING_FIELDS = (
     "flip",
     "precision",
 )
-# of an engine; votes are summed without them
+# Fields of an engine that only training needs, and not the sum of votes.
 _ENGINE_TRAINING_FIELDS = ("chunk_size", "max_in_flight", "num_gpus")
 
 
 def unused_lines(
     config: DictConfig,
+    *,
     command_line_settings: Mapping[str, str],
     command: str,
     build_part: Make,
-    *,
     has_known_cost: Callable[[Aggregator], bool],
 ) -> Iterator[str]:
     """Yields a sentence for each setting on the command line that the chosen parts ignore.
@@ -54,15 +56,21 @@ def unused_lines(
         build_part: builds a part. Only parts whose settings are on the command line are built.
         has_known_cost: returns whether the data-dependent cost of an aggregator can be computed.
     """
-    for name, reason in _reasons(
-        config, command_line_settings, command, build_part, has_known_cost
-    ).items():
+    reasons = _reasons(
+        config,
+        command_line_settings=command_line_settings,
+        command=command,
+        build_part=build_part,
+        has_known_cost=has_known_cost,
+    )
+    for name, reason in reasons.items():
         if name in command_line_settings:
             yield f"{name}={command_line_settings[name]}: changes nothing: {reason}"
 
 
 def _reasons(
     config: DictConfig,
+    *,
     command_line_settings: Mapping[str, str],
     command: str,
     build_part: Make,
@@ -70,7 +78,7 @@ def _reasons(
 ) -> Reasons:
     """Returns the reasons why settings of the parts have no effect. For the arguments see `unused_lines`."""
     groups = {name.partition(".")[0] for name in command_line_settings}
-    reasons = _command_reasons(config, command)
+    reasons = _command_reasons(config, command=command)
     has_budget = any(
         config.get(name) is not None for name in ("target_epsilon", "target_mu", "budgets")
     )
@@ -88,7 +96,8 @@ def _reasons(
             group="aggregator", reasons=aggregator_reasons(aggregator, is_solved=is_solved)
         )
         noise = declared(type(aggregator))
-        if is_solved and len(noise) == 1:  # of several noises their ratio counts
+        # With several noises their ratio has an effect.
+        if is_solved and len(noise) == 1:
             reason = "the noise follows from the budget"
             if "noise" in config:
                 reason += "; noise=given takes it as it is"
@@ -101,8 +110,12 @@ def _reasons(
     trains_teachers = config.get("teacher") is not None and command in ("train", "vote")
     if trains_teachers and groups & {"engine", "teacher"}:
         teacher = build_part("teacher")
-        reasons |= _prefixed(group="teacher", reasons=teacher_reasons(teacher, aggregator))
-        reasons |= engine_reasons(teacher, aggregator, command_line_settings)
+        reasons |= _prefixed(
+            group="teacher", reasons=teacher_reasons(teacher, aggregator=aggregator)
+        )
+        reasons |= engine_reasons(
+            teacher, aggregator=aggregator, command_line_settings=command_line_settings
+        )
     if "scratch" in groups and not _keeps_features(aggregator):
         reasons["scratch"] = "no features are kept, as these votes are not cast in rounds"
     if config.get("student") is not None and "student" in groups:
@@ -120,7 +133,8 @@ def _reasons(
     return reasons
 
 
-def _prefixed(group: str, reasons: Mapping[str, str]) -> Reasons:
+def _prefixed(*, group: str, reasons: Mapping[str, str]) -> Reasons:
+    """Returns reasons by the full names of settings, such as `teacher.epochs`."""
     return {f"{group}.{name}": reason for name, reason in reasons.items()}
 
 
@@ -151,6 +165,7 @@ def aggregator_reasons(aggregator: Aggregator, *, is_solved: bool) -> Reasons:
 
 
 def _stable_top_k_reasons(aggregator: StableAggregator, *, is_solved: bool) -> Reasons:
+    """Returns the reasons why fields of a stable top-k aggregator have no effect."""
     from pate.aggregators import StableFixedTopK, StableTopK
 
     reasons: Reasons = {}
@@ -176,7 +191,7 @@ def _stable_top_k_reasons(aggregator: StableAggregator, *, is_solved: bool) -> R
     return reasons
 
 
-def teacher_reasons(teacher: Any, aggregator: Aggregator | None) -> Reasons:
+def teacher_reasons(teacher: Any, *, aggregator: Aggregator | None) -> Reasons:
     """Returns the reasons why fields of a recipe for teachers have no effect.
 
     Args:
@@ -197,7 +212,7 @@ def teacher_reasons(teacher: Any, aggregator: Aggregator | None) -> Reasons:
 
 
 def _keeps_features(aggregator: Aggregator | None) -> bool:
-    """Returns whether the features of private records are kept between rounds of votes; True if it is not known."""
+    """Returns True if the features of private records are kept between rounds of votes, or if that is not known."""
     from pate.aggregators import CenteredVotes
 
     if aggregator is None:
@@ -206,11 +221,12 @@ def _keeps_features(aggregator: Aggregator | None) -> bool:
 
 
 def _is_in_rounds(aggregator: CenteredVotes) -> bool:
+    """Returns True if centered votes are cast in rounds, each of which improves a student."""
     return aggregator.rounds != 1 and aggregator.clip is None
 
 
 def engine_reasons(
-    teacher: Any, aggregator: Aggregator | None, command_line_settings: Mapping[str, str]
+    teacher: Any, *, aggregator: Aggregator | None, command_line_settings: Mapping[str, str]
 ) -> Reasons:
     """Returns the reasons why settings of the engine have no effect for these teachers.
 
@@ -266,7 +282,7 @@ def method_reasons(node: Mapping[str, Any]) -> Reasons:
     return reasons
 
 
-def _command_reasons(config: DictConfig, command: str) -> Reasons:
+def _command_reasons(config: DictConfig, *, command: str) -> Reasons:
     """Returns the reasons why settings of the command itself have no effect."""
     reasons: Reasons = {}
     if command == "account" and config.votes is None:

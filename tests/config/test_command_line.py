@@ -15,7 +15,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from pate.cli import train as command
 from pate.cli.run import plain_settings, settings_from
-from pate.config.command_line import allowed_modules, given_settings, require_noise_said
+from pate.config.command_line import allowed_modules, given_settings, require_noise_stated
 from pate.config.default_choices import default_student, default_way, student_line, way_line
 from pate.settings import TrainSettings
 from pate.validation import InvalidValue
@@ -107,7 +107,7 @@ def test_open_choices_get_defaults_for_the_data(line: str, chosen: str | None) -
     command, *words = (
         line.split() if line.startswith(("compare", "predict")) else ("train", *line.split())
     )
-    assert default_way(words, command) == chosen
+    assert default_way(words, command=command) == chosen
 
 
 @pytest.mark.parametrize(
@@ -134,9 +134,9 @@ def test_teachers_of_pictures_choose_a_student_of_pictures(line: str, student: s
     command, *words = (
         line.split() if line.startswith(("compare", "account")) else ("train", *line.split())
     )
-    assert default_student(words, command) == student
+    assert default_student(words, command=command) == student
     if student is not None:
-        assert student_line(student, words).startswith(
+        assert student_line(student, arguments=words).startswith(
             "no student is named: student=cnn, which looks at pictures"
         )
 
@@ -250,8 +250,12 @@ def test_target_mu_is_solved_in_place_of_the_target_epsilon(composed: Composed) 
     assert "target_mu" not in without
     both = composed(arguments=["target_mu=1.5", "target_epsilon=2"])
     with refused("target_mu", value=1.5, rule="no target_epsilon beside it"):
-        require_noise_said(both, {"target_mu": "1.5", "target_epsilon": "2"})
-    require_noise_said(config, {"aggregator.noise_std": "50", "target_mu": "1.5"})
+        require_noise_stated(
+            both, command_line_settings={"target_mu": "1.5", "target_epsilon": "2"}
+        )
+    require_noise_stated(
+        config, command_line_settings={"aggregator.noise_std": "50", "target_mu": "1.5"}
+    )
     with refused("target_mu", value=1.5, rule="none beside noise=given"):
         settings_from(
             composed(arguments=[*GIVEN.split(), "target_mu=1.5"]), settings_class=TrainSettings
@@ -333,13 +337,14 @@ def test_noise_on_the_command_line_needs_a_noise_setting(
         config = composed(arguments=chosen, command=command_name)
         job_settings = given_settings(words.split())
         if line is None:
-            require_noise_said(config, job_settings)
+            require_noise_stated(config, command_line_settings=job_settings)
             continue
         with pytest.raises(InvalidValue, match=f"^{line if command_name == 'train' else ''}"):
-            require_noise_said(config, job_settings)
+            require_noise_stated(config, command_line_settings=job_settings)
     # a price alone is asked for any noise
-    require_noise_said(
-        composed(arguments=[GAUSSIAN], command="account"), {"aggregator.noise_std": "50"}
+    require_noise_stated(
+        composed(arguments=[GAUSSIAN], command="account"),
+        command_line_settings={"aggregator.noise_std": "50"},
     )
 
 

@@ -245,10 +245,10 @@ def test_engine_settings_are_reported_for_teachers_without_engine() -> None:
     """
     settings = {"engine": "ray", "engine.num_cpus": "2", "teacher": "kernel"}
     rounds = CenteredVotes(noise_multiplier=1.0)
-    convex = engine_reasons(ConvexTeacher(), rounds, command_line_settings=settings)
+    convex = engine_reasons(ConvexTeacher(), aggregator=rounds, command_line_settings=settings)
     assert convex.keys() == {"engine", "engine.num_cpus"}
     for trained in (LinearTeacher(device="cpu"), MLPTeacher(device="cpu")):
-        assert engine_reasons(trained, rounds, command_line_settings=settings) == {}
+        assert engine_reasons(trained, aggregator=rounds, command_line_settings=settings) == {}
     unstacked = CNNTeacher(stacked=False, device="cpu")
     reasons = engine_reasons(unstacked, aggregator=None, command_line_settings=settings)
     assert reasons.keys() == {"engine.chunk_size"}
@@ -258,10 +258,12 @@ def test_engines_sum_votes_of_kernel_teachers_in_rounds_alone() -> None:
     """For kernel teachers in rounds only settings of training are unused; for one round the engine is unused."""
     settings = {"engine": "ray", "engine.num_cpus": "2", "teacher": "kernel"}
     rounds = CenteredVotes(noise_multiplier=1.0)
-    reasons = engine_reasons(KernelTeacher(), rounds, command_line_settings=settings)
+    reasons = engine_reasons(KernelTeacher(), aggregator=rounds, command_line_settings=settings)
     assert reasons.keys() == {"engine.chunk_size", "engine.max_in_flight", "engine.num_gpus"}
     for at_once in (replace(rounds, rounds=1), replace(rounds, clip=1.0), None):
-        reasons = engine_reasons(KernelTeacher(), at_once, command_line_settings=settings)
+        reasons = engine_reasons(
+            KernelTeacher(), aggregator=at_once, command_line_settings=settings
+        )
         assert reasons.keys() == {"engine", "engine.num_cpus"}
 
 

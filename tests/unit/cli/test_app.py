@@ -106,7 +106,7 @@ def test_full_disk_in_the_tensorboard_thread_is_not_printed(
         (Writer(), OSError(28, "full"), False),
         (threading.Thread(), OSError(), True),
     ):
-        app._unprinted(failed=threading.ExceptHookArgs((type(error), error, None, thread)))
+        app._print_thread_error(failed=threading.ExceptHookArgs((type(error), error, None, thread)))
         assert bool(capsys.readouterr().err) == printed
 
 
@@ -117,10 +117,10 @@ def test_cyclic_causes_of_an_error_are_walked_once() -> None:
     first.__context__ = second
     second.__context__ = first
     with pytest.raises(ValueError, match=r"^first$"):
-        app._ended(error=first, spelling=COMMAND)
+        app._line_and_code(first, spelling=COMMAND)
     second.__context__ = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt, match=r"^$"):
-        app._ended(error=first, spelling=COMMAND)
+        app._line_and_code(first, spelling=COMMAND)
 
 
 @pytest.mark.slow
