@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from pate import validation
+from pate.validation import require_choice
 
 
 class Adjacency(StrEnum):
@@ -26,7 +26,7 @@ class Adjacency(StrEnum):
     @classmethod
     def parse(cls, value: str) -> Adjacency:
         """Returns the adjacency with this name, such as `replace_one`; raises `InvalidValue` for an unknown name."""
-        return cls(validation.require_choice("adjacency", str(value), tuple(cls)))
+        return cls(require_choice("adjacency", str(value), choices=tuple(cls)))
 
     @property
     def num_moved(self) -> int:

@@ -19,7 +19,7 @@ _GUESSES = {"0.000001": "one in a million", "0.5": "50%"}
 
 @dataclass(frozen=True, kw_only=True)
 class AttackBounds:
-    """The most that any attack finds in a release, whatever it knows besides; all numbers are rounded up.
+    """Upper bounds on what attacks learn from a release, whatever they know besides; all numbers are rounded up.
 
     A member is a unit of privacy: a person, or whatever else one change replaces.
 

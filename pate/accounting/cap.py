@@ -18,8 +18,8 @@ from pate.accounting.ledger_entry import LedgerEntry
 from pate.accounting.running_total import event_rows
 from pate.validation import InvalidValue
 
+# The positions of all numbers of six digits from 1e-12 to 999,999, in rising order.
 _SIX_DIGIT_CAPS = range(18 * 900_000)
-"""The positions of all numbers of six digits from 1e-12 to 999,999, in rising order."""
 
 
 class BudgetExceeded(InvalidValue):
@@ -147,7 +147,7 @@ class Cap:
             max_epsilon = _six_digit_cap(position)
             return max_epsilon > self.rule.max_epsilon and admits_all(max_epsilon)
 
-        position = bisect_left(_SIX_DIGIT_CAPS, True, key=is_sufficient)
+        position = bisect_left(_SIX_DIGIT_CAPS, x=True, key=is_sufficient)
         return f"{_six_digit_cap(position):g}" if position in _SIX_DIGIT_CAPS else "inf"
 
 

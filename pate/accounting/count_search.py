@@ -35,4 +35,4 @@ def largest_count(is_affordable: Callable[[int], bool], *, maximum: int, guess: 
         return not is_affordable(count)
 
     candidates = range(smaller_count + 1, min(larger_count, maximum + 1))
-    return smaller_count + bisect_left(candidates, True, key=is_too_many)
+    return smaller_count + bisect_left(candidates, x=True, key=is_too_many)

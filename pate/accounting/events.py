@@ -373,7 +373,7 @@ class SampledGaussianEvent(LeafEvent):
 
     def __post_init__(self) -> None:
         Event.__post_init__(self)
-        normalize_field(self, "adjacency", Adjacency.parse(self.adjacency))
+        normalize_field(self, "adjacency", value=Adjacency.parse(self.adjacency))
 
     @property
     def is_replaced(self) -> bool:

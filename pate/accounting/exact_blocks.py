@@ -45,7 +45,8 @@ CAPACITY = 720
 
 Blocks of this size enlarge the bound little. The number has many divisors, so that repeated releases give equal blocks.
 """
-# The time of one step in the units of `CAPACITY`; an ordinary step takes some milliseconds.
+# The time of an ordinary step, and of the step of a winner, in the units of `CAPACITY`. An ordinary step takes some
+# milliseconds.
 _COST = 4
 _COST_OF_WINNER = 10
 # Steps are composed one by one where one of them has a loss of so many of its standard deviations.
@@ -58,20 +59,21 @@ _LARGEST_CONVOLUTION = 6000
 _MAXIMUM_MISSING = 1e-15
 # This is added to the profile of a noisy maximum: more than rounding takes away.
 _MAXIMUM_ROUNDING = 1e-13
-# Interpolation between the points of a grid may add this share to the variance of all losses, and the wider spacing
-# between blocks the second one.
+# The share of the variance of all losses that interpolation between the points of a grid may add.
 _WIDENING = 3e-3
+# The share that the wider spacing between blocks may add.
 _BLOCK_WIDENING = 3e-4
-# The grid of a block reaches so many standard deviations of its loss, and a mass of e^-42 may lie beyond its largest
-# loss.
+# The grid of a block reaches so many standard deviations of its loss.
 _BLOCK_DEVIATIONS = 9.2
+# Minus the logarithm of the mass that may lie beyond the largest loss of a block with a rare loss.
 _LOG_MISSING = 42.0
-# The number of points of a grid from 0 to its largest epsilon, and the largest number where losses are small beside it.
+# A grid has at least so many points from 0 to its largest epsilon.
 _POINTS_PER_REACH = 2000
+# A grid has at most so many points, where all losses are small beside its largest epsilon.
 _LARGEST_NUM_POINTS = 200_000
-# A grid begins left of 0, at this share of its largest epsilon or farther off. A single one of a few steps may move
-# delta by much, so the grid of ten steps or fewer begins as far left of 0 as it ends right of 0.
+# A grid begins left of 0, at this share of its largest epsilon or farther off.
 _LEFT_SHARE = 0.25
+# With at most so many steps, each of which may change delta much, a grid begins as far left of 0 as it ends right of 0.
 _FEW_STEPS = 10
 # The error that all steps together may add for speed, as a share of the smallest delta.
 _NEGLIGIBLE = 1e-3

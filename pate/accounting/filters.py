@@ -220,7 +220,8 @@ class PrivacyFilter(ABC):
             return self.epsilon(_float_of(bits_of_amount)) > self.max_epsilon
 
         # The bits are 1, 2, …, so the position of the first amount above the cap is the bits of the amount before it.
-        return _float_of(bisect_left(_BITS_OF_POSITIVE_FLOATS, True, key=is_epsilon_above_cap))
+        num_within_cap = bisect_left(_BITS_OF_POSITIVE_FLOATS, x=True, key=is_epsilon_above_cap)
+        return _float_of(num_within_cap)
 
     def fixed_by(self, first_event: Event) -> PrivacyFilter:
         """Returns the filter for a data set whose first charged event is `first_event`.
@@ -329,7 +330,8 @@ class RenyiFilter(PrivacyFilter):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.order is None:
-            normalize_field(self, "order", best_order(self.max_epsilon, self.target_delta))
+            default_order = best_order(self.max_epsilon, self.target_delta)
+            normalize_field(self, "order", value=default_order)
         require(1 < self._orders[0] < math.inf, "order", self.order, "a finite number > 1")
         # The penalty of the conversion is the epsilon of a divergence of 0.
         smallest_epsilon = float(

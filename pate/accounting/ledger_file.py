@@ -58,6 +58,17 @@ class LedgerFile:
     The settings are adjacency, delta, accountant, cap and filter. `Ledger` explains the arguments, which have the same
     names there. Here `path` may also be a `Store` that is already open.
 
+    Attributes:
+        store: the lines of the file.
+        path: the path of the file; None for a ledger in memory.
+        adjacency: the adjacency of all prices.
+        target_delta: the delta of every total.
+        accountant: makes the empty accountant that computes all totals.
+        stored_cap: the cap that is stored in the file and was fixed before the first release; None where the file has
+            no cap.
+        rules: the filters that must all admit a charge, the smallest cap first. The list is empty without a cap, and
+            has two filters where `max_epsilon` is smaller than the cap of the file.
+
     Raises:
         InvalidValue: an existing file has another adjacency, delta, accountant or filter than the arguments, or a
             smaller cap.
@@ -110,15 +121,10 @@ class LedgerFile:
         self.store = path if isinstance(path, Store) else Store(path, settings=requested)
         self.path = self.store.path
         self.stored_cap: float | None = self.store.settings.get("max_epsilon")
-        """The cap that is stored in the file and was fixed before the first release; None where the file has no cap."""
         self._require_stored_settings(requested, takes_stored_accountant=takes_stored_accountant)
         self.rules: list[PrivacyFilter] = self._deciding_filters(
             requested_filter, filter_is_default=filter is None
         )
-        """The filters that must all admit a charge, the smallest cap first.
-
-        Empty without a cap; two filters where `max_epsilon` is smaller than the cap of the file.
-        """
 
     def _require_stored_settings(
         self, requested: dict[str, Any], *, takes_stored_accountant: bool

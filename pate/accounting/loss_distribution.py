@@ -107,7 +107,10 @@ def _discretized(event: LeafEvent, spacing: float, reach: float) -> PrivacyLossD
     for exact_profile in profiles_both_ways(event, epsilons):
         profile = np.minimum(exact_profile + _ROUNDING, 1.0)
         on_hull = lower_hull(np.exp(epsilons), profile)
-        masses.append(connect_dots(spacing, points[on_hull], profile[on_hull]).to_dense_pmf())
+        pmf = connect_dots(
+            discretization=spacing, rounded_epsilons=points[on_hull], deltas=profile[on_hull]
+        )
+        masses.append(pmf.to_dense_pmf())
     # The second distribution, of the other direction, is None where both directions have the same.
     pmf_remove, pmf_add = masses if len(masses) == 2 else (masses[0], None)
     return PrivacyLossDistribution(pmf_remove=pmf_remove, pmf_add=pmf_add)

@@ -50,7 +50,7 @@ class PldAccountant(LossAccountant):
     any_event_order = True
 
     def __init__(self) -> None:
-        require_extra("accountant", "pld", "pld")
+        require_extra("accountant", extra="pld", value="pld")
         super().__init__()
         self._spent: Counter[LeafEvent] = Counter()
         # The distribution of the loss of all events, computed for the first epsilon or delta.

@@ -29,7 +29,7 @@ from pate.accounting.session_rdp import session_rdp
 from pate.accounting.trade_off import GaussianBounds
 from pate.accounting.winner import winner_rdp
 from pate.array_types import FloatArray
-from pate.validation import require, require_count, require_each
+from pate.validation import InvalidValue, require, require_count, require_each
 
 DEFAULT_ORDERS: FloatArray = 1 + np.geomspace(1e-3, 1e6, 461)
 """461 orders a from 1.001 to a million; each a - 1 is 4.6% above that of the order before."""
@@ -159,7 +159,8 @@ def order_array(orders: object) -> FloatArray:
     array = np.atleast_1d(np.asarray(orders, dtype=np.float64))
     is_list = array.ndim == 1 and array.size > 0
     require(is_list, "orders.shape", array.shape, "[num_orders], at least one order")
-    require_each("orders", array, (array > 1) & np.isfinite(array), "finite numbers > 1")
+    is_order = (array > 1) & np.isfinite(array)
+    require_each("orders", array, holds=is_order, rule="finite numbers > 1")
     return array
 
 
@@ -192,8 +193,9 @@ def rdp_curve(counts: LeafCounts, orders: FloatArray) -> FloatArray:
                 # D_a <= rho a, the definition of zCDP (Bun & Steinke 2016)
                 total += orders * math.fsum(leaf_counts * _parameters(counted.leaves, name="rho"))
             else:
-                has_curve = kind in _RDP_BY_KIND
-                require(has_curve, "event", kind.__name__, "an event with a Renyi curve")
+                if kind not in _RDP_BY_KIND:
+                    rule = "an event with a Renyi curve"
+                    raise InvalidValue("event", kind.__name__, rule=rule)
                 total += sum(
                     count * _cached_rdp(leaf, orders_as_bytes=orders_as_bytes)
                     for leaf, count in zip(counted.leaves, leaf_counts, strict=True)
@@ -224,7 +226,7 @@ def _bounded_range_rdp(event: events.BoundedRangeEvent, orders: FloatArray) -> F
 
 
 def _winner_rdp(event: events.WinnerEvent, orders: FloatArray) -> FloatArray:
-    return winner_rdp(event.noise_multiplier, event.num_moving, orders)
+    return winner_rdp(event.noise_multiplier, num_moving=event.num_moving, orders=orders)
 
 
 def _tuning_rdp(event: events.TuningEvent, orders: FloatArray) -> FloatArray:

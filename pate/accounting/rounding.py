@@ -8,7 +8,8 @@ from decimal import ROUND_CEILING, Context, Decimal
 
 from pate.validation import require, require_count
 
-_EXACT = Context(prec=700)  # holds any float's decimals, so that quantizing is the only rounding
+# With so many digits every float is exact in decimals, so that quantizing is the only rounding.
+_EXACT = Context(prec=700)
 
 
 def round_up(value: float, digits: int) -> str:
