@@ -21,9 +21,12 @@ from pate.data.table.text_column import TextColumn
 from pate.files.reading import DamagedFile
 from pate.validation import InvalidValue, as_setting
 
-_MOST_CATEGORIES = 50
-_SAMPLE_WORDS = 2000  # which another spelling has to read before all words are tried
-_LONGEST_SHOWN = 40
+# The largest number of words of a column that become categories.
+_MAX_CATEGORIES = 50
+# The number of words that another notation has to read before it is tried on all words.
+_SAMPLE_WORDS = 2000
+# The largest number of characters of a wrong value in a message.
+_MAX_SHOWN = 40
 _COLUMNS: tuple[type[Column], ...] = (
     NumberColumn,
     DateColumn,
@@ -32,6 +35,7 @@ _COLUMNS: tuple[type[Column], ...] = (
     EmptyColumn,
 )
 KINDS = {column.kind: column for column in _COLUMNS}
+"""The class of each kind of column, by its name in a schema's file."""
 
 
 def fit_column(name: str, cells: Any, *, is_code: bool, spelling: CellSpelling) -> Column:
@@ -63,7 +67,7 @@ def fit_column(name: str, cells: Any, *, is_code: bool, spelling: CellSpelling) 
         canonical_words(words=as_texts(cells), spelling=spelling) if is_code else as_texts(cells)
     )
     counts = count_values(words)
-    categories = sorted(counts, key=lambda word: (-counts[word], word))[:_MOST_CATEGORIES]
+    categories = sorted(counts, key=lambda word: (-counts[word], word))[:_MAX_CATEGORIES]
     if 2 * sum(counts[word] for word in categories) < sum(counts.values()):
         return TextColumn(name, missing=False)
     has_missing = bool(is_missing(cells=words).any())
@@ -145,7 +149,7 @@ def read_column(name: str, schema_entry: object, *, setting: str, folder: Path |
     if column is None or not isinstance(schema_entry, Mapping):
         raise InvalidValue(
             f"{setting}.columns.{name}.kind",
-            str(kind)[:_LONGEST_SHOWN],
+            str(kind)[:_MAX_SHOWN],
             rule=f"one of {', '.join(KINDS)}",
         )
     try:

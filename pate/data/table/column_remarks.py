@@ -26,26 +26,35 @@ from pate.data.table.schema import TableSchema
 from pate.data.table.spelling import CellSpelling
 from pate.validation import as_setting
 
-# rows, or values, that tell numbers of people or records from other whole numbers
-_FEWEST_ROWS = 20
-_MOST_ROWS_PER_VALUE = 5.0  # of a key, on average
-_FREQUENT_ROWS = 10  # of one value: a key has fewer, or less than a tenth of all rows
-_WIDE_RANGE = 200  # whole numbers of people's ages, blood pressures or shares lie closer together
-_LARGEST_STEP = 2.0**62
-_SAMPLE_WORDS = 2000  # words that tell which spelling is likely
-_WORDS_SHOWN = 3
-_LONGEST_SHOWN = 20
+# The smallest number of rows, or of distinct values, with which a column may hold the keys of people or records.
+_MIN_ROWS = 20
+# The largest mean number of rows with the same key.
+_MAX_ROWS_PER_KEY = 5.0
+# The number of rows up to which a key may occur; a key may also have up to a tenth of all rows.
+_FREQUENT_ROWS = 10
+# The range up to which whole numbers may be ages, blood pressures or shares, and are no keys.
+_SMALL_RANGE = 200
+# The largest difference of two numbers that is exact as an int64.
+_MAX_STEP = 2.0**62
+# The number of words by which the likeliest notation of a column is chosen.
+_SAMPLE_WORDS = 2000
+# The largest number of words in a remark, and of characters of a word.
+_MAX_WORDS_SHOWN = 3
+_MAX_SHOWN = 20
 _NUMBER_WITH_UNIT = re.compile(
     r"[^\w\s.,+-]*\s*([+-]?\d[\d.,]*)\s*(?:[^\w\s.,]*|(?<=\s)[^\W\d]{1,5}|[^\W\d]{2,5})"
 )
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
-_LONGEST_DATE = 40  # characters
-_FEWEST_DATES = 3  # different words
-# days written as whole numbers, such as 20250131
+# The largest number of characters of a date, and the smallest number of different dates in a column of dates.
+_MAX_DATE = 40
+_MIN_DATES = 3
+# The first and the last day that a whole number such as 20250131 may mean.
 _FIRST_DAY = 19000101
 _LAST_DAY = 21001231
-_FREQUENT_PLACEHOLDER = 0.02  # of all cells: the share of a date that may stand for none
-_TIMES_THE_MEAN = 5  # and how often it occurs, in units of the mean of all dates
+# A date may stand for a missing one if it has at least this share of all cells, and occurs so many times as often as
+# the dates of the column do on average.
+_MIN_PLACEHOLDER_SHARE = 0.02
+_MIN_PLACEHOLDER_RATIO = 5
 
 
 def remarks_on_columns(
@@ -105,8 +114,8 @@ def remarks_on_dates(column: DateColumn, cells: Any, spelling: CellSpelling) -> 
         )
     counts = Counter(days[np.isfinite(days)].tolist())
     for end in (column.min, column.max):
-        is_frequent = counts[end] >= max(_FREQUENT_ROWS, _FREQUENT_PLACEHOLDER * len(days))
-        is_above_mean = counts[end] > len(days) / len(counts) * _TIMES_THE_MEAN
+        is_frequent = counts[end] >= max(_FREQUENT_ROWS, _MIN_PLACEHOLDER_SHARE * len(days))
+        is_above_mean = counts[end] > len(days) / len(counts) * _MIN_PLACEHOLDER_RATIO
         if is_frequent and is_above_mean and is_at_years_end(day=end):
             word = words.filter(arrow().array(days == end))[0].as_py()
             setting = as_setting(name="data.missing", value=[word])
@@ -137,7 +146,7 @@ class _ColumnCells:
 
     def remarks(self) -> Iterator[str]:
         """Yields all remarks on the column."""
-        if self._are_whole and _FEWEST_ROWS <= len(self._values) == len(self._numbers):
+        if self._are_whole and _MIN_ROWS <= len(self._values) == len(self._numbers):
             yield self._on_record_numbers()  # as the numbers of contracts and cases are
         has_zeros = arrow().compute.match_substring_regex(self._words, r"^0\d")
         if self._is_number and not self.is_code and arrow().compute.any(has_zeros).as_py():
@@ -177,13 +186,13 @@ class _ColumnCells:
             num_numbers = int(np.isfinite(self._numbers).sum())
             if not self._are_whole or len(self._values) == num_numbers:
                 return False
-            steps = np.diff(self._values).clip(max=_LARGEST_STEP).astype(np.int64)
+            steps = np.diff(self._values).clip(max=_MAX_STEP).astype(np.int64)
             step = max(np.gcd.reduce(steps), 1)
             width = (self._values[-1] - self._values[0]) / step + 1
-            if len(self._values) < width <= _WIDE_RANGE:
+            if len(self._values) < width <= _SMALL_RANGE:
                 return False
         counts = self._counts_of_values
-        if len(counts) < _FEWEST_ROWS or counts.sum() > _MOST_ROWS_PER_VALUE * len(counts):
+        if len(counts) < _MIN_ROWS or counts.sum() > _MAX_ROWS_PER_KEY * len(counts):
             return False
         return bool(counts.max() <= max(_FREQUENT_ROWS, counts.sum() / 10))
 
@@ -234,7 +243,7 @@ def _are_days(numbers: FloatArray) -> bool:
     Args:
         numbers: distinct numbers in ascending order, `[num_values]`.
     """
-    if len(numbers) < _FEWEST_DATES or numbers[0] < _FIRST_DAY or numbers[-1] > _LAST_DAY:
+    if len(numbers) < _MIN_DATES or numbers[0] < _FIRST_DAY or numbers[-1] > _LAST_DAY:
         return False
     try:
         for value in numbers:
@@ -306,10 +315,10 @@ def _remarks_on_words(count_per_word: Mapping[str, int], spelling: CellSpelling)
         )
         return
     has_year = np.array(
-        [len(word) <= _LONGEST_DATE and _YEAR.search(word) is not None for word in words]
+        [len(word) <= _MAX_DATE and _YEAR.search(word) is not None for word in words]
     )
     num_with_year = int(counts[has_year].sum())
-    if has_year.sum() >= _FEWEST_DATES and 2 * num_with_year >= num_cells:
+    if has_year.sum() >= _MIN_DATES and 2 * num_with_year >= num_cells:
         example = _by_frequency(words, counts_per_word=counts, is_shown=has_year)[0]
         yield (
             f"{num_with_year} of {num_cells} cells are words with a year in them ({example}); if they "
@@ -353,19 +362,18 @@ def _by_frequency(
         if shows
     ]
     return [
-        word if len(word) <= _LONGEST_SHOWN else f"{word[:_LONGEST_SHOWN]}…"
-        for _, word in sorted(chosen)
+        word if len(word) <= _MAX_SHOWN else f"{word[:_MAX_SHOWN]}…" for _, word in sorted(chosen)
     ]
 
 
 def _remark_on_failing_cells(
     reading: _Reading, failing_words: Sequence[str], num_failing: int, num_cells: int
 ) -> str:
-    examples = ", ".join(failing_words[:_WORDS_SHOWN])
-    if len(failing_words) > _WORDS_SHOWN:
+    examples = ", ".join(failing_words[:_MAX_WORDS_SHOWN])
+    if len(failing_words) > _MAX_WORDS_SHOWN:
         examples += ", …"
     verb = "is" if num_failing == 1 else "are"
-    short_words = [word for word in failing_words[:_WORDS_SHOWN] if len(word) <= _LONGEST_SHOWN]
+    short_words = [word for word in failing_words[:_MAX_WORDS_SHOWN] if len(word) <= _MAX_SHOWN]
     remedy = "mend it in the file"
     if short_words:
         setting = as_setting(name="data.missing", value=short_words)

@@ -18,10 +18,15 @@ from pate.data.table.column_names import column_name, require_columns
 from pate.data.table.source_file import BATCH_ROWS, MISSING_WORDS, SourceFile
 
 QUOTES_RULE = "a closing quote for each opening one"
+"""The rule that a CSV file with an open quotation mark violates."""
+
 _SEPARATORS = (",", ";", "\t", "|")
-_SEPARATOR_LINE = re.compile(r'"?sep=(.)"?')  # a first line for Excel alone
-_BLOCK_BYTES = 2**25  # that pyarrow parses at once; a row has to fit into a block
-_LONGEST_HEAD = 2**20  # characters
+# A first line that tells only Excel the separator.
+_SEPARATOR_LINE = re.compile(r'"?sep=(.)"?')
+# The number of bytes that pyarrow parses at once. A row has to fit into such a block.
+_BLOCK_BYTES = 2**25
+# The largest number of characters of the line with the names.
+_MAX_HEAD = 2**20
 _BYTE_ORDER_MARK = "\ufeff"
 
 
@@ -59,17 +64,19 @@ def read_head(file: SourceFile) -> CsvHead:
             line = text.readline()
         if not line:
             raise file.refusal("a line of names and rows below it, and the file is empty")
-        while line.count('"') % 2 and len(line) < _LONGEST_HEAD:  # a name with a line break
-            more = text.readline()
-            if not more:
+        # A name may have a line break within quotation marks.
+        while line.count('"') % 2 and len(line) < _MAX_HEAD:
+            next_line = text.readline()
+            if not next_line:
                 break
-            line += more
+            line += next_line
     if "\0" in line:
         raise file.nul_refusal()
     if line.count('"') % 2:
         raise file.refusal(QUOTES_RULE)
     if not separator:
-        separator = max(_SEPARATORS, key=re.sub(r'"[^"]*"', "", line).count)
+        unquoted = re.sub(r'"[^"]*"', "", line)
+        separator = max(_SEPARATORS, key=unquoted.count)
     cells = next(csv.reader(io.StringIO(line, newline=""), delimiter=separator))
     names = list(map(column_name, cells))
     num_names = len(names)
@@ -102,7 +109,8 @@ def csv_batches(file: SourceFile, columns: list[str] | None) -> Iterator[Any]:
 
     head = read_head(file)
     columns = columns or head.names
-    places = list(map(str, range(len(head.names) + head.num_unnamed)))  # unique where names are not
+    # Columns are read under their numbers, because columns at the end may have no name.
+    numbers = [str(number) for number in range(len(head.names) + head.num_unnamed)]
     ragged_rows: list[int] = []
 
     def skip_row(row: Any) -> str:
@@ -113,7 +121,7 @@ def csv_batches(file: SourceFile, columns: list[str] | None) -> Iterator[Any]:
         use_threads=False,
         block_size=_BLOCK_BYTES,
         encoding=file.read_in,
-        column_names=places,
+        column_names=numbers,
         skip_rows=head.num_lines_above,
         skip_rows_after_names=1,  # the line of names, which may have line breaks
     )
@@ -121,11 +129,11 @@ def csv_batches(file: SourceFile, columns: list[str] | None) -> Iterator[Any]:
         delimiter=head.separator, newlines_in_values=True, invalid_row_handler=skip_row
     )
     convert_options = arrow_csv.ConvertOptions(
-        column_types=dict.fromkeys(places, pa.string()),
+        column_types=dict.fromkeys(numbers, pa.string()),
         null_values=[*MISSING_WORDS],
         strings_can_be_null=True,
     )
-    # before a block is read: names are asked for more often than rows
+    # This table comes before a block is read, because names are asked for more often than rows.
     yield pa.table({name: pa.array([], pa.string()) for name in columns})
     num_rows = 0
     source = pa.input_stream(str(file.path), compression="detect")
@@ -141,11 +149,11 @@ def csv_batches(file: SourceFile, columns: list[str] | None) -> Iterator[Any]:
                 _require_clean(file, batch, num_names=len(head.names))
                 num_rows += batch.num_rows
                 yield pa.table(batch.columns[: len(head.names)], names=head.names).select(columns)
-                # else it keeps several times what is in use
+                # Otherwise pyarrow would keep several times the memory that is in use.
                 pa.default_memory_pool().release_unused()
     if ragged_rows:
         raise file.refusal(
-            f"{len(places)} cells in every row, as in the line of names, {len(ragged_rows)} of "
+            f"{len(numbers)} cells in every row, as in the line of names, {len(ragged_rows)} of "
             f"{num_rows + len(ragged_rows)} rows have more or fewer, row {ragged_rows[0]} is the first"
         )
 

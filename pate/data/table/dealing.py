@@ -26,7 +26,8 @@ from pate.data.table.table_file import TableFile
 from pate.files.atomic import atomic_write
 from pate.validation import InvalidValue, require, require_count
 
-_LARGE_SHARE = 0.2  # of all rows in one group, which is remarked on
+# A group with at least this share of all rows is remarked on.
+_LARGE_SHARE = 0.2
 
 Write = Callable[[Any], object]
 """A function that appends a pyarrow table to a file."""
@@ -54,10 +55,11 @@ class Dealing:
 
     def __post_init__(self) -> None:
         require_count("seed", self.seed, minimum=0)
-        rule = "two shares above 0, of the public and the test part, that leave a private one: split=.1,.1"
-        are_shares = min(self.public_share, self.test_share) > 0
-        leave_some = self.public_share + self.test_share < 1
-        require(are_shares and leave_some, "split", self._shares, rule)
+        are_shares = self.public_share > 0 and self.test_share > 0
+        leave_private_rows = self.public_share + self.test_share < 1
+        if not are_shares or not leave_private_rows:
+            rule = "two shares above 0, of the public and the test part, that leave a private one: split=.1,.1"
+            raise InvalidValue("split", self._shares, rule=rule)
 
     @property
     def _shares(self) -> str:
@@ -80,7 +82,7 @@ class Dealing:
             rule = "a folder without such a file, which is kept as it is"
             require(not path.exists(), "output", path, rule)
         part_of_row = self.part_of_row()
-        # lists stay lists: joined words would be split elsewhere
+        # Lists of words stay lists, so that they are read as in the original file.
         file = replace(self.file, whole_lists=tuple(self.file.names))
         with ExitStack() as stack:
             writers = [stack.enter_context(_writer(file, path)) for path in paths.values()]
@@ -116,10 +118,11 @@ class Dealing:
         num_private = num_groups - num_public - num_test
         rule = f"more than {num_groups} groups of rows"
         require(num_private > 0, "split", self._shares, rule)
-        places = [SPLITS.index("public"), SPLITS.index("test"), SPLITS.index("private")]
-        part_of_turn = np.repeat(places, [num_public, num_test, num_private])
-        turn_of_group = np.argsort(np.random.default_rng(self.seed).permutation(num_groups))
-        return part_of_turn[turn_of_group][self.groups]
+        parts = [SPLITS.index("public"), SPLITS.index("test"), SPLITS.index("private")]
+        part_of_position = np.repeat(parts, [num_public, num_test, num_private])
+        shuffled_groups = np.random.default_rng(self.seed).permutation(num_groups)
+        position_of_group = np.argsort(shuffled_groups)
+        return part_of_position[position_of_group][self.groups]
 
     def largest_remark(self) -> str | None:
         """Returns a remark if one of 15 or more groups has at least a fifth of all rows; None otherwise."""
@@ -151,7 +154,7 @@ def _writer(file: TableFile, path: Path) -> Iterator[Write]:
                 text = io.TextIOWrapper(packed, file.read_in, newline="")
                 yield _json_writer(text) if file.kind == "json" else _csv_writer(text, file)
                 text.flush()
-                text.detach()  # else it would close the file that is not ours
+                text.detach()  # otherwise it would close the file, which `atomic_write` closes
             return
         from pyarrow import ipc, parquet
 
@@ -162,6 +165,8 @@ def _writer(file: TableFile, path: Path) -> Iterator[Write]:
 
 
 def _json_writer(text: io.TextIOWrapper) -> Write:
+    """Returns a function that appends a table to a file of JSON lines."""
+
     def write(table: Any) -> None:
         text.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist())
 
@@ -169,6 +174,12 @@ def _json_writer(text: io.TextIOWrapper) -> Write:
 
 
 def _csv_writer(text: io.TextIOWrapper, file: TableFile) -> Write:
+    """Writes the line of names into a CSV file, and returns a function that appends a table.
+
+    Args:
+        text: the new file.
+        file: the file whose names and separator are copied.
+    """
     head = read_head(file.files[0])
     rows = csv.writer(text, delimiter=head.separator, lineterminator="\n")
     rows.writerow(head.names)

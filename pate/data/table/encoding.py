@@ -17,22 +17,25 @@ from typing import BinaryIO, cast
 from pate.validation import InvalidValue
 
 UTF_8 = "utf-8"
-# Bytes of cp1252 that no word has: signs between two letters, and Š, Œ, Ž or Ÿ before or behind a small letter that
-# follows a letter. The apostrophe, dashes and the ellipsis are none of these signs.
+# Bytes of cp1252 in an order that no word has: a sign between two letters; Š, Œ, Ž or Ÿ between a letter and a small
+# letter; or one of these behind a small letter. The apostrophe, dashes and the ellipsis do not count as signs.
 _SIGN_IN_WORD = re.compile(
     rb"[A-Za-z][\x80\x82-\x84\x86-\x89\x8b\x93-\x95\x98\x99\x9b][A-Za-z]|[A-Za-z][\x8a\x8c\x8e\x9f][a-z]|[a-z][\x8a\x8c\x8e\x9f]"
 )
+# The number of bytes that are read at once.
 _BLOCK_BYTES = 2**20
-_BYTE_ORDER_MARKS = (  # those of UTF-32 before those of UTF-16, which they begin with
+# The marks of UTF-32 come first, because they begin with those of UTF-16.
+_BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF8, UTF_8),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_LONGEST_MARK = 4  # bytes
-# In text that is called latin-1 the bytes 0x80 to 0x9f are those of Windows, such as the euro sign or Š. Browsers read
-# them so, too: in latin-1 itself they are controls, which nobody sees, so that two names would differ.
+# The number of bytes of the longest mark.
+_MAX_MARK_BYTES = 4
+# Text that is called latin-1 is read as cp1252, as browsers do. The bytes 0x80 to 0x9f are then signs such as the euro
+# or Š. In latin-1 itself they are invisible control characters, by which two names would differ.
 _READ_AS = {"iso8859-1": "cp1252"}
 
 
@@ -64,7 +67,7 @@ def require_encoding(name: str, encoding: object) -> None:
         encoding: the value of the setting.
     """
     try:
-        "a".encode(cast(str, encoding))  # raises for what encodes no text, too, such as base64
+        "a".encode(cast(str, encoding))  # also fails for codecs that encode no text, such as base64
     except (LookupError, TypeError, ValueError) as error:
         rule = "the name of an encoding, such as utf-8, cp1252, latin-1 or utf-16"
         raise InvalidValue(name, encoding, rule=rule) from error
@@ -83,14 +86,14 @@ def encoding_of(path: Path, named_encoding: str) -> str:
         named_encoding: the encoding that a setting names.
     """
     with opened(path) as file:
-        head = file.read(_LONGEST_MARK)
+        head = file.read(_MAX_MARK_BYTES)
     for mark, encoding in _BYTE_ORDER_MARKS:
         if head.startswith(mark):
             return encoding
     codec = codecs.lookup(named_encoding).name
     if codec == UTF_8:
         return UTF_8
-    # a text of ASCII bytes is in neither of these encodings
+    # A text of ASCII bytes is in neither of these two encodings.
     is_wide = codec.startswith(("utf-16", "utf-32"))
     if _is_utf_8(path, result_for_ascii=is_wide):
         return UTF_8

@@ -18,8 +18,10 @@ from pate.data.table.schema import TableSchema
 from pate.data.table.spelling import CellSpelling, canonical_words, with_points
 from pate.data.table.table_file import NumberedBatch
 
+# The character between the words of two cells, and the word for a missing cell. No cell has these characters.
 _CELL_SEPARATOR = "\x1f"
 _MISSING_WORD = "\x00"
+# The number of rows that are hashed at once.
 _HASHED_ROWS = 2048
 
 
@@ -79,7 +81,7 @@ class CellDigest:
         """Returns the hash of the cells in each row of a pyarrow table, `[num_rows]`."""
         self._names = sorted(batch.column_names)
         columns = [digest_cells(batch.column(name)) for name in self._names]
-        # some rows at a time, as texts take many times the memory of numbers
+        # Some rows are hashed at a time, because texts take many times the memory of numbers.
         return np.concatenate(
             [
                 self._hashes_of_some([column[first : first + _HASHED_ROWS] for column in columns])
@@ -88,8 +90,11 @@ class CellDigest:
         )
 
     def _hashes_of_some(self, columns: list[Any]) -> NDArray[np.uint64]:
+        """Returns the hash of each row, given the cells of some rows in each column."""
         words = [digest_texts(column).fill_null(_MISSING_WORD) for column in columns]
-        return _hash_rows(list(map(with_points, words)) if self._cells_are_text else words)
+        if self._cells_are_text:
+            words = [with_points(column_words) for column_words in words]
+        return _hash_rows(columns=words)
 
     def add(self, hashes: NDArray[np.uint64]) -> None:
         """Adds rows with the given hashes."""

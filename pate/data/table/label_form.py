@@ -86,15 +86,18 @@ def labels_in_one_column(
         names = setting
         column = _column_naming(label_names=setting, public_file=public_file, separator=separator)
     elif not names and public_file is not None:
-        names = tuple(sorted(_public_names(column, public_file, separator)))
-    rule = (
-        f"the labels too, [{column},NAME,NAME]: the public file names none, and those of private rows "
-        "are secret"
-    )
-    require(len(names) > 0, "data.labels", f"[{column}]", rule)
+        public_names = _public_names(column, public_file=public_file, separator=separator)
+        names = tuple(sorted(public_names))
+    if not names:
+        rule = (
+            f"the labels too, [{column},NAME,NAME]: the public file names none, and those of private rows "
+            "are secret"
+        )
+        raise InvalidValue("data.labels", f"[{column}]", rule=rule)
     clash = next((name for name in names if name in columns), None)
-    rule = "a label that is called otherwise than every column"
-    require(clash is None, "data.labels", clash, rule)
+    if clash is not None:
+        rule = "a label that is called otherwise than every column"
+        raise InvalidValue("data.labels", clash, rule=rule)
     return Labels(names, column=column, separator=separator)
 
 

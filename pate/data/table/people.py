@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -16,17 +17,19 @@ from pate.data.table.arrow import arrow, codes_among
 from pate.data.table.cells import as_texts
 from pate.data.table.spelling import USUAL, CellSpelling, canonical_word, canonical_words
 
+# Dashes and minus signs other than the hyphen.
 _DASHES = re.compile("[\u2010-\u2015\u2212\ufe58\ufe63\uff0d]")
+# The characters that are removed from both ends of a name.
 _ENCLOSING = "{}()[]<>\"'`\u2018\u2019\u201c\u201d\u00ab\u00bb "
 _UUID = re.compile(
     r"(?:urn:uuid:)?([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})"
 )
 _ADDRESS = re.compile(r"(?:mailto:|.*<)([^<>@\s]+@[^<>@\s]+)>?", re.IGNORECASE)
-# words that `person_name` may change: the others are short, and have letters, digits and dashes alone
+# Words that `person_name` may change. All others are short and have only letters, digits, points and dashes.
 _UNUSUAL = r"[^0-9A-Za-z_.-]|^.{32,}$"
-# 100,001
+# Numbers with marks between thousands, such as 100,001.
 _GROUPED = r"^[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+$|^[+-]?[1-9][0-9]{0,2}(?:[.' ][0-9]{3})+$"
-# seven digits: two persons hardly have them in one order, whatever stands between the digits
+# Words with at least seven digits. Two persons hardly have the same ones in the same order.
 _LONG_NUMBER = r"^(?:[^0-9]*[0-9]){7}"
 
 
@@ -78,26 +81,32 @@ def looks_of(names: Any) -> Any:
     """
     compute = arrow().compute
 
-    def without(pattern: str, words: Any, replacement: str = "") -> Any:
-        return compute.replace_substring_regex(words, pattern, replacement)
+    def substitute(words: Any, pattern: str, replacement: str) -> Any:
+        return compute.replace_substring_regex(words, pattern=pattern, replacement=replacement)
 
-    # compatibility decomposition parts letters from their accents, which are marks (Unicode's category M)
-    letters = without(r"\p{M}+", _in_small_letters(compute.utf8_normalize(names, "NFKD")))
-    letters = without(r"\+[^@]*@", letters, "@")
-    is_grouped = compute.match_substring_regex(letters, _GROUPED)
-    letters = compute.if_else(is_grouped, without(r"[,.' ]", letters), letters)
-    hyphened = compute.utf8_trim(without(r"[^\p{L}\p{N}]+", letters, "-"), "-")
-    # hyphens stay between two digits alone
-    separated = without(r"-([^0-9])", without(r"([^0-9])-", hyphened, r"\1"), r"\1")
-    is_long = compute.match_substring_regex(hyphened, _LONG_NUMBER)
-    look_codes = compute.if_else(is_long, without("-", hyphened), separated)
-    return without(r"(^|[^0-9])0+([0-9])", look_codes, r"\1\2")
+    # The compatibility decomposition separates letters from their accents, which are marks (Unicode's category M).
+    decomposed = _in_lower_case(compute.utf8_normalize(names, form="NFKD"))
+    letters = substitute(decomposed, pattern=r"\p{M}+", replacement="")
+    letters = substitute(letters, pattern=r"\+[^@]*@", replacement="@")
+    is_grouped = compute.match_substring_regex(letters, pattern=_GROUPED)
+    without_marks = substitute(letters, pattern=r"[,.' ]", replacement="")
+    letters = compute.if_else(is_grouped, without_marks, letters)
+    hyphenated = substitute(letters, pattern=r"[^\p{L}\p{N}]+", replacement="-")
+    hyphenated = compute.utf8_trim(hyphenated, characters="-")
+    # In a name with few digits, hyphens stay only between two digits.
+    separated = substitute(hyphenated, pattern=r"([^0-9])-", replacement=r"\1")
+    separated = substitute(separated, pattern=r"-([^0-9])", replacement=r"\1")
+    is_long = compute.match_substring_regex(hyphenated, pattern=_LONG_NUMBER)
+    without_hyphens = substitute(hyphenated, pattern="-", replacement="")
+    looks = compute.if_else(is_long, without_hyphens, separated)
+    return substitute(looks, pattern=r"(^|[^0-9])0+([0-9])", replacement=r"\1\2")
 
 
-def _in_small_letters(names: Any) -> Any:
+def _in_lower_case(names: Any) -> Any:
     """Returns pyarrow names `[num_names]` in lower case. Straße becomes strasse, as STRASSE does."""
     compute = arrow().compute
-    return compute.replace_substring(compute.utf8_lower(names), "\u00df", "ss")
+    lowered = compute.utf8_lower(names)
+    return compute.replace_substring(lowered, pattern="\u00df", replacement="ss")
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +146,7 @@ class People:
         numbers = person_of_word[codes_among(words, categories=distinct_words)]
         return cls(
             person_of_row=_parts(numbers, columns),
-            lowercase_codes=_codes(_in_small_letters(coded.dictionary)),
+            lowercase_codes=_codes(_in_lower_case(coded.dictionary)),
             look_codes=_codes(looks_of(coded.dictionary)),
         )
 
@@ -189,17 +198,18 @@ class People:
             "they differ in letter case, accents, signs or leading zeros alone; where two are one person, "
             "write them alike"
         )
-        persons = [distinct(numbers) for numbers in self.person_of_row]
-        for first in range(len(persons)):
-            for second in range(first + 1, len(persons)):
-                num_shared = count_shared(
-                    self.look_codes[persons[first]], self.look_codes[persons[second]]
-                )
-                if num_shared:
-                    splits = f"{SPLITS[first]} and {SPLITS[second]}"
-                    yield f"{setting}: {num_shared} values of {splits} look alike, {reason}"
-        private = distinct(_merged(person_of_row=persons[0], code_of_person=self.lowercase_codes))
-        _, counts = np.unique(self.look_codes[private], return_counts=True)
+        persons_of_split = [distinct(persons) for persons in self.person_of_row]
+        looks_of_split = dict(
+            zip(SPLITS, (self.look_codes[persons] for persons in persons_of_split), strict=False)
+        )
+        for first, second in combinations(looks_of_split, 2):
+            num_shared = count_shared(looks_of_split[first], other_ids=looks_of_split[second])
+            if num_shared:
+                yield f"{setting}: {num_shared} values of {first} and {second} look alike, {reason}"
+        private_persons = distinct(
+            _merged(person_of_row=persons_of_split[0], code_of_person=self.lowercase_codes)
+        )
+        _, counts = np.unique(self.look_codes[private_persons], return_counts=True)
         num_alike = int(counts[counts > 1].sum())
         if num_alike:
             yield f"{setting}: {num_alike} values of private look like another, {reason}"

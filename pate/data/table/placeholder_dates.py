@@ -4,12 +4,14 @@ import numpy as np
 
 from pate.array_types import FloatArray
 
-# ten years: nearer dates squeeze the others by less than a column of ten years does
+# The distance, in days, from which on a date is far from all others: ten years.
 _FAR_DAYS = 3652.0
-_FAR_WIDTHS = 10.0  # in units of what lies between all other dates
-# for a first or last day of a year, which programs put in place of no date
-_FAR_WIDTHS_AT_YEARS_END = 1.5
-_FEWEST_OTHERS = 3  # different dates
+# The distance, in units of the range of all other dates, from which on a date is far.
+_FAR_RANGES = 10.0
+# The same distance for a first or last day of a year, which programs often write for a missing date.
+_FAR_RANGES_AT_YEARS_END = 1.5
+# The smallest number of distinct dates that are left after a placeholder.
+_MIN_OTHER_DATES = 3
 
 
 def placeholder_dates(days: FloatArray) -> list[float]:
@@ -27,7 +29,7 @@ def placeholder_dates(days: FloatArray) -> list[float]:
     """
     dates = np.unique(np.floor(days[np.isfinite(days)]))
     placeholders: list[float] = []
-    while len(dates) > _FEWEST_OTHERS:
+    while len(dates) > _MIN_OTHER_DATES:
         if _is_far(day=dates[-1], other_days=dates[:-1]):
             placeholders.append(float(dates[-1]))
             dates = dates[:-1]
@@ -47,7 +49,8 @@ def is_at_years_end(day: float) -> bool:
 
 
 def _is_far(day: float, other_days: FloatArray) -> bool:
-    gap = float(np.abs(other_days - day).min())
-    width = float(other_days[-1] - other_days[0])
-    widths = _FAR_WIDTHS_AT_YEARS_END if is_at_years_end(day) else _FAR_WIDTHS
-    return gap >= _FAR_DAYS and gap > widths * width
+    """Returns True if a date is far from all other dates, which are in ascending order; see `placeholder_dates`."""
+    distance = float(np.abs(other_days - day).min())
+    range_of_others = float(other_days[-1] - other_days[0])
+    num_ranges = _FAR_RANGES_AT_YEARS_END if is_at_years_end(day) else _FAR_RANGES
+    return distance >= _FAR_DAYS and distance > num_ranges * range_of_others

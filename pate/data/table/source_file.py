@@ -31,12 +31,16 @@ _KINDS: dict[str, Kind] = {
     ".jsonl": "json",
     ".ndjson": "json",
 }
-BATCH_ROWS = 8192  # rows of a table that is read at once
+BATCH_ROWS = 8192
+"""The number of rows of a table that are read at once."""
+
 MISSING_WORDS = (
-    # cells of files of text that are missing values, as pandas reads them; pandas exports no such list
     "", "NA", "N/A", "n/a", "NaN", "nan", "-NaN", "-nan", "null", "NULL", "None", "<NA>", "#N/A", "#NA", "#N/A N/A",
 )  # fmt: skip
-_LOOK_BYTES = 2**20  # of a file that shows whether it is UTF-16
+"""The cells of files of text that are missing values, as pandas reads them. pandas exports no such list."""
+
+# The number of bytes from which the encoding UTF-16 is recognized.
+_HEAD_BYTES = 2**20
 
 
 @dataclass(frozen=True)
@@ -93,7 +97,7 @@ class SourceFile:
 
     def open_text(self, newline: str | None = None) -> TextIO:
         """Opens the file as text, decompressed. `newline` is the argument of Python's `open`."""
-        # plain utf-8 would make a character of a byte-order mark
+        # In plain utf-8 a byte-order mark would become a character of the text.
         encoding = "utf-8-sig" if self.read_in == UTF_8 else self.read_in
         if self.path.suffix == ".gz":
             return gzip.open(self.path, "rt", encoding=encoding, newline=newline)
@@ -160,7 +164,7 @@ class SourceFile:
     @property
     def _likely_utf_16(self) -> str | None:
         with opened(self.path) as file:
-            return likely_utf_16(head=file.read(_LOOK_BYTES))
+            return likely_utf_16(head=file.read(_HEAD_BYTES))
 
     def setting_name(self, name: str) -> str:
         """Returns the full name of a setting of this file: `data.NAME` in pate-train, `NAME` in other commands."""

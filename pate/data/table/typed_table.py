@@ -26,12 +26,12 @@ def typed_batches(file: SourceFile, columns: list[str] | None) -> Iterator[Any]:
 
     with ExitStack() as stack:
         if file.kind == "parquet":
-            # with a buffer it would hold all that it will read
+            # With a buffer, pyarrow would hold the whole file in memory.
             source = stack.enter_context(parquet.ParquetFile(file.path, pre_buffer=False))
             schema = source.schema_arrow
-            batches = None  # once the columns are known
+            batches = None  # iterated below, when the columns are known
         else:
-            # a map of the file would count as memory
+            # A memory map of the file would count as memory of the process.
             schema, batches = _open_arrow(stack.enter_context(pa.OSFile(str(file.path))))
         names = list(map(column_name, schema.names))
         require_columns(file.name, names)
@@ -43,7 +43,7 @@ def typed_batches(file: SourceFile, columns: list[str] | None) -> Iterator[Any]:
         yield schema.empty_table().select(names_in_file).rename_columns(columns)
         for batch in batches:
             yield pa.Table.from_batches([batch]).select(names_in_file).rename_columns(columns)
-            # else it keeps several times what is in use
+            # Otherwise pyarrow would keep several times the memory that is in use.
             pa.default_memory_pool().release_unused()
 
 

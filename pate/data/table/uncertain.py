@@ -11,7 +11,7 @@ from typing import Any
 
 from pate.data.table.column_names import as_name
 from pate.data.table.spelling import canonical_word
-from pate.validation import require
+from pate.validation import InvalidValue, require
 
 NO = 0
 YES = 1
@@ -53,21 +53,33 @@ class UncertainLabels:
         """
         choices = ", ".join(READINGS)
         is_reading = isinstance(self.reading, str) and self.reading in READINGS
-        rule = f"one of {choices}: a label holds, does not hold or is unknown, and never by half"
-        require(self.reading is None or is_reading, "data.uncertain", self.reading, rule)
-        may_be_read = self.reading is None or separator is None
-        rule = "nothing beside data.label_separator; data.missing=[WORD] names cells that tell no label"
-        require(may_be_read, "data.uncertain", self.reading, rule)
+        if self.reading is not None and not is_reading:
+            rule = (
+                f"one of {choices}: a label holds, does not hold or is unknown, and never by half"
+            )
+            raise InvalidValue("data.uncertain", self.reading, rule=rule)
+        if self.reading is not None and separator is not None:
+            rule = "nothing beside data.label_separator; data.missing=[WORD] names cells that tell no label"
+            raise InvalidValue("data.uncertain", self.reading, rule=rule)
+        self._require_words(choices)
+
+    def _require_words(self, choices: str) -> None:
+        """Raises `InvalidValue` if `words` is no list of uncertain words, or `reading` is not set beside them.
+
+        Args:
+            choices: the possible values of `reading`, for the message.
+        """
         name = "data.uncertain_words"
         are_words = isinstance(self.words, tuple) and all(
             isinstance(word, str) and word for word in self.words
         )
         require(are_words, name, self.words, f"a list of words: '{name}=[maybe]'")
-        certain = next((word for word in self.words if label_word(word) in _CERTAIN_WORDS), None)
-        require(certain is None, name, certain, "words that do not mean yes or no")
-        rule = f"none without data.uncertain, which is one of {choices}"
-        has_reading = self.reading is not None or not self.words
-        require(has_reading, name, f"[{','.join(self.words)}]", rule)
+        certain_words = [word for word in self.words if label_word(word) in _CERTAIN_WORDS]
+        if certain_words:
+            raise InvalidValue(name, certain_words[0], rule="words that do not mean yes or no")
+        if self.words and self.reading is None:
+            rule = f"none without data.uncertain, which is one of {choices}"
+            raise InvalidValue(name, f"[{','.join(self.words)}]", rule=rule)
 
     @cached_property
     def codes_of_numbers(self) -> Mapping[float, int]:
