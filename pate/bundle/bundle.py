@@ -11,7 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from pate.array_types import BoolArray, Float32Array
-from pate.bundle.hub import downloaded, is_hub_name
+from pate.bundle.hub import download_repository, is_hub_name
 from pate.bundle.model_form import REMEDY, SCHEMA, ModelForm
 from pate.data import TableSchema
 from pate.data.pictures import require_image_levels
@@ -33,11 +33,15 @@ from pate.validation import (
     require_array,
 )
 
+# The files of a bundle and its manifest, as errors describe them.
 _FILE_RULE = "a file of a published model"
 _DIGESTS_RULE = "the digests of a published model"
+# The files without which a bundle cannot be read.
 _NEEDED_FILES = (SCHEMA, "student/student.json", "student/student.safetensors")
-_LARGEST_LEVEL = np.float32(255)  # of a pixel in bytes
-_PICTURE_AXES = 4  # of an array of pictures
+# The largest level of a pixel in bytes.
+_MAX_LEVEL = np.float32(255)
+# The number of axes of an array of pictures.
+_PICTURE_AXES = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +64,14 @@ class Bundle:
     def __repr__(self) -> str:
         """Returns the kind of the model and its labels, and the price that the publisher states."""
         text = f"{self.form.name}: {self.form.model} model of {', '.join(self.labels)}"
-        return f"<Bundle {text}; {'no price stated' if self.privacy is None else self.privacy.guarantee}>"
+        price = "no price stated" if self.privacy is None else self.privacy.guarantee
+        return f"<Bundle {text}; {price}>"
 
     def _repr_html_(self) -> str:
         """Returns the same facts as `repr` as a table for notebooks."""
         rows = [("model", self.form.model), ("labels", ", ".join(self.labels))]
-        rows += [] if self.privacy is None else self.privacy.terms
+        if self.privacy is not None:
+            rows += self.privacy.terms
         return html_table(f"Bundle {self.form.name}", rows)
 
     @classmethod
@@ -86,22 +92,18 @@ class Bundle:
         """
         path = Path(folder).expanduser()
         if is_hub_name(folder):
-            path = downloaded(str(folder), revision=revision)
+            path = download_repository(str(folder), revision=revision)
         _require_release(path)
         digests = Manifest.read(path, rule=_DIGESTS_RULE, remedy=REMEDY).sha256
         has_privacy = PRIVACY in digests
         used_files = (*_NEEDED_FILES, PRIVACY) if has_privacy else _NEEDED_FILES
         for name in used_files:
-            _require_unaltered(path, name, digests)
+            _require_unaltered(path, name=name, digests=digests)
         form = ModelForm.read(path)
         model = StudentModel.load(path / "student")
         if not _belong_together(form, model):
-            raise damaged(
-                path / SCHEMA,
-                rule="the schema of the model beside it",
-                finding="that of another",
-                remedy=REMEDY,
-            )
+            rule = "the schema of the model beside it"
+            raise damaged(path / SCHEMA, rule=rule, finding="that of another", remedy=REMEDY)
         privacy = PrivacyStatement.read(path, remedy=REMEDY) if has_privacy else None
         return cls(form=form, model=model, privacy=privacy, folder=path)
 
@@ -186,8 +188,9 @@ class Bundle:
         from pate.bundle.onnx_export import write_onnx  # loads torch and onnx
 
         form = self.form
-        rule = "a model of labels; a graph has no rule for classes that exclude each other"
-        require(not form.one_class, "to_onnx", "classes", rule)
+        if form.one_class:
+            rule = "a model of labels; a graph has no rule for classes that exclude each other"
+            raise InvalidValue("to_onnx", "classes", rule=rule)
         write_onnx(self.model, Path(path), labels=form.labels, features=form.features)
 
     def push_to_hub(self, repo_id: str, *, private: bool | None = None) -> str:
@@ -211,9 +214,8 @@ class Bundle:
         from huggingface_hub import CommitOperationAdd, HfApi
 
         if self.folder is None:
-            raise InvalidValue(
-                "folder", value=None, rule="a bundle that pate.load read from a folder"
-            )
+            rule = "a bundle that pate.load read from a folder"
+            raise InvalidValue("folder", None, rule=rule)
         folder = Path(self.folder)
         require_no_links(folder, "release")
         api = HfApi()
@@ -232,42 +234,52 @@ class Bundle:
 
         Arguments and errors are those of `predict_proba`.
         """
-        form = self.form.preprocessing
-        if isinstance(form, ExtractedForm) and getattr(data, "ndim", 0) == _PICTURE_AXES:
-            return form.inputs(np.asarray(data))
-        if isinstance(form, TableSchema):
-            if isinstance(data, (str, PathLike)):
-                file = TableFile(
-                    Path(data).expanduser(), setting="data", encoding=encoding, decimal=decimal
-                )
-                form = replace(form, spelling=file.spelling(form.spelling))
-                with _hints_for_files():
-                    return form.inputs_with_warnings(file.read(), stacklevel=4)
-            if not isinstance(data, np.ndarray):
-                with hints_for_frames():
-                    return form.inputs_with_warnings(data, stacklevel=4)
+        preprocessing = self.form.preprocessing
+        is_array = isinstance(data, np.ndarray)
+        if isinstance(preprocessing, ExtractedForm) and getattr(data, "ndim", 0) == _PICTURE_AXES:
+            return preprocessing.inputs(np.asarray(data))
+        if isinstance(preprocessing, TableSchema) and isinstance(data, (str, PathLike)):
+            file = TableFile(
+                Path(data).expanduser(), setting="data", encoding=encoding, decimal=decimal
+            )
+            schema = replace(preprocessing, spelling=file.spelling(preprocessing.spelling))
+            with _hints_for_files():
+                return schema.inputs_with_warnings(file.read(), stacklevel=4)
+        if isinstance(preprocessing, TableSchema) and not is_array:
+            with hints_for_frames():
+                return preprocessing.inputs_with_warnings(data, stacklevel=4)
+        if isinstance(preprocessing, TableSchema) and data.dtype.kind == "O":
             rule = "a DataFrame with the columns of the public file"
-            require(data.dtype.kind != "O", "data.dtype", "object", rule)
-        elif form is not None and not isinstance(data, np.ndarray):
-            return form.inputs(data)
-        shape = "".join(f", {size}" for size in self.form.input_shape)
-        rule = f"an array of shape [n{shape}]; this model knows no columns"
-        require(not hasattr(data, "columns"), "data", type(data).__name__, rule)
+            raise InvalidValue("data.dtype", "object", rule=rule)
+        if preprocessing is not None and not is_array:
+            return preprocessing.inputs(data)
+        return self._inputs_from_array(data)
+
+    def _inputs_from_array(self, data: Any) -> Float32Array:
+        """Returns the model's own inputs from an array of them, float32; pixels in bytes are divided by 255.
+
+        Raises `InvalidValue` for anything but an array of numbers of the model's input shape.
+        """
+        sizes = "".join(f", {size}" for size in self.form.input_shape)
+        shape_rule = f"[n{sizes}]"
+        if hasattr(data, "columns"):
+            rule = f"an array of shape {shape_rule}; this model knows no columns"
+            raise InvalidValue("data", type(data).__name__, rule=rule)
         array = require_array("data", data)
-        takes_frames = self.form.kind == "features" and form is not None
-        columns = ", or a DataFrame with the columns of the public file" if takes_frames else ""
-        fits = array.shape[1:] == self.form.input_shape
-        require(fits, "data.shape", array.shape, f"[n{shape}]{columns}")
+        if array.shape[1:] != self.form.input_shape:
+            if self.form.kind == "features" and self.form.preprocessing is not None:
+                shape_rule += ", or a DataFrame with the columns of the public file"
+            raise InvalidValue("data.shape", array.shape, rule=shape_rule)
         numbers = array.astype(np.float32)
         if self.form.kind != "images":
             return numbers
         require_image_levels("data", array)
-        return numbers / _LARGEST_LEVEL if array.dtype == np.uint8 else numbers
+        return numbers / _MAX_LEVEL if array.dtype == np.uint8 else numbers
 
 
 @contextmanager
 def _hints_for_files() -> Iterator[None]:
-    """Adds to the hint of an error of a `with` block which of the settings for files are arguments of `predict`."""
+    """Adds to the hint of an error of a `with` block the settings for files that are arguments of `predict`."""
     try:
         yield
     except InvalidValue as error:
@@ -277,31 +289,37 @@ def _hints_for_files() -> Iterator[None]:
 
 
 def _require_release(path: Path) -> None:
-    """Raises `InvalidValue` if a folder holds no published model; the error states what the folder is instead."""
+    """Raises `InvalidValue` if a folder holds no published model, with advice if it is a similar folder."""
     rule = "the folder release/ of a finished run, or a copy of it"
     require(path.is_dir(), "release", path, rule)
     if not (path / SCHEMA).exists() and (path / "release" / SCHEMA).exists():
         raise InvalidValue("release", path, rule=f"the folder {path / 'release'} within it")
-    # as pate-release leaves it
+    # `pate-release` writes a folder without a student.
     if not (path / MANIFEST).exists() and (path / "terms.json").exists():
         command = f"pate-student {as_setting(name='release', value=path)} queries=FILE"
         rule = f"a student in it: {command} trains one"
         raise InvalidValue("release", path, rule=rule)
 
 
-def _require_unaltered(folder: Path, name: str, digests: Mapping[str, str]) -> None:
-    """Raises `DamagedFile` unless the file `name` has the digest that the manifest lists for it in `digests`."""
+def _require_unaltered(folder: Path, *, name: str, digests: Mapping[str, str]) -> None:
+    """Raises `DamagedFile` unless a file has the digest in the manifest.
+
+    Args:
+        folder: the folder of the bundle.
+        name: the name of the file.
+        digests: the digests in the manifest, by the names of files.
+    """
     if name not in digests:
         rule = f"{_DIGESTS_RULE}, {name} among them"
         raise damaged(folder / MANIFEST, rule=rule, finding="it is not", remedy=REMEDY)
     if file_digest(folder / name, rule=_FILE_RULE, remedy=REMEDY) != digests[name]:
-        raise _altered(folder / name)
+        raise _altered_file(folder / name)
 
 
-def _altered(path: Path) -> DamagedFile:
-    return damaged(
-        path, rule="the file as it was published", finding="it is another", remedy=REMEDY
-    )
+def _altered_file(path: Path) -> DamagedFile:
+    """Returns the error for a file that differs from the published one."""
+    rule = "the file as it was published"
+    return damaged(path, rule=rule, finding="it is another", remedy=REMEDY)
 
 
 def _belong_together(form: ModelForm, model: StudentModel) -> bool:
@@ -328,7 +346,7 @@ def _published_files(folder: Path) -> dict[str, bytes]:
         require(is_inside, "manifest.json", name, "files of its folder")
         contents[name] = read_bytes(path, rule=_FILE_RULE, remedy=REMEDY)
         if hashlib.sha256(contents[name]).hexdigest() != digest:
-            raise _altered(path)
+            raise _altered_file(path)
     return contents
 
 

@@ -7,8 +7,10 @@ from pathlib import Path
 from pate.errors import InvalidValue, MissingPackage
 from pate.extras import require_extra
 
+# The name of a repository, `user/name`.
 _HUB_NAME = re.compile(r"(?P<user>\w[\w.-]*)/\w[\w.-]*")
-_FOLDER = "the folder release/ of a finished run"
+# The folder of a bundle, as errors describe it.
+_FOLDER_RULE = "the folder release/ of a finished run"
 # The files of `release/`; nothing else of a repository is downloaded.
 _FILES = [
     "manifest.json",
@@ -27,14 +29,14 @@ _FILES = [
 def is_hub_name(name: str | PathLike[str]) -> bool:
     """Returns True if a text is the name of a repository, `user/name`, and not a path on this machine.
 
-    If `user` is a folder here, the text is taken for a mistyped path, and no server is asked about it.
+    If `user` is a folder on this machine, the text counts as a mistyped path, and no server is asked about it.
     """
     match = _HUB_NAME.fullmatch(name) if isinstance(name, str) else None
     return match is not None and not Path(name).exists() and not Path(match["user"]).exists()
 
 
-def downloaded(name: str, *, revision: str | None) -> Path:
-    """Returns the folder of a repository in the cache of huggingface_hub, after downloading files that are not there.
+def download_repository(name: str, *, revision: str | None) -> Path:
+    """Downloads a repository into the cache of huggingface_hub, unless it is there, and returns its folder.
 
     Args:
         name: the repository, as `user/name`.
@@ -47,7 +49,7 @@ def downloaded(name: str, *, revision: str | None) -> Path:
     try:
         require_extra("release", "hub", name)
     except MissingPackage as error:
-        rule = f"{_FOLDER}; a model on the Hugging Face Hub needs {error.rule}"
+        rule = f"{_FOLDER_RULE}; a model on the Hugging Face Hub needs {error.rule}"
         raise MissingPackage("release", name, rule=rule) from None
     from huggingface_hub import snapshot_download
 
@@ -56,7 +58,5 @@ def downloaded(name: str, *, revision: str | None) -> Path:
     # Errors of the hub and of the connection are of classes that differ between versions of the package.
     except (OSError, ValueError, RuntimeError) as error:
         reason = f"{type(error).__name__}, as the hub answers"
-        rule = (
-            f"the folder release/ of a finished run, or a model on the Hugging Face Hub ({reason})"
-        )
+        rule = f"{_FOLDER_RULE}, or a model on the Hugging Face Hub ({reason})"
         raise InvalidValue("release", name, rule=rule) from error

@@ -21,11 +21,15 @@ from pate.report.released_scores import NAMES, ReleasedScores
 from pate.report.report import ReleaseSummary
 from pate.report.wording import SEEDED_WARNING
 
-_LONGEST_WORD = 60
-_MOST_WORDS = 10  # of a column
+# The largest length of a category on the card, in characters.
+_MAX_WORD_LENGTH = 60
+# The largest number of categories of a column on the card.
+_MAX_WORDS = 10
 # The kinds of student that predict without torch, and so with the extra `predict`.
 _KINDS_WITHOUT_TORCH = ("linear", "logistic", "low_rank", "mlp", "released", "released_kernel")
-_METRIC_TYPES = {"micro_f1": "f1", "macro_f1": "f1"}  # of Hugging Face, where its name is another
+# The names of metrics on Hugging Face, where they differ from ours.
+_METRIC_TYPES = {"micro_f1": "f1", "macro_f1": "f1"}
+# The tasks of Hugging Face, by the kind of the data set.
 _TASKS = {"features": "tabular-classification", "images": "image-classification"}
 _PAGES = Environment(
     loader=PackageLoader("pate.bundle", ""),
@@ -63,7 +67,7 @@ def publish(
         input_kind: the kind of the data set, "features" or "images".
         label_names: the names of the labels.
         one_class: whether each sample has exactly one of the labels.
-        stated_public: what is public by the statement of the data owner alone, such as "classes"; empty for nothing.
+        stated_public: names of facts that are public by the statement of the data owner alone, such as "classes".
         labels_have_gaps: whether labels of private records may be unknown, which is public.
     """
     form = ModelForm(
@@ -82,11 +86,10 @@ def publish(
     extracted = preprocessing if isinstance(preprocessing, ExtractedForm) else None
     table = {} if schema is None else schema.plain()["columns"]
     texts = () if schema is None else schema.texts.values()
-    # encoders of texts need more packages, and models and features of pictures need torch
+    # Encoders of texts need more packages, and models and features of pictures need torch.
     has_encoder = any(vectors.kind == "encoder" for vectors in texts)
-    needs_torch = model.kind not in _KINDS_WITHOUT_TORCH or (
-        preprocessing is not None and schema is None
-    )
+    has_pictures = preprocessing is not None and schema is None
+    needs_torch = model.kind not in _KINDS_WITHOUT_TORCH or has_pictures
     extra = "predict,cli"
     if has_encoder:
         extra = "text"
@@ -122,7 +125,7 @@ def publish(
         release=release,
         head=yaml.safe_dump(head, sort_keys=False, allow_unicode=True),
         guarantee=replace(privacy, unit=cell(privacy.unit)).guarantee,
-        attacks=_attacks_in_words(privacy),
+        attacks=_attacks_sentence(privacy),
         scores=privacy.scores,
         seeded=SEEDED_WARNING if privacy.noise_seeded else "",
         install=how_to_install(extra, on_any_machine=True),
@@ -130,7 +133,10 @@ def publish(
         is_least=extra == "predict,cli",
         extractor=None if extracted is None else extracted.extractor,
         takes_pictures=takes_pictures,
-        columns=[(cell(name), column["kind"], _range(column)) for name, column in table.items()],
+        columns=[
+            (cell(column_name), column["kind"], _values_text(column))
+            for column_name, column in table.items()
+        ],
         stated_public=[cell(name) for name in stated_public],
         labels_have_gaps=labels_have_gaps,
         cell=cell,
@@ -160,20 +166,20 @@ def _result_of_scores(scores: ReleasedScores, *, task: str, data: str) -> dict[s
     return {"task": {"type": task}, "dataset": source, "metrics": metrics}
 
 
-def _attacks_in_words(privacy: Privacy) -> str:
-    """Returns a sentence on what attacks find in the release, with a space before it; empty if nothing bounds them."""
+def _attacks_sentence(privacy: Privacy) -> str:
+    """Returns a sentence on the success of attacks, with a space before it; empty if nothing bounds it."""
     if privacy.attacks is None:
         return ""
     sentence = privacy.attacks.sentence
     return f" {sentence[0].upper()}{sentence[1:]}."
 
 
-def _range(column: dict[str, Any]) -> str:
-    """Returns a phrase on the values that a column of the public file has."""
+def _values_text(column: dict[str, Any]) -> str:
+    """Returns a phrase on the values of a column of the public file."""
     if column["kind"] == "category":
         categories = column["categories"]
-        words = [_shorten_word(word) for word in categories[:_MOST_WORDS]]
-        ending = ", …" if len(categories) > _MOST_WORDS else ""
+        words = [_shorten_word(word) for word in categories[:_MAX_WORDS]]
+        ending = ", …" if len(categories) > _MAX_WORDS else ""
         return cell(", ".join(words) + ending)
     if column["kind"] == "date":
         return "dates such as 2025-01-31"
@@ -188,5 +194,7 @@ def _range(column: dict[str, Any]) -> str:
 
 def _shorten_word(word: str) -> str:
     """Returns a word, shortened to 60 characters; in quotes if it contains a comma."""
-    short = word if len(word) <= _LONGEST_WORD else f"{word[:_LONGEST_WORD]}…"
+    short = word
+    if len(word) > _MAX_WORD_LENGTH:
+        short = f"{word[:_MAX_WORD_LENGTH]}…"
     return f'"{short}"' if "," in short else short

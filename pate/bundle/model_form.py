@@ -14,7 +14,7 @@ from pate.features.extracted_form import ExtractedForm
 from pate.files.atomic import write_text
 from pate.files.reading import DamagedFile, damaged, read_json
 from pate.files.strict_json import plain
-from pate.validation import InvalidValue, require, require_text
+from pate.validation import InvalidValue, require, require_kind, require_text
 
 SCHEMA = "schema.json"
 """The name of the file of a `ModelForm` in a bundle."""
@@ -22,10 +22,13 @@ SCHEMA = "schema.json"
 REMEDY = "copy the folder anew from where it was published; a run writes it again from its release, at no cost"
 """The remedy for a damaged bundle."""
 
+# The version of the file's format.
 _VERSION = 1
+# The content of the file, as errors describe it.
 _SCHEMA_RULE = "the schema of a published model"
+# The kinds of data sets.
 _KINDS = ("features", "images")
-# errors of a schema with values of another form
+# The errors that a schema with values of another form causes.
 _SCHEMA_ERRORS = (
     LookupError,
     TypeError,
@@ -38,22 +41,34 @@ _SCHEMA_ERRORS = (
 
 @dataclass(frozen=True)
 class ModelForm:
-    """The inputs, labels and threshold of a model. They are public: none was computed from private records."""
+    """The inputs, labels and threshold of a model. They are public: none was computed from private records.
 
-    name: str  # of the data set
-    kind: str  # "features" or "images"
-    labels: tuple[str, ...]  # their names, in the order of the model's outputs
-    input_shape: tuple[int, ...]  # of one input, as the model takes it
-    features: tuple[str, ...]  # a name for each number of an input; may be empty
-    # makes inputs of a table or of pictures; None for a model that takes arrays
+    Attributes:
+        name: the name of the data set.
+        kind: the kind of the data set, "features" or "images".
+        labels: the names of the labels, in the order of the model's outputs.
+        input_shape: the shape of one input of the model.
+        features: a name for each number of an input; may be empty.
+        preprocessing: makes inputs from a table or from pictures; None for a model that takes arrays.
+        threshold: the smallest probability with which a label is predicted: one number for all labels, or one for each
+            label.
+        model: the kind of the student.
+        versions: the versions of packages that wrote the model, by name.
+        one_class: whether each sample has exactly one of the labels, which are classes then. It is left out of the file
+            if it is false.
+    """
+
+    name: str
+    kind: str
+    labels: tuple[str, ...]
+    input_shape: tuple[int, ...]
+    features: tuple[str, ...]
     preprocessing: Preprocessing | None
-    # the probability from which a label is predicted, for all labels or for each
     threshold: float | tuple[float, ...]
-    model: str  # the kind of student
+    model: str
     versions: Mapping[str, str] = field(
         default_factory=lambda: {"pate": VERSION, "numpy": np.__version__}
     )
-    # whether each sample has exactly one of the labels, which are classes then; in the file if it is true
     one_class: bool = False
 
     def write(self, folder: Path | str) -> None:
@@ -77,11 +92,11 @@ class ModelForm:
         path = folder / SCHEMA
         values = read_json(path, rule=_SCHEMA_RULE, remedy=REMEDY)
         version = values.get("format") if isinstance(values, dict) else None
-        is_later = isinstance(version, int) and version > _VERSION
-        rule = f"a bundle of format {_VERSION}; install a later version"
-        require(not is_later, "release", folder, rule)
+        if isinstance(version, int) and version > _VERSION:
+            rule = f"a bundle of format {_VERSION}; install a later version"
+            raise InvalidValue("release", folder, rule=rule)
         try:
-            return cls._from_json(json_values=values, folder=folder)
+            return cls._from_json(values, folder=folder)
         except DamagedFile:
             raise
         except _SCHEMA_ERRORS as error:
@@ -89,37 +104,41 @@ class ModelForm:
             raise damaged(path, rule=_SCHEMA_RULE, finding=fault, remedy=REMEDY) from None
 
     @classmethod
-    def _from_json(cls, json_values: Any, folder: Path) -> Self:
+    def _from_json(cls, json_values: Any, *, folder: Path) -> Self:
         """Returns the form from the JSON values of `schema.json`; raises if they have another form."""
         labels = tuple(require_text("labels", name) for name in json_values["labels"])
         require(0 < len(labels) == len(set(labels)), "labels", len(labels), "names, each once")
-        require(json_values["kind"] in _KINDS, "kind", json_values["kind"], " or ".join(_KINDS))
-        is_list = isinstance(json_values["features"], list)
-        require(is_list, "features", type(json_values["features"]).__name__, "a list of names")
-        # The model beside it has the same threshold, in (0, 1].
-        threshold = json_values["threshold"]
-        is_for_each = isinstance(threshold, list)
-        threshold = tuple(map(float, threshold)) if is_for_each else float(threshold)
+        kind = json_values["kind"]
+        require(kind in _KINDS, "kind", value=kind, rule=" or ".join(_KINDS))
+        require_kind("features", json_values["features"], kind=list, rule="a list of names")
+        # `Bundle.load` compares the threshold with that of the model, which is in (0, 1].
+        threshold: float | tuple[float, ...]
+        if isinstance(json_values["threshold"], list):
+            threshold = tuple(map(float, json_values["threshold"]))
+        else:
+            threshold = float(json_values["threshold"])
         form = cls(
             name=require_text("name", json_values["name"]),
-            kind=json_values["kind"],
+            kind=kind,
             labels=labels,
             input_shape=tuple(map(int, json_values["input_shape"])),
             features=tuple(map(str, json_values["features"])),
-            preprocessing=_read_preprocessing(json_values["preprocessing"], folder),
+            preprocessing=_read_preprocessing(json_values["preprocessing"], folder=folder),
             threshold=threshold,
             model=str(json_values["model"]),
-            versions={str(key): str(value) for key, value in json_values["versions"].items()},
+            versions={
+                str(package): str(version) for package, version in json_values["versions"].items()
+            },
             one_class=json_values.get("one_class", False) is True,
         )
         if form.preprocessing is not None:
             shape = form.preprocessing.input_shape
             rule = f"inputs of shape {form.input_shape}"
-            require(shape == form.input_shape, "preprocessing", shape, rule)
+            require(shape == form.input_shape, "preprocessing", value=shape, rule=rule)
         return form
 
 
-def _read_preprocessing(json_values: Any, folder: Path) -> Preprocessing | None:
+def _read_preprocessing(json_values: Any, *, folder: Path) -> Preprocessing | None:
     """Returns the preprocessing that the JSON values of `schema.json` describe; None if they describe none."""
     if json_values is None:
         return None

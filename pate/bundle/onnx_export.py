@@ -2,7 +2,7 @@
 
 import io
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,9 @@ from pate.models.image_students import ImageModel
 from pate.models.student_model import KINDS, FlatModel, StudentModel
 from pate.validation import InvalidValue, require
 
+# The version of ONNX's operators.
 _OPSET = 17
-# the names of the graph's input and output
+# The names of the graph's input and output.
 _INPUTS = "inputs"
 _PROBABILITIES = "probabilities"
 
@@ -40,48 +41,14 @@ def write_onnx(
     Raises:
         InvalidValue: the folder does not exist, or students of this kind cannot be written as a graph.
     """
-    require(path.parent.is_dir(), "path", path, "a file in a folder that is there")
-    arrays = {
-        name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in model.arrays.items()
-    }
-    module: Any = torch.nn.Module()
+    require(path.parent.is_dir(), "path", value=path, rule="a file in a folder that is there")
     if isinstance(model, ImageModel):
-        network = model.network()
-        released = arrays.pop("released")
-        num_members = len(next(iter(arrays.values())))
-        members = [
-            network.inference_function({name: array[member] for name, array in arrays.items()})
-            for member in range(num_members)
-        ]
-
-        def mean_probabilities(inputs: torch.Tensor) -> torch.Tensor:
-            """Returns the mean of the members' probabilities of images in [0, 1]."""
-            images = inputs * 2 - 1
-            probabilities = torch.stack([logits(images).sigmoid() for logits in members])
-            return probabilities.mean(dim=0) * released
-
-        module.forward = mean_probabilities
+        predict = _image_function(model)
     elif isinstance(model, FlatModel):
-        formula = model.formula
-        module.forward = lambda inputs: formula(inputs.flatten(1), arrays, torch)
+        predict = _flat_function(model)
     else:
         raise InvalidValue("model", model.kind, rule=f"one of {', '.join(KINDS)}")
-    file = io.BytesIO()
-    export: Any = torch.onnx.export
-    axes = {_INPUTS: {0: "n"}, _PROBABILITIES: {0: "n"}}
-    with warnings.catch_warnings(), torch.no_grad():
-        warnings.simplefilter("ignore")  # tracing takes shapes for constants, as it should
-        export(
-            module.eval(),
-            (torch.zeros(2, *model.input_shape),),
-            file,
-            dynamic_axes=axes,
-            opset_version=_OPSET,
-            dynamo=False,
-            input_names=[_INPUTS],
-            output_names=[_PROBABILITIES],
-        )
-    graph = onnx.load_model_from_string(file.getvalue())
+    graph = onnx.load_model_from_string(_traced_graph(predict, input_shape=model.input_shape))
     graph.producer_name = "pate-multilabel"
     graph.producer_version = VERSION
     metadata = {
@@ -93,3 +60,65 @@ def write_onnx(
     onnx.checker.check_model(graph)
     with atomic_write(path) as output:
         output.write(graph.SerializeToString(deterministic=True))
+
+
+def _image_function(model: ImageModel) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Returns a function from images in [0, 1] to the mean of the members' probabilities."""
+    arrays = _tensors_of(model)
+    released = arrays.pop("released")
+    network = model.network()
+    num_members = len(next(iter(arrays.values())))
+    members = [
+        network.inference_function({name: array[member] for name, array in arrays.items()})
+        for member in range(num_members)
+    ]
+
+    def mean_probabilities(inputs: torch.Tensor) -> torch.Tensor:
+        """Returns the mean of the members' probabilities, 0 for labels that were not released."""
+        images = inputs * 2 - 1
+        probabilities = torch.stack([logits(images).sigmoid() for logits in members])
+        return probabilities.mean(dim=0) * released
+
+    return mean_probabilities
+
+
+def _flat_function(model: FlatModel) -> Callable[[torch.Tensor], torch.Tensor]:
+    """Returns a function from inputs to probabilities, by the formula of the model."""
+    arrays = _tensors_of(model)
+
+    def probabilities(inputs: torch.Tensor) -> torch.Tensor:
+        """Returns the probabilities of flattened inputs."""
+        result: torch.Tensor = model.formula(inputs.flatten(1), arrays, torch)
+        return result
+
+    return probabilities
+
+
+def _tensors_of(model: StudentModel) -> dict[str, torch.Tensor]:
+    """Returns the arrays of a student as tensors, by name."""
+    return {
+        name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in model.arrays.items()
+    }
+
+
+def _traced_graph(
+    predict: Callable[[torch.Tensor], torch.Tensor], *, input_shape: tuple[int, ...]
+) -> bytes:
+    """Returns the ONNX graph of a function for any number of inputs of a shape."""
+    module: Any = torch.nn.Module()
+    module.forward = predict
+    file = io.BytesIO()
+    export: Any = torch.onnx.export
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # tracing takes shapes for constants, as it should
+        export(
+            module.eval(),
+            args=(torch.zeros(2, *input_shape),),
+            f=file,
+            dynamic_axes={_INPUTS: {0: "n"}, _PROBABILITIES: {0: "n"}},
+            opset_version=_OPSET,
+            dynamo=False,
+            input_names=[_INPUTS],
+            output_names=[_PROBABILITIES],
+        )
+    return file.getvalue()

@@ -23,28 +23,38 @@ import scipy
 from pate.array_types import FloatArray
 from pate.validation import require_probability
 
-_RANK = 1e-9  # eigenvalues below this fraction of the largest one are 0
+# Eigenvalues below this fraction of the largest one count as 0.
+_RANK_TOLERANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class CanarySum:
-    """What one sum with noise tells of the coins of m canaries, in units of the variance of the claimed noise."""
+    """The evidence of one sum with noise on the coins of m canaries, in units of the variance of the claimed noise.
 
-    gram: FloatArray  # [m, m], the inner products of the canaries' matrices
-    matched: (
-        FloatArray  # [m], the inner products of these matrices with the sum, less all that is known
-    )
+    Attributes:
+        gram: the inner products of the canaries' matrices, `[m, m]`.
+        matched: the inner products of these matrices with the sum, from which everything known was subtracted, `[m]`.
+    """
+
+    gram: FloatArray
+    matched: FloatArray
 
 
 @dataclass(frozen=True)
 class AlignedSum:
-    """One sum with noise, projected onto what the coins of all canaries together move."""
+    """One sum with noise, projected onto the *shift*, which is the sum of all canaries' matrices times their coins.
 
-    shift_length: float  # the length of what the coins move, in units of the claimed noise
-    along_shift: (
-        float  # the projection of the sum onto it, `kappa * shift_length` and noise of std s
-    )
-    squared_rest: float  # the squared length of the rest, s^2 times a chi-square of `degrees_of_freedom` degrees
+    Attributes:
+        shift_length: the length of the shift, in units of the claimed noise.
+        along_shift: the projection of the sum onto the shift: `kappa * shift_length` plus noise of standard deviation
+            s.
+        squared_rest: the squared length of the rest of the sum: s^2 times a chi-square variable.
+        degrees_of_freedom: the degrees of freedom of that variable.
+    """
+
+    shift_length: float
+    along_shift: float
+    squared_rest: float
     degrees_of_freedom: int
 
     @classmethod
@@ -66,8 +76,9 @@ class AlignedSum:
 
 def linear_estimate(canary_sums: Sequence[CanarySum]) -> FloatArray:
     """Returns the best linear estimate of the coins from all sums of a run, `[m]`."""
-    gram = sum(each.gram for each in canary_sums) + np.eye(len(canary_sums[0].matched))
-    matched_sum = sum(each.matched for each in canary_sums)
+    num_canaries = len(canary_sums[0].matched)
+    gram = sum(canary_sum.gram for canary_sum in canary_sums) + np.eye(num_canaries)
+    matched_sum = sum(canary_sum.matched for canary_sum in canary_sums)
     return np.asarray(scipy.linalg.solve(gram, matched_sum, assume_a="pos"))
 
 
@@ -75,15 +86,18 @@ class AlignedSums:
     """The projections of all sums of all runs of an attack, and the largest mu of a canary in a run."""
 
     def __init__(self) -> None:
+        """Makes a collection without sums."""
         self._sums: list[AlignedSum] = []
-        self._largest_mu = 0.0  # of a canary if the release is as claimed
+        # The largest mu of a canary, if the release is as claimed.
+        self._largest_mu = 0.0
 
     def add_run(self, canary_sums: Sequence[CanarySum], coins: FloatArray) -> None:
         """Adds the sums of one run, with the coins of its canaries, `[m]`."""
-        self._sums += [AlignedSum.from_coins(each, coins) for each in canary_sums]
-        squared_lengths = sum(each.gram.diagonal() for each in canary_sums)
-        # between its two variants a canary moves twice its matrix
-        self._largest_mu = max(self._largest_mu, 2 * math.sqrt(float(np.max(squared_lengths))))
+        self._sums += [AlignedSum.from_coins(canary_sum, coins) for canary_sum in canary_sums]
+        squared_lengths = sum(canary_sum.gram.diagonal() for canary_sum in canary_sums)
+        # From one variant of a canary to the other, the sum moves by twice the matrix of the canary.
+        run_mu = 2 * math.sqrt(float(np.max(squared_lengths)))
+        self._largest_mu = max(self._largest_mu, run_mu)
 
     def least_mu(self, *, confidence: float) -> float:
         """Returns a lower bound on mu, the l2 sensitivity / noise std of all rounds of a release together.
@@ -99,26 +113,27 @@ class AlignedSums:
         Source: docs/proofs/attack.md, Claim 2.
         """
         error_prob = (1 - require_probability("confidence", confidence)) / 2
-        sums = [each for each in self._sums if each.shift_length > 0]
-        degrees_of_freedom = sum(each.degrees_of_freedom for each in sums)
+        sums = [aligned_sum for aligned_sum in self._sums if aligned_sum.shift_length > 0]
+        degrees_of_freedom = sum(aligned_sum.degrees_of_freedom for aligned_sum in sums)
         if degrees_of_freedom < 1:
             return 0.0
-        squared_std = sum(each.squared_rest for each in sums) / degrees_of_freedom
-        along_shift = sum(each.along_shift for each in sums)
-        # the noise of all projections together has the variance s^2 times their number
-        quantile = float(scipy.special.stdtrit(degrees_of_freedom, 1 - error_prob))
-        least_signal = along_shift - quantile * math.sqrt(len(sums) * squared_std)
-        least_factor = max(least_signal, 0.0) / sum(each.shift_length for each in sums)
-        largest_std = math.sqrt(
-            squared_std
-            * degrees_of_freedom
-            / float(scipy.special.chdtri(degrees_of_freedom, 1 - error_prob))
-        )
-        if least_factor == 0:
+        total_rest = sum(aligned_sum.squared_rest for aligned_sum in sums)
+        total_along_shift = sum(aligned_sum.along_shift for aligned_sum in sums)
+        total_length = sum(aligned_sum.shift_length for aligned_sum in sums)
+        squared_std = total_rest / degrees_of_freedom
+        # A lower bound on kappa, by Student's t. The noise of all projections together has the variance s^2 times
+        # their number.
+        t_quantile = float(scipy.special.stdtrit(degrees_of_freedom, 1 - error_prob))
+        min_signal = total_along_shift - t_quantile * math.sqrt(len(sums) * squared_std)
+        min_kappa = max(min_signal, 0.0) / total_length
+        # An upper bound on s, by the chi-square distribution.
+        chi_square_quantile = float(scipy.special.chdtri(degrees_of_freedom, 1 - error_prob))
+        max_std = math.sqrt(squared_std * degrees_of_freedom / chi_square_quantile)
+        if min_kappa == 0:
             return 0.0
-        if largest_std == 0:
+        if max_std == 0:
             return math.inf
-        return least_factor * self._largest_mu / largest_std
+        return min_kappa * self._largest_mu / max_std
 
 
 def _whitened_square(canary_sum: CanarySum) -> tuple[float, int]:
@@ -127,6 +142,6 @@ def _whitened_square(canary_sum: CanarySum) -> tuple[float, int]:
     Directions in which G is 0 up to rounding are left out.
     """
     eigenvalues, directions = scipy.linalg.eigh(canary_sum.gram, check_finite=False)
-    is_moved = eigenvalues > _RANK * eigenvalues[-1]
+    is_moved = eigenvalues > _RANK_TOLERANCE * eigenvalues[-1]
     projected = directions[:, is_moved].T @ canary_sum.matched
     return float((projected**2 / eigenvalues[is_moved]).sum()), int(is_moved.sum())

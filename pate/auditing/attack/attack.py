@@ -30,7 +30,7 @@ from pate.aggregators import Aggregator, CenteredVotes
 from pate.array_types import FloatArray
 from pate.auditing.attack.aligned_sums import AlignedSums, linear_estimate
 from pate.auditing.attack.guesses import Guesses
-from pate.auditing.attack.records import RecordAttack, Signs
+from pate.auditing.attack.records import RecordAttack, Signs, draw_signs
 from pate.auditing.attack.teachers import TeacherAttack
 from pate.data import Dataset
 from pate.data.dataset import require_dataset
@@ -48,39 +48,63 @@ from pate.validation import (
 )
 from pate.votes.shape import VoteShape
 
-SABOTAGE = ("noise", "clip", "charge", "features", "seed")  # ways to break a release on purpose
-_LESS_NOISE = 0.1
-# times the root of the number of coins: where the bound was highest for 1,000 to 20,000 Gaussian
-# coins
-_GUESSED = 6.0
-_CANARIES = 1000
-_FEWER = 4, 16  # times fewer canaries are tried: their votes are noise to each other
-_REPEATS = 4  # how often each canary counts where `sabotage=clip`
-_LARGEST_FACTOR = 16.0  # of mu: prices of much more take minutes
-_FEWEST_GROUPS = 400  # of a release in rounds, half of which may be canaries
+# The parts of a release that an attack can break on purpose.
+SABOTAGE = ("noise", "clip", "charge", "features", "seed")
+# The factor of the noise with `sabotage="noise"`.
+_SABOTAGED_NOISE_FACTOR = 0.1
+# The number of teachers that vote like each canary with `sabotage="clip"`.
+_SABOTAGED_REPEATS = 4
+# The number of guesses, as a multiple of the root of the number of coins. The lower bound was highest at this multiple
+# for 1,000 to 20,000 Gaussian coins.
+_GUESSES_PER_ROOT = 6.0
+# The number of canaries in each run, unless the caller passes another.
+_NUM_CANARIES = 1000
+# The divisors of smaller numbers of canaries that are tried. The votes of canaries are noise to each other.
+_CANARY_DIVISORS = (1, 4, 16)
+# The largest factor of mu whose price is computed. Prices of much larger factors take minutes.
+_MAX_MU_FACTOR = 16.0
+# The smallest number of private groups or of teachers. Half of the groups, or an eighth of the teachers, may be
+# canaries.
+_MIN_UNITS = 400
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttackResult:
-    """The result of an attack. No epsilon covers the result, so it must not be published."""
+    """The result of an attack. No epsilon covers the result, so it must not be published.
 
-    epsilon: float  # the price of the release
-    delta: float  # the delta of all epsilons of this result
+    Attributes:
+        epsilon: the price of the release.
+        delta: the delta of all epsilons of this result.
+        adjacency: the adjacency of the price.
+        lower_bound: the largest epsilon that the attack refutes, among the prices of this kind of release with more or
+            less noise. For `CenteredVotes` the sums with noise are compared with their distribution, for other
+            aggregators the guesses with the price.
+        lower_bound_any: the largest epsilon that the guesses refute, for any mechanism.
+        confidence: the confidence of both lower bounds.
+        num_canaries: the number of coins in all runs.
+        num_guesses: the number of guesses.
+        num_correct: the number of correct guesses.
+        unit: the unit that a canary replaces: a "record", with its whole group, or a "teacher".
+        aggregator: the name of the aggregator's class.
+        sabotage: the part of the release that was broken on purpose; None for none.
+        tune_runs: the expected number of runs, of which the release is the best; None for a release of one run.
+        seconds: the duration of the attack.
+    """
+
+    epsilon: float
+    delta: float
     adjacency: str
-    # the largest epsilon that the attack refutes, among the prices of this kind of release with more or less noise. Of
-    # `CenteredVotes` the sums with noise are compared with their law, of other aggregators the guesses with the price
     lower_bound: float
-    lower_bound_any: float  # the largest epsilon that the guesses refute, for any mechanism
-    confidence: float  # the confidence of both lower bounds
-    num_canaries: int  # the number of coins in all runs
-    num_guesses: int  # the number of guesses
-    num_correct: int  # the number of correct guesses
-    unit: str  # what a canary replaces: a "record", with its whole group, or a "teacher"
-    aggregator: str  # the name of the aggregator's class
-    sabotage: str | None  # the part of the release that was broken on purpose; None for none
-    # the expected number of runs, of which the release is the best; None for a release of one run
+    lower_bound_any: float
+    confidence: float
+    num_canaries: int
+    num_guesses: int
+    num_correct: int
+    unit: str
+    aggregator: str
+    sabotage: str | None
     tune_runs: float | None
-    seconds: float  # the duration of the attack
+    seconds: float
 
     @property
     def refuted(self) -> bool:
@@ -117,7 +141,7 @@ class Attack:
         confidence: the confidence of the lower bounds, in (0, 1).
         sabotage: the part of the release that is broken on purpose, a member of `SABOTAGE`; None for none.
         run_count: the distribution of the secret number of runs, of which the best one is released, as `tune=true`
-            does; None for a release of one run. The best run is the one whose sums tell most surely of the canaries.
+            does; None for a release of one run. The best run is that with the most certain estimate of the coins.
         seed: the seed of all coins and noise; None for random numbers of the operating system.
 
     Source: docs/proofs/attack.md.
@@ -140,25 +164,17 @@ class Attack:
         if self.num_canaries is not None:
             require_count("num_canaries", self.num_canaries)
         require_probability("confidence", self.confidence)
-        rule = "replace_one: a canary is replaced, which add_remove counts as two changes"
-        require(
-            self.aggregator.adjacency is Adjacency.REPLACE_ONE,
-            "adjacency",
-            self.aggregator.adjacency,
-            rule,
-        )
-        rule = "null, except with aggregator=centered_votes"
-        mean_runs = None if self.run_count is None else self.run_count.mean
-        require(mean_runs is None or self.of_records, "tune_runs", mean_runs, rule)
+        if self.aggregator.adjacency is not Adjacency.REPLACE_ONE:
+            rule = "replace_one: a canary is replaced, which add_remove counts as two changes"
+            raise InvalidValue("adjacency", self.aggregator.adjacency, rule=rule)
+        if self.run_count is not None and not self.of_records:
+            rule = "null, except with aggregator=centered_votes"
+            raise InvalidValue("tune_runs", self.run_count.mean, rule=rule)
         if self.sabotage is not None:
-            require_choice("sabotage", self.sabotage, SABOTAGE)
-            of_records = self.sabotage not in ("features", "seed") or self.of_records
-            require(
-                of_records,
-                "sabotage",
-                self.sabotage,
-                "noise, clip or charge, but for aggregator=centered_votes",
-            )
+            require_choice("sabotage", self.sabotage, choices=SABOTAGE)
+        if self.sabotage in ("features", "seed") and not self.of_records:
+            rule = "noise, clip or charge, but for aggregator=centered_votes"
+            raise InvalidValue("sabotage", self.sabotage, rule=rule)
 
     @property
     def of_records(self) -> bool:
@@ -178,60 +194,37 @@ class Attack:
         """
         start_time = time.monotonic()
         monitor = monitor or Monitor()
-        num_units = (
-            require_dataset(dataset).private.num_groups if self.of_records else self.num_teachers
-        )
-        rule = f"at least {_FEWEST_GROUPS} private groups or teachers for canaries among them"
-        require(num_units >= _FEWEST_GROUPS, "num_teachers", num_units, rule)
+        num_units = self.num_teachers
+        if self.of_records:
+            num_units = require_dataset(dataset).private.num_groups
+        rule = f"at least {_MIN_UNITS} private groups or teachers for canaries among them"
+        require(num_units >= _MIN_UNITS, "num_teachers", num_units, rule)
         shape = VoteShape(
             num_queries=self.num_queries, num_labels=dataset.num_labels, num_teachers=num_units
         )
         priced = self._priced_run(shape)
-        most_canaries = num_units // 2 if self.of_records else num_units // 8
-        num_canaries = self.num_canaries or min(
-            _CANARIES, num_units // 10 if self.of_records else most_canaries
-        )
-        require(
-            num_canaries <= most_canaries,
-            "num_canaries",
-            num_canaries,
-            f"at most {most_canaries} of {num_units}",
-        )
+        num_canaries = self._num_canaries_among(num_units)
         streams = RandomStreams.from_secret() if self.seed is None else RandomStreams(self.seed)
         rng = streams.generator("noise")
+        with monitor.stage("looking for the most telling queries"):
+            guesser = self._guesser(
+                priced, dataset=dataset, shape=shape, num_canaries=num_canaries, rng=rng
+            )
         coins: list[Signs] = []
         scores: list[FloatArray] = []
         aligned_sums = AlignedSums()
-        with monitor.stage("looking for the most telling queries"):
-            options = (
-                priced.aggregator.scaled(_LESS_NOISE)
-                if self.sabotage == "noise"
-                else priced.aggregator
-            )
-            guesser: RecordAttack | TeacherAttack
-            if isinstance(options, CenteredVotes):
-                guesser = RecordAttack(
-                    aggregator=options,
-                    dataset=dataset,
-                    num_canaries=num_canaries,
-                    num_queries=self.num_queries,
-                    sabotage=self.sabotage,
-                )
-            else:
-                tries = (1, *_FEWER) if self.num_canaries is None and options.reads_counts else (1,)
-                canary_counts = [num_canaries // times for times in tries]
-                repeats = _REPEATS if self.sabotage == "clip" else 1
-                guesser = TeacherAttack.rehearsed(
-                    options, shape, canary_counts=canary_counts, repeats=repeats, rng=rng
-                )
         num_runs = self.num_runs * (num_canaries // guesser.num_canaries)
         with monitor.stage("rehearsing the release", num_runs) as advance:
             for number in range(num_runs):
-                coins.append((2 * rng.integers(0, 2, guesser.num_canaries) - 1).astype(np.int8))
+                run_coins = draw_signs(rng, size=guesser.num_canaries)
                 if isinstance(guesser, RecordAttack):
-                    scores.append(self._surest_estimate(guesser, coins[-1], aligned_sums, rng))
+                    run_scores = self._surest_estimate(
+                        guesser, coins=run_coins, aligned_sums=aligned_sums, rng=rng
+                    )
                 else:
-                    scores.append(guesser.guess(coins[-1], rng))
+                    run_scores = guesser.guess(run_coins, rng=rng)
+                coins.append(run_coins)
+                scores.append(run_scores)
                 advance(number + 1)
         with monitor.stage("searching the price that they refute"):
             return self._result(
@@ -242,21 +235,81 @@ class Attack:
                 start_time=start_time,
             )
 
+    def _num_canaries_among(self, num_units: int) -> int:
+        """Returns the number of canaries in each run; raises `InvalidValue` if there are too few units for it.
+
+        Args:
+            num_units: the number of private groups, or of teachers.
+        """
+        if self.of_records:
+            max_canaries = num_units // 2
+            default = min(_NUM_CANARIES, num_units // 10)
+        else:
+            max_canaries = num_units // 8
+            default = min(_NUM_CANARIES, max_canaries)
+        num_canaries = default if self.num_canaries is None else self.num_canaries
+        rule = f"at most {max_canaries} of {num_units}"
+        require(num_canaries <= max_canaries, "num_canaries", num_canaries, rule)
+        return num_canaries
+
+    def _guesser(
+        self,
+        priced: PricedRelease,
+        *,
+        dataset: Dataset,
+        shape: VoteShape,
+        num_canaries: int,
+        rng: np.random.Generator,
+    ) -> RecordAttack | TeacherAttack:
+        """Returns the attacker who guesses coins, for canaries that are records or teachers.
+
+        Args:
+            priced: the release of one run.
+            dataset: the private and public records.
+            shape: the numbers of queries, labels and teachers.
+            num_canaries: the largest number of canaries in each run.
+            rng: draws the rehearsals that choose the votes of canary teachers.
+        """
+        aggregator = priced.aggregator
+        if self.sabotage == "noise":
+            aggregator = aggregator.scaled(_SABOTAGED_NOISE_FACTOR)
+        if isinstance(aggregator, CenteredVotes):
+            return RecordAttack(
+                aggregator=aggregator,
+                dataset=dataset,
+                num_canaries=num_canaries,
+                num_queries=self.num_queries,
+                sabotage=self.sabotage,
+            )
+        canary_counts = [num_canaries]
+        if self.num_canaries is None and aggregator.reads_counts:
+            canary_counts = [num_canaries // divisor for divisor in _CANARY_DIVISORS]
+        return TeacherAttack.rehearse(
+            aggregator,
+            shape=shape,
+            canary_counts=canary_counts,
+            repeats=_SABOTAGED_REPEATS if self.sabotage == "clip" else 1,
+            rng=rng,
+        )
+
     def _priced_run(self, shape: VoteShape) -> PricedRelease:
-        """Returns the release of one run, with the noise at which the budget pays for what is released."""
+        """Returns the release of one run, with the noise at which the budget pays for the best of all runs."""
         if self.run_count is None:
-            return plan_release(self.aggregator, shape, self.budget)
+            return plan_release(self.aggregator, shape=shape, budget=self.budget)
 
         def run_at(epsilon: float) -> PricedRelease:
-            return plan_release(self.aggregator, shape, replace(self.budget, epsilon=epsilon))
+            """Returns the release of one run at an epsilon."""
+            run_budget = replace(self.budget, epsilon=epsilon)
+            return plan_release(self.aggregator, shape=shape, budget=run_budget)
 
-        def event_at(epsilon: float) -> Event:
+        def price_of_best(epsilon: float) -> Event:
+            """Returns the price of the best run, if each run has an epsilon."""
             return self._released_event(run_at(epsilon).event)
 
-        return run_at(epsilon_of_one_run(event_at, self.budget))
+        return run_at(epsilon_of_one_run(price_of_best, self.budget))
 
     def _released_event(self, event_of_run: Event) -> Event:
-        """Returns the price of what is released, from the price of one run."""
+        """Returns the price of the release, the best of all runs, from the price of one run."""
         if self.run_count is None:
             return event_of_run
         return tuning_event(event_of_run, NoOpEvent(), distribution=self.run_count)
@@ -264,6 +317,7 @@ class Attack:
     def _surest_estimate(
         self,
         guesser: RecordAttack,
+        *,
         coins: Signs,
         aligned_sums: AlignedSums,
         rng: np.random.Generator,
@@ -283,9 +337,9 @@ class Attack:
         num_runs = 1 if self.run_count is None else self.run_count.draw(rng)
         estimates: list[FloatArray] = []
         for number in range(num_runs):
-            canary_sums = guesser.canary_sums(canaries, coins, rng)
+            canary_sums = guesser.canary_sums(canaries, coins=coins, rng=rng)
             if number == 0:
-                aligned_sums.add_run(canary_sums, coins.astype(np.float64))
+                aligned_sums.add_run(canary_sums, coins=coins.astype(np.float64))
             estimates.append(linear_estimate(canary_sums))
         return max(estimates, key=_total_certainty)
 
@@ -306,42 +360,53 @@ class Attack:
             priced: the release and its price.
             coins: 1 or -1 for each canary of all runs, `[m]` for m canaries in all.
             scores: the score of each canary: its sign is the guess, its size the confidence, `[m]`.
-            aligned_sums: the sums with noise, along what the coins move; empty if canaries are teachers.
+            aligned_sums: the sums with noise, projected onto their shift by the coins; empty if canaries are teachers.
             start_time: the time at which the attack started, by `time.monotonic`.
         """
-        num_guesses = min(len(coins), round(_GUESSED * math.sqrt(len(coins))))
+        num_guesses = min(len(coins), round(_GUESSES_PER_ROOT * math.sqrt(len(coins))))
         surest = np.argsort(-np.abs(scores), kind="stable")[:num_guesses]
-        correct = int(((scores > 0) == (coins > 0))[surest].sum())
-        guesses = Guesses(num_canaries=len(coins), num_guesses=num_guesses, num_correct=correct)
+        is_correct = (scores > 0) == (coins > 0)
+        guesses = Guesses(
+            num_canaries=len(coins),
+            num_guesses=num_guesses,
+            num_correct=int(is_correct[surest].sum()),
+        )
 
         def run_event_at(noise_factor: float) -> Event:
+            """Returns the price of one run with its noise times a factor."""
             return priced.aggregator.scaled(noise_factor).event(priced.shape)
 
-        def accountant_of_run_at(noise_factor: float) -> Accountant:
+        def run_accountant_at(noise_factor: float) -> Accountant:
+            """Returns the accountant of one run with its noise times a factor."""
             return self.budget.accountant().compose(run_event_at(noise_factor))
 
         def accountant_at(noise_factor: float) -> Accountant:
+            """Returns the accountant of the release with the noise of each run times a factor."""
             event = self._released_event(run_event_at(noise_factor))
             return self.budget.accountant().compose(event)
 
         delta = self.budget.delta
-        # two bounds at half of the error each hold together
+        # Two bounds at half of the error each hold together.
         confidence = self.confidence if self.run_count is None else (1 + self.confidence) / 2
         lower_bound = 0.0
         if isinstance(priced.aggregator, CenteredVotes):
             least_mu = aligned_sums.least_mu(confidence=confidence)
             claimed_mu = 1 / priced.aggregator.votes_multiplier
-            lower_bound = _epsilon_for(least_mu / claimed_mu, accountant_of_run_at, delta)
+            lower_bound = _epsilon_of_mu_factor(
+                least_mu / claimed_mu, accountant_at=run_accountant_at, delta=delta
+            )
         if self.run_count is not None or not isinstance(priced.aggregator, CenteredVotes):
-            by_guesses = guesses.least_price(
+            bound_by_guesses = guesses.least_price(
                 accountant_at, target_delta=delta, confidence=confidence
             )
-            lower_bound = max(lower_bound, by_guesses)
+            lower_bound = max(lower_bound, bound_by_guesses)
         epsilon = priced.epsilon
         if self.run_count is not None:
             epsilon = self.budget.epsilon_of(self._released_event(priced.event))
+        if self.sabotage == "charge":
+            epsilon = epsilon / 2
         return AttackResult(
-            epsilon=epsilon / 2 if self.sabotage == "charge" else epsilon,
+            epsilon=epsilon,
             delta=delta,
             adjacency=str(priced.aggregator.adjacency),
             lower_bound=lower_bound,
@@ -359,14 +424,14 @@ class Attack:
 
 
 def _total_certainty(estimate: FloatArray) -> float:
-    """Returns how surely an estimate tells of all coins together: the sum of its sizes."""
+    """Returns the certainty of an estimate of all coins together: the sum of its absolute values."""
     return float(np.abs(estimate).sum())
 
 
-def _epsilon_for(
-    mu_factor: float, accountant_at: Callable[[float], Accountant], delta: float
+def _epsilon_of_mu_factor(
+    mu_factor: float, *, accountant_at: Callable[[float], Accountant], delta: float
 ) -> float:
-    """Returns the epsilon of a release whose mu is multiplied by a factor, which is counted up to 16 alone.
+    """Returns the epsilon of a release whose mu is multiplied by a factor; a factor above 16 counts as 16.
 
     Args:
         mu_factor: the factor, >= 0; infinity for a release without noise.
@@ -375,7 +440,7 @@ def _epsilon_for(
     """
     if mu_factor <= 0:
         return 0.0
-    noise_factor = 1 / min(mu_factor, _LARGEST_FACTOR)
+    noise_factor = 1 / min(mu_factor, _MAX_MU_FACTOR)
     while noise_factor < 1:
         try:
             return accountant_at(noise_factor).get_epsilon(delta)

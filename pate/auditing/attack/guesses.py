@@ -16,21 +16,28 @@ from pate.validation import (
     require_probability,
 )
 
-DELTAS = np.logspace(-7, -0.3, 20)  # where a price is read; more of them refute a little more
-# scales of the noise that are looked at, up and down: prices of much more take minutes
-_WIDEST = 2.0**4
-# of a scale, and of an epsilon
-_HALVINGS = 5
-_FINER = 18
-_LARGEST = 200.0
+# The deltas at which a price is compared with guesses. More deltas would refute a little more.
+DELTAS = np.logspace(-7, -0.3, 20)
+# The noise is multiplied by factors up to this number, and down to its inverse. Prices beyond take minutes.
+_MAX_NOISE_FACTOR = 2.0**4
+# The number of halvings in the search for a noise factor.
+_NUM_FACTOR_HALVINGS = 5
+# The number of halvings in the search for an epsilon, and the largest epsilon.
+_NUM_EPSILON_HALVINGS = 18
+_MAX_EPSILON = 200.0
 
 
 @dataclass(frozen=True, eq=False)
 class PriceCurve:
-    """The claim that a release is (epsilons[j], deltas[j])-DP for every j of J points."""
+    """The claim that a release is (epsilons[j], deltas[j])-DP for every point j.
 
-    epsilons: FloatArray  # [J], >= 0
-    deltas: FloatArray  # [J], in [0, 1)
+    Attributes:
+        epsilons: the epsilon of each point, >= 0, `[num_points]`.
+        deltas: the delta of each point, in [0, 1), `[num_points]`.
+    """
+
+    epsilons: FloatArray
+    deltas: FloatArray
 
     @classmethod
     def from_accountant(cls, accountant: Accountant) -> Self:
@@ -44,27 +51,33 @@ class PriceCurve:
         require(bool(is_finite.any()), "price", "infinite", "a finite one at some delta")
         return cls(epsilons=epsilons[is_finite], deltas=deltas[is_finite])
 
-    def least_wrong(self, event_prob: float) -> float:
-        """Returns the least probability that an event can have on a neighboring data set, under the claimed price.
+    def min_neighbor_prob(self, event_prob: float) -> float:
+        """Returns the smallest probability that an event can have on a neighboring data set, under the claimed price.
 
         Args:
-            event_prob: the probability of the event on the given data set.
+            event_prob: the probability of the event on the data set.
         """
-        # (epsilon, delta)-DP bounds the event, right <= e^epsilon x + delta, and its complement,
-        # 1 - x <= e^epsilon (1 - right) + delta.
-        grown = np.exp(np.minimum(self.epsilons, _LARGEST))
-        of_event = (event_prob - self.deltas) / grown
-        of_rest = 1 - self.deltas - grown * (1 - event_prob)
-        return max(float(of_event.max()), float(of_rest.max()), 0.0)
+        # For the probability x on the neighbor, (epsilon, delta)-DP bounds that of the event,
+        # event_prob <= e^epsilon x + delta, and that of its complement, 1 - x <= e^epsilon (1 - event_prob) + delta.
+        factors = np.exp(np.minimum(self.epsilons, _MAX_EPSILON))
+        bound_by_event = (event_prob - self.deltas) / factors
+        bound_by_complement = 1 - self.deltas - factors * (1 - event_prob)
+        return max(float(bound_by_event.max()), float(bound_by_complement.max()), 0.0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Guesses:
-    """The number of coins of an attack, the number of guesses, and the number of correct guesses."""
+    """The number of coins of an attack, the number of guesses, and the number of correct guesses.
 
-    num_canaries: int  # m, the number of coins
-    num_guesses: int  # r, the number of guesses, fixed before any coin; 1 <= r <= m
-    num_correct: int  # c, in 0..r
+    Attributes:
+        num_canaries: the number m of coins.
+        num_guesses: the number r of guesses, fixed before any coin is drawn, in 1..m.
+        num_correct: the number c of correct guesses, in 0..r.
+    """
+
+    num_canaries: int
+    num_guesses: int
+    num_correct: int
 
     def refute(self, price_curve: PriceCurve, *, confidence: float = 0.95) -> bool:
         """Returns True if the guesses refute a price.
@@ -80,23 +93,24 @@ class Guesses:
 
         Source: Mahloujifar, Melis & Chaudhuri 2024, "Auditing f-differential privacy in one run"; docs/proofs/attack.md
         """
-        # p_i is the probability of exactly i right guesses, A_i = sum_{l>=i} l p_l / m that a random coin is among at
-        # least i right ones, B_i = sum_{l>=i} (r - l) p_l / m that it is guessed wrongly beside at least i. Turning
-        # that coin shows B_{i-1} >= g(A_i), g = least_wrong. A tail of 1 - confidence at c, all of it at c itself,
-        # forces the least further mass level by level; where that passes 1, the tail cannot be so large.
+        # p_i is the probability of exactly i right guesses. A_i = sum_{l>=i} l p_l / m is the probability that there
+        # are at least i right guesses and that a random coin is among them. B_i = sum_{l>=i} (r - l) p_l / m is the
+        # probability that there are at least i right guesses and that a random coin is guessed wrongly. Turning that
+        # coin shows B_{i-1} >= g(A_i), with g = min_neighbor_prob. Suppose that c or more guesses are right with the
+        # probability 1 - confidence, all of it at c itself. Then each smaller number of right guesses has at least the
+        # probability that is added here. If the sum exceeds 1, the tail cannot be so large.
         num_guesses = self.num_guesses
         num_canaries = self.num_canaries
-        correct = self.num_correct
-        mass = 1 - require_probability("confidence", confidence)
-        right = mass * correct / num_canaries
-        wrong = mass * (num_guesses - correct) / num_canaries
-        for level in range(correct - 1, -1, -1):
-            needed = max(wrong, price_curve.least_wrong(right))
-            added = (needed - wrong) * num_canaries / (num_guesses - level)
-            mass = mass + added
-            right = right + added * level / num_canaries
-            wrong = needed
-            if mass > 1:
+        total_prob = 1 - require_probability("confidence", confidence)
+        right_prob = total_prob * self.num_correct / num_canaries
+        wrong_prob = total_prob * (num_guesses - self.num_correct) / num_canaries
+        for num_right in range(self.num_correct - 1, -1, -1):
+            min_wrong_prob = max(wrong_prob, price_curve.min_neighbor_prob(right_prob))
+            added_prob = (min_wrong_prob - wrong_prob) * num_canaries / (num_guesses - num_right)
+            total_prob = total_prob + added_prob
+            right_prob = right_prob + added_prob * num_right / num_canaries
+            wrong_prob = min_wrong_prob
+            if total_prob > 1:
                 return True
         return False
 
@@ -110,17 +124,18 @@ class Guesses:
             confidence: the confidence of the refutation, in (0, 1).
         """
 
-        def refuted(epsilon: float) -> bool:
+        def is_refuted(epsilon: float) -> bool:
+            """Returns True if the guesses refute an epsilon at the delta."""
             price_curve = PriceCurve(epsilons=np.array([epsilon]), deltas=np.array([delta]))
             return self.refute(price_curve, confidence=confidence)
 
-        if not refuted(0.0):
+        if not is_refuted(0.0):
             return 0.0
         low_epsilon = 0.0
-        high_epsilon = _LARGEST
-        for _ in range(_FINER):
+        high_epsilon = _MAX_EPSILON
+        for _ in range(_NUM_EPSILON_HALVINGS):
             middle_epsilon = (low_epsilon + high_epsilon) / 2
-            if refuted(middle_epsilon):
+            if is_refuted(middle_epsilon):
                 low_epsilon = middle_epsilon
             else:
                 high_epsilon = middle_epsilon
@@ -144,26 +159,30 @@ class Guesses:
             confidence: the confidence of the refutation, in (0, 1).
         """
 
-        def refuted(noise_factor: float) -> bool:
+        def is_refuted(noise_factor: float) -> bool:
+            """Returns True if the guesses refute the price of the release with its noise times a factor."""
             try:
                 price_curve = PriceCurve.from_accountant(accountant_at(noise_factor))
                 return self.refute(price_curve, confidence=confidence)
             except InvalidValue:  # so little noise that no accountant has a price
                 return False
 
-        least = self.least_epsilon(target_delta, confidence=confidence)
+        epsilon_of_any_mechanism = self.least_epsilon(target_delta, confidence=confidence)
+        # The prices of much noise are refuted, and those of little noise are not. The search encloses the border.
         high_factor = 1.0
-        while not refuted(high_factor):  # little noise is not refuted, much noise is
+        while not is_refuted(high_factor):
             high_factor *= 2
-            if high_factor > _WIDEST:
-                return least
+            if high_factor > _MAX_NOISE_FACTOR:
+                return epsilon_of_any_mechanism
         low_factor = high_factor / 2
-        while low_factor >= 1 / _WIDEST and refuted(low_factor):
-            low_factor, high_factor = low_factor / 2, low_factor
-        for _ in range(_HALVINGS):
+        while low_factor >= 1 / _MAX_NOISE_FACTOR and is_refuted(low_factor):
+            high_factor = low_factor
+            low_factor = low_factor / 2
+        for _ in range(_NUM_FACTOR_HALVINGS):
             middle_factor = float(np.sqrt(low_factor * high_factor))
-            if refuted(middle_factor):
+            if is_refuted(middle_factor):
                 high_factor = middle_factor
             else:
                 low_factor = middle_factor
-        return max(least, accountant_at(high_factor).get_epsilon(target_delta))
+        epsilon_of_release = accountant_at(high_factor).get_epsilon(target_delta)
+        return max(epsilon_of_any_mechanism, epsilon_of_release)

@@ -1,4 +1,8 @@
-"""An attack on `CenteredVotes`, whose canaries are private records."""
+"""An attack on `CenteredVotes`, whose canaries are private records.
+
+A release in rounds asks a question in each round and publishes the sum of all votes with noise (`pate.votes`). The
+attacker subtracts the votes of all known records from the sum, and compares the rest with the votes of the canaries.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +20,45 @@ from pate.array_types import Float32Array, FloatArray, IntArray
 from pate.auditing.attack.aligned_sums import CanarySum
 from pate.data import Dataset, Split
 from pate.models.kernel_votes import KernelVotes
-from pate.validation import (
-    require,
-)
+from pate.validation import InvalidValue
 from pate.votes.label_gaps import UNKNOWN, GapLabels, labels_with_gaps
 from pate.votes.moment_votes import MomentVotes
 from pate.votes.round_votes import RoundQuestion
 
+# The type of coins and signs, 1 or -1 each.
 Signs = NDArray[np.int8]
-_UNCLIPPED = 16  # times the clip that is promised, a power of 2
-# The share of a canary's labels that have their rarer value: few tell canaries apart, many are clipped.
-_LEAST_RARER = 0.1
-_MOST_RARER = 0.8
-_EXACT = 1e-3  # of a canary's length: the noise of what is released without any
+# With `sabotage="clip"`, votes are clipped at so many times the promised clip, a power of 2.
+_WIDE_CLIP_FACTOR = 16
+# The smallest and largest share of a canary's labels that have their rarer value. With few rare values, canaries are
+# alike; with many, their votes are clipped.
+_MIN_RARER_SHARE = 0.1
+_MAX_RARER_SHARE = 0.8
+# The standard deviation of a sum that is released without noise, as a share of a canary's length.
+_EXACT_STD = 1e-3
+
+
+def draw_signs(rng: np.random.Generator, *, size: int) -> Signs:
+    """Draws fair coins or signs, 1 or -1 each, `[size]`."""
+    return (2 * rng.integers(low=0, high=2, size=size) - 1).astype(np.int8)
 
 
 @dataclass(frozen=True, eq=False)
 class AttackRound:
-    """One round of a release: the sum of all votes before and after noise is added."""
+    """One round of a release: the sum of all votes before and after noise is added.
 
-    question: RoundQuestion  # the public input of the round
-    exact: IntArray  # [D, L], the sum of the votes before noise, in steps of the grid
-    released: IntArray  # [D, L], the sum after noise is added, in steps
-    noise_std: float  # the standard deviation of the noise, in steps
+    In shapes, D is the number of features of a record, and L the number of labels.
+
+    Attributes:
+        question: the public input of the round.
+        exact: the sum of the votes before noise, in steps of the grid, `[D, L]`.
+        released: the sum after noise is added, in steps, `[D, L]`.
+        noise_std: the standard deviation of the noise, in steps.
+    """
+
+    question: RoundQuestion
+    exact: IntArray
+    released: IntArray
+    noise_std: float
 
 
 class _RecordedVotes(MomentVotes):
@@ -49,6 +69,7 @@ class _RecordedVotes(MomentVotes):
     """
 
     def __init__(self, clip_factor: int, **arguments: Any) -> None:
+        """Makes the votes from the arguments of `MomentVotes`."""
         super().__init__(**arguments)
         self.clip_factor = clip_factor
         self.recorded: list[tuple[RoundQuestion, IntArray]] = []
@@ -68,7 +89,7 @@ class _RecordedVotes(MomentVotes):
         round.
         """
         wider = self._with_wider_clip(question)
-        features, residuals = self.record_factors(inputs, labels, question=wider)
+        features, residuals = self.record_factors(inputs, labels=labels, question=wider)
         return features, self.clip_factor * residuals
 
     def _with_wider_clip(self, question: RoundQuestion) -> RoundQuestion:
@@ -89,35 +110,39 @@ class RecordAttack:
 
     Where labels of private records have gaps, both variants have the same inputs and differ in what is known alone. A
     random half of the labels is known in the first variant, and the other half in the second.
+
+    Attributes:
+        aggregator: draws the release.
+        dataset: the data set, in which canaries replace private groups.
+        num_canaries: the number m of groups that canaries replace.
+        num_queries: the number of queries.
+        sabotage: the part that is broken on purpose; None for none. "features": features are fitted on the private
+            records, canaries included. "clip": votes are clipped at a larger norm. "seed": a second release of known
+            records has the same noise.
     """
 
-    aggregator: CenteredVotes  # draws the release
-    dataset: Dataset  # the data set, in which canaries replace private groups
-    num_canaries: int  # m, the number of groups that canaries replace
-    num_queries: int  # the number of queries Q
-    # the part that is broken on purpose. "features": features are fitted on the private records, canaries included;
-    # "clip": votes are clipped at a larger norm; "seed": a second release of known records has the same noise
+    aggregator: CenteredVotes
+    dataset: Dataset
+    num_canaries: int
+    num_queries: int
     sabotage: str | None = None
 
     def __post_init__(self) -> None:
-        require(
-            self.dataset.kind == "features",
-            "data",
-            self.dataset.kind,
-            "features, such as features=patches gives",
-        )
-        has_gaps = self.dataset.private.known is not None
-        rule = "noise, clip, charge or seed: where labels have gaps, canaries differ in these alone"
-        require(not (has_gaps and self.sabotage == "features"), "sabotage", self.sabotage, rule)
+        if self.dataset.kind != "features":
+            rule = "features, such as features=patches gives"
+            raise InvalidValue("data", self.dataset.kind, rule=rule)
+        if self.dataset.private.known is not None and self.sabotage == "features":
+            rule = "noise, clip, charge or seed: where labels have gaps, canaries differ in these alone"
+            raise InvalidValue("sabotage", self.sabotage, rule=rule)
 
     def draw_canaries(self, rng: np.random.Generator) -> Canaries:
         """Draws both variants of each canary, and the group that the canary replaces."""
-        return Canaries.draw(self.dataset, self.num_canaries, rng)
+        return Canaries.draw(self.dataset, num_canaries=self.num_canaries, rng=rng)
 
     def canary_sums(
-        self, canaries: Canaries, coins: Signs, rng: np.random.Generator
+        self, canaries: Canaries, *, coins: Signs, rng: np.random.Generator
     ) -> list[CanarySum]:
-        """Draws a release with canaries, and returns what each of its sums tells of their coins.
+        """Draws a release with canaries, and returns the evidence of each of its sums on their coins.
 
         Args:
             canaries: both variants of each canary.
@@ -125,47 +150,73 @@ class RecordAttack:
             rng: draws the noise.
         """
         noise_seed = int(rng.integers(2**63))
-        votes, rounds = self._released(canaries.planted(self.dataset, coins), noise_seed)
-        sums: list[CanarySum] = []
-        # with the same noise in both, the difference of two first rounds has none; in one all coins are 1
+        votes, rounds = self._draw_release(
+            canaries.planted(self.dataset, coins=coins), noise_seed=noise_seed
+        )
         if self.sabotage == "seed":
-            _, planted_rounds = self._released(
-                canaries.planted(self.dataset, coins=np.ones_like(coins)), noise_seed
-            )
-            first_round = rounds[0]
+            return [
+                self._sum_by_same_noise(
+                    canaries, votes=votes, first_round=rounds[0], noise_seed=noise_seed
+                )
+            ]
+        sums: list[CanarySum] = []
+        for attack_round in rounds:
+            question = attack_round.question
             features, residuals = votes.moved(
-                canaries.inputs, canaries.labels, first_round.question
+                canaries.by(coins), labels=canaries.labels_by(coins), question=question
             )
-            remaining_sum = (
-                first_round.released - planted_rounds[0].released + features.T @ residuals
-            )
+            known_sum = attack_round.exact - features.T @ residuals
             evidence = canaries.evidence(
-                votes, first_round.question, remaining_sum=remaining_sum, noise_std=0.0
+                votes,
+                question=question,
+                remaining_sum=attack_round.released - known_sum,
+                noise_std=attack_round.noise_std,
             )
             sums.append(evidence)
-        else:
-            for each_round in rounds:
-                question = each_round.question
-                features, residuals = votes.moved(
-                    canaries.by(coins), canaries.labels_by(coins), question
-                )
-                known_sum = each_round.exact - features.T @ residuals
-                remaining_sum = each_round.released - known_sum
-                evidence = canaries.evidence(
-                    votes, question, remaining_sum=remaining_sum, noise_std=each_round.noise_std
-                )
-                sums.append(evidence)
-        # the sum of the private records' inputs is published without noise, and contains the canaries
         if self.sabotage == "features":
+            # The sum of the private records' inputs is published without noise, and contains the canaries.
             moves = (canaries.inputs - canaries.mirrored).astype(np.float64) / 2
-            std = _EXACT * float(np.linalg.norm(moves, axis=1).mean())
-            sums.append(
-                CanarySum(gram=moves @ moves.T / std**2, matched=moves @ (coins @ moves) / std**2)
-            )
+            std = _EXACT_STD * float(np.linalg.norm(moves, axis=1).mean())
+            gram = moves @ moves.T / std**2
+            matched = moves @ (coins @ moves) / std**2
+            sums.append(CanarySum(gram=gram, matched=matched))
         return sums
 
-    def _released(
-        self, private: Split, noise_seed: int
+    def _sum_by_same_noise(
+        self,
+        canaries: Canaries,
+        *,
+        votes: _RecordedVotes,
+        first_round: AttackRound,
+        noise_seed: int,
+    ) -> CanarySum:
+        """Draws a second release with the same noise and with coins of 1, and returns the evidence of the difference.
+
+        The difference of the two first rounds has no noise.
+
+        Args:
+            canaries: both variants of each canary.
+            votes: the votes of the first release.
+            first_round: the first round of the first release.
+            noise_seed: the seed of the noise of both releases.
+        """
+        coins_of_one = np.ones(len(canaries.rows), dtype=np.int8)
+        _, known_rounds = self._draw_release(
+            canaries.planted(self.dataset, coins=coins_of_one), noise_seed=noise_seed
+        )
+        features, residuals = votes.moved(
+            canaries.inputs, labels=canaries.labels, question=first_round.question
+        )
+        difference = first_round.released - known_rounds[0].released
+        return canaries.evidence(
+            votes,
+            question=first_round.question,
+            remaining_sum=difference + features.T @ residuals,
+            noise_std=0.0,
+        )
+
+    def _draw_release(
+        self, private: Split, *, noise_seed: int
     ) -> tuple[_RecordedVotes, list[AttackRound]]:
         """Draws a release of votes in rounds from private records, and returns the votes and the rounds.
 
@@ -176,68 +227,80 @@ class RecordAttack:
         groups, teacher_of = np.unique(private.group_ids, return_inverse=True)
         aggregator = self.aggregator
         record = MemoryRecord()
+        clip_factor = _WIDE_CLIP_FACTOR if self.sabotage == "clip" else 1
         source = KernelVotes(
             private=private,
             teacher_of=teacher_of.astype(np.int64),
             num_teachers=len(groups),
             public=private if self.sabotage == "features" else self.dataset.public,
             num_queries=self.num_queries,
-            moments=partial(_RecordedVotes, _UNCLIPPED if self.sabotage == "clip" else 1),
+            moments=partial(_RecordedVotes, clip_factor),
         )
-        aggregator.release(source, np.random.default_rng(noise_seed), record)
+        aggregator.release(source, rng=np.random.default_rng(noise_seed), record=record)
         votes = cast(
             _RecordedVotes,
             source.in_rounds(
                 noise_multiplier=aggregator.votes_multiplier, recipe=aggregator.recipe
             ),
         )
-        require(bool(votes.recorded), "aggregator.rounds", aggregator.rounds, "a release in rounds")
-        multiplier = aggregator.votes_multiplier * math.sqrt(aggregator.num_rounds)
-        return votes, [
-            AttackRound(
+        if not votes.recorded:
+            raise InvalidValue("aggregator.rounds", aggregator.rounds, rule="a release in rounds")
+        round_multiplier = aggregator.votes_multiplier * math.sqrt(aggregator.num_rounds)
+        rounds: list[AttackRound] = []
+        for number, (question, exact) in enumerate(votes.recorded):
+            part = record.committed(f"step-{number}") or {}
+            attack_round = AttackRound(
                 question=question,
                 exact=exact,
-                released=(record.committed(f"step-{number}") or {})["total"],
-                noise_std=multiplier * question.clipped_moments.l2_sensitivity,
+                released=part["total"],
+                noise_std=round_multiplier * question.clipped_moments.l2_sensitivity,
             )
-            for number, (question, exact) in enumerate(votes.recorded)
-        ]
+            rounds.append(attack_round)
+        return votes, rounds
 
 
 @dataclass(frozen=True, eq=False)
 class Canaries:
-    """m canary records, each of which replaces one group of private records."""
+    """The m canary records, each of which replaces one group of private records.
 
-    # [m], a row of the private split for each canary, from the group that it replaces
+    Attributes:
+        rows: a row of the private split for each canary, from the group that it replaces, `[m]`.
+        remaining_rows: `rows`, and all rows of groups that are not replaced.
+        inputs: the inputs of the first variants, which are those of public records, `[m, d]`.
+        mirrored: the inputs of the second variants, `[m, d]`: mirrored at the mean of all public records, or equal to
+            `inputs` if labels have gaps.
+        labels: the labels of the first variants, `[m, L]`.
+        other_labels: the labels of the second variants, `[m, L]`, which may differ from `labels` in the known ones.
+    """
+
     rows: IntArray
-    remaining_rows: IntArray  # `rows`, and all rows of groups that are not replaced
-    # [m, d], the inputs of the first variants, which are those of public records
+    remaining_rows: IntArray
     inputs: Float32Array
-    # [m, d], the inputs of the second variants: mirrored at the mean of all public records, or `inputs` with gaps
     mirrored: Float32Array
-    labels: GapLabels  # [m, L], the labels of the first variants
-    other_labels: (
-        GapLabels  # [m, L], the labels of the second variants: they differ in what is known
-    )
+    labels: GapLabels
+    other_labels: GapLabels
 
     @classmethod
-    def draw(cls, dataset: Dataset, num_canaries: int, rng: np.random.Generator) -> Canaries:
-        """Draws `num_canaries` canaries, and for each of them another private group, which it replaces."""
+    def draw(cls, dataset: Dataset, *, num_canaries: int, rng: np.random.Generator) -> Canaries:
+        """Draws canaries, and for each of them another private group, which it replaces."""
         private = dataset.private
         public = np.asarray(dataset.public.inputs)
-        groups, first, group_of = np.unique(
+        groups, first_rows, group_of_row = np.unique(
             private.group_ids, return_index=True, return_inverse=True
         )
-        chosen = rng.choice(len(groups), num_canaries, replace=False)
-        gives_way = np.isin(group_of, chosen)
-        gives_way[first[chosen]] = False
-        inputs = public[rng.choice(len(public), num_canaries, replace=num_canaries > len(public))]
+        replaced_groups = rng.choice(len(groups), size=num_canaries, replace=False)
+        # A canary takes the first row of its group, and the other rows of the group are removed.
+        canary_rows = first_rows[replaced_groups]
+        is_removed = np.isin(group_of_row, replaced_groups)
+        is_removed[canary_rows] = False
+        public_rows = rng.choice(len(public), size=num_canaries, replace=num_canaries > len(public))
+        inputs = public[public_rows]
         mirrored = (2 * public.mean(axis=0, dtype=np.float64) - inputs).astype(np.float32)
-        rarer = private.label_shares < 0.5
-        labels = rarer ^ (
-            rng.random((num_canaries, len(rarer)))
-            >= rng.uniform(_LEAST_RARER, _MOST_RARER, size=(num_canaries, 1))
+        rarer_values = private.label_shares < 0.5
+        has_common_value = rng.random((num_canaries, len(rarer_values))) >= rng.uniform(
+            _MIN_RARER_SHARE, _MAX_RARER_SHARE, size=(num_canaries, 1)
         )
+        labels = rarer_values ^ has_common_value
         first_labels: GapLabels = labels
         other_labels: GapLabels = labels
         if private.known is not None:
@@ -246,26 +309,26 @@ class Canaries:
             other_labels = labels_with_gaps(labels, ~known)
             mirrored = inputs
         return cls(
-            rows=first[chosen],
-            remaining_rows=np.flatnonzero(~gives_way),
+            rows=canary_rows,
+            remaining_rows=np.flatnonzero(~is_removed),
             inputs=inputs,
             mirrored=mirrored,
             labels=first_labels,
             other_labels=other_labels,
         )
 
-    def planted(self, dataset: Dataset, coins: Signs) -> Split:
+    def planted(self, dataset: Dataset, *, coins: Signs) -> Split:
         """Returns the private records, in which canaries of the variants that the coins choose replace their groups."""
         private = dataset.private
         inputs = np.array(private.inputs)
         labels = private.labels.copy()
         inputs[self.rows] = self.by(coins)
-        own_labels = self.labels_by(coins)
-        labels[self.rows] = own_labels > 0
+        canary_labels = self.labels_by(coins)
+        labels[self.rows] = canary_labels > 0
         known = private.known
         if known is not None:
             known = known.copy()
-            known[self.rows] = own_labels != UNKNOWN
+            known[self.rows] = canary_labels != UNKNOWN
         planted = replace(private, inputs=inputs, labels=labels, known=known)
         return planted.take(self.remaining_rows)
 
@@ -280,12 +343,12 @@ class Canaries:
     def evidence(
         self,
         votes: _RecordedVotes,
-        question: RoundQuestion,
         *,
+        question: RoundQuestion,
         remaining_sum: FloatArray | IntArray,
         noise_std: float,
     ) -> CanarySum:
-        """Returns what the noisy sum of one round tells of the coins.
+        """Returns the evidence of the noisy sum of one round on the coins.
 
         The coin of a canary adds a known matrix `[D, L]` to the sum or subtracts it.
 
@@ -295,9 +358,10 @@ class Canaries:
             remaining_sum: the noisy sum, less the votes of all records that are no canaries, `[D, L]`.
             noise_std: the standard deviation of the noise, in steps; 0 for a sum without noise.
         """
-        f, r = votes.moved(self.inputs, self.labels, question)
-        g, s = votes.moved(self.mirrored, self.other_labels, question)
-        # the middle between both variants of each canary, from which a coin moves the sum either way
+        # Canary j adds f_j r_j' to the sum by its first variant, and g_j s_j' by its second variant. So the sum is the
+        # mean of both, and the coin times the matrix (f_j r_j' - g_j s_j') / 2.
+        f, r = votes.moved(self.inputs, labels=self.labels, question=question)
+        g, s = votes.moved(self.mirrored, labels=self.other_labels, question=question)
         centered = remaining_sum - (f.T @ r + g.T @ s) / 2
         gram = (
             (f @ f.T) * (r @ r.T)
@@ -308,5 +372,7 @@ class Canaries:
         matched = (
             np.einsum("ij,ij->i", f @ centered, r) - np.einsum("ij,ij->i", g @ centered, s)
         ) / 2
-        variance = noise_std**2 or _EXACT**2 * float(gram.diagonal().mean())
+        variance = noise_std**2
+        if variance == 0:
+            variance = _EXACT_STD**2 * float(gram.diagonal().mean())
         return CanarySum(gram=gram / variance, matched=matched / variance)

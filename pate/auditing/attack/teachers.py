@@ -13,21 +13,25 @@ from pate.aggregators import Aggregator
 from pate.aggregators.record import MemoryRecord
 from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.auditing.attack.records import Signs
-from pate.validation import (
-    require,
-)
+from pate.validation import InvalidValue
 from pate.votes.shape import VoteShape
 from pate.votes.source import TeacherVotes
 
-# Crafts that are tried: gaps between counts, as shares of the teachers; labels with equal counts; steps of a stair.
+# The gaps between counts in the patterns that are tried, as shares of the teachers.
 _GAPS = (0.0, *np.geomspace(0.004, 0.6, 15), 0.2, 1 / 3)
+# The gaps that are tried for an aggregator that reads the votes of each teacher.
 _FEW_GAPS = (0.0, 0.1, 0.2)
+# The numbers of labels with equal counts in these patterns.
 _WIDTHS = (1, 4)
-_STAIRS = (1, 2, 4, 7)
-_WORTH = 1.25  # fewer canaries are chosen only where each is known so many times better
-_ROWS = 500  # queries by which each craft is judged
-_MORE_ROWS = 4000  # queries by which the best craft is judged again
-_BLOCK = 64  # teachers whose votes are made at once
+# The numbers of equal gaps between falling counts in these patterns.
+_NUMBERS_OF_GAPS = (1, 2, 4, 7)
+# A smaller number of canaries is chosen only if its score is larger by this factor.
+_MIN_SCORE_RATIO = 1.25
+# The number of queries by which each pattern is judged, and by which the best pattern is judged again.
+_NUM_QUERIES = 500
+_NUM_FINAL_QUERIES = 4000
+# The number of teachers whose votes are made at a time.
+_BLOCK_SIZE = 64
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,8 @@ class Craft:
     Attributes:
         sides: 1, -1 or 0 for each of the first labels. A canary votes for the labels whose side is its coin times its
             sign in the query. Empty if a canary has a sign for each label; then it votes for the labels of sign 1.
-        others: for each of the first labels, how many teachers that are no canaries vote for it. Empty if half of them
-            vote for each label.
+        others: for each of the first labels, the number of teachers that vote for it and are no canaries. Empty if half
+            of them vote for each label.
     """
 
     sides: tuple[int, ...] = ()
@@ -68,6 +72,7 @@ class CraftedVotes(TeacherVotes):
     def __init__(
         self, craft: Craft, signed_coins: Signs, *, repeats: int, shape: VoteShape
     ) -> None:
+        """Makes the votes of all teachers of a shape; the attributes explain the other arguments."""
         self.signed_coins = signed_coins
         self.repeats = repeats
         self.num_teachers = shape.num_teachers
@@ -82,24 +87,25 @@ class CraftedVotes(TeacherVotes):
 
     def bits(self) -> Iterator[BoolArray]:
         """Yields the votes of all teachers in blocks of c teachers, bool `[c, Q, L]`; canaries come first."""
-        for first in range(0, len(self.signed_coins), _BLOCK):
-            block = self.signed_coins[first : first + _BLOCK]
+        for start in range(0, len(self.signed_coins), _BLOCK_SIZE):
+            block = self.signed_coins[start : start + _BLOCK_SIZE]
             yield self._votes_by(block).repeat(self.repeats, axis=0)
-        # The turns of the other teachers move on from query to query, so that no teacher always votes alike.
-        places = 7 * np.arange(self.signed_coins.shape[1])
-        for first in range(0, self.num_others, _BLOCK):
-            turns = (
-                np.arange(first, min(first + _BLOCK, self.num_others))[:, None] + places
-            ) % self.num_others
+        # Each other teacher has a position, and those with small positions vote for a label. The positions move on from
+        # query to query, so that no teacher always votes alike.
+        shifts = 7 * np.arange(self.signed_coins.shape[1])
+        for start in range(0, self.num_others, _BLOCK_SIZE):
+            teachers = np.arange(start, min(start + _BLOCK_SIZE, self.num_others))
+            positions = (teachers[:, None] + shifts) % self.num_others
             if self.by_bit:
-                signs = np.where(turns < self.num_others // 2, 1, -1).astype(np.int8)
+                signs = np.where(positions < self.num_others // 2, 1, -1).astype(np.int8)
                 yield self._votes_by(signs)
             else:
-                # votes for one side begin at the first turn, for the other at the last: no teacher votes for both
-                turns = np.where(
-                    self.sides < 0, self.num_others - 1 - turns[:, :, None], turns[:, :, None]
-                )
-                yield np.asarray(turns < self.others)
+                # The votes for one side begin at the first position, and those for the other side at the last one. So
+                # no teacher votes for both.
+                positions_by_label = positions[:, :, None]
+                reversed_positions = self.num_others - 1 - positions_by_label
+                positions_of_side = np.where(self.sides < 0, reversed_positions, positions_by_label)
+                yield np.asarray(positions_of_side < self.others)
 
     def label_shares(self) -> FloatArray:
         """Returns the fraction of queries in which each of N teachers votes for each label, `[N, L]`."""
@@ -109,7 +115,8 @@ class CraftedVotes(TeacherVotes):
     def _votes_by(self, signed_coins: Signs) -> BoolArray:
         """Returns the votes of c teachers, bool `[c, Q, L]`, from their `signed_coins`, `[c, Q]` or `[c, Q * L]`."""
         if self.by_bit:
-            return np.asarray(signed_coins.reshape(-1, self.num_queries, self.num_labels) > 0)
+            sign_of_label = signed_coins.reshape(-1, self.num_queries, self.num_labels)
+            return np.asarray(sign_of_label > 0)
         return np.asarray(signed_coins[:, :, None] * self.sides > 0)
 
     def _counted(self, max_votes: int | None) -> IntArray:
@@ -117,14 +124,14 @@ class CraftedVotes(TeacherVotes):
 
         No vote is left out, as `_crafts` yields patterns in which no teacher has more votes than the aggregator counts.
         """
-        ahead = (self.signed_coins > 0).sum(axis=0)
+        num_positive = (self.signed_coins > 0).sum(axis=0)
         if self.by_bit:
-            counts = self.num_others // 2 + self.repeats * ahead
+            counts = self.num_others // 2 + self.repeats * num_positive
             return np.asarray(counts.reshape(self.num_queries, self.num_labels))
-        voting = np.where(
-            self.sides > 0, ahead[:, None], len(self.signed_coins) - ahead[:, None]
-        ) * (self.sides != 0)
-        return np.asarray(self.others + self.repeats * voting)
+        num_negative = len(self.signed_coins) - num_positive
+        canary_votes = np.where(self.sides > 0, num_positive[:, None], num_negative[:, None])
+        canary_votes = canary_votes * (self.sides != 0)
+        return np.asarray(self.others + self.repeats * canary_votes)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -132,23 +139,31 @@ class TeacherAttack:
     """An attack that guesses the coins of canary teachers from a release of artificial votes.
 
     The guess is a linear function of F features of each query of the release.
+
+    Attributes:
+        aggregator: draws the release.
+        shape: the numbers of queries, labels and teachers of the release.
+        num_canaries: the number m of canaries, at most an eighth of the teachers.
+        repeats: the number of teachers that vote like each canary; a number above 1 breaks the price on purpose.
+        craft: the pattern of the votes.
+        weights: the weight of each feature in the guess, fitted to releases that the attacker simulates, `[F]`.
+        score: the fraction of a coin's variance that the features explain, in simulated releases.
     """
 
-    aggregator: Aggregator  # draws the release
-    shape: VoteShape  # the numbers of queries, labels and teachers of the release
-    num_canaries: int  # m, at most an eighth of the teachers
-    repeats: int = 1  # the number of teachers that vote like each canary; above 1 it breaks the price on purpose
-    craft: Craft  # the pattern of the votes
-    weights: FloatArray  # [F], the weight of each feature in the guess; fitted to releases that the attacker simulates
-    # the fraction of a coin's variance that the features explain, in simulated releases
+    aggregator: Aggregator
+    shape: VoteShape
+    num_canaries: int
+    repeats: int = 1
+    craft: Craft
+    weights: FloatArray
     score: float = 0.0
 
     @classmethod
-    def rehearsed(
+    def rehearse(
         cls,
         aggregator: Aggregator,
-        shape: VoteShape,
         *,
+        shape: VoteShape,
         canary_counts: Sequence[int],
         repeats: int,
         rng: np.random.Generator,
@@ -168,31 +183,29 @@ class TeacherAttack:
             InvalidValue: there is no pattern in which canaries decide an answer, because there is only one label.
         """
         chosen: TeacherAttack | None = None
-        for count in canary_counts:
-            crafts = [*_crafts(aggregator, shape, num_others=shape.num_teachers - repeats * count)]
-            require(
-                bool(crafts),
-                "num_labels",
-                shape.num_labels,
-                "two labels at least, for canaries to decide",
-            )
-            rehearsals = [
-                cls(
+        for num_canaries in canary_counts:
+            num_others = shape.num_teachers - repeats * num_canaries
+            rehearsals = []
+            for craft in _crafts(aggregator, shape=shape, num_others=num_others):
+                unfitted = cls(
                     aggregator=aggregator,
                     shape=shape,
-                    num_canaries=count,
+                    num_canaries=num_canaries,
                     repeats=repeats,
                     weights=np.empty(0),
                     craft=craft,
-                )._fitted(min_queries=_ROWS, rng=rng)
-                for craft in crafts
-            ]
+                )
+                rehearsals.append(unfitted._fit(min_queries=_NUM_QUERIES, rng=rng))
+            if not rehearsals:
+                rule = "two labels at least, for canaries to decide"
+                raise InvalidValue("num_labels", shape.num_labels, rule=rule)
             best = max(rehearsals, key=attrgetter("score"))
-            best = best._fitted(min_queries=_MORE_ROWS, rng=rng)
-            chosen = best if chosen is None or best.score > _WORTH * chosen.score else chosen
+            best = best._fit(min_queries=_NUM_FINAL_QUERIES, rng=rng)
+            if chosen is None or best.score > _MIN_SCORE_RATIO * chosen.score:
+                chosen = best
         return cast(TeacherAttack, chosen)
 
-    def _fitted(self, min_queries: int, rng: np.random.Generator) -> TeacherAttack:
+    def _fit(self, *, min_queries: int, rng: np.random.Generator) -> TeacherAttack:
         """Returns the attack with weights and a score that are fitted to simulated releases.
 
         The weights are the least-squares fit of the sum of all canaries' signs by the features.
@@ -201,73 +214,84 @@ class TeacherAttack:
             min_queries: the smallest number of queries to simulate.
             rng: draws signs and noise.
         """
-        parts: list[tuple[Signs, FloatArray]] = []
-        while sum(len(block) for _, block in parts) < min_queries:
-            signs = self._signs(rng)
-            parts.append((signs, self._features(signs, rng)))
-        moved = np.concatenate([signs.sum(axis=0, dtype=np.float64) for signs, _ in parts])
-        features = np.concatenate([block for _, block in parts])
-        weights = np.linalg.lstsq(features, moved, rcond=1e-9)[0]
-        by_chance = np.count_nonzero(features.any(axis=0)) / len(features)
-        explained = float(((features @ weights) ** 2).sum() / (moved**2).sum()) - by_chance
-        return replace(
-            self, weights=weights, score=explained * len(features) / len(parts) / self.num_canaries
-        )
+        feature_blocks: list[FloatArray] = []
+        sign_sum_blocks: list[FloatArray] = []
+        num_queries = 0
+        while num_queries < min_queries:
+            signs = self._draw_signs(rng)
+            release_features = self._features(signs, rng=rng)
+            feature_blocks.append(release_features)
+            sign_sum_blocks.append(signs.sum(axis=0, dtype=np.float64))
+            num_queries += len(release_features)
+        features = np.concatenate(feature_blocks)
+        sign_sums = np.concatenate(sign_sum_blocks)
+        weights = np.asarray(np.linalg.lstsq(features, sign_sums, rcond=1e-9)[0], np.float64)
+        # The fraction of the variance that is explained, less the fraction that as many features explain by chance.
+        explained = float(((features @ weights) ** 2).sum() / (sign_sums**2).sum())
+        explained_by_chance = np.count_nonzero(features.any(axis=0)) / len(features)
+        queries_per_release = len(features) / len(feature_blocks)
+        score = (explained - explained_by_chance) * queries_per_release / self.num_canaries
+        return replace(self, weights=weights, score=score)
 
-    def guess(self, coins: Signs, rng: np.random.Generator) -> FloatArray:
+    def guess(self, coins: Signs, *, rng: np.random.Generator) -> FloatArray:
         """Returns a score for each canary, `[m]`: its sign guesses the coin, its size is the confidence.
 
         Args:
             coins: the coin of each canary, 1 or -1, `[m]`.
             rng: draws the signs of the queries and the noise.
         """
-        signs = self._signs(rng)
+        signs = self._draw_signs(rng)
         signed_coins = signs * coins[:, None]
-        features = self._features(signed_coins, rng)
+        features = self._features(signed_coins, rng=rng)
         return np.asarray(signs.astype(np.float64) @ (features @ self.weights))
 
-    def _signs(self, rng: np.random.Generator) -> Signs:
+    def _draw_signs(self, rng: np.random.Generator) -> Signs:
         """Draws the signs of all canaries, 1 or -1: for each query, `[m, Q]`, or for each label, `[m, Q * L]`."""
-        signs_per_canary = self.shape.num_queries * (
-            self.shape.num_labels if self.craft.is_by_bit else 1
-        )
-        return (
-            2 * rng.integers(0, 2, (self.num_canaries, signs_per_canary), dtype=np.int8) - 1
-        ).astype(np.int8)
+        signs_per_canary = self.shape.num_queries
+        if self.craft.is_by_bit:
+            signs_per_canary = self.shape.num_queries * self.shape.num_labels
+        size = (self.num_canaries, signs_per_canary)
+        bits = rng.integers(low=0, high=2, size=size, dtype=np.int8)
+        return (2 * bits - 1).astype(np.int8)
 
-    def _features(self, signed_coins: Signs, rng: np.random.Generator) -> FloatArray:
+    def _features(self, signed_coins: Signs, *, rng: np.random.Generator) -> FloatArray:
         """Draws a release of artificial votes and returns its features, `[Q, F]`; by bit, `[Q * L, 1]`.
 
-        From each feature its mean over all asked queries is subtracted. The features of a query are its released bits
-        or scores for the labels of the craft, the sum of those for the other labels, whether it was answered, and
-        whether it was a hit. Hits count towards the halt of a session. All are 0 for queries after the halt. By bit
-        (see `Craft.is_by_bit`) the only feature is the released bit or score.
+        The features of a query are its released bits or scores for the labels of the craft, the sum of those for the
+        other labels, whether the query was answered, and whether it was a hit, which counts towards the halt of a
+        session. From each feature its mean over all queries before the halt is subtracted, and all features are 0 for
+        queries after the halt. If canaries have a sign for each label (`Craft.is_by_bit`), the only feature is the
+        released bit or score.
 
         Args:
             signed_coins: the coin times the sign of each canary, see `CraftedVotes`.
             rng: draws the noise.
         """
         source = CraftedVotes(self.craft, signed_coins, repeats=self.repeats, shape=self.shape)
-        expected = np.minimum.accumulate(source.sides) > 0  # the labels that a student expects
+        expected_labels = np.minimum.accumulate(source.sides) > 0
 
-        def prior(labels: BoolArray, answered: BoolArray, num_queries: int) -> BoolArray:
-            return np.broadcast_to(expected, (num_queries, len(expected)))
+        def predict_labels(labels: BoolArray, answered: BoolArray, num_queries: int) -> BoolArray:
+            """Returns the labels that a student would expect, the same for all queries."""
+            return np.broadcast_to(expected_labels, (num_queries, len(expected_labels)))
 
-        aggregator = self.aggregator.with_prior(prior)
-        release = aggregator.release(source, rng, record=MemoryRecord())
+        aggregator = self.aggregator.with_prior(predict_labels)
+        release = aggregator.release(source, rng=rng, record=MemoryRecord())
         values = np.asarray(getattr(release, "scores", release.labels), dtype=np.float64)
         if source.by_bit:
             return np.asarray(values.reshape(-1, 1) - values.mean())
-        crafted, uncrafted = np.split(values, [len(self.craft.others)], axis=1)
+        num_crafted = len(self.craft.others)
+        sum_of_others = values[:, num_crafted:].sum(axis=1)
         hits = getattr(release, "hits", np.zeros(len(values)))
-        features = np.column_stack([crafted, uncrafted.sum(axis=1), release.answered, hits]).astype(
-            np.float64
-        )
-        was_asked = np.arange(len(features)) < getattr(release, "num_asked", len(features))
-        return np.asarray((features - features[was_asked].mean(axis=0)) * was_asked[:, None])
+        features = np.column_stack(
+            [values[:, :num_crafted], sum_of_others, release.answered, hits]
+        ).astype(np.float64)
+        num_asked = getattr(release, "num_asked", len(features))
+        is_asked = np.arange(len(features)) < num_asked
+        centered = features - features[is_asked].mean(axis=0)
+        return np.asarray(centered * is_asked[:, None])
 
 
-def _crafts(aggregator: Aggregator, shape: VoteShape, num_others: int) -> Iterator[Craft]:
+def _crafts(aggregator: Aggregator, *, shape: VoteShape, num_others: int) -> Iterator[Craft]:
     """Yields the patterns of votes that an attack tries.
 
     Fewer patterns are tried for an aggregator that reads the votes of each teacher, because it is slow.
@@ -277,28 +301,54 @@ def _crafts(aggregator: Aggregator, shape: VoteShape, num_others: int) -> Iterat
         shape: the numbers of queries, labels and teachers of the release.
         num_others: the number of teachers that are no canaries.
     """
-    most_votes = aggregator.max_votes_per_teacher or shape.num_labels
-    fixed = aggregator.exact_labels
-    counted = aggregator.reads_counts
-    if most_votes >= shape.num_labels and fixed is None:
+    num_labels = shape.num_labels
+    max_votes = aggregator.max_votes_per_teacher or num_labels
+    may_vote_for_all = max_votes >= num_labels
+    if may_vote_for_all and aggregator.exact_labels is None:
         yield Craft()
-    for width in _WIDTHS if fixed is None else (fixed,):
-        for gap in (round(part * num_others) for part in (_GAPS if counted else _FEW_GAPS)):
-            # two sets of labels: each other teacher votes for one of them
-            if width <= most_votes and 2 * width <= shape.num_labels:
-                first = (num_others + gap) // 2
-                second = num_others - first
-                yield Craft(
-                    sides=(1,) * width + (-1,) * width, others=(first,) * width + (second,) * width
-                )
-            # falling counts with equal gaps: canaries raise every second count and lower the counts between
-            for steps in _STAIRS:
-                if (
-                    counted
-                    and most_votes >= shape.num_labels > width * steps
-                    and gap * steps <= num_others
-                ):
-                    places = [min(label // width, steps) for label in range(shape.num_labels)]
-                    counts = tuple(gap * (steps - place) for place in places if place < steps)
-                    sides = tuple(1 - 2 * (place % 2) for place in places)
-                    yield Craft(sides=sides, others=counts)
+    widths = _WIDTHS if aggregator.exact_labels is None else (aggregator.exact_labels,)
+    gap_shares = _GAPS if aggregator.reads_counts else _FEW_GAPS
+    for width in widths:
+        for gap_share in gap_shares:
+            gap = round(gap_share * num_others)
+            if width <= max_votes and 2 * width <= num_labels:
+                yield _craft_of_two_sets(width=width, gap=gap, num_others=num_others)
+            if not aggregator.reads_counts or not may_vote_for_all:
+                continue
+            for num_gaps in _NUMBERS_OF_GAPS:
+                if width * num_gaps < num_labels and gap * num_gaps <= num_others:
+                    yield _craft_of_falling_counts(
+                        width=width, gap=gap, num_gaps=num_gaps, num_labels=num_labels
+                    )
+
+
+def _craft_of_two_sets(*, width: int, gap: int, num_others: int) -> Craft:
+    """Returns a pattern of two sets of labels, of which each other teacher votes for one.
+
+    Args:
+        width: the number of labels in each set.
+        gap: the number of votes by which the first set is ahead.
+        num_others: the number of teachers that are no canaries.
+    """
+    first_count = (num_others + gap) // 2
+    second_count = num_others - first_count
+    return Craft(
+        sides=(1,) * width + (-1,) * width,
+        others=(first_count,) * width + (second_count,) * width,
+    )
+
+
+def _craft_of_falling_counts(*, width: int, gap: int, num_gaps: int, num_labels: int) -> Craft:
+    """Returns a pattern of falling counts with equal gaps, of which canaries raise every second and lower the others.
+
+    Args:
+        width: the number of labels with equal counts.
+        gap: the number of votes between neighboring counts.
+        num_gaps: the number of gaps; the labels below the last gap get no votes.
+        num_labels: the number of labels.
+    """
+    ranks = [min(label // width, num_gaps) for label in range(num_labels)]
+    return Craft(
+        sides=tuple(1 if rank % 2 == 0 else -1 for rank in ranks),
+        others=tuple(gap * (num_gaps - rank) for rank in ranks if rank < num_gaps),
+    )

@@ -28,20 +28,23 @@ onnx = pytest.importorskip("onnx")
 LABELS = ("one", "two", "never")
 # numbers of weights: those beyond 6 directions are a kernel's
 RELEASED = {"released": 4, "released_kernel": 13}
-SMALL = {"epochs": 1, "folds": 2, "device": "cpu", "max_unlabeled": 0}
 STUDENTS: dict[str, Student] = {
     "linear": LinearStudent(),
     "logistic": LogisticStudent(),
     "low_rank": LowRankStudent(num_directions=3),
     "mlp": MLPStudent(epochs=5, hidden=8),
-    "cnn": CNNStudent(width=8, **SMALL),
-    "cnn with the statistics of batches": CNNStudent(width=8, norm="batch", blocks=1, **SMALL),
+    "cnn": CNNStudent(width=8, epochs=1, folds=2, device="cpu", max_unlabeled=0),
+    "cnn with the statistics of batches": CNNStudent(
+        width=8, norm="batch", blocks=1, epochs=1, folds=2, device="cpu", max_unlabeled=0
+    ),
 }
 
 
 def student_of_name(name: str) -> Student:
     """Returns the recipe of a name; that of a ResNet-50 is made late, as it loads torchvision, for over a second."""
-    return ResNet50Student(**SMALL) if name == "resnet50" else STUDENTS[name]
+    if name == "resnet50":
+        return ResNet50Student(epochs=1, folds=2, device="cpu", max_unlabeled=0)
+    return STUDENTS[name]
 
 
 def trained_student_and_inputs(name: str, num_rows: int = 40) -> tuple[StudentModel, np.ndarray]:

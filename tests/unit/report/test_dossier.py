@@ -1,12 +1,11 @@
-"""The dossier of a release: its answers, its curve, and which attacks it may show."""
+"""The dossier of a release: its answers, its trade-off curve, and the attacks that it may show."""
 
 import json
 import math
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from html import unescape
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -42,18 +41,19 @@ STATEMENT = PrivacyStatement(
     attacks=AttackBounds.from_accountant(ACCOUNTANT),
 )
 DOSSIER = Dossier(statement=STATEMENT, labels=("flu", "cough"), model="linear", files={"a": "0"})
-ATTACK = {
-    "epsilon": 5.0,
-    "delta": 1e-6,
-    "lower_bound": 2.29,
-    "confidence": 0.95,
-    "num_canaries": 4000,
-    "num_guesses": 379,
-    "num_correct": 300,
-    "unit": "record",
-    "aggregator": "CenteredVotes",
-    "sabotage": None,
-}
+# The result of an attack on the release of `STATEMENT`, without sabotage.
+ATTACK = AttackReport(
+    epsilon=5.0,
+    delta=1e-6,
+    lower_bound=2.29,
+    confidence=0.95,
+    num_canaries=4000,
+    num_guesses=379,
+    num_correct=300,
+    unit="record",
+    aggregator="CenteredVotes",
+    sabotage=None,
+)
 
 
 def text_of(page: str) -> str:
@@ -72,10 +72,11 @@ def write_release(folder: Path, statement: PrivacyStatement = STATEMENT) -> Path
     return folder
 
 
-def write_attack(folder: Path, **changes: Any) -> Path:
-    """Writes what `pate-attack format=json` prints, with changed fields, and returns the file."""
+def write_attack(folder: Path, attack: AttackReport = ATTACK) -> Path:
+    """Writes the output of `pate-attack format=json` for an attack, and returns the file."""
     path = folder / "attack.json"
-    path.write_text(json.dumps({**ATTACK, "refuted": False, "seconds": 3.0, **changes}))
+    printed = asdict(attack) | {"refuted": False, "seconds": 3.0}
+    path.write_text(json.dumps(printed))
     return path
 
 
@@ -254,17 +255,24 @@ def test_curve_of_scores_is_above_the_exact_one_and_close(alpha: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "words"),
+    ("statement", "words"),
     [
-        ({"noise": "seeded"}, "Do not publish this release. Its noise was made from a seed"),
-        ({"epsilon": math.inf, "attacks": None}, "Its epsilon is infinite"),
+        (
+            replace(WITH_SCORES.statement, noise="seeded"),
+            "Do not publish this release. Its noise was made from a seed",
+        ),
+        (
+            replace(WITH_SCORES.statement, epsilon=math.inf, attacks=None),
+            "Its epsilon is infinite",
+        ),
     ],
+    ids=["seeded noise", "infinite epsilon"],
 )
 def test_release_without_protection_is_not_to_be_published(
-    changes: dict[str, Any], words: str
+    statement: PrivacyStatement, words: str
 ) -> None:
     """The page says so above all else, answers "No", and is not for everybody itself."""
-    dossier = replace(WITH_SCORES, statement=replace(WITH_SCORES.statement, **changes))
+    dossier = replace(WITH_SCORES, statement=statement)
     text = text_of(page=dossier.html())
     assert words in text
     assert "May I publish this? No (question 4)" in text
@@ -346,7 +354,8 @@ def test_attack_among_teachers_is_free(tmp_path: Path) -> None:
     release = write_release(
         folder=tmp_path / "release", statement=replace(STATEMENT, mechanism="GNMax")
     )
-    attack = write_attack(folder=tmp_path, unit="teacher", aggregator="GNMax")
+    among_teachers = replace(ATTACK, unit="teacher", aggregator="GNMax")
+    attack = write_attack(folder=tmp_path, attack=among_teachers)
     text = text_of(page=Dossier.read(release, lower_bound=attack).html())
     assert "epsilon cannot be below 2.29" in text
     assert "all votes in the rehearsal were made up" in text
@@ -363,29 +372,29 @@ def test_attack_among_records_needs_a_statement(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "value"),
+    ("attack", "value"),
     [
-        ({"aggregator": "GNMax"}, "GNMax"),
-        ({"sabotage": "noise"}, "noise"),
-        ({"delta": 1e-5}, 1e-5),
-        ({"epsilon": 4.0}, 4.0),
+        (replace(ATTACK, aggregator="GNMax"), "GNMax"),
+        (replace(ATTACK, sabotage="noise"), "noise"),
+        (replace(ATTACK, delta=1e-5), 1e-5),
+        (replace(ATTACK, epsilon=4.0), 4.0),
     ],
+    ids=["another aggregator", "sabotage", "another delta", "another epsilon"],
 )
 def test_attack_on_another_release_is_refused(
-    changes: dict[str, Any], value: object, tmp_path: Path
+    attack: AttackReport, value: object, tmp_path: Path
 ) -> None:
-    """Mechanism, epsilon and delta are those of the release, and nothing was broken on purpose."""
+    """Mechanism, epsilon and delta have to be those of the release, and nothing broken on purpose."""
     release = write_release(folder=tmp_path / "release")
+    path = write_attack(folder=tmp_path, attack=attack)
     with refused("lower_bound", value=value):
-        Dossier.read(
-            release, lower_bound=write_attack(folder=tmp_path, **changes), rehearsed_on="public"
-        )
+        Dossier.read(release, lower_bound=path, rehearsed_on="public")
 
 
 def test_attack_that_refutes_the_price_is_a_warning(tmp_path: Path) -> None:
     """The page warns above all else."""
     release = write_release(folder=tmp_path / "release")
-    attack = write_attack(folder=tmp_path, lower_bound=5.5)
+    attack = write_attack(folder=tmp_path, attack=replace(ATTACK, lower_bound=5.5))
     dossier = Dossier.read(release, lower_bound=attack, rehearsed_on="public")
     assert "An attack refutes the stated epsilon" in text_of(page=dossier.html())
 

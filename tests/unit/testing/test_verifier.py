@@ -84,9 +84,13 @@ def test_exact_divergences_equal_those_computed_by_hand() -> None:
 
     So delta(0) = 1/4 and D_2(1/2 || 1/4) = log(4/3).
     """
+
+    def coin(histogram: np.ndarray) -> dict[bool, float]:
+        return {True: (1 + histogram[0]) / 4, False: (3 - histogram[0]) / 4}
+
     claim = Claim(renyi=((2.0, 1.0),), deltas=((0.0, 1.0),))
     verdict = verify(
-        lambda h: {True: (1 + h[0]) / 4, False: (3 - h[0]) / 4},
+        coin,
         event=claim,
         num_labels=1,
         num_teachers=1,
@@ -97,16 +101,16 @@ def test_exact_divergences_equal_those_computed_by_hand() -> None:
     assert verdict.delta.exact == pytest.approx(0.25)
 
 
-def test_each_histogram_is_asked_once_and_symmetry_changes_no_figure() -> None:
+def test_each_histogram_is_seen_once_and_symmetry_changes_no_figure() -> None:
     """The verifier asks for the distribution of each of 16 histograms once.
 
     With `symmetric`, it compares one pair of each kind up to a permutation of the labels. It finds the same
     divergences and counts as many pairs.
     """
-    asked: list[tuple[int, ...]] = []
+    seen_histograms: list[tuple[int, ...]] = []
 
     def distribution(histogram: np.ndarray) -> dict[int, float]:
-        asked.append(tuple(histogram.tolist()))
+        seen_histograms.append(tuple(histogram.tolist()))
         return exponential_mechanism(histogram=histogram)
 
     verify(
@@ -116,8 +120,8 @@ def test_each_histogram_is_asked_once_and_symmetry_changes_no_figure() -> None:
         num_teachers=3,
         adjacency=Adjacency.REPLACE_ONE,
     )
-    assert sorted(asked) == sorted(set(asked))
-    assert len(asked) == 16
+    assert sorted(seen_histograms) == sorted(set(seen_histograms))
+    assert len(seen_histograms) == 16
     every, kinds = (
         verify(
             exponential_mechanism,
@@ -192,15 +196,19 @@ def test_what_each_accountant_prints_is_checked(accountant: type) -> None:
 
 
 @pytest.mark.parametrize(
-    "law", [{0: 0.5, 1: 0.49}, {0: math.nan, 1: 1.0}, {0: 1.5, 1: -0.5}, [0.5, 0.5], {}]
+    "law",
+    [{0: 0.5, 1: 0.49}, {0: math.nan, 1: 1.0}, {0: 1.5, 1: -0.5}, [0.5, 0.5], {}],
+    ids=["sum of 0.99", "nan", "negative probability", "no mapping", "no outcome"],
 )
 def test_invalid_distribution_is_refused(law: Any) -> None:
-    """The distribution has a wrong sum, nan, or a negative probability, or is no dictionary or
-    empty: it is refused with its histogram.
-    """
+    """A distribution that is not valid is refused with its histogram."""
+
+    def distribution(histogram: np.ndarray) -> Any:
+        return law
+
     with refused("distribution((0, 0))", value=ANY):
         verify(
-            lambda histogram: law,
+            distribution,
             event=PureDpEvent(epsilon=1.0),
             num_labels=2,
             num_teachers=3,
@@ -216,7 +224,8 @@ def test_given_distributions_are_compared_in_one_direction() -> None:
     """
     first = np.array([0.5, 0.5])
     second = np.array([0.25, 0.75])
-    claim = Claim(renyi=((2.0, 0.25),))  # 0.288 one way, 0.223 the other
+    # The divergence of `first` from `second` is 0.288, and that of `second` from `first` is 0.223.
+    claim = Claim(renyi=((2.0, 0.25),))
     assert verify_distributions(first, second, event=claim).refuted
     assert not verify_distributions(second, first, event=claim).refuted
     assert (
@@ -475,22 +484,29 @@ def histogram_pairs(pairs: Neighbors) -> list[Pair]:
     return list(zip(*(map(tuple, side.tolist()) for side in pairs.pairs), strict=True))
 
 
-def by_definition(
+def pairs_by_definition(
     num_labels: int, num_teachers: int, adjacency: Adjacency, *, one_vote: bool
 ) -> set[Pair]:
     """Returns every pair of neighboring histograms, from every matrix of votes and every change of one teacher.
 
     With `one_vote`, each teacher votes for exactly one label.
     """
-    bits = [np.array(row) for row in product((0, 1), repeat=num_labels)]
-    ballots = [row for row in bits if row.sum() == 1] if one_vote else bits
+    all_ballots = [np.array(bits) for bits in product((0, 1), repeat=num_labels)]
+    ballots = all_ballots
+    if one_vote:
+        ballots = [ballot for ballot in all_ballots if ballot.sum() == 1]
+    # The first ballot of all is empty: a teacher without votes counts like a removed one.
+    new_ballots = ballots if adjacency == Adjacency.REPLACE_ONE else all_ballots[:1]
     pairs = set()
-    for teachers in product(ballots, repeat=num_teachers):
-        votes = np.array(teachers)
-        for new in ballots if adjacency == Adjacency.REPLACE_ONE else bits[:1]:
-            changed = np.vstack([new, votes[1:]])
-            pair = tuple(votes.sum(axis=0).tolist()), tuple(changed.sum(axis=0).tolist())
-            pairs |= {pair, pair[::-1]} if pair[0] != pair[1] else set()
+    for ballots_of_teachers in product(ballots, repeat=num_teachers):
+        votes = np.array(ballots_of_teachers)
+        histogram = tuple(votes.sum(axis=0).tolist())
+        for new_ballot in new_ballots:
+            changed_votes = np.vstack([new_ballot, votes[1:]])
+            neighbor = tuple(changed_votes.sum(axis=0).tolist())
+            if histogram != neighbor:
+                pairs.add((histogram, neighbor))
+                pairs.add((neighbor, histogram))
     return pairs
 
 
@@ -504,9 +520,14 @@ def test_pairs_are_those_of_the_definition(
 
     The reference tries every matrix of votes and every change of one teacher.
     """
-    pairs = histogram_pairs(pairs=neighbors(num_labels, num_teachers, adjacency, one_vote=one_vote))
+    listed_pairs = neighbors(
+        num_labels=num_labels, num_teachers=num_teachers, adjacency=adjacency, one_vote=one_vote
+    )
+    pairs = histogram_pairs(pairs=listed_pairs)
     assert len(pairs) == len(set(pairs))
-    assert set(pairs) == by_definition(num_labels, num_teachers, adjacency, one_vote=one_vote)
+    assert set(pairs) == pairs_by_definition(
+        num_labels=num_labels, num_teachers=num_teachers, adjacency=adjacency, one_vote=one_vote
+    )
 
 
 def ranks_distribution(histogram: np.ndarray) -> np.ndarray:
