@@ -89,7 +89,9 @@ class Aggregator(Parameters, ABC):
     ...         return Answers.to_all(noisy_counts > shape.num_teachers / 2)
     >>> counts = np.array([[190, 5, 120]])
     >>> budget = Budget(epsilon=8.0, delta=1e-6)
-    >>> aggregator = LaplaceMajority(noise_scale=1.0).fitted(budget, VoteShape(1, 3, 200))
+    >>> aggregator = LaplaceMajority(noise_scale=1.0).fitted(
+    ...     budget, VoteShape(num_queries=1, num_labels=3, num_teachers=200)
+    ... )
     >>> release = aggregator.aggregate(counts, num_teachers=200, rng=np.random.default_rng(0))
     >>> release.labels, round(release.get_epsilon(1e-6), 2)
     (array([[ True, False,  True]]), 8.0)
@@ -107,10 +109,8 @@ class Aggregator(Parameters, ABC):
         usual_failure_prob: the value that replaces a `failure_prob` of None; `with_failure_prob_for` may lower it.
         pays_in_advance: whether a session of many queries is charged before its first query.
         expects_prior: whether a release uses a prior, the labels that a student predicts (see `with_prior`).
-        budgets_by: the way in which groups can have budgets of their own; None where they cannot. With "weights", the
-            teachers of a group have a weight (`VoteSource.weights`). For a group of weight w the release costs as much
-            as it would cost all groups if the noise were 1 / w times as large. With "teachers", the records of a group
-            are limited to a number of teachers, the field `teachers_reached`.
+        budgets_by: the way in which groups can have budgets of their own: "weights" of the votes of their teachers, or
+            the number of "teachers" that hold a group's records. None where they cannot.
         counts_abstention_as_half: whether a teacher that does not vote on a label counts as half a vote for it. That
             suits a majority, which abstentions then do not move. False counts the teacher as a vote against the label.
             Sums of halves are rounded down, so one change moves a count by at most 1 in either case.
@@ -270,7 +270,7 @@ class Aggregator(Parameters, ABC):
         planned = self._with_usual_failure_prob(source.num_queries)
         warn_if_useless(self, source.shape)
         record = planned._memory_record(source.shape, ledger)
-        return planned.release(source, rng, record)
+        return planned.release(source, rng=rng, record=record)
 
     def calibrated(
         self,
@@ -312,7 +312,7 @@ class Aggregator(Parameters, ABC):
         >>> 4.0 < ledger.spent_epsilon <= 5.0
         True
         """
-        shape = VoteShape(num_queries, num_labels, num_teachers)
+        shape = VoteShape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         if ledger is not None:
             return fitted_to_ledger(
                 self,
@@ -322,9 +322,11 @@ class Aggregator(Parameters, ABC):
                 target_delta=target_delta,
                 accountant=accountant,
             )
-        if target_epsilon is None or target_delta is None:
-            name = "target_epsilon" if target_epsilon is None else "target_delta"
-            raise InvalidValue(name, None, rule="a number > 0, or a ledger= beside it")
+        rule = "a number > 0, or a ledger= beside it"
+        if target_epsilon is None:
+            raise InvalidValue("target_epsilon", None, rule=rule)
+        if target_delta is None:
+            raise InvalidValue("target_delta", None, rule=rule)
         budget = Budget(epsilon=target_epsilon, delta=target_delta, accountant=accountant)
         return self.fitted(budget, shape)
 
@@ -355,15 +357,16 @@ class Aggregator(Parameters, ABC):
 
     def scaled(self, noise_factor: float) -> Self:
         """Returns a copy of the aggregator with every noise multiplied by `noise_factor` > 0."""
-        noise = declared(type(self), mark="noise")
-        if not noise:
+        noise_fields = fields_marked(type(self), mark="noise")
+        if not noise_fields:
             rule = 'a dataclass with field(metadata={"noise": True})'
             raise InvalidValue(type(self).__name__, rule=rule)
-        values = {name: getattr(self, name) for name in noise}
-        changes = {
-            name: value * noise_factor for name, value in values.items() if value is not None
-        }
-        return replace(self, **changes)
+        scaled_values = {}
+        for name in noise_fields:
+            value = getattr(self, name)
+            if value is not None:
+                scaled_values[name] = value * noise_factor
+        return self.with_values(scaled_values)
 
     @final
     def event_for(self, *, num_queries: int, num_labels: int, num_teachers: int) -> Event:
@@ -371,7 +374,7 @@ class Aggregator(Parameters, ABC):
 
         As in `aggregate`, a `failure_prob` of None is first replaced by a value that suits a delta of 1e-6.
         """
-        shape = VoteShape(num_queries, num_labels, num_teachers)
+        shape = VoteShape(num_queries=num_queries, num_labels=num_labels, num_teachers=num_teachers)
         return self._with_usual_failure_prob(num_queries).event(shape)
 
     def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Release:
@@ -390,7 +393,8 @@ class Aggregator(Parameters, ABC):
         event = self.event(shape)
         arrays = record.committed("release")
         if arrays is None:
-            summary = self.summarize(votes)  # before the charge, as teachers may fail
+            # The votes are computed before the charge, because teachers may fail.
+            summary = self.summarize(votes)
 
             def draw() -> Arrays:
                 return self.draw_all(summary, shape, rng)._asdict()
@@ -412,15 +416,15 @@ class Aggregator(Parameters, ABC):
         name = f"{type(self).__name__}.draw"
         block_size = self.queries_at_once or max(shape.num_queries, 1)
         if shape.num_queries <= block_size:
-            return Answers.from_draw(self.draw(_as_int64(summary), shape, rng), shape, name=name)
+            drawn = self.draw(_as_int64(summary), shape, rng)
+            return Answers.from_draw(drawn, shape, name=name)
         labels = np.zeros((shape.num_queries, shape.num_labels), dtype=np.bool_)
         answered = np.zeros(shape.num_queries, dtype=np.bool_)
         for start in range(0, shape.num_queries, block_size):
             rows = slice(start, min(start + block_size, shape.num_queries))
-            shape_of_block = replace(shape, num_queries=rows.stop - rows.start)
-            summary_of_block = _as_int64(summary[rows])
-            answers_of_block = self.draw(summary_of_block, shape_of_block, rng)
-            answers = Answers.from_draw(answers_of_block, shape_of_block, name=name)
+            block_shape = replace(shape, num_queries=rows.stop - rows.start)
+            drawn = self.draw(_as_int64(summary[rows]), block_shape, rng)
+            answers = Answers.from_draw(drawn, block_shape, name=name)
             labels[rows] = answers.labels
             answered[rows] = answers.answered
         return Answers(labels=labels, answered=answered)
@@ -438,11 +442,13 @@ class Aggregator(Parameters, ABC):
         checked = require_histogram("votes", counts, num_teachers=num_teachers, num_axes=2)
         max_votes = self.max_votes_per_teacher
         if max_votes is not None:
-            most = max_votes * num_teachers
-            rule = f"a sum of at most {most}, {num_teachers} teachers with max_votes={max_votes}"
-            instead = "GaussianVotes (aggregator=gaussian_votes) asks about each label of a sample with several"
-            is_possible = checked.sum(axis=1, dtype=np.int64) <= most
-            require_entries("votes", is_possible, f"{rule}; {instead}")
+            max_sum = max_votes * num_teachers
+            is_possible = checked.sum(axis=1, dtype=np.int64) <= max_sum
+            rule = (
+                f"a sum of at most {max_sum}, as {num_teachers} teachers with max_votes={max_votes} cast; "
+                "GaussianVotes (aggregator=gaussian_votes) takes samples with several labels"
+            )
+            require_entries("votes", is_possible, rule)
         return checked
 
     def checked_blocks(
@@ -461,7 +467,7 @@ class Aggregator(Parameters, ABC):
                 `shape`.
         """
         priced_shape = (shape.num_queries, shape.num_labels)
-        rule = f"[c, {shape.num_queries}, {shape.num_labels}], which the price is for"
+        rule = f"[num_teachers_in_block, {shape.num_queries}, {shape.num_labels}], which the price is for"
         for block in vote_blocks(blocks, num_teachers=shape.num_teachers, adjacency=self.adjacency):
             require(block.shape[1:] == priced_shape, "votes.shape", block.shape, rule)
             yield block
@@ -512,7 +518,7 @@ def _as_int64(summary: NDArray[Any]) -> NDArray[Any]:
     return summary.astype(np.int64, copy=False)
 
 
-def declared(aggregator_class: type[Aggregator], mark: str = "noise") -> frozenset[str]:
+def fields_marked(aggregator_class: type[Aggregator], mark: str) -> frozenset[str]:
     """Returns the names of the fields of an aggregator class that have a mark in their metadata.
 
     Args:

@@ -41,12 +41,15 @@ class Answers(NamedTuple):
         """
         rule = "a tuple of labels and answered, arrays of bool"
         require(isinstance(drawn, tuple), name, type(drawn).__name__, rule)
-        kinds = [str(np.asarray(array).dtype) for array in drawn]
-        require(kinds == ["bool", "bool"], name, kinds, rule)
+        dtypes = [str(np.asarray(array).dtype) for array in drawn]
+        require(dtypes == ["bool", "bool"], name, dtypes, rule)
         labels, answered = map(np.asarray, drawn)
-        paid = (shape.num_queries, shape.num_labels)
-        rule = f"{paid}, which the price is for"
-        require(labels.shape == paid, "labels.shape", labels.shape, rule)
-        rule = f"{paid[:1]}, which the price is for"
-        require(answered.shape == paid[:1], "answered.shape", answered.shape, rule)
+        priced_shape = (shape.num_queries, shape.num_labels)
+        _require_shape("labels.shape", labels.shape, priced_shape)
+        _require_shape("answered.shape", answered.shape, priced_shape[:1])
         return cls(labels=labels, answered=answered)
+
+
+def _require_shape(name: str, shape: tuple[int, ...], priced_shape: tuple[int, ...]) -> None:
+    """Raises `InvalidValue` unless an array of answers has the shape that was charged."""
+    require(shape == priced_shape, name, shape, f"{priced_shape}, which the price is for")

@@ -42,7 +42,8 @@ from pate.mechanisms.stability_test import StabilityTest
 from pate.mechanisms.vote_ranking import VoteRanking
 from pate.votes.shape import VoteShape
 
-_GRID = 2**53  # a test passes with a multiple of 1 / _GRID
+# A test passes with a probability that is a multiple of 1 / _GRID.
+_GRID = 2**53
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,7 +259,7 @@ class BoundaryTopK(BoundaryAggregator):
         selection_epsilon = 0.0
         if len(selection.candidates) > 1:
             selection_epsilon = self.adjacency.gap_range / self.selection_scale
-        # the test is a bit: passed or refused
+        # The test releases one bit: passed or refused.
         pass_probs = np.array(self.stability_test(num_teachers=num_teachers).pass_probs)
         return selection_epsilon + bit_epsilon(
             pass_probs, sensitivity=self.adjacency.gap_sensitivity
@@ -293,9 +294,8 @@ class BoundaryTopK(BoundaryAggregator):
         The outcomes are the sets of labels that may be released, "refused", and "boundary".
         """
         ranking = VoteRanking.from_counts(np.asarray(votes, dtype=np.int64)[None])
-        probabilities = self._wrapped(np.asarray(votes)[None], num_teachers=num_teachers)[
-            0
-        ].tolist()
+        wrapped = self._wrapped(np.asarray(votes)[None], num_teachers=num_teachers)
+        probabilities = wrapped[0].tolist()
         distribution: dict[tuple[int, ...] | str, float] = {
             "refused": probabilities[-2],
             "boundary": probabilities[-1],
@@ -303,7 +303,7 @@ class BoundaryTopK(BoundaryAggregator):
         candidates = self.release_step.gap_selection(
             num_labels=len(votes), num_teachers=num_teachers
         ).candidates
-        for k, probability in zip(candidates, probabilities, strict=False):
+        for k, probability in zip(candidates, probabilities[:-2], strict=True):
             top_labels = np.flatnonzero(ranking.top(np.array([k]))[0])
             distribution[tuple(top_labels.tolist())] = probability
         return distribution
@@ -327,7 +327,8 @@ class BoundaryTopK(BoundaryAggregator):
         def exact_weights(row: int) -> Weights:
             deficits = (gaps[row].max() - gaps[row]).astype(np.float64)
             selection_weights = softmax_weights(deficits, self.selection_scale)
-            pass_parts = (pass_probs[row] * _GRID).astype(np.int64).tolist()  # of _GRID
+            # Pass probabilities as whole multiples of 1 / _GRID.
+            pass_parts = (pass_probs[row] * _GRID).astype(np.int64).tolist()
 
             def weights(digits: int) -> list[Interval]:
                 released = []
@@ -343,8 +344,9 @@ class BoundaryTopK(BoundaryAggregator):
 
         def answers(outcomes: IntArray) -> Answers:
             answered = outcomes < len(selection.candidates)
-            k = np.where(answered, selection.candidates[np.where(answered, outcomes, 0)], 0)
-            return Answers(ranking.top(k), answered)
+            candidate_indices = np.where(answered, outcomes, 0)
+            k = np.where(answered, selection.candidates[candidate_indices], 0)
+            return Answers(labels=ranking.top(k), answered=answered)
 
         probabilities = np.concatenate([selection_probs * pass_probs, refusal_probs], axis=1)
         return Calls(probabilities=probabilities, exact_weights=exact_weights, answers=answers)

@@ -95,14 +95,16 @@ def fitted_to_ledger(
     from pate.accounting.ledger import require_ledger  # loads sqlite3
 
     require_ledger(ledger)
-    rule = f"{aggregator.adjacency}, as the aggregator"
-    require(ledger.adjacency == aggregator.adjacency, "ledger.adjacency", ledger.adjacency, rule)
+    adjacency = aggregator.adjacency
+    is_same = ledger.adjacency == adjacency
+    require(is_same, "ledger.adjacency", ledger.adjacency, f"{adjacency}, as the aggregator")
     target = ledger.max_epsilon if target_epsilon is None else target_epsilon
     if target is None:
         rule = "a number > 0, as the ledger has no max_epsilon"
         raise InvalidValue("target_epsilon", None, rule=rule)
-    rule = f"{ledger.target_delta}, as the ledger counts"
-    require(target_delta in (None, ledger.target_delta), "target_delta", target_delta, rule)
+    if target_delta not in (None, ledger.target_delta):
+        rule = f"{ledger.target_delta}, as the ledger counts"
+        raise InvalidValue("target_delta", target_delta, rule=rule)
     planned = with_failure_prob_left(aggregator, ledger, num_queries=shape.num_queries)
     budget = Budget(epsilon=target, delta=ledger.target_delta, accountant=accountant)
     fitted = planned.fitted(budget, shape)
@@ -126,7 +128,8 @@ def _least_factor_that_fits(aggregator: Aggregator, ledger: Ledger, shape: VoteS
     def fits(factor: float) -> bool:
         return ledger.affords(aggregator.scaled(factor).event(shape)) >= 1
 
-    if ledger.affords(NoOpEvent()) == 0:  # nothing is left, so this raises
+    if ledger.affords(NoOpEvent()) == 0:
+        # The ledger has no room for anything, so this raises.
         ledger.require_room(aggregator.event(shape))
     low_factor = 1.0
     high_factor = 2.0

@@ -21,21 +21,18 @@ Source: docs/proofs/vote_rounds.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
-from pate import accounting as pa
-from pate import validation
+from pate.accounting import Adjacency, NonPrivateEvent
 from pate.accounting.special import expit
 from pate.aggregators.aggregator import Rng
 from pate.aggregators.centered_release import RoundsRelease
 from pate.aggregators.record import Arrays, MemoryRecord, ReleaseRecord
 from pate.array_types import FloatArray, IntArray
 from pate.mechanisms.noise.rounded_gaussian import LARGEST_STD, RoundedGaussian
-from pate.validation import require
+from pate.validation import InvalidValue, require, rounded_down
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.descent import Descent
 from pate.votes.f1_threshold import expected_f1_threshold
@@ -46,10 +43,10 @@ from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.round_votes import RoundQuestion, RoundVotes
 from pate.votes.started_descent import StartedDescent
 
-# Labels of which products of residuals are summed: docs/proofs/vote_rounds.md.
-_MOST_LABELS = 8192
-# Of a round's clip, which then stays a length whose square is a number, whatever the recipe.
-_LEAST_FACTOR = 1e-80
+# The largest number of labels of which products of residuals are summed (docs/proofs/vote_rounds.md).
+_MAX_LABELS = 8192
+# With a smaller factor, the square of a round's clip might underflow.
+_MIN_CLIP_FACTOR = 1e-80
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +67,7 @@ class NoisyPrevalence:
 
 @dataclass(frozen=True, eq=False)
 class RoundsStudent:
-    """The student after all rounds, and what the rounds told; both may be published.
+    """The student after all rounds, and what the rounds released; both may be published.
 
     Attributes:
         weights: float64 `[num_features, num_labels]`, the student's weights.
@@ -101,7 +98,7 @@ class CenteredRounds:
     noise_multiplier: float
     num_rounds: int
     clip_factor: float
-    adjacency: pa.Adjacency
+    adjacency: Adjacency
     recipe: Recipe = DEFAULT_RECIPE
 
     def require_fits(self, *, num_teachers: int, num_labels: int) -> None:
@@ -109,18 +106,19 @@ class CenteredRounds:
 
         These are a `clip_factor` below 1e-80, more than 8,192 labels, and noise that is too large to be drawn exactly.
         """
-        rule = f"at least {_LEAST_FACTOR:g} for votes in rounds"
-        require(self.clip_factor >= _LEAST_FACTOR, "clip_factor", self.clip_factor, rule)
-        rule = f"at most {_MOST_LABELS} in rounds, or aggregator.rounds=1"
-        require(num_labels <= _MOST_LABELS, "num_labels", num_labels, rule)
+        clip_rule = f"at least {_MIN_CLIP_FACTOR:g} for votes in rounds"
+        require(self.clip_factor >= _MIN_CLIP_FACTOR, "clip_factor", self.clip_factor, clip_rule)
+        label_rule = f"at most {_MAX_LABELS} in rounds, or aggregator.rounds=1"
+        require(num_labels <= _MAX_LABELS, "num_labels", num_labels, label_rule)
         # A clip just below a power of 2 has the most steps, and so the largest noise in steps.
         finest_clip = ClippedMoments(
             clip=math.nextafter(2.0, 0.0), num_teachers=num_teachers, adjacency=self.adjacency
         )
-        most = LARGEST_STD / finest_clip.l2_sensitivity / math.sqrt(self.num_rounds)
-        limit = f"{validation.rounded_down(most)} in {self.num_rounds} rounds"
-        rule = f"at most {limit}: a larger epsilon, or aggregator.rounds=1"
-        require(self.noise_multiplier <= most, "noise_multiplier", self.noise_multiplier, rule)
+        largest = LARGEST_STD / finest_clip.l2_sensitivity / math.sqrt(self.num_rounds)
+        if self.noise_multiplier > largest:
+            limit = f"{rounded_down(largest)} in {self.num_rounds} rounds"
+            rule = f"at most {limit}: a larger epsilon, or aggregator.rounds=1"
+            raise InvalidValue("noise_multiplier", self.noise_multiplier, rule=rule)
 
     def release(
         self,
@@ -156,7 +154,7 @@ class CenteredRounds:
         return RoundsRelease(
             labels=scores >= expected_f1_threshold(probabilities),
             answered=np.ones(len(scores), dtype=np.bool_),
-            event=pa.NonPrivateEvent(),
+            event=NonPrivateEvent(),
             adjacency=self.adjacency,
             scores=scores,
             student=weights,
@@ -174,7 +172,7 @@ class CenteredRounds:
         record: ReleaseRecord | None = None,
         public_start: PublicStart | None = None,
     ) -> RoundsStudent:
-        """Returns the student after all rounds, and what the rounds told.
+        """Returns the student after all rounds, and what the rounds released.
 
         A round that the record already holds is read from the record. So a run that was killed continues with the next
         round. No epsilon covers a student without noise.
@@ -187,48 +185,48 @@ class CenteredRounds:
             public_start: the weights at which the student begins, and what is unknown about them; None to begin at the
                 prevalence.
         """
-        rounds = MemoryRecord() if record is None else record
+        record_of_rounds = MemoryRecord() if record is None else record
         known = first_prevalence.known
-        # of a residual, which is 0 where the label is unknown
+        # The variance of a residual around the prevalence. A residual is 0 where the label is unknown.
         label_variance = first_prevalence.shares * (1 - first_prevalence.shares) * known
         label_scale = (label_variance / label_variance.mean()) ** self.recipe.label_scale_power
         descent = self._descent(votes, first_prevalence)
-        earlier = None if public_start is None else public_start.moments
+        earlier_moments = None if public_start is None else public_start.moments
         started = None
         weights = descent.initial_weights()
-        if public_start is not None and earlier is not None:
+        if public_start is not None and earlier_moments is not None:
             weights = descent.with_constants(
                 public_start.weights, prevalence=first_prevalence.shares
             )
         elif public_start is not None:
             started = StartedDescent(descent, public_start=public_start)
             weights = started.initial_weights()
+        # Means over all rounds: the prevalence that each suggests, and its noisy products of features and labels.
         suggested_prevalence = np.zeros_like(first_prevalence.shares)
-        products_seen = np.zeros_like(weights)
+        mean_noisy_products = np.zeros_like(weights)
         for round_number in range(self.num_rounds):
             probabilities = descent.probabilities(weights)
             variance = (probabilities * (1 - probabilities)).mean(axis=0, dtype=np.float64) * known
-            clipped_moments = self._clip_against(variance, label_variance, label_scale, votes)
-            question = RoundQuestion(weights, label_scale, clipped_moments)
-            sum_votes = partial(votes.total, question)
-            if rng is None:
-                noise_std = 0.0
-                total = sum_votes()
-            else:
-                noise_of_round = self.noise_multiplier * math.sqrt(self.num_rounds)
-                noise_std = noise_of_round * clipped_moments.l2_sensitivity
-                # drawn also where the round is read back: a seeded run that is continued goes on with the same numbers
-                noise = RoundedGaussian(noise_std).sample((votes.width, votes.num_labels), rng)
-                draw = partial(_noisy_total, sum_votes, noise)
-                total = rounds.part(f"step-{round_number}", draw)["total"]
-            # of a step, in the mean gradient over the records for which a label is known
+            clipped_moments = self._clip_against(
+                residual_variance=variance,
+                label_variance=label_variance,
+                label_scale=label_scale,
+                votes=votes,
+            )
+            question = RoundQuestion(
+                weights=weights, label_scale=label_scale, clipped_moments=clipped_moments
+            )
+            total, noise_std = self._total_of_round(
+                votes, question, round_number=round_number, rng=rng, record=record_of_rounds
+            )
+            # A step of the sum, in the mean gradient over the records for which a label is known.
             unit = clipped_moments.step / votes.total_weight / label_scale / known
             noise_rate = (noise_std * unit) ** 2 / self.num_rounds
             gradient = total * unit
-            suggested = descent.suggested_prevalence(probabilities, gradient=gradient)
-            suggested_prevalence += suggested / self.num_rounds
+            suggestion = descent.suggested_prevalence(probabilities, gradient=gradient)
+            suggested_prevalence += suggestion / self.num_rounds
             products = mean_products(votes.public, probabilities=probabilities)
-            products_seen += (products + gradient / descent.unclipped) / self.num_rounds
+            mean_noisy_products += (products + gradient / descent.unclipped) / self.num_rounds
             if started is not None:
                 weights = started.take_step(
                     weights,
@@ -249,36 +247,69 @@ class CenteredRounds:
             public_features=votes.public, feature_variances=votes.variances, recipe=self.recipe
         )
         moments = moment_student.moments_from_products(
-            products_seen,
+            mean_noisy_products,
             prevalence=prevalence,
             noise_variance=noise_rate / descent.unclipped**2,
             num_records=votes.total_weight * max(votes.records_per_teacher, 1.0),
         )
-        if earlier is not None:
+        if earlier_moments is not None:
             moments = moments.average_with(
-                earlier, expected_squares=moment_student.expected_squares(prevalence)
+                earlier_moments, expected_squares=moment_student.expected_squares(prevalence)
             )
             weights = moment_student.fit(moments, prevalence=prevalence)
+            return RoundsStudent(weights=weights, moments=moments)
+        if started is not None:
+            descent_weights = started.final_weights(
+                weights, noise_rate=noise_rate, prevalence=prevalence
+            )
+            moment_weights = moment_student.fit(
+                moments, prevalence=prevalence, start=started.trusted_start
+            )
         else:
-            if started is not None:
-                by_rounds = started.final_weights(
-                    weights, noise_rate=noise_rate, prevalence=prevalence
-                )
-                by_moments = moment_student.fit(
-                    moments, prevalence=prevalence, start=started.trusted_start
-                )
-            else:
-                by_rounds = descent.final_weights(
-                    weights,
-                    learning_times=learning_times,
-                    noise_rate=noise_rate,
-                    prevalence=prevalence,
-                )
-                by_moments = moment_student.fit(moments, prevalence=prevalence)
-            share = self.recipe.moment_share
-            mean_weights = (1 - share) * by_rounds[:-1] + share * by_moments[:-1]
-            weights = descent.with_constants(mean_weights, prevalence=prevalence)
+            descent_weights = descent.final_weights(
+                weights,
+                learning_times=learning_times,
+                noise_rate=noise_rate,
+                prevalence=prevalence,
+            )
+            moment_weights = moment_student.fit(moments, prevalence=prevalence)
+        share = self.recipe.moment_share
+        mean_weights = (1 - share) * descent_weights[:-1] + share * moment_weights[:-1]
+        weights = descent.with_constants(mean_weights, prevalence=prevalence)
         return RoundsStudent(weights=weights, moments=moments)
+
+    def _total_of_round(
+        self,
+        votes: RoundVotes,
+        question: RoundQuestion,
+        *,
+        round_number: int,
+        rng: Rng | None,
+        record: ReleaseRecord,
+    ) -> tuple[IntArray, float]:
+        """Returns the sum of the clipped votes of a round, `[num_features, num_labels]`, and the std of its noise.
+
+        Both are in steps of the question's grid.
+
+        Args:
+            votes: the private votes of teachers.
+            question: the student of the round, and the clip of its votes.
+            round_number: the number of the round, from 0 on.
+            rng: the source of the noise; None for no noise, and no record.
+            record: charges and stores the round, or returns the stored round.
+        """
+        if rng is None:
+            return votes.total(question), 0.0
+        noise_multiplier = self.noise_multiplier * math.sqrt(self.num_rounds)
+        noise_std = noise_multiplier * question.clipped_moments.l2_sensitivity
+        # Noise is drawn also if the round is read from the record, so that a seeded run that is continued draws the
+        # same numbers in later rounds.
+        noise = RoundedGaussian(noise_std).sample((votes.width, votes.num_labels), rng)
+
+        def draw() -> Arrays:
+            return {"total": votes.total(question) + noise}
+
+        return record.part(f"step-{round_number}", draw)["total"], noise_std
 
     def start_weights(
         self, votes: RoundVotes, first_prevalence: NoisyPrevalence, public_start: PublicStart
@@ -294,6 +325,7 @@ class CenteredRounds:
         return descent.with_constants(public_start.weights, prevalence=first_prevalence.shares)
 
     def _descent(self, votes: RoundVotes, first_prevalence: NoisyPrevalence) -> Descent:
+        """Returns the descent of the student, which begins at the prevalence."""
         return Descent(
             public_features=votes.public,
             public_weights=votes.public_weights,
@@ -311,6 +343,7 @@ class CenteredRounds:
 
     def _clip_against(
         self,
+        *,
         residual_variance: FloatArray,
         label_variance: FloatArray,
         label_scale: FloatArray,
@@ -327,7 +360,7 @@ class CenteredRounds:
             label_scale: `[num_labels]`, the factor that residuals of each label are multiplied by.
             votes: the source of the numbers of teachers and of records for each teacher.
         """
-        # of a student that is sure of everything
+        # A student that is sure of everything would have no variance, so a share of the label's variance is the least.
         variance = np.maximum(residual_variance, self.recipe.least_round_variance * label_variance)
         squared_length = float((variance * label_scale**2).sum())
         usual_length = math.sqrt(squared_length / max(votes.records_per_teacher, 1.0))
@@ -336,13 +369,3 @@ class CenteredRounds:
             num_teachers=votes.num_teachers,
             adjacency=self.adjacency,
         )
-
-
-def _noisy_total(sum_votes: Callable[[], IntArray], noise: IntArray) -> Arrays:
-    """Returns the stored part of a round: the sum of the clipped votes plus noise.
-
-    Args:
-        sum_votes: returns the sum of the clipped votes, in steps of a grid, `[num_features, num_labels]`.
-        noise: the noise in steps, of the same shape.
-    """
-    return {"total": sum_votes() + noise}

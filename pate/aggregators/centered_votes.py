@@ -25,7 +25,14 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from pate import accounting as pa
+from pate.accounting import (
+    Adjacency,
+    Event,
+    GaussianEvent,
+    Ledger,
+    NonPrivateEvent,
+    NoOpEvent,
+)
 from pate.accounting.special import ndtr_without_scipy
 from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
@@ -60,7 +67,7 @@ from pate.votes.shape import VoteShape
 from pate.votes.shrinkage import shrink_singular_values
 from pate.votes.source import CenterableVotes, GroupVotes, TeacherVotes, VoteSource
 
-# Directions that a student reads scores in: the default of `LowRankStudent`. It only serves the expectation.
+# The number of directions of the scores from which a student learns, by default. Only the expectation uses it.
 _STUDENT_DIRECTIONS = 128
 
 
@@ -128,7 +135,7 @@ class CenteredVotes(Aggregator):
     reads: ClassVar[type[VoteSource]] = CenterableVotes
     queries_at_once: ClassVar[int | None] = None
     budgets_by: ClassVar[Literal["weights", "teachers"] | None] = "weights"
-    # one Gaussian release pays for any number of queries and teachers
+    # One Gaussian release has one price for any number of queries and teachers, so more of them do not help.
     remedies: ClassVar[Mapping[str, str]] = {
         "noise": "a larger epsilon, or more private groups",
         "the teachers": "scaled inputs, or other features",
@@ -143,7 +150,7 @@ class CenteredVotes(Aggregator):
     span: FloatArray | None = field(default=None, repr=False)
     weights: FloatArray | None = field(default=None, repr=False)
     recipe: Recipe = field(default=DEFAULT_RECIPE, repr=False)
-    # not published as a field: a release names the setting that the start comes from
+    # The start is not published as a field. A release names the setting that it comes from.
     start: StartSource | None = field(default=None, repr=False, metadata={"private": True})
 
     def __post_init__(self) -> None:
@@ -155,8 +162,7 @@ class CenteredVotes(Aggregator):
                 name = f"recipe.{error.name.removeprefix('recipe.')}"
                 raise InvalidValue(name, error.value, rule=error.rule) from None
             normalize_field(self, "recipe", recipe)
-        rule = "a Recipe, or fields of one by name"
-        require_kind("recipe", self.recipe, Recipe, rule)
+        require_kind("recipe", self.recipe, Recipe, rule="a Recipe, or fields of one by name")
         share = self.prevalence_share
         is_share = isinstance(share, (int, float)) and 0 <= share < 1
         require(is_share, "prevalence_share", share, "a number in [0, 1)")
@@ -171,15 +177,146 @@ class CenteredVotes(Aggregator):
     def __hash__(self) -> int:
         return hash(self._text)
 
-    def event(self, shape: VoteShape) -> pa.Event:
+    def event(self, shape: VoteShape) -> Event:
         """Returns the price of prevalence and votes, one Gaussian event for any number of queries and labels."""
         if shape.num_queries == 0:
-            return pa.NoOpEvent()
+            return NoOpEvent()
         if self.prevalence_share == 0:
-            return pa.GaussianEvent(self.noise_multiplier)
-        return pa.GaussianEvent.composed(
+            return GaussianEvent(self.noise_multiplier)
+        return GaussianEvent.composed(
             [self.prevalence.event.noise_multiplier, self.votes_multiplier]
         )
+
+    def summarize(self, votes: VoteSource) -> IntArray:
+        """Returns the sum of clipped votes minus the public center, `[num_queries, num_labels]`, in steps of a grid.
+
+        Raises:
+            InvalidValue: the prevalence is still to be released, so there is no center.
+        """
+        share = self.prevalence_share
+        require(share == 0, "prevalence_share", share, rule="0 once the center is known")
+        votes_shape = (votes.num_queries, votes.num_labels)
+        blocks = votes.require_type(CenterableVotes).votes_around(
+            self._given_center, noise_multiplier=self.votes_multiplier, recipe=self.recipe
+        )
+        return self._clipped_sum(votes_shape).total(
+            blocks,
+            center=self._center(votes_shape),
+            num_teachers=votes.num_teachers,
+            weights=self.weights,
+        )
+
+    def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
+        """Draws labels around a public center; `release` returns the scores too."""
+        release = self._noisy_release(
+            summary, event=self.event(shape), num_teachers=shape.num_teachers, rng=rng
+        )
+        return Answers.to_all(release.labels)
+
+    def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Release:
+        """Releases the prevalence of the teachers' records, and then the votes around it; see `Aggregator.release`.
+
+        The record stores the three draws of the prevalence as the parts `lengths`, `mean-1` and `mean-2`, and the
+        prevalence as `prevalence`. If teachers vote in rounds, round N is the part `step-N`. The last part is
+        `release`. One charge, made with the first part, covers all parts.
+        """
+        require_generator(rng)
+        votes = votes.require_type(CenterableVotes)
+        prevalence_rng, votes_rng = rng.spawn(2)
+        rounds = self.round_votes(votes)
+        if rounds is not None:
+            return self._release_in_rounds(
+                votes, rounds, record, prevalence_rng=prevalence_rng, votes_rng=votes_rng
+            )
+        if self.start is not None:
+            rule = (
+                "null, as only votes in rounds have a start: kernel, convex or trained teachers on numbers, "
+                f"{self.recipe.fewest_teachers_in_rounds} of them or aggregator.rounds above 1, and no aggregator.clip"
+            )
+            raise InvalidValue("start", "given", rule=rule)
+        return self._release_once(votes, record, prevalence_rng=prevalence_rng, votes_rng=votes_rng)
+
+    def aggregate(
+        self, votes: Any, *, num_teachers: int, rng: Rng, ledger: Ledger | None = None
+    ) -> CenteredRelease:
+        """Releases scores and labels for all queries of votes that are given as an array; see `Aggregator.aggregate`.
+
+        If `prevalence_share` > 0, the votes must be a whole array with values in [0, 1], which is read twice. The
+        prevalence of a label is then computed from the votes: the mean over the queries of each teacher's votes. To
+        center votes at the prevalence among the teachers' records instead, call `prevalence.release` and then
+        `centered_at`.
+
+        Args:
+            votes: bits or numbers, `[num_teachers, num_queries, num_labels]`, or blocks of it along the first axis.
+            num_teachers: the declared number of teachers, public.
+            rng: the source of all noise.
+            ledger: the ledger to charge before any noise is drawn; None charges nothing.
+        """
+        require_generator(rng)
+        if self.prevalence_share > 0:
+            if not is_whole(votes):
+                rule = "an array [num_teachers, num_queries, num_labels], read twice; or prevalence_share=0"
+                raise InvalidValue("votes", type(votes).__name__, rule=rule)
+            # All votes are checked before their first reading is charged.
+            blocks = vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency)
+            _read_all(blocks)
+        source = VoteBlocks(votes, num_teachers=num_teachers, weights=self.weights)
+        warn_if_useless(self, source.shape)
+        record = self._memory_record(source.shape, ledger)
+        return self._release_once(source, record, prevalence_rng=rng, votes_rng=rng)
+
+    def noiseless_from(self, source: VoteSource, record: ReleaseRecord) -> Release:
+        """Returns the release without the noise of the votes, around the center that was released with noise.
+
+        No epsilon covers the result; see `Aggregator.noiseless_from`.
+        """
+        source = source.require_type(CenterableVotes)
+        part = record.committed("prevalence")
+        shares = None if part is None else _shares_of_part(part)
+        rounds = self.round_votes(source)
+        if rounds is not None:
+            first_prevalence = self._first_prevalence(rounds, shares)
+            return self._rounds_mechanism.release(
+                rounds,
+                first_prevalence,
+                num_queries=source.num_queries,
+                public_start=self._public_start(rounds),
+            )
+        center = self.center if shares is None else shares.prevalence
+        at_center = self._at_center(center, votes=source)
+        summary = self._summary_around(center, votes=source)
+        return at_center._release_from_sum(
+            summary, std_in_steps=0.0, event=NonPrivateEvent(), num_teachers=source.num_teachers
+        )
+
+    def check_run(self) -> None:
+        """Raises `InvalidValue` under add/remove.
+
+        A run uses the number of private groups, which is not public under add/remove.
+        """
+        if self.adjacency is not Adjacency.REPLACE_ONE:
+            rule = (
+                "replace_one: a run with centered_votes uses the number of private groups, "
+                "which add_remove would reveal"
+            )
+            raise InvalidValue("adjacency", self.adjacency, rule=rule)
+
+    def require_source(self, votes: VoteSource) -> None:
+        """Raises `InvalidValue` for votes that the aggregator cannot read, before any charge.
+
+        For several rounds the teachers must be able to vote in rounds. A prevalence needs the label shares of the
+        teachers.
+        """
+        votes = votes.require_type(CenterableVotes)
+        is_in_rounds = self.round_votes(votes) is not None
+        if self.prevalence_share > 0:
+            votes.share_sums()
+        if not is_in_rounds:
+            _read_all(votes.require_type(TeacherVotes).confidences())
+
+    def identity(self, shape: VoteShape) -> str:
+        """Returns all public parameters as text; see `Aggregator.identity`."""
+        return self._text
 
     @property
     def prevalence(self) -> Prevalence:
@@ -220,73 +357,111 @@ class CenteredVotes(Aggregator):
             InvalidValue: the probabilities are no such matrix, or the aggregator has a center or several rounds.
         """
         answers = np.asarray(probabilities, dtype=np.float64)
-        require(
-            answers.ndim == 2, "public_answers.shape", answers.shape, "[num_queries, num_labels]"
-        )
+        has_two_axes = answers.ndim == 2
+        require(has_two_axes, "public_answers.shape", answers.shape, "[num_queries, num_labels]")
         require_entries("public_answers", (answers >= 0) & (answers <= 1), "in [0, 1]")
-        rule = "none, beside the public answers"
-        require(self.center is None, "center", np.shape(self.center), rule)
-        require(
-            self.rounds in (None, 1), "rounds", self.rounds, "1 for answers, which are cast once"
-        )
+        if self.center is not None:
+            rule = "none, as public answers are the center"
+            raise InvalidValue("center", np.shape(self.center), rule=rule)
+        if self.rounds not in (None, 1):
+            raise InvalidValue("rounds", self.rounds, rule="1 for answers, which are cast once")
         clip = self.clip
         if clip is None:
-            usual = replace(self, center=answers)._clipped_sum(answers.shape).clip
-            clip = self.recipe.answer_clip * usual
+            usual_clip = replace(self, center=answers)._clipped_sum(answers.shape).clip
+            clip = self.recipe.answer_clip * usual_clip
         return replace(self, prevalence_share=0.0, center=answers, clip=clip)
 
-    def aggregate(
-        self, votes: Any, *, num_teachers: int, rng: Rng, ledger: pa.Ledger | None = None
-    ) -> CenteredRelease:
-        """Releases scores and labels for all queries of votes that are given as an array; see `Aggregator.aggregate`.
+    @property
+    def num_rounds(self) -> int:
+        """The number of rounds for teachers that can vote in rounds: `rounds`, or its default."""
+        return self.rounds or self.recipe.num_rounds
 
-        If `prevalence_share` > 0, the votes must be a whole array with values in [0, 1], which is read twice. The
-        prevalence of a label is then computed from the votes: the mean over the queries of each teacher's votes. To
-        center votes at the prevalence among the teachers' records instead, call `prevalence.release` and then
-        `centered_at`.
+    def votes_once(self, num_teachers: int) -> bool:
+        """Returns whether teachers that could vote in rounds cast one matrix of votes.
 
         Args:
-            votes: bits or numbers, `[num_teachers, num_queries, num_labels]`, or blocks of it along the first axis.
-            num_teachers: the declared number of teachers, public.
-            rng: the source of all noise.
-            ledger: the ledger to charge before any noise is drawn; None charges nothing.
+            num_teachers: the number of teachers.
         """
-        require_generator(rng)
-        if self.prevalence_share > 0:
-            rule = "an array [num_teachers, num_queries, num_labels], read twice; or prevalence_share=0"
-            require(is_whole(votes), "votes", type(votes).__name__, rule)
-            # all votes are checked before their first reading is charged
-            blocks = vote_blocks(votes, num_teachers=num_teachers, adjacency=self.adjacency)
-            _check_all(blocks)
-        source = VoteBlocks(votes, num_teachers=num_teachers, weights=self.weights)
-        warn_if_useless(self, source.shape)
-        record = self._memory_record(source.shape, ledger)
-        return self._release_once(source, record, prevalence_rng=rng, votes_rng=rng)
+        has_few_teachers = num_teachers < self.recipe.fewest_teachers_in_rounds
+        is_once = self.rounds == 1 or (self.rounds is None and has_few_teachers)
+        return is_once or self.clip is not None or np.ndim(self.center) > 1
 
-    def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> Release:
-        """Releases the prevalence of the teachers' records, and then the votes around it; see `Aggregator.release`.
+    def round_votes(self, source: CenterableVotes) -> RoundVotes | None:
+        """Returns the votes of teachers that vote in rounds; None if they vote once.
 
-        The record stores the three draws of the prevalence as the parts `lengths`, `mean-1` and `mean-2`, and the
-        prevalence as `prevalence`. If teachers vote in rounds, round N is the part `step-N`. The last part is
-        `release`. One charge, made with the first part, covers all parts.
+        Args:
+            source: the private votes.
+
+        Raises:
+            InvalidValue: the votes or this aggregator do not fit rounds.
         """
-        require_generator(rng)
-        votes = votes.require_type(CenterableVotes)
-        prevalence_rng, votes_rng = rng.spawn(2)
-        rounds = self.round_votes(votes)
-        if rounds is None:
-            rule = (
-                "null, as only votes in rounds have a start: kernel, convex or trained teachers on numbers, "
-                f"{self.recipe.fewest_teachers_in_rounds} of them or aggregator.rounds above 1, and no aggregator.clip"
-            )
-            require(self.start is None, "start", "given", rule)
-            return self._release_once(
-                votes, record, prevalence_rng=prevalence_rng, votes_rng=votes_rng
-            )
+        center_axes = np.ndim(self.center)
+        if isinstance(source, GroupVotes):
+            # Groups cast votes in rounds alone.
+            if self.clip is not None:
+                rule = "no clip, but a clip_factor, for votes in rounds"
+                raise InvalidValue("clip", self.clip, rule=rule)
+            require(center_axes < 2, "center.ndim", center_axes, "0 or 1 for votes in rounds")
+        elif self.votes_once(source.num_teachers):
+            return None
+        self._rounds_mechanism.require_fits(
+            num_teachers=source.num_teachers, num_labels=source.num_labels
+        )
+        if self.start is None:
+            return source.in_rounds(noise_multiplier=self.votes_multiplier, recipe=self.recipe)
+        # The number of directions is that for noise that is smaller by a factor, and at least that of the start. The
+        # recipe decides by the noise whether a kernel is added, so its limit grows by the same factor.
+        direction_ratio = self.start.direction_ratio
+        kernel_from = self.recipe.kernel_from * direction_ratio
+        return source.in_rounds(
+            noise_multiplier=self.votes_multiplier / direction_ratio,
+            least_directions=self.start.least_directions,
+            recipe=replace(self.recipe, kernel_from=kernel_from),
+        )
+
+    def start_weights(self, source: VoteSource, record: ReleaseRecord) -> FloatArray | None:
+        """Returns the weights `[num_features, num_labels]` at which the student began; None without a public start.
+
+        Nothing private is read: they are computed from the public start and the released prevalence.
+
+        Args:
+            source: the votes of the release, of which public features are read.
+            record: the record of the release.
+        """
+        if self.start is None:
+            return None
+        rounds = self.round_votes(source.require_type(CenterableVotes))
+        assert rounds is not None  # a release with a start is drawn in rounds
+        part = record.committed("prevalence")
+        first_prevalence = self._first_prevalence(
+            rounds, None if part is None else _shares_of_part(part)
+        )
+        return self._rounds_mechanism.start_weights(
+            rounds, first_prevalence, self.start.public_start(rounds)
+        )
+
+    def _release_in_rounds(
+        self,
+        votes: CenterableVotes,
+        rounds: RoundVotes,
+        record: ReleaseRecord,
+        *,
+        prevalence_rng: Rng,
+        votes_rng: Rng,
+    ) -> RoundsRelease:
+        """Releases the prevalence, if it has a share of the budget, and then the votes round after round.
+
+        Args:
+            votes: the private votes.
+            rounds: the same votes, as teachers cast them in rounds.
+            record: charges the price and stores the parts.
+            prevalence_rng: the source of the noise of the prevalence.
+            votes_rng: the source of the noise of the votes.
+        """
         if record.committed("release") is None:
             rounds.open()
         event = self.event(votes.shape)
-        shares = self._released_shares(votes, prevalence_rng, record)
+        shares = self._release_shares(votes, prevalence_rng, record)
 
         def draw() -> Arrays:
             first_prevalence = self._first_prevalence(rounds, shares)
@@ -324,20 +499,23 @@ class CenteredVotes(Aggregator):
         """
         shape = votes.shape
         event = self.event(shape)
-        # checked before the prevalence is paid for
-        most = ClippedSum.most_queries(shape.num_teachers, shape.num_labels)
-        rule = f"at most {most}, as one exact sum of {shape.num_teachers:,} teachers holds no more"
-        require(shape.num_queries <= most, "num_queries", shape.num_queries, rule)
-        shares = self._released_shares(votes, prevalence_rng, record)
+        # This is checked before the prevalence is charged.
+        max_queries = ClippedSum.most_queries(shape.num_teachers, shape.num_labels)
+        if shape.num_queries > max_queries:
+            rule = f"at most {max_queries}, as one exact sum of {shape.num_teachers:,} teachers holds no more"
+            raise InvalidValue("num_queries", shape.num_queries, rule=rule)
+        shares = self._release_shares(votes, prevalence_rng, record)
         center = self.center if shares is None else shares.prevalence
         at_center = self._at_center(center, votes)
         arrays = record.committed("release")
         if arrays is None:
-            # outside of the part, as teachers may fail
+            # The votes are computed before the part is drawn, because teachers may fail.
             summary = self._summary_around(center, votes)
 
             def draw() -> Arrays:
-                release = at_center._noisy_release(summary, event, shape.num_teachers, votes_rng)
+                release = at_center._noisy_release(
+                    summary, event=event, num_teachers=shape.num_teachers, rng=votes_rng
+                )
                 known_shares = None if shares is None else shares.known
                 return replace(release, known_shares=known_shares).arrays()
 
@@ -350,7 +528,7 @@ class CenteredVotes(Aggregator):
             recipe=self.recipe,
         )
 
-    def _released_shares(
+    def _release_shares(
         self, votes: CenterableVotes, rng: Rng, record: ReleaseRecord
     ) -> ReleasedShares | None:
         """Returns the prevalence, which is drawn unless the record already holds it; None for a public center."""
@@ -368,118 +546,7 @@ class CenteredVotes(Aggregator):
             arrays = {"prevalence": shares.prevalence, "known": shares.known}
             return {name: array for name, array in arrays.items() if array is not None}
 
-        return _shares_in(record.part("prevalence", draw))
-
-    def noiseless_from(self, source: VoteSource, record: ReleaseRecord) -> Release:
-        """Returns the release without the noise of the votes, around the center that was released with noise.
-
-        No epsilon covers the result; see `Aggregator.noiseless_from`.
-        """
-        source = source.require_type(CenterableVotes)
-        part = record.committed("prevalence")
-        shares = None if part is None else _shares_in(part)
-        rounds = self.round_votes(source)
-        if rounds is not None:
-            first_prevalence = self._first_prevalence(rounds, shares)
-            return self._rounds_mechanism.release(
-                rounds,
-                first_prevalence,
-                num_queries=source.num_queries,
-                public_start=self._public_start(rounds),
-            )
-        center = self.center if shares is None else shares.prevalence
-        at_center = self._at_center(center, votes=source)
-        summary = self._summary_around(center, votes=source)
-        return at_center._release_of(
-            summary, std_in_steps=0.0, event=pa.NonPrivateEvent(), num_teachers=source.num_teachers
-        )
-
-    def check_run(self) -> None:
-        """Raises `InvalidValue` under add/remove.
-
-        A run uses the number of private groups, which is not public under add/remove.
-        """
-        rule = "replace_one: a run with centered_votes uses the number of private groups, which add_remove would reveal"
-        require(self.adjacency is pa.Adjacency.REPLACE_ONE, "adjacency", self.adjacency, rule)
-
-    def require_source(self, votes: VoteSource) -> None:
-        """Raises `InvalidValue` for votes that the aggregator cannot read, before any charge.
-
-        For several rounds the teachers must be able to vote in rounds. A prevalence needs the label shares of the
-        teachers.
-        """
-        votes = votes.require_type(CenterableVotes)
-        is_in_rounds = self.round_votes(votes) is not None
-        if self.prevalence_share > 0:
-            votes.share_sums()
-        if not is_in_rounds:
-            _check_all(votes.require_type(TeacherVotes).confidences())
-
-    def _at_center(self, center: Any, votes: CenterableVotes) -> CenteredVotes:
-        """Returns a copy of the aggregator with this center, whose price is that of the votes alone.
-
-        Args:
-            center: the public or released center.
-            votes: the private votes, whose public span and weights the copy takes over.
-        """
-        span = votes.span(noise_multiplier=self.votes_multiplier, recipe=self.recipe)
-        return replace(
-            self.centered_at(center),
-            span=self.span if span is None else span,
-            weights=votes.weights,
-        )
-
-    def _summary_around(self, center: Any, votes: CenterableVotes) -> IntArray:
-        """Returns the sum of the clipped votes minus a center, `[num_queries, num_labels]`, in steps of a grid."""
-        at_center = self._at_center(center, votes)
-        key = ("summary", self._text, at_center._center_as_given.tobytes())
-        return np.asarray(votes.cached(key, compute=partial(at_center.summarize, votes)))
-
-    @property
-    def num_rounds(self) -> int:
-        """The number of rounds for teachers that can vote in rounds: `rounds`, or its default."""
-        return self.rounds or self.recipe.num_rounds
-
-    def votes_once(self, num_teachers: int) -> bool:
-        """Returns whether teachers that could vote in rounds cast one matrix of votes.
-
-        Args:
-            num_teachers: the number of teachers.
-        """
-        has_few_teachers = num_teachers < self.recipe.fewest_teachers_in_rounds
-        is_once = self.rounds == 1 or (self.rounds is None and has_few_teachers)
-        return is_once or self.clip is not None or np.ndim(self.center) > 1
-
-    def round_votes(self, source: CenterableVotes) -> RoundVotes | None:
-        """Returns the votes of teachers that vote in rounds; None if they vote once.
-
-        Args:
-            source: the private votes.
-
-        Raises:
-            InvalidValue: the votes or this aggregator do not fit rounds.
-        """
-        center_axes = np.ndim(self.center)
-        if isinstance(source, GroupVotes):  # which are cast in rounds alone
-            rule = "no clip, but a clip_factor, for votes in rounds"
-            require(self.clip is None, "clip", self.clip, rule)
-            require(center_axes < 2, "center.ndim", center_axes, "0 or 1 for votes in rounds")
-        elif self.votes_once(source.num_teachers):
-            return None
-        self._rounds_mechanism.require_fits(
-            num_teachers=source.num_teachers, num_labels=source.num_labels
-        )
-        if self.start is None:
-            return source.in_rounds(noise_multiplier=self.votes_multiplier, recipe=self.recipe)
-        # The noise determines the number of directions, but the start has its least number. A kernel is added where the
-        # release alone would have one.
-        factor = self.start.direction_ratio
-        kernel_from = self.recipe.kernel_from * factor
-        return source.in_rounds(
-            noise_multiplier=self.votes_multiplier / factor,
-            least_directions=self.start.least_directions,
-            recipe=replace(self.recipe, kernel_from=kernel_from),
-        )
+        return _shares_of_part(record.part("prevalence", draw))
 
     @property
     def _rounds_mechanism(self) -> CenteredRounds:
@@ -501,72 +568,85 @@ class CenteredVotes(Aggregator):
             votes: the private votes, of which public numbers are used.
             shares: the released prevalence, and what is known of it; None for a public center.
         """
-        center = self._center_as_given if shares is None else shares.prevalence
-        prevalence = np.broadcast_to(self._inside(center), votes.num_labels).copy()
+        center = self._given_center if shares is None else shares.prevalence
+        prevalence = np.broadcast_to(self._cut_to_floor(center), votes.num_labels).copy()
         if shares is None:
             return NoisyPrevalence(prevalence, variance=0.0)
         known = np.ones_like(prevalence) if shares.known is None else shares.known
-        # of the prevalence's last mean, about: if its clip is the length that such labels have
-        held = prevalence * known
-        squared_length = float((held * (1 - held)).sum())
-        squared_length += KNOWN_WEIGHT**2 * float((known * (1 - known)).sum())
-        squared_length /= max(votes.records_per_teacher, 1.0)
+        # The noise of the last mean of the prevalence, in proportion to its clip, about. The clip is taken as the usual
+        # length of a teacher's shares.
+        shares_of_all = prevalence * known
+        squared_clip = float((shares_of_all * (1 - shares_of_all)).sum())
+        squared_clip += KNOWN_WEIGHT**2 * float((known * (1 - known)).sum())
+        squared_clip /= max(votes.records_per_teacher, 1.0)
         multiplier = self.prevalence.last_multiplier
-        noise_of_one = self.adjacency.num_moved * multiplier / votes.total_weight
-        # the prevalence is a sum divided by the known share
-        variance = squared_length * noise_of_one**2 / known**2
+        noise_per_clip = self.adjacency.num_moved * multiplier / votes.total_weight
+        # The prevalence is a share of all records, divided by the known share.
+        variance = squared_clip * noise_per_clip**2 / known**2
         return NoisyPrevalence(prevalence, variance=variance, known=known)
 
-    def start_weights(self, source: VoteSource, record: ReleaseRecord) -> FloatArray | None:
-        """Returns the weights `[num_features, num_labels]` at which the student began; None without a public start.
-
-        Nothing private is read: they are computed from the public start and the released prevalence.
-
-        Args:
-            source: the votes of the release, of which public features are read.
-            record: the record of the release.
-        """
-        if self.start is None:
-            return None
-        rounds = self.round_votes(source.require_type(CenterableVotes))
-        assert rounds is not None  # as the release was drawn
-        part = record.committed("prevalence")
-        first_prevalence = self._first_prevalence(
-            rounds, None if part is None else _shares_in(part)
-        )
-        return self._rounds_mechanism.start_weights(
-            rounds, first_prevalence, self.start.public_start(rounds)
-        )
-
     def _public_start(self, votes: RoundVotes) -> PublicStart | None:
+        """Returns the public weights at which the student begins; None to begin at the prevalence."""
         return None if self.start is None else self.start.public_start(votes)
 
-    def summarize(self, votes: VoteSource) -> IntArray:
-        """Returns the sum of clipped votes minus the public center, `[num_queries, num_labels]`, in steps of a grid.
+    def _at_center(self, center: Any, votes: CenterableVotes) -> CenteredVotes:
+        """Returns a copy of the aggregator with this center, whose price is that of the votes alone.
 
-        Raises:
-            InvalidValue: the prevalence is still to be released, so there is no center.
+        Args:
+            center: the public or released center.
+            votes: the private votes, whose public span and weights the copy takes over.
         """
-        share = self.prevalence_share
-        require(share == 0, "prevalence_share", share, "0 once the center is known")
-        votes_shape = (votes.num_queries, votes.num_labels)
-        blocks = votes.require_type(CenterableVotes).votes_around(
-            self._center_as_given, noise_multiplier=self.votes_multiplier, recipe=self.recipe
-        )
-        return self._clipped_sum(votes_shape).total(
-            blocks,
-            center=self._center(votes_shape),
-            num_teachers=votes.num_teachers,
-            weights=self.weights,
+        span = votes.span(noise_multiplier=self.votes_multiplier, recipe=self.recipe)
+        return replace(
+            self.centered_at(center),
+            span=self.span if span is None else span,
+            weights=votes.weights,
         )
 
-    def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
-        """Draws labels around a public center; `release` returns the scores too."""
-        event = self.event(shape)
-        return Answers.to_all(self._noisy_release(summary, event, shape.num_teachers, rng).labels)
+    def _summary_around(self, center: Any, votes: CenterableVotes) -> IntArray:
+        """Returns the sum of the clipped votes minus a center, `[num_queries, num_labels]`, in steps of a grid."""
+        at_center = self._at_center(center, votes)
+        key = ("summary", self._text, at_center._given_center.tobytes())
+        return np.asarray(votes.cached(key, compute=partial(at_center.summarize, votes)))
+
+    def _clipped_sum(self, votes_shape: tuple[int, ...]) -> ClippedSum:
+        """Returns the mechanism that clips and sums votes of shape (num_queries, num_labels).
+
+        Without a `clip`, the clip is `clip_factor` sqrt(sum c (1 - c)) over all entries c of the center. This is the
+        usual length around the center of bits that are drawn with probabilities c.
+        """
+        clip = self.clip
+        if clip is None:
+            shares = self._cut_to_floor(self._center(votes_shape))
+            clip = self.clip_factor * math.sqrt(float((shares * (1 - shares)).sum()))
+        return ClippedSum(
+            clip=clip, shape=(votes_shape[0], votes_shape[1]), adjacency=self.adjacency
+        )
+
+    def _center(self, votes_shape: tuple[int, ...]) -> FloatArray:
+        """Returns the center of every vote, float64 `[num_queries, num_labels]`.
+
+        Raises `InvalidValue` if the center has another number of queries or labels than `votes_shape`.
+        """
+        center = self._given_center
+        try:
+            return np.broadcast_to(center, votes_shape).copy()
+        except ValueError as error:
+            rule = f"{votes_shape}, its last axis, or a number"
+            raise InvalidValue("center.shape", center.shape, rule=rule) from error
+
+    @property
+    def _given_center(self) -> FloatArray:
+        """The public center in the shape in which the user gave it; 1/2 if the user gave none."""
+        return np.asarray(0.5 if self.center is None else self.center, dtype=np.float64)
+
+    def _cut_to_floor(self, shares: FloatArray) -> FloatArray:
+        """Returns shares cut to [f, 1 - f], where f is `recipe.center_floor`."""
+        floor = self.recipe.center_floor
+        return shares.clip(floor, 1 - floor)
 
     def _noisy_release(
-        self, summary: IntArray, event: pa.Event, num_teachers: int, rng: Rng
+        self, summary: IntArray, event: Event, num_teachers: int, rng: Rng
     ) -> CenteredRelease:
         """Returns the release of a sum plus noise, which is drawn here.
 
@@ -578,16 +658,16 @@ class CenteredVotes(Aggregator):
         """
         std_in_steps = self.noise_multiplier * self._clipped_sum(summary.shape).l2_sensitivity
         noise = RoundedGaussian(std_in_steps).sample(summary.shape, rng)
-        return self._release_of(
+        return self._release_from_sum(
             summary + noise, std_in_steps=std_in_steps, event=event, num_teachers=num_teachers
         )
 
-    def _release_of(
+    def _release_from_sum(
         self,
         noisy_sum: IntArray,
         *,
         std_in_steps: float,
-        event: pa.Event,
+        event: Event,
         num_teachers: int,
     ) -> CenteredRelease:
         """Returns the release computed from a noisy sum, which is public.
@@ -620,12 +700,6 @@ class CenteredVotes(Aggregator):
             probabilities=scores.clip(0, 1) if self._has_public_answers else None,
         )
 
-    @property
-    def _has_public_answers(self) -> bool:
-        """Whether the center is a public answer to each query: probabilities `[num_queries, num_labels]`."""
-        center = self._center_as_given
-        return center.ndim == 2 and bool(((center >= 0) & (center <= 1)).all())
-
     def _low_rank_part(self, residual: FloatArray, *, noise_std: float) -> FloatArray:
         """Returns an estimate of the votes behind a noisy residual, `[num_queries, num_labels]`.
 
@@ -638,11 +712,14 @@ class CenteredVotes(Aggregator):
 
     @property
     def _num_directions(self) -> int | None:
+        """The number of directions of the public span; None without a span."""
         return None if self.span is None else self.span.shape[1]
 
-    def identity(self, shape: VoteShape) -> str:
-        """Returns all public parameters as text; see `Aggregator.identity`."""
-        return self._text
+    @property
+    def _has_public_answers(self) -> bool:
+        """Whether the center is a public answer to each query: probabilities `[num_queries, num_labels]`."""
+        center = self._given_center
+        return center.ndim == 2 and bool(((center >= 0) & (center <= 1)).all())
 
     @property
     def _text(self) -> str:
@@ -653,48 +730,12 @@ class CenteredVotes(Aggregator):
         else:
             texts["start"] = self.start.identity
         if texts["recipe"] == full_text(DEFAULT_RECIPE):
-            # releases from before there were recipes are known by the text without one
+            # Releases of versions without recipes are known by a text without one.
             del texts["recipe"]
         return text_of_fields(type(self), texts)
 
-    @property
-    def _center_as_given(self) -> FloatArray:
-        """The public center in the shape in which the user gave it; 1/2 if the user gave none."""
-        return np.asarray(0.5 if self.center is None else self.center, dtype=np.float64)
 
-    def _inside(self, shares: FloatArray) -> FloatArray:
-        """Returns shares cut to [f, 1 - f], where f is `recipe.center_floor`."""
-        floor = self.recipe.center_floor
-        return shares.clip(floor, 1 - floor)
-
-    def _center(self, votes_shape: tuple[int, ...]) -> FloatArray:
-        """Returns the center of every vote, float64 `[num_queries, num_labels]`.
-
-        Raises `InvalidValue` if the center has another number of queries or labels than `votes_shape`.
-        """
-        center = self._center_as_given
-        try:
-            return np.broadcast_to(center, votes_shape).copy()
-        except ValueError as error:
-            rule = f"{votes_shape}, its last axis, or a number"
-            raise InvalidValue("center.shape", center.shape, rule=rule) from error
-
-    def _clipped_sum(self, votes_shape: tuple[int, ...]) -> ClippedSum:
-        """Returns the mechanism that clips and sums votes of shape (num_queries, num_labels).
-
-        Without a `clip`, the clip is `clip_factor` sqrt(sum c (1 - c)) over all entries c of the center. This is the
-        usual length around the center of bits that are drawn with probabilities c.
-        """
-        clip = self.clip
-        if clip is None:
-            shares = self._inside(self._center(votes_shape))
-            clip = self.clip_factor * math.sqrt(float((shares * (1 - shares)).sum()))
-        return ClippedSum(
-            clip=clip, shape=(votes_shape[0], votes_shape[1]), adjacency=self.adjacency
-        )
-
-
-def _check_all(blocks: Iterable[object]) -> None:
+def _read_all(blocks: Iterable[object]) -> None:
     """Reads all blocks and drops them; each block is checked as it is read."""
     for _ in blocks:
         pass
@@ -717,7 +758,7 @@ def _highest_scores(
     return chosen
 
 
-def _shares_in(part: Arrays) -> ReleasedShares:
+def _shares_of_part(part: Arrays) -> ReleasedShares:
     """Returns the released prevalence that the part `prevalence` of a record holds."""
     return ReleasedShares(prevalence=part["prevalence"], known=part.get("known"))
 
@@ -738,7 +779,7 @@ def _expected_from_centered_votes(
     clip = aggregator.clip or aggregator.clip_factor * length
     sensitivity = aggregator.adjacency.num_moved * clip
     noise_of_score = sensitivity * aggregator.votes_multiplier / votes.num_teachers
-    noise = noise_of_score * math.sqrt(min(_STUDENT_DIRECTIONS / num_queries, 1.0))
-    share_left = min(1.0, clip / length)  # of a vote, by the clip
-    right = float(ndtr_without_scipy(share_left * distance / 2 / noise))
+    student_noise = noise_of_score * math.sqrt(min(_STUDENT_DIRECTIONS / num_queries, 1.0))
+    clip_scale = min(1.0, clip / length)  # the factor by which the clip shortens a vote
+    right = float(ndtr_without_scipy(clip_scale * distance / 2 / student_noise))
     return ExpectedRelease(answered=1.0, present=right, absent=right)

@@ -23,14 +23,15 @@ from pate.aggregators.thresholds import (
 from pate.array_types import BoolArray, FloatArray
 from pate.mechanisms.noise.comparisons import are_normally_above
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, one_of
-from pate.validation import require
+from pate.validation import InvalidValue
 from pate.votes.counts import bits_of, limited
 from pate.votes.made_up import MadeUpVotes
 from pate.votes.shape import VoteShape
 from pate.votes.source import TeacherVotes, VoteSource
 
+# The weight of a vote is a multiple of 1 / _GRID. Sums over at most so many teachers take 52 bits, so they are exact.
 _GRID = 2.0**32
-_MOST_TEACHERS = 2**20  # sums of multiples of 1 / _GRID below it take 52 bits
+_MAX_TEACHERS = 2**20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,13 +81,13 @@ class ClippedVotes(Aggregator):
 
     def event(self, shape: VoteShape) -> pa.Event:
         """Returns the price: m bits for each query with norm l1, the noisy counts of each query with norm l2."""
-        moved = squared_sensitivity(
+        num_moved = squared_sensitivity(
             self.vote_clip, num_labels=shape.num_labels, adjacency=self.adjacency
         )
         if self.norm == "l1":
             bit = threshold_event(self.noise_std, self.threshold_share, shape.num_teachers)
-            return pa.SelfComposedEvent(bit, shape.num_queries * moved)
-        noisy_counts = pa.GaussianEvent(noise_multiplier=self.noise_std / moved**0.5)
+            return pa.SelfComposedEvent(bit, shape.num_queries * num_moved)
+        noisy_counts = pa.GaussianEvent(noise_multiplier=self.noise_std / num_moved**0.5)
         return pa.SelfComposedEvent(noisy_counts, shape.num_queries)
 
     def summarize(self, votes: VoteSource) -> NDArray[Any]:
@@ -94,19 +95,19 @@ class ClippedVotes(Aggregator):
 
         The counts are int64 with norm l1. With norm l2 they are float64, multiples of 2**-32.
         """
-        is_exact = self.norm == "l1" or votes.num_teachers <= _MOST_TEACHERS
-        rule = f"at most {_MOST_TEACHERS}: above it sums of weights are not exact"
-        require(is_exact, "num_teachers", votes.num_teachers, rule)
+        if self.norm == "l2" and votes.num_teachers > _MAX_TEACHERS:
+            rule = f"at most {_MAX_TEACHERS}: above it sums of weights are not exact"
+            raise InvalidValue("num_teachers", votes.num_teachers, rule=rule)
         source = votes.require_type(TeacherVotes)
         blocks = self.checked_blocks(source.confidences(), votes.shape)
         if self.norm == "l1":
-            limited_blocks = (limited(block, max_votes=self.vote_clip) for block in blocks)
-            counts = np.asarray(sum(block.sum(axis=0, dtype=np.int64) for block in limited_blocks))
+            clipped_blocks = (limited(block, max_votes=self.vote_clip) for block in blocks)
+            counts = np.asarray(sum(block.sum(axis=0, dtype=np.int64) for block in clipped_blocks))
         else:
-            counts = np.asarray(sum(self._weighed(bits_of(block)) for block in blocks))
+            counts = np.asarray(sum(self._weighted_sum(bits_of(block)) for block in blocks))
         return counts + threshold_votes(source.num_without_label(), self.threshold_share)
 
-    def _weighed(self, vote_bits: BoolArray) -> FloatArray:
+    def _weighted_sum(self, vote_bits: BoolArray) -> FloatArray:
         """Returns the sum over teachers of their weighted bits, `[num_queries, num_labels]`.
 
         Each teacher's bits on a query are scaled down to a length of at most sqrt(vote_clip).
@@ -120,22 +121,27 @@ class ClippedVotes(Aggregator):
         # the rounding errors of the square root and the division.
         weights = np.floor(exact_weights * _GRID * (1 - 2.0**-50)) / _GRID
         weights[: self.vote_clip + 1] = 1.0
-        weights_of_teachers = weights[np.count_nonzero(vote_bits, axis=-1)]  # [c, Q]
-        return np.asarray(np.einsum("cq,cql->ql", weights_of_teachers, vote_bits))
+        num_votes_cast = np.count_nonzero(
+            vote_bits, axis=-1
+        )  # [num_teachers_in_block, num_queries]
+        return np.asarray(np.einsum("tq,tql->ql", weights[num_votes_cast], vote_bits))
 
     def draw(self, summary: NDArray[Any], shape: VoteShape, rng: Rng) -> Answers:
         """Draws, for each label, whether its clipped count plus noise exceeds the threshold."""
         if self.norm == "l1":
             labels = reach_threshold(
                 summary,
-                self.noise_std,
-                self.threshold_share,
+                noise_std=self.noise_std,
+                threshold_share=self.threshold_share,
                 num_teachers=shape.num_teachers,
                 rng=rng,
             )
-        else:  # the noisy counts are paid for, and any function of them is free
+        else:
+            # The noisy counts are charged, and any function of them is free.
             threshold = self.threshold_share * shape.num_teachers
-            labels = are_normally_above(summary, threshold, self.noise_std, rng)
+            labels = are_normally_above(
+                summary, threshold=threshold, noise_std=self.noise_std, rng=rng
+            )
         return Answers.to_all(labels)
 
 

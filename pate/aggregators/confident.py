@@ -33,10 +33,10 @@ class ScreenedAggregator(Aggregator):
 
     The statistic of a query is a number of teachers in 0..num_teachers, and one change moves it by at most 1. The price
     has the screening of every query. It also has an answer for every query, or for `max_answers` of them. After
-    `max_answers` answers every later query is refused.
+    `max_answers` answers every later query is refused. `ConfidentGNMax` documents the fields.
     """
 
-    # The class that answers queries that pass.
+    # The class of the aggregator that answers queries that pass the screening.
     _answered_by: ClassVar[type[GNMax] | type[GaussianVotes]]
 
     screening_std: float = field(metadata=NOISE)
@@ -46,8 +46,8 @@ class ScreenedAggregator(Aggregator):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        share = self.threshold_share
-        require(share <= 1, "threshold_share", share, "a number in (0, 1]")
+        is_share = self.threshold_share <= 1
+        require(is_share, "threshold_share", self.threshold_share, "a number in (0, 1]")
 
     @abstractmethod
     def statistic(self, votes: IntArray, *, num_teachers: int) -> IntArray:
@@ -69,10 +69,10 @@ class ScreenedAggregator(Aggregator):
         """Returns the price of the screening of all queries, and of the largest possible number of answers."""
         bit = threshold_event(self.screening_std, self.threshold_share, shape.num_teachers)
         screenings = pa.SelfComposedEvent(bit, shape.num_queries)
-        most_answers = shape.num_queries
+        max_answers = shape.num_queries
         if self.max_answers is not None:
-            most_answers = min(self.max_answers, shape.num_queries)
-        answers = self.answers.event(replace(shape, num_queries=most_answers))
+            max_answers = min(self.max_answers, shape.num_queries)
+        answers = self.answers.event(replace(shape, num_queries=max_answers))
         return pa.ComposedEvent((screenings, answers))
 
     def draw_all(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
@@ -113,7 +113,7 @@ class ConfidentGNMax(ScreenedAggregator):
         threshold_share: the share of the teachers that the largest count must reach, in (0, 1], public.
         noise_std: standard deviation of the answers' noise, in votes, > 0.
         max_answers: the number of answers after which every query is refused, >= 1 and public; None for no limit.
-        max_votes: the most labels that one teacher votes for, >= 1 and public.
+        max_votes: the largest number of labels of a query that a teacher votes for, >= 1 and public.
 
     >>> aggregator = ConfidentGNMax(screening_std=2.0, threshold_share=0.6, noise_std=1.0)
     >>> votes = np.array([[90, 3, 7], [34, 33, 33]])

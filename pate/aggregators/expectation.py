@@ -29,11 +29,16 @@ if TYPE_CHECKING:
 LEAST_ANSWERED = 1 / 3
 """The share of answered queries below which a release is useless."""
 
-_LEAST_RIGHT = 0.75  # share of right bits in an answer, where chance has 1/2
-_NUM_MADE_UP = 256  # queries
-_FEWEST_MADE_UP = 16  # queries, where each teacher's votes are read
-_MADE_UP_BITS = 2**22  # of all teachers, where each teacher's votes are read
-_FRAMES_TO_CALLER = 4  # from `_warn` to the caller of `Aggregator.aggregate`
+# The share of right labels in answers below which a release is useless. Answers drawn without the votes have 1/2.
+_MIN_RIGHT = 0.75
+# The number of made-up queries.
+_NUM_MADE_UP = 256
+# An aggregator that reads the votes of each teacher gets fewer queries, so that all votes have at most so many bits.
+_MAX_MADE_UP_BITS = 2**22
+# It gets at least so many queries.
+_MIN_MADE_UP = 16
+# The number of stack frames from `_warn` to the caller of `Aggregator.aggregate`.
+_FRAMES_TO_CALLER = 4
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ class ExpectedRelease:
     @property
     def is_useless(self) -> bool:
         """Whether fewer than a third of the queries are answered, or `right` is below 3/4."""
-        return self.answered < LEAST_ANSWERED or self.right < _LEAST_RIGHT
+        return self.answered < LEAST_ANSWERED or self.right < _MIN_RIGHT
 
     @classmethod
     def from_answers(cls, labels: BoolArray, answered: BoolArray, true_labels: BoolArray) -> Self:
@@ -113,13 +118,14 @@ def expected_release(
     [1.0, 1.0, 0.94]
     """
     num_labels = shape.num_labels
-    usual = min(USUAL_LABELS, num_labels // 2, aggregator.max_labels or num_labels)
+    usual_labels = min(USUAL_LABELS, num_labels // 2, aggregator.max_labels or num_labels)
+    num_present = aggregator.exact_labels or usual_labels
     votes = MadeUpVotes(
         num_queries=_NUM_MADE_UP,
         num_labels=num_labels,
         num_teachers=shape.num_teachers,
         agreement=agreement,
-        num_present=max(1, min(aggregator.exact_labels or usual, num_labels)),
+        num_present=max(1, min(num_present, num_labels)),
     )
     num_queries = shape.num_queries
     planned = with_failure_prob_for(aggregator, delta=USUAL_DELTA, num_queries=num_queries)
@@ -149,8 +155,8 @@ def expected_by_drawing(aggregator: Aggregator, votes: MadeUpVotes) -> ExpectedR
     """
     if not aggregator.reads_counts:
         bits_per_query = votes.num_teachers * votes.num_labels
-        most_queries = max(_FEWEST_MADE_UP, _MADE_UP_BITS // bits_per_query)
-        votes = votes.first(min(votes.num_queries, most_queries))
+        max_queries = max(_MIN_MADE_UP, _MAX_MADE_UP_BITS // bits_per_query)
+        votes = votes.first(min(votes.num_queries, max_queries))
     return expected_from_summary(aggregator, summary=aggregator.summarize(votes), votes=votes)
 
 
@@ -181,7 +187,8 @@ def _warn(aggregator: Aggregator, shape: VoteShape) -> None:
     """Warns if a release of that shape is expected to be useless."""
     try:
         expected = expected_release(aggregator, shape)
-    except InvalidValue:  # an aggregator of somebody else's that takes no made-up votes
+    except InvalidValue:
+        # An aggregator of another package may not take made-up votes.
         return
     if expected.is_useless:
         warnings.warn(
@@ -193,4 +200,5 @@ def _warn(aggregator: Aggregator, shape: VoteShape) -> None:
         )
 
 
-_warn_once = lru_cache(maxsize=4096)(_warn)  # a cache in C, which adds no frame to the stack
+# The cache is written in C and adds no frame to the stack.
+_warn_once = lru_cache(maxsize=4096)(_warn)

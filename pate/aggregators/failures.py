@@ -24,7 +24,7 @@ USUAL_DELTA = 1e-6
 
 # The part of delta that all failures may take: what the usual 1e-9 takes for 600 queries at 1e-6.
 _SHARE_OF_DELTA = 0.6
-# The part of what a ledger has left for failures: less than half, as the result is rounded to two digits.
+# The part of the ledger's remaining failure probability: less than half, as the result is rounded to two digits.
 _SHARE_OF_LEDGER = 0.45
 # Draws are compared with multiples of the least failure probability.
 _LEAST_FAILURE_PROB = 2.0**-53
@@ -47,7 +47,8 @@ def with_failure_prob_for(aggregator: A, *, delta: float, num_queries: int) -> A
     """
     if getattr(aggregator, "failure_prob", 0.0) is not None:
         return aggregator
-    return _with_failure_prob(aggregator, failure_prob=_fitting(aggregator, delta, num_queries))
+    suitable = _suitable_failure_prob(aggregator, delta=delta, num_queries=num_queries)
+    return _with_failure_prob(aggregator, failure_prob=suitable)
 
 
 def with_failure_prob_left(aggregator: A, ledger: Ledger, *, num_queries: int) -> A:
@@ -68,12 +69,9 @@ def with_failure_prob_left(aggregator: A, ledger: Ledger, *, num_queries: int) -
 
 def with_failure_prob_at_most(aggregator: A, max_failure_prob: float) -> A:
     """Returns a copy of the aggregator whose failure probability is at most `max_failure_prob`."""
-    failure_prob = failure_prob_of(aggregator)
-    return (
-        aggregator
-        if failure_prob <= max_failure_prob
-        else _with_failure_prob(aggregator, failure_prob=max_failure_prob)
-    )
+    if failure_prob_of(aggregator) <= max_failure_prob:
+        return aggregator
+    return _with_failure_prob(aggregator, failure_prob=max_failure_prob)
 
 
 def require_delta_left(
@@ -88,13 +86,14 @@ def require_delta_left(
     if sum_of_failures < target_delta:
         return
     remedies: list[Remedy] = []
-    fitting = _fitting(aggregator, target_delta, num_queries)
-    has_own_table = getattr(aggregator, "table", None) is not None  # with a failure_prob of its own
-    if fitting < failure_prob and not has_own_table:
-        remedies.append(Remedy(name="failure_prob", value=fitting, owner="aggregator"))
-    fewer = int(_SHARE_OF_DELTA * target_delta / failure_prob * (1 + 1e-9))
-    if fewer > 0:
-        remedies.append(Remedy(name="num_queries", value=fewer))
+    suitable = _suitable_failure_prob(aggregator, delta=target_delta, num_queries=num_queries)
+    # A ready table has a failure probability of its own, which cannot be changed.
+    has_ready_table = getattr(aggregator, "table", None) is not None
+    if suitable < failure_prob and not has_ready_table:
+        remedies.append(Remedy(name="failure_prob", value=suitable, owner="aggregator"))
+    num_affordable = int(_SHARE_OF_DELTA * target_delta / failure_prob * (1 + 1e-9))
+    if num_affordable > 0:
+        remedies.append(Remedy(name="num_queries", value=num_affordable))
     rule = (
         f"a sum over all queries below target_delta, and {sum_of_failures:.3g} in all uses up "
         f"target_delta={target_delta:g}"
@@ -106,21 +105,22 @@ def require_delta_left(
     )
 
 
-def _fitting(aggregator: Aggregator, delta: float, num_queries: int) -> float:
+def _suitable_failure_prob(aggregator: Aggregator, *, delta: float, num_queries: int) -> float:
     """Returns the usual failure probability of the class, or less where all queries would need too much of delta.
 
     The failures of all queries together take at most about 0.6 of delta, unless that needs a value below 2**-53, which
     is the smallest returned one.
     """
     # A session's accesses are counted for a delta of its own.
-    delta = min(delta, getattr(aggregator, "session_delta", 1.0))
-    share = _SHARE_OF_DELTA * delta / max(aggregator.num_tests(num_queries), 1)
-    return max(min(aggregator.usual_failure_prob, _two_digits(share)), _LEAST_FAILURE_PROB)
+    smaller_delta = min(delta, getattr(aggregator, "session_delta", 1.0))
+    num_tests = max(aggregator.num_tests(num_queries), 1)
+    affordable = _two_digits(_SHARE_OF_DELTA * smaller_delta / num_tests)
+    return max(min(aggregator.usual_failure_prob, affordable), _LEAST_FAILURE_PROB)
 
 
 def _with_failure_prob(aggregator: A, failure_prob: float) -> A:
     """Returns a copy of the aggregator with another `failure_prob`."""
-    return replace(aggregator, failure_prob=failure_prob)  # type: ignore[call-arg]  # of some classes
+    return replace(aggregator, failure_prob=failure_prob)  # type: ignore[call-arg]  # a field of some classes
 
 
 def _two_digits(number: float) -> float:

@@ -21,11 +21,13 @@ from pate.mechanisms.top_k.mechanism import TopKMechanism
 from pate.validation import require
 from pate.votes.shape import VoteShape
 
+# The top-k mechanisms by the names that the field `mechanism` takes.
 MECHANISMS: Mapping[str, Callable[..., TopKMechanism]] = {
     "canonical": mechanisms.CanonicalTopK,
     "joint": mechanisms.JointTopK,
     "lipschitz": mechanisms.LipschitzTopK,
-    "peeling": mechanisms.OneShotTopK,  # the distribution of `PeelingTopK` in one draw
+    # The distribution of `PeelingTopK` in one draw.
+    "peeling": mechanisms.OneShotTopK,
     "permute_and_flip": mechanisms.PermuteAndFlipTopK,
     "permute_and_flip_joint": mechanisms.PermuteAndFlipJointTopK,
 }
@@ -70,8 +72,8 @@ class FixedTopK(Aggregator):
 
     def event(self, shape: VoteShape) -> Event:
         """Returns the price of picking k labels for each query; raises `InvalidValue` for fewer than k labels."""
-        rule = f"at most {shape.num_labels}, the number of labels"
-        require(self.k <= shape.num_labels, "k", self.k, rule)
+        num_labels = shape.num_labels
+        require(self.k <= num_labels, "k", self.k, f"at most {num_labels}, the number of labels")
         query_event = self.top_k.event if self.k < shape.num_labels else NoOpEvent()
         return SelfComposedEvent(query_event, count=shape.num_queries)
 

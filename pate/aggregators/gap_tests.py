@@ -24,10 +24,12 @@ from pate.mechanisms.stability_table import StabilityTable, optimal_stability_ta
 from pate.mechanisms.stability_test import StabilityTest
 from pate.validation import InvalidValue, require
 
-# The search for the noise of a Renyi budget tries enormous noise too, whose table of probabilities grows with the
-# number of teachers. The result hardly depends on more teachers than so many.
-_MOST_TEACHERS_OF_TUNING = 5000
-_LOG_NOISES = (-60.0, 25.0)
+# The noise for a Renyi budget is searched with at most so many teachers. The search tries enormous noise too, whose
+# table of probabilities grows with the number of teachers, and its result hardly depends on more of them.
+_MAX_TEACHERS_OF_SEARCH = 5000
+# The logarithms of the smallest and the largest noise of the search.
+_LOWEST_LOG_NOISE = -60.0
+_HIGHEST_LOG_NOISE = 25.0
 
 
 class GapTest(ABC):
@@ -78,7 +80,7 @@ class NoiseTest(Parameters, GapTest):
         self, *, renyi_order: float, rdp: float, num_teachers: int, adjacency: Adjacency
     ) -> Self:
         """Returns a copy of the test with the standard deviation at which a query costs `rdp`; see `GapTest.tuned`."""
-        num_teachers = min(num_teachers, _MOST_TEACHERS_OF_TUNING)
+        num_teachers = min(num_teachers, _MAX_TEACHERS_OF_SEARCH)
 
         def event_of(std: float) -> Event:
             test = replace(self, std=std)
@@ -219,11 +221,12 @@ def noise_of_rdp(make_event: Callable[[float], Event], *, renyi_order: float, rd
 
     orders = np.array([renyi_order])
 
-    def excess(log_noise: float) -> float:
-        curve = rdp_curve(count_leaves(make_event(math.exp(log_noise))), orders)
+    def log_excess(log_noise: float) -> float:
+        event = make_event(math.exp(log_noise))
+        curve = rdp_curve(count_leaves(event), orders)
+        # A divergence of 0 has no logarithm, so it is raised to a tiny number.
         return math.log(max(float(curve[0]), 1e-300) / rdp)
 
-    least, most = _LOG_NOISES
-    if excess(least) <= 0:
-        return math.exp(least)
-    return math.exp(brentq(excess, least, most))
+    if log_excess(_LOWEST_LOG_NOISE) <= 0:
+        return math.exp(_LOWEST_LOG_NOISE)
+    return math.exp(brentq(log_excess, a=_LOWEST_LOG_NOISE, b=_HIGHEST_LOG_NOISE))

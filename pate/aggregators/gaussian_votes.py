@@ -28,9 +28,9 @@ class GaussianVotes(Aggregator):
 
     Formal guarantees, for L labels:
         * One change moves each of the L counts of a query by at most d = `teachers_reached`, whether it changes votes,
-          abstentions or both. One bit is released for
-          each count, with independent noise, so a query costs L bits. For d = 1 and large noise_std, these cost 0.637
-          of the price of the noisy counts, which is L a / (2 noise_std**2) at order a.
+          abstentions or both. One bit is released for each count, with independent noise, so a query costs L bits. For
+          d = 1 and large noise_std, these cost 0.637 of the price of the noisy counts, which is
+          L a / (2 noise_std**2) at order a.
         * Under add/remove the threshold is computed from the declared num_teachers, and no change moves it.
 
     Attributes:
@@ -39,6 +39,7 @@ class GaussianVotes(Aggregator):
 
     Source: Papernot et al. 2018 for one label; docs/proofs/gaussian_votes.md.
 
+    >>> import numpy as np
     >>> votes = np.array([[90, 3, 60]])
     >>> GaussianVotes(noise_std=2.0).aggregate(votes, num_teachers=100, rng=np.random.default_rng(0)).labels
     array([[ True, False,  True]])

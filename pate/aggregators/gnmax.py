@@ -62,15 +62,14 @@ class GNMax(Aggregator):
 
     def event(self, shape: VoteShape) -> pa.Event:
         """Returns the price of releasing one label for each query; see `Aggregator.event`."""
-        moved = squared_sensitivity(
+        num_moved = squared_sensitivity(
             self.max_votes, num_labels=shape.num_labels, adjacency=self.adjacency
         )
         if self.max_votes == 1:
-            return pa.SelfComposedEvent(
-                pa.WinnerEvent(self.noise_std, num_moving=moved), shape.num_queries
-            )
+            winner = pa.WinnerEvent(self.noise_std, num_moving=num_moved)
+            return pa.SelfComposedEvent(winner, shape.num_queries)
         # The winner is a function of the noisy counts, and costs at most what they cost.
-        all_counts = pa.GaussianEvent(noise_multiplier=self.noise_std / moved**0.5)
+        all_counts = pa.GaussianEvent(noise_multiplier=self.noise_std / num_moved**0.5)
         return pa.SelfComposedEvent(all_counts, shape.num_queries)
 
     def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:

@@ -43,14 +43,18 @@ from pate.votes.made_up import MadeUpVotes
 from pate.votes.shape import VoteShape
 from pate.votes.source import VoteSource
 
-_GRID = 2**53  # a check holds with a multiple of 1 / _GRID
-_SMALLEST_PROB = 2.0**-40  # beyond it the steps of the grid would be visible
-_CERTAIN = 28.0  # in noise scales: beyond, a probability is within 2**-40 of 0 or 1
-_SMALLEST_ROUND = 25
-# The table of a check has a probability for each margin: at least for so many, where there are as many teachers, and at
-# most for so many. Larger margins are checked like the largest one of the table.
-_LEAST_MARGINS = 1000
-_MOST_MARGINS = 250_000
+# The probability that a check passes is a multiple of 1 / _GRID.
+_GRID = 2**53
+# It is in [2**-40, 1 - 2**-40]. Outside, the steps of the grid would be visible.
+_SMALLEST_PROB = 2.0**-40
+# So many noise scales away from `prior_margin`, a probability is within 2**-40 of 0 or 1.
+_CERTAIN_SCALES = 28.0
+# The smallest number of queries that a round is limited to.
+_MIN_ROUND_SIZE = 25
+# The table of a check has probabilities for margins up to at least the first number, if there are as many teachers, and
+# up to at most the second. Larger margins have the probability of the largest margin in the table.
+_MIN_TABLE_MARGIN = 1000
+_MAX_TABLE_MARGIN = 250_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,10 +157,12 @@ class NotPriorTopK(TargetChargedAggregator):
         A larger margin than R has the probability of R, and a smaller one than -R that of -R.
         """
         require_count("num_teachers", num_teachers)
-        certain = abs(self.prior_margin) + _CERTAIN * self.prior_scale
-        largest = min(num_teachers, max(_LEAST_MARGINS, math.ceil(min(certain, 1e300))))
+        certain_margin = abs(self.prior_margin) + _CERTAIN_SCALES * self.prior_scale
+        table_margin = max(math.ceil(min(certain_margin, 1e300)), _MIN_TABLE_MARGIN)
         return _check_probabilities(
-            self.prior_scale, self.prior_margin, largest_margin=min(largest, _MOST_MARGINS)
+            self.prior_scale,
+            self.prior_margin,
+            largest_margin=min(table_margin, num_teachers, _MAX_TABLE_MARGIN),
         )
 
     def _check_probabilities_of(
@@ -174,10 +180,10 @@ class NotPriorTopK(TargetChargedAggregator):
         if prior is None:
             return np.zeros(len(counts))
         table = self.agreement(num_teachers=num_teachers)
-        largest = len(table) // 2
-        probabilities = table[
-            np.clip(margins(counts, label_sets=prior), -largest, largest) + largest
-        ]
+        largest_margin = len(table) // 2
+        prior_margins = margins(counts, label_sets=prior)
+        table_margins = np.clip(prior_margins, -largest_margin, largest_margin)
+        probabilities = table[table_margins + largest_margin]
         return np.where(prior.any(axis=1), probabilities, 0.0)
 
     def num_tests(self, num_queries: int) -> int:
@@ -251,14 +257,13 @@ class NotPriorTopK(TargetChargedAggregator):
             prior: bool `[num_queries, num_labels]`, the predicted labels; None without a prior.
         """
         is_checked = np.arange(len(votes)) >= self.first_queries
-        return np.where(
-            is_checked, 1 - self._check_probabilities_of(votes, prior, num_teachers), 0.0
-        )
+        check_probs = self._check_probabilities_of(votes, prior=prior, num_teachers=num_teachers)
+        return np.where(is_checked, 1 - check_probs, 0.0)
 
     def _with_noise_of(self, release_step: StableTopK) -> NotPriorTopK:
         """Returns a copy of the aggregator with the noise of a `StableTopK`, whose test is a table."""
         test = release_step.gap_test
-        assert isinstance(test, TableTest)  # as `release_step` has it
+        assert isinstance(test, TableTest)  # the kind of test that `release_step` has
         return replace(
             self,
             failure_prob=release_step.failure_prob,
@@ -277,7 +282,7 @@ class NotPriorTopK(TargetChargedAggregator):
         start = 0
         while start < num_queries:
             end = self.first_queries if start < self.first_queries else num_queries
-            size = min(self.round_size, max(start, _SMALLEST_ROUND))
+            size = min(self.round_size, max(start, _MIN_ROUND_SIZE))
             stop = min(end, num_queries, start + size)
             yield slice(start, stop)
             start = stop
@@ -293,13 +298,15 @@ class NotPriorTopK(TargetChargedAggregator):
     ) -> Round:
         """Draws the check and the release of each query of a round; see `TargetChargedAggregator._ask`."""
         is_checked = first_query + np.arange(len(counts)) >= self.first_queries
-        check_probs = self._check_probabilities_of(counts, prior, num_teachers)
+        check_probs = self._check_probabilities_of(counts, prior=prior, num_teachers=num_teachers)
         agrees = is_checked & (uniforms[:, 0].on_grid() < check_probs)
         step = self.release_step
         ranking = VoteRanking.from_counts(counts)
         selection = step.steps(num_labels=counts.shape[1], num_teachers=num_teachers).selection
         k = selection.select(ranking, uniforms[:, 1])
-        labels, answered = step.tested(ranking, k, uniforms[:, 2].on_grid(), num_teachers)
+        labels, answered = step.test_sets(
+            ranking, selected_k=k, uniforms=uniforms[:, 2].on_grid(), num_teachers=num_teachers
+        )
         if prior is not None:
             labels = np.where(agrees[:, None], prior, labels)
         return Round(labels, answered=agrees | answered, hits=is_checked & ~agrees)
@@ -346,9 +353,10 @@ def margins(counts: NDArray[np.integer], label_sets: BoolArray) -> IntArray:
         counts: `[num_queries, num_labels]`.
         label_sets: bool `[num_queries, num_labels]`, the set of labels of each query.
     """
-    inside = np.where(label_sets, counts, np.iinfo(np.int64).max).min(axis=1)
-    outside = np.where(label_sets, 0, counts).max(axis=1)
-    return np.where(label_sets.any(axis=1), inside.astype(np.int64) - outside.astype(np.int64), 0)
+    smallest_inside = np.where(label_sets, counts, np.iinfo(np.int64).max).min(axis=1)
+    largest_outside = np.where(label_sets, 0, counts).max(axis=1)
+    differences = smallest_inside.astype(np.int64) - largest_outside.astype(np.int64)
+    return np.where(label_sets.any(axis=1), differences, 0)
 
 
 @lru_cache(maxsize=64)
@@ -359,12 +367,14 @@ def _check_probabilities(
 
     This is P[margin + Laplace(prior_scale) >= prior_margin], rounded to the grid that is drawn exactly.
     """
-    lead = (np.arange(-largest_margin, largest_margin + 1) - prior_margin) / prior_scale
-    tail = np.exp(-np.abs(lead)) / 2
-    # above 1/2 by expm1, which loses no digits
-    probabilities = np.where(lead < 0, tail, 0.5 - np.expm1(-np.abs(lead)) / 2)
-    inside = np.clip(probabilities, _SMALLEST_PROB, 1 - _SMALLEST_PROB)
-    rounded = np.floor(inside * float(_GRID)) / float(_GRID)
+    all_margins = np.arange(-largest_margin, largest_margin + 1)
+    excess_in_scales = (all_margins - prior_margin) / prior_scale
+    tails = np.exp(-np.abs(excess_in_scales)) / 2
+    # Probabilities above 1/2 are 1 - tail, computed by expm1, which loses no digits.
+    complements = 0.5 - np.expm1(-np.abs(excess_in_scales)) / 2
+    probabilities = np.where(excess_in_scales < 0, tails, complements)
+    clipped = np.clip(probabilities, _SMALLEST_PROB, 1 - _SMALLEST_PROB)
+    rounded = np.floor(clipped * float(_GRID)) / float(_GRID)
     rounded.setflags(write=False)
     return np.asarray(rounded)
 
@@ -386,7 +396,7 @@ def _expected_from_not_prior(
     is_right = np.arange(len(votes.labels)) < num_right
     prior = votes.labels & is_right[:, None]
     num_checked = num_queries - num_first
-    checked = expected_from_session(aggregator, votes, num_checked, prior)
+    checked = expected_from_session(aggregator, votes, num_queries=num_checked, prior=prior)
     answers = np.array([num_first * released.answered, num_checked * checked.answered])
     if not answers.any():
         return ExpectedRelease(answered=0.0, present=0.0, absent=0.0)

@@ -29,9 +29,11 @@ from pate.votes.made_up import MadeUpVotes
 from pate.votes.shape import VoteShape
 from pate.votes.source import TeacherVotes, VoteSource
 
+# A structured array with a row for each query and set that teachers voted for: `query`, `labels`, `count`.
 Summary = NDArray[np.void]
 
-_SETS_AT_ONCE = 1 << 20
+# The largest number of sets for which noise is drawn at a time.
+_SETS_PER_BLOCK = 1 << 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,46 +83,56 @@ class PowersetGNMax(Aggregator):
         A row of the structured array has a query, the labels of the set, bool `[num_labels]`, and the number of
         teachers who voted for it. The order of the rows does not depend on the order of the teachers.
         """
-        largest = self.max_size or votes.num_labels
+        max_size = self.max_size or votes.num_labels
         confidences = votes.require_type(TeacherVotes).confidences()
         blocks = self.checked_blocks(confidences, votes.shape)
-        vote_bits = limited(next(blocks), max_votes=largest)
-        set_rows = _merged(_row_of_each(vote_bits))
+        first_votes = limited(next(blocks), max_votes=max_size)
+        summary = _merge_rows(_rows_of_votes(first_votes))
         for block in blocks:
-            vote_bits = limited(block, max_votes=largest)
-            set_rows_of_block = _merged(_row_of_each(vote_bits))
-            set_rows = _merged(np.concatenate([set_rows, set_rows_of_block]))
-        return set_rows
+            block_votes = limited(block, max_votes=max_size)
+            block_rows = _merge_rows(_rows_of_votes(block_votes))
+            summary = _merge_rows(np.concatenate([summary, block_rows]))
+        return summary
 
     def draw(self, summary: Summary, shape: VoteShape, rng: Rng) -> Answers:
         """Draws, for each query, the set with the largest noisy count among all sets, with or without votes."""
         num_queries = shape.num_queries
         num_labels = shape.num_labels
-        # [Q], the row of the first set of each query
+        # The row of the first set of each query, and the number of sets with votes of each query: [num_queries].
         first_rows = np.searchsorted(summary["query"], np.arange(num_queries))
-        num_seen = np.diff(np.append(first_rows, len(summary)))  # [Q], sets that somebody voted for
-        largest = num_labels if self.max_size is None else min(self.max_size, num_labels)
-        # of the sets that compete
-        num_sets_by_size = [math.comb(num_labels, size) for size in range(largest + 1)]
+        num_seen = np.diff(np.append(first_rows, len(summary)))
+        max_size = num_labels if self.max_size is None else min(self.max_size, num_labels)
+        num_sets_by_size = [math.comb(num_labels, size) for size in range(max_size + 1)]
         labels = np.empty((num_queries, num_labels), dtype=np.bool_)
-        queries_at_once = max(1, _SETS_AT_ONCE // int(num_seen.max()))
-        for start in range(0, num_queries, queries_at_once):
-            block = slice(start, start + queries_at_once)
-            num_sets = sum(num_sets_by_size)
-            best = self._winners(
-                summary["count"], first_rows[block], num_seen[block], num_sets, rng
+        queries_per_block = max(1, _SETS_PER_BLOCK // int(num_seen.max()))
+        for start in range(0, num_queries, queries_per_block):
+            block = slice(start, start + queries_per_block)
+            winners = self._draw_winners(
+                summary["count"],
+                first_rows=first_rows[block],
+                num_seen=num_seen[block],
+                num_sets=sum(num_sets_by_size),
+                rng=rng,
             )
-            is_unseen = best == num_seen[block]
-            best_rows = first_rows[block] + np.minimum(best, num_seen[block] - 1)
-            labels[block] = summary["labels"][best_rows]
+            is_unseen = winners == num_seen[block]
+            winner_rows = first_rows[block] + np.minimum(winners, num_seen[block] - 1)
+            labels[block] = summary["labels"][winner_rows]
             for query in (start + np.flatnonzero(is_unseen)).tolist():
                 first_row = first_rows[query]
                 seen_sets = summary["labels"][first_row : first_row + num_seen[query]]
-                labels[query] = _draw_unseen_set(seen_sets, num_sets_by_size, rng)
+                labels[query] = _draw_unseen_set(
+                    seen_sets, num_sets_by_size=num_sets_by_size, rng=rng
+                )
         return Answers.to_all(labels)
 
-    def _winners(
-        self, counts: IntArray, first_rows: IntArray, num_seen: IntArray, num_sets: int, rng: Rng
+    def _draw_winners(
+        self,
+        counts: IntArray,
+        *,
+        first_rows: IntArray,
+        num_seen: IntArray,
+        num_sets: int,
+        rng: Rng,
     ) -> IntArray:
         """Draws, for each query, the index of the set with the largest noisy count.
 
@@ -134,28 +146,33 @@ class PowersetGNMax(Aggregator):
             num_sets: the number of all sets that compete.
             rng: the source of all noise.
         """
-        places = np.arange(int(num_seen.max()) + 1)
-        competes = places < num_seen[:, None]
-        rows = np.minimum(first_rows[:, None] + places, len(counts) - 1)
-        table = np.where(competes, counts[rows], 0)
+        # A row for each query: its sets with votes, and behind them one column for all sets without votes.
+        columns = np.arange(int(num_seen.max()) + 1)
+        is_seen = columns < num_seen[:, None]
+        rows = np.minimum(first_rows[:, None] + columns, len(counts) - 1)
+        set_counts = np.where(is_seen, counts[rows], 0)
+        # Python's whole numbers, as there may be 2**L sets.
         num_unseen: list[int] = [num_sets - number for number in num_seen.tolist()]
-        logs = np.array([[math.log(max(number, 1))] for number in num_unseen])
+        log_num_unseen = np.array([[math.log(max(number, 1))] for number in num_unseen])
 
-        def num_unseen_of(row: int, column: int) -> int:
+        def num_unseen_of_query(row: int, column: int) -> int:
             return num_unseen[row]
 
-        largest = draw_largest(
-            noise_kind="gaussian", log_num_noises=logs, exact_num_noises=num_unseen_of, rng=rng
+        largest_unseen = draw_largest(
+            noise_kind="gaussian",
+            log_num_noises=log_num_unseen,
+            exact_num_noises=num_unseen_of_query,
+            rng=rng,
         )
-        noise = draw_noise(noise_kind="gaussian", shape=table.shape, rng=rng).with_replaced_columns(
-            largest, columns=num_seen
-        )
+        seen_noise = draw_noise(noise_kind="gaussian", shape=set_counts.shape, rng=rng)
+        noise = seen_noise.with_replaced_columns(largest_unseen, columns=num_seen)
+        competes = is_seen
         competes[np.arange(len(num_seen)), num_seen] = np.array(num_unseen) > 0
-        values = Values.scaled(table, self.noise_std)
+        values = Values.scaled(set_counts, noise_scale=self.noise_std)
         return largest_noisy(values, noise, k=1, candidate_mask=competes)[:, 0]
 
 
-def _row_of_each(vote_bits: BoolArray) -> Summary:
+def _rows_of_votes(vote_bits: BoolArray) -> Summary:
     """Returns one row with a count of 1 for each teacher and query.
 
     Args:
@@ -173,29 +190,30 @@ def _row_of_each(vote_bits: BoolArray) -> Summary:
 
 def _right_sets(votes: MadeUpVotes) -> Summary:
     """Returns the right set of each made-up query, with the number of teachers who vote for exactly this set."""
-    rows = _row_of_each(votes.labels[None])
+    rows = _rows_of_votes(votes.labels[None])
     # No teacher misses two labels of a query, so all who miss one are counted once.
     num_missing = (votes.num_teachers - votes.counts()) * votes.labels
     rows["count"] = np.maximum(votes.num_teachers - num_missing.sum(axis=1), 0)
     return rows
 
 
-def _merged(set_rows: Summary) -> Summary:
+def _merge_rows(set_rows: Summary) -> Summary:
     """Merges equal sets of a query into one row, whose count is the sum; sorts the rows by query and labels."""
-    packed = np.packbits(set_rows["labels"], axis=1)
-    order = np.lexsort((*packed.T[::-1], set_rows["query"]))
-    set_rows = set_rows[order]
-    packed = packed[order]
-    is_new = np.ones(len(set_rows), dtype=np.bool_)
-    has_other_query = set_rows["query"][1:] != set_rows["query"][:-1]
-    is_new[1:] = has_other_query | (packed[1:] != packed[:-1]).any(axis=1)
+    packed_labels = np.packbits(set_rows["labels"], axis=1)
+    order = np.lexsort((*packed_labels.T[::-1], set_rows["query"]))
+    sorted_rows = set_rows[order]
+    packed_labels = packed_labels[order]
+    is_new = np.ones(len(sorted_rows), dtype=np.bool_)
+    has_other_query = sorted_rows["query"][1:] != sorted_rows["query"][:-1]
+    has_other_labels = (packed_labels[1:] != packed_labels[:-1]).any(axis=1)
+    is_new[1:] = has_other_query | has_other_labels
     starts = np.flatnonzero(is_new)
-    merged = set_rows[starts].copy()
-    merged["count"] = np.add.reduceat(set_rows["count"], starts)
+    merged = sorted_rows[starts].copy()
+    merged["count"] = np.add.reduceat(sorted_rows["count"], starts)
     return merged
 
 
-def _draw_unseen_set(seen_sets: BoolArray, num_sets_by_size: list[int], rng: Rng) -> BoolArray:
+def _draw_unseen_set(seen_sets: BoolArray, *, num_sets_by_size: list[int], rng: Rng) -> BoolArray:
     """Draws a set of labels, bool `[num_labels]`, uniformly from the competing sets without votes, by rejection.
 
     Args:
@@ -209,8 +227,10 @@ def _draw_unseen_set(seen_sets: BoolArray, num_sets_by_size: list[int], rng: Rng
     def exact_weights(digits: int) -> list[tuple[int, int]]:
         return intervals
 
-    while True:  # the size by its share, then labels in a random order
-        size = index_of(LazyUniforms.draw((1,), rng).entry((0,)), weights=exact_weights)
+    # The size of a set is drawn by the share of such sets, and then its labels as the first of a random order.
+    while True:
+        uniform = LazyUniforms.draw((1,), rng).entry((0,))
+        size = index_of(uniform, weights=exact_weights)
         candidate = np.zeros(seen_sets.shape[1], dtype=np.bool_)
         candidate[rng.permutation(len(candidate))[:size]] = True
         if candidate.tobytes() not in seen:

@@ -24,25 +24,31 @@ from typing import Any
 
 import numpy as np
 
-from pate import accounting as pa
-from pate import validation
+from pate.accounting import Adjacency, GaussianEvent, Ledger
 from pate.accounting.ledger import require_ledger
 from pate.aggregators.aggregator import Rng
 from pate.aggregators.record import Arrays, MemoryRecord, ReleaseRecord
 from pate.array_types import FloatArray
 from pate.mechanisms.noise.rounded_gaussian import LARGEST_STD, RoundedGaussian
 from pate.mechanisms.parameters import POSITIVE, Parameters
-from pate.validation import require, require_generator, require_positive
+from pate.validation import (
+    InvalidValue,
+    require,
+    require_generator,
+    require_positive,
+    rounded_down,
+)
 from pate.votes.clipping import ClippedSum
 from pate.votes.label_shares import KNOWN_WEIGHT, NUM_LENGTHS, ShareSums, TeacherShares
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 
-_HALF = 0.5
-_LEAST_KNOWN = 1e-3  # share of records for which a label is known; labels known less often are learned more slowly
-# The simulation that chooses the last clip: so many teachers, or fewer where there are many labels.
-_SIMULATED_TEACHERS = 4096
-_SIMULATED_SHARES = 2**20
-_MOST_SIMULATED_RECORDS = 2**20  # of a teacher; shares of more records hardly differ from these
+# Known shares are raised to this share of the records. Labels that are known less often are learned more slowly.
+_MIN_KNOWN_SHARE = 1e-3
+# The simulation that chooses the last clip has so many teachers, or fewer so that there are at most so many shares.
+_MAX_SIMULATED_TEACHERS = 4096
+_MAX_SIMULATED_SHARES = 2**20
+# Simulated teachers have at most so many records. Shares of more records hardly differ from these.
+_MAX_SIMULATED_RECORDS = 2**20
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,13 +130,13 @@ class Prevalence(Parameters):
     """
 
     noise_multiplier: float = field(metadata=POSITIVE)
-    adjacency: pa.Adjacency = pa.Adjacency.REPLACE_ONE
+    adjacency: Adjacency = Adjacency.REPLACE_ONE
     recipe: Recipe = field(default=DEFAULT_RECIPE, repr=False)
 
     @property
-    def event(self) -> pa.GaussianEvent:
+    def event(self) -> GaussianEvent:
         """The price of all three steps, one Gaussian event."""
-        return pa.GaussianEvent.composed(self._multipliers)
+        return GaussianEvent.composed(self._multipliers)
 
     def release(
         self,
@@ -138,7 +144,7 @@ class Prevalence(Parameters):
         *,
         num_teachers: int,
         rng: Rng,
-        ledger: pa.Ledger | None = None,
+        ledger: Ledger | None = None,
         records_per_teacher: float = 1.0,
         record: ReleaseRecord | None = None,
     ) -> FloatArray:
@@ -158,7 +164,7 @@ class Prevalence(Parameters):
         *,
         num_teachers: int,
         rng: Rng,
-        ledger: pa.Ledger | None = None,
+        ledger: Ledger | None = None,
         records_per_teacher: float = 1.0,
         record: ReleaseRecord | None = None,
     ) -> ReleasedShares:
@@ -178,14 +184,16 @@ class Prevalence(Parameters):
         require_positive("records_per_teacher", records_per_teacher)
         is_whole_record = records_per_teacher >= 1
         require(is_whole_record, "records_per_teacher", records_per_teacher, "a number >= 1")
-        is_summed = isinstance(label_shares, ShareSums)
-        shares = label_shares if is_summed else TeacherShares(label_shares)
+        shares = (
+            label_shares if isinstance(label_shares, ShareSums) else TeacherShares(label_shares)
+        )
         self._require_teachers(shares, num_teachers)
         self._require_exact_noise(len(shares.largest))
         if record is None:
             if ledger is not None:
-                charge = require_ledger(ledger).charge
-                charge(self.event, adjacency=self.adjacency, description=repr(self))
+                require_ledger(ledger).charge(
+                    self.event, adjacency=self.adjacency, description=repr(self)
+                )
             record = MemoryRecord()
         steps = _Steps(
             multipliers=self._multipliers,
@@ -197,7 +205,7 @@ class Prevalence(Parameters):
             rng=rng,
             record=record,
         )
-        return steps.released()
+        return steps.release()
 
     @property
     def last_multiplier(self) -> float:
@@ -215,18 +223,19 @@ class Prevalence(Parameters):
     def _require_teachers(self, shares: ShareSums, num_teachers: int) -> None:
         """Raises `InvalidValue` unless the shares have `num_teachers` teachers; under add/remove fewer are allowed."""
         num_rows = shares.num_teachers
-        may_be_fewer = self.adjacency == pa.Adjacency.ADD_REMOVE and shares.weights is None
+        may_be_fewer = self.adjacency == Adjacency.ADD_REMOVE and shares.weights is None
         fits = num_rows == num_teachers or (may_be_fewer and num_rows < num_teachers)
         require(fits, "num_teachers", num_teachers, f"{num_rows}, the shares' rows")
 
     def _require_exact_noise(self, num_entries: int) -> None:
         """Raises `InvalidValue` if the noise of a mean is too large to be drawn exactly, for any clip."""
-        # a grid is finer than that of the clip 1 by less than 2, in steps of a clip
-        clipped = ClippedSum(clip=1.0, shape=(1, num_entries), adjacency=self.adjacency)
-        most_steps = 2 * clipped.l2_sensitivity
-        most = LARGEST_STD / most_steps / max(self._multipliers) * self.noise_multiplier
-        rule = f"at most {validation.rounded_down(most, digits=3)}"
-        require(self.noise_multiplier <= most, "noise_multiplier", self.noise_multiplier, rule)
+        # A clip has less than twice as many steps of its grid as the clip 1.
+        clipped_sum = ClippedSum(clip=1.0, shape=(1, num_entries), adjacency=self.adjacency)
+        max_steps = 2 * clipped_sum.l2_sensitivity
+        largest = LARGEST_STD / max_steps / max(self._multipliers) * self.noise_multiplier
+        if self.noise_multiplier > largest:
+            rule = f"at most {rounded_down(largest, digits=3)}"
+            raise InvalidValue("noise_multiplier", self.noise_multiplier, rule=rule)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -245,7 +254,7 @@ class _Steps:
     """
 
     multipliers: list[float]
-    adjacency: pa.Adjacency
+    adjacency: Adjacency
     recipe: Recipe
     shares: ShareSums
     total_weight: float
@@ -253,47 +262,51 @@ class _Steps:
     rng: Rng
     record: ReleaseRecord
 
-    def released(self) -> ReleasedShares:
+    def release(self) -> ReleasedShares:
         """Releases the prevalence of each label, and what is known of it, by the three steps."""
-        length = self._length()
+        length = self._release_length()
         half, half_length = self._half()
         is_around_half = half_length < length
         first_center = half if is_around_half else np.zeros_like(half)
-        first_mean = self._mean(step_number=1, center=first_center, clip=min(length, half_length))
+        first_mean = self._release_mean(
+            step_number=1, center=first_center, clip=min(length, half_length)
+        )
         step = self._second_step(first_mean)
-        second_mean = self._mean(step_number=2, center=step.center, clip=step.clip)
-        second = second_mean.shares
+        second_mean = self._release_mean(step_number=2, center=step.center, clip=step.clip)
+        mean_shares = second_mean.shares
         if is_around_half:
-            # weighted by the squared errors of both
+            # The average of both means, weighted by the inverse of their squared errors.
             both_errors = step.squared_error + first_mean.noise_std**2
-            second += (first_mean.shares - second) * step.squared_error / both_errors
+            mean_shares += (first_mean.shares - mean_shares) * step.squared_error / both_errors
         floor = self.recipe.prevalence_floor
         if not self.shares.have_gaps:
-            return ReleasedShares(second.clip(floor, 1 - floor))
-        noisy_labels, noisy_known = np.split(second, 2)
-        known = _without_noise(
-            noisy_known / KNOWN_WEIGHT, noise_std=second_mean.noise_std / KNOWN_WEIGHT
+            return ReleasedShares(prevalence=mean_shares.clip(floor, 1 - floor))
+        label_shares, weighted_known_shares = np.split(mean_shares, 2)
+        known = _shrink_known_shares(
+            weighted_known_shares / KNOWN_WEIGHT, noise_std=second_mean.noise_std / KNOWN_WEIGHT
         )
-        return ReleasedShares((noisy_labels / known).clip(floor, 1 - floor), known)
+        prevalence = (label_shares / known).clip(floor, 1 - floor)
+        return ReleasedShares(prevalence=prevalence, known=known)
 
     def _half(self) -> tuple[FloatArray, float]:
         """Returns half of the largest shares as a center, and the largest length of shares minus this center."""
-        half = _HALF * self.shares.largest
+        half = 0.5 * self.shares.largest
         return half, float(np.linalg.norm(half))
 
-    def _length(self) -> float:
+    def _release_length(self) -> float:
         """Releases the most common length of a vector of shares.
 
         Each length is rounded upwards to the next of the numbers `longest` / 2**(i / 2), i = 0, 1, 2, …
         """
         longest = self.shares.longest
-        # Lengths that are too short for a label of one record are not considered, but of teachers that are much too
-        # large: these have up to twice the usual records.
+        # The shortest length is that of one label of one record. Teachers have up to twice the usual number of records,
+        # unless each has a single one.
         records = self.records_per_teacher
-        most_records = records if records == 1 else 2 * records
-        shortest = float(self.shares.largest.min()) / most_records
+        max_records = records if records == 1 else 2 * records
+        shortest = float(self.shares.largest.min()) / max_records
         last_power = math.ceil(2 * math.log2(longest / shortest))
-        # drawn also where the part is read back: a seeded run that is continued goes on with the same numbers
+        # Noise is drawn also if the part is read from the record, so that a seeded run that is continued draws the same
+        # numbers in later parts.
         std = math.sqrt(self.adjacency.num_moved) * self.multipliers[0] * self.shares.parts
         noise = RoundedGaussian(std).sample((NUM_LENGTHS,), self.rng)
 
@@ -304,7 +317,7 @@ class _Steps:
         power = int(np.argmax(noisy_counts[: 1 + last_power]))
         return longest / 2 ** (power / 2)
 
-    def _mean(self, step_number: int, center: FloatArray, clip: float) -> _NoisyMean:
+    def _release_mean(self, step_number: int, center: FloatArray, clip: float) -> _NoisyMean:
         """Releases the mean of the shares minus a center, each difference clipped, plus the center.
 
         Args:
@@ -333,11 +346,13 @@ class _Steps:
         private data are read, as the first mean is released.
         """
         center = first_mean.shares.clip(0, self.shares.largest)
-        excesses = self._simulated_excesses(center, first_mean.noise_std)  # [2, T, L]
-        lengths = np.maximum(np.linalg.norm(excesses, axis=2), np.finfo(np.float64).tiny)
+        # Differences of simulated teachers, by the two signs s of the error of the center, teacher t and entry l.
+        differences = self._simulated_differences(center, first_mean.noise_std)  # [2, T, L]
+        lengths = np.maximum(np.linalg.norm(differences, axis=2), np.finfo(np.float64).tiny)
         clips = lengths.max() / 2 ** (np.arange(2 * NUM_LENGTHS) / 4)
-        cut_shares = 1 - np.minimum(1, clips[:, None, None] / lengths)
-        biases = np.einsum("cst,stl->csl", cut_shares, excesses) / lengths.shape[1]
+        # The part of a difference that a clip cuts off, whose mean over the teachers is the bias of the clip.
+        cut_parts = 1 - np.minimum(1, clips[:, None, None] / lengths)
+        biases = np.einsum("cst,stl->csl", cut_parts, differences) / lengths.shape[1]
         noise_per_clip = self.adjacency.num_moved * self.multipliers[2] / self.total_weight
         errors = (biases**2).mean(axis=(1, 2)) + (noise_per_clip * clips) ** 2
         half, half_length = self._half()
@@ -347,27 +362,33 @@ class _Steps:
         best_clip = float(clips[np.argmin(errors)])
         return _SecondStep(center=center, clip=best_clip, squared_error=float(errors.min()))
 
-    def _simulated_excesses(self, center: FloatArray, noise_std: float) -> FloatArray:
+    def _simulated_differences(self, center: FloatArray, noise_std: float) -> FloatArray:
         """Returns shares of simulated teachers minus the first mean, `[2, num_simulated, num_entries]`.
 
         The teachers of the first half draw their labels by the mean plus its error, those of the second half by the
         mean minus its error.
         """
-        rng = np.random.default_rng(0)  # public: any seed would do
+        # The simulation uses public numbers alone, so its seed need not be secret. A fixed one makes it reproducible.
+        rng = np.random.default_rng(0)
         num_entries = len(center)
         largest = self.shares.largest
-        num_teachers = min(_SIMULATED_TEACHERS, max(_SIMULATED_SHARES // num_entries, 1))
-        least = np.minimum(noise_std, _HALF * largest)  # of a mean that noise may have cut to 0
-        likely = center.clip(least, largest - least)
-        num_records = min(round(self.records_per_teacher), _MOST_SIMULATED_RECORDS)
-        counts = rng.binomial(num_records, likely / largest, (num_teachers, num_entries))
+        max_teachers = max(_MAX_SIMULATED_SHARES // num_entries, 1)
+        num_teachers = min(_MAX_SIMULATED_TEACHERS, max_teachers)
+        # Noise may have moved a share of the center to 0 or to the largest value, so it is moved back by one deviation.
+        margin = np.minimum(noise_std, 0.5 * largest)
+        likely_shares = center.clip(margin, largest - margin)
+        num_records = min(round(self.records_per_teacher), _MAX_SIMULATED_RECORDS)
+        counts = rng.binomial(
+            num_records, likely_shares / largest, size=(num_teachers, num_entries)
+        )
         shares = counts / num_records * largest
         error = noise_std * rng.choice([-1.0, 1.0], num_entries)
-        return np.asarray(shares - likely + np.stack([error, -error])[:, None])
+        both_errors = np.stack([error, -error])[:, None]
+        return np.asarray(shares - likely_shares + both_errors)
 
 
-def _without_noise(noisy_known: FloatArray, *, noise_std: float) -> FloatArray:
-    """Returns the known share of each label, estimated from noisy ones, in (0, 1].
+def _shrink_known_shares(noisy_known: FloatArray, *, noise_std: float) -> FloatArray:
+    """Returns an estimate of the share of records for which each label is known, in (0, 1].
 
     The shares are moved towards their mean, by the part of their variance that noise explains. So labels that are known
     equally often get about equal shares. No share is below one standard deviation of its noise, as labels are divided
@@ -379,5 +400,7 @@ def _without_noise(noisy_known: FloatArray, *, noise_std: float) -> FloatArray:
     """
     mean = noisy_known.mean()
     variance = max(float(noisy_known.var()), noise_std**2, np.finfo(np.float64).tiny)
-    estimated = mean + (1 - noise_std**2 / variance) * (noisy_known - mean)
-    return np.asarray(estimated.clip(min(max(noise_std, _LEAST_KNOWN), 1.0), 1.0))
+    signal_share = 1 - noise_std**2 / variance
+    estimated = mean + signal_share * (noisy_known - mean)
+    smallest = min(max(noise_std, _MIN_KNOWN_SHARE), 1.0)
+    return np.asarray(estimated.clip(smallest, 1.0))

@@ -77,7 +77,7 @@ adjacency=replace_one)
         "labels": ArrayForm(kind="b", shape=(None, None)),
         "answered": ArrayForm(kind="b", shape=(None,)),
     }
-    # arrays that a release has only in some cases; None in the others
+    # The forms of fields that are arrays in some releases, and None in others.
     _OPTIONAL_FORMS: ClassVar[dict[str, ArrayForm]] = {}
 
     def __repr__(self) -> str:
@@ -164,8 +164,9 @@ adjacency=replace_one)
         )
         own_forms = cls._FORMS | cls._OPTIONAL_FORMS
         arrays = {name: arrays[name] for name in own_forms if name in arrays}
-        by_query = [name for name in cls._FORMS if name != "student"]
-        lengths = {len(arrays[name]) for name in by_query if arrays[name].ndim}
+        # All arrays but the weights of a student have a row for each query, and all matrices a column for each label.
+        names_by_query = [name for name in cls._FORMS if name != "student"]
+        lengths = {len(arrays[name]) for name in names_by_query if arrays[name].ndim}
         widths = {array.shape[1] for array in arrays.values() if array.ndim == 2}
         if len(lengths) != 1 or len(widths) != 1:
             raise damaged(

@@ -41,7 +41,7 @@ class SelectThenTest:
         parts = (self.selection.event, self.test.event)
         if not self.selection.is_softmax_of_gaps:
             return ComposedEvent(parts)
-        # The joint law of both steps needs the number of teachers where the test's table does not reach all gaps.
+        # Where the table of the test does not reach all gaps, the joint law of both steps needs the number of teachers.
         is_cut = len(self.test.pass_probs) <= self.test.num_teachers
         return SelectThenTestEvent(
             events=parts,
@@ -59,10 +59,11 @@ class SelectThenTest:
             return pass_prob
         votes = np.zeros(len(self.selection.candidates) + 1, dtype=np.int64)
         votes[0] = gap
-        plain = replace(
+        plain_selection = replace(
             self.selection, padded=False, regularizer=None, max_k=None, num_labels=len(votes)
         )
-        return float(plain.probabilities(votes)[0]) * pass_prob
+        selection_prob = float(plain_selection.probabilities(votes)[0])
+        return selection_prob * pass_prob
 
     def gap_to_release(self, probability: float) -> int | None:
         """Returns the smallest gap whose set is released with at least this probability, if all other gaps are 0.

@@ -38,10 +38,9 @@ from pate.votes.made_up import MadeUpVotes
 from pate.votes.shape import VoteShape
 from pate.votes.source import VoteSource
 
-# Words drawn beforehand for each random number. 128 bits repeat in a resumed session; a draw that needs more is as
-# exact, with bits of its own. With 256 bits of each number drawn beforehand, more are needed with a probability below
-# 2**-180.
-_WORDS_AHEAD = 1
+# The number of words, beyond the first, that are drawn in advance for each random number. So its first 128 bits are the
+# same in a session that is interrupted and continued. A draw that needs more bits is exact too, but may then differ.
+_NUM_RESERVED_WORDS = 1
 
 
 class Round(NamedTuple):
@@ -75,8 +74,8 @@ class Round(NamedTuple):
             hits_left: the number of hits before the session halts.
         """
         shapes = [array.shape for array in self]
-        fits = shapes == [shape, shape[:1], shape[:1]]
-        require(fits, "round", shapes[0], f"a round of {shape}")
+        has_shape = shapes == [shape, shape[:1], shape[:1]]
+        require(has_shape, "round", shapes[0], f"a round of {shape}")
         num_hits = int(self.hits.sum())
         require(num_hits <= hits_left, "round", f"{num_hits} hits", f"at most {hits_left} hits")
 
@@ -94,7 +93,7 @@ class _SessionUniforms:
     @cached_property
     def numbers(self) -> LazyUniforms:
         """The random numbers, `[num_queries, num_per_query]`."""
-        return LazyUniforms.draw(self._shape, self._rng, num_reserved_words=_WORDS_AHEAD)
+        return LazyUniforms.draw(self._shape, self._rng, num_reserved_words=_NUM_RESERVED_WORDS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,8 +179,8 @@ class TargetChargedAggregator(Aggregator):
 
     def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Draws all rounds of a session in one call, without a record of the rounds."""
-        session = self._session(summary, shape, rng, record=MemoryRecord())
-        return Answers(session.labels, session.answered)
+        session = self._session(summary, shape, rng=rng, record=MemoryRecord())
+        return Answers(labels=session.labels, answered=session.answered)
 
     def release(self, votes: VoteSource, rng: Rng, record: ReleaseRecord) -> ChargedRelease:
         """Releases labels of the queries in order, until the session halts.
@@ -190,8 +189,8 @@ class TargetChargedAggregator(Aggregator):
         record stores a round before the next one is drawn.
         """
         require_generator(rng)
-        self.event(votes.shape)  # refuses a shape that has no price
-        return self._session(self.summarize(votes), votes.shape, rng, record)
+        self.event(votes.shape)  # raises for a shape that has no price
+        return self._session(self.summarize(votes), votes.shape, rng=rng, record=record)
 
     def _session(
         self, counts: NDArray[np.integer], shape: VoteShape, rng: Rng, record: ReleaseRecord
@@ -266,10 +265,10 @@ class TargetChargedAggregator(Aggregator):
             num_teachers: the declared number of teachers.
         """
         counts_of_round = counts.astype(np.int64, copy=False)
-        prior = self._checked_prior(
-            released.labels[: queries.start],
-            released.answered[: queries.start],
-            counts_of_round.shape,
+        prior = self._predicted_labels(
+            labels=released.labels[: queries.start],
+            answered=released.answered[: queries.start],
+            shape=counts_of_round.shape,
         )
         outcome = self._ask(
             counts_of_round,
@@ -280,8 +279,8 @@ class TargetChargedAggregator(Aggregator):
         )
         return outcome.until_hits(hits_left)._asdict()
 
-    def _checked_prior(
-        self, labels: BoolArray, answered: BoolArray, shape: tuple[int, ...]
+    def _predicted_labels(
+        self, *, labels: BoolArray, answered: BoolArray, shape: tuple[int, ...]
     ) -> BoolArray | None:
         """Returns the predicted labels of a round once their type and shape are checked; None without a prior.
 
@@ -293,10 +292,10 @@ class TargetChargedAggregator(Aggregator):
         expected = self.expected_labels(labels, answered, num_queries=shape[0])
         if expected is None:
             return None
-        bits = np.asarray(expected)
-        fits = bits.dtype == np.bool_ and bits.shape == shape
-        require(fits, "prior", f"{bits.dtype} {bits.shape}", f"bool {list(shape)}")
-        return bits
+        predicted = np.asarray(expected)
+        is_valid = predicted.dtype == np.bool_ and predicted.shape == shape
+        require(is_valid, "prior", f"{predicted.dtype} {predicted.shape}", f"bool {list(shape)}")
+        return predicted
 
     def _rounds(self, num_queries: int) -> Iterator[slice]:
         """Yields the range of queries of each round, as slices."""
@@ -322,9 +321,13 @@ def expected_from_session(
     counts = votes.counts(aggregator.max_votes_per_teacher)
     uniforms_shape = (len(counts), aggregator._uniforms_per_query)
     uniforms = LazyUniforms.draw(uniforms_shape, np.random.default_rng(0))
-    # at a place behind all first queries, which some aggregators treat otherwise
+    # The first queries of a session may be treated otherwise, so the made-up queries come after all of them.
     outcome = aggregator._ask(
-        counts, uniforms, prior, first_query=num_queries, num_teachers=votes.num_teachers
+        counts,
+        uniforms=uniforms,
+        prior=prior,
+        first_query=num_queries,
+        num_teachers=votes.num_teachers,
     )
     share_of_hits = float(outcome.hits.mean())
     share_asked = 1.0

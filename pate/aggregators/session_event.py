@@ -16,7 +16,7 @@ from pate.accounting import target_charging as charging
 from pate.array_types import FloatArray
 from pate.validation import InvalidValue, require_count, require_positive
 
-# Epsilon of a call beyond which a target is hit too rarely to count hits at all.
+# With a larger epsilon of a call, targets are hit too rarely for a price by hits.
 _LARGEST_EPSILON = 30.0
 
 
@@ -68,7 +68,8 @@ def session_event(
             f"{num_calls} calls uses up session_delta={session_delta}"
         )
         raise InvalidValue("failure_prob", rule=rule)
-    if call_epsilon > _LARGEST_EPSILON:  # twice the epsilon covers an access of every target
+    if call_epsilon > _LARGEST_EPSILON:
+        # Twice the epsilon covers an access of every target.
         return _composed_calls(
             epsilon=2 * call_epsilon, num_calls=num_calls, failure_prob=failure_prob
         )
@@ -99,7 +100,8 @@ def session_event(
             num_calls=num_calls,
             accesses=composed_accesses,
         )
-    else:  # priced by its calls' own laws
+    else:
+        # The hits are priced by the laws of the calls themselves.
         session = pa.BoundarySessionEvent(
             epsilon=target.epsilon,
             hit_prob=target.hit_prob,
@@ -189,10 +191,9 @@ def _cheaper(
         session_delta: the delta of the comparison.
     """
     if other_releases is None:
-        # Accesses alone are composed optimally, as few accountants are asked for them then.
-        price_of_accesses = (
-            pa.PureDpAccountant().compose(price_by_accesses).get_epsilon(session_delta)
-        )
+        # Accesses alone are mechanisms of pure DP, whose accountant composes them optimally.
+        pure_account = pa.PureDpAccountant().compose(price_by_accesses)
+        price_of_accesses = pure_account.get_epsilon(session_delta)
         price_of_hits = pa.RdpAccountant().compose(price_by_hits).get_epsilon(session_delta)
         return price_by_hits if price_of_hits < price_of_accesses else price_by_accesses
     hits_account = pa.RdpAccountant().compose(pa.ComposedEvent((price_by_hits, other_releases)))
@@ -202,11 +203,8 @@ def _cheaper(
     if accesses_account.failure_prob >= session_delta:
         return price_by_hits if hits_account.failure_prob < session_delta else price_by_accesses
     price_of_hits = hits_account.get_epsilon(session_delta)
-    return (
-        price_by_hits
-        if price_of_hits < accesses_account.get_epsilon(session_delta)
-        else price_by_accesses
-    )
+    price_of_accesses = accesses_account.get_epsilon(session_delta)
+    return price_by_hits if price_of_hits < price_of_accesses else price_by_accesses
 
 
 def bit_epsilon(probabilities: FloatArray, sensitivity: int) -> float:
@@ -221,6 +219,6 @@ def bit_epsilon(probabilities: FloatArray, sensitivity: int) -> float:
         for logs in (np.log(probabilities), np.log1p(-probabilities)):
             for step in range(1, min(sensitivity, len(logs) - 1) + 1):
                 moves = np.abs(logs[step:] - logs[:-step])
-                # NaN: the outcome has probability 0 at both values, so nothing moves
+                # A move is NaN if the outcome has probability 0 at both values. Then nothing moves.
                 largest = max(largest, float(np.where(np.isnan(moves), 0.0, moves).max()))
     return largest

@@ -63,10 +63,11 @@ class StableAggregator(Aggregator):
     def _take_ready_table(self) -> None:
         """Reads a given table, takes its failure probability, and sets `table_order` and `table_budget` to None."""
         table = CertifiedTable.load(self.table) if isinstance(self.table, str) else self.table
-        rule = "a table of pate.mechanisms"
         if not isinstance(table, (CertifiedTable, StabilityTable)):
+            rule = "a table of pate.mechanisms"
             raise InvalidValue("table", type(table).__name__, rule=rule)
-        require(self.test == "table", "test", self.test, "table, where a ready table is given")
+        if self.test != "table":
+            raise InvalidValue("test", self.test, rule="table, where a ready table is given")
         normalize_field(self, "table", table)
         normalize_field(self, "failure_prob", table.failure_prob)
         normalize_field(self, "table_order", None)
@@ -122,9 +123,8 @@ class StableAggregator(Aggregator):
 
         The budget of a table is divided by the square of the factor. Raises `InvalidValue` if the table was given.
         """
-        return self.with_gap_test(self.gap_test.scaled(noise_factor))._with_steps_scaled(
-            noise_factor
-        )
+        with_scaled_test = self.with_gap_test(self.gap_test.scaled(noise_factor))
+        return with_scaled_test._with_steps_scaled(noise_factor)
 
     def _with_steps_scaled(self, noise_factor: float) -> Self:
         """Returns a copy with the noise of all steps but the test multiplied by `noise_factor`."""

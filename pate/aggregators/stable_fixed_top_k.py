@@ -118,8 +118,7 @@ class StableFixedTopK(StableAggregator):
 
     def _require_labels(self, num_labels: int) -> None:
         """Raises `InvalidValue` if there are fewer than k labels."""
-        rule = f"at most the number of labels, {num_labels}"
-        require(self.k <= num_labels, "k", self.k, rule)
+        require(self.k <= num_labels, "k", self.k, f"at most the number of labels, {num_labels}")
 
     def fitted(self, budget: Budget, shape: VoteShape) -> StableFixedTopK:
         """Returns a copy of the aggregator with the least noise whose price meets a budget.
@@ -142,10 +141,10 @@ class StableFixedTopK(StableAggregator):
         test = stable_top_k.gap_test
         assert isinstance(test, TableTest)  # a split keeps the kind of test
         order = test.renyi_order
-        rdp_of_steps = float(rdp_curve(count_leaves(steps.event), orders=np.array([order]))[0])
-        # The steps cost the part 1 - peel_share at the table's order, and so the peel costs rdp_of_steps times the
+        steps_rdp = float(rdp_curve(count_leaves(steps.event), orders=np.array([order]))[0])
+        # The steps cost the part 1 - peel_share at the table's order, and so the peel costs steps_rdp times the
         # ratio of both parts. A peel of range r costs order * r**2 / 8, which is solved for r.
-        peel_rdp = rdp_of_steps * self.peel_share / (1 - self.peel_share)
+        peel_rdp = steps_rdp * self.peel_share / (1 - self.peel_share)
         peel_range = math.sqrt(8 * peel_rdp / order)
         split = replace(
             self,
@@ -173,7 +172,9 @@ class StableFixedTopK(StableAggregator):
             peel = Peel.from_stable(stable_sets=bits[None], k=self.k)
             unpeeled = np.flatnonzero(peel.unpeeled[0]).tolist()
             num_picks = int(peel.num_picks[0])
-            all_picks = self.peeling.distribution_of(counts, peel.candidates[0], num_picks)
+            all_picks = self.peeling.distribution_of(
+                counts, candidate_mask=peel.candidates[0], num_picks=num_picks
+            )
             for picks, pick_probability in all_picks.items():
                 labels = tuple(sorted({*picks, *unpeeled}))
                 probability = set_probability * pick_probability
@@ -186,7 +187,9 @@ class StableFixedTopK(StableAggregator):
             return Answers.to_all(np.ones(summary.shape, dtype=np.bool_))
         stable_sets = self.stable_top_k.draw(summary, shape, rng).labels
         peel = Peel.from_stable(stable_sets, k=self.k)
-        picks = self.peeling.draw(summary, peel.candidates, peel.num_picks, rng)
+        picks = self.peeling.draw(
+            summary, candidate_masks=peel.candidates, pick_counts=peel.num_picks, rng=rng
+        )
         return Answers.to_all(peel.unpeeled | picks)
 
 

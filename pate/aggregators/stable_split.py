@@ -17,23 +17,22 @@ from pate.accounting import Budget, Event, NoOpEvent
 from pate.accounting.conversion import conversion_penalty
 from pate.aggregators.failures import failure_prob_of, require_delta_left
 from pate.aggregators.gap_tests import TableTest, noise_of_rdp
-from pate.validation import require
+from pate.validation import InvalidValue
 from pate.votes.shape import VoteShape
 
 if TYPE_CHECKING:
     from pate.aggregators.stable_top_k import StableTopK
 
+# The share of the selection with which selection and test get equal parts.
 EVEN_SHARE = 0.5
-"""The share of the selection where selection and test get equal parts."""
-
-# The Renyi orders that are tried; at first only each sixth of them.
+# The Renyi orders that are tried. The first pass tries each sixth of them.
 _ORDERS = 1 + np.geomspace(0.4, 1e6, 80)
 _STRIDE = 6
 # The shares of the selection that are tried at first, and the steps from the best of them that are tried next.
 _COARSE_SHARES = tuple(float(share) for share in np.linspace(0.05, 0.95, 19).round(2))
 _FINE_STEPS = tuple(float(step) for step in np.linspace(-0.04, 0.04, 9).round(2))
 # The largest number of levels of a table that only compares orders.
-_MOST_LEVELS = 1500
+_MAX_LEVELS = 1500
 # The log odds of a probability of 0.95.
 _LOGIT_OF_95 = math.log(0.95 / 0.05)
 
@@ -91,8 +90,9 @@ def split_budget(
     """
     require_delta_left(aggregator, num_queries=shape.num_queries, target_delta=budget.delta)
     rdp_budgets = _rdp_budgets(aggregator, budget, shape, budget_share=budget_share)
-    rule = "an epsilon that some noise can reach"
-    require(bool(rdp_budgets), "target_epsilon", budget.epsilon, rule)
+    if not rdp_budgets:
+        rule = "an epsilon that some noise can reach"
+        raise InvalidValue("target_epsilon", budget.epsilon, rule=rule)
     if selection_share is None:
         return _with_best_order_and_share(aggregator, rdp_budgets, shape)
     rdp_budget = _best_order(aggregator, rdp_budgets, shape, selection_share=selection_share)
@@ -103,10 +103,9 @@ def _rdp_budgets(
     aggregator: StableTopK, budget: Budget, shape: VoteShape, *, budget_share: float
 ) -> list[RdpBudget]:
     """Returns the budget r(a) of one query at each Renyi order a with r(a) > 0; see `split_budget`."""
-    delta_left = budget.delta - shape.num_queries * failure_prob_of(aggregator)
-    rdp_of_release = budget.required_epsilon() - conversion_penalty(
-        _ORDERS, target_delta=delta_left
-    )
+    remaining_delta = budget.delta - shape.num_queries * failure_prob_of(aggregator)
+    penalty = conversion_penalty(_ORDERS, target_delta=remaining_delta)
+    rdp_of_release = budget.required_epsilon() - penalty
     rdp_of_query = rdp_of_release * budget_share / shape.num_queries
     return [
         RdpBudget(renyi_order=float(order), rdp=float(rdp))
@@ -136,7 +135,8 @@ def _with_noise_for(
     selection = aggregator.gap_selection(
         num_labels=shape.num_labels, num_teachers=shape.num_teachers
     )
-    if selection.event == NoOpEvent():  # a single candidate: no choice, no noise
+    if selection.event == NoOpEvent():
+        # There is a single candidate, so the selection has no noise.
         return with_test
 
     def selection_event(scale: float) -> Event:
@@ -169,7 +169,7 @@ def _best_order(
         selection_share: the part of the budget for the selection.
     """
     failure_prob = failure_prob_of(aggregator)
-    num_levels = min(shape.num_teachers // aggregator.adjacency.gap_sensitivity + 2, _MOST_LEVELS)
+    num_levels = min(shape.num_teachers // aggregator.adjacency.gap_sensitivity + 2, _MAX_LEVELS)
 
     def sort_key(rdp_budget: RdpBudget) -> tuple[float, float]:
         """Returns the level that passes with probability 0.95, and minus the log odds of the highest level.

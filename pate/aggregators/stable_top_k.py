@@ -172,9 +172,10 @@ class StableTopK(StableAggregator):
         selection = self.gap_selection(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
         return f"{other_fields}, {selection.offsets.tolist()}"
 
-    def tested(
+    def test_sets(
         self,
         ranking: VoteRanking,
+        *,
         selected_k: IntArray,
         uniforms: FloatArray,
         num_teachers: int,
@@ -201,8 +202,10 @@ class StableTopK(StableAggregator):
         ranking = VoteRanking.from_counts(summary)
         k = steps.selection.draw(ranking, rng)
         uniforms = rng.random(len(k))
-        labels, answered = self.tested(ranking, k, uniforms, shape.num_teachers)
-        return Answers(labels, answered)
+        labels, answered = self.test_sets(
+            ranking, selected_k=k, uniforms=uniforms, num_teachers=shape.num_teachers
+        )
+        return Answers(labels=labels, answered=answered)
 
     def _pass_probs(
         self, ranking: VoteRanking, selected_k: IntArray, num_teachers: int
@@ -216,8 +219,10 @@ class StableTopK(StableAggregator):
         """
         test = self.steps(num_labels=ranking.num_labels, num_teachers=num_teachers).test
         gaps = ranking.gaps(padded=self.padded, num_teachers=num_teachers)
-        column = selected_k if self.padded else selected_k - 1  # padded gaps begin with k = 0
-        pass_probs = test.pass_probabilities(gaps[np.arange(len(selected_k)), column])
+        # The gaps begin with k = 0 if padded, and with k = 1 otherwise.
+        columns = selected_k if self.padded else selected_k - 1
+        selected_gaps = gaps[np.arange(len(selected_k)), columns]
+        pass_probs = test.pass_probabilities(selected_gaps)
         if not self.padded:
             return pass_probs
         is_constant = (selected_k == 0) | (selected_k == ranking.num_labels)
@@ -230,7 +235,8 @@ def _make_steps(aggregator: StableTopK, num_labels: int, num_teachers: int) -> S
     return SelectThenTest(selection, aggregator.stability_test(num_teachers=num_teachers))
 
 
-@lru_cache(maxsize=64)  # few, as a test may hold thousands of numbers
+# The cache is small, because a test may hold thousands of numbers.
+@lru_cache(maxsize=64)
 def _cached_steps(aggregator: StableTopK, num_labels: int, num_teachers: int) -> SelectThenTest:
     """Returns the result of `_make_steps`, and keeps it in memory for the next call."""
     return _make_steps(aggregator, num_labels, num_teachers)

@@ -18,8 +18,8 @@ from pate.mechanisms.noise.comparisons import are_normally_above
 from pate.validation import require_count
 from pate.votes.made_up import MadeUpVotes
 
-# In standard deviations of the noise, the half of the window: beyond, an outcome differs with probability 1e-19.
-_FARTHEST = 9.0
+# Half of the width of the window, in standard deviations. Outside, a bit is certain up to a probability of 1e-19.
+_HALF_WINDOW = 9.0
 
 
 def squared_sensitivity(max_votes: int, *, num_labels: int, adjacency: pa.Adjacency) -> int:
@@ -33,10 +33,12 @@ def squared_sensitivity(max_votes: int, *, num_labels: int, adjacency: pa.Adjace
 
 def threshold_window(noise_std: float, threshold: float, num_teachers: int) -> tuple[int, int]:
     """Returns the smallest and the largest count of the window around a threshold, in 0..num_teachers."""
-    # At least one count on each side of the threshold, however little noise there is.
-    low = min(threshold - _FARTHEST * noise_std, math.ceil(threshold) - 1)
-    high = max(threshold + _FARTHEST * noise_std, math.floor(threshold) + 1)
-    return math.floor(max(low, 0.0)), math.ceil(min(high, num_teachers))
+    # However little noise there is, the window has at least one count on each side of the threshold.
+    low = min(threshold - _HALF_WINDOW * noise_std, math.ceil(threshold) - 1)
+    high = max(threshold + _HALF_WINDOW * noise_std, math.floor(threshold) + 1)
+    smallest_count = math.floor(max(low, 0.0))
+    largest_count = math.ceil(min(high, num_teachers))
+    return smallest_count, largest_count
 
 
 def threshold_event(
@@ -69,9 +71,9 @@ def reach_threshold(
     threshold = threshold_share * num_teachers
     return are_normally_above(
         counts,
-        threshold,
-        noise_std,
-        rng,
+        threshold=threshold,
+        noise_std=noise_std,
+        rng=rng,
         clip_range=threshold_window(noise_std, threshold, num_teachers),
     )
 
@@ -99,10 +101,12 @@ def expected_bits(
         threshold_share: the threshold as a share of the teachers.
         noise_std: standard deviation of the Gaussian noise in votes.
     """
-    distinct_counts, places = np.unique(votes.counts(), return_inverse=True)
+    distinct_counts, count_indices = np.unique(votes.counts(), return_inverse=True)
     excess = distinct_counts - threshold_share * votes.num_teachers
-    reach_probs_of_counts = ndtr_without_scipy(excess / noise_std)
-    reach_probs = reach_probs_of_counts[places.reshape(votes.labels.shape)]  # [Q, L]
+    probs_by_count = ndtr_without_scipy(excess / noise_std)
+    reach_probs = probs_by_count[
+        count_indices.reshape(votes.labels.shape)
+    ]  # [num_queries, num_labels]
     return ExpectedRelease(
         answered=1.0,
         present=float(reach_probs[votes.labels].mean()),

@@ -23,8 +23,7 @@ def counts_for(aggregator: Aggregator, blocks: Iterable[BoolArray]) -> IntArray:
     Raises:
         InvalidValue: there is no block.
     """
-    rule = "an aggregator of pate.aggregators"
-    require_kind("aggregator", aggregator, Aggregator, rule)
+    require_kind("aggregator", aggregator, Aggregator, rule="an aggregator of pate.aggregators")
     max_votes = aggregator.max_votes_per_teacher
     counts: IntArray | None = None
     for block in blocks:

@@ -16,7 +16,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 
 from pate.aggregators import Aggregator
-from pate.aggregators.aggregator import declared
+from pate.aggregators.aggregator import fields_marked
 from pate.config.classes import find_class
 from pate.config.plain import plain_values
 from pate.config.schema import PATHS
@@ -121,4 +121,4 @@ def _noise_settings(aggregator: DictConfig) -> list[str]:
         return []
     if cls is None or not issubclass(cls, Aggregator):
         return []
-    return [f"aggregator.{name}" for name in sorted(declared(cls))]
+    return [f"aggregator.{name}" for name in sorted(fields_marked(cls, mark="noise"))]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from omegaconf import DictConfig
 
 from pate.aggregators import Aggregator
-from pate.aggregators.aggregator import declared
+from pate.aggregators.aggregator import fields_marked
 from pate.config.schema import members
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _reasons(
         reasons |= _prefixed(
             group="aggregator", reasons=aggregator_reasons(aggregator, is_solved=is_solved)
         )
-        noise = declared(type(aggregator))
+        noise = fields_marked(type(aggregator), mark="noise")
         # With several noises their ratio has an effect.
         if is_solved and len(noise) == 1:
             reason = "the noise follows from the budget"

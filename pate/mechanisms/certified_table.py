@@ -12,18 +12,22 @@ from typing import Self
 
 import numpy as np
 
-from pate import validation
 from pate.accounting import Adjacency
 from pate.files.atomic import write_text
 from pate.mechanisms.parameters import Parameters
 from pate.mechanisms.stability_test import GRID, StabilityTest
-from pate.validation import InvalidValue, require, require_count
+from pate.validation import InvalidValue, require, require_count, rounded_up
 
-_LARGEST_NUMERATOR = GRID - 2**13  # that is LARGEST_PROB
+# The numerator of `LARGEST_PROB`.
+_LARGEST_NUMERATOR = GRID - 2**13
+# The name of the file format.
 _FORMAT = "pate stability table"
+# Arithmetic with 60 digits, in which no exponent overflows.
 _EXACT = Context(prec=60, Emax=MAX_EMAX, Emin=MIN_EMIN, traps=[])
-_SLACK = Decimal("1e-45")
-_KEYS = ("order", "rdp", "failure_prob", "adjacency", "numerators")
+# A bound on the relative error of a moment in this arithmetic.
+_ROUNDING_ERROR = Decimal("1e-45")
+# The fields of a table, in the order in which a file and the digest have them.
+_FIELDS = ("order", "rdp", "failure_prob", "adjacency", "numerators")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -63,20 +67,15 @@ class CertifiedTable(Parameters):
         require(1 < self.order < math.inf, "order", self.order, "a finite number > 1")
         for numerator in self.numerators:
             require_count("numerators", numerator, minimum=0)
-            require(
-                numerator <= _LARGEST_NUMERATOR,
-                "numerators",
-                numerator,
-                f"at most {_LARGEST_NUMERATOR}",
-            )
-        self._validate_test()
+            is_small = numerator <= _LARGEST_NUMERATOR
+            require(is_small, "numerators", numerator, f"at most {_LARGEST_NUMERATOR}")
+        self._make_test()  # raises `InvalidValue` for probabilities that no stability test has
         cost = certified_rdp(
             self.numerators, order=self.order, reach=self.adjacency.gap_sensitivity
         )
-        least = (
-            f"at least {validation.rounded_up(cost)}, what the table costs at order {self.order}"
-        )
-        require(cost <= self.rdp, "rdp", self.rdp, least)
+        if cost > self.rdp:
+            rule = f"at least {rounded_up(cost)}, what the table costs at order {self.order}"
+            raise InvalidValue("rdp", self.rdp, rule=rule)
 
     @classmethod
     def from_test(cls, stability_test: StabilityTest, *, order: float) -> Self:
@@ -94,15 +93,12 @@ class CertifiedTable(Parameters):
         """The number of teachers T, which is the largest gap of the table."""
         return len(self.numerators) - 1
 
-    def _validate_test(self) -> None:
-        """Raises `InvalidValue` unless the probabilities never fall, and are valid up to the sensitivity.
-
-        For gaps up to the sensitivity they must be at most `failure_prob`.
-        """
-        self._make_test()
-
     def _make_test(self) -> StabilityTest:
-        """Returns the stability test that passes with the table's probabilities."""
+        """Returns the stability test that passes with the table's probabilities.
+
+        Raises `InvalidValue` unless the probabilities never fall, and are at most `failure_prob` for gaps up to the
+        sensitivity.
+        """
         probs = tuple(numerator / GRID for numerator in self.numerators)
         return StabilityTest(
             pass_probs=probs, failure_prob=self.failure_prob, adjacency=self.adjacency
@@ -116,18 +112,19 @@ class CertifiedTable(Parameters):
     @property
     def digest(self) -> str:
         """The SHA-256 digest of all fields, which identifies the table."""
-        return hashlib.sha256(
-            repr(tuple(getattr(self, name) for name in _KEYS)).encode()
-        ).hexdigest()
+        values = tuple(getattr(self, name) for name in _FIELDS)
+        return hashlib.sha256(repr(values).encode()).hexdigest()
 
     def test_for(self, *, num_teachers: int, adjacency: Adjacency) -> StabilityTest:
         """Returns the stability test, after a check that the table is for this number of teachers and this adjacency.
 
         Raises `InvalidValue` if the number of teachers or the adjacency differs from that of the table.
         """
-        for name, value in (("num_teachers", num_teachers), ("adjacency", adjacency)):
-            made_for = getattr(self, name)
-            require(value == made_for, name, value, f"{made_for}, as in the table")
+        is_same_number = num_teachers == self.num_teachers
+        number_rule = f"{self.num_teachers}, as in the table"
+        require(is_same_number, "num_teachers", num_teachers, number_rule)
+        is_same_adjacency = adjacency == self.adjacency
+        require(is_same_adjacency, "adjacency", adjacency, f"{self.adjacency}, as in the table")
         return self.test
 
     def __repr__(self) -> str:
@@ -136,7 +133,7 @@ class CertifiedTable(Parameters):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the table to a file as JSON, without rounding."""
-        values = {name: getattr(self, name) for name in _KEYS[:-1]}
+        values = {name: getattr(self, name) for name in _FIELDS[:-1]}
         values |= {
             "num_teachers": self.num_teachers,
             "denominator": GRID,
@@ -152,23 +149,27 @@ class CertifiedTable(Parameters):
         """
         try:
             values = json.loads(Path(path).read_text(encoding="utf-8"))
-            fields = {name: values[name] for name in _KEYS}
-            fields["numerators"] = numerators = tuple(fields["numerators"])
-            head = values["format"], values["denominator"], values["num_teachers"]
-            require(
-                head == (_FORMAT, GRID, len(numerators) - 1),
-                "format",
-                head,
-                "that of a stability table",
-            )
+            numerators = tuple(values["numerators"])
+            head = (values["format"], values["denominator"], values["num_teachers"])
+            is_table = head == (_FORMAT, GRID, len(numerators) - 1)
+            require(is_table, "format", head, "that of a stability table")
+            order = values["order"]
+            rdp = values["rdp"]
+            failure_prob = values["failure_prob"]
+            adjacency = values["adjacency"]
         except OSError as error:
-            raise InvalidValue(
-                "table", path, rule=f"a file that can be read ({error.strerror})"
-            ) from error
+            rule = f"a file that can be read ({error.strerror})"
+            raise InvalidValue("table", path, rule=rule) from error
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise InvalidValue("table", path, rule="the JSON of a stability table") from error
         try:
-            return cls(**fields)
+            return cls(
+                numerators=numerators,
+                order=order,
+                rdp=rdp,
+                failure_prob=failure_prob,
+                adjacency=adjacency,
+            )
         except (ValueError, TypeError, ArithmeticError) as error:
             rule = f"a table whose claims hold ({error})"
             raise InvalidValue("table", path, rule=rule) from error
@@ -185,29 +186,30 @@ def certified_rdp(numerators: tuple[int, ...], *, order: float, reach: int) -> f
 
     The computation has 60 digits.
     """
-    # pairs exactly `reach` apart are the worst, in one direction or the other, as the numerators never decrease
-    beyond = (*numerators[reach:], *numerators[-1:] * reach)
-    pairs = {pair for pair in zip(numerators, beyond, strict=False) if pair[0] != pair[1]}
+    # The numerators never decrease, so pairs of gaps exactly `reach` apart have the largest divergence. Beyond the last
+    # gap the last probability holds.
+    reached = (*numerators[reach:], *numerators[-1:] * reach)
+    pairs = {(low, high) for low, high in zip(numerators, reached, strict=False) if low != high}
     with localcontext(_EXACT):
         a = Decimal(order)
-        moments = [
-            moment
-            for low, high in pairs
-            for moment in (_log_moment(p=low, q=high, a=a), _log_moment(p=high, q=low, a=a))
-        ]
-        worst = max(moments, default=Decimal(0))
-        cost = float((worst + a * _SLACK) / (a - 1)) if worst > 0 else 0.0
-    return math.nextafter(cost, math.inf) if cost else 0.0
+        log_moments = []
+        for low, high in pairs:
+            log_moments.append(_log_moment(p=low, q=high, a=a))
+            log_moments.append(_log_moment(p=high, q=low, a=a))
+        largest = max(log_moments, default=Decimal(0))
+        if largest <= 0:
+            return 0.0
+        cost = float((largest + a * _ROUNDING_ERROR) / (a - 1))
+    return math.nextafter(cost, math.inf)
 
 
 def _log_moment(*, p: int, q: int, a: Decimal) -> Decimal:
     """Returns (a - 1) D_a(P || Q) for a bit that is 1 with probability p / 2**53 under P and q / 2**53 under Q."""
     if q == 0:
         return Decimal("inf")
-    total = Decimal(0)
-    for mine, other in ((p, q), (GRID - p, GRID - q)):
-        if mine > 0:
-            share = Decimal(other) / GRID
-            ratio = Decimal(mine) / other
-            total += share * (a * ratio.ln()).exp()
-    return total.ln()
+    moment = Decimal(0)
+    for p_of_outcome, q_of_outcome in ((p, q), (GRID - p, GRID - q)):
+        if p_of_outcome > 0:
+            ratio = Decimal(p_of_outcome) / q_of_outcome
+            moment += Decimal(q_of_outcome) / GRID * (a * ratio.ln()).exp()
+    return moment.ln()

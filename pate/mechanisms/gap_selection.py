@@ -47,16 +47,21 @@ from pate.validation import (
 # A function of k, or a number for each candidate in rising order of k; it must not depend on private data.
 Regularizer = Callable[[int], float] | Sequence[float]
 
+# The kinds of noise, by the names that the field `noise` takes.
 SELECTION_NOISES = ("gumbel", "gaussian", "laplace", "exponential")
+# The distribution of the index of the largest noisy value, by the kind of noise.
 _ARGMAX_DISTRIBUTIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "gumbel": gumbel_argmax,
     "gaussian": gaussian_argmax,
     "laplace": laplace_argmax,
     "exponential": exponential_argmax,
 }
-_CLOSED = {"gumbel": softmax_weights, "exponential": permute_and_flip_weights}
+# The same distribution as exact weights, for the kinds of noise for which it has a closed form.
+_EXACT_WEIGHTS = {"gumbel": softmax_weights, "exponential": permute_and_flip_weights}
+# The largest absolute value of a regularizer. Sums of a gap and a larger number would be rounded.
 _LARGEST_OFFSET = 2.0**50
-_BITS = 52  # differences of two sums take one bit more
+# The number of bits of a sum of gap and regularizer. A difference of two sums takes one bit more.
+_NUM_BITS = 52
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,12 +90,14 @@ def checked_regularizer(regularizer: Regularizer | None) -> Regularizer | None:
     if regularizer is None or callable(regularizer):
         return regularizer
     values = np.asarray(regularizer, dtype=object)
-    text = regularizer if values.ndim == 0 else f"array of shape {values.shape}"
-    require(values.ndim == 1, "regularizer", text, "a function of k or a list of numbers")
-    return tuple(map(_finite, values.tolist()))
+    if values.ndim != 1:
+        shown_value = regularizer if values.ndim == 0 else f"array of shape {values.shape}"
+        rule = "a function of k or a list of numbers"
+        raise InvalidValue("regularizer", shown_value, rule=rule)
+    return tuple(_require_finite(value) for value in values.tolist())
 
 
-def _finite(value: Any) -> float:
+def _require_finite(value: Any) -> float:
     """Returns a number of a regularizer as a float; raises `InvalidValue` for a value that is no finite number."""
     try:
         number = math.nan if isinstance(value, (bool, str)) else float(value)
@@ -157,12 +164,11 @@ class GapSelection(Parameters):
         """Raises `InvalidValue` unless the regularizer has one number, of at most 2**50 in size, for each candidate."""
         num_values = len(self._regularizer_values)
         num_candidates = len(self.candidates)
-        rule = f"{num_candidates} numbers"
-        require(num_values == num_candidates, "regularizer", f"({num_values},)", rule)
-        # The sum of a gap and a larger number would be rounded.
-        rule = f"numbers up to 2**50 = {_LARGEST_OFFSET:.0f} in size"
+        is_complete = num_values == num_candidates
+        require(is_complete, "regularizer", f"({num_values},)", f"{num_candidates} numbers")
         largest = self._largest_regularizer_value
-        require(largest <= _LARGEST_OFFSET, "regularizer", largest, rule)
+        size_rule = f"numbers up to 2**50 = {_LARGEST_OFFSET:.0f} in size"
+        require(largest <= _LARGEST_OFFSET, "regularizer", largest, size_rule)
 
     @property
     def candidates(self) -> IntArray:
@@ -180,7 +186,7 @@ class GapSelection(Parameters):
         if regularizer is None:
             return [0.0] * len(self.candidates)
         if callable(regularizer):
-            return [_finite(regularizer(k)) for k in self.candidates.tolist()]
+            return [_require_finite(regularizer(k)) for k in self.candidates.tolist()]
         return list(regularizer)
 
     @property
@@ -191,9 +197,9 @@ class GapSelection(Parameters):
     @cached_property
     def offsets(self) -> FloatArray:
         """The regularizer of each of the n candidates, `[n]`, rounded to a grid on which sums with gaps are exact."""
-        # The unit is as fine as the largest value allows, and public like the values.
+        # The unit of the grid is as fine as the largest value allows. It is public, as the values are.
         largest_sum = self._largest_regularizer_value + self.num_teachers
-        unit = 2.0 ** (math.frexp(largest_sum)[1] - _BITS)
+        unit = 2.0 ** (math.frexp(largest_sum)[1] - _NUM_BITS)
         return np.asarray(np.rint(np.array(self._regularizer_values) / unit) * unit)
 
     @property
@@ -201,19 +207,15 @@ class GapSelection(Parameters):
         """The price of one selection."""
         if len(self.candidates) == 1:
             return NoOpEvent()
+        if self.noise == "gaussian":
+            noise_multiplier = self.noise_scale / self.adjacency.gap_sensitivity
+            return OpposedMaximaEvent(noise_multiplier, num_candidates=len(self.candidates))
         # Two gaps move against each other by 2 sens = `gap_range`. So the log-ratio of the probabilities of two
         # candidates moves by gap_range / scale.
-        moved = self.adjacency.gap_range / self.noise_scale
-        if self.noise == "gaussian":
-            return OpposedMaximaEvent(
-                self.noise_scale / self.adjacency.gap_sensitivity,
-                num_candidates=len(self.candidates),
-            )
-        return (
-            BoundedRangeEvent(epsilon=moved)
-            if self.noise == "gumbel"
-            else PureDpEvent(epsilon=moved)
-        )
+        epsilon = self.adjacency.gap_range / self.noise_scale
+        if self.noise == "gumbel":
+            return BoundedRangeEvent(epsilon=epsilon)
+        return PureDpEvent(epsilon=epsilon)
 
     @property
     def is_softmax_of_gaps(self) -> bool:
@@ -242,11 +244,10 @@ class GapSelection(Parameters):
             # uniform number for each query decides it, so no noise is added to the sums.
             return self.select(ranking, LazyUniforms.draw((len(ranking.keys),), rng))
         sums = self._sums(ranking)
+        values = Values.scaled(sums, noise_scale=self.noise_scale)
         noise = draw_noise(noise_kind=self.noise, shape=sums.shape, rng=rng)
-        return np.asarray(
-            self.candidates[0]
-            + largest_noisy(Values.scaled(sums, self.noise_scale), noise, k=1)[:, 0]
-        )
+        indices = largest_noisy(values, noise, k=1)[:, 0]
+        return np.asarray(self.candidates[0] + indices)
 
     def select(self, ranking: VoteRanking, uniforms: LazyUniforms) -> IntArray:
         """Returns k for each query of a ranking, `[Q]`, as a function of one uniform number per query.
@@ -257,14 +258,12 @@ class GapSelection(Parameters):
         sums = self._sums(ranking)
         deficits = sums.max(axis=1, keepdims=True) - sums
         with np.errstate(over="ignore"):
-            floats = np.exp(deficits / -self.noise_scale)
+            weights = np.exp(deficits / -self.noise_scale)
 
         def exact_weights(row: int) -> Weights:
-            """Returns the exact weights of the candidates for one query."""
             return softmax_weights(deficits[row], noise_scale=self.noise_scale)
 
-        indices = draw_index(floats, uniforms=uniforms, exact_weights_of_row=exact_weights)
-        # the index of a candidate is 0 for the smallest k
+        indices = draw_index(weights, uniforms=uniforms, exact_weights_of_row=exact_weights)
         return np.asarray(self.candidates[0] + indices)
 
     def probabilities(self, votes: NDArray[np.integer]) -> FloatArray:
@@ -272,15 +271,14 @@ class GapSelection(Parameters):
         counts = self._counts(votes)
         sums = self._sums(VoteRanking.from_counts(np.atleast_2d(counts)))
         argmax_distribution = _ARGMAX_DISTRIBUTIONS[self.noise]
-        distributions = np.asarray(
-            argmax_distribution((sums - sums.max(axis=1, keepdims=True)) / self.noise_scale)
-        )
+        utilities = (sums - sums.max(axis=1, keepdims=True)) / self.noise_scale
+        distributions = np.asarray(argmax_distribution(utilities))
         return distributions if counts.ndim == 2 else np.asarray(distributions[0])
 
     @property
     def has_weights(self) -> bool:
         """Whether the probabilities of all candidates have a closed form, as for Gumbel and exponential noise."""
-        return self.noise in _CLOSED
+        return self.noise in _EXACT_WEIGHTS
 
     def weights(self, votes: NDArray[np.integer]) -> Weights:
         """Returns exact weights, in proportion to the probabilities of the candidates, for one histogram `[L]`.
@@ -288,11 +286,11 @@ class GapSelection(Parameters):
         Only a mechanism that `has_weights` has them.
         """
         sums = self._sums(VoteRanking.from_counts(self._counts(votes)[None]))[0]
-        return _CLOSED[self.noise](sums.max() - sums, self.noise_scale)
+        return _EXACT_WEIGHTS[self.noise](sums.max() - sums, self.noise_scale)
 
     def _sums(self, ranking: VoteRanking) -> FloatArray:
         """Returns gap plus regularizer of each of the n candidates, `[Q, n]`; sums and their differences are exact."""
-        # If a large offset made a sum round, the sum would move by more than the price counts.
+        # If a sum with a large offset were rounded, it could move by more than the price counts.
         gaps = ranking.gaps(padded=self.padded, num_teachers=self.num_teachers)
         return np.asarray(gaps[:, : len(self.offsets)] + self.offsets)
 
@@ -302,10 +300,6 @@ class GapSelection(Parameters):
         Raises `InvalidValue` for votes that are not whole numbers in 0..T or not of `num_labels` labels.
         """
         counts = require_histogram("votes", votes, num_teachers=self.num_teachers)
-        require(
-            counts.shape[-1] == self.num_labels,
-            "votes.shape",
-            counts.shape,
-            f"{self.num_labels} labels",
-        )
+        has_all_labels = counts.shape[-1] == self.num_labels
+        require(has_all_labels, "votes.shape", counts.shape, f"{self.num_labels} labels")
         return counts.astype(np.int64, copy=False)

@@ -1,9 +1,9 @@
 """Public parameters of mechanisms: frozen dataclasses whose fields carry the check of their values."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 from pate.accounting import Adjacency
 from pate.validation import (
@@ -17,6 +17,7 @@ from pate.validation import (
 
 P = TypeVar("P", bound="Parameters")
 
+# Metadata of a field, with the check of its value: `k: int = field(metadata=COUNT)`.
 COUNT = {"check": require_count}
 NATURAL = {"check": partial(require_count, minimum=0)}
 NON_NEGATIVE = {"check": require_non_negative}
@@ -54,6 +55,10 @@ class Parameters:
             if check is not None and not (value is None and may_be_none):
                 check(dataclass_field.name, value)
 
+    def with_values(self, values: Mapping[str, Any]) -> Self:
+        """Returns a copy in which the fields that `values` names have other values."""
+        return replace(self, **values)
+
     def convert_to(self, kind: type[P], **other_values: Any) -> P:
         """Returns an object of another class of parameters, with the values of the fields that both classes share.
 
@@ -61,7 +66,7 @@ class Parameters:
             kind: the class of the new object.
             other_values: values of further fields, and values that replace those of shared fields.
         """
-        names = {dataclass_field.name for dataclass_field in fields(self)}
-        names &= {dataclass_field.name for dataclass_field in fields(kind)}
-        shared_values = {name: getattr(self, name) for name in names}
-        return kind(**shared_values | other_values)
+        own_names = {dataclass_field.name for dataclass_field in fields(self)}
+        names = {dataclass_field.name for dataclass_field in fields(kind)}
+        values = {name: getattr(self, name) for name in own_names & names}
+        return kind(**values | other_values)

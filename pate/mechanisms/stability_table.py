@@ -6,8 +6,12 @@ from functools import lru_cache
 
 from pate.validation import require, require_count, require_positive, require_probability
 
+# A table ends at the first level with log odds above this, which are those of a probability of 1 - 2**-52.
 _LARGEST_LOGIT = 36.0
-_STEPS = 200
+# The largest number of steps of the search for a level.
+_MAX_STEPS = 200
+# The relative precision of that search.
+_TOLERANCE = 1e-13
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,17 +19,23 @@ class StabilityTable:
     """The pass probability of a stability test at each level of the gap.
 
     A gap of at most one sensitivity has level 0. Each further sensitivity, or part of it, raises the level by 1.
+
+    Attributes:
+        order: the Renyi order > 1 at which the table costs `rdp_budget`.
+        rdp_budget: the largest Renyi divergence between neighboring levels, in both directions.
+        failure_prob: the pass probability at level 0.
+        logits: the log odds of the pass probability at level 0, 1, …; all higher levels have the last probability.
     """
 
-    order: float  # the Renyi order a > 1 at which the table costs `rdp_budget`
-    rdp_budget: float  # the largest D_a between neighboring levels, in both directions
-    failure_prob: float  # the pass probability at level 0
-    # log odds of the pass probability at level 0, 1, …; all higher levels pass with the last probability
+    order: float
+    rdp_budget: float
+    failure_prob: float
     logits: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        plain = all(isinstance(logit, (int, float)) for logit in self.logits)
-        require(len(self.logits) > 0 and plain, "logits", self.logits[:3], "at least one number")
+        are_numbers = all(isinstance(logit, (int, float)) for logit in self.logits)
+        is_valid = len(self.logits) > 0 and are_numbers
+        require(is_valid, "logits", self.logits[:3], "at least one number")
 
 
 @lru_cache(maxsize=64)
@@ -71,45 +81,53 @@ def _largest_step(logit: float, order: float, rdp_budget: float, guess: float) -
         rdp_budget: the largest Renyi divergence between the levels.
         guess: a rise > 0 from which the search starts. The search is regula falsi (the Illinois algorithm).
     """
-    # logarithms of both outcomes' probabilities
-    q = -_log_add(0.0, -logit)
-    not_q = -_log_add(0.0, logit)
+    # Logarithms of the probabilities q and 1 - q of passing and not passing at the lower level.
+    log_q = -_log_add(0.0, -logit)
+    log_not_q = -_log_add(0.0, logit)
 
-    # the larger of both divergences between the levels, minus the budget
     def excess(step: float) -> float:
-        p = -_log_add(0.0, -logit - step)
-        not_p = -_log_add(0.0, logit + step)
-        up = _log_add(order * p - (order - 1) * q, order * not_p - (order - 1) * not_q)
-        down = _log_add(order * q - (order - 1) * p, order * not_q - (order - 1) * not_p)
-        return max(up, down) / (order - 1) - rdp_budget
+        """Returns the larger of both divergences between the levels, minus the budget."""
+        log_p = -_log_add(0.0, -logit - step)
+        log_not_p = -_log_add(0.0, logit + step)
+        log_moment_up = _log_add(
+            order * log_p - (order - 1) * log_q, order * log_not_p - (order - 1) * log_not_q
+        )
+        log_moment_down = _log_add(
+            order * log_q - (order - 1) * log_p, order * log_not_q - (order - 1) * log_not_p
+        )
+        return max(log_moment_up, log_moment_down) / (order - 1) - rdp_budget
 
     low = 0.0
-    high = guess
-    side = 0
     low_value = -rdp_budget
+    high = guess
     high_value = excess(high)
     while high_value <= 0:
         low = high
         low_value = high_value
         high = high * 2
         high_value = excess(high)
-    for _ in range(_STEPS):
-        if high - low <= 1e-13 * max(1.0, high):
+    # -1 after the low end has moved, 1 after the high end has.
+    last_moved = 0
+    for _ in range(_MAX_STEPS):
+        if high - low <= _TOLERANCE * max(1.0, high):
             break
         middle = (low * high_value - high * low_value) / (high_value - low_value)
         if not low < middle < high:
             middle = (low + high) / 2
         value = excess(middle)
-        if value <= 0:  # Illinois: the value of an end that stays is halved
+        # The Illinois algorithm: the value of an end that stays for the second time is halved.
+        if value <= 0:
             low = middle
             low_value = value
-            high_value = high_value / (2 if side < 0 else 1)
-            side = -1
+            if last_moved < 0:
+                high_value = high_value / 2
+            last_moved = -1
         else:
             high = middle
             high_value = value
-            low_value = low_value / (2 if side > 0 else 1)
-            side = 1
+            if last_moved > 0:
+                low_value = low_value / 2
+            last_moved = 1
         if value == 0:
             break
     return low

@@ -29,16 +29,15 @@ from pate.validation import (
     require_rising,
 )
 
-GRID = 2**53  # pass probabilities are multiples of 1 / GRID
-LARGEST_PROB = (
-    1 - 2.0**-40
-)  # of passing; above it the steps of the grid would be visible at high orders
-_MOST_STDS = (
-    128  # no noise exceeds so many of its standard deviations with a probability above 2**-40
-)
-# Gaps up to _FEW_GAPS always have their own probabilities, and larger ones, up to _MOST_GAPS, only until LARGEST_PROB.
+# Pass probabilities are multiples of 1 / GRID.
+GRID = 2**53
+# The largest pass probability. Above it, the steps of the grid would be visible at high Renyi orders.
+LARGEST_PROB = 1 - 2.0**-40
+# No noise exceeds so many of its standard deviations with a probability above 2**-40.
+_MAX_STDS = 128
+# Gaps up to _FEW_GAPS always have their own probabilities, and larger ones, up to _MAX_GAPS, only until LARGEST_PROB.
 _FEW_GAPS = 1000
-_MOST_GAPS = 250_000
+_MAX_GAPS = 250_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +77,9 @@ class StabilityTest(Parameters):
         super().__post_init__()
         is_on_grid = 1 / GRID <= self.failure_prob < 1
         require(is_on_grid, "failure_prob", self.failure_prob, "a number in [2**-53, 1)")
-        probs = _require_probabilities(self.pass_probs, self.failure_prob, self.adjacency)
+        probs = _require_probabilities(
+            self.pass_probs, failure_prob=self.failure_prob, adjacency=self.adjacency
+        )
         rounded = np.floor(np.minimum(probs, LARGEST_PROB) * GRID) / GRID
         normalize_field(self, "pass_probs", tuple(rounded.tolist()))
         normalize_field(self, "num_teachers", max(self.num_teachers, len(rounded) - 1))
@@ -161,6 +162,7 @@ class StabilityTest(Parameters):
 
     @cached_property
     def _probs(self) -> FloatArray:
+        """The pass probabilities as an array `[num_gaps]`."""
         return np.array(self.pass_probs)
 
     def __call__(self, gaps: NDArray[np.integer], *, rng: np.random.Generator) -> BoolArray:
@@ -184,8 +186,8 @@ class StabilityTest(Parameters):
 
         Returns None if no gap up to the number of teachers passes with that probability.
         """
-        enough = np.flatnonzero(self._probs >= probability)
-        return int(enough[0]) if enough.size else None
+        passing_gaps = np.flatnonzero(self._probs >= probability)
+        return int(passing_gaps[0]) if passing_gaps.size else None
 
 
 def _require_probabilities(
@@ -201,9 +203,9 @@ def _require_probabilities(
     require(is_list, "pass_probs", probs.shape, "one probability for each gap")
     require_each("pass_probs", probs, (probs >= 0) & (probs <= 1), "numbers in [0, 1]")
     require_rising("pass_probs", probs.tolist())
-    floor = probs[: adjacency.gap_sensitivity + 1].max()
+    largest_failure = probs[: adjacency.gap_sensitivity + 1].max()
     rule = f"at most failure_prob={failure_prob} up to the sensitivity"
-    require(floor <= failure_prob, "pass_probs", floor, rule)
+    require(largest_failure <= failure_prob, "pass_probs", largest_failure, rule)
     return probs
 
 
@@ -213,13 +215,13 @@ def _gaussian_test(
 ) -> StabilityTest:
     """Returns the test of `StabilityTest.gaussian` from a cache; the arguments are valid."""
 
-    def passing(excess: FloatArray) -> FloatArray:
+    def pass_probability(excess: FloatArray) -> FloatArray:
         quantiles = excess / test_std + ndtri(failure_prob)
         return np.asarray(np.exp(log_ndtr(quantiles)))
 
     return _build_test(
-        passing=passing,
-        certain_excess=_certain_excess(passing, test_std),
+        pass_probability=pass_probability,
+        certain_excess=_certain_excess(pass_probability, test_std),
         failure_prob=failure_prob,
         num_teachers=num_teachers,
         adjacency=adjacency,
@@ -232,15 +234,15 @@ def _laplace_test(
 ) -> StabilityTest:
     """Returns the test of `StabilityTest.laplace` from a cache; the arguments are valid."""
 
-    def passing(excess: FloatArray) -> FloatArray:
+    def pass_probability(excess: FloatArray) -> FloatArray:
         # the distribution function of Laplace noise with scale 1, at (excess - c) / b
         quantiles = excess * math.sqrt(2) / test_std + math.log(2 * failure_prob)
         tails = 0.5 * np.exp(-np.abs(quantiles))
         return np.where(quantiles < 0, tails, 1 - tails)
 
     return _build_test(
-        passing=passing,
-        certain_excess=_certain_excess(passing, test_std),
+        pass_probability=pass_probability,
+        certain_excess=_certain_excess(pass_probability, test_std),
         failure_prob=failure_prob,
         num_teachers=num_teachers,
         adjacency=adjacency,
@@ -253,12 +255,12 @@ def _table_test(table: StabilityTable, *, num_teachers: int, adjacency: Adjacenc
     sens = adjacency.gap_sensitivity
     last_level = len(table.logits) - 1
 
-    def passing(excess: FloatArray) -> FloatArray:
+    def pass_probability(excess: FloatArray) -> FloatArray:
         levels = np.minimum(np.ceil(excess / sens).astype(np.int64), last_level)
         return np.asarray(expit(np.array(table.logits)[levels]))
 
     return _build_test(
-        passing=passing,
+        pass_probability=pass_probability,
         certain_excess=float(sens * last_level),
         failure_prob=table.failure_prob,
         num_teachers=num_teachers,
@@ -266,15 +268,15 @@ def _table_test(table: StabilityTable, *, num_teachers: int, adjacency: Adjacenc
     )
 
 
-def _certain_excess(passing: Callable[[FloatArray], FloatArray], test_std: float) -> float:
+def _certain_excess(pass_probability: Callable[[FloatArray], FloatArray], test_std: float) -> float:
     """Returns the smallest multiple of `test_std` at which a test passes with at least the largest probability."""
-    num_stds = np.arange(_MOST_STDS + 1.0)
-    return test_std * float(np.searchsorted(passing(num_stds * test_std), LARGEST_PROB))
+    num_stds = np.arange(_MAX_STDS + 1.0)
+    return test_std * float(np.searchsorted(pass_probability(num_stds * test_std), LARGEST_PROB))
 
 
 def _build_test(
     *,
-    passing: Callable[[FloatArray], FloatArray],
+    pass_probability: Callable[[FloatArray], FloatArray],
     certain_excess: float,
     failure_prob: float,
     num_teachers: int,
@@ -286,17 +288,17 @@ def _build_test(
     250,000; larger gaps pass with the last probability.
 
     Args:
-        passing: the probability of passing, as a function of the votes by which a gap exceeds sens.
+        pass_probability: the probability of passing, as a function of the votes by which a gap exceeds sens.
         certain_excess: the votes above sens at which the largest possible probability is reached.
         failure_prob: the largest pass probability at gaps up to sens.
         num_teachers: the number of teachers T.
         adjacency: how neighboring data sets differ.
     """
     sens = adjacency.gap_sensitivity
-    first_certain_gap = sens + math.ceil(min(certain_excess, _MOST_GAPS))
-    largest_gap = min(num_teachers, max(_FEW_GAPS, first_certain_gap), _MOST_GAPS)
+    first_certain_gap = sens + math.ceil(min(certain_excess, _MAX_GAPS))
+    largest_gap = min(num_teachers, max(_FEW_GAPS, first_certain_gap), _MAX_GAPS)
     gaps = np.arange(largest_gap + 1.0)
-    probs = passing(np.maximum(gaps - sens, 0.0))
+    probs = pass_probability(np.maximum(gaps - sens, 0.0))
     pass_probs = np.where(gaps <= sens, np.minimum(probs, failure_prob), probs)
     return StabilityTest(
         pass_probs=tuple(pass_probs.tolist()),

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from pate.accounting import Accountant, AutoAccountant, Budget
 from pate.aggregators import Aggregator
-from pate.aggregators.aggregator import declared
+from pate.aggregators.aggregator import fields_marked
 from pate.validation import InvalidValue, nearest, require, require_positive
 from pate.votes.shape import VoteShape
 
@@ -185,7 +185,7 @@ def _classes_by_weights(
         shape: the number of queries, labels and teachers.
         budgets: the epsilon of each class.
     """
-    (noise,) = declared(type(aggregator), mark="noise")
+    (noise,) = fields_marked(type(aggregator), mark="noise")
     classes = []
     for name, epsilon in budgets.classes.items():
         # The noise that this budget would need if it were that of all groups.

@@ -15,7 +15,7 @@ import pate.aggregators
 from pate.accounting import Accountant, Adjacency, AutoAccountant, Event, Ledger, RdpAccountant
 from pate.accounting.event_json import event_from_json, event_to_json
 from pate.aggregators import Aggregator, CenteredVotes
-from pate.aggregators.aggregator import declared
+from pate.aggregators.aggregator import fields_marked
 from pate.validation import InvalidValue
 from pate.votes.made_up import MadeUpVotes
 from tests.contract.aggregator_cases import (
@@ -444,10 +444,10 @@ def test_calibration_changes_the_fields_declared_as_noise(kind: type[Aggregator]
                 first_aggregator=aggregator,
                 second_aggregator=calibrated_at_scale(aggregator, accountant=RdpAccountant),
             )
-    noise = declared(kind)
+    noise = fields_marked(kind, mark="noise")
     assert scaled <= noise
-    assert scaled | solved == noise | declared(kind, mark="solved")
-    assert not noise & declared(kind, mark="solved")
+    assert scaled | solved == noise | fields_marked(kind, mark="solved")
+    assert not noise & fields_marked(kind, mark="solved")
 
 
 @every_case

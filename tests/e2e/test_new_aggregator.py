@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pate.accounting import Adjacency, PureDpAccountant, PureDpEvent, SelfComposedEvent
-from pate.aggregators.aggregator import declared
+from pate.aggregators.aggregator import fields_marked
 from tests.cases.discovery import CaseFile, case_files
 from tests.contract.promises import keep, promises
 from tests.e2e.commands import Arguments, call
@@ -152,7 +152,7 @@ def test_noise_is_declared_and_each_promise_kept(
 ) -> None:
     """The new class declares one noise field, and keeps each promise of the contract that needs no patch or folder."""
     assert is_dataclass(case_file.kind)
-    assert declared(case_file.kind) == {"noise_scale"}
+    assert fields_marked(case_file.kind, mark="noise") == {"noise_scale"}
     (case,) = case_file.contract
     num_promises = 0
     for parameters in promises(case):

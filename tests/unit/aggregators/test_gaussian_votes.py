@@ -53,7 +53,7 @@ def test_counts_outside_the_window_are_moved_into_it(
 
     The drawn frequencies agree with the event's bits.
     """
-    monkeypatch.setattr("pate.aggregators.thresholds._FARTHEST", 0.5)
+    monkeypatch.setattr("pate.aggregators.thresholds._HALF_WINDOW", 0.5)
     votes = np.tile([0, 1, 6], (40_000, 1))
     aggregator = GaussianVotes(noise_std=3.0)
     rng = np.random.default_rng(0)

@@ -110,7 +110,7 @@ def test_gnmax_on_counts_of_several_labels_names_the_aggregator_for_them() -> No
     """GNMax refuses counts that sum to more than the teachers, and its error names GaussianVotes,
     which takes such counts.
     """
-    with refused("votes[0]", rule="GaussianVotes (aggregator=gaussian_votes) asks"):
+    with refused("votes[0]", rule="GaussianVotes (aggregator=gaussian_votes) takes"):
         GNMax(noise_std=5.0).aggregate(
             np.full((3, 4), 60), num_teachers=100, rng=np.random.default_rng(0)
         )
