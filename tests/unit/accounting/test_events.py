@@ -65,10 +65,7 @@ def composed_epsilon(
     accountant: type[pa.Accountant], *events: pa.Event, delta: float = DELTA
 ) -> float:
     """Returns the epsilon of events composed by an accountant, at `delta`."""
-    spent = accountant()
-    for event in events:
-        spent.compose(event)
-    return spent.get_epsilon(delta)
+    return accountant().compose_all((event, 1) for event in events).get_epsilon(delta)
 
 
 def test_by_accesses_replaces_sessions_only() -> None:
@@ -199,7 +196,7 @@ def test_the_cost_of_a_hit_is_rounded_up_at_every_order(order: float, call_epsil
 
 NAN = math.nan
 INF = math.inf
-IMPOSSIBLE: list[tuple[str, Callable[[Any], Any], tuple[Any, ...]]] = [
+INVALID_VALUES: list[tuple[str, Callable[[Any], Any], tuple[Any, ...]]] = [
     ("noise_multiplier", pa.GaussianEvent, (-1.0, NAN, INF)),
     (
         "noise_multiplier",
@@ -260,14 +257,19 @@ IMPOSSIBLE: list[tuple[str, Callable[[Any], Any], tuple[Any, ...]]] = [
 
 
 @pytest.mark.parametrize(
-    ("name", "make", "bad"), [(n, make, bad) for n, make, several in IMPOSSIBLE for bad in several]
+    ("name", "make_event", "invalid_value"),
+    [
+        pytest.param(name, make_event, invalid_value, id=f"{name}={invalid_value}")
+        for name, make_event, invalid_values in INVALID_VALUES
+        for invalid_value in invalid_values
+    ],
 )
-def test_an_invalid_event_is_refused(name: str, make: Callable[[Any], Any], bad: Any) -> None:
-    """`make(bad)` builds an event with one invalid parameter, and raises an `InvalidValue` about
-    the parameter `name`.
-    """
+def test_an_invalid_event_is_refused(
+    name: str, make_event: Callable[[Any], Any], invalid_value: Any
+) -> None:
+    """`make_event` builds an event with one invalid parameter, and raises an `InvalidValue` about the parameter."""
     with refused(name, value=ANY):
-        make(bad)
+        make_event(invalid_value)
 
 
 EVENTS: list[pa.Event] = [

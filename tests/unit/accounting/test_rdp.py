@@ -84,10 +84,15 @@ def test_a_table_is_priced_at_an_order_between_those_of_the_grid() -> None:
 
 @pytest.mark.parametrize(
     ("name", "orders"),
-    [("orders.shape", []), ("orders.shape", np.ones((2, 2)) * 2)]
-    + [
-        ("orders", orders) for orders in ([1.0], [2.0, 0.5, 0.25], [2.0, math.nan], [2.0, math.inf])
+    [
+        ("orders.shape", []),
+        ("orders.shape", np.ones((2, 2)) * 2),
+        ("orders", [1.0]),
+        ("orders", [2.0, 0.5, 0.25]),
+        ("orders", [2.0, math.nan]),
+        ("orders", [2.0, math.inf]),
     ],
+    ids=["none", "a matrix", "order 1", "orders below 1", "not a number", "infinity"],
 )
 def test_impossible_orders_are_refused(name: str, orders: Any) -> None:
     """`RdpAccountant` refuses an empty or two-dimensional list of Renyi orders, and Renyi orders
@@ -107,8 +112,8 @@ def test_sums_of_rho_are_exact_and_foreign_events_have_no_curve() -> None:
     )
     assert spent.rdp[0] == 6000  # one after the other would be less
 
-    class Mine(pa.PureDpEvent):
+    class OwnEvent(pa.PureDpEvent):
         """A subclass of an event, whose price `pate` cannot know."""
 
-    with refused("event", value="Mine"):
-        pa.RdpAccountant().compose(Mine(1.0)).get_epsilon(target_delta=1e-6)
+    with refused("event", value="OwnEvent"):
+        pa.RdpAccountant().compose(OwnEvent(1.0)).get_epsilon(target_delta=1e-6)

@@ -209,20 +209,21 @@ def test_a_changed_byte_never_changes_a_line_unnoticed(store: Store, path: Path)
         if trial % 4 == 3:
             del broken[rng.randrange(len(broken)) :]
         else:
-            place = rng.randrange(len(broken))
-            for parts in range(place, min(place + rng.choice((1, 8, 512)), len(broken))):
-                broken[parts] ^= rng.randrange(1, 256)
+            start = rng.randrange(len(broken))
+            end = min(start + rng.choice((1, 8, 512)), len(broken))
+            for position in range(start, end):
+                broken[position] ^= rng.randrange(1, 256)
         path.write_bytes(broken)
         try:
-            actual = Store(path, settings=None)
-            releases = [actual.release(line) for line in actual.lines]
+            reopened = Store(path, settings=None)
+            releases = [reopened.release(line) for line in reopened.lines]
         except (InvalidValue, OSError) as error:
             failures += 1
             assert "\n" not in str(error)
             continue
-        assert actual.lines == lines
+        assert reopened.lines == lines
         assert releases == [b"release " * 40] * 6
-    assert failures > 100  # much of a small file is empty pages, in which nothing is said
+    assert failures > 100  # much of a small file is empty pages
 
 
 def test_only_a_plain_file_that_holds_a_ledger_is_opened(path: Path, tmp_path: Path) -> None:
@@ -259,14 +260,14 @@ def test_a_commit_leaves_one_file_that_its_owner_alone_reads(path: Path, tmp_pat
 
     No journal remains, and SQLite writes with its safest settings.
     """
-    before = os.umask(0)
+    usual_umask = os.umask(0)
     try:
         store = Store(path, settings=SETTINGS)
         commit(store, data="people", key="a", content=b"a")
     finally:
-        os.umask(before)
+        os.umask(usual_umask)
     assert path.stat().st_mode & 0o777 == 0o600
-    assert [parts.name for parts in tmp_path.iterdir()] == ["ledger.db"]
+    assert [file.name for file in tmp_path.iterdir()] == ["ledger.db"]
     with store._opened() as db:
         assert db.execute("PRAGMA journal_mode").fetchone() == ("delete",)
         assert db.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
@@ -297,49 +298,44 @@ def test_charges_cannot_be_deleted_or_changed_by_accident(store: Store, path: Pa
     db.close()
 
 
-def test_owners_are_recognized_and_not_listed(store: Store, path: Path) -> None:
-    """Data sets are registered with the ids of their owners: `register_owners` returns, for each earlier
-    data set, the number of common ids.
+def register_ids(
+    store: Store, data_digest: str, ids: frozenset[bytes], *, allow_shared: bool = False
+) -> dict[str, int]:
+    """Registers the ids of a data set's owners, and returns the number of common ids by earlier data set."""
+    return store.register_owners(data_digest, owners={"ids": ids}, allow_shared=allow_shared)
 
-    Ids of different columns are never compared; a refused data set is not entered unless `allow_shared`
-    is set; no id stands readably in the file.
-    """
-    first = frozenset({b"ada lovelace", b"grace hopper"})
-    second = frozenset({b"grace hopper", b"emmy noether"})
-    assert (
-        store.register_owners(data_digest="first", owners={"ids": first}, allow_shared=False) == {}
-    )
-    for _ in range(2):  # what was refused is not entered
-        assert store.register_owners(
-            data_digest="second", owners={"ids": second}, allow_shared=False
-        ) == {"first": 1}
-    assert (
-        store.register_owners(data_digest="third", owners={"groups": second}, allow_shared=False)
-        == {}
-    )  # an id is no group
-    # was introduced, and is not asked again
-    assert (
-        store.register_owners(data_digest="third", owners={"ids": first}, allow_shared=False) == {}
-    )
-    assert store.register_owners(
-        data_digest="fourth", owners={"ids": second, "groups": second}, allow_shared=False
-    ) == {
-        "first": 1,
-        "third": 2,
-    }
-    assert (
-        store.register_owners(data_digest="second", owners={"ids": second}, allow_shared=True) == {}
-    )
-    assert Store(path, settings=None).register_owners(
-        data_digest="fifth", owners={"ids": second}, allow_shared=False
-    ) == {
-        "first": 1,
-        "second": 2,
-    }
-    assert (
-        store.register_owners(data_digest="sixth", owners={"ids": frozenset()}, allow_shared=False)
-        == {}
-    )
+
+ADA_AND_GRACE = frozenset({b"ada lovelace", b"grace hopper"})
+GRACE_AND_EMMY = frozenset({b"grace hopper", b"emmy noether"})
+
+
+def test_common_owners_are_counted_and_not_registered(store: Store) -> None:
+    """A data set that shares an id with an earlier one is refused, as often as it is tried."""
+    assert register_ids(store, data_digest="first", ids=ADA_AND_GRACE) == {}
+    for _ in range(2):
+        assert register_ids(store, data_digest="second", ids=GRACE_AND_EMMY) == {"first": 1}
+    assert register_ids(store, data_digest="sixth", ids=frozenset()) == {}
+
+
+def test_owners_of_different_kinds_are_never_compared(store: Store) -> None:
+    """A name as a group is not the same name as an id, and each kind is counted by itself."""
+    register_ids(store, data_digest="first", ids=ADA_AND_GRACE)
+    groups = {"groups": GRACE_AND_EMMY}
+    assert store.register_owners("third", owners=groups, allow_shared=False) == {}
+    # The third data set is registered already, so its further owners change nothing.
+    assert register_ids(store, data_digest="third", ids=ADA_AND_GRACE) == {}
+    both_kinds = {"ids": GRACE_AND_EMMY, "groups": GRACE_AND_EMMY}
+    num_shared = store.register_owners("fourth", owners=both_kinds, allow_shared=False)
+    assert num_shared == {"first": 1, "third": 2}
+
+
+def test_shared_owners_are_registered_where_they_are_allowed(store: Store, path: Path) -> None:
+    """With `allow_shared`, both data sets have the common id, and the file shows no id readably."""
+    register_ids(store, data_digest="first", ids=ADA_AND_GRACE)
+    assert register_ids(store, data_digest="second", ids=GRACE_AND_EMMY, allow_shared=True) == {}
+    other_store = Store(path, settings=None)
+    num_shared = register_ids(other_store, data_digest="fifth", ids=GRACE_AND_EMMY)
+    assert num_shared == {"first": 1, "second": 2}
     assert b"lovelace" not in path.read_bytes()
 
 
@@ -411,12 +407,12 @@ def test_killed_processes_charge_one_release_for_each_key(path: Path, tmp_path: 
     kills = 0
     for trial in range(12):
         keys = [f"{trial}-{number}" for number in range(12)]
-        first, second = (
-            start_commits(path=path, keys=rng.sample(keys, 12), printed_file=printed_file)
+        processes = [
+            start_commits(path=path, keys=rng.sample(keys, k=12), printed_file=printed_file)
             for _ in range(2)
-        )
+        ]
         time.sleep(0.1 + rng.random() * 0.5)
-        for process in (first, second):
+        for process in processes:
             if process.poll() is None and rng.random() < 0.8:
                 process.send_signal(signal.SIGKILL)
                 kills += 1
