@@ -9,12 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pate.accounting import (
-    Adjacency,
-    Budget,
-    Event,
-    calibrate,
-)
+from pate.accounting import Adjacency, Budget, Event, calibrate
 from pate.aggregators.prevalence import Prevalence, ReleasedShares
 from pate.array_types import Float32Array, FloatArray
 from pate.comparison.alternatives.noisy_model import NoisyModel
@@ -24,23 +19,26 @@ from pate.comparison.bench import Bench
 from pate.comparison.method import Contender, Method
 from pate.comparison.trained import Trained, require_plain_name
 from pate.files.digests import full_text
-from pate.validation import (
-    require,
-    require_positive,
-)
+from pate.validation import require, require_positive
 from pate.votes.label_shares import RecordShares
 
-# of 1 / noise_multiplier**2 of all that is released, as `CenteredVotes` has it
+# The share of the prevalence in 1 / noise_multiplier**2 of all that is released.
 PREVALENCE_SHARE = 0.1
-_LIKELY = 0.1  # a label's prevalence, where none is known
-_USELESS = 0.01  # of the log-odds' variance
+# The prevalence of each label that is assumed before one is released.
+_LIKELY_PREVALENCE = 0.1
+# A method is refused if it would learn less than this share of the variance of the log-odds.
+_MIN_LEARNED_SHARE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """The data on which an alternative trains, and quantities of the public inputs that all seeds share."""
+    """The data on which an alternative trains, and quantities of the public inputs that all seeds share.
 
-    bench: Bench  # shared by all methods
+    Attributes:
+        bench: the data, queries and student that all methods of the comparison share.
+    """
+
+    bench: Bench
 
     @property
     def num_groups(self) -> int:
@@ -85,23 +83,24 @@ class Alternative(Method):
         * Which labels of a group are known is covered like its labels. That labels have gaps at all is public.
         * The noise is calibrated to the epsilon and delta of the comparison by the same accountant. The price is a
           function of public numbers.
+
+    Attributes:
+        name: the name in all tables.
+        adjacency: replace_one, as sums are divided by the number of groups, which is public then.
+        clip_factor: the clip, in typical lengths of a group's gradient, > 0.
+        signal_variance: the variance of a label's log-odds that is assumed, > 0.
     """
 
-    name: str  # in all tables
-    adjacency: str = "replace_one"  # replace_one: dividing by the number of groups makes it public
-    clip_factor: float = 0.5  # the clip, in typical lengths of a group's gradient, > 0
-    # the variance of a label's log-odds that is taken where nothing is known, > 0
+    name: str
+    adjacency: str = "replace_one"
+    clip_factor: float = 0.5
     signal_variance: float = 2.0
 
     def __post_init__(self) -> None:
         require_plain_name("methods", self.name)
+        is_replace_one = Adjacency.parse(self.adjacency) is Adjacency.REPLACE_ONE
         rule = f"replace_one for {self.name}, which divides by the number of private groups"
-        require(
-            Adjacency.parse(self.adjacency) is Adjacency.REPLACE_ONE,
-            "adjacency",
-            self.adjacency,
-            rule,
-        )
+        require(is_replace_one, "adjacency", self.adjacency, rule)
         require_positive("clip_factor", self.clip_factor)
         require_positive("signal_variance", self.signal_variance)
 
@@ -132,15 +131,16 @@ class Alternative(Method):
             shares: the prevalence of each label, and the share of records that know it.
             concentrated: whether to assume the best case, in which all signal lies along the widest direction.
         """
-        rate = self.rate(
+        noise_rate: FloatArray | float = self.rate(
             noise_multiplier, clip=self.gradient_clip(shares), num_groups=training.num_groups
         )
+        if shares.known is not None:  # the mean gradient is over the records that know a label
+            noise_rate = noise_rate / shares.known**2
         return Schedule.best(
             training.directions,
             training.public_inputs,
             shares.prevalence,
-            # in the mean gradient over the records that know a label
-            noise_rate=rate if shares.known is None else rate / shares.known**2,
+            noise_rate=noise_rate,
             clip_factor=self.clip_factor,
             signal_variance=self.signal_variance,
             concentrated=concentrated,
@@ -203,8 +203,8 @@ class Alternative(Method):
         )
 
         def train(seed: int) -> Trained:
-            model = self.trained(noise_multiplier, training, seed=seed)
-            return Trained(model)
+            """Trains a model with a seed."""
+            return Trained(self.trained(noise_multiplier, training, seed=seed))
 
         return Contender(
             epsilon=budget.epsilon_of(event_for(noise_multiplier)),
@@ -218,18 +218,20 @@ class Alternative(Method):
 
         Returns an empty string if the model can learn more.
         """
-        # The labels are ones that a tenth of the records have. A mean case would refuse too much: 1% of the variance of
-        # the log-odds orders samples 10% of the way, and real labels vary along wide directions more than along others.
-        prevalence = np.full(training.bench.dataset.num_labels, _LIKELY)
-        likely = ReleasedShares(prevalence)
-        schedule = self.schedule(training, noise_multiplier, likely, concentrated=True)
+        # The best case is judged: all signal lies along the widest direction, and a tenth of the records have a label.
+        # A mean case would refuse too much. A model with 1% of the variance of the log-odds has a correlation of 0.1
+        # with them, and real labels vary along wide directions more than along others.
+        prevalence = np.full(training.bench.dataset.num_labels, _LIKELY_PREVALENCE)
+        likely_shares = ReleasedShares(prevalence)
+        schedule = self.schedule(training, noise_multiplier, likely_shares, concentrated=True)
         learned_share = 1 - schedule.error / self.signal_variance
-        text = (
-            f"expected to learn {max(learned_share, 0.0):.1%} of what a linear model can "
-            f"from {training.num_groups:,} groups"
+        if learned_share >= _MIN_LEARNED_SHARE:
+            return ""
+        return (
+            f"methods={self.name}: expected to learn {max(learned_share, 0.0):.1%} of what a linear model can "
+            f"from {training.num_groups:,} groups; more groups, a larger epsilon in 'epsilons=[…]', "
+            "or allow_useless=true"
         )
-        helps = "more groups, a larger epsilon in 'epsilons=[…]', or allow_useless=true"
-        return "" if learned_share >= _USELESS else f"methods={self.name}: {text}; {helps}"
 
 
 def linear_model(
@@ -245,9 +247,9 @@ def linear_model(
     """
 
     def log_odds(inputs: Any) -> FloatArray:
-        return np.asarray(
-            training.directions.features(inputs, ridge=schedule.ridge) @ weights + bias
-        )
+        """Returns the log-odds of each label, `[num_samples, L]`."""
+        features = training.directions.features(inputs, ridge=schedule.ridge)
+        return np.asarray(features @ weights + bias)
 
     return NoisyModel(
         log_odds=log_odds,

@@ -12,7 +12,8 @@ from torch.nn import functional
 from pate.array_types import FloatArray
 from pate.models.networks.training import KnownTargets
 
-_CHUNK_VALUES = 2**20  # of gradients of single records at once
+# The most entries of gradients of single records that are in memory at once.
+_CHUNK_ENTRIES = 2**20
 
 
 @contextmanager
@@ -49,14 +50,15 @@ def clipped_sums(
             inputs: `[m, …]`.
             labels: `[m, L]`; NaN where they are unknown, which no loss counts.
         """
-        if not len(inputs):  # nobody takes part
+        if not len(inputs):  # no group takes part in the step
             return np.zeros(num_weights)
         for parameter in parameters:
             parameter.summed_grad = None
-        rows = max(1, _CHUNK_VALUES // num_weights)
-        for first in range(0, len(inputs), rows):
-            chunk = torch.from_numpy(inputs[first : first + rows])
-            targets = KnownTargets.from_array(torch.from_numpy(labels[first : first + rows]))
+        chunk_rows = max(1, _CHUNK_ENTRIES // num_weights)
+        for start in range(0, len(inputs), chunk_rows):
+            rows = slice(start, start + chunk_rows)
+            chunk = torch.from_numpy(inputs[rows])
+            targets = KnownTargets.from_array(torch.from_numpy(labels[rows]))
             loss = functional.binary_cross_entropy_with_logits(
                 module(chunk), targets.values, weight=targets.weights, reduction="sum"
             )

@@ -58,16 +58,23 @@ class CovarianceMethod(FullBatch, ABC):
             noise_multiplier=noise_multiplier / math.sqrt(COVARIANCE_SHARE),
             num_groups=training.num_groups,
         )
-        of_pool = 1 / len(training.public_inputs)
-        is_noisy = self.covariance == NOISY or (
-            self.covariance is None and mechanism.squared_error(num_features) < of_pool
-        )
+        if self.covariance is None:
+            pool_error = 1 / len(training.public_inputs)
+            is_noisy = mechanism.squared_error(num_features) < pool_error
+        else:
+            is_noisy = self.covariance == NOISY
         return mechanism if is_noisy else None
 
     def first_state(
         self, noise_multiplier: float, training: Training, *, seed: int
     ) -> "CovarianceState":
-        """Returns what a training knows before its first gradient: prevalence, features, covariance."""
+        """Returns the state of a training before its first gradient, with the released prevalence and covariance.
+
+        Args:
+            noise_multiplier: the noise multiplier of the method.
+            training: the data.
+            seed: the seed of the noise.
+        """
         prevalence_rng, steps_rng = RandomStreams(seed).generator("noise").spawn(2)
         multipliers = Multipliers.of_training(noise_multiplier)
         private = training.bench.dataset.private
@@ -110,18 +117,31 @@ class CovarianceMethod(FullBatch, ABC):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CovarianceState:
-    """What a training knows before its first gradient: prevalence, features, covariance, and the private groups."""
+    """The state of a training before its first gradient.
 
-    shares: ReleasedShares  # the prevalence of each label, and the share of records that know it
-    ridge: float  # the ridge of the features
-    public_features: FloatArray  # [m, D], of the public pool
-    groups: GroupGradients  # private
-    num_groups: int  # N, public
+    Attributes:
+        shares: the released prevalence of each label, and the share of records that know it.
+        ridge: the ridge of the features.
+        public_features: the features of the public pool, `[m, D]`.
+        groups: the private records by group.
+        num_groups: the number of groups N, public.
+        axes: the principal axes of the features, from the covariance.
+        prior: the distribution of the weights along the axes, without an observation.
+        noise_multiplier: the noise multiplier of all gradients together.
+        clip_factor: the clip, in typical lengths of a group's gradient.
+        rng: draws the noise of the gradients.
+    """
+
+    shares: ReleasedShares
+    ridge: float
+    public_features: FloatArray
+    groups: GroupGradients
+    num_groups: int
     axes: FeatureAxes
-    prior: SignalPosterior  # of the weights along the axes, without an observation
-    noise_multiplier: float  # of all gradients together
-    clip_factor: float  # the clip, in typical lengths of a group's gradient
-    rng: np.random.Generator  # draws the noise of the gradients
+    prior: SignalPosterior
+    noise_multiplier: float
+    clip_factor: float
+    rng: np.random.Generator
 
     def observed(
         self,

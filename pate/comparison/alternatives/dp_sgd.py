@@ -11,12 +11,7 @@ import scipy
 import torch
 from torch import nn
 
-from pate.accounting import (
-    ComposedEvent,
-    Event,
-    SampledGaussianEvent,
-    SelfComposedEvent,
-)
+from pate.accounting import ComposedEvent, Event, SampledGaussianEvent, SelfComposedEvent
 from pate.aggregators.prevalence import Prevalence
 from pate.array_types import FloatArray
 from pate.comparison.alternatives.alternative import (
@@ -35,16 +30,19 @@ from pate.run.random_streams import RandomStreams
 from pate.threads import one_thread
 from pate.validation import (
     InvalidValue,
-    require,
     require_choice,
     require_count,
     require_positive,
 )
 
 NETWORKS = ("linear", "mlp", "cnn")
-_COINS = 2**53
+# Probabilities of sampling are multiples of 1 / _PROB_STEPS, which a generator of doubles draws exactly.
+_PROB_STEPS = 2**53
+# Larger weights have diverged.
 _LARGEST_WEIGHT = 1e6
-_AVERAGED = 0.5  # the last share of the steps
+# The share of the steps, the last ones, over which weights are averaged.
+_AVERAGED_SHARE = 0.5
+# The number of groups of channels of the second group norm; the first has half as many.
 _NORM_GROUPS = 8
 
 
@@ -102,12 +100,14 @@ class DpSgd(Alternative):
 
     def check(self, bench: Bench) -> None:
         """Raises `InvalidValue` for a `cnn` if the inputs are no images."""
-        fits = self.network != "cnn" or bench.dataset.kind == "images"
-        require(fits, "method.network", self.network, "linear or mlp: the inputs are no images")
+        if self.network == "cnn" and bench.dataset.kind != "images":
+            rule = "linear or mlp: the inputs are no images"
+            raise InvalidValue("method.network", self.network, rule=rule)
 
     def sampling_prob(self, num_groups: int) -> float:
         """Returns the probability that a group takes part in a step, rounded down to a multiple of 2^-53."""
-        return max(math.floor(min(1.0, self.batch_size / num_groups) * _COINS), 1) / _COINS
+        prob = min(1.0, self.batch_size / num_groups)
+        return max(math.floor(prob * _PROB_STEPS), 1) / _PROB_STEPS
 
     def event_for(self, noise_multiplier: float, *, num_groups: int) -> Event:
         """Returns the price of the whole training: the prevalence, and one sampled Gaussian event for each step."""
@@ -119,9 +119,9 @@ class DpSgd(Alternative):
 
     def rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
         """Returns the variance of the noise in an entry of a mean gradient, divided by the number of steps."""
-        # the sensitivity of a sum is two clips, and the mean is over the expected groups of a step
-        expected = self.sampling_prob(num_groups) * num_groups
-        return (2 * clip * noise_multiplier / expected) ** 2 / self.num_steps
+        # The sensitivity of a sum is two clips, and the mean is over the expected groups of a step.
+        expected_groups = self.sampling_prob(num_groups) * num_groups
+        return (2 * clip * noise_multiplier / expected_groups) ** 2 / self.num_steps
 
     def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
         """Trains a network with a seed, by noisy sums of the gradients of sampled groups."""
@@ -132,16 +132,20 @@ class DpSgd(Alternative):
         schedule = self.schedule(training, noise_multiplier, shares)
         bias = scipy.special.logit(shares.prevalence)
         learning_rates = schedule.times / self.num_steps
-        if shares.known is not None:  # of the mean gradient over the records that know a label
+        if shares.known is not None:  # the mean gradient is over the records that know a label
             learning_rates = learning_rates / shares.known
 
         def scaled_inputs(inputs: Any) -> FloatArray:
+            """Returns inputs as the network reads them: images in [-1, 1], or features of length 1 or sqrt(k)."""
             if self.network == "cnn":
                 return np.asarray(inputs, dtype=np.float64) * 2 - 1
             features = training.directions.features(inputs, ridge=schedule.ridge)
-            return features * math.sqrt(features.shape[1]) if self.network == "mlp" else features
+            if self.network == "mlp":
+                return features * math.sqrt(features.shape[1])
+            return features
 
         def log_odds(inputs: Any) -> FloatArray:
+            """Returns the log-odds of each label, `[num_samples, L]`."""
             with torch.no_grad(), one_thread():
                 network_inputs = torch.from_numpy(np.ascontiguousarray(scaled_inputs(inputs)))
                 return np.asarray(network(network_inputs).numpy())
@@ -150,7 +154,7 @@ class DpSgd(Alternative):
             scaled_inputs(private.inputs), private.labels, private.group_ids, known=private.known
         )
         with one_thread(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
-            # Opacus and torch on hooks and generators that are not used
+            # Opacus and torch warn of hooks and generators that are not used here.
             warnings.simplefilter("ignore")
             torch.manual_seed(RandomStreams(seed).seed("student"))
             network = self._network(groups.inputs.shape[1:], bias).double()
@@ -202,21 +206,21 @@ class DpSgd(Alternative):
         Raises:
             InvalidValue: the weights diverge.
         """
-        linear = self.network == "linear"
+        is_linear = self.network == "linear"
         sampling_prob = self.sampling_prob(len(groups.starts))
         parameters = list(network.parameters())
         sizes = [parameter.numel() for parameter in parameters]
         adam = torch.optim.Adam(parameters, lr=self.learning_rate)
-        optimizer = torch.optim.SGD(parameters, lr=1.0) if linear else adam
+        optimizer = torch.optim.SGD(parameters, lr=1.0) if is_linear else adam
         num_averaged = 0
-        mean = torch.zeros(sum(sizes), dtype=torch.float64)
+        sum_of_weights = torch.zeros(sum(sizes), dtype=torch.float64)
         with clipped_sums(network, noisy_gradient.clip) as clipped_sum:
             for step in range(self.num_steps):
                 rows = groups.draw(sampling_prob, rng)
                 gradient_sum = clipped_sum(groups.inputs[rows], groups.labels[rows])
                 released = noisy_gradient.release(gradient_sum, rng)
                 released /= sampling_prob * len(groups.starts)
-                if linear:  # its one parameter has a row for each label
+                if is_linear:  # its only parameter has a row for each label
                     released *= np.repeat(learning_rates, len(released) // len(learning_rates))
                 parts = torch.split(torch.from_numpy(released), sizes)
                 for parameter, part in zip(parameters, parts, strict=True):
@@ -226,11 +230,11 @@ class DpSgd(Alternative):
                 if not float(weights.abs().max()) < _LARGEST_WEIGHT:
                     rule = "a smaller one, weights diverged"
                     raise InvalidValue("method.learning_rate", self.learning_rate, rule=rule)
-                if not linear and step >= (1 - _AVERAGED) * self.num_steps:
-                    mean = mean + weights
-                    num_averaged = num_averaged + 1
+                if not is_linear and step >= (1 - _AVERAGED_SHARE) * self.num_steps:
+                    sum_of_weights = sum_of_weights + weights
+                    num_averaged += 1
         if num_averaged:
-            nn.utils.vector_to_parameters(mean / num_averaged, parameters)
+            nn.utils.vector_to_parameters(sum_of_weights / num_averaged, parameters)
 
     def _network(self, input_shape: tuple[int, ...], bias: FloatArray) -> nn.Module:
         """Returns an untrained network, whose log-odds for every input are equal to the bias.
@@ -246,7 +250,8 @@ class DpSgd(Alternative):
             return _Biased(
                 nn.Sequential(hidden, nn.Tanh(), nn.Linear(self.hidden, len(bias))), bias
             )
-        # two strided convolutions with group norms, means over 4 x 4 cells, a linear head (De et al. 2022, in small)
+        # Two strided convolutions with group norms, means over 4 x 4 cells, and a linear layer, as De et al. 2022 have
+        # in larger networks.
         return _Biased(
             nn.Sequential(
                 nn.Conv2d(input_shape[0], 16, 5, stride=2, padding=2),
@@ -268,8 +273,10 @@ class DpSgd(Alternative):
         The prevalence takes about a tenth of 1 / multiplier**2 of the whole training.
         """
         # T steps that sample with probability q cost about one Gaussian of 1 / m^2 = T q^2 / noise_multiplier^2.
-        steps = noise_multiplier / (self.sampling_prob(num_groups) * math.sqrt(self.num_steps))
-        return steps * math.sqrt((1 - PREVALENCE_SHARE) / PREVALENCE_SHARE)
+        steps_multiplier = noise_multiplier / (
+            self.sampling_prob(num_groups) * math.sqrt(self.num_steps)
+        )
+        return steps_multiplier * math.sqrt((1 - PREVALENCE_SHARE) / PREVALENCE_SHARE)
 
 
 class _Biased(nn.Module):

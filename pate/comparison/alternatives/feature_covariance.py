@@ -12,20 +12,26 @@ from pate.comparison.alternatives.noisy_gradient import NoisyGradient
 
 PUBLIC = "public"
 NOISY = "noisy"
-# of 1 / noise_multiplier**2 of all that is released after the prevalence
+# The share of the covariance in 1 / noise_multiplier**2 of all that is released after the prevalence.
 COVARIANCE_SHARE = 0.2
 # A mean of products x x^T of features of length 1 is positive semidefinite with trace 1. Two such matrices are at most
 # sqrt(2) apart, as their inner product is >= 0: as far as two vectors of this length may be.
 _CLIP = math.sqrt(0.5)
-_SMALLEST_VARIANCE = 1e-9  # of the largest
+# The smallest variance along an axis, as a share of the largest variance.
+_SMALLEST_VARIANCE = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureAxes:
-    """The principal axes of the features, along which the weights of a linear model are learned independently."""
+    """The principal axes of the features, along which the weights of a linear model are learned independently.
 
-    axes: FloatArray  # [D, D], orthonormal, an axis a column
-    variances: FloatArray  # [D], the mean square of the features along each axis, > 0
+    Attributes:
+        axes: the axes, `[D, D]`, orthonormal; each column is an axis.
+        variances: the mean square of the features along each axis, `[D]`, > 0.
+    """
+
+    axes: FloatArray
+    variances: FloatArray
 
     @classmethod
     def of_covariance(cls, covariance: FloatArray, *, noise_std: float = 0.0) -> Self:
@@ -37,11 +43,10 @@ class FeatureAxes:
                 noise alone are raised to it, as their inverses would be noise.
         """
         variances, axes = np.linalg.eigh(covariance)
-        # Wigner's semicircle: noise of std s in each entry of a symmetric matrix has eigenvalues up to 2 s sqrt(D)
-        least = max(
-            _SMALLEST_VARIANCE * float(variances[-1]), 2 * noise_std * math.sqrt(len(variances))
-        )
-        return cls(axes=axes, variances=np.maximum(variances, least))
+        # Wigner's semicircle: noise of std s in each entry of a symmetric matrix has eigenvalues up to 2 s sqrt(D).
+        largest_of_noise = 2 * noise_std * math.sqrt(len(variances))
+        smallest = max(_SMALLEST_VARIANCE * float(variances[-1]), largest_of_noise)
+        return cls(axes=axes, variances=np.maximum(variances, smallest))
 
 
 @dataclass(frozen=True)
@@ -53,10 +58,14 @@ class CovarianceRelease:
 
     Formal guarantee: if one group is replaced, the sum moves by at most sqrt(2). The release is a
     `GaussianEvent(noise_multiplier)`; source: docs/proofs/alternatives.md.
+
+    Attributes:
+        noise_multiplier: the standard deviation of the noise divided by the sensitivity, > 0.
+        num_groups: the number of groups N, public.
     """
 
-    noise_multiplier: float  # the standard deviation of the noise divided by the sensitivity, > 0
-    num_groups: int  # N, public
+    noise_multiplier: float
+    num_groups: int
 
     @property
     def noise_std(self) -> float:

@@ -11,10 +11,15 @@ from pate.comparison.alternatives.alternative import PREVALENCE_SHARE, Alternati
 
 @dataclass(frozen=True)
 class Multipliers:
-    """The noise multipliers of the two parts of a training, which together cost one Gaussian."""
+    """The noise multipliers of the two parts of a training, which together cost one Gaussian.
+
+    Attributes:
+        prevalence: the noise multiplier of the prevalence.
+        steps: the noise multiplier of all that is released after the prevalence, together.
+    """
 
     prevalence: float
-    steps: float  # of all that is released after the prevalence, together
+    steps: float
 
     @classmethod
     def of_training(cls, noise_multiplier: float) -> "Multipliers":
@@ -41,6 +46,6 @@ class FullBatch(Alternative, ABC):
 
     def rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
         """Returns the variance of the noise in an entry of a mean gradient, divided by the number of steps."""
-        # the sensitivity of a sum is two clips, and the mean is over all groups
+        # The sensitivity of a sum is two clips, and the mean is over all groups.
         steps_multiplier = Multipliers.of_training(noise_multiplier).steps
         return (2 * clip * steps_multiplier / num_groups) ** 2

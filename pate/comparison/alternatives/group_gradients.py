@@ -9,10 +9,14 @@ import scipy
 
 from pate.array_types import BoolArray, FloatArray, IntArray
 
+# The most entries of products of features and residuals that are in memory at once.
 _BLOCK_ENTRIES = 2**22
-FEW_RECORDS = 8  # records of a group whose product need not be formed
-MOST_CANCELED = 8.0  # of its records' lengths, in the length of such a group
-ROWS_AT_ONCE = 4096  # records that are added up in one product
+# For groups of at most so many records, the length of the gradient follows from inner products, without the gradient.
+FEW_RECORDS = 8
+# The length of the gradient of such a group counts as at least the sum of its records' lengths divided by this number.
+MOST_CANCELED = 8.0
+# The number of records that are added up in one product.
+ROWS_AT_ONCE = 4096
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,16 +24,21 @@ class GroupGradients:
     """Private records in N groups, from which the gradients of a logistic model are computed.
 
     The gradient of a group is a matrix, the mean of features x (labels - probabilities) over the records of the group.
-    Where a label is unknown, labels - probabilities counts as 0.
-    Clipping multiplies this matrix by min(1, clip / length), so that its l2 length is at most `clip` for any number of
-    records.
+    Where a label is unknown, labels - probabilities counts as 0. Clipping multiplies this matrix by
+    min(1, clip / length), so that its l2 length is at most `clip` for any number of records.
+
+    Attributes:
+        features: the features of the records, `[n, k]`, each row of length 1. Records are sorted by the size of their
+            group and by group.
+        labels: the labels of the records, `[n, L]`.
+        sizes: the number of records in each group, `[N]`, rising.
+        known: which labels are known, `[n, L]`; None for all.
     """
 
-    # [n, k], the features of n records, each of length 1; records are sorted by the size of their group and by group
     features: FloatArray
-    labels: FloatArray  # [n, L]
-    sizes: IntArray  # [N], the number of records in each group, rising
-    known: BoolArray | None = None  # [n, L], which labels are known; None for all
+    labels: FloatArray
+    sizes: IntArray
+    known: BoolArray | None = None
 
     @classmethod
     def from_records(
@@ -88,6 +97,7 @@ class GroupGradients:
 
     @cached_property
     def _starts(self) -> IntArray:
+        """The first record of each group, `[N]`."""
         return np.cumsum(self.sizes) - self.sizes
 
     def _shares_of_few(self, residuals: FloatArray, clip: float) -> FloatArray:

@@ -9,8 +9,11 @@ from pate.array_types import FloatArray
 from pate.comparison.alternatives.group_gradients import FEW_RECORDS, MOST_CANCELED, ROWS_AT_ONCE
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 
-_FLOAT = 2.0**-20  # relative, of a length
-_FINENESS = 2.0**-20  # of the clip: what rounding all entries is worth
+# The relative rounding error of the length of a clipped contribution.
+_FLOAT = 2.0**-20
+# The largest rounding error of all entries together, as a share of the clip.
+_FINENESS = 2.0**-20
+# The spacing of doubles at 1.
 _UNIT = 2.0**-52
 
 
@@ -23,11 +26,16 @@ class NoisyGradient:
           The sensitivity includes the rounding errors of floats and of the grid. The noise is drawn exactly, in whole
           steps of the grid. So a release costs `GaussianEvent(noise_multiplier)`, or
           `SampledGaussianEvent(noise_multiplier, …)` if units are sampled.
+
+    Attributes:
+        clip: the largest l2 length of the contribution of a unit, > 0.
+        noise_multiplier: the standard deviation of the noise divided by the sensitivity, > 0.
+        num_units: the largest number of units N, public.
     """
 
-    clip: float  # the largest l2 length of the contribution of a unit, > 0
-    noise_multiplier: float  # the standard deviation of the noise divided by the sensitivity, > 0
-    num_units: int  # N, the largest number of units, public
+    clip: float
+    noise_multiplier: float
+    num_units: int
 
     def step(self, num_entries: int) -> float:
         """Returns the spacing of the grid, a power of 2, for sums with `num_entries` entries."""

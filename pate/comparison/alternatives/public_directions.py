@@ -8,18 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.array_types import FloatArray
-from pate.validation import (
-    require,
-    require_features,
-    require_non_negative,
-)
+from pate.validation import require, require_features, require_non_negative
 from pate.votes.recipe import DEFAULT_RECIPE
 
+# The most directions that are kept.
 _MOST_DIRECTIONS = 256
+# The most public inputs that determine the directions, from the first.
 MOST_ROWS = 10_000
-_SMALLEST_VARIANCE = 1e-9  # of the largest
-# the last feature of every input, as in rounds of centered votes
+# Directions with a smaller variance, as a share of the largest variance, are dropped.
+_SMALLEST_VARIANCE = 1e-9
+# The last feature of every input, as in rounds of centered votes.
 CONSTANT = DEFAULT_RECIPE.constant_feature
+# The length of the other features of an input, so that all its features have length 1.
 _LENGTH = math.sqrt(1 - CONSTANT * CONSTANT)
 
 
@@ -28,14 +28,18 @@ class PublicDirections:
     """The principal directions of the inputs of a public pool.
 
     Formal guarantee: the directions depend on public inputs alone.
+
+    Attributes:
+        center: the mean of the inputs, `[d]`.
+        directions: orthonormal directions in falling order of variance, at most 256, `[d, k]`.
+        variances: the variance of the inputs along each direction, > 0, `[k]`.
+        has_height: whether the inputs vary along no further direction; then features have one constant entry more.
     """
 
-    center: FloatArray  # [d], the mean of the inputs
-    directions: (
-        FloatArray  # [d, k], orthonormal directions in falling order of variance, at most 256
-    )
-    variances: FloatArray  # [k], the variance of the inputs along each direction, > 0
-    has_height: bool  # whether the inputs vary along no further direction; then features have a constant entry more
+    center: FloatArray
+    directions: FloatArray
+    variances: FloatArray
+    has_height: bool
 
     @classmethod
     def fit(cls, public_inputs: Any) -> Self:

@@ -11,23 +11,31 @@ from pate.array_types import FloatArray
 from pate.comparison.alternatives.public_directions import PublicDirections
 from pate.votes.learning_times import LearningTimes
 
+# The ridges of the features that are tried.
 _RIDGES = (0.0, 0.1, 0.3, 1.0, 3.0, 10.0)
-_FEWEST_STEPS = 10
-_MOST_STEPS = 100
-_STABLE = 0.5  # of what a direction still lacks, at most that much a step
+_MIN_STEPS = 10
+_MAX_STEPS = 100
+# The largest share of what a direction still lacks that one step may learn, so that steps are stable.
+_MAX_SHARE_PER_STEP = 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """The training schedule of a linear model: its features, its learning rates and its number of steps."""
+    """The training schedule of a linear model: its features, its learning rates and its number of steps.
 
-    ridge: float  # the ridge of the features, see `PublicDirections.features`
-    # [L], the learning time of each label: its learning rate times the number of steps
+    Attributes:
+        ridge: the ridge of the features, see `PublicDirections.features`.
+        times: the learning time of each label, its learning rate times the number of steps, `[L]`.
+        num_steps: the number of steps, so many that each step is stable.
+        noise_variance: the approximate variance of the noise in the log-odds of each label after training, `[L]`.
+        error: the expected mean square error of the log-odds.
+    """
+
+    ridge: float
     times: FloatArray
-    num_steps: int  # the number of steps, so many that each step is stable
-    # [L], the approximate variance of the noise in the log-odds of each label after training
+    num_steps: int
     noise_variance: FloatArray
-    error: float  # the expected mean square error of the log-odds
+    error: float
 
     @classmethod
     def best(
@@ -73,7 +81,7 @@ class Schedule:
                 clip_factor=clip_factor,
             )
             fastest = float((learning.speeds.max(axis=1) * learning.times).max())
-            steps = min(max(math.ceil(fastest / _STABLE), _FEWEST_STEPS), _MOST_STEPS)
+            steps = min(max(math.ceil(fastest / _MAX_SHARE_PER_STEP), _MIN_STEPS), _MAX_STEPS)
             schedules.append(
                 cls(
                     ridge=ridge,
