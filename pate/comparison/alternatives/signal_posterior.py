@@ -8,7 +8,7 @@ import numpy as np
 
 from pate.array_types import FloatArray
 
-# of the variances that weights are assumed to have, in factors of 2
+# The scales of the prior variances that are tried.
 _SCALES = 2.0 ** np.arange(-6, 7)
 
 
@@ -21,11 +21,16 @@ class SignalPosterior:
     ridge that shrinks a weight follows from the known variance of the noise.
 
     Formal guarantee: the posterior reads nothing but what was released, and public numbers.
+
+    Attributes:
+        prior_variances: the variance of a weight along each axis, up to a scale, > 0, `[D]`.
+        precision: the sum over the observations of 1 / variance, `[D, L]`.
+        weighted_sum: the sum over the observations of weight / variance, `[D, L]`.
     """
 
-    prior_variances: FloatArray  # [D], > 0, up to a scale
-    precision: FloatArray  # [D, L], the sum over the observations of 1 / variance
-    weighted_sum: FloatArray  # [D, L], the sum over the observations of weight / variance
+    prior_variances: FloatArray
+    precision: FloatArray
+    weighted_sum: FloatArray
 
     @classmethod
     def before_observations(cls, prior_variances: FloatArray, num_labels: int) -> Self:

@@ -3,7 +3,8 @@
 import pickle
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -475,12 +476,14 @@ PERSONS = np.repeat(np.arange(120), 10)
 ONE_PERSON = "one value of groups, with all its rows"
 
 
-def warnings_of_call(call: Callable[[], Any], warning_class: type[Warning]) -> list[str]:
-    """Calls a function, and returns the messages of its warnings of one kind."""
+@contextmanager
+def collected_messages(warning_class: type[Warning]) -> Iterator[list[str]]:
+    """Yields a list that has the messages of all warnings of one kind when the `with` block has ended."""
+    messages: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        call()
-    return [str(warning.message) for warning in caught if warning.category is warning_class]
+        yield messages
+    messages += [str(warning.message) for warning in caught if warning.category is warning_class]
 
 
 @pytest.mark.slow
@@ -494,22 +497,20 @@ def test_a_search_without_metadata_routing_warns_of_missing_groups(
     """
     inputs, bits, public = data_with_labels
     model: Any = PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True)
-    pipeline_params = {"X_public": public}
     grid = {"epsilon": [8.0]}
     if in_pipeline:
         model = Pipeline([("pate", model)])
-        pipeline_params = {"pate__X_public": public}
         grid = {"pate__epsilon": [8.0]}
     search = GridSearchCV(model, grid, cv=GroupKFold(2), error_score="raise")
-    caught = warnings_of_call(
-        lambda: search.fit(inputs, bits, groups=PERSONS, **pipeline_params),
-        warning_class=UngroupedFit,
-    )
-    assert len(caught) == 3, "two folds and the last fit"
-    assert all(
-        "its epsilon is for one row" in line and "enable_metadata_routing=True" in line
-        for line in caught
-    )
+    with collected_messages(UngroupedFit) as messages:
+        if in_pipeline:
+            search.fit(inputs, bits, groups=PERSONS, pate__X_public=public)
+        else:
+            search.fit(inputs, bits, groups=PERSONS, X_public=public)
+    assert len(messages) == 3, "two folds and the last fit"
+    for message in messages:
+        assert "its epsilon is for one row" in message
+        assert "enable_metadata_routing=True" in message
     best = search.best_estimator_[-1] if in_pipeline else search.best_estimator_
     assert best.unit_ == "one row"
     assert repr(best).endswith("(replace_one, unit: one row)")
@@ -533,22 +534,17 @@ def test_with_metadata_routing_a_search_protects_groups(
             model = Pipeline([("pate", model)])
             grid = {"pate__epsilon": [8.0]}
         search = GridSearchCV(model, grid, cv=GroupKFold(2), error_score="raise")
-        caught = warnings_of_call(
-            lambda: search.fit(inputs, bits, groups=PERSONS, X_public=public),
-            warning_class=UngroupedFit,
-        )
-        caught += warnings_of_call(
-            lambda: cross_val_score(
+        with collected_messages(UngroupedFit) as messages:
+            search.fit(inputs, bits, groups=PERSONS, X_public=public)
+            cross_val_score(
                 model,
                 inputs,
                 bits,
                 cv=GroupKFold(2),
                 params={"groups": PERSONS, "X_public": public},
                 error_score="raise",
-            ),
-            warning_class=UngroupedFit,
-        )
-    assert not caught
+            )
+    assert not messages
     best = search.best_estimator_[-1] if in_pipeline else search.best_estimator_
     assert best.unit_ == ONE_PERSON
     assert repr(best).endswith(f"(replace_one, unit: {ONE_PERSON})")
@@ -582,42 +578,25 @@ def test_cross_validation_and_a_clone_without_groups_warn(data_with_labels: Data
     """Cross-validation and a fit of a clone without groups warn. Fits with groups, and fits by the user, do not."""
     inputs, bits, public = data_with_labels
     model = PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True)
-    assert (
-        len(
-            warnings_of_call(
-                lambda: cross_val_score(
-                    model,
-                    inputs,
-                    bits,
-                    params={"X_public": public},
-                    error_score="raise",
-                    cv=GroupKFold(2),
-                    groups=PERSONS,
-                ),
-                warning_class=UngroupedFit,
-            )
+    with collected_messages(UngroupedFit) as messages_of_folds:
+        cross_val_score(
+            model,
+            inputs,
+            bits,
+            params={"X_public": public},
+            error_score="raise",
+            cv=GroupKFold(2),
+            groups=PERSONS,
         )
-        == 2
-    )
-    assert (
-        len(
-            warnings_of_call(
-                lambda: clone(model).fit(inputs, bits, X_public=public), warning_class=UngroupedFit
-            )
-        )
-        == 1
-    )
-    assert not warnings_of_call(
-        lambda: clone(model).fit(inputs, bits, X_public=public, groups=PERSONS),
-        warning_class=UngroupedFit,
-    )
-    assert not warnings_of_call(
-        lambda: model.fit(inputs, bits, X_public=public), warning_class=UngroupedFit
-    ), "who calls fit knows what it is given"
-    assert not warnings_of_call(
-        lambda: Pipeline([("pate", model)]).fit(inputs, bits, pate__X_public=public),
-        warning_class=UngroupedFit,
-    )
+    assert len(messages_of_folds) == 2
+    with collected_messages(UngroupedFit) as messages_of_clone:
+        clone(model).fit(inputs, bits, X_public=public)
+    assert len(messages_of_clone) == 1
+    with collected_messages(UngroupedFit) as other_messages:
+        clone(model).fit(inputs, bits, X_public=public, groups=PERSONS)
+        model.fit(inputs, bits, X_public=public)  # whoever calls fit knows that there are no groups
+        Pipeline([("pate", model)]).fit(inputs, bits, pate__X_public=public)
+    assert not other_messages
 
 
 @pytest.mark.slow
