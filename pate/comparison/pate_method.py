@@ -107,7 +107,9 @@ class PATEMethod(Method):
     def prepare(self, bench: Bench, monitor: Monitor) -> None:
         """Trains the ensemble and computes its votes, once for all methods with the same teachers."""
         partition = self._partition(bench)
-        progress = training_progress(self.teacher, partition, self._ensemble_folder(bench))
+        progress = training_progress(
+            self.teacher, partition=partition, folder=self._ensemble_folder(bench)
+        )
         if progress:
             monitor.say(f"output_dir={bench.folder}: {self.key}: {progress}")
         self.votes(bench, monitor)

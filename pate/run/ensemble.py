@@ -22,7 +22,7 @@ from pate.models.teacher import isolate
 from pate.progress import Advance, Monitor
 from pate.run.folder import EnsembleFolder
 from pate.run.trained_votes import TrainedVotes
-from pate.validation import InvalidValue, require
+from pate.validation import InvalidValue
 from pate.votes import VoteStore
 from pate.votes.feature_rows import FeatureStorage
 from pate.votes.label_gaps import labels_with_gaps
@@ -117,10 +117,10 @@ class Ensemble:
             scratch=scratch,
         )
         if isinstance(teacher, Teacher) and not os.path.lexists(folder.votes):
-            ensemble._train(teacher, seeds, on_losses)
+            ensemble._train(teacher, seeds=seeds, on_losses=on_losses)
         return ensemble
 
-    def _train(self, teacher: Teacher, seeds: list[int], on_losses: OnLosses | None) -> None:
+    def _train(self, teacher: Teacher, *, seeds: list[int], on_losses: OnLosses | None) -> None:
         """Trains the teachers whose checkpoints are missing in the folder."""
         private = self.dataset.private
         store = self._checkpoints
@@ -139,7 +139,10 @@ class Ensemble:
             job = TrainingJob(
                 teacher=isolate(teacher, private.group_ids),
                 shards=PartitionedRecords(
-                    private.inputs, private.labels, self.partition, known=private.known
+                    private.inputs,
+                    labels=private.labels,
+                    partition=self.partition,
+                    known=private.known,
                 ),
                 seeds=seeds,
                 store=store,
@@ -165,7 +168,10 @@ class Ensemble:
     @property
     def public_names(self) -> PublicNames:
         """The names of queries and labels that are published with the release."""
-        return PublicNames(self.dataset.published_ids[: self.num_queries], self.dataset.label_names)
+        return PublicNames(
+            record_ids=self.dataset.published_ids[: self.num_queries],
+            label_names=self.dataset.label_names,
+        )
 
     def vote(self) -> VoteSource:
         """Returns the votes of all teachers on the queries, and keeps them in the folder; votes kept before are read.
@@ -173,7 +179,9 @@ class Ensemble:
         Teachers that need no training compute their votes from the data each time (`Voter.votes_of`).
         """
         if not isinstance(self.teacher, Teacher):
-            votes = self.teacher.votes_of(self.dataset, self.partition, self.num_queries)
+            votes = self.teacher.votes_of(
+                self.dataset, partition=self.partition, num_queries=self.num_queries
+            )
             if self.weights is not None:
                 votes.weights = np.zeros(self.num_teachers)
                 votes.weights[self.partition.teacher_of] = self.weights
@@ -185,20 +193,12 @@ class Ensemble:
         num_labels = self.dataset.num_labels
         if os.path.lexists(path):
             store = VoteStore.open(path, num_teachers=self.num_teachers)
-            again = f"in {path}; remove it, and teachers are asked again"
-            num_queries = self.num_queries
-            require(
-                store.num_queries == num_queries,
-                "num_queries",
-                store.num_queries,
-                f"{num_queries} {again}",
-            )
-            require(
-                store.num_labels == num_labels,
-                "num_labels",
-                store.num_labels,
-                f"{num_labels} {again}",
-            )
+            remedy = f"in {path}; remove it, and teachers are asked again"
+            if store.num_queries != self.num_queries:
+                rule = f"{self.num_queries} {remedy}"
+                raise InvalidValue("num_queries", store.num_queries, rule=rule)
+            if store.num_labels != num_labels:
+                raise InvalidValue("num_labels", store.num_labels, rule=f"{num_labels} {remedy}")
         else:
             bits = (block >= 0.5 for block in self.confidences())
             store = VoteStore.write(
@@ -208,7 +208,7 @@ class Ensemble:
                 num_queries=self.num_queries,
                 num_labels=num_labels,
             )
-        return TrainedVotes(self, store)
+        return TrainedVotes(self, store=store)
 
     @property
     def reads_records_to_vote(self) -> bool:
@@ -244,7 +244,7 @@ class Ensemble:
         """
         teacher = self._trained_teacher()
         known_shares = self.known_shares()
-        # Teachers that are stacked answer faster than a scratch file is written.
+        # Stacked teachers answer in less time than a scratch file takes.
         scratch = self.folder.confidences if teacher.is_isolated else None
         with self.monitor.stage("casting votes", self.num_teachers) as advance:
             for first, block in cast_votes(
@@ -281,7 +281,7 @@ class Ensemble:
             for first, block in cast_votes(
                 teacher, store, num_teachers=self.num_teachers, inputs=public_inputs
             ):
-                # The block is as long as it is, and the states go on behind it.
+                # The states go on behind the end of the block.
                 for index, (pool_answers, state) in enumerate(
                     zip(block, states, strict=False), start=first
                 ):
@@ -358,16 +358,23 @@ class Ensemble:
         if not isinstance(teacher, Teacher):
             rule = "one that is trained, and asked about samples"
             raise InvalidValue("teacher", type(teacher).__name__, rule=rule)
-        if os.path.lexists(self.folder.votes):
+        has_votes = os.path.lexists(self.folder.votes)
+        if has_votes and self._checkpoints.missing(self.num_teachers):
             rule = f"the teachers that voted; remove {self.folder.votes}, and the same command trains them again"
-            is_whole = not self._checkpoints.missing(self.num_teachers)
-            require(is_whole, "teachers", self.folder.teachers, rule)
+            raise InvalidValue("teachers", self.folder.teachers, rule=rule)
         return teacher
 
 
 @dataclass(eq=False)
 class _Progress:
-    """A callback for the engine: it is called with a teacher's index and losses, once its checkpoint is written."""
+    """A callback for the engine: it is called with a teacher's index and losses, once its checkpoint is written.
+
+    Attributes:
+        advance: shows the number of trained teachers.
+        done: the number of trained teachers so far.
+        num_epochs: the number of epochs of a teacher.
+        on_losses: receives the mean loss of each epoch; None calls nothing.
+    """
 
     advance: Advance
     done: int
@@ -377,11 +384,11 @@ class _Progress:
     def __call__(self, index: int, losses: NDArray[Any]) -> None:
         self.done += 1
         if self.on_losses is not None:
-            self.on_losses(mean_by_epoch(losses, self.num_epochs))
+            self.on_losses(mean_by_epoch(losses, num_epochs=self.num_epochs))
         self.advance(self.done)
 
 
-def training_progress(teacher: Voter, partition: Partition, folder: EnsembleFolder) -> str:
+def training_progress(teacher: Voter, *, partition: Partition, folder: EnsembleFolder) -> str:
     """Returns a phrase that states how many trained teachers or votes `folder` holds from an earlier call, or ""."""
     num_teachers = partition.num_teachers
     if not isinstance(teacher, Teacher):

@@ -5,7 +5,7 @@ All results may depend on private records, so only the owner may see them. `repo
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
 
@@ -39,7 +39,7 @@ from pate.votes.source import CountableVotes, VoteSource
 
 # The packages whose versions a report lists.
 _PACKAGES = ("numpy", "scipy", "torch", "scikit-learn", "hydra-core")
-# The number of queries at which the price so far is computed for the curve of epsilon.
+# The price so far is computed after at most this many queries, for the curve of epsilon.
 _NUM_PRICED = 24
 # The accountants that may stand behind the figure of the automatic accountant, by name.
 _ACCOUNTANTS = {
@@ -107,25 +107,25 @@ class Results:
     def report(self, *, duration_s: float) -> Report:
         """Returns the report of the run; `duration_s` is the time that the run took, in seconds."""
         data = self.dataset
-        shape = self.priced.shape
-        true_labels = self.dataset.test.labels
-        known = self.dataset.test.known
+        test = data.test
         scores = {}
         intervals = {}
         for name, prediction in self._predictions.items():
-            f1 = micro_f1(prediction.labels, true_labels=true_labels, known=known)
+            f1 = micro_f1(prediction.labels, true_labels=test.labels, known=test.known)
             scores[name] = summarize_labels(self._metrics_by_label[name], micro_f1=f1)
             intervals[name] = metric_intervals(
                 prediction.labels,
                 scores=prediction.probabilities,
-                true_labels=true_labels,
-                known=known,
+                true_labels=test.labels,
+                known=test.known,
             )
         baselines = Baselines(
-            **{
-                dataclass_field.name: scores.get(dataclass_field.name)
-                for dataclass_field in fields(Baselines)
-            }
+            prior=scores.get("prior"),
+            best_constant=scores.get("best_constant"),
+            majority_vote_student=scores.get("majority_vote_student"),
+            true_label_student=scores.get("true_label_student"),
+            all_records_model=scores.get("all_records_model"),
+            start_alone=scores.get("start_alone"),
         )
         data_dependent_epsilon = None
         left_out = dict(self.left_out)
@@ -134,45 +134,29 @@ class Results:
                 data_dependent_epsilon = self._data_dependent_epsilon(self.epsilon_on_votes)
             except UnknownCost as error:
                 left_out["data_dependent"] = str(error)
+        privacy = privacy_of(drawn_release=self.release, release_charge=self.charge)
+        average_precisions = {
+            name: metrics["average_precision"] for name, metrics in self._metrics_by_label.items()
+        }
         return Report(
-            privacy=replace(
-                privacy_of(drawn_release=self.release, release_charge=self.charge),
-                scores=self.released_scores,
-            ),
+            privacy=replace(privacy, scores=self.released_scores),
             release=summary_of(
                 drawn_release=self.release, queries=self.queries if data.public_labeled else None
             ),
-            teachers=TeacherSummary(
-                num_teachers=shape.num_teachers,
-                mean_accuracy=float(self.accuracies.mean()) if len(self.accuracies) else None,
-                records_per_teacher=len(data.private) / shape.num_teachers,
-            ),
+            teachers=self._teacher_summary(),
             student=scores["student"],
             baselines=baselines,
             not_covered=not_covered_in(baselines),
             verdict=StudentVerdict.from_scores(
                 scores["student"],
-                baselines,
+                baseline_scores=baselines,
                 num_answered=self.release.num_answered,
-                remedies=remedies_of(self.priced.aggregator, self.teacher, dataset=data),
+                remedies=remedies_of(self.priced.aggregator, teacher=self.teacher, dataset=data),
                 better_model_remark=self._better_method(),
                 ceiling_records=self.sampled.get("all_records_model", "all private records"),
             ),
             intervals=intervals,
-            data=DataSummary(
-                name=data.name,
-                real=data.real,
-                num_private=len(data.private),
-                num_groups=data.private.num_groups,
-                num_public=len(data.public),
-                num_test=len(data.test),
-                num_labels=data.num_labels,
-                label_cardinality=data.private.labels_per_record,
-                features=None
-                if data.preprocessing is None
-                else dict(data.preprocessing.origin) or None,
-                known_labels=_known_labels(data),
-            ),
+            data=_data_summary(data),
             seed=self.charge.seed,
             versions={"pate": VERSION} | {package: version(package) for package in _PACKAGES},
             duration_s=duration_s,
@@ -181,17 +165,23 @@ class Results:
             data_dependent=data_dependent_epsilon,
             left_out=left_out,
             sampled=self.sampled,
-            bands=prevalence_bands(
-                data.private.label_shares,
-                {
-                    name: metrics["average_precision"]
-                    for name, metrics in self._metrics_by_label.items()
-                },
-            ),
+            bands=prevalence_bands(data.private.label_shares, average_precisions),
             macro_auroc={
                 name: mean_of_defined(metrics["auroc"])
                 for name, metrics in self._metrics_by_label.items()
             },
+        )
+
+    def _teacher_summary(self) -> TeacherSummary:
+        """Returns the number of teachers, and their mean accuracy where it is known."""
+        num_teachers = self.priced.shape.num_teachers
+        mean_accuracy = None
+        if len(self.accuracies):
+            mean_accuracy = float(self.accuracies.mean())
+        return TeacherSummary(
+            num_teachers=num_teachers,
+            mean_accuracy=mean_accuracy,
+            records_per_teacher=len(self.dataset.private) / num_teachers,
         )
 
     def _data_dependent_epsilon(self, epsilon_on_votes: EpsilonOnVotes) -> DataDependentEpsilon:
@@ -236,8 +226,8 @@ class Results:
             per_label={name: self._metrics_by_label[name] for name in shown_models},
             precision_recall=PrecisionRecall.from_scores(
                 student.probabilities,
-                student.labels,
-                data.test.labels,
+                predicted_labels=student.labels,
+                true_labels=data.test.labels,
                 constant_labels=Constant.best(data.private.label_shares).labels,
                 threshold=student.threshold,
                 known=data.test.known,
@@ -298,7 +288,9 @@ class Results:
             return ""
         centered = CenteredVotes(noise_multiplier=1.0)
         priced = replace(self.priced, epsilon=self.charge.epsilon)
-        if not group_votes_tell_more(priced, self.charge.budget, centered, num_groups=groups):
+        if not group_votes_tell_more(
+            priced, budget=self.charge.budget, centered=centered, num_groups=groups
+        ):
             return ""
         reason = f"it learns from all {groups:,} private groups"
         return f"experiment=centered_votes would do far better at this price: {reason}."
@@ -329,6 +321,25 @@ class Results:
         values[-1] = max(values[-1], total) if math.isfinite(total) else total
         next_points = np.searchsorted(points, np.arange(1, num_queries + 1))
         return np.array(values)[next_points]
+
+
+def _data_summary(data: Dataset) -> DataSummary:
+    """Returns the sizes and the name of a data set, and the settings of its features."""
+    features = None
+    if data.preprocessing is not None:
+        features = dict(data.preprocessing.origin) or None
+    return DataSummary(
+        name=data.name,
+        real=data.real,
+        num_private=len(data.private),
+        num_groups=data.private.num_groups,
+        num_public=len(data.public),
+        num_test=len(data.test),
+        num_labels=data.num_labels,
+        label_cardinality=data.private.labels_per_record,
+        features=features,
+        known_labels=_known_labels(data),
+    )
 
 
 def _known_labels(dataset: Dataset) -> dict[str, float]:

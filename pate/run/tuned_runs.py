@@ -29,7 +29,7 @@ class TunedRuns:
     @property
     def event(self) -> Event:
         """The price of the best run, for the people in the private records."""
-        return tuning_event(self.base, self.score, self.distribution)
+        return tuning_event(self.base, score=self.score, distribution=self.distribution)
 
     def statement(self, budget: Budget) -> Tuning:
         """Returns the published statement of the tuning.

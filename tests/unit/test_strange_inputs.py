@@ -89,12 +89,12 @@ def test_inputs_of_the_classifier(kind: str) -> None:
     """
     model = PATEClassifier(n_teachers=3)
     y = (ROWS[:, 0] > 0).astype(int)
-    for arguments, name in (
-        (((STRANGE[kind], y), ROWS + 1), "X"),
-        (((ROWS, y), STRANGE[kind]), "X_public"),
+    for inputs, public_inputs, name in (
+        (STRANGE[kind], ROWS + 1, "X"),
+        (ROWS, STRANGE[kind], "X_public"),
     ):
         with pytest.raises(InvalidValue, match=rf"^{name}[=:.\[].*expected ") as caught:
-            model.fit(*arguments[0], X_public=arguments[1])
+            model.fit(inputs, y, X_public=public_inputs)
         assert "alice" not in str(caught.value)
     with refused("y", value="MaskedArray"):
         model.fit(ROWS, np.ma.masked_all(30, int), X_public=ROWS + 1)
@@ -172,12 +172,20 @@ def test_images_are_within_their_range() -> None:
     """Images with a value above 1 are refused with its place."""
     images = np.full((3, 1, 2, 2), 0.5, np.float32)
     images[1, 0, 1, 1] = 1.5
-    parts = [
+    private, public, test = (
         Split(images, LABELS[:3], record_ids=IDS[:3] + 3 * part, group_ids=IDS[:3] + 3 * part)
         for part in range(3)
-    ]
+    )
     with refused("private.inputs[1, 0, 1, 1]", rule="images with values in [0"):
-        Dataset("a", False, "images", ("a", "b", "c"), *parts)
+        Dataset(
+            name="a",
+            real=False,
+            kind="images",
+            label_names=("a", "b", "c"),
+            private=private,
+            public=public,
+            test=test,
+        )
 
 
 def test_partitions() -> None:

@@ -165,7 +165,7 @@ def cast_vote_file(
         )
         sources.write(folder)
         share = HolderShare.of_plan(plan, dataset, folder)
-        progress = training_progress(share.teacher, share.partition, folder)
+        progress = training_progress(share.teacher, partition=share.partition, folder=folder)
         if progress:
             monitor.say(f"output_dir={folder.path}: continues a call that was stopped; {progress}")
         ensemble = share.train(num_queries, engine=plan.engine, folder=folder, monitor=monitor)

@@ -131,12 +131,18 @@ def test_progress_counts_the_teachers_of_an_earlier_call(dataset: Dataset, tmp_p
     folder = EnsembleFolder(tmp_path)
     partition = dealt_partition(dataset=dataset, folder=folder)
     teacher = LinearTeacher(device="cpu")
-    assert training_progress(teacher, partition, folder) == ""
+    assert training_progress(teacher, partition=partition, folder=folder) == ""
     ensemble, _ = trained_ensemble(dataset=dataset, path=tmp_path, engine=StackedEngine())
-    assert training_progress(teacher, partition, folder) == "6 of 6 teachers are there"
+    assert (
+        training_progress(teacher, partition=partition, folder=folder)
+        == "6 of 6 teachers are there"
+    )
     ensemble.vote()
-    assert training_progress(teacher, partition, folder) == "the votes of all 6 teachers are there"
-    assert training_progress(KernelTeacher(), partition, folder) == ""
+    assert (
+        training_progress(teacher, partition=partition, folder=folder)
+        == "the votes of all 6 teachers are there"
+    )
+    assert training_progress(KernelTeacher(), partition=partition, folder=folder) == ""
 
 
 def test_untrained_teachers_vote_without_an_engine(dataset: Dataset, tmp_path: Path) -> None:
@@ -157,7 +163,7 @@ def test_a_shard_has_the_records_that_the_partition_gives_its_teacher(
     """The shards together have all private records; shard 2 has those of teacher 2."""
     partition = dealt_partition(dataset=dataset, folder=EnsembleFolder(tmp_path))
     private = dataset.private
-    shards = PartitionedRecords(private.inputs, private.labels, partition)
+    shards = PartitionedRecords(private.inputs, labels=private.labels, partition=partition)
     assert sum(len(shards[teacher]) for teacher in range(NUM_TEACHERS)) == len(private)
     rows = partition.indices(teacher=2)
     np.testing.assert_array_equal(shards[2].inputs, private.inputs[rows])

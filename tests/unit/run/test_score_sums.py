@@ -1,5 +1,6 @@
 """Sums of scores: counts by hand, groups of several records, unknown labels, and the design from public records."""
 
+from collections.abc import Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -45,12 +46,32 @@ class InputStudent:
 MODEL_OF_INPUTS = cast(StudentModel, InputStudent())
 
 
-def design_of(num_labels: int, **fields: Any) -> ScoreDesign:
-    """Returns a design for records of one group each without gaps, unless fields say otherwise."""
+def design_of(
+    num_labels: int,
+    *,
+    most_records: int = 1,
+    has_gaps: bool = False,
+    clips: Mapping[str, float] = CLIPS,
+    num_values: tuple[int, ...] = (),
+) -> ScoreDesign:
+    """Returns a design, by default for records of one group each, without gaps and subgroups.
+
+    Args:
+        num_labels: the number of labels.
+        most_records: the largest number of records of a group.
+        has_gaps: whether labels may be unknown.
+        clips: the clip of each block.
+        num_values: the number of values of each column of subgroups.
+    """
     probabilities = np.full((4, num_labels), 0.5)
-    model = ScoreModel.of_public(probabilities, probabilities >= 0.5)
-    defaults: dict[str, Any] = {"most_records": 1, "has_gaps": False, "clips": CLIPS}
-    return ScoreDesign(num_labels=num_labels, model=model, **(defaults | fields))
+    return ScoreDesign(
+        num_labels=num_labels,
+        model=ScoreModel.of_public(probabilities, predicted=probabilities >= 0.5),
+        most_records=most_records,
+        has_gaps=has_gaps,
+        clips=clips,
+        num_values=num_values,
+    )
 
 
 def public_design(public: Split) -> ScoreDesign:

@@ -62,7 +62,12 @@ def finished_run(tmp_path: Path) -> RunFolder:
 
 def _load(folder: Path) -> Dataset:
     """Loads the data set of three files in a folder."""
-    return Arrays(**{split: str(folder / f"{split}.npz") for split in SPLITS}).load()
+    arrays = Arrays(
+        private=str(folder / "private.npz"),
+        public=str(folder / "public.npz"),
+        test=str(folder / "test.npz"),
+    )
+    return arrays.load()
 
 
 def compared_sources(finished_run: RunFolder) -> tuple[int, list[str]]:
