@@ -191,7 +191,8 @@ def _become(act: Callable[[], Any], out: int, err: int) -> None:
         os.dup2(out, 1)
         os.dup2(err, 2)
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - open to the end
-        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - open to the end
+        # The interpreter writes standard error by lines, too: a command that ends at once loses no line.
+        sys.stderr = open(2, "w", buffering=1, encoding="utf-8", closefd=False)  # noqa: SIM115
         act()
         code = 0
     except SystemExit as stopped:
