@@ -12,7 +12,7 @@ from scipy.stats import norm
 import pate.accounting as pa
 from pate.accounting.privacy_profile import privacy_profile
 from pate.aggregators.prevalence import Prevalence
-from pate.array_types import BoolArray, FloatArray
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.comparison.alternatives.alternative import Training
 from pate.comparison.alternatives.clipped_gradients import clipped_sums
 from pate.comparison.alternatives.covariance_method import CovarianceMethod
@@ -29,7 +29,7 @@ CLIP = 0.4
 UNKNOWN = -1
 
 
-def plane_sticks(
+def hockey_sticks_in_plane(
     sampling_prob: float, first_mean: FloatArray, second_mean: FloatArray, epsilons: FloatArray
 ) -> FloatArray:
     """Returns the hockey-stick divergences of two Gaussian mixtures in the plane, by quadrature, at given epsilons.
@@ -38,139 +38,146 @@ def plane_sticks(
     """
     axis = np.linspace(-10, 10 + np.abs(first_mean).max() + np.abs(second_mean).max(), 801)
     x, y = np.meshgrid(axis, axis)
-    still = np.exp(-(x * x + y * y) / 2) / (2 * math.pi) * (axis[1] - axis[0]) ** 2
+    centered_masses = np.exp(-(x * x + y * y) / 2) / (2 * math.pi) * (axis[1] - axis[0]) ** 2
 
-    def mass(place: FloatArray) -> FloatArray:
-        return still * (
-            1
-            - sampling_prob
-            + sampling_prob * np.exp(place[0] * x + place[1] * y - place @ place / 2)
-        )
+    def mixture_masses(mean: FloatArray) -> FloatArray:
+        """Returns the mass of each cell of the grid under the mixture with this mean."""
+        ratio_of_shifted = np.exp(mean[0] * x + mean[1] * y - mean @ mean / 2)
+        return centered_masses * (1 - sampling_prob + sampling_prob * ratio_of_shifted)
 
-    p = mass(first_mean)
-    other = mass(second_mean)
+    first_masses = mixture_masses(first_mean)
+    second_masses = mixture_masses(second_mean)
     return np.array(
-        [float(np.maximum(p - math.exp(epsilon) * other, 0).sum()) for epsilon in epsilons]
+        [
+            float(np.maximum(first_masses - math.exp(epsilon) * second_masses, 0).sum())
+            for epsilon in epsilons
+        ]
     )
 
 
-PLANE = [
-    (np.array([first, 0.0]), second * np.array([math.cos(angle), math.sin(angle)]))
-    for first, second, angle in product(
+MEANS_IN_THE_PLANE = [
+    (np.array([first_length, 0.0]), second_length * np.array([math.cos(angle), math.sin(angle)]))
+    for first_length, second_length, angle in product(
         (0.0, 0.5, 1.0), (0.0, 0.4, 1.0), np.linspace(0, math.pi, 5)
     )
 ]
-"""What a unit gives before and after, as shares of the longest: two lengths and one angle."""
+"""The means of two mixtures, as shares of the longest mean: two lengths and the angle between them."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("q", "longest"), [(0.05, 1.4), (0.066, 0.5), (0.5, 0.3), (0.5, 1.4), (0.97, 1.0)]
+    ("sampling_prob", "longest_mean"),
+    [(0.05, 1.4), (0.066, 0.5), (0.5, 0.3), (0.5, 1.4), (0.97, 1.0)],
 )
 def test_no_pair_in_the_plane_has_a_larger_divergence_than_the_worst_pair(
-    q: float, longest: float
+    sampling_prob: float, longest_mean: float
 ) -> None:
     """Two Gaussian mixtures in the plane have at most the delta of the priced pair, at epsilons of both signs.
 
-    Their means have any angle and any lengths up to `longest`. Negative control: the delta of a pair that is 2%
+    Their means have any angle and any lengths up to `longest_mean`. Negative control: the delta of a pair that is 2%
     closer is exceeded. Under add-remove one of the lengths is 0.
     """
     epsilons = np.linspace(-2, 3, 11)
-    profile = privacy_profile(
-        pa.SampledGaussianEvent(noise_multiplier=1 / (2 * longest), sampling_prob=q), epsilons
-    )
-    too_close = privacy_profile(
-        pa.SampledGaussianEvent(noise_multiplier=1 / (2 * 0.98 * longest), sampling_prob=q),
-        epsilons,
-    )
-    found = np.array(
+
+    def priced_deltas(noise_multiplier: float, adjacency: pa.Adjacency) -> FloatArray:
+        event = pa.SampledGaussianEvent(
+            noise_multiplier=noise_multiplier, sampling_prob=sampling_prob, adjacency=adjacency
+        )
+        return privacy_profile(event, epsilons)
+
+    deltas = np.array(
         [
-            plane_sticks(
-                sampling_prob=q,
-                first_mean=longest * first,
-                second_mean=longest * second,
+            hockey_sticks_in_plane(
+                sampling_prob=sampling_prob,
+                first_mean=longest_mean * first_share,
+                second_mean=longest_mean * second_share,
                 epsilons=epsilons,
             )
-            for first, second in PLANE
+            for first_share, second_share in MEANS_IN_THE_PLANE
         ]
     )
-    assert (found.max(axis=0) <= profile + 5e-5).all()
-    assert (found.max(axis=0) > too_close + 5e-5).any()
-    comes = privacy_profile(
-        pa.SampledGaussianEvent(
-            noise_multiplier=1 / longest, sampling_prob=q, adjacency=pa.Adjacency.ADD_REMOVE
-        ),
-        epsilons,
-    )
-    away = np.array([not (first.any() and second.any()) for first, second in PLANE])
-    assert (found[away].max(axis=0) <= comes + 5e-5).all()
-    # who is replaced pays more than who comes, at the same clip
-    assert (found.max(axis=0) > comes + 5e-5).any()
+    largest_deltas = deltas.max(axis=0)
+    multiplier = 1 / (2 * longest_mean)
+    priced = priced_deltas(multiplier, adjacency=pa.Adjacency.REPLACE_ONE)
+    priced_too_close = priced_deltas(multiplier / 0.98, adjacency=pa.Adjacency.REPLACE_ONE)
+    assert (largest_deltas <= priced + 5e-5).all()
+    assert (largest_deltas > priced_too_close + 5e-5).any()
+    has_zero_mean = [not (first.any() and second.any()) for first, second in MEANS_IN_THE_PLANE]
+    priced_removal = priced_deltas(1 / longest_mean, adjacency=pa.Adjacency.ADD_REMOVE)
+    assert (deltas[has_zero_mean].max(axis=0) <= priced_removal + 5e-5).all()
+    # a replaced unit pays more than a removed one, at the same clip
+    assert (largest_deltas > priced_removal + 5e-5).any()
 
 
-def summed_losses(
-    probabilities: FloatArray,
-    neighbor_probabilities: FloatArray,
-    num_releases: int,
-    target_delta: float,
+def epsilon_of_releases(
+    first_density: FloatArray, second_density: FloatArray, *, num_releases: int, target_delta: float
 ) -> float:
-    """Returns the epsilon of `num_releases` releases for a pair of densities on a grid.
+    """Returns the epsilon of independent releases of one pair of densities, which are given on a grid.
 
-    Each privacy loss is rounded to the nearest of many fine steps.
+    Each privacy loss is rounded to the nearest of many fine steps. The losses of all releases are summed by a Fourier
+    transform.
     """
-    loss = np.log(probabilities) - np.log(neighbor_probabilities)
-    size = 2**18
-    step = max(np.abs(loss).max() * 12 / size, 2e-5)
+    losses = np.log(first_density) - np.log(second_density)
+    num_steps = 2**18
+    step = max(np.abs(losses).max() * 12 / num_steps, 2e-5)
     masses = np.bincount(
-        np.rint(loss / step).astype(int) % size,
-        weights=probabilities / probabilities.sum(),
-        minlength=size,
+        np.rint(losses / step).astype(int) % num_steps,
+        weights=first_density / first_density.sum(),
+        minlength=num_steps,
     )
-    total = np.roll(np.fft.irfft(np.fft.rfft(masses) ** num_releases, size), size // 2)
-    places = (np.arange(size) - size // 2) * step
+    masses_of_sums = np.roll(
+        np.fft.irfft(np.fft.rfft(masses) ** num_releases, num_steps), num_steps // 2
+    )
+    sums_of_losses = (np.arange(num_steps) - num_steps // 2) * step
     low = 0.0
-    high = float(places[-1])
+    high = float(sums_of_losses[-1])
     for _ in range(40):
-        middle = (low + high) / 2
-        above = places > middle
-        delta = float((total[above] * -np.expm1(middle - places[above])).sum())
-        low, high = (middle, high) if delta > target_delta else (low, middle)
+        epsilon = (low + high) / 2
+        is_above = sums_of_losses > epsilon
+        excess = -np.expm1(epsilon - sums_of_losses[is_above])
+        delta = float((masses_of_sums[is_above] * excess).sum())
+        low, high = (epsilon, high) if delta > target_delta else (low, epsilon)
     return high
 
 
-PAIRS = [(0.6, 4.40), (1.0, 2.34), (1.5, 1.49), (2.0, 1.09), (4.0, 0.52)]
-"""Noise multipliers, and what 60 samples of 4,096 of 62,115 groups cost under the pair, at delta 1e-6."""
+ACCOUNTANTS = (pa.AutoAccountant, pa.ExactAccountant, pa.PldAccountant, pa.RdpAccountant)
+EPSILONS_OF_THE_WORST_PAIR = [(0.6, 4.40), (1.0, 2.34), (1.5, 1.49), (2.0, 1.09), (4.0, 0.52)]
+"""Noise multipliers, and the epsilon of 60 samples of 4,096 of 62,115 groups under the pair, at delta 1e-6."""
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("multiplier", "pair"), PAIRS)
-def test_sixty_sampled_steps_cost_as_much_as_the_worst_pair(multiplier: float, pair: float) -> None:
+@pytest.mark.parametrize(("noise_multiplier", "expected"), EPSILONS_OF_THE_WORST_PAIR)
+def test_sixty_sampled_steps_cost_as_much_as_the_worst_pair(
+    noise_multiplier: float, expected: float
+) -> None:
     """60 sampled Gaussian steps: each accountant's epsilon is at least that of the worst pair, and
     at most 0.3% more (Renyi: 10%).
 
     Negative control: 10% less than the auto accountant's epsilon would lie below the pair's.
     """
     sampling_prob = 4096 / 62115
-    x = np.linspace(-14, 14, 200_001)
-    sides = [
-        (1 - sampling_prob) * norm.pdf(x) + sampling_prob * norm.pdf(x, sign / (2 * multiplier))
-        for sign in (1, -1)
-    ]
-    true = summed_losses(*sides, num_releases=60, target_delta=1e-6)
-    assert true == pytest.approx(pair, rel=0.012)
-    event = pa.SelfComposedEvent(
-        pa.SampledGaussianEvent(noise_multiplier=multiplier, sampling_prob=sampling_prob), count=60
+    outcomes = np.linspace(-14, 14, 200_001)
+    mean_shift = 1 / (2 * noise_multiplier)
+    first_density, second_density = (
+        (1 - sampling_prob) * norm.pdf(outcomes) + sampling_prob * norm.pdf(outcomes, loc=mean)
+        for mean in (mean_shift, -mean_shift)
     )
-    found = {kind.name: kind().compose(event).get_epsilon(target_delta=1e-6) for kind in SAMPLERS}
-    assert all(true * (1 - 2e-4) < epsilon for epsilon in found.values())
-    assert found["auto"] < 1.003 * true
-    assert found["exact"] < 1.003 * true
-    assert found["pld"] < 1.003 * true
-    assert found["rdp"] < 1.1 * true
-    assert not 0.9 * found["auto"] > true * (1 - 2e-4)
-
-
-SAMPLERS = (pa.AutoAccountant, pa.ExactAccountant, pa.PldAccountant, pa.RdpAccountant)
+    exact = epsilon_of_releases(first_density, second_density, num_releases=60, target_delta=1e-6)
+    assert exact == pytest.approx(expected, rel=0.012)
+    event = pa.SelfComposedEvent(
+        pa.SampledGaussianEvent(noise_multiplier=noise_multiplier, sampling_prob=sampling_prob),
+        count=60,
+    )
+    epsilons = {
+        accountant.name: accountant().compose(event).get_epsilon(target_delta=1e-6)
+        for accountant in ACCOUNTANTS
+    }
+    assert all(exact * (1 - 2e-4) < epsilon for epsilon in epsilons.values())
+    assert epsilons["auto"] < 1.003 * exact
+    assert epsilons["exact"] < 1.003 * exact
+    assert epsilons["pld"] < 1.003 * exact
+    assert epsilons["rdp"] < 1.1 * exact
+    assert not 0.9 * epsilons["auto"] > exact * (1 - 2e-4)
 
 
 @pytest.mark.slow
@@ -187,7 +194,7 @@ def test_add_remove_price_equals_that_of_dp_accounting(
     Under replace-one with the same multiplier, which stands for half the shift, the epsilon is
     smaller.
     """
-    pld = pytest.importorskip("dp_accounting.pld.pld_privacy_accountant")
+    dp_accounting_pld = pytest.importorskip("dp_accounting.pld.pld_privacy_accountant")
     event = pa.SelfComposedEvent(
         pa.SampledGaussianEvent(
             noise_multiplier=noise_multiplier,
@@ -196,18 +203,22 @@ def test_add_remove_price_equals_that_of_dp_accounting(
         ),
         count=num_steps,
     )
-    theirs = pld.PLDAccountant().compose(event.to_dp_event()).get_epsilon(target_delta=1e-6)
-    found = {kind.name: kind().compose(event).get_epsilon(target_delta=1e-6) for kind in SAMPLERS}
-    assert all(0.9985 * theirs < epsilon < 1.16 * theirs for epsilon in found.values())
-    assert found["exact"] < 1.002 * theirs
+    their_accountant = dp_accounting_pld.PLDAccountant().compose(event.to_dp_event())
+    expected = their_accountant.get_epsilon(target_delta=1e-6)
+    epsilons = {
+        accountant.name: accountant().compose(event).get_epsilon(target_delta=1e-6)
+        for accountant in ACCOUNTANTS
+    }
+    assert all(0.9985 * expected < epsilon < 1.16 * expected for epsilon in epsilons.values())
+    assert epsilons["exact"] < 1.002 * expected
     replace_one_event = pa.SelfComposedEvent(
         pa.SampledGaussianEvent(noise_multiplier=noise_multiplier, sampling_prob=sampling_prob),
         count=num_steps,
     )
-    assert (
+    replace_one_epsilon = (
         pa.AutoAccountant().compose(replace_one_event).get_epsilon(target_delta=1e-6)
-        < found["auto"]
     )
+    assert replace_one_epsilon < epsilons["auto"]
 
 
 @pytest.mark.slow
@@ -238,18 +249,17 @@ def test_sampled_steps_cost_the_same_in_any_order_of_composition() -> None:
             pa.SelfComposedEvent(event=sampled_event, count=13),
         )
     )
-    for kind in SAMPLERS:
-        prices = [
-            kind().compose(event).get_epsilon(target_delta=1e-5)
+    for accountant in ACCOUNTANTS:
+        epsilons = [
+            accountant().compose(event).get_epsilon(target_delta=1e-5)
             for event in (sampled_first, sampled_last, sampled_first_and_last)
         ]
-        assert prices == pytest.approx(prices[:1] * 3, rel=1e-3)
-        assert prices[0] > kind().compose(
-            pa.SelfComposedEvent(event=sampled_event, count=20)
-        ).get_epsilon(target_delta=1e-5)
+        assert epsilons == pytest.approx(epsilons[:1] * 3, rel=1e-3)
+        sampled_steps = accountant().compose(sampled_event, count=20)
+        assert epsilons[0] > sampled_steps.get_epsilon(target_delta=1e-5)
     exact, renyi = (
-        kind().compose(sampled_first).get_epsilon(target_delta=1e-5)
-        for kind in (pa.ExactAccountant, pa.RdpAccountant)
+        accountant().compose(sampled_first).get_epsilon(target_delta=1e-5)
+        for accountant in (pa.ExactAccountant, pa.RdpAccountant)
     )
     assert 0.85 * renyi < exact < renyi
     long_event = pa.ComposedEvent(
@@ -291,7 +301,7 @@ def test_one_sampled_step_has_the_delta_of_its_privacy_profile(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("accountant", SAMPLERS)
+@pytest.mark.parametrize("accountant", ACCOUNTANTS)
 @pytest.mark.parametrize("adjacency", pa.Adjacency)
 def test_sampling_every_record_costs_as_much_as_a_gaussian_event(
     adjacency: pa.Adjacency, accountant: type[pa.Accountant]
@@ -301,20 +311,15 @@ def test_sampling_every_record_costs_as_much_as_a_gaussian_event(
 
     A smaller sampling probability never costs more.
     """
-    sampled = (
-        accountant()
-        .compose(
-            pa.SampledGaussianEvent(noise_multiplier=2.0, sampling_prob=1.0, adjacency=adjacency),
-            count=9,
-        )
-        .get_epsilon(target_delta=1e-5)
+    always_sampled = pa.SampledGaussianEvent(
+        noise_multiplier=2.0, sampling_prob=1.0, adjacency=adjacency
     )
-    assert sampled == pytest.approx(
-        accountant()
-        .compose(pa.GaussianEvent(noise_multiplier=2.0), count=9)
-        .get_epsilon(target_delta=1e-5),
-        rel=2e-3,
+    unsampled = pa.GaussianEvent(noise_multiplier=2.0)
+    sampled_epsilon, unsampled_epsilon = (
+        accountant().compose(event, count=9).get_epsilon(target_delta=1e-5)
+        for event in (always_sampled, unsampled)
     )
+    assert sampled_epsilon == pytest.approx(unsampled_epsilon, rel=2e-3)
     events = [
         pa.SampledGaussianEvent(
             noise_multiplier=1.0, sampling_prob=sampling_prob, adjacency=adjacency
@@ -327,23 +332,31 @@ def test_sampling_every_record_costs_as_much_as_a_gaussian_event(
     assert all(low <= high * (1 + 1e-6) for low, high in pairwise(rising_epsilons))
 
 
-def adversarial_groups(rng: np.random.Generator) -> list[tuple[FloatArray, BoolArray]]:
+def draw_adversarial_groups(rng: np.random.Generator) -> list[tuple[FloatArray, BoolArray]]:
     """Returns groups of one or many records of length 1, whose labels agree or not: features and
     labels of each group.
     """
-    found = []
+    groups = []
     for size in (1, 1, 2, 3, 40):
         features = rng.normal(size=(size, 3))
         features[0] = [1.0, 0.0, 0.0]
         features /= np.linalg.norm(features, axis=1, keepdims=True)
-        found += [
+        all_positive = np.ones((size, 2), bool)
+        equal_features = np.repeat(features[:1], size, axis=0)
+        groups += [
             (features, rng.random(size=(size, 2)) < 0.5),
-            (features, np.ones((size, 2), bool)),
+            (features, all_positive),
+            (equal_features, all_positive),
+            (-equal_features, all_positive),
         ]
-        found += [
-            (np.repeat(sign * features[:1], size, 0), np.ones((size, 2), bool)) for sign in (1, -1)
-        ]
-    return found
+    return groups
+
+
+def largest_distance(vectors: list[FloatArray]) -> float:
+    """Returns the largest l2 distance between any two of some vectors."""
+    return max(
+        float(np.linalg.norm(first - second)) for first, second in product(vectors, repeat=2)
+    )
 
 
 def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
@@ -357,33 +370,29 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
     fixed_features /= np.linalg.norm(fixed_features, axis=1, keepdims=True)
     fixed_labels = rng.random(size=(30, 2)) < 0.3
     fixed_group_ids = np.arange(30) // 2
-    noisy = NoisyGradient(CLIP, noise_multiplier=1.0, num_units=16)
+    noisy_gradient = NoisyGradient(CLIP, noise_multiplier=1.0, num_units=16)
+    step = noisy_gradient.step(num_entries=6)
+    sensitivity = noisy_gradient.sensitivity(num_entries=6)
     weights = rng.normal(size=(3, 2))
     bias = np.array([-1.0, 0.5])
     sums = []
-    for changed_features, changed_labels in adversarial_groups(rng):
+    for changed_features, changed_labels in draw_adversarial_groups(rng):
         groups = GroupGradients.from_records(
             features=np.concatenate([fixed_features, changed_features]),
             labels=np.concatenate([fixed_labels, changed_labels]),
             group_ids=np.concatenate([fixed_group_ids, np.full(len(changed_features), 99)]),
         )
         assert len(groups.sizes) == 16
-        sums.append(
-            np.rint(groups.clipped_sum(weights, bias, clip=CLIP) / noisy.step(num_entries=6))
-        )
-    without = GroupGradients.from_records(
+        sums.append(np.rint(groups.clipped_sum(weights, bias, clip=CLIP) / step))
+    sum_without_group = GroupGradients.from_records(
         features=fixed_features, labels=fixed_labels, group_ids=fixed_group_ids
     ).clipped_sum(weights, bias, clip=CLIP)
-    alone = max(
-        float(np.linalg.norm(one - np.rint(without / noisy.step(num_entries=6)))) for one in sums
+    largest_contribution = max(
+        float(np.linalg.norm(group_sum - np.rint(sum_without_group / step))) for group_sum in sums
     )
-    # what a group that takes part adds
-    assert 0.45 * noisy.sensitivity(num_entries=6) < alone <= noisy.sensitivity(num_entries=6) / 2
-    furthest = max(float(np.linalg.norm(first - second)) for first, second in product(sums, sums))
-    assert furthest <= noisy.sensitivity(num_entries=6)
-    assert furthest > 0.9 * noisy.sensitivity(
-        num_entries=6
-    )  # so a sensitivity of one clip is refuted
+    assert 0.45 * sensitivity < largest_contribution <= sensitivity / 2
+    # the lower bound refutes a sensitivity of one clip
+    assert 0.9 * sensitivity < largest_distance(sums) <= sensitivity
 
 
 def test_a_group_moves_the_rounded_covariance_by_at_most_the_sensitivity() -> None:
@@ -394,26 +403,29 @@ def test_a_group_moves_the_rounded_covariance_by_at_most_the_sensitivity() -> No
     10% smaller is refuted, and so is the bound where each record is a group of its own.
     """
     rng = np.random.default_rng(0)
-    rest = rng.normal(size=(30, 3))
-    rest /= np.linalg.norm(rest, axis=1, keepdims=True)
-    ids = np.arange(30) // 2
-    vectors = [features for features, _ in adversarial_groups(rng)]
-    vectors += [np.tile(axis, (size, 1)) for axis in np.eye(3) for size in (1, 40)]
-    noisy = NoisyGradient(math.sqrt(0.5), noise_multiplier=1.0, num_units=16)
-    step = noisy.step(num_entries=6)
-    sums = []
-    apart = []
-    for features in vectors:
-        together = np.concatenate([rest, features])
-        group_ids = np.concatenate([ids, np.full(len(features), 99)])
-        sums.append(np.rint(summed_entries(together, group_ids) / step))
-        own_ids = np.concatenate([ids, 99 + np.arange(len(features))])
-        apart.append(np.rint(summed_entries(together, own_ids) / step))
-    sensitivity = noisy.sensitivity(num_entries=6)
-    furthest = max(float(np.linalg.norm(a - b)) for a, b in product(sums, repeat=2))
-    assert 0.999 * math.sqrt(2) / step < furthest <= sensitivity
-    assert furthest > 0.9 * sensitivity
-    assert max(float(np.linalg.norm(a - b)) for a, b in product(apart, repeat=2)) > sensitivity
+    fixed_features = rng.normal(size=(30, 3))
+    fixed_features /= np.linalg.norm(fixed_features, axis=1, keepdims=True)
+    fixed_group_ids = np.arange(30) // 2
+    features_of_groups = [features for features, _ in draw_adversarial_groups(rng)]
+    features_of_groups += [np.tile(axis, (size, 1)) for axis in np.eye(3) for size in (1, 40)]
+    noisy_sum = NoisyGradient(math.sqrt(0.5), noise_multiplier=1.0, num_units=16)
+    step = noisy_sum.step(num_entries=6)
+    sums_by_group = []
+    sums_by_record = []
+    for changed_features in features_of_groups:
+        num_records = len(changed_features)
+        features = np.concatenate([fixed_features, changed_features])
+        one_group = np.concatenate([fixed_group_ids, np.full(num_records, 99)])
+        one_group_a_record = np.concatenate([fixed_group_ids, 99 + np.arange(num_records)])
+        sums_by_group.append(np.rint(summed_entries(features, group_ids=one_group) / step))
+        sums_by_record.append(
+            np.rint(summed_entries(features, group_ids=one_group_a_record) / step)
+        )
+    sensitivity = noisy_sum.sensitivity(num_entries=6)
+    moved = largest_distance(sums_by_group)
+    assert 0.999 * math.sqrt(2) / step < moved <= sensitivity
+    assert moved > 0.9 * sensitivity
+    assert largest_distance(sums_by_record) > sensitivity
 
 
 def test_the_covariance_is_released_at_the_tested_sensitivity(
@@ -422,20 +434,20 @@ def test_the_covariance_is_released_at_the_tested_sensitivity(
     """The release adds noise to the tested sums at the tested clip, with its own noise multiplier."""
     releases = []
 
-    def release(
-        noisy: NoisyGradient, gradient_sum: FloatArray, rng: np.random.Generator
+    def release_without_noise(
+        noisy_gradient: NoisyGradient, gradient_sum: FloatArray, rng: np.random.Generator
     ) -> FloatArray:
-        releases.append((noisy, gradient_sum))
+        releases.append((noisy_gradient, gradient_sum))
         return gradient_sum
 
-    monkeypatch.setattr(NoisyGradient, "release", release)
+    monkeypatch.setattr(NoisyGradient, "release", release_without_noise)
     features = np.array([[1.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
     group_ids = np.array([0, 0, 1])
     covariance = CovarianceRelease(noise_multiplier=3.0, num_groups=2).release(
         features, group_ids, rng=np.random.default_rng(0)
     )
-    [(noisy, gradient_sum)] = releases
-    assert noisy == NoisyGradient(clip=math.sqrt(0.5), noise_multiplier=3.0, num_units=2)
+    [(noisy_gradient, gradient_sum)] = releases
+    assert noisy_gradient == NoisyGradient(clip=math.sqrt(0.5), noise_multiplier=3.0, num_units=2)
     assert (gradient_sum == summed_entries(features, group_ids)).all()
     assert covariance == pytest.approx(np.array([[0.34, 0.12], [0.12, 0.66]]))
 
@@ -451,24 +463,26 @@ def test_all_releases_of_a_training_add_up_to_its_price(
     Control: with one gradient more they would cost more.
     """
     multipliers = []
-    sampled = NoisyGradient.release
+    release = NoisyGradient.release
 
-    def release(
-        noisy: NoisyGradient, gradient_sum: FloatArray, rng: np.random.Generator
+    def record_and_release(
+        noisy_gradient: NoisyGradient, gradient_sum: FloatArray, rng: np.random.Generator
     ) -> FloatArray:
-        multipliers.append(noisy.noise_multiplier)
-        return sampled(noisy, gradient_sum, rng)
+        multipliers.append(noisy_gradient.noise_multiplier)
+        return release(noisy_gradient, gradient_sum, rng)
 
-    monkeypatch.setattr(NoisyGradient, "release", release)
+    monkeypatch.setattr(NoisyGradient, "release", record_and_release)
     rival = method(name="rival", covariance=covariance)
     bench = small_bench()
-    rival.trained(2.0, Training(bench), seed=0)
-    event = rival.event_for(2.0, num_groups=bench.dataset.private.num_groups)
-    prevalence = Prevalence(noise_multiplier=Multipliers.of_training(2.0).prevalence).event
+    rival.trained(noise_multiplier=2.0, training=Training(bench), seed=0)
+    event = rival.event_for(noise_multiplier=2.0, num_groups=bench.dataset.private.num_groups)
+    prevalence = Prevalence(
+        noise_multiplier=Multipliers.of_training(noise_multiplier=2.0).prevalence
+    ).event
     assert isinstance(event, pa.GaussianEvent)
-    spent = sum(m**-2 for m in (prevalence.noise_multiplier, *multipliers))
-    assert spent == pytest.approx(event.noise_multiplier**-2, rel=1e-9)
-    assert spent + multipliers[-1] ** -2 > 1.05 * event.noise_multiplier**-2
+    squared_mu = sum(multiplier**-2 for multiplier in (prevalence.noise_multiplier, *multipliers))
+    assert squared_mu == pytest.approx(event.noise_multiplier**-2, rel=1e-9)
+    assert squared_mu + multipliers[-1] ** -2 > 1.05 * event.noise_multiplier**-2
 
 
 def test_unclipped_sums_of_a_groups_records_would_move_further() -> None:
@@ -478,14 +492,14 @@ def test_unclipped_sums_of_a_groups_records_would_move_further() -> None:
     """
     features = np.tile([1.0, 0.0], (40, 1))
     labels = np.ones((40, 2), bool)
-    apart = GroupGradients.from_records(features, labels, group_ids=np.arange(40)).clipped_sum(
-        np.zeros((2, 2)), bias=np.zeros(2), clip=CLIP
-    )
-    together = GroupGradients.from_records(
-        features, labels, group_ids=np.zeros(40, int)
-    ).clipped_sum(np.zeros((2, 2)), bias=np.zeros(2), clip=CLIP)
-    assert np.linalg.norm(together) <= CLIP * (1 + 1e-12)
-    assert np.linalg.norm(apart) == pytest.approx(40 * CLIP)
+
+    def length_of_sum(group_ids: IntArray) -> float:
+        gradients = GroupGradients.from_records(features, labels, group_ids=group_ids)
+        clipped_sum = gradients.clipped_sum(weights=np.zeros((2, 2)), bias=np.zeros(2), clip=CLIP)
+        return float(np.linalg.norm(clipped_sum))
+
+    assert length_of_sum(group_ids=np.zeros(40, int)) <= CLIP * (1 + 1e-12)
+    assert length_of_sum(group_ids=np.arange(40)) == pytest.approx(40 * CLIP)
 
 
 @pytest.mark.parametrize("network_step", [False, True])
@@ -496,29 +510,29 @@ def test_a_group_with_gaps_moves_the_sum_by_at_most_the_sensitivity(network_step
     """
     features = np.tile([1.0, 0.0], (2, 1))
     weights = np.array([[1.0, -1.0], [0.0, 0.5]])
-    cells = list(product((1, 0, UNKNOWN), repeat=4))
+    group_ids = np.zeros(2, int)
+    possible_labels = list(product((1, 0, UNKNOWN), repeat=4))
     sums = []
-    rescaled = []
-    for cell in cells:
-        labels = np.array(cell).reshape(2, 2)
+    sums_of_known_means = []
+    for labels_of_group in possible_labels:
+        labels = np.reshape(labels_of_group, (2, 2))
         known = labels != UNKNOWN
         if network_step:  # one record of the group takes part
-            groups = Groups(features, labels == 1, group_ids=np.zeros(2, int), known=known)
-            linear = torch.nn.Linear(2, 2, bias=False).double()
+            groups = Groups(features, labels=labels == 1, group_ids=group_ids, known=known)
+            linear = torch.nn.Linear(in_features=2, out_features=2, bias=False).double()
             torch.nn.init.zeros_(linear.weight)
             with clipped_sums(linear, clip=CLIP) as clipped_sum, warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # Opacus on hooks
                 sums.append(clipped_sum(groups.inputs[:1], groups.labels[:1]).ravel())
         else:
             gradients = GroupGradients.from_records(
-                features, labels == 1, group_ids=np.zeros(2, int), known=known
+                features, labels=labels == 1, group_ids=group_ids, known=known
             )
             sums.append(gradients.clipped_sum(weights, bias=np.zeros(2), clip=CLIP).ravel())
-        rescaled.append(sums[-1] / max(known.mean(), 0.25))
-    nothing_known = sums[cells.index((UNKNOWN,) * 4)]
-    assert not nothing_known.any()
+        sums_of_known_means.append(sums[-1] / max(known.mean(), 0.25))
+    sum_without_labels = sums[possible_labels.index((UNKNOWN,) * 4)]
+    assert not sum_without_labels.any()
     lengths = np.linalg.norm(sums, axis=1)
     assert lengths.max() == pytest.approx(CLIP, rel=1e-4)
-    furthest = max(float(np.linalg.norm(a - b)) for a, b in product(sums, repeat=2))
-    assert 1.4 * CLIP < furthest <= 2 * CLIP * (1 + 1e-12)
-    assert max(float(np.linalg.norm(a - b)) for a, b in product(rescaled, repeat=2)) > 2 * CLIP
+    assert 1.4 * CLIP < largest_distance(sums) <= 2 * CLIP * (1 + 1e-12)
+    assert largest_distance(sums_of_known_means) > 2 * CLIP

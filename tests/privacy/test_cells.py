@@ -11,6 +11,7 @@ import datetime
 import json
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -67,12 +68,12 @@ ODD_CELLS: list[Any] = [
 ]
 
 
-def inferred(cells: list[Any]) -> Any:
+def column_of_inferred_type(cells: list[Any]) -> Any:
     """Returns a column of the type that pandas infers from all cells."""
     return pd.Series(cells)
 
 
-def of_objects(cells: list[Any]) -> Any:
+def column_of_objects(cells: list[Any]) -> Any:
     """Returns a column of Python objects."""
     column = pd.Series([None] * len(cells), dtype=object)
     for row, cell in enumerate(cells):
@@ -80,45 +81,52 @@ def of_objects(cells: list[Any]) -> Any:
     return column
 
 
-def of_categories(cells: list[Any]) -> Any:
+def column_of_categories(cells: list[Any]) -> Any:
     """Returns a column of categories, which pandas learns from all cells."""
-    return of_objects(cells).astype("category")
+    return column_of_objects(cells).astype("category")
 
 
-def of_inferred_categories(cells: list[Any]) -> Any:
+def column_of_inferred_categories(cells: list[Any]) -> Any:
     """Returns a column of categories of the type that pandas infers from all cells."""
     return pd.Series(cells).astype("category")
 
 
-FORMS = (inferred, of_objects, of_categories, of_inferred_categories)
+FORMS = (
+    column_of_inferred_type,
+    column_of_objects,
+    column_of_categories,
+    column_of_inferred_categories,
+)
 MARKED_KINDS = [
     kind if kind in ("word", "date") else pytest.param(kind, marks=pytest.mark.slow)
     for kind in KINDS
 ]
 
 
-def random_cells(cell_kind: str, num_rows: int, seed: int) -> list[Any]:
+def draw_cells(cell_kind: str, num_rows: int, seed: int) -> list[Any]:
     """Returns random cells of a kind."""
     choices = KINDS[cell_kind]
-    places = np.random.default_rng(seed).integers(0, len(choices), size=num_rows)
-    return [choices[place] for place in places.tolist()]
+    indices = np.random.default_rng(seed).integers(len(choices), size=num_rows)
+    return [choices[index] for index in indices.tolist()]
 
 
-def frame_of(column: Any) -> Any:
+def make_frame(column: Any) -> Any:
     """Returns a DataFrame of a column and of a column of numbers."""
     return pd.DataFrame({"cell": column, "number": np.arange(float(len(column)))})
 
 
-def other_rows(features: Any) -> Any:
+def without_changed_row(features: Any) -> Any:
     """Returns the features of all rows but the changed one."""
     return np.delete(features, CHANGED_ROW, axis=0)
 
 
-def readings_of(frame: Any) -> list[Any]:
+def read_cells(frame: Any) -> list[Any]:
     """Returns the texts, numbers and days of the first column of a DataFrame, without the changed row."""
     cells = as_table(frame).column("cell")
     texts = np.array(as_texts(cells).to_pylist(), dtype=object)
-    return [other_rows(values) for values in (texts, as_numbers(cells), as_dates(cells))]
+    return [
+        without_changed_row(readings) for readings in (texts, as_numbers(cells), as_dates(cells))
+    ]
 
 
 def arrays_are_equal(first: Any, second: Any) -> bool:
@@ -129,16 +137,27 @@ def arrays_are_equal(first: Any, second: Any) -> bool:
 def frames_with_odd_cells(
     cell_kind: str, make_column: Callable[[list[Any]], Any]
 ) -> list[tuple[Any, Any]]:
-    """Returns DataFrames that differ in one cell, each with the cell; pandas refuses to build some."""
+    """Returns DataFrames that differ in one cell, each with the cell.
+
+    DataFrames that pandas refuses to build, such as categories of lists, are left out.
+    """
     frames = []
     for odd_cell in (*KINDS[cell_kind][:2], *ODD_CELLS):
-        cells = random_cells(cell_kind=cell_kind, num_rows=NUM_ROWS, seed=1)
+        cells = draw_cells(cell_kind=cell_kind, num_rows=NUM_ROWS, seed=1)
         cells[CHANGED_ROW] = odd_cell
-        try:
-            frames.append((odd_cell, frame_of(make_column(cells))))
-        except (TypeError, ValueError, OverflowError, AttributeError):
-            continue  # as categories of lists, or dates that pandas refuses
+        with suppress(TypeError, ValueError, OverflowError, AttributeError):
+            frames.append((odd_cell, make_frame(column=make_column(cells))))
     return frames
+
+
+def cells_with_other_features(features_by_cell: dict[str, Any]) -> list[str]:
+    """Returns the cells under which the features of the other rows differ from those under the first cell."""
+    expected = next(iter(features_by_cell.values()), None)
+    return [
+        cell
+        for cell, features in features_by_cell.items()
+        if not np.array_equal(features, expected)
+    ]
 
 
 @pytest.mark.slow
@@ -148,24 +167,23 @@ def test_texts_numbers_and_dates_of_other_cells_are_equal_in_each_form(
     kind: str, make_column: Callable[[list[Any]], Any]
 ) -> None:
     """The texts, numbers and days of all other rows are those of a column of objects without an odd cell."""
-    first = readings_of(
-        frame_of(of_objects(random_cells(cell_kind=kind, num_rows=NUM_ROWS, seed=1)))
-    )
-    changed = [
+    usual_cells = draw_cells(cell_kind=kind, num_rows=NUM_ROWS, seed=1)
+    expected = read_cells(make_frame(column=column_of_objects(usual_cells)))
+    changing_cells = [
         repr(cell)
         for cell, frame in frames_with_odd_cells(cell_kind=kind, make_column=make_column)
-        if not all(map(arrays_are_equal, readings_of(frame), first))
+        if not all(map(arrays_are_equal, read_cells(frame), expected))
     ]
-    assert not changed
+    assert not changing_cells
 
 
 @pytest.mark.parametrize(
     ("make_column", "make_public_column"),
     [
-        (of_objects, inferred),
+        (column_of_objects, column_of_inferred_type),
         *(pytest.param(make_column, make_column, marks=pytest.mark.slow) for make_column in FORMS),
-        pytest.param(inferred, of_categories, marks=pytest.mark.slow),
-        pytest.param(of_inferred_categories, of_objects, marks=pytest.mark.slow),
+        pytest.param(column_of_inferred_type, column_of_categories, marks=pytest.mark.slow),
+        pytest.param(column_of_inferred_categories, column_of_objects, marks=pytest.mark.slow),
     ],
 )
 @pytest.mark.parametrize("kind", MARKED_KINDS)
@@ -175,18 +193,18 @@ def test_a_private_cell_leaves_the_features_of_other_records(
     make_public_column: Callable[[list[Any]], Any],
 ) -> None:
     """The features of all other rows are equal for each odd cell, under a schema of public cells of the kind."""
-    if kind == "list" and make_public_column in (of_categories, of_inferred_categories):
+    if kind == "list" and make_public_column in (
+        column_of_categories,
+        column_of_inferred_categories,
+    ):
         pytest.skip("lists are no categories")
-    schema = fit_schema(
-        frame_of(make_public_column(random_cells(cell_kind=kind, num_rows=NUM_ROWS, seed=0)))
-    )
-    features = {
-        repr(cell): other_rows(schema.encode(as_table(frame)).features)
+    public_cells = draw_cells(cell_kind=kind, num_rows=NUM_ROWS, seed=0)
+    schema = fit_schema(make_frame(column=make_public_column(public_cells)))
+    features_by_cell = {
+        repr(cell): without_changed_row(schema.encode(as_table(frame)).features)
         for cell, frame in frames_with_odd_cells(cell_kind=kind, make_column=make_column)
     }
-    first = next(iter(features.values()), None)
-    changed = [cell for cell, rows in features.items() if not np.array_equal(rows, first)]
-    assert not changed
+    assert cells_with_other_features(features_by_cell) == []
 
 
 @pytest.mark.slow
@@ -206,11 +224,11 @@ def test_a_private_cell_leaves_the_published_schema(
 @pytest.mark.parametrize("odd_cell", ODD_CELLS, ids=range(len(ODD_CELLS)))
 def test_an_odd_cell_is_read_or_refused_as_wrong(odd_cell: object) -> None:
     """A cell of a number's column is a number, missing, or refused with `InvalidValue`; no other error is raised."""
-    schema = fit_schema(frame_of(pd.Series(np.arange(float(NUM_ROWS)))))
+    schema = fit_schema(make_frame(column=pd.Series(np.arange(float(NUM_ROWS)))))
     cells = [1.0] * NUM_ROWS
     cells[CHANGED_ROW] = odd_cell  # type: ignore[call-overload]
     try:
-        encoded = encode_records(frame_of(of_objects(cells)), schema, name="X")
+        encoded = encode_records(make_frame(column=column_of_objects(cells)), schema, name="X")
     except InvalidValue as error:
         assert error.name == "X.cell"
     else:
@@ -253,18 +271,18 @@ def test_a_cell_of_a_parquet_file_leaves_other_records(
     if public_kind == "text":
         from pate.data.texts.tfidf import TfidfVectors
 
-        schema = schema.with_text_vectors(public, ["cell"], TfidfVectors.fit)
-    features = {}
-    for place, odd_cell in enumerate((*usual_cells[:1], *odd_cells)):
+        schema = schema.with_text_vectors(
+            public, text_columns=["cell"], fit_vectors=TfidfVectors.fit
+        )
+    features_by_cell = {}
+    for file_number, odd_cell in enumerate((*usual_cells[:1], *odd_cells)):
         cells = [usual_cells[row % len(usual_cells)] for row in range(NUM_ROWS)]
         cells[CHANGED_ROW] = odd_cell
-        path = tmp_path / f"{place}.parquet"
+        path = tmp_path / f"{file_number}.parquet"
         columns = {"cell": pa.array(cells, cell_type), "number": np.arange(float(NUM_ROWS))}
         parquet.write_table(pa.table(columns), path)
         encoded = schema.encode(parquet.read_table(path))
-        features[repr(odd_cell)] = other_rows(
+        features_by_cell[repr(odd_cell)] = without_changed_row(
             np.concatenate([encoded.features, encoded.wrong.astype(np.float32)], axis=1)
         )
-    first = next(iter(features.values()))
-    changed = [cell for cell, rows in features.items() if not np.array_equal(rows, first)]
-    assert not changed
+    assert cells_with_other_features(features_by_cell) == []

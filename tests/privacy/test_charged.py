@@ -2,6 +2,7 @@
 
 import math
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -13,128 +14,170 @@ from pate.accounting.target_charging import exact_hit_prob, not_prior, tight_bou
 from pate.aggregators import BoundaryMax, BoundaryTopK, NotPriorTopK
 from pate.aggregators.not_prior import margins
 from pate.aggregators.session_event import bit_epsilon, session_event
-from pate.array_types import FloatArray
+from pate.array_types import FloatArray, IntArray
 from tests.privacy.histograms import GapPairs, gap_pairs, gaps_of, neighbors
 
 ADJACENCIES = tuple(Adjacency)
-# selection_scale, test_std, failure_prob
-SETTINGS = [(3.0, 1.0, 0.05), (0.8, 2.0, 0.2), (6.0, 0.4, 1e-3)]
 
 
-def boundary_top_k(
-    setting: tuple[float, float, float],
-    adjacency: Adjacency,
-    *,
-    padded: bool = False,
-    num_labels: int = 3,
-) -> tuple[BoundaryTopK, GapPairs, tuple[FloatArray, FloatArray]]:
-    """Returns an aggregator, all pairs of neighboring histograms of six teachers, and the distributions of a
-    call on both: each size k and a refusal, `[N, n + 1]`. The distributions are computed here from the gaps.
+class TopKNoise(NamedTuple):
+    """The noise of a boundary top-k call.
+
+    Attributes:
+        selection_scale: the scale of the Gumbel noise that selects a size.
+        test_std: the standard deviation of the Laplace noise of the stability test.
+        failure_prob: the probability with which the stability test fails.
     """
-    scale, std, failure_prob = setting
+
+    selection_scale: float
+    test_std: float
+    failure_prob: float
+
+
+NOISES = [
+    TopKNoise(selection_scale=3.0, test_std=1.0, failure_prob=0.05),
+    TopKNoise(selection_scale=0.8, test_std=2.0, failure_prob=0.2),
+    TopKNoise(selection_scale=6.0, test_std=0.4, failure_prob=1e-3),
+]
+
+
+class TopKCalls(NamedTuple):
+    """A boundary top-k call on all pairs of neighboring histograms of six teachers.
+
+    Attributes:
+        aggregator: the aggregator that makes the call.
+        pairs: the gaps of both histograms of each of N pairs.
+        first_laws: the distributions of the call on the first histograms, each size k and a refusal, `[N, n + 1]`.
+        second_laws: the distributions of the call on the second histograms, `[N, n + 1]`.
+    """
+
+    aggregator: BoundaryTopK
+    pairs: GapPairs
+    first_laws: FloatArray
+    second_laws: FloatArray
+
+
+def boundary_top_k_calls(
+    noise: TopKNoise, adjacency: Adjacency, *, padded: bool = False, num_labels: int = 3
+) -> TopKCalls:
+    """Returns the calls of boundary top-k on all neighbors, with distributions that are computed here from the gaps."""
     aggregator = BoundaryTopK(
-        selection_scale=scale,
-        test_std=std,
-        failure_prob=failure_prob,
+        selection_scale=noise.selection_scale,
+        test_std=noise.test_std,
+        failure_prob=noise.failure_prob,
         padded=padded,
         adjacency=adjacency,
     )
     pairs = gap_pairs(num_labels, num_teachers=6, adjacency=adjacency, padded=padded)
-    laws = []
-    for gaps in (pairs.first, pairs.second):
-        chosen = softmax(gaps / scale, axis=1)
-        x = (
-            np.maximum(gaps - (2 if adjacency == Adjacency.REPLACE_ONE else 1), 0)
-            * math.sqrt(2)
-            / std
-        )
-        x += math.log(2 * failure_prob)
-        passed = np.where(x < 0, np.exp(-np.abs(x)) / 2, 1 - np.exp(-np.abs(x)) / 2)
-        passed = np.minimum(passed, 1 - 2.0**-40)
-        passed[:, [0, -1] if padded else []] = 1.0  # which name no label, or all
-        laws.append(
-            np.concatenate(
-                [chosen * passed, (chosen * (1 - passed)).sum(axis=1, keepdims=True)], axis=1
-            )
-        )
-    return aggregator, pairs, (laws[0], laws[1])
+
+    def call_laws(gaps: IntArray) -> FloatArray:
+        selection_probs = softmax(gaps / noise.selection_scale, axis=1)
+        excess = np.maximum(gaps - adjacency.gap_sensitivity, 0)
+        log_odds = excess * math.sqrt(2) / noise.test_std + math.log(2 * noise.failure_prob)
+        tail = np.exp(-np.abs(log_odds)) / 2
+        pass_probs = np.minimum(np.where(log_odds < 0, tail, 1 - tail), 1 - 2.0**-40)
+        if padded:
+            pass_probs[:, [0, -1]] = 1.0  # these sizes name no label, or all labels
+        refusal_probs = (selection_probs * (1 - pass_probs)).sum(axis=1, keepdims=True)
+        return np.concatenate([selection_probs * pass_probs, refusal_probs], axis=1)
+
+    return TopKCalls(
+        aggregator,
+        pairs=pairs,
+        first_laws=call_laws(pairs.first),
+        second_laws=call_laws(pairs.second),
+    )
 
 
-def inside_wrapper(distribution: FloatArray) -> FloatArray:
-    """Returns the distributions `[N, n + 1]` of calls inside the boundary wrapper, given those of
-    the calls, `[N, n]`.
+def wrap_in_boundary(laws: FloatArray) -> FloatArray:
+    """Returns the distributions `[N, n + 1]` of calls inside the boundary wrapper.
 
     The boundary is the last outcome.
+
+    Args:
+        laws: the distributions of the calls without the wrapper, `[N, n]`.
     """
-    rest = np.minimum(distribution.sum(axis=1) - distribution.max(axis=1), 0.5)[:, None]
-    return np.concatenate([distribution, rest], axis=1) / (1 + rest)
+    boundary_weight = np.minimum(laws.sum(axis=1) - laws.max(axis=1), 0.5)[:, None]
+    return np.concatenate([laws, boundary_weight], axis=1) / (1 + boundary_weight)
 
 
-def prob_of_unstable_set(first_laws: FloatArray, pairs: GapPairs) -> float:
-    """Returns the largest probability, over all pairs, that a set is released that the neighbor would not release."""
-    return float(np.where(pairs.same_set, 0.0, first_laws[:, :-2]).sum(axis=1).max())
+def prob_of_unstable_set(wrapped_laws: FloatArray, pairs: GapPairs) -> float:
+    """Returns the largest probability, over all pairs, that a set is released that the neighbor would not release.
+
+    Args:
+        wrapped_laws: the distributions of wrapped calls on the first histograms, `[N, n + 2]`.
+        pairs: the gaps of both histograms of each pair, and which sets of theirs agree.
+    """
+    return float(np.where(pairs.same_set, 0.0, wrapped_laws[:, :-2]).sum(axis=1).max())
 
 
-def largest_ratio(first_laws: FloatArray, second_laws: FloatArray) -> float:
+def largest_log_ratio(first_laws: FloatArray, second_laws: FloatArray) -> float:
     """Returns the largest absolute logarithm of a ratio of probabilities."""
     return float(np.abs(np.log(first_laws / second_laws)).max())
 
 
-def wrapped_within_target(
-    first_laws: FloatArray, second_laws: FloatArray, epsilon: float, *, checks_one_pair_of: int
-) -> FloatArray:
-    """Checks calls inside the boundary wrapper against the target of the wrapper, and returns their distributions.
+def require_boundary_target(
+    first_laws: FloatArray, second_laws: FloatArray, *, call_epsilon: float, pair_step: int
+) -> None:
+    """Fails unless calls inside the boundary wrapper keep the target of the wrapper.
 
-    For all pairs, the log ratios are at most the target's epsilon. For one pair of `checks_one_pair_of`, the exact hit
+    For all pairs, the log ratios are at most the target's epsilon. For each `pair_step`-th pair, the exact hit
     probability is at least the target's.
+
+    Args:
+        first_laws: the distributions of calls without the wrapper on the first histograms, `[N, n]`.
+        second_laws: the distributions of these calls on the second histograms, `[N, n]`.
+        call_epsilon: the epsilon of a call without the wrapper.
+        pair_step: the distance between two pairs on which the hit probability is computed.
     """
-    target = tight_boundary(epsilon)
-    wrapped = inside_wrapper(first_laws)
-    wrapped_neighbors = inside_wrapper(second_laws)
-    assert largest_ratio(first_laws=wrapped, second_laws=wrapped_neighbors) <= target.epsilon
-    at_boundary = np.arange(wrapped.shape[1]) == wrapped.shape[1] - 1
+    target = tight_boundary(call_epsilon)
+    first_wrapped = wrap_in_boundary(first_laws)
+    second_wrapped = wrap_in_boundary(second_laws)
+    assert largest_log_ratio(first_wrapped, second_wrapped) <= target.epsilon
+    num_outcomes = first_wrapped.shape[1]
+    at_boundary = np.arange(num_outcomes) == num_outcomes - 1
+    pairs_of_laws = zip(first_wrapped[::pair_step], second_wrapped[::pair_step], strict=True)
     for first_law, second_law in {
-        (tuple(a), tuple(b))
-        for a, b in zip(
-            wrapped[::checks_one_pair_of], wrapped_neighbors[::checks_one_pair_of], strict=True
-        )
+        (tuple(first_law), tuple(second_law)) for first_law, second_law in pairs_of_laws
     }:
-        assert (
-            exact_hit_prob(
-                first_law=first_law,
-                second_law=second_law,
-                in_target=at_boundary,
-                epsilon=target.epsilon,
-            )
-            >= target.hit_prob
+        hit_prob = exact_hit_prob(
+            first_law=first_law,
+            second_law=second_law,
+            in_target=at_boundary,
+            epsilon=target.epsilon,
         )
-    return wrapped
+        assert hit_prob >= target.hit_prob
 
 
 @pytest.mark.parametrize("padded", [False, True])
-@pytest.mark.parametrize("setting", SETTINGS)
+@pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_a_boundary_call_keeps_its_epsilon_its_target_and_its_failure(
-    adjacency: Adjacency, setting: tuple[float, float, float], padded: bool
+    adjacency: Adjacency, noise: TopKNoise, padded: bool
 ) -> None:
     """All neighbors of six teachers: log ratios of a call stay below its epsilon.
 
     Hits (boundary outcomes) keep the probability q of the target, and a set that only one neighbor
     releases has at most the failure probability. The package's distribution equals this test's own.
     """
-    aggregator, pairs, (first, second) = boundary_top_k(setting, adjacency, padded=padded)
+    calls = boundary_top_k_calls(noise, adjacency, padded=padded)
+    aggregator = calls.aggregator
     epsilon = aggregator.call_epsilon_for(num_labels=3, num_teachers=6)
-    assert largest_ratio(first_laws=first, second_laws=second) <= epsilon * (1 + 1e-6)
-    wrapped = wrapped_within_target(first, second, epsilon, checks_one_pair_of=7)
-    assert prob_of_unstable_set(wrapped, pairs) <= aggregator.failure_prob * (1 + 1e-12)
-    counts = [5, 3, 0]
-    (row,) = np.flatnonzero(
-        (pairs.first == gaps_of(np.array([counts]), num_teachers=6, padded=padded)).all(axis=1)
-    )[:1]
-    distribution = aggregator.distribution(np.array(counts), num_teachers=6)
+    assert largest_log_ratio(calls.first_laws, calls.second_laws) <= epsilon * (1 + 1e-6)
+    require_boundary_target(calls.first_laws, calls.second_laws, call_epsilon=epsilon, pair_step=7)
+    wrapped_laws = wrap_in_boundary(calls.first_laws)
+    unstable_prob = prob_of_unstable_set(wrapped_laws, calls.pairs)
+    assert unstable_prob <= aggregator.failure_prob * (1 + 1e-12)
+    counts = np.array([5, 3, 0])
+    gaps = gaps_of(counts[None], num_teachers=6, padded=padded)
+    first_pair = np.flatnonzero((calls.pairs.first == gaps).all(axis=1))[0]
+    distribution = aggregator.distribution(counts, num_teachers=6)
     released = [p for labels, p in distribution.items() if not isinstance(labels, str)]
-    found = [*released, distribution["refused"], distribution["boundary"]]
-    np.testing.assert_allclose(found, wrapped[row], rtol=1e-9)
+    np.testing.assert_allclose(
+        [*released, distribution["refused"], distribution["boundary"]],
+        wrapped_laws[first_pair],
+        rtol=1e-9,
+    )
 
 
 @pytest.mark.slow
@@ -144,53 +187,54 @@ def test_a_call_epsilon_or_a_failure_10_percent_too_small_fails(adjacency: Adjac
 
     Another releases a set that its neighbor lacks with more than 90% of the failure probability.
     """
-    aggregator, _, (first_law, second_law) = boundary_top_k(
-        setting=(20.0, 1.0, 0.05), adjacency=adjacency, num_labels=4
+    calls = boundary_top_k_calls(
+        TopKNoise(selection_scale=20.0, test_std=1.0, failure_prob=0.05),
+        adjacency=adjacency,
+        num_labels=4,
     )
-    epsilon = aggregator.call_epsilon_for(num_labels=4, num_teachers=6)
-    assert (
-        0.9 * epsilon
-        < largest_ratio(first_laws=first_law, second_laws=second_law)
-        <= epsilon * (1 + 1e-6)
+    epsilon = calls.aggregator.call_epsilon_for(num_labels=4, num_teachers=6)
+    log_ratio = largest_log_ratio(calls.first_laws, calls.second_laws)
+    assert 0.9 * epsilon < log_ratio <= epsilon * (1 + 1e-6)
+    calls = boundary_top_k_calls(
+        TopKNoise(selection_scale=3.0, test_std=0.4, failure_prob=1e-3),
+        adjacency=adjacency,
+        num_labels=2,
     )
-    aggregator, pairs, (first_law, second_law) = boundary_top_k(
-        setting=(3.0, 0.4, 1e-3), adjacency=adjacency, num_labels=2
-    )
-    assert (
-        0.9 * aggregator.failure_prob
-        < prob_of_unstable_set(inside_wrapper(first_law), pairs)
-        <= aggregator.failure_prob
-    )
+    unstable_prob = prob_of_unstable_set(wrap_in_boundary(calls.first_laws), calls.pairs)
+    assert 0.9 * calls.aggregator.failure_prob < unstable_prob <= calls.aggregator.failure_prob
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("scale", [1.0, 4.0])
+@pytest.mark.parametrize("noise_scale", [1.0, 4.0])
 def test_a_single_label_call_keeps_its_epsilon_and_its_target(
-    adjacency: Adjacency, scale: float
+    adjacency: Adjacency, noise_scale: float
 ) -> None:
     """A call of boundary max on all neighbors of five teachers: log ratios stay within its epsilon,
     and hits keep the probability q.
 
     With 60 votes for one label, a log ratio reaches 90% of the epsilon.
     """
-    aggregator = BoundaryMax(selection_scale=scale, adjacency=adjacency)
-    first, second = neighbors(num_labels=3, num_teachers=5, adjacency=adjacency)
-    first_law, second_law = (softmax(counts / scale, axis=1) for counts in (first, second))
-    assert 0.6 * aggregator.call_epsilon < largest_ratio(
-        first_laws=first_law, second_laws=second_law
+    aggregator = BoundaryMax(selection_scale=noise_scale, adjacency=adjacency)
+    epsilon = aggregator.call_epsilon
+    first_counts, second_counts = neighbors(num_labels=3, num_teachers=5, adjacency=adjacency)
+    first_laws, second_laws = (
+        softmax(counts / noise_scale, axis=1) for counts in (first_counts, second_counts)
     )
-    assert largest_ratio(first_laws=first_law, second_laws=second_law) <= aggregator.call_epsilon
-    wrapped = wrapped_within_target(
-        first_law, second_law, aggregator.call_epsilon, checks_one_pair_of=11
+    assert 0.6 * epsilon < largest_log_ratio(first_laws, second_laws) <= epsilon
+    require_boundary_target(first_laws, second_laws, call_epsilon=epsilon, pair_step=11)
+    np.testing.assert_allclose(
+        aggregator.distribution(first_counts[17]), wrap_in_boundary(first_laws)[17], rtol=1e-12
     )
-    np.testing.assert_allclose(aggregator.distribution(first[17]), wrapped[17], rtol=1e-12)
-    after = [1, 59, 0] if adjacency is Adjacency.REPLACE_ONE else [1, 60, 0]
-    sure_law, moved_law = (softmax(np.array(counts) / scale) for counts in ([0, 60, 0], after))
-    far = largest_ratio(first_laws=sure_law, second_laws=moved_law)
-    assert 0.9 * aggregator.call_epsilon < far <= aggregator.call_epsilon * (1 + 1e-12)
+    unanimous_counts = [0, 60, 0]
+    moved_counts = [1, 59, 0] if adjacency is Adjacency.REPLACE_ONE else [1, 60, 0]
+    unanimous_law, moved_law = (
+        softmax(np.array(counts) / noise_scale) for counts in (unanimous_counts, moved_counts)
+    )
+    log_ratio = largest_log_ratio(first_laws=unanimous_law, second_laws=moved_law)
+    assert 0.9 * epsilon < log_ratio <= epsilon * (1 + 1e-12)
 
 
-def prior_check(
+def make_prior_check(
     adjacency: Adjacency,
     noise_scale: float,
     *,
@@ -220,14 +264,13 @@ def test_the_margin_of_every_set_moves_as_far_as_a_gap(adjacency: Adjacency) -> 
     """The margin of a set is its smallest count inside minus the largest outside: one teacher moves
     it by at most the gap sensitivity, and by that much.
     """
-    first, second = neighbors(num_labels=3, num_teachers=4, adjacency=adjacency)
-    largest = 0
+    first_counts, second_counts = neighbors(num_labels=3, num_teachers=4, adjacency=adjacency)
+    largest_move = 0
     for bits_of_set in product([False, True], repeat=3):
-        label_sets = np.broadcast_to(np.array(bits_of_set), first.shape)
-        largest = max(
-            largest, int(np.abs(margins(first, label_sets) - margins(second, label_sets)).max())
-        )
-    assert largest == adjacency.gap_sensitivity
+        label_sets = np.broadcast_to(np.array(bits_of_set), first_counts.shape)
+        moves = margins(first_counts, label_sets) - margins(second_counts, label_sets)
+        largest_move = max(largest_move, int(np.abs(moves).max()))
+    assert largest_move == adjacency.gap_sensitivity
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -241,100 +284,106 @@ def test_a_check_against_the_prior_keeps_its_target_probability(
     Log ratios stay within the epsilon, hits keep the probability q, and 1.05 q would be refuted.
     """
     sensitivity = adjacency.gap_sensitivity
-    aggregator = prior_check(adjacency, noise_scale)
-    prob_kept = aggregator.agreement(num_teachers=40)
-    epsilon = bit_epsilon(prob_kept, sensitivity=sensitivity)
+    aggregator = make_prior_check(adjacency, noise_scale)
+    keep_probs = aggregator.agreement(num_teachers=40)
+    epsilon = bit_epsilon(keep_probs, sensitivity=sensitivity)
     assert sensitivity / noise_scale <= epsilon <= sensitivity / noise_scale * (1 + 1e-3)
     event = aggregator.event_for(num_queries=40, num_labels=3, num_teachers=40)
     assert [
         leaf.epsilon for leaf, _ in leaves(by_accesses(event)) if isinstance(leaf, PureDpEvent)
     ] == [epsilon]
     target = not_prior(epsilon)
-    least_hit_prob = math.inf
+    hit_probs = []
     for move in range(1, sensitivity + 1):
-        for one, two in zip(prob_kept[move:], prob_kept[:-move], strict=True):
-            first_law = np.array([one, 1 - one])
-            second_law = np.array([two, 1 - two])
-            assert largest_ratio(first_laws=first_law, second_laws=second_law) <= epsilon * (
-                1 + 1e-12
-            )
+        for first_prob, second_prob in zip(keep_probs[move:], keep_probs[:-move], strict=True):
+            first_law = np.array([first_prob, 1 - first_prob])
+            second_law = np.array([second_prob, 1 - second_prob])
+            assert largest_log_ratio(first_law, second_law) <= epsilon * (1 + 1e-12)
             hit_prob = exact_hit_prob(
                 first_law=first_law.tolist(),
                 second_law=second_law.tolist(),
                 in_target=[False, True],
                 epsilon=epsilon,
             )
-            least_hit_prob = min(least_hit_prob, hit_prob)
-    assert target.hit_prob <= least_hit_prob * (1 + 1e-6)
-    assert 1.05 * target.hit_prob > least_hit_prob
+            hit_probs.append(hit_prob)
+    assert target.hit_prob <= min(hit_probs) * (1 + 1e-6)
+    assert 1.05 * target.hit_prob > min(hit_probs)
 
 
 def session_distribution(
-    prob_kept: float, release: dict[tuple[int, ...] | None, float], num_queries: int
+    keep_prob: float, release_distribution: dict[tuple[int, ...] | None, float], num_queries: int
 ) -> dict[object, float]:
     """Returns the exact distribution of a session that ends with one hit: how many calls were not hits, and the
     release of the hit.
+
+    Args:
+        keep_prob: the probability that a call is no hit.
+        release_distribution: the distribution of the release that follows a hit.
+        num_queries: the largest number of calls.
     """
-    distribution: dict[object, float] = {"kept to the end": prob_kept**num_queries}
-    for before in range(num_queries):
-        for outcome, probability in release.items():
-            distribution[before, outcome] = prob_kept**before * (1 - prob_kept) * probability
+    distribution: dict[object, float] = {"kept to the end": keep_prob**num_queries}
+    for num_kept in range(num_queries):
+        for outcome, probability in release_distribution.items():
+            distribution[num_kept, outcome] = keep_prob**num_kept * (1 - keep_prob) * probability
     return distribution
 
 
-def hockey_stick_of_dicts(
+def session_delta(
     first_law: dict[object, float], second_law: dict[object, float], epsilon: float
 ) -> float:
-    """Returns the hockey-stick divergence at epsilon of two distributions, given as dictionaries."""
+    """Returns the hockey-stick divergence at epsilon of two distributions of a session."""
     return sum(
         max(0.0, mass - math.exp(epsilon) * second_law.get(outcome, 0.0))
         for outcome, mass in first_law.items()
     )
 
 
-@pytest.mark.parametrize("counted", [False, True], ids=["by hits", "by accesses"])
+@pytest.mark.parametrize("prices_accesses", [False, True], ids=["by hits", "by accesses"])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-def test_a_whole_session_with_its_release_is_covered(adjacency: Adjacency, counted: bool) -> None:
+def test_a_whole_session_with_its_release_is_covered(
+    adjacency: Adjacency, prices_accesses: bool
+) -> None:
     """The session has 40 queries with the same votes and ends with one hit, whose release follows.
 
     Its exact delta, a sum over all transcripts, is at most the claimed delta, priced by hits or by
-    accesses (`counted`).
+    accesses.
     """
-    aggregator = prior_check(adjacency, noise_scale=6.0)
+    aggregator = make_prior_check(adjacency, noise_scale=6.0)
     num_queries = 40
     event = aggregator.event_for(num_queries=num_queries, num_labels=3, num_teachers=6)
     assert any(isinstance(leaf, SessionEvent) for leaf, _ in leaves(event))
-    if counted:
+    if prices_accesses:
         event = by_accesses(event)
-        assert (
-            next(count for leaf, count in leaves(event) if isinstance(leaf, PureDpEvent))
-            < num_queries
-        )
+        num_accesses = next(count for leaf, count in leaves(event) if isinstance(leaf, PureDpEvent))
+        assert num_accesses < num_queries
     assert 0 < failure_probability(event) < 0.05
     claimed = {
         epsilon: RdpAccountant().compose(event).get_delta(target_epsilon=epsilon)
         for epsilon in (0.5, 1.0, 2.0)
     }
-    prob_kept_by_margin = aggregator.agreement(num_teachers=6)
-    first, second = (
-        side[::53] for side in neighbors(num_labels=3, num_teachers=6, adjacency=adjacency)
+    keep_probs = aggregator.agreement(num_teachers=6)  # by margin, from -6 to 6
+    prior_set = np.array([[True, False, False]])
+
+    def session_law(counts: IntArray) -> dict[object, float]:
+        margin = margins(counts[None], label_sets=prior_set)[0]
+        return session_distribution(
+            keep_prob=float(keep_probs[margin + 6]),
+            release_distribution=aggregator.release_step.distribution(counts, num_teachers=6),
+            num_queries=num_queries,
+        )
+
+    some_first, some_second = (
+        histograms[::53]
+        for histograms in neighbors(num_labels=3, num_teachers=6, adjacency=adjacency)
     )
-    largest = 0.0
-    for first_counts, second_counts in zip(first, second, strict=True):
-        prior_set = np.array([[True, False, False]])
-        laws = []
-        for counts in (first_counts, second_counts):
-            release_distribution = aggregator.release_step.distribution(counts, num_teachers=6)
-            prob_kept = float(
-                prob_kept_by_margin[margins(counts[None], label_sets=prior_set)[0] + 6]
-            )
-            laws.append(session_distribution(prob_kept, release_distribution, num_queries))
-        first_law, second_law = laws
-        for epsilon, delta in claimed.items():
-            exact = hockey_stick_of_dicts(first_law, second_law, epsilon)
-            largest = max(largest, exact / delta)
-            assert exact <= delta
-    assert largest > 0
+    deltas = []
+    for first_counts, second_counts in zip(some_first, some_second, strict=True):
+        first_law = session_law(first_counts)
+        second_law = session_law(second_counts)
+        for epsilon, claimed_delta in claimed.items():
+            deltas.append(session_delta(first_law, second_law, epsilon))
+            assert deltas[-1] <= claimed_delta
+    assert max(deltas) > 0
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -342,23 +391,20 @@ def test_paying_for_one_access_a_hit_is_refuted(adjacency: Adjacency) -> None:
     """Negative control: a session of one hit that is priced as a single check has an exact delta
     above 0.02, where the claim is 0.
     """
-    prob_kept_by_margin = prior_check(adjacency, noise_scale=6.0, margin=-4.0).agreement(
-        num_teachers=6
-    )
-    epsilon = bit_epsilon(prob_kept_by_margin, sensitivity=adjacency.gap_sensitivity)
+    aggregator = make_prior_check(adjacency, noise_scale=6.0, margin=-4.0)
+    keep_probs = aggregator.agreement(num_teachers=6)  # by margin, from -6 to 6
     sensitivity = adjacency.gap_sensitivity
-    low = prob_kept_by_margin[6 - sensitivity]
-    high = prob_kept_by_margin[6]
-    release_distribution: dict[tuple[int, ...] | None, float] = {None: 1.0}
-    high_law, low_law = (
+    epsilon = bit_epsilon(keep_probs, sensitivity=sensitivity)
+    likely_kept_law, rarely_kept_law = (
         session_distribution(
-            prob_kept=float(probability), release=release_distribution, num_queries=100
+            keep_prob=float(keep_probs[margin + 6]),
+            release_distribution={None: 1.0},
+            num_queries=100,
         )
-        for probability in (high, low)
+        for margin in (0, -sensitivity)
     )
-    assert (
-        hockey_stick_of_dicts(high_law, low_law, epsilon) > 0.02
-    )  # where one check has a delta of 0
+    # one check alone has a delta of 0
+    assert session_delta(likely_kept_law, rarely_kept_law, epsilon) > 0.02
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -367,10 +413,9 @@ def test_a_session_of_boundary_calls_is_covered(adjacency: Adjacency) -> None:
 
     Its exact delta, a sum over how often each outcome occurred, is at most the claimed delta.
     """
-    scale = 20.0
     num_queries = 30
     aggregator = BoundaryMax(
-        selection_scale=scale, adjacency=adjacency, target_hits=1, session_delta=0.05
+        selection_scale=20.0, adjacency=adjacency, target_hits=1, session_delta=0.05
     )
     event = session_event(
         tight_boundary,
@@ -384,38 +429,43 @@ def test_a_session_of_boundary_calls_is_covered(adjacency: Adjacency) -> None:
         epsilon: RdpAccountant().compose(event).get_delta(target_epsilon=epsilon)
         for epsilon in (0.2, 0.5, 1.0)
     }
-    up = [1, 0] if adjacency == Adjacency.ADD_REMOVE else [1, -1]
-    for high in (0, 20, 60, 120):
-        pair = [
-            aggregator.distribution(np.array(counts))
-            for counts in ([high, 0 + 1], [high + up[0], 1 + up[1]])
-        ]
-        for one, two in (pair, pair[::-1]):
-            for epsilon, delta in claimed.items():
-                assert (
-                    boundary_excess(
-                        first_law=one, second_law=two, num_queries=num_queries, epsilon=epsilon
-                    )
-                    <= delta
+    move = np.array([1, 0] if adjacency == Adjacency.ADD_REMOVE else [1, -1])
+    for first_count in (0, 20, 60, 120):
+        counts = np.array([first_count, 1])
+        law = aggregator.distribution(counts)
+        moved_law = aggregator.distribution(counts + move)
+        for first_law, second_law in ((law, moved_law), (moved_law, law)):
+            for epsilon, claimed_delta in claimed.items():
+                exact = boundary_session_delta(
+                    first_law, second_law, num_queries=num_queries, epsilon=epsilon
                 )
+                assert exact <= claimed_delta
 
 
-def boundary_excess(
-    first_law: FloatArray, second_law: FloatArray, num_queries: int, epsilon: float
+def boundary_session_delta(
+    first_law: FloatArray, second_law: FloatArray, *, num_queries: int, epsilon: float
 ) -> float:
-    """Returns the hockey-stick divergence of a session of two labels and the boundary, which ends the session."""
-    total = 0.0
-    for asked in range(num_queries + 1):
-        for firsts in range(asked + 1):
-            ways = math.comb(asked, firsts)
-            masses = [
-                distribution[0] ** firsts * distribution[1] ** (asked - firsts)
-                for distribution in (first_law, second_law)
-            ]
-            if asked < num_queries:
-                masses = [
-                    mass * distribution[2]
-                    for mass, distribution in zip(masses, (first_law, second_law), strict=True)
-                ]
-            total += ways * max(0.0, masses[0] - math.exp(epsilon) * masses[1])
-    return total
+    """Returns the hockey-stick divergence of a session of two labels and the boundary, which ends the session.
+
+    Args:
+        first_law: the probabilities of the first label, the second label and the boundary in one call, `[3]`.
+        second_law: these probabilities on the neighbor, `[3]`.
+        num_queries: the largest number of calls.
+        epsilon: the epsilon of the divergence.
+    """
+
+    def transcript_prob(law: FloatArray, num_first: int, num_second: int) -> float:
+        """Returns the probability of a transcript with these numbers of labels, in one order."""
+        ends_at_boundary = num_first + num_second < num_queries
+        labels_prob = law[0] ** num_first * law[1] ** num_second
+        return float(labels_prob * law[2]) if ends_at_boundary else float(labels_prob)
+
+    delta = 0.0
+    for num_labels in range(num_queries + 1):
+        for num_first in range(num_labels + 1):
+            num_second = num_labels - num_first
+            first_prob = transcript_prob(first_law, num_first=num_first, num_second=num_second)
+            second_prob = transcript_prob(second_law, num_first=num_first, num_second=num_second)
+            excess = max(0.0, first_prob - math.exp(epsilon) * second_prob)
+            delta += math.comb(num_labels, num_first) * excess
+    return delta

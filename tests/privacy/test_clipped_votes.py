@@ -9,7 +9,7 @@ from scipy.special import ndtr
 
 from pate.accounting import Adjacency
 from pate.aggregators import ClippedVotes
-from pate.array_types import BoolArray, FloatArray
+from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.votes.arrays import VoteBlocks
 from tests.privacy.divergences import (
     assert_covered,
@@ -23,27 +23,21 @@ ADJACENCIES = tuple(Adjacency)
 NORMS = ("l1", "l2")
 
 
-def all_vectors(num_labels: int) -> BoolArray:
+def all_vote_vectors(num_labels: int) -> BoolArray:
     """Returns all vote vectors of one teacher, bool `[2**num_labels, num_labels]`."""
     return np.array(list(product((False, True), repeat=num_labels)))
 
 
-def weighed(num_labels: int, vote_clip: int, norm: str, query: int = 0) -> FloatArray:
+def all_clipped_votes(num_labels: int, vote_clip: int, norm: str, query: int = 0) -> FloatArray:
     """Returns what each possible vote vector of one teacher adds to the counts of a query, `[2**L, L]`."""
     aggregator = ClippedVotes(noise_std=1.0, vote_clip=vote_clip, norm=norm)
     votes = np.zeros((1, query + 1, num_labels), dtype=bool)
-    counted = []
-    for vector in all_vectors(num_labels):
-        votes[0, query] = vector
-        counted.append(aggregator.summarize(VoteBlocks(votes, num_teachers=1))[query])
-    return np.array(counted, dtype=np.float64)
-
-
-def largest_moves(weights: FloatArray) -> tuple[float, float]:
-    """Returns the largest squared distance between two rows, and the largest squared length of a row."""
-    return float(((weights[:, None] - weights) ** 2).sum(axis=-1).max()), float(
-        (weights**2).sum(axis=-1).max()
-    )
+    clipped_votes = []
+    for vote_vector in all_vote_vectors(num_labels):
+        votes[0, query] = vote_vector
+        counts = aggregator.summarize(VoteBlocks(votes, num_teachers=1))
+        clipped_votes.append(counts[query])
+    return np.array(clipped_votes, dtype=np.float64)
 
 
 @pytest.mark.parametrize("norm", NORMS)
@@ -53,9 +47,11 @@ def test_one_change_moves_counts_by_exactly_the_claimed_distance(norm: str) -> N
     """
     for num_labels in range(1, 7):
         for vote_clip in range(1, num_labels + 2):
-            replaced, removed = largest_moves(
-                weighed(num_labels, vote_clip, norm, query=num_labels // 2)
+            clipped_votes = all_clipped_votes(
+                num_labels, vote_clip=vote_clip, norm=norm, query=num_labels // 2
             )
+            replaced = ((clipped_votes[:, None] - clipped_votes) ** 2).sum(axis=-1).max()
+            removed = (clipped_votes**2).sum(axis=-1).max()
             assert replaced == pytest.approx(min(2 * vote_clip, num_labels), rel=1e-9)
             assert removed == pytest.approx(min(vote_clip, num_labels), rel=1e-9)
             assert replaced <= min(2 * vote_clip, num_labels)  # rounding is downwards
@@ -66,11 +62,11 @@ def test_a_teacher_never_counts_for_what_it_did_not_vote() -> None:
     for.
     """
     for norm, vote_clip in product(NORMS, (1, 2, 3)):
-        weights = weighed(num_labels=4, vote_clip=vote_clip, norm=norm)
-        vectors = all_vectors(num_labels=4)
-        assert (weights[~vectors] == 0).all()
-        assert ((weights >= 0) & (weights <= 1)).all()
-        assert (weights.sum(axis=1) > 0).tolist() == vectors.any(axis=1).tolist()
+        clipped_votes = all_clipped_votes(num_labels=4, vote_clip=vote_clip, norm=norm)
+        vote_vectors = all_vote_vectors(num_labels=4)
+        assert (clipped_votes[~vote_vectors] == 0).all()
+        assert ((clipped_votes >= 0) & (clipped_votes <= 1)).all()
+        assert (clipped_votes.sum(axis=1) > 0).tolist() == vote_vectors.any(axis=1).tolist()
 
 
 def neighboring_counts(
@@ -80,24 +76,29 @@ def neighboring_counts(
 
     They are two arrays `[P, L]`, with every pair in both directions.
     """
-    weights = weighed(num_labels, vote_clip, norm)
-    others = np.unique((weights[:, None] + weights).reshape(-1, num_labels), axis=0)
-    without = np.zeros((1, num_labels))
-    news = weights if adjacency is Adjacency.REPLACE_ONE else without
-    first = others[:, None, None] + weights[:, None] + 0 * news
-    second = others[:, None, None] + 0 * weights[:, None] + news
-    both = (first.reshape(-1, num_labels), second.reshape(-1, num_labels))
-    return np.concatenate(both), np.concatenate(both[::-1])
+    votes = all_clipped_votes(num_labels, vote_clip=vote_clip, norm=norm)
+    counts_of_two = np.unique((votes[:, None] + votes).reshape(-1, num_labels), axis=0)
+    removed = np.zeros((1, num_labels))
+    changed_votes = votes if adjacency is Adjacency.REPLACE_ONE else removed
+    first_counts, second_counts = np.broadcast_arrays(
+        counts_of_two[:, None, None] + votes[:, None], counts_of_two[:, None, None] + changed_votes
+    )
+    first_counts = first_counts.reshape(-1, num_labels)
+    second_counts = second_counts.reshape(-1, num_labels)
+    return (
+        np.concatenate([first_counts, second_counts]),
+        np.concatenate([second_counts, first_counts]),
+    )
 
 
-def joint_distribution(counts: FloatArray, noise_std: float) -> FloatArray:
+def bits_distributions(counts: FloatArray, noise_std: float) -> FloatArray:
     """Returns the probability of every pattern of L bits, for counts with noise and a threshold of 1.5 votes:
     `[P, 2**L]`.
     """
-    ones = ndtr((counts - 1.5) / noise_std)
-    return np.asarray(
-        np.where(all_vectors(counts.shape[1]), ones[:, None], 1 - ones[:, None]).prod(axis=-1)
-    )
+    positive_probs = ndtr((counts - 1.5) / noise_std)
+    patterns = all_vote_vectors(num_labels=counts.shape[1])
+    probs = np.where(patterns, positive_probs[:, None], 1 - positive_probs[:, None])
+    return np.asarray(probs.prod(axis=-1))
 
 
 @pytest.mark.parametrize("noise_std", [0.6, 2.0])
@@ -114,12 +115,13 @@ def test_price_covers_all_ensembles(adjacency: Adjacency, norm: str, noise_std: 
             noise_std=noise_std, vote_clip=vote_clip, norm=norm, adjacency=adjacency
         )
         event = aggregator.event_for(num_queries=1, num_labels=3, num_teachers=3)
-        both = neighboring_counts(adjacency, vote_clip, norm)
-        distributions = [joint_distribution(counts, noise_std) for counts in both]
-        first_laws, second_laws = distributions
+        first_laws, second_laws = (
+            bits_distributions(counts, noise_std)
+            for counts in neighboring_counts(adjacency, vote_clip, norm)
+        )
         exact = largest_renyi(first_laws, second_laws)
         price = price_curve(event)
-        ratio = assert_covered(exact, price)
+        ratio = assert_covered(exact, renyi_price=price)
         assert ratio == pytest.approx(1, rel=1e-9) if norm == "l1" else ratio > 0.3
         assert_refuted(exact, renyi_price=(0.9 if norm == "l1" else 0.3) * price)
         assert_delta_covered(first_laws, second_laws, event)
@@ -134,15 +136,16 @@ def test_what_one_teacher_keeps_is_independent_of_the_other_teachers() -> None:
     blocks_of_teachers = [votes[:2], votes[2:]]
     for norm in NORMS:
         aggregator = replace(ClippedVotes(noise_std=1.0, vote_clip=2), norm=norm)
-        alone = sum(
-            aggregator.summarize(VoteBlocks(votes[i : i + 1], num_teachers=1)) for i in range(5)
+        sum_of_single_summaries = sum(
+            aggregator.summarize(VoteBlocks(votes[teacher : teacher + 1], num_teachers=1))
+            for teacher in range(5)
         )
-        np.testing.assert_array_equal(
-            aggregator.summarize(VoteBlocks(votes, num_teachers=5)), alone
+        in_one_block = aggregator.summarize(VoteBlocks(votes, num_teachers=5))
+        in_two_blocks = aggregator.summarize(
+            VoteBlocks(votes=iter(blocks_of_teachers), num_teachers=5)
         )
-        np.testing.assert_array_equal(
-            aggregator.summarize(VoteBlocks(votes=iter(blocks_of_teachers), num_teachers=5)), alone
-        )
+        np.testing.assert_array_equal(in_one_block, sum_of_single_summaries)
+        np.testing.assert_array_equal(in_two_blocks, sum_of_single_summaries)
 
 
 def test_a_cap_chosen_by_looking_at_others_moves_more() -> None:
@@ -151,10 +154,15 @@ def test_a_cap_chosen_by_looking_at_others_moves_more() -> None:
     A change of one teacher then also changes the votes of three others, and the squared move of the counts exceeds 2.
     """
     votes = np.array([[1, 1, 0]] * 3 + [[0, 1, 0]])
-    other = np.array([[1, 1, 0]] * 3 + [[1, 0, 0]])
+    neighboring_votes = np.array([[1, 1, 0]] * 3 + [[1, 0, 0]])
 
-    def popular(ensemble: np.ndarray) -> np.ndarray:
-        best = ensemble.sum(axis=0).argmax()
-        return np.eye(3)[[best if row[best] else row.argmax() for row in ensemble]].sum(axis=0)
+    def counts_of_most_popular(ensemble_votes: IntArray) -> FloatArray:
+        most_popular = ensemble_votes.sum(axis=0).argmax()
+        single_votes = [
+            most_popular if teacher_votes[most_popular] else teacher_votes.argmax()
+            for teacher_votes in ensemble_votes
+        ]
+        return np.eye(3)[single_votes].sum(axis=0)
 
-    assert ((popular(votes) - popular(other)) ** 2).sum() > 2
+    moves = counts_of_most_popular(votes) - counts_of_most_popular(neighboring_votes)
+    assert (moves**2).sum() > 2

@@ -36,20 +36,18 @@ ONES = 2**64 - 1
 DIGITS = 60
 
 
-class ChosenWords:
+class ChosenWords(np.random.Generator):
     """A generator of 64-bit words that returns the words of a list and then zeros."""
 
     def __init__(self, words: list[int]) -> None:
+        super().__init__(np.random.PCG64(0))
         self.words = words[::-1]
 
-    def integers(self, low: int, high: int, *, size: tuple[int, ...], dtype: Any) -> np.ndarray:
-        drawn = [self.words.pop() if self.words else 0 for _ in range(math.prod(size))]
-        return np.array(drawn, dtype=dtype).reshape(size)
-
-
-def generator_of(random_words: list[int]) -> Any:
-    """Returns a generator of 64-bit words that returns `random_words` and then zeros."""
-    return ChosenWords(random_words)
+    def integers(  # type: ignore[override]
+        self, low: int, high: int, *, size: tuple[int, ...], dtype: Any
+    ) -> np.ndarray:
+        drawn_words = [self.words.pop() if self.words else 0 for _ in range(math.prod(size))]
+        return np.array(drawn_words, dtype=dtype).reshape(size)
 
 
 def draw_from_floats(deficits: np.ndarray, uniform: float) -> int:
@@ -61,8 +59,11 @@ def draw_from_floats(deficits: np.ndarray, uniform: float) -> int:
 def probability_intervals(weights: Weights) -> list[tuple[Fraction, Fraction]]:
     """Returns each probability as an interval between two fractions."""
     intervals = weights(DIGITS)
-    least, most = (sum(interval[side] for interval in intervals) for side in (0, 1))
-    return [(Fraction(low, most), Fraction(high, least)) for low, high in intervals]
+    smallest_total = sum(low for low, _ in intervals)
+    largest_total = sum(high for _, high in intervals)
+    return [
+        (Fraction(low, largest_total), Fraction(high, smallest_total)) for low, high in intervals
+    ]
 
 
 def test_floats_gave_outcomes_that_a_neighbor_never_gives() -> None:
@@ -71,19 +72,21 @@ def test_floats_gave_outcomes_that_a_neighbor_never_gives() -> None:
 
     The exact probabilities have a log ratio of at most 4.
     """
-    grid = [1 - j / 2**53 for j in range(1, 64)]
-    found = [
-        sum(draw_from_floats(np.array([0.0, deficit]), uniform=u) == 1 for u in grid)
-        for deficit in (34.7, 38.7)
-    ]
-    assert found[0] >= 6
-    assert found[1] == 0
-    now = [
-        probability_intervals(softmax_weights(np.array([0.0, deficit]), noise_scale=1.0))[1]
-        for deficit in (34.7, 38.7)
-    ]
-    assert now[1][0] > 0
-    assert math.log(now[0][1] / now[1][0]) <= 4.0 + 1e-12
+    largest_uniforms = [1 - j / 2**53 for j in range(1, 64)]
+    deficits = np.array([0.0, 34.7])
+    neighboring_deficits = np.array([0.0, 38.7])
+    num_draws, num_neighboring_draws = (
+        sum(draw_from_floats(gaps, uniform=uniform) == 1 for uniform in largest_uniforms)
+        for gaps in (deficits, neighboring_deficits)
+    )
+    assert num_draws >= 6
+    assert num_neighboring_draws == 0
+    (_, high), (neighboring_low, _) = (
+        probability_intervals(softmax_weights(gaps, noise_scale=1.0))[1]
+        for gaps in (deficits, neighboring_deficits)
+    )
+    assert neighboring_low > 0
+    assert math.log(high / neighboring_low) <= 4.0 + 1e-12
 
 
 @pytest.mark.parametrize("deficit", [36.0, 100.0, 1000.0])
@@ -93,27 +96,14 @@ def test_an_outcome_of_any_probability_is_possible(deficit: float) -> None:
 
     With fewer ones the other outcome is drawn.
     """
-    bits = deficit / math.log(2)
-    enough = math.floor(bits / 64) + 1
-    few = math.floor(bits / 64)
-    assert enough * 64 > bits + 1 or deficit != 36.0
+    num_bits = deficit / math.log(2)
+    too_few_words = math.floor(num_bits / 64)
+    enough_words = too_few_words + 2
+    assert (enough_words - 1) * 64 > num_bits + 1 or deficit != 36.0
     selection = GapSelection(noise_scale=1.0, num_labels=3, num_teachers=2000)
     votes = np.array([int(deficit), 0, 0])  # gaps: deficit, 0
-    for ones, k in ((enough + 1, 2), (few, 1)):
-        assert selection(votes, rng=numpy_generator_of(random_words=[ONES] * ones)) == k
-
-
-def numpy_generator_of(random_words: list[int]) -> Any:
-    """Returns a real numpy generator whose integers are chosen by the test, for calls that check the type of
-    their generator.
-    """
-
-    class Chosen(np.random.Generator):
-        def integers(self, *args: Any, **options: Any) -> Any:  # type: ignore[override]
-            return source.integers(*args, **options)
-
-    source = ChosenWords(random_words)
-    return Chosen(np.random.PCG64(0))
+    assert selection(votes, rng=ChosenWords([ONES] * enough_words)) == 2
+    assert selection(votes, rng=ChosenWords([ONES] * too_few_words)) == 1
 
 
 @pytest.mark.slow
@@ -126,20 +116,16 @@ def test_every_boundary_is_where_it_should_be(deficits: list[float]) -> None:
     """
     weights = softmax_weights(np.array(deficits), noise_scale=1.5)
     intervals = weights(900)
-    total = sum(low for low, _ in intervals)
-    running = 0
+    total_weight = sum(low for low, _ in intervals)
+    cumulated_weight = 0
     for index, (low, _) in enumerate(intervals[:-1]):
-        running += low
-        at = (running << 2048) // total
-        for shift, expected in ((-1, index), (1, index + 1)):
-            u = at + (shift << 320)
-            words = [(u >> (2048 - 64 * (place + 1))) & ONES for place in range(32)]
-            assert (
-                index_of(
-                    LazyBitsUniform(words[0], rng=generator_of(random_words=words[1:])), weights
-                )
-                == expected
-            )
+        cumulated_weight += low
+        boundary = (cumulated_weight << 2048) // total_weight  # in steps of 2^-2048
+        for sign, expected in ((-1, index), (1, index + 1)):
+            steps = boundary + (sign << 320)
+            words = [(steps >> (2048 - 64 * (number + 1))) & ONES for number in range(32)]
+            uniform = LazyBitsUniform(words[0], rng=ChosenWords(words[1:]))
+            assert index_of(uniform, weights) == expected
 
 
 @pytest.mark.parametrize("noise", sorted(UNIT_NOISES))
@@ -151,10 +137,8 @@ def test_a_count_far_behind_can_win(noise: str) -> None:
     mechanism = LipschitzTopK(k=1, noise=noise, epsilon=1.0, adjacency=Adjacency.ADD_REMOVE)
     counts = np.array([[100, 0]])
     middle = 1 << 63
-    assert mechanism.draw(counts, generator_of(random_words=[middle, ONES])).tolist() == [[0]]
-    assert mechanism.draw(counts, generator_of(random_words=[middle, *[ONES] * 5])).tolist() == [
-        [1]
-    ]
+    for words, winner in (([middle, ONES], 0), ([middle, *[ONES] * 5], 1)):
+        assert mechanism.draw(counts, rng=ChosenWords(words)).tolist() == [[winner]]
 
 
 def test_ties_in_floats_are_broken_by_further_bits() -> None:
@@ -162,14 +146,15 @@ def test_ties_in_floats_are_broken_by_further_bits() -> None:
     first.
     """
     mechanism = PeelingTopK(k=2, epsilon=2.0)
-    word = 3 << 61
-    # for the later place first
-    for more, order in (([5, 9], [0, 1]), ([9, 5], [1, 0]), ([7, 7, 1, 0], [1, 0])):
-        assert mechanism.draw(
-            np.array([[4, 4]]), generator_of(random_words=[word, word, *more])
-        ).tolist() == [order]
+    counts = np.array([[4, 4]])
+    equal_words = [3 << 61] * 2
+    # the next word of the second label comes first
+    for next_words, order in (([5, 9], [0, 1]), ([9, 5], [1, 0]), ([7, 7, 1, 0], [1, 0])):
+        rng = ChosenWords([*equal_words, *next_words])
+        assert mechanism.draw(counts, rng=rng).tolist() == [order]
 
 
+# beginnings of the names of shipped mechanisms whose draws are compared
 DRAWN = (
     *(
         f"GapSelection-{noise}-3.0-padded=True"
@@ -197,13 +182,13 @@ COUNTING = [case for case in CASES if not case.reads_teachers]
 COUNTS = np.random.default_rng(0).integers(low=0, high=17, size=(12, 5))
 
 
-def decide_by_intervals(patch: pytest.MonkeyPatch) -> None:
+def decide_by_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes the error bounds of floats so large that every comparison is decided by exact
     intervals.
     """
-    patch.setattr(weighted_index, "FEW_OPERATIONS", 1e9)
-    patch.setattr(exponential_coins, "FEW_OPERATIONS", 1e9)
-    patch.setattr(comparisons, "SMALL_ERROR", 1e9)
+    monkeypatch.setattr(weighted_index, "FEW_OPERATIONS", 1e9)
+    monkeypatch.setattr(exponential_coins, "FEW_OPERATIONS", 1e9)
+    monkeypatch.setattr(comparisons, "SMALL_ERROR", 1e9)
 
 
 def require_equal_draws(draw: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -276,30 +261,41 @@ def test_the_exact_law_keeps_its_range_on_all_neighbors(
     event = selection.event
     assert isinstance(event, BoundedRangeEvent)
     pairs = neighbors(num_labels=3, num_teachers=3, adjacency=adjacency)
-    laws: list[Any] = [selection.weights(votes) for votes in pairs.histograms]
-    wrapped = tight_boundary(event.epsilon).epsilon
-    for wrap, bound in ((lambda w: w, event.epsilon), (boundary_weights, wrapped)):
-        table = [probability_intervals(wrap(weights_of_votes)) for weights_of_votes in laws]
-        worst = max(
-            math.log(ours[1] / theirs[0])
+    weights: list[Any] = [selection.weights(votes) for votes in pairs.histograms]
+
+    def largest_log_ratio(intervals: list[list[tuple[Fraction, Fraction]]]) -> float:
+        """Returns the largest log ratio of probabilities on all neighbors, given intervals by histogram and outcome."""
+        return max(
+            math.log(high / neighboring_low)
             for first, second in zip(pairs.first, pairs.second, strict=True)
-            for ours, theirs in zip(table[first], table[second], strict=True)
-            if theirs[0] > 0 or ours[1] > Fraction(1, 10 ** (DIGITS - 6))
+            for (_, high), (neighboring_low, _) in zip(
+                intervals[first], intervals[second], strict=True
+            )
+            if neighboring_low > 0 or high > Fraction(1, 10 ** (DIGITS - 6))
         )
-        assert worst <= bound * (1 + 1e-9)
+
+    plain_intervals = [probability_intervals(each) for each in weights]
+    wrapped_intervals = [probability_intervals(boundary_weights(each)) for each in weights]
+    wrapped_epsilon = tight_boundary(event.epsilon).epsilon
+    assert largest_log_ratio(plain_intervals) <= event.epsilon * (1 + 1e-9)
+    assert largest_log_ratio(wrapped_intervals) <= wrapped_epsilon * (1 + 1e-9)
 
 
-@pytest.mark.parametrize("scale", [5e-324, 1e-300, 1e-3, 1e300])
-def test_gap_selection_with_tiny_and_with_huge_noise(scale: float) -> None:
+@pytest.mark.parametrize("noise_scale", [5e-324, 1e-300, 1e-3, 1e300])
+def test_gap_selection_with_tiny_and_with_huge_noise(noise_scale: float) -> None:
     """10^9 teachers: with tiny noise the largest gap is always selected, with huge noise every
     candidate is selected sometimes.
     """
     votes = np.array([[10**9, 10**9, 999_999_999, 0], [7, 7, 7, 7]])
     for noise in ("gumbel", "laplace", "exponential", "gaussian"):
-        selection = GapSelection(noise_scale=scale, noise=noise, num_labels=4, num_teachers=10**9)
-        k = selection(np.tile(votes, (200, 1)), rng=np.random.default_rng(0)).reshape(200, 2)
-        assert set(k[:, 1].tolist()) == {1, 2, 3}  # ties
-        assert set(k[:, 0].tolist()) == ({3} if scale < 1 else {1, 2, 3})
+        selection = GapSelection(
+            noise_scale=noise_scale, noise=noise, num_labels=4, num_teachers=10**9
+        )
+        selected = selection(np.tile(votes, (200, 1)), rng=np.random.default_rng(0))
+        of_first_votes = set(selected[::2].tolist())
+        of_tied_votes = set(selected[1::2].tolist())
+        assert of_first_votes == ({3} if noise_scale < 1 else {1, 2, 3})
+        assert of_tied_votes == {1, 2, 3}
 
 
 def test_rare_coins_show_true_with_their_exact_probability() -> None:
@@ -310,10 +306,9 @@ def test_rare_coins_show_true_with_their_exact_probability() -> None:
     e^-60.
     """
     deficits = np.array([[50, 60]])
-    for word, shown in ((0, [True, True]), (1 << 40, [False, False]), (1 << 63, [False, False])):
-        assert toss_rare_exponential(
-            deficits, noise_scale=1.0, rng=generator_of(random_words=[word])
-        ).tolist() == [shown]
+    for word, coins in ((0, [True, True]), (1 << 40, [False, False]), (1 << 63, [False, False])):
+        tossed = toss_rare_exponential(deficits, noise_scale=1.0, rng=ChosenWords([word]))
+        assert tossed.tolist() == [coins]
     first, second, none = probability_intervals(_first_weights(deficits[0], noise_scale=1.0))
     assert float(first[0]) == pytest.approx(math.exp(-50), rel=1e-9)
     assert float(second[0]) == pytest.approx(math.exp(-60), rel=1e-6)
@@ -325,24 +320,20 @@ def test_a_session_that_is_continued_reads_the_same_bits() -> None:
     after a continuation: both give the same index.
     """
     weights = softmax_weights(np.array([0.0, 36.0]), noise_scale=1.0)
-    first_uniforms = LazyUniforms(
-        np.array([ONES], dtype=np.uint64),
-        np.random.default_rng(0),
-        np.array([[0]], dtype=np.uint64),
-    )
-    continued_uniforms = LazyUniforms(
-        np.array([ONES], dtype=np.uint64),
-        np.random.default_rng(9),
-        np.array([[0]], dtype=np.uint64),
-    )
-    assert (
-        index_of(first_uniforms.entry(index=(0,)), weights)
-        == index_of(continued_uniforms.entry(index=(0,)), weights)
-        == 1
-    )
-    assert (
-        first_uniforms.entry(index=(0,)).bounds() == continued_uniforms.entry(index=(0,)).bounds()
-    )
+
+    def draw_uniform(seed_of_generator: int) -> LazyBitsUniform:
+        uniforms = LazyUniforms(
+            np.array([ONES], dtype=np.uint64),
+            rng=np.random.default_rng(seed_of_generator),
+            reserved_words=np.array([[0]], dtype=np.uint64),
+        )
+        return uniforms.entry(index=(0,))
+
+    assert index_of(draw_uniform(seed_of_generator=0), weights) == 1
+    assert index_of(draw_uniform(seed_of_generator=9), weights) == 1
+    uniform = draw_uniform(seed_of_generator=0)
+    continued_uniform = draw_uniform(seed_of_generator=9)
+    assert uniform.bounds() == continued_uniform.bounds()
 
 
 def test_a_wrapper_claims_no_pure_price_for_a_law_that_it_knows_in_floats_alone() -> None:
@@ -369,14 +360,13 @@ def test_a_wrapper_claims_no_pure_price_for_a_law_that_it_knows_in_floats_alone(
 @pytest.mark.slow
 def test_floats_of_noise_lie_within_their_error_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """The floats of every kind of noise lie within their stated error of the exact values."""
-    for kind in KINDS:
-        noise = draw_noise(kind, shape=(1, 40), rng=np.random.default_rng(1))
-        for place in range(40):
-            low, high = noise.exact(0, place).bounds()
-            slack = noise.rounding_error + 2.0**-46 * (1 + abs(noise.values[0, place]))
-            assert (
-                low - Fraction(slack) <= Fraction(noise.values[0, place]) <= high + Fraction(slack)
-            )
+    for noise_kind in KINDS:
+        noise = draw_noise(noise_kind, shape=(1, 40), rng=np.random.default_rng(1))
+        for column in range(40):
+            drawn_float = noise.values[0, column]
+            low, high = noise.exact(0, column).bounds()
+            slack = Fraction(noise.rounding_error + 2.0**-46 * (1 + abs(drawn_float)))
+            assert low - slack <= Fraction(drawn_float) <= high + slack
 
 
 @pytest.mark.parametrize("noise_std", [0.3, 40.0, 1e300])
@@ -391,41 +381,34 @@ def test_counts_are_compared_by_a_table_as_one_by_one(max_count: int, noise_std:
     counts = np.random.default_rng(3).integers(low=0, high=max_count + 1, size=(700, 7))
     first_rng = np.random.default_rng(4)
     second_rng = np.random.default_rng(4)
-    bits = are_normally_above(
+    threshold = 0.37 * max_count
+    by_table = are_normally_above(
         counts,
-        threshold=0.37 * max_count,
+        threshold=threshold,
         noise_std=noise_std,
         rng=first_rng,
         clip_range=(0, max_count),
     )
     with np.errstate(over="ignore"):
-        assert np.array_equal(
-            bits,
-            are_normally_above(
-                counts, threshold=0.37 * max_count, noise_std=noise_std, rng=second_rng
-            ),
+        one_by_one = are_normally_above(
+            counts, threshold=threshold, noise_std=noise_std, rng=second_rng
         )
+    assert np.array_equal(by_table, one_by_one)
     assert first_rng.integers(2**63) == second_rng.integers(2**63)
     for count in (max_count // 3, max_count // 2):
-        word = (
-            int(
-                _probability_below(
-                    np.array([count]), threshold=0.37 * max_count, noise_std=noise_std
-                )[0]
-            )
-            << 11
-        )
-        for random_word in [
-            word + step for step in (-(2**20), -1, 0, 1, 2**20) if 2**60 < word < 2**63
-        ]:
-            drawn = [
+        [steps_below] = _probability_below(np.array([count]), threshold=threshold, noise_std=noise_std)
+        word = int(steps_below) << 11
+        if not 2**60 < word < 2**63:
+            continue
+        for random_word in [word + step for step in (-(2**20), -1, 0, 1, 2**20)]:
+            by_table, one_by_one = (
                 are_normally_above(
                     np.array([[count]]),
-                    threshold=0.37 * max_count,
+                    threshold=threshold,
                     noise_std=noise_std,
-                    rng=generator_of(random_words=[random_word]),
+                    rng=ChosenWords([random_word]),
                     clip_range=clip_range,
                 )
                 for clip_range in ((0, max_count), None)
-            ]
-            assert drawn[0] == drawn[1]
+            )
+            assert by_table == one_by_one

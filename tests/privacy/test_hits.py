@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -17,18 +18,37 @@ from pate.aggregators import BoundaryMax, NotPriorTopK
 from pate.aggregators.session_event import bit_epsilon
 from pate.array_types import FloatArray
 from tests.privacy.histograms import neighbors
-from tests.privacy.test_charged import SETTINGS, boundary_top_k, inside_wrapper, prior_check
+from tests.privacy.test_charged import (
+    NOISES,
+    TopKNoise,
+    boundary_top_k_calls,
+    make_prior_check,
+    wrap_in_boundary,
+)
 
 Laws = tuple[FloatArray, FloatArray]
 
 ADJACENCIES = tuple(Adjacency)
 ORDERS = 1 + np.geomspace(0.05, 60, 25)
-NUM_CALLS_AND_HITS = (  # calls and hits
-    (1, 1),
-    (5, 1),
-    (40, 1),
-    (40, 3),
-    pytest.param((300, 3), marks=pytest.mark.slow),
+
+
+class SessionLimits(NamedTuple):
+    """The largest numbers of calls and hits of a session."""
+
+    num_calls: int
+    target_hits: int
+
+
+every_limit = pytest.mark.parametrize(
+    "limits",
+    [
+        SessionLimits(num_calls=1, target_hits=1),
+        SessionLimits(num_calls=5, target_hits=1),
+        SessionLimits(num_calls=40, target_hits=1),
+        SessionLimits(num_calls=40, target_hits=3),
+        pytest.param(SessionLimits(num_calls=300, target_hits=3), marks=pytest.mark.slow),
+    ],
+    ids=lambda limits: f"{limits.num_calls} calls, {limits.target_hits} hits",
 )
 
 
@@ -60,23 +80,24 @@ def largest_moments(
     terms = np.where(np.isneginf(first), 0.0, terms)
     missed = terms[:, :-1].sum(axis=1)
     hit = terms[:, -1]
-    scale = np.zeros(len(renyi_orders))
-    left = np.ones((target_hits + 1, len(renyi_orders)))  # by hits that are left
+    log_scale = np.zeros(len(renyi_orders))
+    # the largest moment of the rest of a session, by the number of hits that are still allowed
+    moments = np.ones((target_hits + 1, len(renyi_orders)))
     for _ in range(num_calls):
-        best = [left[0] * 1.0]
+        longer_moments = [moments[0]]
         for hits in range(1, target_hits + 1):
-            plays = missed * left[hits] + hit * after_hit * left[hits - 1]
-            best.append(np.maximum(plays.max(axis=0), left[hits]))  # or no call at all
-        left = np.array(best)
-        left, scale = left / left[-1], scale + np.log(left[-1])
-    return np.asarray(scale)
+            plays = missed * moments[hits] + hit * after_hit * moments[hits - 1]
+            longer_moments.append(np.maximum(plays.max(axis=0), moments[hits]))  # or no call
+        log_scale = log_scale + np.log(longer_moments[-1])
+        moments = np.array(longer_moments) / longer_moments[-1]
+    return np.asarray(log_scale)
 
 
 def session_of(event: Event) -> SessionEvent:
     """Returns the first event of a tree of events, which must be a boundary session."""
-    found = next(leaf for leaf, _ in leaves(event))
-    assert isinstance(found, BoundarySessionEvent)
-    return found
+    session = next(leaf for leaf, _ in leaves(event))
+    assert isinstance(session, BoundarySessionEvent)
+    return session
 
 
 @lru_cache(maxsize=8)
@@ -87,29 +108,31 @@ def single_label_laws(
     of pair once.
     """
     pairs = neighbors(num_labels, num_teachers, adjacency)
-    distributions = [inside_wrapper(softmax(counts / noise_scale, axis=1)) for counts in pairs]
-    first, second = np.split(np.unique(np.concatenate(distributions, axis=1), axis=0), 2, axis=1)
-    return first, second
+    laws = [wrap_in_boundary(softmax(counts / noise_scale, axis=1)) for counts in pairs]
+    unique_pairs = np.unique(np.concatenate(laws, axis=1), axis=0)
+    first_laws, second_laws = np.split(unique_pairs, 2, axis=1)
+    return first_laws, second_laws
 
 
-@pytest.mark.parametrize("num_calls_and_hits", NUM_CALLS_AND_HITS)
+@every_limit
 @pytest.mark.parametrize("noise_scale", [0.5, 2.0, 8.0])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_no_adaptive_session_of_single_labels_exceeds_the_price(
-    adjacency: Adjacency, noise_scale: float, num_calls_and_hits: tuple[int, int]
+    adjacency: Adjacency, noise_scale: float, limits: SessionLimits
 ) -> None:
     """Boundary max, with a limit on calls and one on hits: the exact moment of the best
     adaptive session is at most the Renyi price.
 
     It is compared on all neighbors of six teachers at 25 Renyi orders.
     """
-    calls, hits = num_calls_and_hits
-    aggregator = BoundaryMax(selection_scale=noise_scale, target_hits=hits, adjacency=adjacency)
-    event = aggregator.event_for(num_queries=calls, num_labels=3, num_teachers=6)
+    aggregator = BoundaryMax(
+        selection_scale=noise_scale, target_hits=limits.target_hits, adjacency=adjacency
+    )
+    event = aggregator.event_for(num_queries=limits.num_calls, num_labels=3, num_teachers=6)
     exact = largest_moments(
         laws=single_label_laws(adjacency, noise_scale, num_labels=3, num_teachers=6),
-        num_calls=calls,
-        target_hits=hits,
+        num_calls=limits.num_calls,
+        target_hits=limits.target_hits,
     )
     price = RdpAccountant().compose(event).curve(ORDERS) * (ORDERS - 1)
     assert (exact <= price * (1 + 1e-9) + 1e-12).all()
@@ -137,32 +160,33 @@ def test_a_price_of_hits_5_percent_too_small_is_refuted(adjacency: Adjacency) ->
     assert (exact > 0.95 * price).all()
 
 
-@pytest.mark.parametrize("num_calls_and_hits", NUM_CALLS_AND_HITS)
-@pytest.mark.parametrize("setting", SETTINGS)
+@every_limit
+@pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_no_adaptive_session_of_sets_exceeds_the_price(
-    adjacency: Adjacency, setting: tuple[float, float, float], num_calls_and_hits: tuple[int, int]
+    adjacency: Adjacency, noise: TopKNoise, limits: SessionLimits
 ) -> None:
     """Boundary top-k sessions, with a limit on calls and one on hits, stay within the Renyi price.
 
     The exact moment of the best adaptive session is compared with the price. An outcome is the size of the released
     set, so two sets of one size are not told apart.
     """
-    calls, hits = num_calls_and_hits
-    aggregator, _, laws = boundary_top_k(setting, adjacency, padded=True)
-    epsilon = aggregator.call_epsilon_for(num_labels=3, num_teachers=6)
+    calls = boundary_top_k_calls(noise, adjacency, padded=True)
+    epsilon = calls.aggregator.call_epsilon_for(num_labels=3, num_teachers=6)
     target = tight_boundary(epsilon)
     session = BoundarySessionEvent(
         target.epsilon,
         target.hit_prob,
-        target_hits=hits,
-        num_calls=calls,
+        target_hits=limits.target_hits,
+        num_calls=limits.num_calls,
         accesses=NoOpEvent(),
         call_epsilon=epsilon,
         bounded_range=False,
     )
     exact = largest_moments(
-        laws=(inside_wrapper(laws[0]), inside_wrapper(laws[1])), num_calls=calls, target_hits=hits
+        laws=(wrap_in_boundary(calls.first_laws), wrap_in_boundary(calls.second_laws)),
+        num_calls=limits.num_calls,
+        target_hits=limits.target_hits,
     )
     price = session_rdp(session, orders=ORDERS) * (ORDERS - 1)
     assert (exact <= price * (1 + 1e-9) + 1e-12).all()
@@ -170,39 +194,48 @@ def test_no_adaptive_session_of_sets_exceeds_the_price(
 
 def check_laws(aggregator: NotPriorTopK) -> Laws:
     """Returns the distributions of a check (the prior is kept or not) for all margins of neighboring histograms."""
-    prob_kept = aggregator.agreement(num_teachers=40)
+    keep_probs = aggregator.agreement(num_teachers=40)
     sensitivity = aggregator.adjacency.gap_sensitivity
-    probabilities = np.stack([prob_kept, 1 - prob_kept], axis=1)
-    return np.concatenate(
-        [probabilities[sensitivity:], probabilities[:-sensitivity]]
-    ), np.concatenate([probabilities[:-sensitivity], probabilities[sensitivity:]])
+    laws = np.stack([keep_probs, 1 - keep_probs], axis=1)
+    larger_margins = laws[sensitivity:]
+    smaller_margins = laws[:-sensitivity]
+    return (
+        np.concatenate([larger_margins, smaller_margins]),
+        np.concatenate([smaller_margins, larger_margins]),
+    )
 
 
-@pytest.mark.parametrize("num_calls_and_hits", NUM_CALLS_AND_HITS)
+@every_limit
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_no_adaptive_session_of_checks_exceeds_the_price(
-    adjacency: Adjacency, num_calls_and_hits: tuple[int, int]
+    adjacency: Adjacency, limits: SessionLimits
 ) -> None:
     """Checks against a prior, with a limit on calls and one on hits (failed checks): the exact moment
     is at most the Renyi price.
 
     With 300 calls and 3 hits, it exceeds 70% of the price at the six largest Renyi orders.
     """
-    calls, hits = num_calls_and_hits
-    aggregator = prior_check(adjacency, noise_scale=6.0, margin=0.0)
+    aggregator = make_prior_check(adjacency, noise_scale=6.0, margin=0.0)
     target = not_prior(
         bit_epsilon(aggregator.agreement(num_teachers=40), sensitivity=adjacency.gap_sensitivity)
     )
     event = SessionEvent(
-        target.epsilon, target.hit_prob, target_hits=hits, num_calls=calls, accesses=NoOpEvent()
+        target.epsilon,
+        target.hit_prob,
+        target_hits=limits.target_hits,
+        num_calls=limits.num_calls,
+        accesses=NoOpEvent(),
     )
     orders = ORDERS[:12]
     exact = largest_moments(
-        laws=check_laws(aggregator), num_calls=calls, target_hits=hits, renyi_orders=orders
+        laws=check_laws(aggregator),
+        num_calls=limits.num_calls,
+        target_hits=limits.target_hits,
+        renyi_orders=orders,
     )
     price = session_rdp(event, orders) * (orders - 1)
     assert (exact <= price * (1 + 1e-9)).all()
-    if num_calls_and_hits == (300, 3):
+    if limits == SessionLimits(num_calls=300, target_hits=3):
         assert (exact[-6:] > 0.7 * price[-6:]).all()  # Laplace noise is no randomized response
 
 
@@ -215,30 +248,30 @@ def test_price_adds_the_release_that_follows_each_hit(
 
     Negative control: the price without one of these releases is exceeded.
     """
-    calls = 300
-    hits = 3
+    num_calls = 300
+    target_hits = 3
     orders = ORDERS[:12]
-    aggregator = prior_check(
+    aggregator = make_prior_check(
         adjacency,
         noise_scale=30.0,
         margin=0.0,
         selection_scale=20.0,
-        target_hits=hits,
+        target_hits=target_hits,
         session_delta=1e-6,
         failure_prob=1e-9,
     )
-    event = aggregator.event_for(num_queries=calls, num_labels=5, num_teachers=40)
+    event = aggregator.event_for(num_queries=num_calls, num_labels=5, num_teachers=40)
     session = next(leaf for leaf, _ in leaves(event) if isinstance(leaf, SessionEvent))
     price = RdpAccountant().compose(event).curve(orders) * (orders - 1)
     release_event = aggregator.release_step.event_for(num_queries=1, num_labels=5, num_teachers=40)
     release_cost = RdpAccountant().compose(release_event).curve(orders) * (orders - 1)
     exact = largest_moments(
         laws=check_laws(aggregator),
-        num_calls=calls,
-        target_hits=hits,
+        num_calls=num_calls,
+        target_hits=target_hits,
         renyi_orders=orders,
         after_hit=np.exp(release_cost),
     )
-    assert (session.target_hits, session.num_calls) == (hits, calls)
+    assert (session.target_hits, session.num_calls) == (target_hits, num_calls)
     assert (exact <= price * (1 + 1e-9)).all()
     assert (exact > price - release_cost).any()

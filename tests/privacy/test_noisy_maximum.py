@@ -12,17 +12,19 @@ from pate.testing.divergences import hockey_stick
 from tests.privacy.histograms import neighbors
 
 EPSILONS = np.array([0.1, 0.3, 0.6, 1.0, 1.6, 2.4])
-ROUNDING = 1e-9  # of the integrals that the exact probabilities are
+ROUNDING = 1e-9  # the rounding error of exact probabilities, which are integrals
 
 
 def largest_deltas(selection: GapSelection) -> np.ndarray:
     """Returns the largest delta of any two neighbors at each of `EPSILONS`, from the exact probabilities of each k."""
-    first, second = neighbors(selection.num_labels, selection.num_teachers, selection.adjacency)
+    first_counts, second_counts = neighbors(
+        selection.num_labels, selection.num_teachers, selection.adjacency
+    )
     # The law depends on the sorted counts alone, so each sorted histogram is integrated once.
-    histograms = np.sort(np.concatenate([first, second]), axis=1)
-    distinct, places = np.unique(histograms, axis=0, return_inverse=True)
-    laws = np.stack([selection.probabilities(histogram) for histogram in distinct])
-    first_laws, second_laws = np.split(laws[places.reshape(-1)], 2)
+    sorted_counts = np.sort(np.concatenate([first_counts, second_counts]), axis=1)
+    histograms, indices = np.unique(sorted_counts, axis=0, return_inverse=True)
+    laws = np.stack([selection.probabilities(histogram) for histogram in histograms])
+    first_laws, second_laws = np.split(laws[indices.reshape(-1)], 2)
     return hockey_stick(first_laws, second_laws, EPSILONS).max(axis=0)
 
 
@@ -52,6 +54,5 @@ def test_no_two_small_neighbors_are_farther_apart_than_is_priced(
     )
     exact = largest_deltas(selection)
     assert (exact <= priced_deltas(selection.event) + ROUNDING).all()
-    # The control: a price for twice the noise is refuted by the same law.
-    cheaper = replace(selection, noise_scale=2 * noise_scale).event
-    assert (exact > priced_deltas(cheaper) + ROUNDING).any()
+    event_of_more_noise = replace(selection, noise_scale=2 * noise_scale).event
+    assert (exact > priced_deltas(event_of_more_noise) + ROUNDING).any()

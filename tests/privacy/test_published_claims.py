@@ -25,8 +25,9 @@ from pate.testing import (
 )
 from tests.refusals import ANY, refused
 
-RECORD = pa.Adjacency.REPLACE_ONE
-PAPERS = pa.Adjacency.ADD_REMOVE
+REPLACE_ONE = pa.Adjacency.REPLACE_ONE
+ADD_REMOVE = pa.Adjacency.ADD_REMOVE
+"""The adjacency of the papers."""
 Distribution = Mapping[object, float]
 
 
@@ -46,8 +47,12 @@ def selection_verdict(
         num_teachers=6,
         adjacency=adjacency,
     )
+
+    def distribution(histogram: IntArray) -> Distribution:
+        return dict(enumerate(selection.probabilities(histogram)))
+
     return verify(
-        lambda histogram: dict(enumerate(selection.probabilities(histogram))),
+        distribution,
         num_labels=num_labels,
         num_teachers=6,
         adjacency=adjacency,
@@ -82,7 +87,7 @@ def test_noisy_max_with_three_labels_names_the_pair_of_opposite_moves() -> None:
     """
     claim = Claim(renyi=((8.0, 8 / (2 * 50.0**2)),))
     worst = selection_verdict(
-        noise="gaussian", noise_scale=50.0, adjacency=PAPERS, event=claim, num_labels=3
+        noise="gaussian", noise_scale=50.0, adjacency=ADD_REMOVE, event=claim, num_labels=3
     ).worst
     assert worst.ratio == pytest.approx(1.27, abs=0.01)
     gaps = [-np.diff(-np.sort(-np.array(side))) for side in (worst.first, worst.second)]
@@ -98,30 +103,33 @@ def test_noisy_max_over_39_tied_gaps_refutes_twice_the_sensitivity_too(
     The claimed price is that of one Gaussian of the given `sensitivity` (the true 1, or twice as
     much); the exact Renyi divergence is `ratio` times the claim.
     """
-    first = 10 * np.arange(40)[::-1] + 5
-    second = first + np.arange(40) % 2
+    tied_counts = 10 * np.arange(40)[::-1] + 5
+    moved_counts = tied_counts + np.arange(40) % 2
     selection = GapSelection(
-        noise="gaussian", noise_scale=50.0, num_labels=40, num_teachers=400, adjacency=PAPERS
+        noise="gaussian", noise_scale=50.0, num_labels=40, num_teachers=400, adjacency=ADD_REMOVE
     )
-    distributions = [selection.probabilities(histogram) for histogram in (first, second)]
+    claimed_event = pa.GaussianEvent(noise_multiplier=50.0 / sensitivity)
     verdict = verify_distributions(
-        *distributions,
-        event=Claim.from_event(
-            pa.GaussianEvent(noise_multiplier=50.0 / sensitivity), orders=(2.0,)
-        ),
+        first=selection.probabilities(tied_counts),
+        second=selection.probabilities(moved_counts),
+        event=Claim.from_event(claimed_event, orders=(2.0,)),
         names=lambda _: ("tied", "moved"),
     )
     assert verdict.renyi.ratio == pytest.approx(ratio, abs=0.01)
     assert (verdict.renyi.first, verdict.renyi.second) == ("tied", "moved")
 
 
-def noisy_count(noise_std: float, histogram: IntArray) -> Distribution:
-    """Returns the distribution of the interval, 0.05 wide, in which a noisy count lies.
+def verdict_on_noisy_count(noise_std: float, claim: Claim) -> Verdict:
+    """Returns the verdict on a claim about a count of one teacher with Gaussian noise, under add-remove.
 
-    The interval is a function of a Gaussian release.
+    An outcome is the interval, 0.05 wide, in which the noisy count lies. It is a function of the Gaussian release.
     """
     edges = np.concatenate([[-np.inf], np.arange(-30, 34, 0.05), [np.inf]])
-    return dict(enumerate(np.diff(ndtr((edges - histogram[0]) / noise_std))))
+
+    def distribution(histogram: IntArray) -> Distribution:
+        return dict(enumerate(np.diff(ndtr((edges - histogram[0]) / noise_std))))
+
+    return verify(distribution, event=claim, num_labels=1, num_teachers=1, adjacency=ADD_REMOVE)
 
 
 @pytest.mark.parametrize(
@@ -135,38 +143,32 @@ def test_theorem_11_converts_to_less_than_a_gaussian_costs(
 
     The package's conversion holds.
     """
-    std = 1 / math.sqrt(2 * rho)
-    printed = Claim(deltas=((rho + math.sqrt(2 * rho * math.log(1 / delta)), delta),))
-    verdict = verify(
-        lambda histogram: noisy_count(std, histogram),
-        event=printed,
-        num_labels=1,
-        num_teachers=1,
-        adjacency=PAPERS,
-    )
+    noise_std = 1 / math.sqrt(2 * rho)
+    printed_epsilon = rho + math.sqrt(2 * rho * math.log(1 / delta))
+    verdict = verdict_on_noisy_count(noise_std, claim=Claim(deltas=((printed_epsilon, delta),)))
     assert verdict.worst.exact == pytest.approx(true_delta, rel=0.01)
     assert {verdict.worst.first, verdict.worst.second} == {(0,), (1,)}
-    ours = Claim(deltas=((pa.zcdp_to_epsilon(rho, target_delta=delta), delta),))
-    assert verify(
-        lambda histogram: noisy_count(std, histogram),
-        event=ours,
-        num_labels=1,
-        num_teachers=1,
-        adjacency=PAPERS,
-    ).sound
+    our_epsilon = pa.zcdp_to_epsilon(rho, target_delta=delta)
+    assert verdict_on_noisy_count(noise_std, claim=Claim(deltas=((our_epsilon, delta),))).sound
 
 
-def first_set_verdict(
-    passes: ArrayLike, adjacency: pa.Adjacency, event: pa.Event | Claim
+def verdict_on_best_label(
+    pass_probs: ArrayLike, adjacency: pa.Adjacency, event: pa.Event | Claim
 ) -> Verdict:
-    """Returns the verdict on a claim about the release of the best of three labels, which is released if its
-    gap passes with the given probabilities.
+    """Returns the verdict on a claim about the release of the best of three labels.
+
+    Args:
+        pass_probs: the probability that the label is released, for each gap to the next label.
+        adjacency: the adjacency of the compared histograms.
+        event: the claimed price.
     """
 
     def distribution(histogram: IntArray) -> Distribution:
         ranking = VoteRanking.from_counts(histogram[None])
-        passed = float(np.asarray(passes)[ranking.gaps(padded=False, num_teachers=6)[0, 0]])
-        return {tuple(ranking.top(np.array([1]))[0].tolist()): passed, None: 1 - passed}
+        gap = ranking.gaps(padded=False, num_teachers=6)[0, 0]
+        pass_prob = float(np.asarray(pass_probs)[gap])
+        best_label = tuple(ranking.top(k=np.array([1]))[0].tolist())
+        return {best_label: pass_prob, None: 1 - pass_prob}
 
     return verify(
         distribution,
@@ -187,21 +189,21 @@ def test_floor_1_releases_unstable_sets_under_replace_one_and_cannot_be_built() 
     """
     paper, ours = (
         StabilityTest.gaussian(test_std=1.0, failure_prob=0.05, num_teachers=6, adjacency=adjacency)
-        for adjacency in (PAPERS, RECORD)
+        for adjacency in (ADD_REMOVE, REPLACE_ONE)
     )
-    verdict = first_set_verdict(
+    verdict = verdict_on_best_label(
         paper.pass_probs,
-        adjacency=RECORD,
+        adjacency=REPLACE_ONE,
         event=pa.ApproximateEvent(pa.GaussianEvent(noise_multiplier=0.5), failure_prob=0.05),
     )
     assert verdict.delta.at == 50.0
     assert verdict.delta.ratio == pytest.approx(5.19, abs=0.01)
     assert verdict.delta.exact == pytest.approx(paper.pass_probs[2])
     assert math.isinf(verdict.renyi.ratio)  # no failure of 0.05 makes the distributions comparable
-    assert first_set_verdict(paper.pass_probs, adjacency=PAPERS, event=paper.event).sound
-    assert first_set_verdict(ours.pass_probs, adjacency=RECORD, event=ours.event).sound
+    assert verdict_on_best_label(paper.pass_probs, adjacency=ADD_REMOVE, event=paper.event).sound
+    assert verdict_on_best_label(ours.pass_probs, adjacency=REPLACE_ONE, event=ours.event).sound
     with refused("pass_probs", value=ANY, rule="at most failure_prob=0.05"):
-        StabilityTest(pass_probs=paper.pass_probs, failure_prob=0.05, adjacency=RECORD)
+        StabilityTest(pass_probs=paper.pass_probs, failure_prob=0.05, adjacency=REPLACE_ONE)
 
 
 def test_laplace_threshold_of_the_paper_under_replace_one() -> None:
@@ -210,17 +212,18 @@ def test_laplace_threshold_of_the_paper_under_replace_one() -> None:
     It is claimed to be (2 e, dt)-DP. At e = 1.5 and epsilon 2 e, its exact delta is 2.24 dt under replace-one, and
     0.5 dt under add-remove.
     """
-    epsilon, delta = 2 * 1.5, 1e-3
-    excess = 1.5 * (np.arange(7) - 1) - math.log(1 / delta)
+    parameter, delta = 1.5, 1e-3
+    excess = parameter * (np.arange(7) - 1) - math.log(1 / delta)
     tail = 0.5 * np.exp(-np.abs(excess))
-    claim = Claim(deltas=((epsilon, delta),))
-    record, papers = (
-        first_set_verdict(np.where(excess < 0, tail, 1 - tail), adjacency, event=claim).worst
-        for adjacency in (RECORD, PAPERS)
+    pass_probs = np.where(excess < 0, tail, 1 - tail)
+    claim = Claim(deltas=((2 * parameter, delta),))
+    replace_one, add_remove = (
+        verdict_on_best_label(pass_probs, adjacency=adjacency, event=claim).worst
+        for adjacency in (REPLACE_ONE, ADD_REMOVE)
     )
-    assert record.ratio == pytest.approx(2.24, abs=0.01)
-    assert max(record.first) - sorted(record.first)[1] == 2
-    assert papers.ratio == pytest.approx(0.5, abs=0.01)
+    assert replace_one.ratio == pytest.approx(2.24, abs=0.01)
+    assert max(replace_one.first) - sorted(replace_one.first)[1] == 2
+    assert add_remove.ratio == pytest.approx(0.5, abs=0.01)
 
 
 def test_limited_domain_for_add_remove_under_replace_one() -> None:
@@ -230,7 +233,7 @@ def test_limited_domain_for_add_remove_under_replace_one() -> None:
     1).
     """
     mechanism = LimitedDomainTopK(
-        k=1, domain_size=1, epsilon=2.0, failure_prob=1e-3, adjacency=PAPERS
+        k=1, domain_size=1, epsilon=2.0, failure_prob=1e-3, adjacency=ADD_REMOVE
     )
 
     def verdict_under(adjacency: pa.Adjacency) -> Verdict:
@@ -242,18 +245,18 @@ def test_limited_domain_for_add_remove_under_replace_one() -> None:
             event=Claim(deltas=((2.0, 1e-3),)),
         )
 
-    worst = verdict_under(RECORD).worst
+    worst = verdict_under(REPLACE_ONE).worst
     assert worst.ratio == pytest.approx(233, abs=1)
     assert sorted([sorted(worst.first), sorted(worst.second)]) == [[0, 4], [1, 3]]
-    assert verdict_under(PAPERS).sound
+    assert verdict_under(ADD_REMOVE).sound
 
 
 @pytest.mark.parametrize(
-    ("order", "std", "beta", "claimed", "exact"),
+    ("order", "noise_std", "beta", "claimed", "exact"),
     [(8.0, 5.0, 0.06125, 0.711, 1.936), (20.0, 10.0, 0.0245, 0.339, 2.239)],
 )
 def test_smooth_sensitivity_noise_beyond_a_quarter(
-    order: float, std: float, beta: float, claimed: float, exact: float
+    order: float, noise_std: float, beta: float, claimed: float, exact: float
 ) -> None:
     """Papernot et al. 2018, Theorem 23, at beta * order = 0.49: two statistics differ by 1 and
     their noises by a factor e^beta.
@@ -261,18 +264,18 @@ def test_smooth_sensitivity_noise_beyond_a_quarter(
     The claimed divergence is refuted by the exact one; the corrected formula holds.
     """
     log_term = (order * beta - 0.5 * math.log(1 - 2 * order * beta)) / (order - 1)
-    theorem_23 = order * math.exp(2 * beta) / std**2 + log_term
-    corrected = order / (2 * std**2 * (1 - 2 * order * beta)) + log_term
+    theorem_23 = order * math.exp(2 * beta) / noise_std**2 + log_term
+    corrected = order / (2 * noise_std**2 * (1 - 2 * order * beta)) + log_term
     assert theorem_23 == pytest.approx(claimed, abs=1e-3)
 
     def verdict_on(divergence: float) -> Verdict:
         return verify_densities(
-            norm(loc=0.0, scale=std).logpdf,
-            norm(loc=1.0, scale=std * math.exp(beta)).logpdf,
+            first=norm(loc=0.0, scale=noise_std).logpdf,
+            second=norm(loc=1.0, scale=noise_std * math.exp(beta)).logpdf,
             event=Claim(renyi=((order, divergence),)),
             names=("narrow", "wide"),
-            low=-150 * std,
-            high=150 * std,
+            low=-150 * noise_std,
+            high=150 * noise_std,
         )
 
     verdict = verdict_on(theorem_23)
@@ -288,11 +291,16 @@ def test_the_range_of_one_gap_is_not_enough(adjacency: pa.Adjacency, noise: str)
     """A selection is priced like one noisy gap, whose range is the gap sensitivity: the price is
     refuted for each noise.
     """
-    kind = pa.BoundedRangeEvent if noise == "gumbel" else pa.PureDpEvent
-    price = kind(adjacency.gap_sensitivity / 1.0)
-    assert selection_verdict(
-        noise, noise_scale=1.0, adjacency=adjacency, event=price, num_labels=3
-    ).refuted
+    event_type = pa.BoundedRangeEvent if noise == "gumbel" else pa.PureDpEvent
+    noise_scale = 1.0
+    verdict = selection_verdict(
+        noise,
+        noise_scale=noise_scale,
+        adjacency=adjacency,
+        event=event_type(epsilon=adjacency.gap_sensitivity / noise_scale),
+        num_labels=3,
+    )
+    assert verdict.refuted
 
 
 @pytest.mark.slow
@@ -307,21 +315,24 @@ def test_the_headline_of_the_multi_label_paper_is_false_for_one_record() -> None
         selection_scale=50.0,
         test_std=60.0,
         failure_prob=1e-9,
-        adjacency=PAPERS,
+        adjacency=ADD_REMOVE,
     )
-    pair = (799, 401, *[1] * 38), (800, 400, *[2] * 38)
-    distributions = [
-        paper.distribution(np.array(histogram), num_teachers=800) for histogram in pair
-    ]
-    outcomes = list(distributions[0] | distributions[1])
-    first, second = (
-        np.array([distribution.get(outcome, 0.0) for outcome in outcomes])
-        for distribution in distributions
+    counts = (799, 401, *[1] * 38)
+    neighboring_counts = (800, 400, *[2] * 38)
+    law, neighboring_law = (
+        paper.distribution(np.array(histogram), num_teachers=800)
+        for histogram in (counts, neighboring_counts)
     )
+    outcomes = list(law | neighboring_law)
 
     def verdict_at(epsilon: float) -> Verdict:
-        claim = Claim(deltas=((epsilon, 1e-6),))
-        return verify_distributions(first, second, event=claim, count=600, names=lambda _: pair)
+        return verify_distributions(
+            first=[law.get(outcome, 0.0) for outcome in outcomes],
+            second=[neighboring_law.get(outcome, 0.0) for outcome in outcomes],
+            event=Claim(deltas=((epsilon, 1e-6),)),
+            count=600,
+            names=lambda _: (counts, neighboring_counts),
+        )
 
     with pytest.raises(
         PriceRefuted, match=r"delta at epsilon 3\.6: exact 0\.0039.*\(799, 401, .* -> \(800, 400, "
@@ -345,22 +356,22 @@ def test_dropping_the_price_of_the_test_or_its_failure_is_refuted(dropped: str) 
     event = STABLE.event_for(num_queries=1, num_labels=3, num_teachers=6)
     selection = STABLE.gap_selection(num_labels=3, num_teachers=6).event
     bit = STABLE.stability_test(num_teachers=6).event.event
-    price = (
+    too_cheap = (
         pa.ApproximateEvent(selection, failure_prob=0.05)
         if dropped == "test"
         else pa.ComposedEvent((selection, bit))
     )
 
-    def found(price: pa.Event) -> Verdict:
-        distribution = partial(STABLE.distribution, num_teachers=6)
+    def verdict_on(claimed_event: pa.Event) -> Verdict:
         return verify(
-            distribution,
-            adjacency=RECORD,
-            event=price,
+            partial(STABLE.distribution, num_teachers=6),
+            adjacency=REPLACE_ONE,
+            event=claimed_event,
             symmetric=True,
             num_labels=3,
             num_teachers=6,
         )
 
-    assert found(event).sound
-    assert (found(price).renyi if dropped == "test" else found(price).delta).exceeds
+    assert verdict_on(event).sound
+    verdict = verdict_on(too_cheap)
+    assert (verdict.renyi if dropped == "test" else verdict.delta).exceeds
