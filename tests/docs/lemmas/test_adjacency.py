@@ -11,6 +11,7 @@ import pytest
 from pate.accounting import Adjacency, ExactAccountant, gaussian_delta
 from pate.aggregators import PowersetGNMax
 from pate.votes.clipping import ClippedSum
+from tests.privacy.divergences import largest_delta
 from tests.privacy.histograms import gaps_of, neighbors
 from tests.privacy.rival_distributions import noisy_max_distribution
 
@@ -26,21 +27,23 @@ def test_the_bounds_of_the_table_hold_and_are_attained(adjacency: Adjacency) -> 
     """
     largest_moves = []
     for num_labels, num_teachers in ((1, 4), (2, 4), (3, 4), (4, 3)):
-        counts, moved = neighbors(num_labels, num_teachers, adjacency)
-        change = np.sort(moved, axis=1) - np.sort(counts, axis=1)
-        gaps = np.subtract(
-            *(
-                gaps_of(counts_of_side, num_teachers=num_teachers, padded=True)
-                for counts_of_side in (moved, counts)
-            )
+        counts, moved_counts = neighbors(num_labels, num_teachers, adjacency)
+        count_moves = np.sort(moved_counts, axis=1) - np.sort(counts, axis=1)
+        gaps, moved_gaps = (
+            gaps_of(histograms, num_teachers=num_teachers, padded=True)
+            for histograms in (counts, moved_counts)
         )
-        spread = gaps.max(axis=1) - gaps.min(axis=1)
+        gap_moves = moved_gaps - gaps
+        gap_differences = gap_moves.max(axis=1) - gap_moves.min(axis=1)
+        padding_moves = gap_moves[:, [0, -1]]
         largest_moves.append(
-            [int(np.abs(moves).max()) for moves in (change, gaps, spread, gaps[:, [0, -1]])]
+            [
+                int(np.abs(moves).max())
+                for moves in (count_moves, gap_moves, gap_differences, padding_moves)
+            ]
         )
         if adjacency is Adjacency.ADD_REMOVE:
-            assert ((change <= 0).all(axis=1) | (change >= 0).all(axis=1)).all()
-    # a sorted count, a gap, the difference of two gaps, a padding gap
+            assert ((count_moves <= 0).all(axis=1) | (count_moves >= 0).all(axis=1)).all()
     assert np.max(largest_moves, axis=0).tolist() == [
         1,
         adjacency.gap_sensitivity,
@@ -59,26 +62,26 @@ def test_centered_votes_of_zero_move_twice_as_far_as_absent_ones() -> None:
     0 or 1 for 2 queries with 2 labels.
     """
     shape = (2, 2)
-    clip = 0.7
-    clipped = ClippedSum(clip, shape, adjacency=Adjacency.ADD_REMOVE)
-    vote_rows = np.array(list(itertools.product((0.0, 1.0), repeat=4))).reshape(-1, *shape)
+    add_remove, replace_one = (
+        ClippedSum(clip=0.7, shape=shape, adjacency=adjacency)
+        for adjacency in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
+    )
+    all_votes = [
+        np.reshape(votes, (1, *shape)) for votes in itertools.product((0.0, 1.0), repeat=4)
+    ]
+    votes_of_zero = np.zeros((1, *shape))
     for center in (0.4, 0.5):
-        zero = clipped.total(np.zeros((1, *shape)), center=center, num_teachers=1)
-        sums = np.array(
-            [clipped.total(votes[None], center=center, num_teachers=1) for votes in vote_rows]
-        )
-        absent_moves = np.linalg.norm(sums.reshape(len(vote_rows), -1), axis=1)
-        zero_moves = np.linalg.norm((sums - zero).reshape(len(vote_rows), -1), axis=1)
-        assert absent_moves.max() <= clipped.l2_sensitivity  # the price's sensitivity
-        assert zero_moves.max() == pytest.approx(2 * clipped.l2_sensitivity, rel=0.01)
-        assert (
-            zero_moves.max()
-            <= ClippedSum(clip, shape, adjacency=Adjacency.REPLACE_ONE).l2_sensitivity
-        )
+        sum_of_zeros = add_remove.total(votes_of_zero, center=center, num_teachers=1)
+        sums = [add_remove.total(votes, center=center, num_teachers=1) for votes in all_votes]
+        furthest_by_absence = max(np.linalg.norm(vote_sum) for vote_sum in sums)
+        furthest_by_zeros = max(np.linalg.norm(vote_sum - sum_of_zeros) for vote_sum in sums)
+        assert furthest_by_absence <= add_remove.l2_sensitivity
+        assert furthest_by_zeros == pytest.approx(2 * add_remove.l2_sensitivity, rel=0.01)
+        assert furthest_by_zeros <= replace_one.l2_sensitivity
 
 
 def powerset_pairs(
-    replaced_by: str, num_sets: int, num_teachers: int
+    replaced_by: str, *, num_sets: int, num_teachers: int
 ) -> Iterator[tuple[Histogram, Histogram]]:
     """Yields all histograms of `num_teachers` votes for sets of labels, each with the histogram without one vote.
 
@@ -87,33 +90,31 @@ def powerset_pairs(
     """
     for counts in itertools.product(range(num_teachers + 1), repeat=num_sets):
         if sum(counts) == num_teachers:
-            for vote in range(num_sets):
-                moved = list(counts)
-                moved[vote] -= 1
-                moved[0] += replaced_by == "the empty set"
-                if moved[vote] >= 0 and tuple(moved) != counts:
-                    yield counts, tuple(moved)
+            for voted_set in range(num_sets):
+                moved_counts = list(counts)
+                moved_counts[voted_set] -= 1
+                moved_counts[0] += replaced_by == "the empty set"
+                if moved_counts[voted_set] >= 0 and tuple(moved_counts) != counts:
+                    yield counts, tuple(moved_counts)
 
 
 @cache
-def released(counts: Histogram) -> np.ndarray:
+def winner_distribution(counts: Histogram) -> np.ndarray:
     """Returns the probability that each set of labels wins, at noise std 1."""
     return noisy_max_distribution(np.array(counts), noise_std=1.0)
 
 
-def worst_delta(replaced_by: str, epsilon: float) -> float:
+def largest_winner_delta(replaced_by: str, epsilon: float) -> float:
     """Returns the largest delta at `epsilon` of one answer of PowersetGNMax(noise_std=1), over all pairs of histograms.
 
     The pairs are those of `powerset_pairs` for the 4 sets of 2 labels and for 4 teachers, each in both directions.
     """
-    pairs = [
-        pair
-        for neighbors_of_set in powerset_pairs(replaced_by, num_sets=4, num_teachers=4)
-        for pair in (neighbors_of_set, neighbors_of_set[::-1])
-    ]
-    return max(
-        float(np.maximum(released(a) - math.exp(epsilon) * released(b), 0).sum()) for a, b in pairs
+    pairs = list(powerset_pairs(replaced_by, num_sets=4, num_teachers=4))
+    pairs += [(moved_counts, counts) for counts, moved_counts in pairs]
+    first_laws, second_laws = (
+        np.array([winner_distribution(pair[side]) for pair in pairs]) for side in (0, 1)
     )
+    return largest_delta(first_laws, second_laws, epsilon)
 
 
 def test_the_empty_set_costs_powerset_votes_six_times_their_delta() -> None:
@@ -127,10 +128,12 @@ def test_the_empty_set_costs_powerset_votes_six_times_their_delta() -> None:
     event = PowersetGNMax(noise_std=1.0, adjacency=Adjacency.ADD_REMOVE).event_for(
         num_queries=1, num_labels=2, num_teachers=4
     )
-    paid = ExactAccountant().compose(event).get_delta(target_epsilon=epsilon)
-    zero = worst_delta(replaced_by="the empty set", epsilon=epsilon)
-    bound = gaussian_delta(math.sqrt(2), epsilon=epsilon)
-    assert worst_delta(replaced_by="nothing", epsilon=epsilon) <= paid < zero <= bound
-    assert (paid, zero) == (pytest.approx(0.00815, abs=1e-5), pytest.approx(0.0500, abs=1e-4))
-    assert zero / paid == pytest.approx(6.1, abs=0.05)
-    assert bound / paid == pytest.approx(8.8, abs=0.05)
+    charged = ExactAccountant().compose(event).get_delta(target_epsilon=epsilon)
+    removed = largest_winner_delta(replaced_by="nothing", epsilon=epsilon)
+    emptied = largest_winner_delta(replaced_by="the empty set", epsilon=epsilon)
+    gaussian_bound = gaussian_delta(mu=math.sqrt(2), epsilon=epsilon)
+    assert removed <= charged < emptied <= gaussian_bound
+    assert charged == pytest.approx(0.00815, abs=1e-5)
+    assert emptied == pytest.approx(0.0500, abs=1e-4)
+    assert emptied / charged == pytest.approx(6.1, abs=0.05)
+    assert gaussian_bound / charged == pytest.approx(8.8, abs=0.05)

@@ -12,60 +12,74 @@ from pate.accounting import Adjacency, SampledGaussianEvent
 from pate.accounting.sampled_gaussian import sampled_gaussian_profiles, sampled_gaussian_rdp
 from pate.array_types import FloatArray
 
-REPLACED = Adjacency.REPLACE_ONE
 
+def hockey_stick(ratio: float, sampling_prob: float, covariance: FloatArray) -> float:
+    """Returns q E (e^(U - s11 / 2) - gamma e^(V - s22 / 2) - b)^+ for centered normals (U, V).
 
-def expected_gain(gamma: float, b: float, covariance: FloatArray) -> float:
-    """Returns E (e^(U - s11 / 2) - gamma e^(V - s22 / 2) - b)^+ for centered normals (U, V) with a covariance `[2, 2]`.
+    It is the hockey stick, at gamma = e^epsilon, of two mixtures of a standard normal and a shifted one; q is the
+    weight of the shifted one, and b = (gamma - 1) (1 - q) / q. Given V the expectation is exact; over V it is summed
+    on a grid.
 
-    Given V the expectation is exact; over V it is summed on a grid.
+    Args:
+        ratio: gamma, the ratio of probabilities above which the difference counts.
+        sampling_prob: q, the probability of the shifted normal.
+        covariance: the scalar products of the two shifts, `[2, 2]`.
     """
     s11 = covariance[0, 0]
     s22 = covariance[1, 1]
     s12 = covariance[0, 1]
     slope = s12 / s22
-    left = math.sqrt(s11 - slope * s12)
+    std_given_v = math.sqrt(s11 - slope * s12)
     v = np.linspace(-12, 12, 20_001) * math.sqrt(s22)
-    strike = gamma * np.exp(v - s22 / 2) + b
-    mean = np.exp(slope * v - slope * slope * s22 / 2)  # of the first, given V
-    safe = np.maximum(strike, 1e-300)
-    place = np.log(mean / safe) / left + left / 2
+    strike = ratio * np.exp(v - s22 / 2) + (ratio - 1) * (1 - sampling_prob) / sampling_prob
+    mean_given_v = np.exp(slope * v - slope * slope * s22 / 2)
+    # the formula of Black and Scholes for the mean of (lognormal - strike)^+
+    positive_strike = np.maximum(strike, 1e-300)
+    d1 = np.log(mean_given_v / positive_strike) / std_given_v + std_given_v / 2
+    d2 = d1 - std_given_v
     gain = np.where(
-        strike > 0, mean * norm.cdf(place) - safe * norm.cdf(place - left), mean - strike
+        strike > 0,
+        mean_given_v * norm.cdf(d1) - positive_strike * norm.cdf(d2),
+        mean_given_v - strike,
     )
-    return float(np.trapezoid(gain * norm.pdf(v, 0, math.sqrt(s22)), v))
+    density = norm.pdf(v, scale=math.sqrt(s22))
+    return sampling_prob * float(np.trapezoid(gain * density, v))
 
 
 @pytest.mark.parametrize(
-    ("q", "gamma"), [(0.066, 1.4), (0.066, 0.95), (0.5, 3.0), (0.5, 0.5), (0.9, 30.0)]
+    ("sampling_prob", "ratio"), [(0.066, 1.4), (0.066, 0.95), (0.5, 3.0), (0.5, 0.5), (0.9, 30.0)]
 )
-def test_the_stick_rises_along_the_way_to_the_worst_pair(q: float, gamma: float) -> None:
-    """`expected_gain`, a hockey stick of two mixtures, never falls as the covariance moves to that of the worst pair.
+def test_the_stick_rises_along_the_way_to_the_worst_pair(
+    sampling_prob: float, ratio: float
+) -> None:
+    """The hockey stick of two mixtures never falls as the covariance moves to that of the worst pair.
 
     The covariance moves on a line; the worst pair has two opposite moves of the largest length, 1.2. There the hockey
     stick equals the package's profile. This is step 2 of the proof.
     """
-    b = (gamma - 1) * (1 - q) / q
     worst = 1.2**2 * np.array([[1, -0.999999], [-0.999999, 1]])
-    for first, second, cosine in (
+    for first_length, second_length, cosine in (
         (1.2, 1.2, 0.9),
         (0.3, 1.1, 0.0),
         (1.0, 0.2, -0.9),
         (0.7, 0.7, 0.99),
     ):
-        mixed = first * second * cosine
-        start = np.array([[first**2, mixed], [mixed, second**2]])
-        gains = [expected_gain(gamma, b, (1 - t) * start + t * worst) for t in np.linspace(0, 1, 9)]
-        assert all(later >= before - 1e-9 for before, later in pairwise(gains))
-    event = SampledGaussianEvent(noise_multiplier=0.5 / 1.2, sampling_prob=q)
-    assert q * expected_gain(gamma, b, worst) == pytest.approx(
-        sampled_gaussian_profiles(event, epsilons=np.array([math.log(gamma)]))[0][0],
-        rel=1e-4,
-        abs=1e-7,
-    )
+        product = first_length * second_length * cosine
+        start = np.array([[first_length**2, product], [product, second_length**2]])
+        sticks = [
+            hockey_stick(
+                ratio, sampling_prob=sampling_prob, covariance=(1 - share) * start + share * worst
+            )
+            for share in np.linspace(0, 1, 9)
+        ]
+        assert all(later >= before - 1e-9 for before, later in pairwise(sticks))
+    event = SampledGaussianEvent(noise_multiplier=0.5 / 1.2, sampling_prob=sampling_prob)
+    profiles = sampled_gaussian_profiles(event, epsilons=np.array([math.log(ratio)]))
+    worst_stick = hockey_stick(ratio, sampling_prob=sampling_prob, covariance=worst)
+    assert worst_stick == pytest.approx(profiles[0][0], rel=1e-4, abs=1e-7)
 
 
-def moment(
+def renyi_by_quadrature(
     renyi_order: float, sampling_prob: float, mean_shift: float, adjacency: Adjacency
 ) -> mpmath.mpf:
     """Returns the Renyi divergence of the pair of laws of a sampled Gaussian at a Renyi order.
@@ -74,30 +88,29 @@ def moment(
     `sampling_prob`.
     """
     with mpmath.workdps(30):
-        a, sampling_prob, mean_shift = (
-            mpmath.mpf(number) for number in (renyi_order, sampling_prob, mean_shift)
-        )
+        a = mpmath.mpf(renyi_order)
+        q = mpmath.mpf(sampling_prob)
+        shift = mpmath.mpf(mean_shift)
 
-        def ratio(x: mpmath.mpf) -> mpmath.mpf:
-            return (
-                1
-                - sampling_prob
-                + sampling_prob * mpmath.exp(mean_shift * x - mean_shift * mean_shift / 2)
-            )
+        def ratio_to_normal(outcome: mpmath.mpf) -> mpmath.mpf:
+            """Returns the density of the mixture over that of the standard normal."""
+            return 1 - q + q * mpmath.exp(shift * outcome - shift * shift / 2)
 
-        def excess(x: mpmath.mpf) -> mpmath.mpf:
-            first = ratio(x)
-            second = ratio(-x) if adjacency is REPLACED else 1
-            return mpmath.npdf(x) * (first**a * second ** (1 - a) - a * first + (a - 1) * second)
+        def integrand(outcome: mpmath.mpf) -> mpmath.mpf:
+            """Returns the term of the moment, less the tangent at equal laws, whose integral is 1."""
+            first = ratio_to_normal(outcome)
+            second = ratio_to_normal(-outcome) if adjacency is Adjacency.REPLACE_ONE else 1
+            term = first**a * second ** (1 - a) - a * first + (a - 1) * second
+            return mpmath.npdf(outcome) * term
 
-        ends = np.linspace(-float(mean_shift) - 20, float(2 * a * mean_shift) + 20, 24).tolist()
-        return mpmath.log1p(mpmath.quad(excess, ends)) / (a - 1)
+        ends = np.linspace(-mean_shift - 20, 2 * renyi_order * mean_shift + 20, 24).tolist()
+        return mpmath.log1p(mpmath.quad(integrand, ends)) / (a - 1)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", Adjacency)
 @pytest.mark.parametrize(
-    ("q", "shift", "orders"),
+    ("sampling_prob", "mean_shift", "orders"),
     [
         (0.066, 0.5, (1.001, 2.0, 27.0)),
         (0.3, 2.0, (1.05, 3.5, 8.0)),
@@ -109,7 +122,7 @@ def moment(
     ],
 )
 def test_curves_are_those_of_the_pair_from_above(
-    q: float, shift: float, orders: tuple[float, ...], adjacency: Adjacency
+    sampling_prob: float, mean_shift: float, orders: tuple[float, ...], adjacency: Adjacency
 ) -> None:
     """The Renyi curve of a sampled Gaussian is at least the divergence by quadrature, and at most 0.01% more.
 
@@ -117,18 +130,22 @@ def test_curves_are_those_of_the_pair_from_above(
     divergence.
     """
     event = SampledGaussianEvent(
-        noise_multiplier=(0.5 if adjacency is REPLACED else 1.0) / shift,
-        sampling_prob=q,
+        noise_multiplier=(0.5 if adjacency is Adjacency.REPLACE_ONE else 1.0) / mean_shift,
+        sampling_prob=sampling_prob,
         adjacency=adjacency,
     )
-    for order, curve in zip(
-        orders, sampled_gaussian_rdp(event, orders=np.array(orders)).tolist(), strict=True
-    ):
+    curve = sampled_gaussian_rdp(event, orders=np.array(orders)).tolist()
+    for order, price in zip(orders, curve, strict=True):
         exact = float(
-            moment(renyi_order=order, sampling_prob=q, mean_shift=shift, adjacency=adjacency)
+            renyi_by_quadrature(
+                renyi_order=order,
+                sampling_prob=sampling_prob,
+                mean_shift=mean_shift,
+                adjacency=adjacency,
+            )
         )
-        assert exact * (1 - 1e-12) <= curve <= exact * (1 + 1e-4)
-        assert not 0.9 * curve >= exact
+        assert exact * (1 - 1e-12) <= price <= exact * (1 + 1e-4)
+        assert not 0.9 * price >= exact
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
@@ -138,12 +155,13 @@ def test_the_smallest_and_largest_noises_and_samples_have_curves(adjacency: Adja
     The Renyi curve is at least 0 and at most that of the Gaussian without sampling.
     """
     orders = np.array([1.001, 1.5, 30.0, 1e6])
-    for noise in (5e-324, 1e-200, 1e-3, 1.0, 1e5, 1e308):
-        for q in (5e-324, 1e-300, 1e-9, 0.5, 1 - 2**-53, 1.0):
-            curve = sampled_gaussian_rdp(
-                SampledGaussianEvent(noise_multiplier=noise, sampling_prob=q, adjacency=adjacency),
-                orders,
+    for noise_multiplier in (5e-324, 1e-200, 1e-3, 1.0, 1e5, 1e308):
+        for sampling_prob in (5e-324, 1e-300, 1e-9, 0.5, 1 - 2**-53, 1.0):
+            event = SampledGaussianEvent(
+                noise_multiplier=noise_multiplier, sampling_prob=sampling_prob, adjacency=adjacency
             )
+            curve = sampled_gaussian_rdp(event, orders)
             with np.errstate(over="ignore"):
-                assert (curve >= 0).all()
-                assert (curve <= orders / 2 * np.square(1 / np.float64(noise))).all()
+                unsampled_curve = orders / 2 * np.square(1 / np.float64(noise_multiplier))
+            assert (curve >= 0).all()
+            assert (curve <= unsampled_curve).all()

@@ -17,57 +17,57 @@ CURVES = {
 }
 
 
-def gaussian(multiplier: float) -> PriceCurve:
+def gaussian_price(noise_multiplier: float) -> PriceCurve:
     """Returns the price curve of one Gaussian release with a noise multiplier, by the exact accountant."""
     return PriceCurve.from_accountant(
-        ExactAccountant().compose(GaussianEvent(noise_multiplier=multiplier))
+        ExactAccountant().compose(GaussianEvent(noise_multiplier=noise_multiplier))
     )
 
 
-def least_mass(curve: PriceCurve, guesses: Guesses, tail: float) -> float:
-    """Returns the least total mass of nonnegative weights of the numbers of right guesses that a price allows.
+def smallest_mass(curve: PriceCurve, guesses: Guesses, *, tail_prob: float) -> float:
+    """Returns the smallest total mass of nonnegative weights of the numbers of right guesses that a price allows.
 
-    The numbers from `guesses.num_correct` on have the weight `tail` in all. If the result exceeds 1, the price allows
-    no law with this tail. The result is infinity if no weights fit. One linear program has all constraints.
+    The numbers from `guesses.num_correct` on have the weight `tail_prob` in all. If the result exceeds 1, the price
+    allows no law with this tail. The result is infinity if no weights fit. One linear program has all constraints.
     """
-    most = guesses.num_guesses
-    count = guesses.num_canaries
-    correct = guesses.num_correct
-    levels = np.arange(most + 1)
-    rows = []
+    num_right = np.arange(guesses.num_guesses + 1)
+    num_wrong = guesses.num_guesses - num_right
+    coefficients = []
     limits = []
-    for level in range(1, most + 1):
-        right = np.where(levels >= level, levels, 0) / count
-        wrong = np.where(levels >= level - 1, most - levels, 0) / count
+    for level in range(1, guesses.num_guesses + 1):
+        right = np.where(num_right >= level, num_right, 0) / guesses.num_canaries
+        wrong = np.where(num_right >= level - 1, num_wrong, 0) / guesses.num_canaries
         for epsilon, delta in zip(curve.epsilons, curve.deltas, strict=True):
-            rows += [right - np.exp(epsilon) * wrong, np.exp(epsilon) * right - wrong]
+            coefficients += [right - np.exp(epsilon) * wrong, np.exp(epsilon) * right - wrong]
             limits += [delta, np.exp(epsilon) - (1 - delta)]
-    at_least_correct = (levels >= correct).astype(float)[None]
+    is_in_tail = (num_right >= guesses.num_correct).astype(float)
     solution = linprog(
-        np.ones(most + 1),
-        np.array(rows),
-        np.array(limits),
-        A_eq=at_least_correct,
-        b_eq=[tail],
+        c=np.ones(len(num_right)),
+        A_ub=np.array(coefficients),
+        b_ub=np.array(limits),
+        A_eq=is_in_tail[None],
+        b_eq=[tail_prob],
         bounds=(0, None),
     )
     return float(solution.fun) if solution.success else np.inf
 
 
 @pytest.mark.parametrize("name", CURVES)
-@pytest.mark.parametrize(("canaries", "guessed"), [(6, 6), (12, 8), (20, 5)])
+@pytest.mark.parametrize(("num_canaries", "num_guesses"), [(6, 6), (12, 8), (20, 5)])
 def test_the_recursion_is_the_optimum_of_a_linear_program(
-    name: str, canaries: int, guessed: int
+    name: str, num_canaries: int, num_guesses: int
 ) -> None:
     """Guesses refute a price exactly if no law that the price allows makes as many right guesses likely enough.
 
     Likely enough is a probability of 1 less the confidence; a linear program searches for the law.
     """
     verdicts = set()
-    for correct in range(guessed + 1):
+    for num_correct in range(num_guesses + 1):
         for confidence in (0.5, 0.95):
-            guesses = Guesses(num_canaries=canaries, num_guesses=guessed, num_correct=correct)
-            mass = least_mass(CURVES[name], guesses, tail=1 - confidence)
+            guesses = Guesses(
+                num_canaries=num_canaries, num_guesses=num_guesses, num_correct=num_correct
+            )
+            mass = smallest_mass(CURVES[name], guesses, tail_prob=1 - confidence)
             if abs(mass - 1) > 1e-7:
                 refuted = guesses.refute(CURVES[name], confidence=confidence)
                 assert refuted == (mass > 1)
@@ -77,30 +77,28 @@ def test_the_recursion_is_the_optimum_of_a_linear_program(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 3.0])
-@pytest.mark.parametrize("guessed", [10, 60, 200])
+@pytest.mark.parametrize("num_guesses", [10, 60, 200])
 def test_randomized_response_is_refuted_no_more_often_than_allowed(
-    epsilon: float, guessed: int
+    epsilon: float, num_guesses: int
 ) -> None:
     """Guesses about randomized response, which attains its price, refute this price with probability at most 5%.
 
     They refute a price of a third of epsilon with probability over 5%, or over 0 for 10 guesses at epsilon 0.3 or 1.
     """
-    right = np.exp(epsilon) / (1 + np.exp(epsilon))  # the most of any epsilon-DP coin
-    curve = PriceCurve(epsilons=np.array([epsilon]), deltas=np.array([0.0]))
-    counts = np.arange(guessed + 1)
+    right_prob = np.exp(epsilon) / (1 + np.exp(epsilon))  # the largest of any epsilon-DP coin
+    nums_correct = np.arange(num_guesses + 1)
+    probs_of_nums = binom.pmf(nums_correct, n=num_guesses, p=right_prob)
     outcomes = [
-        Guesses(num_canaries=300, num_guesses=guessed, num_correct=int(count)) for count in counts
+        Guesses(num_canaries=300, num_guesses=num_guesses, num_correct=num_correct)
+        for num_correct in nums_correct.tolist()
     ]
-    refuted = [guesses.refute(curve) for guesses in outcomes]
-    assert refuted == sorted(refuted)
-    chance = float(binom.pmf(counts, guessed, right) @ np.array(refuted))
-    assert chance <= 0.05
-    # a price too low is refuted more often than that
-    cheap = PriceCurve(epsilons=np.array([epsilon / 3]), deltas=np.array([0.0]))
-    caught = [guesses.refute(cheap) for guesses in outcomes]
-    assert float(binom.pmf(counts, guessed, right) @ np.array(caught)) > (
-        0.05 if guessed > 10 or epsilon > 1 else 0
-    )
+    true_price = PriceCurve(epsilons=np.array([epsilon]), deltas=np.array([0.0]))
+    low_price = PriceCurve(epsilons=np.array([epsilon / 3]), deltas=np.array([0.0]))
+    is_refuted = [guesses.refute(true_price) for guesses in outcomes]
+    is_low_refuted = [guesses.refute(low_price) for guesses in outcomes]
+    assert is_refuted == sorted(is_refuted)
+    assert probs_of_nums @ is_refuted <= 0.05
+    assert probs_of_nums @ is_low_refuted > (0.05 if num_guesses > 10 or epsilon > 1 else 0)
 
 
 @pytest.mark.slow
@@ -112,32 +110,38 @@ def test_lower_bounds_exceed_the_price_as_rarely_as_chance_allows() -> None:
     price.
     """
     rng = np.random.default_rng(1)
-    shift = 1.0
-    count = 200
-    guessed = 84
+    num_attacks = 200
+    num_canaries = 200
+    num_guesses = 84
 
-    def spent(scale: float) -> ExactAccountant:
-        return ExactAccountant().compose(GaussianEvent(noise_multiplier=scale / shift))
+    def spent(noise_multiplier: float) -> ExactAccountant:
+        return ExactAccountant().compose(GaussianEvent(noise_multiplier=noise_multiplier))
 
-    scores = rng.normal(shift / 2, 1, (200, count))
-    surest = np.argsort(-np.abs(scores), axis=1)[:, :guessed]
-    correct = (np.take_along_axis(scores, surest, 1) > 0).sum(axis=1)
-    price = spent(1.0).get_epsilon(target_delta=1e-6)
-
+    # the scores of a Gaussian release with noise multiplier 1; positive ones are guessed right
+    scores = rng.normal(loc=0.5, size=(num_attacks, num_canaries))
+    surest = np.argsort(-np.abs(scores), axis=1)[:, :num_guesses]
+    nums_correct = (np.take_along_axis(scores, surest, axis=1) > 0).sum(axis=1)
+    price = spent(noise_multiplier=1.0).get_epsilon(target_delta=1e-6)
     outcomes = [
-        Guesses(num_canaries=count, num_guesses=guessed, num_correct=c) for c in range(guessed + 1)
+        Guesses(num_canaries=num_canaries, num_guesses=num_guesses, num_correct=num_correct)
+        for num_correct in range(num_guesses + 1)
     ]
-    # right guesses that refute a price: the true one, and that of three times the noise
-    last, fewest = (
-        next(guesses.num_correct for guesses in outcomes if guesses.refute(gaussian(scale / shift)))
-        for scale in (1, 3)
+
+    def smallest_refuting(noise_multiplier: float) -> int:
+        """Returns the smallest number of right guesses that refutes the price of a noise multiplier."""
+        claimed = gaussian_price(noise_multiplier)
+        return next(guesses.num_correct for guesses in outcomes if guesses.refute(claimed))
+
+    refuting_true_price = smallest_refuting(noise_multiplier=1.0)
+    refuting_low_price = smallest_refuting(noise_multiplier=3.0)
+    bound_below, bound_above = (
+        outcomes[num_correct].least_price(spent, target_delta=1e-6)
+        for num_correct in (refuting_true_price - 1, refuting_true_price)
     )
-    below, above = (
-        outcomes[place].least_price(spent, target_delta=1e-6) for place in (last - 1, last)
-    )
-    assert 0.9 * price < below < price <= above < 1.1 * price
-    assert int((correct >= last).sum()) <= binom.ppf(0.99, 200, 0.05)
-    assert int((correct >= fewest).sum()) > 100
+    assert 0.9 * price < bound_below < price <= bound_above < 1.1 * price
+    most_by_chance = binom.ppf(0.99, n=num_attacks, p=0.05)
+    assert int((nums_correct >= refuting_true_price).sum()) <= most_by_chance
+    assert int((nums_correct >= refuting_low_price).sum()) > num_attacks / 2
 
 
 @pytest.mark.slow
@@ -148,17 +152,16 @@ def test_lower_bounds_are_below_the_price_and_rise_with_the_guesses() -> None:
     The bound that knows that the noise is Gaussian is larger than that for any (epsilon, delta).
     """
 
-    def spent(scale: float) -> ExactAccountant:
-        return ExactAccountant().compose(GaussianEvent(noise_multiplier=2 * scale))
+    def spent(noise_factor: float) -> ExactAccountant:
+        return ExactAccountant().compose(GaussianEvent(noise_multiplier=2 * noise_factor))
 
-    def found(correct: int) -> tuple[float, float]:
-        guesses = Guesses(num_canaries=1000, num_guesses=190, num_correct=correct)
+    def lower_bounds(num_correct: int) -> tuple[float, float]:
+        """Returns the bound for any (epsilon, delta), and the bound for Gaussian noise."""
+        guesses = Guesses(num_canaries=1000, num_guesses=190, num_correct=num_correct)
         return guesses.least_epsilon(delta=1e-6), guesses.least_price(spent, target_delta=1e-6)
 
-    assert found(correct=95) == (0.0, 0.0)
-    bounds_of_125 = found(correct=125)
-    bounds_of_185 = found(correct=185)
-    assert (
-        0 < bounds_of_125[0] < bounds_of_125[1] < bounds_of_185[1]
-        and bounds_of_125[0] < bounds_of_185[0] < bounds_of_185[1]
-    )
+    assert lower_bounds(num_correct=95) == (0.0, 0.0)
+    any_bound_of_125, gaussian_bound_of_125 = lower_bounds(num_correct=125)
+    any_bound_of_185, gaussian_bound_of_185 = lower_bounds(num_correct=185)
+    assert 0 < any_bound_of_125 < gaussian_bound_of_125 < gaussian_bound_of_185
+    assert any_bound_of_125 < any_bound_of_185 < gaussian_bound_of_185

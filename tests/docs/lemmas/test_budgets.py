@@ -8,25 +8,29 @@ import pytest
 RNG = np.random.default_rng(0)
 
 
-@pytest.mark.parametrize("clips", [1, 2])
+@pytest.mark.parametrize("num_clips", [1, 2])
 @pytest.mark.parametrize("weight", [1.0, 0.4, 0.01, 1e-3, 1e-5])
-def test_a_scale_below_the_weight_pays_for_the_rounding(clips: int, weight: float) -> None:
+def test_a_scale_below_the_weight_pays_for_the_rounding(num_clips: int, weight: float) -> None:
     """A group's votes are scaled by less than its weight, so that the rounded sum moves by at most weight times
     sensitivity.
 
     Scaled by the weight itself, the rounded sum would move farther, unless the weight is 1.
     """
-    # numbers of entries, and clips in steps
-    for entries, length in ((1, 2.0**14), (24_000, 2.0**14 * math.sqrt(24_000)), (9, 2.0**15 * 3)):
-        sensitivity = clips * length * (1 + 2.0**-20) + 3 * math.sqrt(entries)
-        rounding = sensitivity / (clips * length) - 1
-        scale = weight - (1 - weight) * rounding
+    for num_entries, clip_in_steps in (
+        (1, 2.0**14),
+        (24_000, 2.0**14 * math.sqrt(24_000)),
+        (9, 2.0**15 * 3),
+    ):
+        moved_clip = num_clips * clip_in_steps
+        rounding = 3 * math.sqrt(num_entries)
+        sensitivity = moved_clip * (1 + 2.0**-20) + rounding
+        scale = weight - (1 - weight) * (sensitivity / moved_clip - 1)
         if scale < 2.0**-20:
             continue  # such a scale counts as 0
-        moved = clips * scale * length * (1 + 2.0**-20) + 3 * math.sqrt(entries)
+        moved = scale * moved_clip * (1 + 2.0**-20) + rounding
         assert moved <= weight * sensitivity * (1 + 1e-12)
-        naive = clips * weight * length * (1 + 2.0**-20) + 3 * math.sqrt(entries)
-        assert weight == 1 or naive > weight * sensitivity
+        moved_by_weight = weight * moved_clip * (1 + 2.0**-20) + rounding
+        assert weight == 1 or moved_by_weight > weight * sensitivity
 
 
 def test_weights_of_shared_records_stay_within_each_owner_and_grow() -> None:
@@ -36,17 +40,20 @@ def test_weights_of_shared_records_stay_within_each_owner_and_grow() -> None:
     after the first step no weight falls.
     """
     for _ in range(30):
-        owners = [
-            RNG.integers(0, RNG.integers(1, 12), size=40) for _ in range(int(RNG.integers(2, 4)))
+        num_owners_a_record = int(RNG.integers(low=2, high=4))
+        owners_of_records = [
+            RNG.integers(RNG.integers(low=1, high=12), size=40) for _ in range(num_owners_a_record)
         ]
         weights = np.ones(40)
         for step in range(6):
-            before = weights
-            weights = weights / np.max(
-                [np.bincount(owner, weights)[owner] for owner in owners], axis=0
-            )
-            assert max(np.bincount(owner, weights).max() for owner in owners) <= 1 + 1e-12
-            assert step == 0 or (weights >= before * (1 - 1e-12)).all()
+            weights_before = weights
+            sums_of_owners = [
+                np.bincount(owners, weights=weights)[owners] for owners in owners_of_records
+            ]
+            weights = weights / np.max(sums_of_owners, axis=0)
+            for owners in owners_of_records:
+                assert np.bincount(owners, weights=weights).max() <= 1 + 1e-12
+            assert step == 0 or (weights >= weights_before * (1 - 1e-12)).all()
 
 
 def test_a_greedy_choice_of_links_may_move_many_records() -> None:
@@ -56,15 +63,17 @@ def test_a_greedy_choice_of_links_may_move_many_records() -> None:
     others are. So the graph must be fixed.
     """
 
-    def chosen_links(edges: list[tuple[int, int]]) -> set[tuple[int, int]]:
-        full: set[str] = set()
-        chosen = set()
-        for patient, doctor in edges:
-            names = {f"p{patient}", f"d{doctor}"}
-            if not names & full:
-                chosen.add((patient, doctor))
-                full |= names
-        return chosen
+    def choose_links(links: list[tuple[int, int]]) -> set[tuple[int, int]]:
+        linked_patients: set[int] = set()
+        linked_doctors: set[int] = set()
+        chosen_links = set()
+        for patient, doctor in links:
+            if patient not in linked_patients and doctor not in linked_doctors:
+                chosen_links.add((patient, doctor))
+                linked_patients.add(patient)
+                linked_doctors.add(doctor)
+        return chosen_links
 
-    path = [(i // 2, (i + 1) // 2) for i in range(20)]  # p0-d0, p0-d1, p1-d1, p1-d2, ...
-    assert len(chosen_links(path) ^ chosen_links(path[1:])) == 20
+    # patient 0 - doctor 0, patient 0 - doctor 1, patient 1 - doctor 1, patient 1 - doctor 2, ...
+    path = [(number // 2, (number + 1) // 2) for number in range(20)]
+    assert len(choose_links(path) ^ choose_links(path[1:])) == 20

@@ -7,10 +7,10 @@ import pytest
 from scipy.special import log_softmax, logsumexp, ndtr
 
 
-def rounded_distribution(std: float, mean: int = 0) -> np.ndarray:
-    """Returns the probability of each whole number from -60 to 60 under a rounded Gaussian with mean `mean`."""
-    values = np.abs(np.arange(-60, 61) - mean)
-    return np.asarray(ndtr(-(values - 0.5) / std) - ndtr(-(values + 0.5) / std))
+def rounded_distribution(noise_std: float, mean: int = 0) -> np.ndarray:
+    """Returns the probability of each whole number from -60 to 60 under a rounded Gaussian."""
+    distances = np.abs(np.arange(-60, 61) - mean)
+    return np.asarray(ndtr(-(distances - 0.5) / noise_std) - ndtr(-(distances + 0.5) / noise_std))
 
 
 def hockey_stick(first_law: np.ndarray, second_law: np.ndarray, epsilon: float) -> float:
@@ -23,28 +23,29 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     return float(ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon) * ndtr(-mu / 2 - epsilon / mu))
 
 
-@pytest.mark.parametrize("std", [0.6, 1.0, 2.5])
-def test_rounded_noise_costs_no_more_than_the_gaussian(std: float) -> None:
+@pytest.mark.parametrize("noise_std", [0.6, 1.0, 2.5])
+def test_rounded_noise_costs_no_more_than_the_gaussian(noise_std: float) -> None:
     """The delta of a rounded Gaussian that moves by 1, 2 or 3 is at most that of the Gaussian, at 25 epsilons from 0 to
     6.
 
     Negative control: with 10% less noise it is larger at epsilon 1 for a move of 1, if the standard deviation is 1 or
     more.
     """
-    for shift in (1, 2, 3):
+
+    def rounded_delta(noise_std: float, mean_shift: int, epsilon: float) -> float:
+        return hockey_stick(
+            first_law=rounded_distribution(noise_std, mean=mean_shift),
+            second_law=rounded_distribution(noise_std),
+            epsilon=epsilon,
+        )
+
+    for mean_shift in (1, 2, 3):
         for epsilon in np.linspace(0, 6, 25):
-            spent = hockey_stick(
-                first_law=rounded_distribution(std, mean=shift),
-                second_law=rounded_distribution(std),
-                epsilon=epsilon,
-            )
-            assert spent <= gaussian_delta(mu=shift / std, epsilon=epsilon) + 1e-15
-    if std >= 1:  # on a coarser grid rounding hides more than a tenth of the noise
-        assert hockey_stick(
-            first_law=rounded_distribution(std * 0.9, mean=1),
-            second_law=rounded_distribution(std * 0.9),
-            epsilon=1.0,
-        ) > gaussian_delta(mu=1 / std, epsilon=1.0)
+            exact = rounded_delta(noise_std, mean_shift=mean_shift, epsilon=epsilon)
+            assert exact <= gaussian_delta(mu=mean_shift / noise_std, epsilon=epsilon) + 1e-15
+    if noise_std >= 1:  # on a coarser grid rounding hides more than a tenth of the noise
+        exact = rounded_delta(noise_std=0.9 * noise_std, mean_shift=1, epsilon=1.0)
+        assert exact > gaussian_delta(mu=1 / noise_std, epsilon=1.0)
 
 
 def test_the_discrete_gaussian_exceeds_the_profile_of_the_continuous_one() -> None:
@@ -52,20 +53,22 @@ def test_the_discrete_gaussian_exceeds_the_profile_of_the_continuous_one() -> No
 
     Some of its deltas are over 1% larger than those of the continuous one.
     """
-    values = np.arange(-60, 61)
-    std = 1.0
-    worst = 0.0
-    for shift in (1, 2):
-        logs = [log_softmax(-((values - at) ** 2) / (2 * std**2)) for at in (shift, 0)]
-        shifted = np.exp(logs[0])
-        unshifted = np.exp(logs[1])
+    whole_numbers = np.arange(-60, 61)
+    noise_std = 1.0
+    largest_ratio = 0.0
+    for mean_shift in (1, 2):
+        log_shifted, log_unshifted = (
+            log_softmax(-((whole_numbers - mean) ** 2) / (2 * noise_std**2))
+            for mean in (mean_shift, 0)
+        )
         for order in (1.5, 2.0, 8.0):
-            power = logsumexp(order * logs[0] + (1 - order) * logs[1]) / (order - 1)
-            assert power <= order * shift**2 / (2 * std**2) * (1 + 1e-9)
+            log_terms = order * log_shifted + (1 - order) * log_unshifted
+            renyi = logsumexp(log_terms) / (order - 1)
+            assert renyi <= order * mean_shift**2 / (2 * noise_std**2) * (1 + 1e-9)
         for epsilon in np.linspace(0, 6, 121):
-            worst = max(
-                worst,
-                hockey_stick(first_law=shifted, second_law=unshifted, epsilon=epsilon)
-                / gaussian_delta(mu=shift / std, epsilon=epsilon),
+            discrete_delta = hockey_stick(
+                first_law=np.exp(log_shifted), second_law=np.exp(log_unshifted), epsilon=epsilon
             )
-    assert worst > 1.01
+            continuous_delta = gaussian_delta(mu=mean_shift / noise_std, epsilon=epsilon)
+            largest_ratio = max(largest_ratio, discrete_delta / continuous_delta)
+    assert largest_ratio > 1.01

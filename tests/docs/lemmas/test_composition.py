@@ -1,70 +1,128 @@
 """Composition by docs/proofs/composition.md on random trees of releases, with exact distributions."""
 
+from dataclasses import dataclass
+
 import numpy as np
 import pytest
 
 from pate.accounting.conversion import rdp_to_deltas
 from tests.privacy.divergences import largest_delta, largest_renyi
 
-DEPTH = 3
-OUTCOMES = 3
+DEPTH = 3  # releases one after another
+NUM_OUTCOMES = 3  # of each release
 ORDERS = np.array([1.5, 2.0, 4.0, 8.0])
 EPSILONS = (0.2, 1.0, 3.0)
 
 
-def both_ways(p: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the pairs (p, q) and (q, p) of two distributions over n outcomes, each stacked to an array `[2, n]`."""
-    return np.stack([p, q]), np.stack([q, p])
+@dataclass(frozen=True)
+class Release:
+    """The parameters of a random release.
 
-
-def draw_step(
-    rng: np.random.Generator, closeness: float, failure_prob: float
-) -> tuple[list[np.ndarray], np.ndarray]:
-    """Returns the laws of a random release on both neighbors, and the Renyi divergences of their good parts.
-
-    Each law is (1 - failure_prob) * good + failure_prob * bad, over `OUTCOMES` outcomes. The divergences are those of
-    the worse direction, at each Renyi order of `ORDERS`.
-
-    Args:
-        rng: the source of the good and bad parts.
-        closeness: the good parts differ by at most this in the logarithm of each probability, before normalization.
+    Attributes:
+        closeness: the good parts of both laws differ by at most this in the logarithm of each probability, before
+            normalization.
         failure_prob: the probability of the bad part.
     """
-    base = rng.dirichlet(np.ones(OUTCOMES)) + 0.05
-    tilted = base * np.exp(rng.uniform(-closeness, closeness, OUTCOMES))
-    distributions = (base / base.sum(), tilted / tilted.sum())
-    bad = rng.permutation(np.eye(OUTCOMES))[:2]
-    mixtures = [
-        (1 - failure_prob) * g + failure_prob * b for g, b in zip(distributions, bad, strict=True)
-    ]
-    return mixtures, largest_renyi(*both_ways(*distributions), ORDERS)
+
+    closeness: float
+    failure_prob: float
 
 
-def walk(
-    rng: np.random.Generator, parameters: list[tuple[float, float]]
-) -> tuple[list, list, list]:
-    """Returns the two probabilities of each path on the neighbors, its sum of Renyi curves, and its sum of failures.
+@dataclass(frozen=True)
+class Path:
+    """The outcomes of some releases, one after another.
 
-    `parameters` has a pair (closeness, failure) for all releases. Of two pairs, the first is for releases after the
-    outcome 0 and the second for all others, so that prices depend on the past.
+    Attributes:
+        first_prob: the probability of the path on the data set.
+        second_prob: the probability of the path on its neighbor.
+        curve: the sum of the Renyi curves of all releases, at the orders `ORDERS`.
+        failure_prob: the sum of the failure probabilities of all releases.
+        last_outcome: the outcome of the last release.
     """
-    paths: list[tuple[float, float, np.ndarray, float, int]] = [
-        (1.0, 1.0, np.zeros(len(ORDERS)), 0.0, 1)
+
+    first_prob: float
+    second_prob: float
+    curve: np.ndarray
+    failure_prob: float
+    last_outcome: int
+
+
+def larger_renyi(first_law: np.ndarray, second_law: np.ndarray) -> np.ndarray:
+    """Returns the Renyi divergence of two laws in the worse direction, at each order of `ORDERS`."""
+    return largest_renyi(
+        first_laws=np.stack([first_law, second_law]),
+        second_laws=np.stack([second_law, first_law]),
+        renyi_orders=ORDERS,
+    )
+
+
+def draw_laws(
+    rng: np.random.Generator, release: Release
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the laws of a random release on both neighbors, and the Renyi curve of their good parts.
+
+    Each law is (1 - failure_prob) * good + failure_prob * bad, over `NUM_OUTCOMES` outcomes.
+    """
+    first_weights = rng.dirichlet(np.ones(NUM_OUTCOMES)) + 0.05
+    log_ratios = rng.uniform(-release.closeness, release.closeness, size=NUM_OUTCOMES)
+    second_weights = first_weights * np.exp(log_ratios)
+    first_good = first_weights / first_weights.sum()
+    second_good = second_weights / second_weights.sum()
+    first_bad, second_bad = rng.permutation(np.eye(NUM_OUTCOMES))[:2]
+    good_prob = 1 - release.failure_prob
+    return (
+        good_prob * first_good + release.failure_prob * first_bad,
+        good_prob * second_good + release.failure_prob * second_bad,
+        larger_renyi(first_good, second_good),
+    )
+
+
+def draw_paths(
+    rng: np.random.Generator, *, after_zero: Release, after_others: Release
+) -> list[Path]:
+    """Returns all paths through a random tree of releases.
+
+    Args:
+        rng: the source of the laws.
+        after_zero: the parameters of each release that follows the outcome 0.
+        after_others: the parameters of all other releases. If they differ, prices depend on the past.
+    """
+    paths = [
+        Path(
+            first_prob=1.0,
+            second_prob=1.0,
+            curve=np.zeros(len(ORDERS)),
+            failure_prob=0.0,
+            last_outcome=1,
+        )
     ]
     for _ in range(DEPTH):
-        grown = []
-        for p, q, curve, failure, last in paths:
-            closeness, rate = parameters[0 if last == 0 else -1]
-            mixtures, step_curve = draw_step(rng, closeness, failure_prob=rate)
-            for outcome, (a, b) in enumerate(zip(*mixtures, strict=True)):
-                grown.append((p * a, q * b, curve + step_curve, failure + rate, outcome))
-        paths = grown
-    return [x[:2] for x in paths], [x[2] for x in paths], [x[3] for x in paths]
+        longer_paths = []
+        for path in paths:
+            release = after_zero if path.last_outcome == 0 else after_others
+            first_law, second_law, curve = draw_laws(rng, release)
+            for outcome in range(NUM_OUTCOMES):
+                longer_path = Path(
+                    first_prob=path.first_prob * first_law[outcome],
+                    second_prob=path.second_prob * second_law[outcome],
+                    curve=path.curve + curve,
+                    failure_prob=path.failure_prob + release.failure_prob,
+                    last_outcome=outcome,
+                )
+                longer_paths.append(longer_path)
+        paths = longer_paths
+    return paths
 
 
-def exact_delta(distributions: list, epsilon: float) -> float:
-    """Returns the exact delta of two laws over all paths, in the worse direction."""
-    return largest_delta(*both_ways(*np.array(distributions).T), epsilon)
+def exact_delta(paths: list[Path], epsilon: float) -> float:
+    """Returns the exact delta of the laws over all paths, in the worse direction."""
+    first_law = np.array([path.first_prob for path in paths])
+    second_law = np.array([path.second_prob for path in paths])
+    return largest_delta(
+        first_laws=np.stack([first_law, second_law]),
+        second_laws=np.stack([second_law, first_law]),
+        epsilon=epsilon,
+    )
 
 
 def claimed_delta(curve: np.ndarray, epsilon: float, renyi_orders: np.ndarray = ORDERS) -> float:
@@ -79,16 +137,22 @@ def test_prices_that_depend_on_the_past_hold_at_every_single_order(seed: int) ->
     At each single Renyi order, the exact delta is at most that of the largest sum of curves, plus
     the largest sum of failures.
     """
-    rng = np.random.default_rng(seed)
-    distributions, curves, failures = walk(rng, parameters=[(0.9, 0.05), (0.2, 0.01)])
-    assert len({round(f, 9) for f in failures}) > 1
+    paths = draw_paths(
+        np.random.default_rng(seed),
+        after_zero=Release(closeness=0.9, failure_prob=0.05),
+        after_others=Release(closeness=0.2, failure_prob=0.01),
+    )
+    assert len({round(path.failure_prob, 9) for path in paths}) > 1
+    largest_curve = np.max([path.curve for path in paths], axis=0)
+    largest_failure_prob = max(path.failure_prob for path in paths)
     for epsilon in EPSILONS:
+        exact = exact_delta(paths, epsilon)
         for index in range(len(ORDERS)):
-            largest = np.array([max(curve[index] for curve in curves)])
-            claim = claimed_delta(largest, epsilon, renyi_orders=ORDERS[index : index + 1]) + max(
-                failures
+            one_order = slice(index, index + 1)
+            converted = claimed_delta(
+                largest_curve[one_order], epsilon=epsilon, renyi_orders=ORDERS[one_order]
             )
-            assert exact_delta(distributions, epsilon) <= claim + 1e-12
+            assert exact <= converted + largest_failure_prob + 1e-12
 
 
 def test_without_the_failure_probabilities_the_claim_is_false() -> None:
@@ -96,14 +160,12 @@ def test_without_the_failure_probabilities_the_claim_is_false() -> None:
 
     Without the failures, the claim is exceeded in all 40.
     """
-    broken = 0
+    release = Release(closeness=0.05, failure_prob=0.2)
+    epsilon = 0.5
     for seed in range(40):
-        distributions, curves, failures = walk(
-            np.random.default_rng(seed), parameters=[(0.05, 0.2)]
-        )
-        curve = np.max(curves, axis=0)
-        epsilon = 0.5
-        exact = exact_delta(distributions, epsilon)
-        assert exact <= claimed_delta(curve, epsilon) + failures[0]
-        broken += exact > claimed_delta(curve, epsilon)
-    assert broken == 40
+        rng = np.random.default_rng(seed)
+        paths = draw_paths(rng, after_zero=release, after_others=release)
+        largest_curve = np.max([path.curve for path in paths], axis=0)
+        converted = claimed_delta(largest_curve, epsilon=epsilon)
+        exact = exact_delta(paths, epsilon)
+        assert converted < exact <= converted + paths[0].failure_prob
