@@ -30,92 +30,92 @@ from pate.accounting.filters import (
     Spent,
 )
 
-STEP = 0.2
-UNITS = (1, 5, 15)
-MOST = (40, 6, 4)
-EPSILONS = tuple(unit * STEP for unit in UNITS)
+LOSS_STEP = 0.2  # the losses of all releases are multiples of it
+UNITS = (1, 5, 15)  # the epsilons of releases in steps
+MAX_COUNTS = (40, 6, 4)  # the largest number of releases at each epsilon
+EPSILONS = tuple(unit * LOSS_STEP for unit in UNITS)
 Counts = tuple[int, ...]
+"""The numbers of releases at each of `EPSILONS`."""
 
 
-def worst_delta(admits: Callable[[Counts], bool], cap: float) -> float:
-    """Returns the largest delta at epsilon `cap` of an adversary who chooses each release after the outcomes so far.
+def largest_adaptive_delta(is_admitted: Callable[[Counts], bool], cap_epsilon: float) -> float:
+    """Returns the largest delta, at the epsilon of a cap, of an adversary who chooses each release after the outcomes
+    so far.
 
     Every release is randomized response with one of the epsilons in `EPSILONS`, the worst pair of that price. After
-    every outcome the adversary stops or picks the next release, as long as `admits` is true of the numbers of releases
-    at each epsilon, which are limited by `MOST`. Delta is the mean of (1 - e^(cap - loss))^+. It is computed backwards
+    every outcome the adversary stops or picks the next release. The numbers of releases at each epsilon must be
+    admitted, and are limited by `MAX_COUNTS`. Delta is the mean of (1 - e^(cap - loss))^+. It is computed backwards
     over the numbers of releases, with all losses at once.
     """
-    reach = sum(unit * most for unit, most in zip(UNITS, MOST, strict=True))
-    losses = np.arange(-reach, reach + 1) * STEP
+    reach = sum(unit * max_count for unit, max_count in zip(UNITS, MAX_COUNTS, strict=True))
+    losses = np.arange(-reach, reach + 1) * LOSS_STEP
+    all_counts = itertools.product(*(range(max_count + 1) for max_count in MAX_COUNTS))
     values: dict[Counts, np.ndarray] = {}
-    for counts in sorted(
-        itertools.product(*(range(most + 1) for most in MOST)), key=lambda counts: -sum(counts)
-    ):
-        if not admits(counts):
+    for counts in sorted(all_counts, key=sum, reverse=True):
+        if not is_admitted(counts):
             continue
-        value = np.maximum(0.0, -np.expm1(cap - losses))
-        for place, unit in enumerate(UNITS):
-            after = values.get(
-                tuple(count + (other == place) for other, count in enumerate(counts))
-            )
-            if after is not None:
-                truth = 1 / (1 + math.exp(-unit * STEP))
-                higher = np.append(after[unit:], np.ones(unit))
-                lower = np.append(np.zeros(unit), after[:-unit])
-                value = np.maximum(value, truth * higher + (1 - truth) * lower)
+        value = np.maximum(0.0, -np.expm1(cap_epsilon - losses))
+        for index, unit in enumerate(UNITS):
+            next_counts = (*counts[:index], counts[index] + 1, *counts[index + 1 :])
+            next_value = values.get(next_counts)
+            if next_value is not None:
+                truth_prob = 1 / (1 + math.exp(-unit * LOSS_STEP))
+                after_truth = np.append(next_value[unit:], np.ones(unit))
+                after_lie = np.append(np.zeros(unit), next_value[:-unit])
+                value = np.maximum(value, truth_prob * after_truth + (1 - truth_prob) * after_lie)
         values[counts] = value
     return float(values[0, 0, 0][reach])
 
 
-def by_total(
+def admit_by_total(
     make_accountant: Callable[[], Accountant], *, cap_epsilon: float, delta: float
 ) -> Callable[[Counts], bool]:
     """Returns a rule that admits numbers of releases at each epsilon if an accountant's total epsilon is within the
     cap.
     """
 
-    def admits(counts: Counts) -> bool:
+    def is_admitted(counts: Counts) -> bool:
         accountant = make_accountant()
         for epsilon, count in zip(EPSILONS, counts, strict=True):
-            accountant.compose(PureDpEvent(epsilon), count)
+            accountant.compose(PureDpEvent(epsilon), count=count)
         return accountant.get_epsilon(target_delta=delta) <= cap_epsilon
 
-    return admits
+    return is_admitted
 
 
-def by_filter(filter_of_cap: PrivacyFilter) -> Callable[[Counts], bool]:
+def admit_by_filter(privacy_filter: PrivacyFilter) -> Callable[[Counts], bool]:
     """Returns a rule that admits numbers of releases at each epsilon if a filter admits their sum."""
-    prices = [filter_of_cap.price(PureDpEvent(epsilon)) for epsilon in EPSILONS]
+    prices = [privacy_filter.price(PureDpEvent(epsilon)) for epsilon in EPSILONS]
 
-    def admits(counts: Counts) -> bool:
+    def is_admitted(counts: Counts) -> bool:
         spent = Spent()
         for price, count in zip(prices, counts, strict=True):
             spent = spent.plus(price, num_times=count)
-        return filter_of_cap.admits(spent, event=NoOpEvent())
+        return privacy_filter.admits(spent, event=NoOpEvent())
 
-    return admits
+    return is_admitted
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("make", "cap", "delta", "excess"),
-    [(PureDpAccountant, 4.0, 1e-2, 1.9), (RdpAccountant, 4.0, 1e-2, 1.05)],
+    ("make_accountant", "excess"), [(PureDpAccountant, 1.9), (RdpAccountant, 1.05)]
 )
 def test_an_adaptive_adversary_breaks_a_cap_on_the_total(
-    make: Callable[[], Accountant], cap: float, delta: float, excess: float
+    make_accountant: Callable[[], Accountant], excess: float
 ) -> None:
     """An adversary who chooses each release after earlier outcomes has over `excess` times delta at the cap.
 
     It chooses as long as the accountant's total is within the cap: each path keeps the cap, but their mixture does not.
     """
-    assert (
-        worst_delta(admits=by_total(make, cap_epsilon=cap, delta=delta), cap=cap) > excess * delta
-    )
+    cap_epsilon = 4.0
+    delta = 1e-2
+    is_admitted = admit_by_total(make_accountant, cap_epsilon=cap_epsilon, delta=delta)
+    assert largest_adaptive_delta(is_admitted, cap_epsilon=cap_epsilon) > excess * delta
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "kind",
+    "make_filter",
     [
         RenyiFilter,
         GaussianFilter,
@@ -124,31 +124,32 @@ def test_an_adaptive_adversary_breaks_a_cap_on_the_total(
         partial(RenyiFilter, order=20.0),
     ],
 )
-@pytest.mark.parametrize(("cap", "delta"), [(4.0, 1e-2), (1.2, 1e-2)])
+@pytest.mark.parametrize("cap_epsilon", [4.0, 1.2])
 def test_an_adaptive_adversary_keeps_the_cap_of_a_filter(
-    kind: Callable[[float, float], PrivacyFilter], cap: float, delta: float
+    make_filter: Callable[..., PrivacyFilter], cap_epsilon: float
 ) -> None:
-    """The adversary of `worst_delta`, admitted by a filter, has at most delta at the cap.
+    """The adversary of `largest_adaptive_delta`, admitted by a filter, has at most delta at the cap.
 
     At the larger cap it has more than a hundredth of delta (a thousandth for the Gaussian filter).
     """
-    filter_of_kind = kind(cap, delta)
-    delta_reached = worst_delta(admits=by_filter(filter_of_kind), cap=cap)
-    assert delta_reached <= delta
-    if cap > 2:
+    delta = 1e-2
+    privacy_filter = make_filter(max_epsilon=cap_epsilon, target_delta=delta)
+    reached_delta = largest_adaptive_delta(admit_by_filter(privacy_filter), cap_epsilon=cap_epsilon)
+    assert reached_delta <= delta
+    if cap_epsilon > 2:
         # a Gaussian filter counts pure releases as Gaussians, which is loose
-        least = delta / 1000 if kind is GaussianFilter else delta / 100
-        assert delta_reached > least, "the adversary reaches a part of delta"
+        share = 1 / 1000 if make_filter is GaussianFilter else 1 / 100
+        assert reached_delta > share * delta, "the adversary reaches a part of delta"
 
 
-class Doubled(RenyiFilter):
+class HalvingFilter(RenyiFilter):
     """A wrong filter that counts half of each event's cost."""
 
     def amount(self, event: object) -> float:
         return super().amount(event) / 2  # type: ignore[arg-type]
 
 
-class Quartered(GaussianAndRenyi):
+class QuarteringFilter(GaussianAndRenyi):
     """A wrong filter that counts a quarter of each event's mu squared."""
 
     def price(self, event: Event) -> Spent:
@@ -157,12 +158,13 @@ class Quartered(GaussianAndRenyi):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [Doubled, Quartered])
-def test_a_filter_that_counts_less_fails(kind: Callable[[float, float], PrivacyFilter]) -> None:
+@pytest.mark.parametrize("make_filter", [HalvingFilter, QuarteringFilter])
+def test_a_filter_that_counts_less_fails(make_filter: Callable[..., PrivacyFilter]) -> None:
     """Negative control: with a filter that counts half of the cost, or a quarter of mu squared, the
     adversary exceeds delta.
     """
-    assert worst_delta(admits=by_filter(kind(4.0, 1e-2)), cap=4.0) > 1e-2
+    wrong_filter = make_filter(max_epsilon=4.0, target_delta=1e-2)
+    assert largest_adaptive_delta(admit_by_filter(wrong_filter), cap_epsilon=4.0) > 1e-2
 
 
 def test_one_order_bounds_the_hockey_stick_by_a_power_of_the_ratio() -> None:
@@ -173,76 +175,81 @@ def test_one_order_bounds_the_hockey_stick_by_a_power_of_the_ratio() -> None:
     """
     rng = np.random.default_rng(0)
     for _ in range(50):
-        order = rng.uniform(1.1, 40)
-        cap = rng.uniform(0.2, 8)
-        delta = 10 ** rng.uniform(-9, -1)
+        order = rng.uniform(low=1.1, high=40)
+        cap = rng.uniform(low=0.2, high=8)
+        delta = 10 ** rng.uniform(low=-9, high=-1)
         budget = cap - float(conversion_penalty(np.array([order]), target_delta=delta)[0])
         log_x = np.linspace(-5, cap + 20, 4001)
-        bound = np.log(delta) + order * log_x - (order - 1) * budget
+        log_bound = np.log(delta) + order * log_x - (order - 1) * budget
         with np.errstate(divide="ignore"):
-            stick = log_x + np.log(-np.expm1(np.minimum(cap - log_x, 0)))
-        assert (stick <= bound + 1e-9).all()
-        assert (stick - bound).max() > -0.02, "the bound is attained"
+            log_stick = log_x + np.log(-np.expm1(np.minimum(cap - log_x, 0)))
+        assert (log_stick <= log_bound + 1e-9).all()
+        assert (log_stick - log_bound).max() > -0.02, "the bound is attained"
 
 
-def best_second_gaussian(first_mu: float, mu_squared_budget: float, cap_epsilon: float) -> float:
+def largest_delta_of_two_gaussians(
+    *, first_mu: float, mu_squared_budget: float, cap_epsilon: float
+) -> float:
     """Returns the largest delta at epsilon `cap_epsilon` of a Gaussian and a second one chosen after its outcome.
 
     The first has mu `first_mu`. The squares of both mus sum to at most `mu_squared_budget`. The adversary may also stop
     after the first.
     """
-    loss = first_mu * np.linspace(-9, 9, 4001) + first_mu * first_mu / 2
-    weights = norm.pdf(np.linspace(-9, 9, 4001)) * 18 / 4000
-    best = np.maximum(0.0, -np.expm1(cap_epsilon - loss))
-    for second in np.sqrt(np.linspace(0, mu_squared_budget - first_mu * first_mu, 12)[1:]):
-        upper = (loss - cap_epsilon) / second + second / 2
-        lower = (loss - cap_epsilon) / second - second / 2
-        best = np.maximum(best, norm.cdf(upper) - np.exp(cap_epsilon - loss) * norm.cdf(lower))
-    return float(weights @ best)
+    outcomes = np.linspace(-9, 9, 4001)
+    outcome_probs = norm.pdf(outcomes) * 18 / 4000
+    losses = first_mu * outcomes + first_mu * first_mu / 2
+    largest_deltas = np.maximum(0.0, -np.expm1(cap_epsilon - losses))
+    remaining_budgets = np.linspace(0, mu_squared_budget - first_mu * first_mu, 12)[1:]
+    for second_mu in np.sqrt(remaining_budgets):
+        upper = (losses - cap_epsilon) / second_mu + second_mu / 2
+        lower = (losses - cap_epsilon) / second_mu - second_mu / 2
+        deltas = norm.cdf(upper) - np.exp(cap_epsilon - losses) * norm.cdf(lower)
+        largest_deltas = np.maximum(largest_deltas, deltas)
+    return float(outcome_probs @ largest_deltas)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("cap", "delta"), [(4.0, 1e-6), (1.0, 1e-3)])
-def test_a_sum_of_mu_squared_bounds_adaptive_gaussians(cap: float, delta: float) -> None:
+@pytest.mark.parametrize(("cap_epsilon", "delta"), [(4.0, 1e-6), (1.0, 1e-3)])
+def test_a_sum_of_mu_squared_bounds_adaptive_gaussians(cap_epsilon: float, delta: float) -> None:
     """An adversary chooses a second Gaussian after the outcome of the first, within a filter's budget for sums of mu
     squared.
 
     Its delta at the cap is that of one Gaussian of the whole budget, at most the filter's delta. With 10% more budget
     it exceeds 1.2 times delta.
     """
-    budget = GaussianFilter(max_epsilon=cap, target_delta=delta).budget
-    for share in (0.1, 0.5, 0.9):
-        delta_reached = best_second_gaussian(
-            first_mu=math.sqrt(share * budget), mu_squared_budget=budget, cap_epsilon=cap
-        )
-        assert delta_reached <= delta * (1 + 1e-6)
-        assert delta_reached == pytest.approx(
-            gaussian_delta(math.sqrt(budget), epsilon=cap), rel=1e-4
-        ), "the bound is attained"
-        assert (
-            best_second_gaussian(
-                first_mu=math.sqrt(share * budget), mu_squared_budget=1.1 * budget, cap_epsilon=cap
+    budget = GaussianFilter(max_epsilon=cap_epsilon, target_delta=delta).budget
+    delta_of_one = gaussian_delta(mu=math.sqrt(budget), epsilon=cap_epsilon)
+    for share_of_first in (0.1, 0.5, 0.9):
+        delta_within_budget, delta_beyond_budget = (
+            largest_delta_of_two_gaussians(
+                first_mu=math.sqrt(share_of_first * budget),
+                mu_squared_budget=mu_squared_budget,
+                cap_epsilon=cap_epsilon,
             )
-            > 1.2 * delta
+            for mu_squared_budget in (budget, 1.1 * budget)
         )
+        assert delta_within_budget <= delta * (1 + 1e-6)
+        assert delta_within_budget == pytest.approx(delta_of_one, rel=1e-4), "it is attained"
+        assert delta_beyond_budget > 1.2 * delta
 
 
-def delta_of_stopping(epsilon_per_release: float, epsilon_bounds: list[float]) -> float:
+def delta_of_stopping(*, epsilon_per_release: float, epsilon_bounds: list[float]) -> float:
     """Returns the delta of an adversary who stops adaptively, at the epsilon `epsilon_bounds[t]` if after t releases.
 
     Every release is randomized response of epsilon `epsilon_per_release`. After each outcome the better of stopping and
     going on is taken, backwards from the last release, with all losses at once.
     """
-    most = len(epsilon_bounds) - 1
-    losses = np.arange(-most, most + 1) * epsilon_per_release
-    truth = 1 / (1 + math.exp(-epsilon_per_release))
-    value = np.maximum(0.0, -np.expm1(epsilon_bounds[most] - losses))
-    for number in range(most - 1, -1, -1):
-        higher = np.append(value[1:], 1.0)
-        lower = np.append(0.0, value[:-1])
-        stopped = np.maximum(0.0, -np.expm1(epsilon_bounds[number] - losses))
-        value = np.maximum(stopped, truth * higher + (1 - truth) * lower)
-    return float(value[most])
+    max_releases = len(epsilon_bounds) - 1
+    losses = np.arange(-max_releases, max_releases + 1) * epsilon_per_release
+    truth_prob = 1 / (1 + math.exp(-epsilon_per_release))
+    value = np.maximum(0.0, -np.expm1(epsilon_bounds[max_releases] - losses))
+    for num_releases in range(max_releases - 1, -1, -1):
+        after_truth = np.append(value[1:], 1.0)
+        after_lie = np.append(0.0, value[:-1])
+        stopped = np.maximum(0.0, -np.expm1(epsilon_bounds[num_releases] - losses))
+        continued = truth_prob * after_truth + (1 - truth_prob) * after_lie
+        value = np.maximum(stopped, continued)
+    return float(value[max_releases])
 
 
 @pytest.mark.slow
@@ -251,24 +258,24 @@ def test_a_cap_but_no_total_bounds_adaptive_stopping() -> None:
 
     At the cap of the ledger it has at most delta. For a fixed number of releases, the total is exact.
     """
-    step = 0.2
-    most = 60
+    epsilon = 0.2
+    event = PureDpEvent(epsilon)
     delta = 1e-3
     ledger = Ledger(target_delta=delta, max_epsilon=6.0, accountant=PureDpAccountant)
     totals = [0.0]
-    while len(totals) <= most and ledger.affords(PureDpEvent(epsilon=step)):
-        ledger.charge(PureDpEvent(epsilon=step), adjacency=ledger.adjacency)
+    while len(totals) <= 60 and ledger.affords(event):
+        ledger.charge(event, adjacency=ledger.adjacency)
         totals.append(ledger.spent_epsilon)
     assert len(totals) > 20
-    fixed = [math.inf] * (len(totals) - 1) + [totals[-1]]
-    assert delta_of_stopping(epsilon_per_release=step, epsilon_bounds=fixed) == pytest.approx(
-        delta, rel=0.02
-    ), "the delta of a fixed number is exact"
-    assert delta_of_stopping(epsilon_per_release=step, epsilon_bounds=totals) > 3 * delta, (
-        "spent_epsilon is for prices that were fixed beforehand"
+    stopping_at_the_end = [math.inf] * (len(totals) - 1) + [totals[-1]]
+    delta_of_fixed_number, delta_at_totals, delta_at_cap = (
+        delta_of_stopping(epsilon_per_release=epsilon, epsilon_bounds=epsilon_bounds)
+        for epsilon_bounds in (stopping_at_the_end, totals, [6.0] * len(totals))
     )
+    assert delta_of_fixed_number == pytest.approx(delta, rel=0.02), "the total is exact"
+    assert delta_at_totals > 3 * delta, "spent_epsilon is for prices that were fixed beforehand"
     assert ledger.guaranteed_epsilon == 6.0
-    assert delta_of_stopping(epsilon_per_release=step, epsilon_bounds=[6.0] * len(totals)) <= delta
+    assert delta_at_cap <= delta
 
 
 def test_a_release_at_the_whole_cap_leaves_room_for_none() -> None:
@@ -276,19 +283,20 @@ def test_a_release_at_the_whole_cap_leaves_room_for_none() -> None:
 
     Negative control: one more adaptive release would exceed delta.
     """
-    step = 0.2
-    count = 40
+    epsilon = 0.2
+    num_responses = 40
     delta = 1e-3
-    first = SelfComposedEvent(PureDpEvent(epsilon=step), count)
-    cap = PureDpAccountant().compose(first).get_epsilon(target_delta=delta)
-    assert not RenyiFilter(max_epsilon=cap, target_delta=delta).admits(Spent(), event=first)
+    first_event = SelfComposedEvent(PureDpEvent(epsilon), count=num_responses)
+    cap = PureDpAccountant().compose(first_event).get_epsilon(target_delta=delta)
+    assert not RenyiFilter(max_epsilon=cap, target_delta=delta).admits(Spent(), event=first_event)
     ledger = Ledger(target_delta=delta, max_epsilon=cap, accountant=PureDpAccountant)
-    assert ledger.affords(first) == 1
-    ledger.charge(first, adjacency=ledger.adjacency)
-    assert ledger.affords(PureDpEvent(epsilon=step)) == ledger.affords(NoOpEvent()) == 0
-    at_the_end = [math.inf] * count
-    assert delta_of_stopping(
-        epsilon_per_release=step, epsilon_bounds=[*at_the_end, cap]
-    ) == pytest.approx(delta, rel=0.02)
-    control = delta_of_stopping(epsilon_per_release=step, epsilon_bounds=[*at_the_end, cap, cap])
-    assert control > 1.05 * delta, "the control: one more adaptive release exceeds delta"
+    assert ledger.affords(first_event) == 1
+    ledger.charge(first_event, adjacency=ledger.adjacency)
+    assert ledger.affords(PureDpEvent(epsilon)) == ledger.affords(NoOpEvent()) == 0
+    without_stopping = [math.inf] * num_responses
+    delta_of_first, delta_of_one_more = (
+        delta_of_stopping(epsilon_per_release=epsilon, epsilon_bounds=epsilon_bounds)
+        for epsilon_bounds in ([*without_stopping, cap], [*without_stopping, cap, cap])
+    )
+    assert delta_of_first == pytest.approx(delta, rel=0.02)
+    assert delta_of_one_more > 1.05 * delta

@@ -8,13 +8,13 @@ from scipy.special import log_ndtr, ndtr, ndtri
 
 from pate.accounting import OpposedMaximaEvent
 from pate.accounting.noisy_maximum import opposite_maxima
-from pate.accounting.rdp import rdp_curve_of
+from tests.privacy.divergences import largest_renyi, price_curve
 from tests.privacy.rival_distributions import noisy_max_distribution
 
 Array = np.ndarray
 
 
-def mills(x: Array) -> Array:
+def reversed_hazard(x: Array) -> Array:
     """Returns the density of a standard normal at x, divided by its distribution function at x."""
     return np.exp(-0.5 * x * x - 0.5 * np.log(2 * np.pi) - log_ndtr(x))
 
@@ -36,10 +36,10 @@ def test_the_hazard_is_concave_in_the_level() -> None:
     concave, by second differences on a grid.
     """
     x = np.linspace(-30, 8, 4001)
-    assert (mills(x) * (x + mills(x)) < 1).all()
-    level = -log_ndtr(x)[::-1]
-    hazard = mills(x)[::-1]
-    slopes = np.diff(hazard) / np.diff(level)
+    hazards = reversed_hazard(x)
+    assert (hazards * (x + hazards) < 1).all()
+    levels = -log_ndtr(x)
+    slopes = np.diff(hazards[::-1]) / np.diff(levels[::-1])
     assert (np.diff(slopes) < 1e-6 * np.abs(slopes[1:])).all()
 
 
@@ -50,17 +50,17 @@ def test_a_maximum_of_equal_normals_moves_the_fastest() -> None:
     maximum is below t. Then y rises with t at a speed of at most 1; equal means attain 1.
     """
     rng = np.random.default_rng(0)
-    fastest = 0.0
+    largest_speed = 0.0
     for _ in range(200):
-        count = int(rng.integers(1, 6))
-        means = rng.normal(scale=rng.choice([0.0, 1.0, 5.0]), size=count)
+        num_normals = int(rng.integers(low=1, high=6))
+        means = rng.normal(scale=rng.choice([0.0, 1.0, 5.0]), size=num_normals)
         t = np.linspace(means.max() - 4, means.max() + 4, 801)
         log_cdf = log_ndtr(t[:, None] - means).sum(axis=1)
-        for as_many in (count, count + 3):
-            y = ndtri(np.exp(log_cdf / as_many))
-            speed = np.diff(y) / np.diff(t)
-            fastest = max(fastest, speed.max())
-    assert 0.999 < fastest < 1 + 1e-6
+        for num_standard_normals in (num_normals, num_normals + 3):
+            y = ndtri(np.exp(log_cdf / num_standard_normals))
+            speeds = np.diff(y) / np.diff(t)
+            largest_speed = max(largest_speed, speeds.max())
+    assert 0.999 < largest_speed < 1 + 1e-6
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -72,48 +72,53 @@ def test_every_event_obeys_both_curves(seed: int) -> None:
     """
     rng = np.random.default_rng(seed)
     for _ in range(8):
-        candidates = int(rng.integers(2, 6))
-        std = 10 ** rng.uniform(0, 1.2)
-        sens = int(rng.integers(1, 3))
-        utilities = rng.integers(-3, 4, size=candidates).astype(float)
-        moved = utilities + rng.integers(-sens, sens + 1, size=candidates)
-        p = noisy_max_distribution(utilities, noise_std=std)
-        q = noisy_max_distribution(moved, noise_std=std)
-        shift = 2 * sens / std
-        for size in range(1, candidates):
-            for subset in combinations(range(candidates), size):
-                mass = p[list(subset)].sum()
-                moved_mass = q[list(subset)].sum()
+        num_candidates = int(rng.integers(low=2, high=6))
+        noise_std = 10 ** rng.uniform(low=0, high=1.2)
+        sensitivity = int(rng.integers(low=1, high=3))
+        utilities = rng.integers(low=-3, high=4, size=num_candidates).astype(float)
+        moves = rng.integers(low=-sensitivity, high=sensitivity + 1, size=num_candidates)
+        law = noisy_max_distribution(utilities, noise_std=noise_std)
+        moved_law = noisy_max_distribution(utilities + moves, noise_std=noise_std)
+        mean_shift = 2 * sensitivity / noise_std
+        for size in range(1, num_candidates):
+            for subset in combinations(range(num_candidates), size):
+                prob = law[list(subset)].sum()
+                moved_prob = moved_law[list(subset)].sum()
                 tight = min(
-                    roc_up(tail_prob=mass, mean_shift=shift, num_normals=size),
-                    roc_down(lower_prob=mass, mean_shift=shift, num_normals=candidates - size),
+                    roc_up(tail_prob=prob, mean_shift=mean_shift, num_normals=size),
+                    roc_down(
+                        lower_prob=prob, mean_shift=mean_shift, num_normals=num_candidates - size
+                    ),
                 )
                 loose = min(
-                    roc_up(tail_prob=mass, mean_shift=shift, num_normals=candidates - 1),
-                    roc_down(lower_prob=mass, mean_shift=shift, num_normals=candidates - 1),
+                    roc_up(tail_prob=prob, mean_shift=mean_shift, num_normals=num_candidates - 1),
+                    roc_down(
+                        lower_prob=prob, mean_shift=mean_shift, num_normals=num_candidates - 1
+                    ),
                 )
-                assert moved_mass <= tight * (1 + 1e-8)
+                assert moved_prob <= tight * (1 + 1e-8)
                 assert tight <= loose * (1 + 1e-8)
         orders = np.array([1.5, 4.0, 16.0])
-        exact = np.log((q[:, None] ** orders * p[:, None] ** (1 - orders)).sum(axis=0)) / (
-            orders - 1
+        exact = largest_renyi(
+            first_laws=moved_law[None], second_laws=law[None], renyi_orders=orders
         )
-        assert (
-            exact
-            <= rdp_curve_of(
-                OpposedMaximaEvent(noise_multiplier=std / sens, num_candidates=candidates)
-            )(orders)
-            + 1e-9
-        ).all()
+        event = OpposedMaximaEvent(
+            noise_multiplier=noise_std / sensitivity, num_candidates=num_candidates
+        )
+        price = price_curve(event, renyi_orders=orders)
+        assert (exact <= price + 1e-9).all()
 
 
 def test_a_curve_for_half_the_shift_would_be_exceeded() -> None:
     """Negative control: the curve for sensitivity 1 in place of 2, which the two-step argument
     forbids, is exceeded.
     """
-    p, q = (noisy_max_distribution(np.array(u), noise_std=1.0) for u in ([1.0, 1.0], [0.0, 2.0]))
-    assert q[1] > roc_up(tail_prob=p[1], mean_shift=1.0, num_normals=1) * 1.01
-    assert q[1] <= roc_up(tail_prob=p[1], mean_shift=2.0, num_normals=1)
+    law, moved_law = (
+        noisy_max_distribution(np.array(utilities), noise_std=1.0)
+        for utilities in ([1.0, 1.0], [0.0, 2.0])
+    )
+    assert moved_law[1] > roc_up(tail_prob=law[1], mean_shift=1.0, num_normals=1) * 1.01
+    assert moved_law[1] <= roc_up(tail_prob=law[1], mean_shift=2.0, num_normals=1)
 
 
 def test_opposed_maxima_dominate_all_sets_and_their_moves() -> None:
@@ -124,23 +129,26 @@ def test_opposed_maxima_dominate_all_sets_and_their_moves() -> None:
     """
     rng = np.random.default_rng(4)
     epsilons = np.linspace(-1.5, 1.5, 31)
-    for _ in range(4):
-        utilities = rng.normal(scale=1.5, size=7)
-        move = 0.4
-        rising = np.arange(7) < 4
-        p, q = (
-            noisy_max_distribution(u, noise_std=1.0)
-            for u in (utilities, utilities + np.where(rising, move, -move))
+    rises = np.arange(7) < 4
+    moves = np.where(rises, 0.4, -0.4)
+
+    def rising_wins(utilities: Array) -> Array:
+        """Returns the hockey stick, at each epsilon, of the event that a rising utility wins."""
+        prob, moved_prob = (
+            noisy_max_distribution(means, noise_std=1.0)[rises].sum()
+            for means in (utilities, utilities + moves)
         )
-        bound = opposite_maxima(rising=4, falling=3, mean_shift=move, epsilons=epsilons)
-        assert (q[rising].sum() - np.exp(epsilons) * p[rising].sum() <= bound + 1e-12).all()
-    tied, split = (
-        noisy_max_distribution(u, noise_std=1.0) for u in (np.zeros(7), np.where(rising, 0.4, -0.4))
+        return moved_prob - np.exp(epsilons) * prob
+
+    bound, smaller_bound = (
+        opposite_maxima(rising=4, falling=3, mean_shift=mean_shift, epsilons=epsilons)
+        for mean_shift in (0.4, 0.3)
     )
-    attained = split[rising].sum() - np.exp(epsilons) * tied[rising].sum()
-    assert (
-        attained > opposite_maxima(rising=4, falling=3, mean_shift=0.3, epsilons=epsilons)
-    ).any()
+    for _ in range(4):
+        random_utilities = rng.normal(scale=1.5, size=7)
+        assert (rising_wins(random_utilities) <= bound + 1e-12).all()
+    tied_utilities = np.zeros(7)
+    assert (rising_wins(tied_utilities) > smaller_bound).any()
 
 
 def test_two_moving_normals_equal_one_that_moves_farther() -> None:

@@ -1,5 +1,6 @@
 """Steps of docs/proofs/hits.md: one call's moment where hits weigh less, by kind of call, and its attainment."""
 
+import itertools
 import math
 
 import numpy as np
@@ -17,14 +18,17 @@ from pate.accounting.target_charging import (
 from pate.array_types import FloatArray
 
 Pair = tuple[FloatArray, FloatArray]
+"""The laws of N calls on two neighbors, `[N, num_outcomes]` each."""
 
 EPSILONS = (0.05, 0.5, 1.5)
-KINDS = (True, False)
-MOST_ROUNDING = 1e-12
+ROUNDING = 1e-12
+every_kind = pytest.mark.parametrize(
+    "bounded_range", [True, False], ids=["bounded range", "pure DP"]
+)
 
 
 def boundary_event(
-    epsilon: float, *, bounded_range: bool, hits: int = 3, calls: float = math.inf
+    epsilon: float, *, bounded_range: bool, target_hits: int = 3, num_calls: float = math.inf
 ) -> SessionEvent:
     """Returns the event of a session of boundary calls of an epsilon; a hit is the boundary
     outcome.
@@ -33,20 +37,26 @@ def boundary_event(
     return BoundarySessionEvent(
         target.epsilon,
         target.hit_prob,
-        target_hits=hits,
-        num_calls=calls,
+        target_hits=target_hits,
+        num_calls=num_calls,
         accesses=NoOpEvent(),
         call_epsilon=epsilon,
         bounded_range=bounded_range,
     )
 
 
-def target_event(target: QTarget, hits: int = 3, calls: float = math.inf) -> SessionEvent:
+def target_event(
+    target: QTarget, *, target_hits: int = 3, num_calls: float = math.inf
+) -> SessionEvent:
     """Returns the event of a session of calls with a target; a hit is an outcome in the target's
     set.
     """
     return SessionEvent(
-        target.epsilon, target.hit_prob, target_hits=hits, num_calls=calls, accesses=NoOpEvent()
+        target.epsilon,
+        target.hit_prob,
+        target_hits=target_hits,
+        num_calls=num_calls,
+        accesses=NoOpEvent(),
     )
 
 
@@ -55,7 +65,7 @@ def orders_for(epsilon: float) -> FloatArray:
     return 1 + np.geomspace(1e-2, 3 / epsilon, 40)
 
 
-def weigh(
+def moment_terms(
     first_probs: FloatArray | float, second_probs: FloatArray | float, renyi_orders: FloatArray
 ) -> FloatArray:
     """Returns first_probs**a second_probs**(1 - a) for each Renyi order a, with the Renyi orders along the last
@@ -66,23 +76,21 @@ def weigh(
     return np.asarray(np.exp(renyi_orders * log_first + (1 - renyi_orders) * log_second))
 
 
-def draw_laws(rng: np.random.Generator, num: int, num_outcomes: int) -> FloatArray:
-    """Returns `num` random distributions over outcomes, `[num, num_outcomes]`.
+def draw_laws(rng: np.random.Generator, *, num_laws: int, num_outcomes: int) -> FloatArray:
+    """Returns random distributions over outcomes, `[num_laws, num_outcomes]`.
 
     In most of them the first outcome has 0.9 to 1000 times the weight of all others together: these are near ties and
     nearly certain outcomes.
     """
-    weights = (
-        rng.gamma(rng.choice([0.05, 0.2, 1.0, 3.0], size=(num, 1)), size=(num, num_outcomes))
-        + 1e-12
-    )
-    lead = rng.choice([0.0, 0.9, 1.0, 1.1, 2.0, 10.0, 1e3], size=num)
+    gamma_shapes = rng.choice([0.05, 0.2, 1.0, 3.0], size=(num_laws, 1))
+    weights = rng.gamma(gamma_shapes, size=(num_laws, num_outcomes)) + 1e-12
+    lead = rng.choice([0.0, 0.9, 1.0, 1.1, 2.0, 10.0, 1e3], size=num_laws)
     weights[:, 0] = np.where(lead > 0, lead * weights[:, 1:].sum(axis=1), weights[:, 0])
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
 
-def calls(epsilon: float, *, bounded_range: bool, num: int = 3000) -> list[Pair]:
-    """Returns pairs of arrays `[N, num_outcomes]`: laws of N calls on two neighbors, before the boundary wrapper.
+def draw_calls(epsilon: float, *, bounded_range: bool, num_laws: int = 3000) -> list[Pair]:
+    """Returns the laws of random calls on two neighbors, before the boundary wrapper.
 
     The ratios of the laws are the extremes that epsilon allows, for a bounded range or for pure DP. Each pair is there
     in both directions.
@@ -91,30 +99,36 @@ def calls(epsilon: float, *, bounded_range: bool, num: int = 3000) -> list[Pair]
     growth = math.exp(epsilon)
     pairs = []
     for num_outcomes in (2, 3, 5):
-        first = draw_laws(rng, num, num_outcomes)
-        up = rng.random(first.shape) < 0.5
+        first = draw_laws(rng, num_laws=num_laws, num_outcomes=num_outcomes)
+        rises = rng.random(first.shape) < 0.5
         if bounded_range:
-            second = first * np.where(up, growth, 1.0)
+            second = first * np.where(rises, growth, 1.0)
             second /= second.sum(axis=1, keepdims=True)
         else:
-            share = (first * up).sum(axis=1, keepdims=True)
-            room = np.clip(1 - share, 1e-300, None)
-            rise = np.minimum(growth, (1 - room / growth) / np.maximum(share, 1e-300))
-            second = first * np.where(up, rise, (1 - share * rise) / room)
-        valid = ((share > 0) & (share < 1))[:, 0] if not bounded_range else np.ones(num, dtype=bool)
-        pairs += [(first[valid], second[valid]), (second[valid], first[valid])]
+            rising_prob = (first * rises).sum(axis=1, keepdims=True)
+            is_valid = ((rising_prob > 0) & (rising_prob < 1))[:, 0]
+            first, rises, rising_prob = first[is_valid], rises[is_valid], rising_prob[is_valid]
+            falling_prob = 1 - rising_prob
+            rise = np.minimum(growth, (1 - falling_prob / growth) / rising_prob)
+            fall = (1 - rising_prob * rise) / falling_prob
+            second = first * np.where(rises, rise, fall)
+        pairs += [(first, second), (second, first)]
     return pairs
 
 
-def moments(pair: Pair, renyi_orders: FloatArray) -> Pair:
-    """Returns the moments of a wrapped call at each Renyi order, `[N, A]` each: over outcomes that
+def moments_of_wrapped(call_laws: Pair, renyi_orders: FloatArray) -> Pair:
+    """Returns the moments of wrapped calls at each Renyi order, `[N, A]` each: over outcomes that
     are no hit, and of the hit.
     """
-    terms = weigh(*(boundary_distribution(law) for law in pair), renyi_orders)
+    terms = moment_terms(
+        first_probs=boundary_distribution(call_laws[0]),
+        second_probs=boundary_distribution(call_laws[1]),
+        renyi_orders=renyi_orders,
+    )
     return terms[:, :-1].sum(axis=1), terms[:, -1]
 
 
-@pytest.mark.parametrize("bounded_range", KINDS)
+@every_kind
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_no_boundary_call_has_a_moment_above_1_where_hits_weigh_less(
     epsilon: float, bounded_range: bool
@@ -126,14 +140,14 @@ def test_no_boundary_call_has_a_moment_above_1_where_hits_weigh_less(
     """
     orders = orders_for(epsilon)
     event = boundary_event(epsilon, bounded_range=bounded_range)
-    cost = hit_cost(event, orders)
-    plain = call_cost(event, orders)
-    limited = cost < 1
-    assert limited.sum() > 10
-    for pair in calls(epsilon, bounded_range=bounded_range):
-        missed, hit = moments(pair, orders)
-        assert (missed + hit <= 1 + plain + MOST_ROUNDING).all()
-        assert (missed + (1 - cost) * hit)[:, limited].max() <= 1 + MOST_ROUNDING
+    cost_of_hit = hit_cost(event, orders)
+    cost_of_call = call_cost(event, orders)
+    is_limited = cost_of_hit < 1
+    assert is_limited.sum() > 10
+    for call_laws in draw_calls(epsilon, bounded_range=bounded_range):
+        missed, hit = moments_of_wrapped(call_laws, renyi_orders=orders)
+        assert (missed + hit <= 1 + cost_of_call + ROUNDING).all()
+        assert (missed + (1 - cost_of_hit) * hit)[:, is_limited].max() <= 1 + ROUNDING
 
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
@@ -143,15 +157,15 @@ def test_rare_outcomes_attain_the_cost_of_a_bounded_range(epsilon: float) -> Non
     """
     orders = orders_for(epsilon)
     cost = hit_cost(boundary_event(epsilon, bounded_range=True), orders)
-    share_used = np.zeros_like(orders)
+    reached_share = np.zeros_like(orders)
     for odds in (1e-5, 1e-4):
-        pair = tuple(
-            np.array([[1.0, odds * growth]]) / (1 + odds * growth)
-            for growth in (1.0, math.exp(epsilon))
+        first_law, second_law = (
+            np.array([[1.0, rare_odds]]) / (1 + rare_odds)
+            for rare_odds in (odds, odds * math.exp(epsilon))
         )
-        missed, hit = moments((pair[0], pair[1]), orders)
-        share_used = np.maximum(share_used, (1 - (1 - missed) / hit)[0] / cost)
-    assert 0.99 < share_used[cost < 1].min() <= share_used.max() <= 1 + 1e-6
+        missed, hit = moments_of_wrapped((first_law, second_law), renyi_orders=orders)
+        reached_share = np.maximum(reached_share, (1 - (1 - missed) / hit)[0] / cost)
+    assert 0.99 < reached_share[cost < 1].min() <= reached_share.max() <= 1 + 1e-6
 
 
 @pytest.mark.parametrize(
@@ -172,30 +186,36 @@ def test_the_worst_q_target_call_is_a_corner(target: QTarget) -> None:
     orders = orders_for(target.epsilon)
     growth = math.exp(target.epsilon)
     cost = hit_cost(target_event(target), orders)
-    limited = cost < 1
-    high = growth / (growth + 1)
-    low = 1 / (growth + 1)
-    ends = (
-        weigh(first_probs=growth, second_probs=1.0, renyi_orders=orders),
-        weigh(first_probs=1.0, second_probs=growth, renyi_orders=orders),
-    )
-    attained = np.full_like(orders, -np.inf)
+    is_limited = cost < 1
+
+    def are_within_epsilon(first_prob: float, second_prob: float) -> bool:
+        return first_prob <= growth * second_prob and second_prob <= growth * first_prob
+
+    moment_up = moment_terms(first_probs=growth, second_probs=1.0, renyi_orders=orders)
+    moment_down = moment_terms(first_probs=1.0, second_probs=growth, renyi_orders=orders)
+
+    def largest_part(first_prob: float, second_prob: float) -> FloatArray:
+        """Returns the largest moment of outcomes with these probabilities in all, whose ratios are both extremes."""
+        weight_up = (growth * first_prob - second_prob) / (growth**2 - 1)
+        weight_down = (growth * second_prob - first_prob) / (growth**2 - 1)
+        return weight_up * moment_up + weight_down * moment_down
+
     grid = np.linspace(0, 1, 60)
-    for first, second in np.stack(np.meshgrid(grid, grid), axis=-1).reshape(-1, 2):
-        hits_near = first <= growth * second and second <= growth * first
-        misses_near = 1 - first <= growth * (1 - second) and 1 - second <= growth * (1 - first)
-        if not (hits_near and misses_near) or min(first, second) < target.hit_prob:
-            continue
-        parts = [
-            ((growth * x - y) * ends[0] + (growth * y - x) * ends[1]) / (growth**2 - 1)
-            for x, y in ((1 - first, 1 - second), (first, second))
-        ]
-        moment = parts[0] + (1 - cost) * parts[1]
-        attained = np.maximum(attained, moment)
-        assert (moment[limited] <= 1 + MOST_ROUNDING).all()
-    if target.hit_prob == low:  # randomized response whose likelier answer misses here
-        moment = (high * (growth ** (orders - 1))) + (1 - cost) * low * growth ** (1 - orders)
-        np.testing.assert_allclose(moment[limited], 1, rtol=1e-9)
+    for first_hit_prob, second_hit_prob in itertools.product(grid, repeat=2):
+        if (
+            min(first_hit_prob, second_hit_prob) >= target.hit_prob
+            and are_within_epsilon(first_hit_prob, second_hit_prob)
+            and are_within_epsilon(1 - first_hit_prob, 1 - second_hit_prob)
+        ):
+            missed = largest_part(1 - first_hit_prob, 1 - second_hit_prob)
+            hit = largest_part(first_hit_prob, second_hit_prob)
+            assert ((missed + (1 - cost) * hit)[is_limited] <= 1 + ROUNDING).all()
+    likelier = growth / (growth + 1)
+    rarer = 1 / (growth + 1)
+    if target.hit_prob == rarer:  # randomized response whose likelier answer misses
+        missed = likelier * growth ** (orders - 1)
+        hit = rarer * growth ** (1 - orders)
+        np.testing.assert_allclose((missed + (1 - cost) * hit)[is_limited], 1, rtol=1e-9)
 
 
 def test_few_calls_cost_by_calls_and_many_by_hits() -> None:
@@ -205,19 +225,17 @@ def test_few_calls_cost_by_calls_and_many_by_hits() -> None:
     """
     orders = np.array([1.5, 4.0, 9.0, 12.0])
     sessions = [
-        boundary_event(epsilon=0.05, bounded_range=True, hits=10, calls=n)
-        for n in (1, 3, 10, 40, 100, 1000, math.inf)
+        boundary_event(epsilon=0.05, bounded_range=True, target_hits=10, num_calls=num_calls)
+        for num_calls in (1, 3, 10, 40, 100, 1000, math.inf)
     ]
     curves = np.array([session_rdp(session, orders) for session in sessions])
     assert (np.diff(curves, axis=0) >= -1e-15).all()
     np.testing.assert_allclose(curves[0], bounded_range_rdp(epsilon=0.05, orders=orders), rtol=1e-6)
-    np.testing.assert_allclose(
-        curves[-1], -10 * np.log1p(-hit_cost(sessions[-1], orders)) / (orders - 1), rtol=1e-9
-    )
-    short_session = target_event(not_prior(epsilon=0.1), hits=10, calls=7)
-    np.testing.assert_allclose(
-        session_rdp(short_session, orders), 7 * pure_dp_rdp(epsilon=0.1, orders=orders), rtol=1e-9
-    )
+    price_of_ten_hits = -10 * np.log1p(-hit_cost(sessions[-1], orders)) / (orders - 1)
+    np.testing.assert_allclose(curves[-1], price_of_ten_hits, rtol=1e-9)
+    short_session = target_event(not_prior(epsilon=0.1), target_hits=10, num_calls=7)
+    price_of_seven_calls = 7 * pure_dp_rdp(epsilon=0.1, orders=orders)
+    np.testing.assert_allclose(session_rdp(short_session, orders), price_of_seven_calls, rtol=1e-9)
 
 
 def test_at_renyi_orders_where_hits_limit_nothing_all_calls_are_paid() -> None:
@@ -226,7 +244,9 @@ def test_at_renyi_orders_where_hits_limit_nothing_all_calls_are_paid() -> None:
     A session of at most 20 calls costs at most 20 times the epsilon of the target.
     """
     orders = np.array([1e3, 1e6])
-    assert (hit_cost(boundary_event(epsilon=0.05, bounded_range=False), orders) >= 1).all()
-    assert np.isinf(session_rdp(boundary_event(epsilon=0.05, bounded_range=False), orders)).all()
-    finite = session_rdp(boundary_event(epsilon=0.05, bounded_range=True, calls=20), orders)
-    assert (finite <= 20 * tight_boundary(epsilon=0.05).epsilon * (1 + 1e-9)).all()
+    unlimited_session = boundary_event(epsilon=0.05, bounded_range=False)
+    assert (hit_cost(unlimited_session, orders) >= 1).all()
+    assert np.isinf(session_rdp(unlimited_session, orders)).all()
+    limited_session = boundary_event(epsilon=0.05, bounded_range=True, num_calls=20)
+    largest_price = 20 * tight_boundary(epsilon=0.05).epsilon
+    assert (session_rdp(limited_session, orders) <= largest_price * (1 + 1e-9)).all()

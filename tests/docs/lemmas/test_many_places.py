@@ -22,20 +22,25 @@ from pate.run.places import group_epsilon
 DELTA = 1e-6
 
 
-def gaussian_delta(epsilon: float, mu: float) -> float:
+def gaussian_delta(*, mu: float, epsilon: float) -> float:
     """Returns the exact delta at epsilon of N(0, 1) against N(mu, 1)."""
     return float(ndtr(mu / 2 - epsilon / mu) - math.exp(epsilon + log_ndtr(-mu / 2 - epsilon / mu)))
 
 
-def hockey_stick(epsilon: float, first_law: np.ndarray, second_law: np.ndarray) -> float:
+def hockey_stick(first_law: np.ndarray, second_law: np.ndarray, *, epsilon: float) -> float:
     """Returns the hockey-stick divergence of two distributions at epsilon."""
     return float(np.maximum(first_law - math.exp(epsilon) * second_law, 0).sum())
 
 
-def together(*units: dict[int, float]) -> np.ndarray:
-    """Returns the joint law of several units' independent outcomes 0, 1 or 2, `[3 ** number of units]`."""
-    return np.array([math.prod(law.get(bit, 0.0) for law, bit in zip(units, bound, strict=True))
-                     for bound in product((0, 1, 2), repeat=len(units))])  # fmt: skip
+def joint_law(law_of_one: dict[int, float], *, num_units: int) -> np.ndarray:
+    """Returns the law of the independent outcomes of several units, `[3 ** num_units]`.
+
+    Args:
+        law_of_one: the probability of each outcome 0, 1 or 2 of one unit.
+        num_units: the number of units.
+    """
+    probs = np.array([law_of_one.get(outcome, 0.0) for outcome in (0, 1, 2)])
+    return np.array([math.prod(path) for path in product(probs, repeat=num_units)])
 
 
 @pytest.mark.parametrize("accountant", [RdpAccountant, ExactAccountant])
@@ -64,10 +69,12 @@ def test_a_group_of_gaussian_releases_is_never_dearer_than_said(
 
     By the exact accountant, delta is over 1e-6 at 99% of this epsilon less 0.001.
     """
-    bound = group_epsilon(event, size, budget=Budget(delta=DELTA, accountant=accountant))
-    assert gaussian_delta(bound, mu=size * mu) <= DELTA
+    epsilon = group_epsilon(event, size, budget=Budget(delta=DELTA, accountant=accountant))
+    group_mu = size * mu
+    assert gaussian_delta(mu=group_mu, epsilon=epsilon) <= DELTA
     if accountant is ExactAccountant:
-        assert gaussian_delta(bound * 0.99 - 1e-3, mu=size * mu) > DELTA, "and the bound is tight"
+        smaller_epsilon = 0.99 * epsilon - 1e-3
+        assert gaussian_delta(mu=group_mu, epsilon=smaller_epsilon) > DELTA, "it is tight"
 
 
 @pytest.mark.parametrize("size", [2, 3, 5])
@@ -75,12 +82,13 @@ def test_a_group_of_randomized_responses_is_never_dearer_than_said(size: int) ->
     """`size` units answer by randomized response: at the group's epsilon, nearly `size` times the
     unit's, their exact delta is at most 1e-6.
     """
-    epsilon = 0.4
-    bound = group_epsilon(PureDpEvent(epsilon), size, budget=Budget(delta=DELTA))
-    keep = math.exp(epsilon) / (1 + math.exp(epsilon))
-    first, second = (together(*[{bit: keep, 1 - bit: 1 - keep}] * size) for bit in (0, 1))
-    assert hockey_stick(bound, first_law=first, second_law=second) <= DELTA
-    assert bound >= size * epsilon - 0.02, "as each response is spent to the full"
+    unit_epsilon = 0.4
+    epsilon = group_epsilon(PureDpEvent(unit_epsilon), size, budget=Budget(delta=DELTA))
+    truth_prob = math.exp(unit_epsilon) / (1 + math.exp(unit_epsilon))
+    first_law = joint_law({0: truth_prob, 1: 1 - truth_prob}, num_units=size)
+    second_law = joint_law({1: truth_prob, 0: 1 - truth_prob}, num_units=size)
+    assert hockey_stick(first_law, second_law, epsilon=epsilon) <= DELTA
+    assert epsilon >= size * unit_epsilon - 0.02, "as each response is spent to the full"
 
 
 def test_k_times_epsilon_at_the_same_delta_is_no_bound() -> None:
@@ -92,11 +100,19 @@ def test_k_times_epsilon_at_the_same_delta_is_no_bound() -> None:
     size = 4
     epsilon = 0.1
     delta = 0.05
-    # the mechanism reveals a bit with some probability, and otherwise nothing
-    laws = [{2: 1 - delta, bit: delta} for bit in (0, 1)]
-    unit_delta = hockey_stick(epsilon, *(together(law) for law in laws))
-    assert unit_delta <= delta + 1e-15
-    group_delta = hockey_stick(size * epsilon, *(together(*[law] * size) for law in laws))
+    # the outcome 2 stands for nothing
+    law_of_zero = {0: delta, 2: 1 - delta}
+    law_of_one = {1: delta, 2: 1 - delta}
+
+    def delta_of_group(num_units: int) -> float:
+        return hockey_stick(
+            first_law=joint_law(law_of_zero, num_units=num_units),
+            second_law=joint_law(law_of_one, num_units=num_units),
+            epsilon=num_units * epsilon,
+        )
+
+    assert delta_of_group(num_units=1) <= delta + 1e-15
+    group_delta = delta_of_group(num_units=size)
     assert group_delta > 3 * delta, "k epsilon at the same delta would be wrong"
     assert group_delta <= size * math.exp((size - 1) * epsilon) * delta
 

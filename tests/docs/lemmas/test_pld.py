@@ -1,7 +1,8 @@
 """Profiles by docs/proofs/pld.md, against exact pairs, chords, and two releases chosen adaptively."""
 
 import math
-from itertools import combinations, product
+from collections.abc import Callable
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from pate.mechanisms.noise.maxima import gaussian_argmax
 EPSILONS = np.linspace(-3.0, 3.0, 241)
 
 
-def hockey_sticks(first_law: np.ndarray, second_law: np.ndarray) -> np.ndarray:
+def larger_hockey_sticks(first_law: np.ndarray, second_law: np.ndarray) -> np.ndarray:
     """Returns the larger hockey stick of the two directions at each epsilon of `EPSILONS`."""
     factor = np.exp(EPSILONS)[:, None]
     return np.maximum(
@@ -33,47 +34,54 @@ def hockey_sticks(first_law: np.ndarray, second_law: np.ndarray) -> np.ndarray:
     )
 
 
-def pairs(name: str, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Returns a random pair of distributions that the event `KINDS[name]` allows."""
-    # an exponential mechanism with utilities that move by at most half the range
-    if name == "range":
-        u = rng.uniform(0, 2, 4)
-        moves = rng.uniform(0, 1.2, 4)
-        p = np.exp(u)
-        q = np.exp(u + moves)
-        return p / p.sum(), q / q.sum()
-    if name == "pure":
-        q = rng.dirichlet(np.ones(4))
-        ratio = np.exp(rng.choice([-0.6, 0.6], 4))
-        p = q * ratio
-        return p / p.sum(), q
-    gaps = rng.uniform(0, 3, 5)
-    return gaussian_argmax(gaps / 2.0), gaussian_argmax(
-        (gaps + rng.choice([-1.0, 0.0, 1.0], 5)) / 2.0
-    )
+def draw_bounded_range_pair(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the laws of an exponential mechanism whose utilities move by up to 1.2."""
+    utilities = rng.uniform(high=2, size=4)
+    moves = rng.uniform(high=1.2, size=4)
+    first_weights = np.exp(utilities)
+    second_weights = np.exp(utilities + moves)
+    return first_weights / first_weights.sum(), second_weights / second_weights.sum()
 
 
-KINDS: dict[str, LeafEvent] = {
-    "range": BoundedRangeEvent(epsilon=1.2),
-    "pure": PureDpEvent(epsilon=1.2),
-    "maximum": NoisyMaxGaussianEvent(noise_multiplier=2.0, num_candidates=5),
-}
+def draw_pure_pair(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Returns two laws whose ratios are within e^1.2."""
+    second_law = rng.dirichlet(np.ones(4))
+    first_weights = second_law * np.exp(rng.choice([-0.6, 0.6], size=4))
+    return first_weights / first_weights.sum(), second_law
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_profiles_are_above_random_pairs_in_both_directions(name: str) -> None:
+def draw_maximum_pair(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the laws of the largest of five gaps with noise of std 2, which move by up to 1."""
+    gaps = rng.uniform(high=3, size=5)
+    moves = rng.choice([-1.0, 0.0, 1.0], size=5)
+    return gaussian_argmax(gaps / 2.0), gaussian_argmax((gaps + moves) / 2.0)
+
+
+@pytest.mark.parametrize(
+    ("event", "draw_pair"),
+    [
+        (BoundedRangeEvent(epsilon=1.2), draw_bounded_range_pair),
+        (PureDpEvent(epsilon=1.2), draw_pure_pair),
+        (NoisyMaxGaussianEvent(noise_multiplier=2.0, num_candidates=5), draw_maximum_pair),
+    ],
+    ids=["range", "pure", "maximum"],
+)
+def test_profiles_are_above_random_pairs_in_both_directions(
+    event: LeafEvent, draw_pair: Callable[[np.random.Generator], tuple[np.ndarray, np.ndarray]]
+) -> None:
     """The profile of an event is at least the hockey stick of 60 random pairs that the event allows, in both
     directions.
 
     At some epsilon, a pair exceeds 30% of the profile.
     """
     rng = np.random.default_rng(0)
-    profile = privacy_profile(event=KINDS[name], epsilons=EPSILONS)
-    worst = np.zeros_like(EPSILONS)
+    profile = privacy_profile(event, epsilons=EPSILONS)
+    largest_sticks = np.zeros_like(EPSILONS)
     for _ in range(60):
-        worst = np.maximum(worst, hockey_sticks(*pairs(name, rng)))
-    assert (worst <= profile + 1e-9).all()
-    assert (worst > 0.3 * profile).any()
+        first_law, second_law = draw_pair(rng)
+        largest_sticks = np.maximum(largest_sticks, larger_hockey_sticks(first_law, second_law))
+    assert (largest_sticks <= profile + 1e-9).all()
+    assert (largest_sticks > 0.3 * profile).any()
 
 
 def test_the_profile_of_a_bounded_range_is_attained() -> None:
@@ -98,16 +106,19 @@ def test_the_profile_of_a_maximum_covers_alternating_moves() -> None:
     Negative control: the profile for two thirds more noise is exceeded.
     """
     gaps = np.full(7, 1.0)
-    p = gaussian_argmax(gaps / 2.0)
-    q = gaussian_argmax((gaps + np.where(np.arange(7) % 2, -1.0, 1.0)) / 2.0)
-    profile = privacy_profile(
-        event=NoisyMaxGaussianEvent(noise_multiplier=2.0, num_candidates=7), epsilons=EPSILONS
+    moves = np.where(np.arange(7) % 2, -1.0, 1.0)
+    sticks = larger_hockey_sticks(
+        first_law=gaussian_argmax(gaps / 2.0), second_law=gaussian_argmax((gaps + moves) / 2.0)
     )
-    assert (hockey_sticks(first_law=p, second_law=q) <= profile + 1e-9).all()
-    smaller = privacy_profile(
-        event=NoisyMaxGaussianEvent(noise_multiplier=2.0 / 0.6, num_candidates=7), epsilons=EPSILONS
+    profile, smaller_profile = (
+        privacy_profile(
+            event=NoisyMaxGaussianEvent(noise_multiplier=noise_multiplier, num_candidates=7),
+            epsilons=EPSILONS,
+        )
+        for noise_multiplier in (2.0, 2.0 / 0.6)
     )
-    assert (hockey_sticks(first_law=p, second_law=q) > smaller + 1e-4).any()
+    assert (sticks <= profile + 1e-9).all()
+    assert (sticks > smaller_profile + 1e-4).any()
 
 
 def test_bits_within_reach_both_ways_round() -> None:
@@ -116,14 +127,14 @@ def test_bits_within_reach_both_ways_round() -> None:
     Both directions count.
     """
     logits = (-4.0, -1.0, 0.5, 0.7, 6.0)
-    worst = np.zeros_like(EPSILONS)
-    for i, j in combinations(range(5), 2):
-        if j - i <= 2:
-            p, q = (np.array([expit(logits[k]), expit(-logits[k])]) for k in (i, j))
-            worst = np.maximum(worst, hockey_sticks(first_law=p, second_law=q))
-    assert privacy_profile(event=OneBitEvent(logits, reach=2), epsilons=EPSILONS) == pytest.approx(
-        worst, abs=1e-12
-    )
+    laws = [np.array([expit(logit), expit(-logit)]) for logit in logits]
+    sticks_of_pairs = [
+        larger_hockey_sticks(laws[first], second_law=laws[second])
+        for first, second in combinations(range(len(laws)), 2)
+        if second - first <= 2
+    ]
+    profile = privacy_profile(event=OneBitEvent(logits, reach=2), epsilons=EPSILONS)
+    assert profile == pytest.approx(np.max(sticks_of_pairs, axis=0), abs=1e-12)
 
 
 def test_a_profile_of_zcdp_is_above_the_gaussian_of_that_rho() -> None:
@@ -132,17 +143,16 @@ def test_a_profile_of_zcdp_is_above_the_gaussian_of_that_rho() -> None:
     Negative control: the profile of half of the rho is exceeded.
     """
     rho = 0.08
-    gaussian = privacy_profile(
-        event=GaussianEvent(noise_multiplier=1 / math.sqrt(2 * rho)), epsilons=EPSILONS
-    )
-    assert (
-        gaussian
-        <= convex_minorant(
-            x=np.exp(EPSILONS), y=privacy_profile(event=ZCdpEvent(rho), epsilons=EPSILONS)
+    gaussian, zcdp, half_zcdp = (
+        privacy_profile(event, epsilons=EPSILONS)
+        for event in (
+            GaussianEvent(noise_multiplier=1 / math.sqrt(2 * rho)),
+            ZCdpEvent(rho),
+            ZCdpEvent(rho=0.5 * rho),
         )
-        + 1e-12
-    ).all()
-    assert (gaussian > privacy_profile(event=ZCdpEvent(rho=0.5 * rho), epsilons=EPSILONS)).any()
+    )
+    assert (gaussian <= convex_minorant(x=np.exp(EPSILONS), y=zcdp) + 1e-12).all()
+    assert (gaussian > half_zcdp).any()
 
 
 def test_the_minorant_is_the_largest_convex_function_below_the_points() -> None:
@@ -150,9 +160,9 @@ def test_the_minorant_is_the_largest_convex_function_below_the_points() -> None:
     at least this function and its chords.
     """
     rng = np.random.default_rng(1)
-    x = np.sort(rng.uniform(0, 5, 60))
+    x = np.sort(rng.uniform(high=5, size=60))
     convex = np.exp(-x)
-    y = convex + rng.uniform(0, 0.2, 60)
+    y = convex + rng.uniform(high=0.2, size=60)
     corners = lower_hull(x, y)
     minorant = convex_minorant(x, y)
     slopes = np.diff(y[corners]) / np.diff(x[corners])
@@ -172,26 +182,23 @@ def test_two_releases_the_second_chosen_after_the_first() -> None:
     """
     events = (PureDpEvent(epsilon=0.4), BoundedRangeEvent(epsilon=0.9))
     composed = LossDistribution(counted_events=[(event, 1) for event in events])
-    truth = float(expit(0.4))
-    first = [(truth, 0.4), (1 - truth, -0.4)]
-    choices = [
-        [(float(p), t), (float(1 - p), t - 0.9)]
-        for t in np.linspace(0.05, 0.85, 33)
-        for p in (np.expm1(0.9 - t) / (np.exp(0.9 - t) - np.exp(-t)),)
-    ]
-    for target in (0.1, 0.5, 0.9):
-        values = [
-            sum(
-                p * max(0.0, -math.expm1(target - loss - more))
-                for (_, loss), (p, more) in product([outcome], choice)
-            )
-            for outcome in first
-            for choice in choices
-        ]
-        by_outcome = np.array(values).reshape(2, len(choices)).max(axis=1)
-        best = sum(mass * value for (mass, _), value in zip(first, by_outcome, strict=True))
-        assert best <= composed.delta(target) <= best * 1.05 + 1e-3
-        cheaper = LossDistribution(
-            counted_events=[(PureDpEvent(epsilon=0.36), 1), (BoundedRangeEvent(epsilon=0.81), 1)]
-        )
-        assert cheaper.delta(target) < best
+    cheaper = LossDistribution(
+        counted_events=[(PureDpEvent(epsilon=0.36), 1), (BoundedRangeEvent(epsilon=0.81), 1)]
+    )
+
+    def largest_second_delta(first_loss: float, epsilon: float) -> float:
+        """Returns the largest delta after a loss, over all pairs of two points that the bounded range allows."""
+        upper_losses = np.linspace(0.05, 0.85, 33)
+        lower_losses = upper_losses - 0.9
+        upper_probs = np.expm1(-lower_losses) / (np.exp(-lower_losses) - np.exp(-upper_losses))
+        after_upper = np.maximum(0.0, -np.expm1(epsilon - first_loss - upper_losses))
+        after_lower = np.maximum(0.0, -np.expm1(epsilon - first_loss - lower_losses))
+        return float((upper_probs * after_upper + (1 - upper_probs) * after_lower).max())
+
+    truth_prob = float(expit(0.4))
+    for epsilon in (0.1, 0.5, 0.9):
+        after_truth = largest_second_delta(first_loss=0.4, epsilon=epsilon)
+        after_lie = largest_second_delta(first_loss=-0.4, epsilon=epsilon)
+        best_delta = truth_prob * after_truth + (1 - truth_prob) * after_lie
+        assert best_delta <= composed.delta(epsilon) <= best_delta * 1.05 + 1e-3
+        assert cheaper.delta(epsilon) < best_delta

@@ -12,18 +12,20 @@ from pate.mechanisms import StabilityTest, optimal_stability_table
 Probability = float | np.ndarray
 
 
-def divergence(first_prob: Probability, second_prob: Probability, renyi_order: float) -> np.ndarray:
+def bit_renyi(first_prob: Probability, second_prob: Probability, renyi_order: float) -> np.ndarray:
     """Returns the Renyi divergence at a Renyi order between two bits, given their probabilities of a 1."""
     ones = first_prob**renyi_order * second_prob ** (1 - renyi_order)
     zeros = (1 - first_prob) ** renyi_order * (1 - second_prob) ** (1 - renyi_order)
     return np.log(ones + zeros) / (renyi_order - 1)
 
 
-def both_ways(first_prob: Probability, second_prob: Probability, renyi_order: float) -> np.ndarray:
+def larger_bit_renyi(
+    first_prob: Probability, second_prob: Probability, renyi_order: float
+) -> np.ndarray:
     """Returns the larger Renyi divergence of both directions between two bits, given their probabilities of a 1."""
     return np.maximum(
-        divergence(first_prob, second_prob, renyi_order),
-        divergence(first_prob=second_prob, second_prob=first_prob, renyi_order=renyi_order),
+        bit_renyi(first_prob, second_prob, renyi_order),
+        bit_renyi(first_prob=second_prob, second_prob=first_prob, renyi_order=renyi_order),
     )
 
 
@@ -39,19 +41,17 @@ def test_no_random_admissible_table_is_above_the_optimal_one() -> None:
     optimal = optimal_stability_table(
         order=order, rdp_budget=budget, failure_prob=failure_prob, num_levels=12
     )
-    best = expit(np.array(optimal.logits))
+    optimal_probs = expit(np.array(optimal.logits))
     rng = np.random.default_rng(0)
     for _ in range(200):
-        level = failure_prob * rng.uniform(0.5, 1)
-        levels = []
-        for _ in best:
-            levels.append(level)
-            proposals = expit(logit(level) + np.linspace(-0.5, 4, 400))
-            allowed = proposals[
-                both_ways(first_prob=proposals, second_prob=level, renyi_order=order) <= budget
-            ]
-            level = float(rng.choice(allowed[-20:]))
-        assert (np.array(levels) <= best * (1 + 1e-9)).all()
+        pass_probs = [failure_prob * rng.uniform(low=0.5)]
+        while len(pass_probs) < len(optimal_probs):
+            last_prob = pass_probs[-1]
+            proposals = expit(logit(last_prob) + np.linspace(-0.5, 4, 400))
+            divergences = larger_bit_renyi(proposals, second_prob=last_prob, renyi_order=order)
+            admissible = proposals[divergences <= budget]
+            pass_probs.append(float(rng.choice(admissible[-20:])))
+        assert (np.array(pass_probs) <= optimal_probs * (1 + 1e-9)).all()
 
 
 @pytest.mark.parametrize("adjacency", Adjacency)
@@ -72,16 +72,20 @@ def test_levels_may_be_rounded_but_not_skipped(
         order=order, rdp_budget=budget, failure_prob=1e-3, num_levels=61
     )
     excess = np.maximum(np.arange(num_teachers + 1) - sens, 0)
-    maps = {"down": excess // sens, "up": -(-excess // sens), "twice": 2 * (excess // sens)}
+    levels_of_gaps = {
+        "down": excess // sens,
+        "up": -(-excess // sens),
+        "twice": 2 * (excess // sens),
+    }
     prices = {}
-    reach = {}
-    for name, levels in maps.items():
+    gaps_to_pass = {}
+    for rounding, levels in levels_of_gaps.items():
         probs = expit(np.array(table.logits))[np.minimum(levels, len(table.logits) - 1)]
         probs[: sens + 1] = np.minimum(probs[: sens + 1], 1e-3)
         test = StabilityTest(pass_probs=tuple(probs), failure_prob=1e-3, adjacency=adjacency)
-        prices[name] = rdp_curve(count_leaves(test.event), orders=np.array([order]))[0]
-        reach[name] = test.gap_to_pass(probability=0.5)
+        prices[rounding] = rdp_curve(count_leaves(test.event), orders=np.array([order]))[0]
+        gaps_to_pass[rounding] = test.gap_to_pass(probability=0.5)
     assert prices["down"] == pytest.approx(budget, rel=1e-6)
     assert prices["up"] == pytest.approx(budget, rel=1e-6)
     assert prices["twice"] > 2 * budget
-    assert reach["up"] <= reach["down"]
+    assert gaps_to_pass["up"] <= gaps_to_pass["down"]

@@ -18,8 +18,8 @@ def test_j_picks_never_cost_more_than_the_limit_of_many(width: float) -> None:
     The limit is width^2 / 8 times the Renyi order. So the limit bounds the RDP of any number of picks.
     """
     curves = [
-        j * bounded_range_rdp(width / math.sqrt(j), orders=ORDERS)
-        for j in (1, 2, 3, 4, 8, 40, 1000)
+        num_picks * bounded_range_rdp(epsilon=width / math.sqrt(num_picks), orders=ORDERS)
+        for num_picks in (1, 2, 3, 4, 8, 40, 1000)
     ]
     for fewer, more in pairwise(curves):
         assert (fewer <= more * (1 + 1e-7)).all()
@@ -31,24 +31,26 @@ def largest_delta(width: float, num_picks: int) -> float:
 
     Each pick may depend on the picks before it. The delta is computed by dynamic programming.
     """
-    x = np.linspace(-3, 3, 6001)
-    values = np.maximum(0, -np.expm1(x))
+    grid = np.linspace(-3, 3, 6001)  # of epsilon less the losses so far
+    deltas = np.maximum(0, -np.expm1(grid))
     for _ in range(num_picks):
-        best = np.zeros_like(values)
-        for up in np.linspace(0, width, 41)[1:-1]:
-            # of the loss `up`, so that ratios average to 1
-            chance = -math.expm1(up - width) / -math.expm1(-width)
-            moved = [np.interp(x - loss, x, values) for loss in (up, up - width)]
-            best = np.maximum(best, chance * moved[0] + (1 - chance) * moved[1])
-        values = best
-    return float(np.interp(0, x, values))
+        largest_deltas = np.zeros_like(deltas)
+        for upper_loss in np.linspace(0, width, 41)[1:-1]:
+            # the probability of the upper loss, so that ratios average to 1
+            upper_prob = -math.expm1(upper_loss - width) / -math.expm1(-width)
+            after_upper = np.interp(grid - upper_loss, grid, deltas)
+            after_lower = np.interp(grid - (upper_loss - width), grid, deltas)
+            mean_deltas = upper_prob * after_upper + (1 - upper_prob) * after_lower
+            largest_deltas = np.maximum(largest_deltas, mean_deltas)
+        deltas = largest_deltas
+    return float(np.interp(0, grid, deltas))
 
 
 def test_many_picks_do_not_stand_for_one_in_delta() -> None:
     """At epsilon 0, one pick of range e has delta tanh(e / 4), and four picks of range e / 2 have
     less than 90% of it.
     """
-    one_pick = largest_delta(width=0.4, num_picks=1)
-    four = largest_delta(width=0.2, num_picks=4)
-    assert one_pick == pytest.approx(math.tanh(0.1), rel=1e-3)
-    assert four < 0.9 * one_pick
+    delta_of_one_pick = largest_delta(width=0.4, num_picks=1)
+    delta_of_four_picks = largest_delta(width=0.2, num_picks=4)
+    assert delta_of_one_pick == pytest.approx(math.tanh(0.1), rel=1e-3)
+    assert delta_of_four_picks < 0.9 * delta_of_one_pick

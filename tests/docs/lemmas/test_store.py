@@ -7,12 +7,18 @@ LAW = {"data": (Fraction(3, 4), Fraction(1, 4)), "neighbor": (Fraction(1, 4), Fr
 E_EPSILON = 3
 
 
-def committed(
-    law: tuple[Fraction, Fraction], crash: tuple[Fraction, Fraction]
+def committed_law(
+    law: tuple[Fraction, Fraction], crash_probs: tuple[Fraction, Fraction]
 ) -> tuple[Fraction, Fraction]:
-    """Returns the law of the committed bit, where a draw of b crashes with probability crash[b] and is repeated."""
-    survived = [share * (1 - lost) for share, lost in zip(law, crash, strict=True)]
-    return survived[0] / sum(survived), survived[1] / sum(survived)
+    """Returns the law of the committed bit.
+
+    Args:
+        law: the probabilities of the drawn bits 0 and 1.
+        crash_probs: the probabilities of a crash after the draw of 0 and of 1. After a crash the draw is repeated.
+    """
+    zero = law[0] * (1 - crash_probs[0])
+    one = law[1] * (1 - crash_probs[1])
+    return zero / (zero + one), one / (zero + one)
 
 
 def test_a_draw_repeated_after_crashes_has_the_law_of_one() -> None:
@@ -20,14 +26,14 @@ def test_a_draw_repeated_after_crashes_has_the_law_of_one() -> None:
     a single draw.
     """
     for law in LAW.values():
-        assert committed(law, crash=(HALF, HALF)) == law
+        assert committed_law(law, crash_probs=(HALF, HALF)) == law
 
 
 def test_a_crash_that_depends_on_draw_and_data_breaks_the_price() -> None:
     """A crash whose probability depends on the drawn bit and on the data makes the ratio of
     committed bits exceed e^epsilon = 3.
     """
-    first = committed(LAW["data"], crash=(Fraction(0), HALF))
-    second = committed(LAW["neighbor"], crash=(HALF, Fraction(0)))
+    first = committed_law(LAW["data"], crash_probs=(Fraction(0), HALF))
+    second = committed_law(LAW["neighbor"], crash_probs=(HALF, Fraction(0)))
     assert LAW["data"][0] == E_EPSILON * LAW["neighbor"][0]
     assert first[0] > E_EPSILON * second[0]

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from pate.array_types import Float32Array, FloatArray
+from pate.array_types import Float32Array, FloatArray, IntArray
 from pate.votes.clipped_moments import FEATURE_STEPS, ClippedMoments
 from tests.refusals import refused
 
@@ -18,71 +18,89 @@ def test_sums_of_whole_numbers_are_exact_in_any_order(clip: float) -> None:
 
     It equals the sum in Python's whole numbers.
     """
-    sums = ClippedMoments(clip, num_teachers=3000)
-    features = np.trunc(RNG.uniform(-1, 1, size=(3000, 3)) * FEATURE_STEPS).astype(np.float32)
+    moments = ClippedMoments(clip, num_teachers=3000)
+    features = RNG.uniform(low=-1, high=1, size=(3000, 3))
+    features = np.trunc(features * FEATURE_STEPS).astype(np.float32)
     residuals = RNG.normal(size=(3000, 2)) * clip
-    total = sums.sum_of_single(features, residuals=residuals)
+    total = moments.sum_of_single(features, residuals=residuals)
     order = RNG.permutation(3000)
-    np.testing.assert_array_equal(
-        sums.sum_of_single(features[order], residuals=residuals[order]), total
-    )
-    parts = sum(
-        sums.sum_of_single(features[i : i + 7], residuals=residuals[i : i + 7])
-        for i in range(0, 3000, 7)
-    )
-    np.testing.assert_array_equal(parts, total)
-    scale = 1 / sums.step / FEATURE_STEPS
-    weights = np.minimum(1, clip / np.linalg.norm(residuals, axis=1))
-    cut = np.trunc(residuals * weights[:, None] * scale)
+    in_another_order = moments.sum_of_single(features[order], residuals=residuals[order])
+    np.testing.assert_array_equal(in_another_order, total)
+    sums_of_seven = [
+        moments.sum_of_single(features[start : start + 7], residuals=residuals[start : start + 7])
+        for start in range(0, 3000, 7)
+    ]
+    np.testing.assert_array_equal(np.sum(sums_of_seven, axis=0), total)
+    scale = 1 / moments.step / FEATURE_STEPS
+    shrinking = np.minimum(1, clip / np.linalg.norm(residuals, axis=1))
+    clipped_residuals = np.trunc(residuals * shrinking[:, None] * scale)
     exact = [
-        [sum(int(a) * int(b) for a, b in zip(f, r, strict=True)) for r in cut.T] for f in features.T
+        [
+            sum(int(a) * int(b) for a, b in zip(feature, residual, strict=True))
+            for residual in clipped_residuals.T
+        ]
+        for feature in features.T
     ]
     np.testing.assert_array_equal(total, exact)
-    assert np.abs(cut).max() <= 2**16
+    assert np.abs(clipped_residuals).max() <= 2**16
 
 
-def opposed_records(
-    num: int, size: int, num_labels: int, spread: float
+def draw_opposed_records(
+    num_teachers: int, *, num_records: int, num_labels: int, spread: float
 ) -> tuple[Float32Array, FloatArray]:
-    """Returns features `[num, size, 6]` and residuals `[num, size, num_labels]` of `num` teachers with `size` records
-    each.
+    """Returns features `[num_teachers, num_records, 6]` and residuals `[num_teachers, num_records, num_labels]`.
 
     The records of a teacher are nearly alike in features; half of them are for the labels and half against them.
+
+    Args:
+        num_teachers: the number of teachers.
+        num_records: the number of records of each teacher.
+        num_labels: the number of labels.
+        spread: the standard deviation of what distinguishes the records of one teacher.
     """
-    vectors = RNG.normal(size=(num, 1, 6)) + spread * RNG.normal(size=(num, size, 6))
-    features = np.trunc(
-        vectors / np.linalg.norm(vectors, axis=2, keepdims=True) * (FEATURE_STEPS - 1)
-    )
-    sides = np.where(np.arange(size) % 2, 1.0, -1.0)[None, :, None] * RNG.uniform(
-        0.5, 1, size=(num, 1, num_labels)
-    )
-    return features.astype(np.float32), sides + RNG.normal(size=(num, size, num_labels)) * spread
+    centers = RNG.normal(size=(num_teachers, 1, 6))
+    vectors = centers + spread * RNG.normal(size=(num_teachers, num_records, 6))
+    vectors /= np.linalg.norm(vectors, axis=2, keepdims=True)
+    features = np.trunc(vectors * (FEATURE_STEPS - 1))
+    signs = np.where(np.arange(num_records) % 2, 1.0, -1.0)[None, :, None]
+    residuals = signs * RNG.uniform(low=0.5, high=1, size=(num_teachers, 1, num_labels))
+    residuals = residuals + spread * RNG.normal(size=(num_teachers, num_records, num_labels))
+    return features.astype(np.float32), residuals
 
 
-@pytest.mark.parametrize("size", [1, 2, 7, 32])
-def test_a_teacher_of_a_few_records_counts_as_its_mean_product_does(size: int) -> None:
+def sums_of_single_teachers(
+    moments: ClippedMoments, features: Float32Array, residuals: FloatArray
+) -> list[IntArray]:
+    """Returns the sum of each teacher with few records, as if there were no other teacher."""
+    return [
+        moments.sum_of_small(
+            features[teacher : teacher + 1], residuals=residuals[teacher : teacher + 1]
+        )
+        for teacher in range(len(features))
+    ]
+
+
+@pytest.mark.parametrize("num_records", [1, 2, 7, 32])
+def test_a_teacher_of_a_few_records_counts_as_its_mean_product_does(num_records: int) -> None:
     """Teachers of 1 to 32 records are summed from their records or from their mean products.
 
     In l2 norm, both sums differ by less than two steps of rounding for each of the 50 teachers. The sum over all
     teachers is exactly that of the sums of single teachers.
     """
     for clip, spread in ((5.0, 1.0), (0.3, 1.0), (0.02, 0.1)):
-        sums = ClippedMoments(clip, num_teachers=50)
-        (features, residuals) = opposed_records(num=50, size=size, num_labels=3, spread=spread)
-        means = features.transpose(0, 2, 1).astype(np.float64) @ residuals / (FEATURE_STEPS * size)
-        step = size * math.sqrt(3) * sums.step * FEATURE_STEPS
-        expected = sums.sum_of_means(means) * sums.step
-        assert (
-            np.linalg.norm(sums.sum_of_small(features, residuals=residuals) * sums.step - expected)
-            < 50 * 2 * step
+        moments = ClippedMoments(clip, num_teachers=50)
+        features, residuals = draw_opposed_records(
+            num_teachers=50, num_records=num_records, num_labels=3, spread=spread
         )
-        sums_by_teacher = [
-            sums.sum_of_small(features[i : i + 1], residuals=residuals[i : i + 1])
-            for i in range(50)
-        ]
-        np.testing.assert_array_equal(
-            np.sum(sums_by_teacher, axis=0), sums.sum_of_small(features, residuals=residuals)
-        )
+        products = np.swapaxes(features, 1, 2).astype(np.float64) @ residuals
+        mean_products = products / (FEATURE_STEPS * num_records)
+        sum_of_means = moments.sum_of_means(mean_products)
+        sum_of_records = moments.sum_of_small(features, residuals)
+        rounding_step = num_records * math.sqrt(3) * moments.step * FEATURE_STEPS
+        difference = np.linalg.norm((sum_of_records - sum_of_means) * moments.step)
+        assert difference < 50 * 2 * rounding_step
+        single_sums = sums_of_single_teachers(moments, features, residuals)
+        np.testing.assert_array_equal(np.sum(single_sums, axis=0), sum_of_records)
 
 
 @pytest.mark.parametrize("spread", [1.0, 1e-3, 0.0])
@@ -92,25 +110,26 @@ def test_cutting_records_that_cancel_each_other_stays_within_the_clip(spread: fl
     Without the margin that is left for rounding, some sum would be longer, unless the records of a teacher are all
     alike.
     """
-    longest = 0.0
-    longest_without_margin = 0.0
-    for size in (2, 3, 32):
-        sums = ClippedMoments(clip=2e-3, num_teachers=200)
-        (features, residuals) = opposed_records(num=200, size=size, num_labels=3, spread=spread)
-        for i in range(200):
-            total = sums.sum_of_small(features[i : i + 1], residuals=residuals[i : i + 1])
-            longest = max(longest, float(np.linalg.norm(total * sums.step)))
-        wider_clip = ClippedMoments(
-            clip=2e-3 / (1 - size * math.sqrt(3) * sums.step * FEATURE_STEPS / 2e-3),
-            num_teachers=200,
+    clip = 2e-3
+    lengths = []
+    lengths_without_margin = []
+    for num_records in (2, 3, 32):
+        moments = ClippedMoments(clip, num_teachers=200)
+        margin = num_records * math.sqrt(3) * moments.step * FEATURE_STEPS / clip
+        moments_without_margin = ClippedMoments(clip=clip / (1 - margin), num_teachers=200)
+        features, residuals = draw_opposed_records(
+            num_teachers=200, num_records=num_records, num_labels=3, spread=spread
         )
-        for i in range(200):
-            total = wider_clip.sum_of_small(features[i : i + 1], residuals=residuals[i : i + 1])
-            longest_without_margin = max(
-                longest_without_margin, float(np.linalg.norm(total * wider_clip.step))
-            )
-    assert longest <= 2e-3 * (1 + 2**-20)
-    assert spread == 0.0 or longest_without_margin > 2e-3
+        lengths += [
+            np.linalg.norm(vote_sum * moments.step)
+            for vote_sum in sums_of_single_teachers(moments, features, residuals)
+        ]
+        lengths_without_margin += [
+            np.linalg.norm(vote_sum * moments_without_margin.step)
+            for vote_sum in sums_of_single_teachers(moments_without_margin, features, residuals)
+        ]
+    assert max(lengths) <= clip * (1 + 2**-20)
+    assert spread == 0.0 or max(lengths_without_margin) > clip
 
 
 def test_more_teachers_than_an_integer_can_sum_are_refused() -> None:
@@ -122,29 +141,36 @@ def test_more_teachers_than_an_integer_can_sum_are_refused() -> None:
 @pytest.mark.parametrize("clip", [1.0, np.nextafter(2.0, 0)])
 def test_sums_of_blocks_are_exact_beyond_the_whole_numbers_of_doubles(clip: float) -> None:
     """A block of 2^17 longest votes is summed exactly; 2^8 such blocks exceed what a double counts by ones."""
-    sums = ClippedMoments(clip=clip, num_teachers=2**25)
+    moments = ClippedMoments(clip=clip, num_teachers=2**25)
     num_records = 2**17
     features = np.full((num_records, 1), 2.0**14)
-    block = sums.sum_of_single(features, residuals=np.full((num_records, 1), 10.0))
-    vote = sums.sum_of_single(features[:1], residuals=np.full((1, 1), 10.0))
-    assert block.item() == num_records * vote.item() < 2**53
-    total = block * 2**8 + vote
-    assert total.item() == (2**25 + 1) * vote.item() > 2**53
+    residuals = np.full((num_records, 1), 10.0)
+    sum_of_block = moments.sum_of_single(features, residuals=residuals)
+    single_vote = moments.sum_of_single(features[:1], residuals=residuals[:1])
+    assert sum_of_block.item() == num_records * single_vote.item() < 2**53
+    total = sum_of_block * 2**8 + single_vote
+    assert total.item() == (2**25 + 1) * single_vote.item() > 2**53
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("spread", [1.0, 1e-3])
 def test_votes_on_8192_labels_are_no_longer_than_the_clip(spread: float) -> None:
     """Lengths from products of records are right for as many labels as rounds take, also where records cancel."""
-    sums = ClippedMoments(clip=2e-2, num_teachers=8)
-    for size in (1, 2, 32):
-        features, residuals = opposed_records(num=8, size=size, num_labels=8192, spread=spread)
-        for features_of_one, residuals_of_one in zip(features, residuals, strict=True):
-            vote = (
-                sums.sum_of_small(features_of_one[None], residuals=residuals_of_one[None])
-                if size > 1
-                else sums.sum_of_single(features_of_one, residuals=residuals_of_one)
-            )
-            length = float(np.linalg.norm(vote * sums.step))
-            assert length <= 2e-2 * (1 + 2**-20)
-            assert spread < 1 or length > 0.8 * 2e-2
+    clip = 2e-2
+    moments = ClippedMoments(clip, num_teachers=8)
+    for num_records in (1, 2, 32):
+        features, residuals = draw_opposed_records(
+            num_teachers=8, num_records=num_records, num_labels=8192, spread=spread
+        )
+        votes = (
+            sums_of_single_teachers(moments, features, residuals)
+            if num_records > 1
+            else [
+                moments.sum_of_single(features[teacher], residuals=residuals[teacher])
+                for teacher in range(8)
+            ]
+        )
+        for vote in votes:
+            length = float(np.linalg.norm(vote * moments.step))
+            assert length <= clip * (1 + 2**-20)
+            assert spread < 1 or length > 0.8 * clip
