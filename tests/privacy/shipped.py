@@ -77,15 +77,15 @@ def _top_k(
             k=min(k, small_instance.num_labels), adjacency=small_instance.adjacency
         )
 
-    kind = make_mechanism.func
+    mechanism_class = make_mechanism.func
     rename: Callable[[Any, list[int]], Any] = rename_indices
-    if kind is CanonicalTopK:
+    if mechanism_class is CanonicalTopK:
         rename = rename_set
-    elif kind is TopStableTopK:
+    elif mechanism_class is TopStableTopK:
         rename = rename_short_set
     return Case(
-        f"{kind.__name__}-{k}-{_name_of_parameters(make_mechanism)}",
-        mechanism_for,
+        name=f"{mechanism_class.__name__}-{k}-{_name_of_parameters(make_mechanism)}",
+        mechanism_for=mechanism_for,
         tightness=tightness,
         largest_size=largest_size,
         min_labels=min_labels,
@@ -98,7 +98,7 @@ def _top_k(
     )
 
 
-def _of_pure_dp(make_mechanism: partial[Any], tightness: float) -> list[Case]:
+def _pure_dp_top_k(make_mechanism: partial[Any], tightness: float) -> list[Case]:
     """Returns the cases of a pure-DP top-k mechanism, which `make_mechanism` builds from an epsilon, k and adjacency.
 
     For two labels at epsilon 4, the share `tightness` of the price must be attained. Three other cases have smaller
@@ -136,10 +136,10 @@ def _distribution_of_differences(mechanism: Any, counts: tuple[int, ...]) -> Dis
     return mechanism.distribution(np.array(counts))
 
 
-def _gaps(
+def _gap_selection(
     noise: str,
-    tightness: float,
     *,
+    tightness: float,
     padded: bool,
     noise_scale: float = 1.0,
     max_k: int | None = None,
@@ -165,9 +165,9 @@ def _gaps(
     if regularizer is not None:
         name += "-regularizer"
     return Case(
-        name,
-        mechanism_for,
-        gap_selection_distribution,
+        name=name,
+        mechanism_for=mechanism_for,
+        distribution=gap_selection_distribution,
         tightness=tightness,
         min_labels=1 if padded else 2,
         replace_one_refuted_at_size=REFUTED_AT_SIZE if tightness else None,
@@ -175,12 +175,12 @@ def _gaps(
     )
 
 
-def _falls_away_from_2(k: int) -> float:
+def _prefer_two_labels(k: int) -> float:
     """Returns the value at k of a regularizer that prefers two labels."""
     return -1.5 * abs(k - 2)
 
 
-def _test_of_size(test_kind: str, k: int, failure_prob: float) -> Case:
+def _stability_test(test_kind: str, *, k: int, failure_prob: float) -> Case:
     """Returns the case of a stability test of the gap below the k largest counts."""
 
     def mechanism_for(small_instance: SmallInstance) -> StabilityTest:
@@ -210,9 +210,9 @@ def _test_of_size(test_kind: str, k: int, failure_prob: float) -> Case:
 
     name = f"StabilityTest-{test_kind}-{k}-{failure_prob}"
     return Case(
-        name,
-        mechanism_for,
-        distribution,
+        name=name,
+        mechanism_for=mechanism_for,
+        distribution=distribution,
         tightness=0.999,
         min_labels=2,
         ranks_to_labels=rename_bits,
@@ -230,7 +230,7 @@ def _peel_distribution(
     )
 
 
-def _value_of(statistic: str, histogram: IntArray) -> Any:
+def _largest_count_or_gap(statistic: str, histogram: IntArray) -> Any:
     """Returns the largest count, or the largest count less the next one."""
     falling = np.sort(histogram)[::-1]
     return falling[0] if statistic == "count" else falling[0] - falling[1]
@@ -246,19 +246,19 @@ def _threshold(make_mechanism: partial[Any], statistic: str) -> Case:
         return make_mechanism(epsilon=1.0, statistic=statistic, adjacency=small_instance.adjacency)
 
     def distribution(test: Any, histogram: IntArray, small_instance: SmallInstance) -> Distribution:
-        value = _value_of(statistic, histogram)
+        number = _largest_count_or_gap(statistic, histogram)
         if isinstance(test, AboveThreshold):
-            probabilities = test.probabilities(value, largest=2 * small_instance.num_teachers)
+            probabilities = test.probabilities(number, largest=2 * small_instance.num_teachers)
         else:
-            probabilities = test.probabilities(value)
+            probabilities = test.probabilities(number)
         return dict(enumerate(probabilities.tolist()))
 
     refuted_at_size = None if statistic == "count" else REFUTED_AT_SIZE
     name = f"{make_mechanism.func.__name__}-{statistic}"
     return Case(
-        name,
-        mechanism_for,
-        distribution,
+        name=name,
+        mechanism_for=mechanism_for,
+        distribution=distribution,
         min_labels=2,
         replace_one_refuted_at_size=refuted_at_size,
         ranks_to_labels=rename_number,
@@ -274,11 +274,11 @@ def _boundary_distribution(
 
 def _twice_distribution(twice: RunTwice, histogram: IntArray, _: SmallInstance) -> Distribution:
     """Returns the probability of each pair of outcomes of two runs, by its index."""
-    once = twice.mechanism.probabilities(histogram)
-    return dict(enumerate(np.outer(once, once).ravel().tolist()))
+    law = twice.mechanism.probabilities(histogram)
+    return dict(enumerate(np.outer(law, law).ravel().tolist()))
 
 
-def _selection(small_instance: SmallInstance) -> GapSelection:
+def _make_selection(small_instance: SmallInstance) -> GapSelection:
     """Returns a gap selection of noise scale 2 for a small instance."""
     return GapSelection(
         noise_scale=2.0,
@@ -288,14 +288,16 @@ def _selection(small_instance: SmallInstance) -> GapSelection:
     )
 
 
-LIPSCHITZ = {
+# the share of its price that Lipschitz top-k reaches, by noise
+LIPSCHITZ_TIGHTNESS = {
     "exponential": 0.9,
     "gumbel": 0.89,
     "half_logistic": 0.9,
     "laplace": 0.84,
     "logistic": 0.62,
 }
-GAPS = {
+# the share of its price that a gap selection reaches, by noise: without and with padding
+GAP_TIGHTNESS = {
     "gumbel": (0.99, 0.8),
     "exponential": (0.99, 0.84),
     "laplace": (0.81, 0.71),
@@ -306,15 +308,15 @@ CASES = (
     *(
         case
         for kind in (PeelingTopK, PermuteAndFlipTopK, OneShotTopK)
-        for case in _of_pure_dp(make_mechanism=partial(kind), tightness=0.9)
+        for case in _pure_dp_top_k(make_mechanism=partial(kind), tightness=0.9)
     ),
-    *_of_pure_dp(make_mechanism=partial(LaplaceTopK), tightness=0.84),
-    *_of_pure_dp(make_mechanism=partial(JointTopK), tightness=0.63),
-    *_of_pure_dp(make_mechanism=partial(PermuteAndFlipJointTopK), tightness=0.66),
+    *_pure_dp_top_k(make_mechanism=partial(LaplaceTopK), tightness=0.84),
+    *_pure_dp_top_k(make_mechanism=partial(JointTopK), tightness=0.63),
+    *_pure_dp_top_k(make_mechanism=partial(PermuteAndFlipJointTopK), tightness=0.66),
     *(
         case
-        for noise, tightness in LIPSCHITZ.items()
-        for case in _of_pure_dp(
+        for noise, tightness in LIPSCHITZ_TIGHTNESS.items()
+        for case in _pure_dp_top_k(
             make_mechanism=partial(LipschitzTopK, noise=noise), tightness=tightness
         )
     ),
@@ -322,7 +324,7 @@ CASES = (
         case
         for noise in UNIT_NOISES
         for gamma, tightness in ((1.0, 0.9), (0.5, 0.49))
-        for case in _of_pure_dp(
+        for case in _pure_dp_top_k(
             make_mechanism=partial(CanonicalTopK, noise=noise, gamma=gamma), tightness=tightness
         )
     ),
@@ -386,17 +388,25 @@ CASES = (
         ranks_to_labels=rename_set,
     ),
     *(
-        _gaps(noise, tightness=GAPS[noise][padded], noise_scale=scale, padded=padded)
-        for noise, padded, scale in product(GAPS, (False, True), (0.5, 1.0, 3.0))
+        _gap_selection(
+            noise,
+            tightness=GAP_TIGHTNESS[noise][padded],
+            noise_scale=noise_scale,
+            padded=padded,
+        )
+        for noise, padded, noise_scale in product(GAP_TIGHTNESS, (False, True), (0.5, 1.0, 3.0))
     ),
     *(
-        _gaps(noise, tightness=0.0, noise_scale=0.5, padded=padded, max_k=max_k)
-        for noise, padded, max_k in product(GAPS, (False, True), (1, 2, 3))
+        _gap_selection(noise, tightness=0.0, noise_scale=0.5, padded=padded, max_k=max_k)
+        for noise, padded, max_k in product(GAP_TIGHTNESS, (False, True), (1, 2, 3))
     ),
-    *(_gaps(noise, tightness=0.0, padded=True, regularizer=_falls_away_from_2) for noise in GAPS),
     *(
-        _test_of_size(kind, k, failure_prob)
-        for kind, k, failure_prob in product(
+        _gap_selection(noise, tightness=0.0, padded=True, regularizer=_prefer_two_labels)
+        for noise in GAP_TIGHTNESS
+    ),
+    *(
+        _stability_test(test_kind, k=k, failure_prob=failure_prob)
+        for test_kind, k, failure_prob in product(
             ("gaussian", "laplace", "table"), (1, 2), (0.3, 0.05, 1e-4)
         )
     ),
@@ -410,7 +420,7 @@ CASES = (
     ),
     Case(
         name="BoundaryWrapper",
-        mechanism_for=lambda small_instance: BoundaryWrapper(_selection(small_instance)),
+        mechanism_for=lambda small_instance: BoundaryWrapper(_make_selection(small_instance)),
         distribution=_boundary_distribution,
         tightness=0.6,
         min_labels=3,
@@ -419,7 +429,7 @@ CASES = (
     ),
     Case(
         name="RunTwice",
-        mechanism_for=lambda small_instance: RunTwice(_selection(small_instance)),
+        mechanism_for=lambda small_instance: RunTwice(_make_selection(small_instance)),
         distribution=_twice_distribution,
         min_labels=3,
         ranks_to_labels=rename_number,

@@ -2,8 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -36,80 +36,99 @@ DESIGN = ScoreDesign(
 )
 
 
-def records() -> Iterator[tuple[int, tuple[int, ...], int]]:
-    """Yields all records of two labels: a row of probabilities, each label absent, present or unknown, a subgroup."""
-    yield from itertools.product(
-        range(len(PROBABILITIES)), itertools.product((0, 1, -1), repeat=2), (0, 1, -1)
-    )
+class ScoredRecord(NamedTuple):
+    """A test record of two labels.
+
+    Attributes:
+        prediction: the row of `PROBABILITIES` and `PREDICTED` that the student predicts for it.
+        labels: 1 for each label that it has, 0 for each that it lacks, -1 for each that is unknown.
+        subgroup: the number of its subgroup; -1 if it is in none.
+    """
+
+    prediction: int
+    labels: tuple[int, ...]
+    subgroup: int
 
 
-def groups() -> list[tuple[tuple[int, tuple[int, ...], int], ...]]:
+ALL_RECORDS = [
+    ScoredRecord(prediction, labels=labels, subgroup=subgroup)
+    for prediction in range(len(PROBABILITIES))
+    for labels in itertools.product((0, 1, -1), repeat=2)
+    for subgroup in (0, 1, -1)
+]
+
+
+def all_groups() -> list[tuple[ScoredRecord, ...]]:
     """Returns all groups of one record, and one in seven of the larger groups of up to three."""
-    singles = [(record,) for record in records()]
+    singles = [(record,) for record in ALL_RECORDS]
     larger = [
         group
         for size in range(2, LARGEST_GROUP + 1)
-        for group in itertools.combinations_with_replacement(records(), size)
+        for group in itertools.combinations_with_replacement(ALL_RECORDS, size)
     ]
     return [*singles, *larger[::7], *[group * LARGEST_GROUP for group in singles]]
 
 
-def steps_of_all(design: ScoreDesign, *, is_clipped: bool = True) -> dict[str, IntArray]:
+def steps_of_all_groups(design: ScoreDesign, *, is_clipped: bool = True) -> dict[str, IntArray]:
     """Returns the steps of all groups by block, each as if it were alone; without the clip if asked."""
-    all_groups = groups()
-    flat = [record for group in all_groups for record in group]
-    group_of = np.repeat(np.arange(len(all_groups)), [len(group) for group in all_groups])
-    rows = np.array([record[0] for record in flat])
-    labels = np.array([record[1] for record in flat])
+    groups = all_groups()
+    records = [record for group in groups for record in group]
+    group_of = np.repeat(np.arange(len(groups)), [len(group) for group in groups])
+    predictions = [record.prediction for record in records]
+    labels = np.array([record.labels for record in records])
     counts = RecordCounts.of_records(
-        PROBABILITIES[rows],
-        PREDICTED[rows],
+        PROBABILITIES[predictions],
+        PREDICTED[predictions],
         labels=labels == 1,
         known=labels >= 0,
         influences=design.influences,
     )
-    values = np.array([record[2] for record in flat])
-    vectors = design.group_vectors(counts, group_of, [values])
+    subgroups = np.array([record.subgroup for record in records])
+    vectors_by_block = design.group_vectors(counts, group_of, values=[subgroups])
     if is_clipped:
-        return design.clipped_steps(vectors)
+        return design.clipped_steps(vectors_by_block)
     return {
-        name: np.floor(rows * (STEPS_PER_CLIP / design.clips[name])).astype(np.int64)
-        for name, rows in vectors.items()
+        block: np.floor(vectors * (STEPS_PER_CLIP / design.clips[block])).astype(np.int64)
+        for block, vectors in vectors_by_block.items()
     }
 
 
-def largest_cost(design: ScoreDesign, steps: dict[str, IntArray]) -> float:
+def largest_cost(design: ScoreDesign, steps_by_block: dict[str, IntArray]) -> float:
     """Returns the largest (l2 distance / noise std)^2 of all blocks of two groups, relative to the price."""
     stds = design.noise_stds(NOISE_MULTIPLIER)
-    scaled = np.concatenate([block / stds[name] for name, block in steps.items()], axis=1)
-    squares = np.square(scaled).sum(axis=1)
-    distances = squares[:, None] + squares[None, :] - 2 * scaled @ scaled.T
-    return float(distances.max() * NOISE_MULTIPLIER**2)
+    scaled = np.concatenate(
+        [steps / stds[block] for block, steps in steps_by_block.items()], axis=1
+    )
+    squared_lengths = np.square(scaled).sum(axis=1)
+    squared_distances = squared_lengths[:, None] + squared_lengths[None, :] - 2 * scaled @ scaled.T
+    return float(squared_distances.max() * NOISE_MULTIPLIER**2)
 
 
 @pytest.mark.slow
 def test_no_replaced_group_moves_sums_further_than_priced() -> None:
     """Over all groups of one record and many larger ones the distance stays within the price, and comes near it."""
-    cost = largest_cost(DESIGN, steps_of_all(DESIGN))
+    cost = largest_cost(DESIGN, steps_by_block=steps_of_all_groups(DESIGN))
     assert 0.75 < cost <= 1
 
 
 @pytest.mark.slow
 def test_sums_without_a_clip_move_too_far() -> None:
     """Without the clip the same groups cost more than the price: the control."""
-    assert largest_cost(DESIGN, steps_of_all(DESIGN, is_clipped=False)) > 1.5
+    steps = steps_of_all_groups(DESIGN, is_clipped=False)
+    assert largest_cost(DESIGN, steps_by_block=steps) > 1.5
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", DESIGN.blocks)
 def test_each_block_needs_its_own_clip(block: str) -> None:
     """A block that alone is not clipped breaks its share of the price; sizes are never longer than their clip."""
-    clipped = steps_of_all(DESIGN)
-    open_steps = steps_of_all(DESIGN, is_clipped=False)
-    longest = np.square(open_steps[block]).sum(axis=1).max()
-    assert np.square(clipped[block]).sum(axis=1).max() <= STEPS_PER_CLIP**2
+    clipped_length, unclipped_length = (
+        np.linalg.norm(steps_of_all_groups(DESIGN, is_clipped=is_clipped)[block], axis=1).max()
+        for is_clipped in (True, False)
+    )
+    assert clipped_length <= STEPS_PER_CLIP
     if block not in ("sizes", "squares"):  # squares are of counts that were clipped
-        assert longest > STEPS_PER_CLIP**2
+        assert unclipped_length > STEPS_PER_CLIP
 
 
 def test_noise_of_all_blocks_is_one_gaussian_release() -> None:
@@ -119,18 +138,20 @@ def test_noise_of_all_blocks_is_one_gaussian_release() -> None:
     composed = GaussianEvent.composed(multipliers)
     assert composed.noise_multiplier == pytest.approx(NOISE_MULTIPLIER, rel=1e-9)
     event = DESIGN.event(NOISE_MULTIPLIER)
-    costs = [
-        ExactAccountant().compose(each).get_epsilon(target_delta=1e-6) for each in (event, composed)
-    ]
-    assert costs[0] == pytest.approx(costs[1], rel=1e-6)
+    epsilon, composed_epsilon = (
+        ExactAccountant().compose(release).get_epsilon(target_delta=1e-6)
+        for release in (event, composed)
+    )
+    assert epsilon == pytest.approx(composed_epsilon, rel=1e-6)
 
 
 def test_the_grid_never_lengthens_a_row() -> None:
     """Rows of any size and direction become whole numbers >= 0 whose squares are within the clip."""
     rng = np.random.default_rng(0)
     design = replace(DESIGN, clips=dict.fromkeys(DESIGN.blocks, 1.0))
-    rows = np.abs(rng.standard_normal((2000, 6))) * 10.0 ** rng.integers(-9, 9, (2000, 1))
-    steps = design.clipped_steps({"calibration": rows})["calibration"]
+    magnitudes = np.abs(rng.standard_normal((2000, 6)))
+    scales = 10.0 ** rng.integers(low=-9, high=9, size=(2000, 1))
+    steps = design.clipped_steps({"calibration": magnitudes * scales})["calibration"]
     assert (steps >= 0).all()
     assert np.square(steps).sum(axis=1).max() <= STEPS_PER_CLIP**2
     assert np.square(steps).sum(axis=1).max() > 0.999 * STEPS_PER_CLIP**2

@@ -11,7 +11,7 @@ from scipy.stats import norm
 import pate.accounting as pa
 from pate.accounting.run_counts import RunCount
 from pate.array_types import FloatArray
-from tests.privacy.divergences import ORDERS, largest_renyi
+from tests.privacy.divergences import ORDERS, largest_delta, largest_renyi
 
 EPSILONS = (0.0, 0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0, 5.0)
 DISTRIBUTIONS = (
@@ -28,7 +28,7 @@ ProbOfNone = Callable[[FloatArray], FloatArray]
 """The probability that none of the runs has a property, from the probability that one run has it."""
 
 
-def prob_of_no_run(distribution: RunCount) -> ProbOfNone:
+def random_number_of_runs(distribution: RunCount) -> ProbOfNone:
     """Returns the generating function of a number of runs at 1 - p, as Papernot & Steinke (2022) print it."""
 
     def prob_of_none(probs: FloatArray) -> FloatArray:
@@ -47,29 +47,29 @@ def prob_of_no_run(distribution: RunCount) -> ProbOfNone:
     return prob_of_none
 
 
-def prob_of_no_fixed_run(num_runs: int) -> ProbOfNone:
+def fixed_number_of_runs(num_runs: int) -> ProbOfNone:
     """Returns the generating function at 1 - p of a number of runs that is not random."""
-    return lambda probs: (1 - probs) ** num_runs
+
+    def prob_of_none(probs: FloatArray) -> FloatArray:
+        return (1 - probs) ** num_runs
+
+    return prob_of_none
 
 
-def law_of_best(candidates: FloatArray, prob_of_none: ProbOfNone) -> FloatArray:
+def law_of_best(candidate_laws: FloatArray, prob_of_none: ProbOfNone) -> FloatArray:
     """Returns the law of the largest of K outcomes, with P(K = 0) as its last entry, `[..., num_outcomes + 1]`.
 
     Args:
-        candidates: the laws of one candidate, outcomes from the worst to the best, `[..., num_outcomes]`.
+        candidate_laws: the laws of one candidate, outcomes from the worst to the best, `[..., num_outcomes]`.
         prob_of_none: the generating function of K at 1 - p.
     """
-    prob_above = np.concatenate(
-        [
-            np.cumsum(candidates[..., ::-1], axis=-1)[..., ::-1],
-            np.zeros((*candidates.shape[:-1], 1)),
-        ],
-        axis=-1,
-    )
-    # at most the outcome of each place, from none on
-    at_most = prob_of_none(np.minimum(prob_above, 1.0))
-    prob_of_zero_runs = prob_of_none(np.ones((*candidates.shape[:-1], 1)))
-    return np.concatenate([np.diff(at_most, axis=-1), prob_of_zero_runs], axis=-1)
+    prob_at_least = np.cumsum(candidate_laws[..., ::-1], axis=-1)[..., ::-1]
+    nothing_above = np.zeros((*candidate_laws.shape[:-1], 1))
+    prob_at_least = np.concatenate([prob_at_least, nothing_above], axis=-1)
+    # the probability that no run has the outcome or a better one, from the worst outcome on
+    prob_all_below = prob_of_none(np.minimum(prob_at_least, 1.0))
+    prob_of_zero_runs = prob_of_none(np.ones((*candidate_laws.shape[:-1], 1)))
+    return np.concatenate([np.diff(prob_all_below, axis=-1), prob_of_zero_runs], axis=-1)
 
 
 def excess_over_price(first_laws: FloatArray, second_laws: FloatArray, event: pa.Event) -> float:
@@ -77,44 +77,45 @@ def excess_over_price(first_laws: FloatArray, second_laws: FloatArray, event: pa
 
     Renyi divergences exceed it at an order, or hockey sticks at an epsilon. A result above 0 refutes the price.
     """
-    both_ways = np.concatenate([first_laws, second_laws]), np.concatenate([second_laws, first_laws])
+    first_of_both = np.concatenate([first_laws, second_laws])
+    second_of_both = np.concatenate([second_laws, first_laws])
     curve = pa.RdpAccountant(ORDERS).compose(event).rdp
-    by_renyi = float(np.max(largest_renyi(*both_ways, renyi_orders=ORDERS) - curve))
+    renyi_excess = largest_renyi(first_of_both, second_of_both, renyi_orders=ORDERS) - curve
     spent = pa.AutoAccountant().compose(event)
-    by_sticks = max(
-        float(np.max(np.maximum(both_ways[0] - math.exp(epsilon) * both_ways[1], 0).sum(axis=-1)))
+    delta_excess = [
+        largest_delta(first_of_both, second_of_both, epsilon)
         - spent.get_delta(target_epsilon=epsilon)
         for epsilon in EPSILONS
-    )
-    return max(by_renyi, by_sticks)
+    ]
+    return max(float(renyi_excess.max()), *delta_excess)
 
 
-def in_all_orders(law: list[float]) -> FloatArray:
-    """Returns a law with its outcomes in all orders, `[num_orders, num_outcomes]`."""
+def in_all_orders(law: FloatArray) -> FloatArray:
+    """Returns a law `[num_outcomes]` with its outcomes in all orders, `[num_orders, num_outcomes]`."""
     return np.array(list(permutations(law)))
 
 
 def randomized_response(epsilon: float) -> tuple[FloatArray, FloatArray]:
     """Returns the laws of two neighbors with four outcomes whose ratios span all that pure DP allows."""
-    factor = math.exp(epsilon)
-    first = [factor, factor, 1.0, 1.0]
-    second = [1.0, 1.0, factor, factor]
+    growth = math.exp(epsilon)
     weights = np.array([1.0, 0.02, 1.0, 0.02])
-    weighted = np.array(first) * weights / np.dot(first, weights)
+    first_weights = weights * [growth, growth, 1.0, 1.0]
+    second_weights = weights * [1.0, 1.0, growth, growth]
     # both sums agree, as the weights are symmetric
-    return in_all_orders(list(weighted)), in_all_orders(
-        list(np.array(second) * weights / np.dot(second, weights))
+    return (
+        in_all_orders(first_weights / first_weights.sum()),
+        in_all_orders(second_weights / second_weights.sum()),
     )
 
 
 def binned_gaussians(mean_shift: float) -> tuple[FloatArray, FloatArray]:
-    """Returns the laws of two normals that lie `mu` apart, cut into six intervals, in all orders of these."""
-    cuts = np.array(
+    """Returns the laws of two normals that lie `mean_shift` apart, cut into six intervals, in all orders of these."""
+    edges = np.array(
         [-np.inf, -2.5, -1.0, mean_shift / 2, 1.0 + mean_shift, 2.5 + mean_shift, np.inf]
     )
     return (
-        in_all_orders(list(np.diff(norm.cdf(cuts)))),
-        in_all_orders(list(np.diff(norm.cdf(cuts - mean_shift)))),
+        in_all_orders(np.diff(norm.cdf(edges))),
+        in_all_orders(np.diff(norm.cdf(edges - mean_shift))),
     )
 
 
@@ -134,7 +135,7 @@ def test_best_of_candidates_in_any_order_is_within_its_price(
     """For every order of all outcomes, both divergences of the best of K are at most the price."""
     base, (first, second) = CANDIDATES[name]
     best = [
-        law_of_best(candidates=laws, prob_of_none=prob_of_no_run(distribution))
+        law_of_best(candidate_laws=laws, prob_of_none=random_number_of_runs(distribution))
         for laws in (first, second)
     ]
     assert best[0].sum(axis=-1) == pytest.approx(1)
@@ -160,7 +161,7 @@ def test_a_fixed_number_of_runs_exceeds_the_price(
     base, (first, second) = CANDIDATES[name]
     event = pa.tuning_event(base, score=pa.NoOpEvent(), distribution=distribution)
     best_of_random_number = [
-        law_of_best(candidates=laws, prob_of_none=prob_of_no_run(distribution))
+        law_of_best(candidate_laws=laws, prob_of_none=random_number_of_runs(distribution))
         for laws in (first, second)
     ]
     assert (
@@ -170,7 +171,7 @@ def test_a_fixed_number_of_runs_exceeds_the_price(
         <= 1e-12
     )
     best_of_fixed_number = [
-        law_of_best(candidates=laws, prob_of_none=prob_of_no_fixed_run(num_runs))
+        law_of_best(candidate_laws=laws, prob_of_none=fixed_number_of_runs(num_runs))
         for laws in (first, second)
     ]
     assert (
@@ -196,7 +197,7 @@ def test_price_is_close_to_the_worst_order(distribution: RunCount, share: float)
     base = pa.PureDpEvent(epsilon=share * 0.5)
     first, second = randomized_response(epsilon=0.5)
     best = [
-        law_of_best(candidates=laws, prob_of_none=prob_of_no_run(distribution))
+        law_of_best(candidate_laws=laws, prob_of_none=random_number_of_runs(distribution))
         for laws in (first, second)
     ]
     event = pa.tuning_event(base, score=pa.NoOpEvent(), distribution=distribution)
@@ -237,14 +238,14 @@ def law_of_candidate(records: tuple[int, ...]) -> FloatArray:
     return np.array([law[triple] for triple in sorted(law)])
 
 
-def neighbors(adjacency: pa.Adjacency) -> tuple[FloatArray, FloatArray]:
+def laws_on_neighbors(adjacency: pa.Adjacency) -> tuple[FloatArray, FloatArray]:
     """Returns the laws of one candidate on all pairs of neighboring data sets of up to three bits."""
     data_sets = list(product(range(2), repeat=NUM_RECORDS))
     if adjacency is pa.Adjacency.REPLACE_ONE:
         pairs = [
-            (records, (*records[:place], 1 - records[place], *records[place + 1 :]))
+            (records, (*records[:changed], 1 - records[changed], *records[changed + 1 :]))
             for records in data_sets
-            for place in range(NUM_RECORDS)
+            for changed in range(NUM_RECORDS)
         ]
     else:
         smaller = [
@@ -267,8 +268,8 @@ def test_best_scored_run_on_all_neighbors_is_within_its_price(
 ) -> None:
     """On all neighbors of up to three records the best of K scored runs costs at most its price."""
     best = [
-        law_of_best(candidates=laws, prob_of_none=prob_of_no_run(distribution))
-        for laws in neighbors(adjacency)
+        law_of_best(candidate_laws=laws, prob_of_none=random_number_of_runs(distribution))
+        for laws in laws_on_neighbors(adjacency)
     ]
     event = pa.tuning_event(
         base=pa.PureDpEvent(RELEASE_EPSILON),
@@ -283,8 +284,8 @@ def test_a_price_without_the_score_is_too_low(adjacency: pa.Adjacency) -> None:
     """Control: a price of the releases alone is exceeded by the best of K scored runs."""
     distribution = pa.TruncatedNegativeBinomial(eta=0.0, gamma=0.1)
 
-    def release_of_nothing(records: tuple[int, ...]) -> FloatArray:
-        # a setting that is released without looking at the data, and a score that looks at them
+    def law_without_release(records: tuple[int, ...]) -> FloatArray:
+        """Returns the law of a setting that is drawn without the records, and of a score that reads them."""
         law = [
             0.5 * noisy_count_law(sum(records) if setting else 0, SCORE_EPSILON)[score]
             for score in range(NUM_RECORDS + 1)
@@ -295,7 +296,8 @@ def test_a_price_without_the_score_is_too_low(adjacency: pa.Adjacency) -> None:
     other = (0, 1, 1) if adjacency is pa.Adjacency.REPLACE_ONE else (1, 1)
     best = [
         law_of_best(
-            candidates=release_of_nothing(records), prob_of_none=prob_of_no_run(distribution)
+            candidate_laws=law_without_release(records),
+            prob_of_none=random_number_of_runs(distribution),
         )
         for records in ((1, 1, 1), other)
     ]
@@ -321,7 +323,7 @@ def test_failing_runs_are_within_price_and_failure(distribution: RunCount) -> No
     first = np.concatenate([(1 - failure_prob) * first, failing, shown], axis=1)
     second = np.concatenate([(1 - failure_prob) * second, shown, failing], axis=1)
     best = [
-        law_of_best(candidates=laws, prob_of_none=prob_of_no_run(distribution))
+        law_of_best(candidate_laws=laws, prob_of_none=random_number_of_runs(distribution))
         for laws in (first, second)
     ]
     spent = pa.AutoAccountant().compose(

@@ -23,8 +23,9 @@ from tests.privacy.rival_distributions import noisy_max_distribution
 every_adjacency = pytest.mark.parametrize("adjacency", tuple(Adjacency))
 
 
-def verified(
+def verdict_on_winner(
     event: Event | Claim,
+    *,
     adjacency: Adjacency,
     noise_std: float,
     num_labels: int = 3,
@@ -35,10 +36,10 @@ def verified(
     """
 
     def distribution(histogram: np.ndarray) -> dict[int, float]:
-        rival = noisy_max_distribution(histogram, noise_std=noise_std)
-        ours = gaussian_argmax(histogram / noise_std)
-        np.testing.assert_allclose(ours, rival, rtol=1e-6, atol=1e-12)
-        return dict(enumerate(rival.tolist()))
+        expected = noisy_max_distribution(histogram, noise_std=noise_std)
+        of_package = gaussian_argmax(histogram / noise_std)
+        np.testing.assert_allclose(of_package, expected, rtol=1e-6, atol=1e-12)
+        return dict(enumerate(expected.tolist()))
 
     return verify(
         distribution,
@@ -53,25 +54,26 @@ def verified(
 @pytest.mark.slow
 @every_adjacency
 @pytest.mark.parametrize("noise_std", [0.7, 2.0, 6.0])
-@pytest.mark.parametrize("kind", [RdpAccountant, ExactAccountant, PldAccountant])
+@pytest.mark.parametrize("accountant", [RdpAccountant, ExactAccountant, PldAccountant])
 def test_no_pair_of_tables_costs_more(
-    kind: type[Accountant], noise_std: float, adjacency: Adjacency
+    accountant: type[Accountant], noise_std: float, adjacency: Adjacency
 ) -> None:
     """GNMax's price holds on all neighboring tables of five teachers.
 
     Negative control: 60% of the price is refuted, unless the noise is 0.7.
     """
-    claim = Claim.from_event(
-        GNMax(noise_std=noise_std, adjacency=adjacency).event_for(
-            num_queries=1, num_labels=3, num_teachers=5
-        ),
-        accountant=kind,
+    event = GNMax(noise_std=noise_std, adjacency=adjacency).event_for(
+        num_queries=1, num_labels=3, num_teachers=5
     )
-    verdict = verified(claim, adjacency, noise_std)
+    claim = Claim.from_event(event, accountant=accountant)
+    verdict, verdict_on_less = (
+        verdict_on_winner(each, adjacency=adjacency, noise_std=noise_std)
+        for each in (claim, claim.scaled(factor=0.6))
+    )
     assert verdict.sound
-    assert verified(claim.scaled(factor=0.6), adjacency, noise_std).refuted or noise_std == 0.7
-    if (noise_std, kind, adjacency) == (6.0, RdpAccountant, Adjacency.REPLACE_ONE):
-        assert verdict.ratio > 0.88  # so 1.0 is nearly what there is
+    assert verdict_on_less.refuted or noise_std == 0.7
+    if (noise_std, accountant, adjacency) == (6.0, RdpAccountant, Adjacency.REPLACE_ONE):
+        assert verdict.ratio > 0.88  # so the price is nearly attained
 
 
 @every_adjacency
@@ -80,23 +82,22 @@ def test_three_aggregators_charge_for_a_winner(adjacency: Adjacency) -> None:
 
     ConfidentGNMax, with a screening that costs nothing, has the same epsilon.
     """
-    one = GNMax(noise_std=4.0, adjacency=adjacency).event_for(
-        num_queries=1, num_labels=3, num_teachers=5
-    )
-    assert (
-        PowersetGNMax(noise_std=4.0, adjacency=adjacency).event_for(
-            num_queries=1, num_labels=3, num_teachers=5
+    event, powerset_event, confident_event = (
+        aggregator.event_for(num_queries=1, num_labels=3, num_teachers=5)
+        for aggregator in (
+            GNMax(noise_std=4.0, adjacency=adjacency),
+            PowersetGNMax(noise_std=4.0, adjacency=adjacency),
+            ConfidentGNMax(
+                screening_std=1e9, threshold_share=0.5, noise_std=4.0, adjacency=adjacency
+            ),
         )
-        == one
     )
-    confident = ConfidentGNMax(
-        screening_std=1e9, threshold_share=0.5, noise_std=4.0, adjacency=adjacency
+    assert powerset_event == event
+    epsilon, confident_epsilon = (
+        RdpAccountant().compose(release).get_epsilon(target_delta=1e-5)
+        for release in (event, confident_event)
     )
-    prices = [
-        RdpAccountant().compose(event).get_epsilon(target_delta=1e-5)
-        for event in (one, confident.event_for(num_queries=1, num_labels=3, num_teachers=5))
-    ]
-    assert prices[0] == pytest.approx(prices[1], rel=1e-4)
+    assert epsilon == pytest.approx(confident_epsilon, rel=1e-4)
 
 
 @pytest.mark.parametrize("num_teachers", [1, 2, 4])
@@ -110,12 +111,10 @@ def test_a_winner_among_all_sets_of_two_labels_is_covered(
     event = PowersetGNMax(noise_std=1.0, adjacency=adjacency).event_for(
         num_queries=1, num_labels=2, num_teachers=9
     )
-    assert (
-        verified(event, adjacency, noise_std=1.0, num_labels=4, num_teachers=num_teachers)
-        .require()
-        .ratio
-        > 0.3
+    verdict = verdict_on_winner(
+        event, adjacency=adjacency, noise_std=1.0, num_labels=4, num_teachers=num_teachers
     )
+    assert verdict.require().ratio > 0.3
 
 
 def test_a_price_of_one_count_does_not_cover_replace_one() -> None:
@@ -124,18 +123,18 @@ def test_a_price_of_one_count_does_not_cover_replace_one() -> None:
     The price of two moved noisy counts, which ignores that only the winner is shown, holds but is
     not reached.
     """
-    cheap, dear = (
-        verified(
-            GaussianEvent(noise_multiplier=std),
+    verdict_on_one_count, verdict_on_two_counts = (
+        verdict_on_winner(
+            GaussianEvent(noise_multiplier=noise_multiplier),
             adjacency=Adjacency.REPLACE_ONE,
             noise_std=1.0,
             num_labels=4,
             num_teachers=4,
         )
-        for std in (1.0, 0.5**0.5)
+        for noise_multiplier in (1.0, 0.5**0.5)
     )
-    assert not cheap.sound
-    assert 0.5 < dear.ratio < 1
+    assert not verdict_on_one_count.sound
+    assert 0.5 < verdict_on_two_counts.ratio < 1
 
 
 def test_a_histogram_of_sets_is_what_the_teachers_say() -> None:
@@ -143,12 +142,13 @@ def test_a_histogram_of_sets_is_what_the_teachers_say() -> None:
     each set.
     """
     aggregator = PowersetGNMax(noise_std=1.0)
-    sets = np.array(list(product((False, True), repeat=2)))
-    for chosen in combinations_with_replacement(range(4), 3):
-        summary = aggregator.summarize(VoteBlocks(sets[list(chosen)][:, None], num_teachers=3))
+    all_sets = np.array(list(product((False, True), repeat=2)))
+    for sets_of_teachers in combinations_with_replacement(range(4), 3):
+        votes = all_sets[list(sets_of_teachers)][:, None]
+        summary = aggregator.summarize(VoteBlocks(votes, num_teachers=3))
         counts = np.zeros(4, dtype=int)
         counts[summary["labels"] @ [2, 1]] = summary["count"]
-        np.testing.assert_array_equal(counts, np.bincount(chosen, minlength=4))
+        np.testing.assert_array_equal(counts, np.bincount(sets_of_teachers, minlength=4))
 
 
 @pytest.mark.parametrize("max_size", [1, 2, None])
@@ -159,9 +159,9 @@ def test_one_teacher_counts_for_one_set_and_no_label_that_it_did_not_name(
     for.
     """
     aggregator = PowersetGNMax(noise_std=1.0, max_size=max_size)
-    for vector in product((False, True), repeat=4):
-        summary = aggregator.summarize(VoteBlocks(np.array(vector)[None, None], num_teachers=1))
+    for votes in product((False, True), repeat=4):
+        summary = aggregator.summarize(VoteBlocks(np.array([[votes]]), num_teachers=1))
         assert summary["count"].tolist() == [1]
-        kept = summary["labels"][0].tolist()
-        assert sum(kept) == min(sum(vector), max_size or 4)
-        assert all(own for own, after in zip(vector, kept, strict=True) if after)
+        counted_set = summary["labels"][0].tolist()
+        assert sum(counted_set) == min(sum(votes), max_size or 4)
+        assert all(vote for vote, counted in zip(votes, counted_set, strict=True) if counted)
