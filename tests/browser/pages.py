@@ -259,7 +259,7 @@ def usual_frontier(names: tuple[str, ...], epsilons: tuple[float, ...]) -> Front
             value = None if missing else 0.58 - 0.5 / (1 + place) / (1 + index)
             note = "target_epsilon: expected more" if missing else ""
             run = replace(
-                _run_of(name, score=value),
+                _run_of(aggregator=name, score=value),
                 note=note,
                 teacher="kernel",
                 student="low_rank",

@@ -50,7 +50,7 @@ def look(browser: Any, path: Path, *names: str) -> dict[str, Sight]:
                 faults = [
                     f"{kind}: {text}" for kind, texts in result["found"].items() for text in texts
                 ]
-                sights[name] = Sight(events + faults, paper=result["paper"])
+                sights[name] = Sight(faults=events + faults, paper=result["paper"])
     return sights
 
 

@@ -102,4 +102,4 @@ def test_every_figure_of_the_audit_is_printed_by_a_block() -> None:
     assert len(FIGURE.findall(FENCED.sub("", text))) > 10
     assert unsupported(text) == set()
     for false in ("It costs 7.82.", "| a claim | 4.87 times |"):
-        assert len(unsupported(text + false)) == 1
+        assert len(unsupported(prose=text + false)) == 1

@@ -52,7 +52,7 @@ def test_the_shell_commands_of_the_readme_run(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     install, quickstart = SHELL_BLOCK.findall(README)
     assert INSTALL.search(install)
-    write_patients(tmp_path / "patients.csv")
+    write_patients(path=tmp_path / "patients.csv")
     (tmp_path / "new.csv").write_text("age,fever,ward\n80,1,a\n20,0,b\n")
     for program, *arguments in commands_of(quickstart):
         done = call(program.removeprefix("pate-"), arguments, cwd=tmp_path)

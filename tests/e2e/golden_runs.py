@@ -165,9 +165,9 @@ def run_aggregator(aggregator: str, data: list[str], folder: Path) -> Snapshot:
         ],
     )
     return {
-        "release": snapshot_of_release(output / "release", folder),
+        "release": snapshot_of_release(release=output / "release", folder=folder),
         "ledger": snapshot_of_ledger(output.with_suffix(".db")),
-        "report": snapshot_of_report(output / "report.json"),
+        "report": snapshot_of_report(report=output / "report.json"),
     }
 
 
@@ -184,9 +184,9 @@ def run_rounds(data: list[str], folder: Path) -> Snapshot:
     places = [f"output_dir={output}", f"ledger={output}.db"]
     succeeded("train", arguments=["experiment=centered_votes", *data, *settings, "seed=3", *places])
     return {
-        "release": snapshot_of_release(output / "release", folder),
+        "release": snapshot_of_release(release=output / "release", folder=folder),
         "ledger": snapshot_of_ledger(output.with_suffix(".db")),
-        "report": snapshot_of_report(output / "report.json"),
+        "report": snapshot_of_report(report=output / "report.json"),
     }
 
 
@@ -211,9 +211,9 @@ def run_with_gaps(aggregator: str, data: list[str], folder: Path) -> Snapshot:
     ]
     succeeded("train", arguments=settings)
     return {
-        "release": snapshot_of_release(output / "release", folder),
+        "release": snapshot_of_release(release=output / "release", folder=folder),
         "ledger": snapshot_of_ledger(output.with_suffix(".db")),
-        "report": snapshot_of_report(output / "report.json"),
+        "report": snapshot_of_report(report=output / "report.json"),
     }
 
 
@@ -260,7 +260,7 @@ def run_comparison(data: list[str], folder: Path) -> Snapshot:
         "num_workers=1",
     ]
     succeeded("compare", arguments=[*data, *settings, f"output_dir={output}"])
-    return {"rows": [row_of_numbers(row) for row in rows_of(output / "comparison.csv")]}
+    return {"rows": [row_of_numbers(row) for row in rows_of(path=output / "comparison.csv")]}
 
 
 def row_of_numbers(row: Mapping[str, str]) -> Snapshot:
@@ -283,11 +283,11 @@ def golden_runs() -> dict[str, Callable[[list[str], Path], Snapshot]]:
     }
     for aggregator in ("centered_votes", "gaussian_votes"):
         runs[f"gaps, aggregator={aggregator}"] = lambda data, folder, name=aggregator: (
-            run_with_gaps(name, data, folder)
+            run_with_gaps(aggregator=name, data=data, folder=folder)
         )
     for aggregator in AGGREGATORS:
         runs[f"aggregator={aggregator}"] = lambda data, folder, name=aggregator: run_aggregator(
-            name, data, folder
+            aggregator=name, data=data, folder=folder
         )
     return runs
 

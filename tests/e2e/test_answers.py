@@ -93,7 +93,7 @@ def test_a_seeded_release_is_that_of_the_aggregator_alone(files: Path, tmp_path:
     assert str(files) not in (folder / "release" / "config.yaml").read_text()
     again = succeeded("release", arguments=arguments_of(files, output=folder))
     assert "nothing was drawn or spent again" in again.stderr
-    assert len(SharedLedger.stored(tmp_path / "ledger.db").entries) == 1
+    assert len(SharedLedger.stored(path=tmp_path / "ledger.db").entries) == 1
 
 
 def test_a_seeded_release_is_the_recorded_one(files: Path) -> None:
@@ -178,7 +178,9 @@ def test_settings_that_do_not_fit_answers_are_refused(
 
     Nothing is written.
     """
-    assert line in refused("release", arguments_of(files, output=tmp_path / "run", changes=changes))
+    assert line in refused(
+        "release", arguments=arguments_of(files, output=tmp_path / "run", changes=changes)
+    )
     assert not (tmp_path / "ledger.db").exists()
 
 
@@ -192,5 +194,7 @@ def test_a_begun_release_keeps_its_public_answers(files: Path, tmp_path: Path) -
         changed = {name: arrays[name] for name in arrays}
     changed["answers"] = changed["answers"] + 0.5
     np.savez(copy, **changed)
-    line = refused("release", arguments_of(files, output=tmp_path / "run", changes=changes))
+    line = refused(
+        "release", arguments=arguments_of(files, output=tmp_path / "run", changes=changes)
+    )
     assert "another" in line

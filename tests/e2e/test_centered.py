@@ -147,8 +147,8 @@ def test_a_run_killed_between_rounds_asks_for_the_others(
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(MomentVotes, "total", total_thrice)
         train(centered_plan(), output_dir=tmp_path / "run")
-    assert charges(tmp_path / "run") == charges(in_rounds[0])
-    assert [part for part in parts(tmp_path / "run") if part.startswith("step-")] == [
+    assert charges(folder=tmp_path / "run") == charges(in_rounds[0])
+    assert [part for part in parts(folder=tmp_path / "run") if part.startswith("step-")] == [
         "step-0",
         "step-1",
         "step-2",
@@ -161,7 +161,7 @@ def test_a_run_killed_between_rounds_asks_for_the_others(
     assert len(sums) - before == 17 + 20  # the twenty of the majority's student
     for name in ("release/release.npz", "release/student/student.safetensors"):
         assert (tmp_path / "run" / name).read_bytes() == (in_rounds[0] / name).read_bytes()
-    assert charges(tmp_path / "run") == charges(in_rounds[0])
+    assert charges(folder=tmp_path / "run") == charges(in_rounds[0])
 
 
 def test_a_killed_run_with_public_labels_goes_on_from_the_same_start(
@@ -189,7 +189,7 @@ def test_a_killed_run_with_public_labels_goes_on_from_the_same_start(
     train(plan, output_dir=tmp_path / "run")
     for name in ("release/release.npz", "release/student/student.safetensors"):
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
-    assert charges(tmp_path / "run") == charges(tmp_path / "whole")
+    assert charges(folder=tmp_path / "run") == charges(folder=tmp_path / "whole")
 
 
 def test_trained_teachers_in_rounds_know_more(tmp_path: Path) -> None:
@@ -207,7 +207,7 @@ def test_trained_teachers_in_rounds_know_more(tmp_path: Path) -> None:
             target_epsilon=8.0,
         )
         ended[rounds] = train(plan, output_dir=tmp_path / str(rounds) / "run")
-    first, second = (charges(tmp_path / name / "run") for name in "12")
+    first, second = (charges(folder=tmp_path / name / "run") for name in "12")
     assert first[-1]["epsilon"] == second[-1]["epsilon"]
     assert ended[2].student.mean_average_precision > ended[1].student.mean_average_precision + 0.02
     assert ended[2].teachers.mean_accuracy is not None
@@ -229,8 +229,8 @@ def test_other_students_learn_from_the_labels_and_a_public_center_costs_nothing(
     student = StudentModel.load(tmp_path / "run" / "release" / "student")
     test = small_dataset().test
     assert micro_f1(student.predict(test.inputs), true_labels=test.labels) > 0.6
-    assert len(charges(tmp_path / "run")) == 1
-    assert "prevalence" not in parts(tmp_path / "run")
+    assert len(charges(folder=tmp_path / "run")) == 1
+    assert "prevalence" not in parts(folder=tmp_path / "run")
 
 
 def test_one_vote_a_teacher_is_no_more_in_a_run(
@@ -297,7 +297,7 @@ def test_each_budget_class_has_its_epsilon(
     }
     for card in ("privacy_card.md", "README.md"):
         assert "cautious 0.5" in (release / card).read_text()
-    assert "cautious 0.5" in Ledger.stored(tmp_path / "all.db").entries[0].description
+    assert "cautious 0.5" in Ledger.stored(path=tmp_path / "all.db").entries[0].description
     assert Report.read(tmp_path / "run" / "report.json").privacy.classes == epsilons
 
 
@@ -375,7 +375,7 @@ def test_an_impossible_plan_is_refused_before_a_charge(
     """A plan that contradicts itself is refused with this message, and the ledger has no charge."""
     with pytest.raises(InvalidValue, match=re.escape(message)):
         train(plan(), output_dir=tmp_path / "run")
-    assert not charges(tmp_path / "run")
+    assert not charges(folder=tmp_path / "run")
 
 
 def test_records_of_several_owners_count_so_that_each_owner_counts_once(tmp_path: Path) -> None:

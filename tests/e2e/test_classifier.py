@@ -70,7 +70,7 @@ def test_a_published_fit_is_the_release_of_a_run(tmp_path: Path) -> None:
     write_data(tmp_path)
     released = run_of(tmp_path, output=tmp_path / "run")
     fitted_to(arrays_folder=tmp_path).publish(tmp_path / "release")
-    assert bytes_in(tmp_path / "release") == bytes_in(released)
+    assert bytes_in(folder=tmp_path / "release") == bytes_in(released)
 
 
 def test_groups_give_the_release_and_student_of_a_run(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_groups_give_the_release_and_student_of_a_run(tmp_path: Path) -> None:
         np.savez(tmp_path / f"{split}.npz", **arrays)
     released = bytes_in(run_of(tmp_path, output=tmp_path / "run"))
     fitted_to(arrays_folder=tmp_path).publish(tmp_path / "release")
-    published = bytes_in(tmp_path / "release")
+    published = bytes_in(folder=tmp_path / "release")
     assert published.keys() == released.keys()
     cards = {"README.md", "privacy_card.md", "privacy.json", "manifest.json"}
     for name in published.keys() - cards:
@@ -110,7 +110,7 @@ def test_scores_of_a_fit_are_those_of_a_run(tmp_path: Path) -> None:
     model.publish(tmp_path / "release")
     statement = PrivacyStatement.read(released, remedy="")
     assert statement.scores is not None and statement.scores == model.scores_
-    assert bytes_in(tmp_path / "release") == bytes_in(released)
+    assert bytes_in(folder=tmp_path / "release") == bytes_in(released)
 
 
 @pytest.mark.process

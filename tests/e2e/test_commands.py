@@ -430,7 +430,7 @@ def test_a_server_gets_only_the_content_of_the_release(
     assert (tmp_path / "none/release/release.npz").read_bytes() == (
         release / "release.npz"
     ).read_bytes()
-    for name, content in contents(tmp_path / "server").items():
+    for name, content in contents(folder=tmp_path / "server").items():
         assert (
             b"a_canary" not in content
             and str(report["student"]["accuracy"]).encode() not in content

@@ -45,7 +45,7 @@ def test_killed_comparison_continues_and_a_second_one_reuses_it(tmp_path: Path) 
     assert times
     done = succeeded("compare", arguments=[*ASKED, f"output_dir={folder}"])
     assert "No epsilon covers this comparison" in done.stdout
-    runs = [item for item in read_runs(folder / "comparison.csv") if not item.is_baseline]
+    runs = [item for item in read_runs(path=folder / "comparison.csv") if not item.is_baseline]
     assert {(item.aggregator, item.num_teachers) for item in runs} == {
         ("gaussian_votes", 8),
         ("peeling", 10),
@@ -84,7 +84,9 @@ def test_alternatives_are_rows_without_any_aggregator(tmp_path: Path) -> None:
             f"output_dir={tmp_path / 'comparison'}",
         ],
     )
-    rows = {item.aggregator: item for item in read_runs(tmp_path / "comparison" / "comparison.csv")}
+    rows = {
+        item.aggregator: item for item in read_runs(path=tmp_path / "comparison" / "comparison.csv")
+    }
     private = rows["dp_gd"]
     ceiling = rows["all_records"]
     assert (private.epsilon, private.adjacency, private.student) == (20.0, "replace_one", "linear")

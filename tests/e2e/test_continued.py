@@ -22,7 +22,7 @@ def continue_run(folder: Path) -> tuple[SilentMonitor, list[str]]:
 
 def test_a_new_run_reports_no_earlier_step(tmp_path: Path) -> None:
     """A run in a new folder prints no line about earlier steps."""
-    assert continue_run(tmp_path / "run")[1] == []
+    assert continue_run(folder=tmp_path / "run")[1] == []
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_finished_steps_are_reported_and_not_repeated(
     One line names what was found, and none of that is done again.
     """
     run_until(small_plan(), folder=tmp_path / "run", stage=stage)
-    monitor, lines = continue_run(tmp_path / "run")
+    monitor, lines = continue_run(folder=tmp_path / "run")
     assert lines == [found]
     assert "training teachers" not in monitor.stages
     _, _, trained_models = found.partition("trained: ")
@@ -76,7 +76,7 @@ def test_a_student_that_is_read_back_leaves_the_same_bytes(
     run_until(plan, folder=tmp_path / "run", stage="writing the report")
     report = train(plan, output_dir=tmp_path / "run")
     uninterrupted = train(plan, output_dir=tmp_path / "whole")
-    assert release_bytes(tmp_path / "run") == release_bytes(tmp_path / "whole")
+    assert release_bytes(folder=tmp_path / "run") == release_bytes(folder=tmp_path / "whole")
     for name in ("student.safetensors", "student.json"):
         path = Path("release/student", name)
         assert (tmp_path / "run" / path).read_bytes() == (tmp_path / "whole" / path).read_bytes()
@@ -92,7 +92,7 @@ def test_a_damaged_student_is_trained_again(tmp_path: Path, name: str) -> None:
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
-    assert "training the student" in continue_run(tmp_path / "run")[0].stages
+    assert "training the student" in continue_run(folder=tmp_path / "run")[0].stages
 
 
 def test_ten_of_thirty_teachers_are_not_trained_again(

@@ -237,7 +237,7 @@ def test_manifests_have_the_digests_of_published_and_own_files(
 
     The run's own manifest lists more files, with mode 0600.
     """
-    published = contents(finished / "release")
+    published = contents(folder=finished / "release")
     listed = json.loads(published.pop("manifest.json"))["sha256"]
     assert listed == {
         name: hashlib.sha256(content).hexdigest() for name, content in published.items()

@@ -34,8 +34,8 @@ def test_the_report_has_the_cost_on_its_votes_and_the_release_does_not(tmp_path:
 
     The published files are the same as without.
     """
-    shown = run_folder(tmp_path / "shown", arguments=[*GAUSSIAN, "data_dependent=true"])
-    usual = run_folder(tmp_path / "usual", arguments=GAUSSIAN)
+    shown = run_folder(parent=tmp_path / "shown", arguments=[*GAUSSIAN, "data_dependent=true"])
+    usual = run_folder(parent=tmp_path / "usual", arguments=GAUSSIAN)
     assert json.loads((usual / "report.json").read_text())["data_dependent"] is None
     cost = json.loads((shown / "report.json").read_text())["data_dependent"]
     votes = VoteStore.open(shown / "votes.npz", num_teachers=8).histogram()

@@ -56,7 +56,7 @@ def test_ray_leaves_the_release_of_threads(in_threads: dict[str, bytes], tmp_pat
     """A run that starts a cluster for itself publishes the bytes of the default engine."""
     pytest.importorskip("ray", reason="Ray is an optional dependency: the extra ray")
     folder = tmp_path / "run"
-    done = run("train", settings_of(folder, "engine=ray"))
+    done = run("train", arguments=settings_of(folder, "engine=ray"))
     assert done.returncode == 0, done.stderr
     assert published(folder) == in_threads
 

@@ -60,7 +60,7 @@ def plan(cache: Path) -> Plan:
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Ended:
     """Returns the folder and report of a finished run on features."""
     folder = tmp_path_factory.mktemp("features")
-    return folder / "run", train(plan(folder / "cache"), output_dir=folder / "run")
+    return folder / "run", train(plan(cache=folder / "cache"), output_dir=folder / "run")
 
 
 def test_report_card_and_schema_say_what_features_were_fitted_on(finished: Ended) -> None:
@@ -123,7 +123,7 @@ def test_pate_predict_reads_pictures(finished: Ended, tmp_path: Path) -> None:
             f"release={folder / 'release'}",
         ]
         succeeded("predict", arguments=words)
-        read.append([list(row.values())[1:] for row in rows_of(tmp_path / "p.csv")])
+        read.append([list(row.values())[1:] for row in rows_of(path=tmp_path / "p.csv")])
     assert read[0] == read[1] and len(read[0]) == 12
 
 
@@ -155,11 +155,11 @@ def test_a_run_that_was_killed_ends_with_the_same_release(finished: Ended, tmp_p
         monitor = SilentMonitor(stop_at)
         reader = FeaturedData(ReaderOfDataset(dataset()), features=SMALL, cache=tmp_path / "cache")
         watched = replace(
-            plan(tmp_path / "cache"), load_dataset=partial(reader.load, monitor.stage)
+            plan(cache=tmp_path / "cache"), load_dataset=partial(reader.load, monitor.stage)
         )
         with pytest.raises(KeyboardInterrupt):
             train(watched, output_dir=tmp_path / "run", monitor=monitor)
-    train(plan(tmp_path / "cache"), output_dir=tmp_path / "run")
+    train(plan(cache=tmp_path / "cache"), output_dir=tmp_path / "run")
     for name in (
         "release/release.npz",
         "release/extractor.safetensors",
@@ -210,7 +210,7 @@ def test_a_comparison_gives_features_to_methods(faces: list[str], tmp_path: Path
         "compare",
         arguments=[*faces, *PATCHES, *TERMS, *words, f"output_dir={tmp_path / 'comparison'}"],
     )
-    rows = rows_of(tmp_path / "comparison" / "comparison.csv")
+    rows = rows_of(path=tmp_path / "comparison" / "comparison.csv")
     assert {row["aggregator"] for row in rows if row["epsilon"]} == {"centered_votes", "dp_gd"}
     words = [
         "aggregators=[centered_votes]",

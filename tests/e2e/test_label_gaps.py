@@ -138,7 +138,7 @@ def test_a_schema_with_readings_of_uncertain_labels_serves_a_run_and_predictions
             f"output={tmp_path / 'p.csv'}",
         ],
     )
-    assert len(rows_of(tmp_path / "p.csv")) == 900
+    assert len(rows_of(path=tmp_path / "p.csv")) == 900
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,11 @@ def test_uncertain_labels_without_a_reading_are_refused_in_one_line(
     tables: Path, tmp_path: Path, words: list[str], line: str
 ) -> None:
     """A reading of uncertain labels is impossible, or there is none. Nothing is spent."""
-    arguments = [*_settings(tables, "private.csv"), *words, f"output_dir={tmp_path / 'run'}"]
+    arguments = [
+        *_settings(tables, private="private.csv"),
+        *words,
+        f"output_dir={tmp_path / 'run'}",
+    ]
     stderr = refused("train", arguments=arguments)
     assert stderr.splitlines()[-1].startswith(line)
     assert not (tmp_path / "ledger.db").exists()

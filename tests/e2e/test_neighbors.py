@@ -77,7 +77,7 @@ def _release(
         words: the settings of teachers, aggregator and student.
     """
     folder.mkdir()
-    _write(folder / "all.csv", rows_of_changed_person, unasked)
+    _write(path=folder / "all.csv", rows_of_changed_person=rows_of_changed_person, unasked=unasked)
     ended = call(
         "train",
         arguments=[
@@ -101,8 +101,8 @@ def test_a_private_person_with_more_rows_changes_only_votes(
 
     They publish the same files, which are equal but for labels, student, digests and the threshold.
     """
-    first = _release(tmp_path / "one", rows_of_changed_person=1)
-    second = _release(tmp_path / "other", rows_of_changed_person=8)
+    first = _release(folder=tmp_path / "one", rows_of_changed_person=1)
+    second = _release(folder=tmp_path / "other", rows_of_changed_person=8)
     names = [
         sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
         for folder in (first, second)
@@ -172,7 +172,7 @@ def test_no_published_file_holds_the_mask_of_private_records(
     file has one of the masks in any form.
     """
     folders = [
-        _release(tmp_path / str(number), unasked=mask, words=words)
+        _release(folder=tmp_path / str(number), unasked=mask, words=words)
         for number, mask in enumerate(MASKS)
     ]
     first, second = map(_contents, folders)
@@ -206,7 +206,7 @@ def test_release_does_not_tell_whose_label_is_missing(tmp_path: Path) -> None:
     words = (*WORDS, "target_epsilon=.01", "allow_useless=true")
     masks: tuple[Mapping[int, str], ...] = ({0: "flu"}, {2: "flu"})
     first, second = (
-        _release(tmp_path / str(number), unasked=mask, words=words)
+        _release(folder=tmp_path / str(number), unasked=mask, words=words)
         for number, mask in enumerate(masks)
     )
     assert _contents(first) == _contents(second)

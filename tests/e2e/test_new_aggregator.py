@@ -73,7 +73,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def case_file(folder: Path) -> CaseFile:
     """Returns the file of cases of the new aggregator."""
-    (file,) = case_files(folder / "cases")
+    (file,) = case_files(folder=folder / "cases")
     return file
 
 
@@ -179,5 +179,5 @@ def test_the_verifier_finds_a_price_too_small(
         distribution, small_instance=distribution.largest_instance(adjacency)
     ).require()
     assert verdict.sound and distribution.tightness <= verdict.ratio <= 1 + 1e-9
-    (cheap,) = case_files(folder / "too_cheap")[0].distributions
+    (cheap,) = case_files(folder=folder / "too_cheap")[0].distributions
     assert not verdict_of(cheap, small_instance=distribution.largest_instance(adjacency)).sound

@@ -273,13 +273,13 @@ def test_copies_are_one_release_until_they_draw_again(name: str, tmp_path: Path)
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     for each in "ab":
         train(plan, output_dir=tmp_path / each)
-    assert release_bytes(tmp_path / "a") == release_bytes(tmp_path / "b")
+    assert release_bytes(folder=tmp_path / "a") == release_bytes(folder=tmp_path / "b")
     assert num_charges(ledger) == 1
     for each in "cd":
         folder = copy_without_report(folder=tmp_path / "a", copy_folder=tmp_path / each)
         shutil.rmtree(folder / "release")
         train(replace(plan, redraw=True), output_dir=folder)
-    assert len({release_bytes(tmp_path / each) for each in "acd"}) == 3
+    assert len({release_bytes(folder=tmp_path / each) for each in "acd"}) == 3
     assert [entry.draw for entry in SharedLedger.stored(ledger).entries] == [1, 2, 3]
 
 
@@ -301,7 +301,7 @@ def test_copies_that_drew_in_two_ledgers_are_charged_each_in_a_third(
     for folder in (*folders, *folders):
         train(replace(plan_of(name), ledger=tmp_path / "all.db"), output_dir=folder)
         (folder / "report.json").unlink()
-    assert num_charges(tmp_path / "all.db") == 2
+    assert num_charges(ledger=tmp_path / "all.db") == 2
     assert [release_bytes(folder) for folder in folders] == releases
 
 
@@ -316,7 +316,7 @@ def test_a_committed_release_is_written_again_for_free(
         shutil.rmtree(folder / "release")
     plan = plan_of(name)
     assert train(plan, output_dir=folder).privacy.epsilon == epsilon
-    assert contents(folder / "release") == contents(finished_folder / "release")
+    assert contents(folder=folder / "release") == contents(folder=finished_folder / "release")
     assert ledger_of(folder).read_bytes() == ledger_of(finished_folder).read_bytes()
 
 
@@ -369,8 +369,8 @@ def test_a_seeded_release_is_the_same_in_another_folder_and_on_request(tmp_path:
     for name in ("report.json", "release/release.npz"):
         (tmp_path / "b" / name).unlink()
     assert train(plan, output_dir=tmp_path / "b").privacy == report.privacy
-    assert release_bytes(tmp_path / "a") == release_bytes(tmp_path / "b")
-    assert num_charges(tmp_path / "ledger.db") == 1, "they are one release"
+    assert release_bytes(folder=tmp_path / "a") == release_bytes(folder=tmp_path / "b")
+    assert num_charges(ledger=tmp_path / "ledger.db") == 1, "they are one release"
 
 
 Damage = Callable[[Path, str], None]
@@ -437,14 +437,14 @@ def test_a_run_continues_with_its_own_ledger_alone(run: Run, damage: str, tmp_pa
     name, finished_folder, _ = run
     folder = copy_with_ledger(finished_folder, copy_folder=tmp_path / "copy")
     DAMAGES[damage](folder, name)
-    before = contents(folder / "release")
+    before = contents(folder=folder / "release")
     with pytest.raises(InvalidValue) as caught:
         train(plan_of(name), output_dir=folder)
     assert caught.value.name == "ledger"
     assert str(caught.value.value).startswith(str(ledger_of(folder)))
     assert not (folder / "report.json").exists()
     assert not (folder / "report.html").exists()
-    assert contents(folder / "release") == before
+    assert contents(folder=folder / "release") == before
 
 
 def test_a_ledger_changed_during_training_is_noticed_before_the_report(
@@ -519,4 +519,4 @@ def test_a_run_that_was_killed_does_not_go_on_with_another_aggregator(tmp_path: 
     run_until(plan, folder=tmp_path / "run", stage="releasing")
     other = replace(plan, aggregator=ClippedVotes(noise_std=5.0, vote_clip=1))
     with refused("release", value="another", rule="the release that this run began with"):
-        train(other, output_dir=tmp_path / "run")
+        train(plan=other, output_dir=tmp_path / "run")

@@ -117,7 +117,7 @@ def require_parity(plan: Plan, folder: Path) -> None:
 @pytest.mark.parametrize("name", [*members("aggregator"), "clipped_votes aggregator.norm=l1"])
 def test_train_and_compare_release_the_same_for_every_aggregator(name: str, tmp_path: Path) -> None:
     """For each shipped aggregator, `pate-train` and `pate-compare` give the same release and student at a seed."""
-    require_parity(seeded_plan(shipped(name)), tmp_path)
+    require_parity(seeded_plan(shipped(name)), folder=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_train_and_compare_agree_for_teachers_that_read_records(
             num_teachers=number,
             student=LowRankStudent(),
         ),
-        tmp_path,
+        folder=tmp_path,
     )
 
 
@@ -167,7 +167,7 @@ def test_a_run_and_its_stages_train_the_same_student(name: str, tmp_path: Path) 
         num_queries=12,
         student=STUDENTS[name](),
     )
-    require_parity(plan, tmp_path)
+    require_parity(plan, folder=tmp_path)
 
 
 @pytest.mark.parametrize(  # of each form of votes, and a session

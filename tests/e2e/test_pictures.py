@@ -51,7 +51,7 @@ def test_pictures_in_a_folder(tmp_path: Path) -> None:
     pictures is refused.
     """
     rng = np.random.default_rng(0)
-    pictures = draw(tmp_path / "pictures", num_pictures=500, rng=rng)
+    pictures = draw(folder=tmp_path / "pictures", num_pictures=500, rng=rng)
     splits = ["private"] * 360 + ["public"] * 90 + ["test"] * 50
     with (tmp_path / "labels.csv").open("w") as file:
         rows = csv.writer(file)
@@ -79,14 +79,14 @@ def test_pictures_in_a_folder(tmp_path: Path) -> None:
         f"output_dir={tmp_path / 'run'}",
     ]
     succeeded("train", arguments=["data=image_folder", *settings, *student, *teacher, *SMALL])
-    expected = dict(draw(tmp_path / "new", num_pictures=40, rng=rng))
+    expected = dict(draw(folder=tmp_path / "new", num_pictures=40, rng=rng))
     words = [
         f"data={tmp_path / 'new'}",
         f"output={tmp_path / 'p.csv'}",
         f"release={tmp_path / 'run/release'}",
     ]
     succeeded("predict", arguments=words)
-    rows = rows_of(tmp_path / "p.csv")
+    rows = rows_of(path=tmp_path / "p.csv")
     right = [
         row[color] == str(int(expected[row["file"]][place]))
         for row in rows
@@ -126,7 +126,7 @@ def test_arrays_in_files(tmp_path: Path) -> None:
     ]
     succeeded("predict", arguments=words)
     predicted = np.array(
-        [[int(row["up"]), int(row["down"])] for row in rows_of(tmp_path / "p.csv")]
+        [[int(row["up"]), int(row["down"])] for row in rows_of(path=tmp_path / "p.csv")]
     )
     assert (predicted == expected).mean() > 0.8
 

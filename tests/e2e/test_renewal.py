@@ -115,7 +115,7 @@ def test_each_cohort_pays_once(renewed: Renewed) -> None:
     digests = [
         (run / "private.sha256").read_text().strip() for run in (renewed.first, renewed.second)
     ]
-    accounts = [Ledger.stored(renewed.folder / "ledger.db", data=digest) for digest in digests]
+    accounts = [Ledger.stored(path=renewed.folder / "ledger.db", data=digest) for digest in digests]
     assert [len(account.entries) for account in accounts] == [1, 1]
     assert [account.epsilon for account in accounts] == pytest.approx([EPSILON] * 2, abs=0.01)
 
@@ -123,7 +123,7 @@ def test_each_cohort_pays_once(renewed: Renewed) -> None:
 def test_the_second_release_tells_more_than_the_first(renewed: Renewed) -> None:
     """The second student is better, and its moments have about half of the variance."""
     scores = [
-        read_json(run / "report.json")["student"]["mean_average_precision"]
+        read_json(path=run / "report.json")["student"]["mean_average_precision"]
         for run in (renewed.first, renewed.second)
     ]
     assert scores[1] > scores[0]
@@ -137,12 +137,12 @@ def test_the_second_release_tells_more_than_the_first(renewed: Renewed) -> None:
 @pytest.mark.slow
 def test_what_is_published_states_where_the_student_started(renewed: Renewed) -> None:
     """Card, `privacy.json` and dossier name the earlier release by its digest, with its price, and no path."""
-    digest = file_digest(renewed.first / "release" / MANIFEST, remedy="")
+    digest = file_digest(path=renewed.first / "release" / MANIFEST, remedy="")
     release = renewed.second / "release"
-    start = read_json(release / "privacy.json")["start"]
+    start = read_json(path=release / "privacy.json")["start"]
     assert start == {"sha256": digest, "epsilon": EPSILON, "delta": 1e-5}
     assert digest in (release / "privacy_card.md").read_text(encoding="utf-8")
-    assert "start" not in read_json(renewed.first / "release" / "privacy.json")
+    assert "start" not in read_json(path=renewed.first / "release" / "privacy.json")
     page = renewed.folder / "dossier.html"
     succeeded("dossier", arguments=[f"release={release}", f"output={page}"])
     assert digest in page.read_text(encoding="utf-8")
@@ -314,4 +314,4 @@ def test_a_start_that_nothing_reads_is_refused(
     arguments = [f"start={renewed.first / 'release'}", *arguments]
     replaced = setting.partition("=")[0]
     arguments = [word for word in arguments if not word.startswith(f"{replaced}=")]
-    assert words in refused("train", [*arguments, setting])
+    assert words in refused("train", arguments=[*arguments, setting])

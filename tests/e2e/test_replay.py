@@ -354,7 +354,7 @@ def replay_on_neighbor(write_data: Writer, settings: Sequence[str], folder: Path
             without_pictures(),
             pytest.MonkeyPatch.context() as patch,
         ):
-            use_embedded_files(patch, place)
+            use_embedded_files(patch, folder=place)
             ended = call("train", arguments=[*words, *places])
         sys.stdout.write(ended.stdout)
         sys.stderr.write(ended.stderr)
@@ -362,7 +362,7 @@ def replay_on_neighbor(write_data: Writer, settings: Sequence[str], folder: Path
             raise RuntimeError(ended.stderr.splitlines()[-1])
         return place / "run" / "release"
 
-    return replay(run, False, True, hidden=is_owners)
+    return replay(run, data=False, neighbor=True, hidden=is_owners)
 
 
 def test_every_experiment_and_kind_of_data_is_replayed() -> None:
@@ -439,7 +439,12 @@ def refuse_by_private_labels(patch: pytest.MonkeyPatch) -> None:
 
     def require_dataset(dataset: Dataset, **others: Any) -> Dataset:
         has_label = bool(dataset.private.labels[0, 0])
-        require(not has_label, "data.labels", "the first", "labels that are rare enough")
+        require(
+            condition=not has_label,
+            name="data.labels",
+            value="the first",
+            rule="labels that are rare enough",
+        )
         return original(dataset, **others)
 
     patch.setattr(run_train, "require_dataset", require_dataset)
@@ -518,7 +523,7 @@ def test_a_fit_shows_nothing_but_its_release(tmp_path: Path) -> None:
         model.publish(place / "release")
         return place / "release"
 
-    result = replay(fit, False, True)
+    result = replay(fit, data=False, neighbor=True)
     assert not result.first.refusal, result.first.refusal
     assert result.parts
     result.require_sound()

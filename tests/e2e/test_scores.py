@@ -117,37 +117,45 @@ def test_run_without_a_price_has_no_scores(tmp_path: Path) -> None:
     assert "scores" not in json.loads((tmp_path / "run" / "release" / "privacy.json").read_text())
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert "scores" not in report["privacy"]
-    assert score_charges(tmp_path / "run") == []
+    assert score_charges(folder=tmp_path / "run") == []
 
 
 def test_kill_before_the_draw_costs_nothing(tmp_path: Path) -> None:
     """A run that is killed when scores are to be released has charged none."""
-    run_until(scored_plan(), tmp_path / "run", stage="releasing scores")
-    assert score_charges(tmp_path / "run") == []
+    run_until(scored_plan(), folder=tmp_path / "run", stage="releasing scores")
+    assert score_charges(folder=tmp_path / "run") == []
 
 
 def test_continued_run_draws_scores_once(tmp_path: Path) -> None:
     """A run without a seed that is killed after the draw is continued with the same scores and no further charge."""
     plan = replace(scored_plan(), seed=None)
-    run_until(plan, tmp_path / "run", stage="training the majority")
-    (charge,) = score_charges(tmp_path / "run")
-    sums = SharedLedger.stored(ledger_of(tmp_path / "run")).account(charge.data).read(charge.key)
+    run_until(plan, folder=tmp_path / "run", stage="training the majority")
+    (charge,) = score_charges(folder=tmp_path / "run")
+    sums = (
+        SharedLedger.stored(ledger_of(folder=tmp_path / "run"))
+        .account(charge.data)
+        .read(charge.key)
+    )
     with without_pictures():
         train(plan, output_dir=tmp_path / "run")
-    assert score_charges(tmp_path / "run") == [charge]
-    account = SharedLedger.stored(ledger_of(tmp_path / "run")).account(charge.data)
+    assert score_charges(folder=tmp_path / "run") == [charge]
+    account = SharedLedger.stored(ledger_of(folder=tmp_path / "run")).account(charge.data)
     assert account.read(charge.key) == sums
 
 
 def test_scores_move_to_another_ledger_with_their_charge(tmp_path: Path) -> None:
     """A run that is continued with another ledger enters the sums that it has drawn there, and draws none anew."""
     plan = replace(scored_plan(), seed=None)
-    run_until(plan, tmp_path / "run", stage="training the majority")
-    (charge,) = score_charges(tmp_path / "run")
-    sums = SharedLedger.stored(ledger_of(tmp_path / "run")).account(charge.data).read(charge.key)
+    run_until(plan, folder=tmp_path / "run", stage="training the majority")
+    (charge,) = score_charges(folder=tmp_path / "run")
+    sums = (
+        SharedLedger.stored(ledger_of(folder=tmp_path / "run"))
+        .account(charge.data)
+        .read(charge.key)
+    )
     with without_pictures():
         train(replace(plan, ledger=tmp_path / "other.db"), output_dir=tmp_path / "run")
-    other = SharedLedger.stored(tmp_path / "other.db")
+    other = SharedLedger.stored(path=tmp_path / "other.db")
     assert charge.event in [entry.event for entry in other.entries]
     assert other.account(charge.data).read(charge.key) == sums
 
@@ -159,7 +167,7 @@ def test_cap_without_room_refuses_before_training(tmp_path: Path) -> None:
     )
     with refused("max_epsilon", value=1.0):
         train(plan, output_dir=tmp_path / "run")
-    assert SharedLedger.stored(tmp_path / "capped.db").entries == []
+    assert SharedLedger.stored(path=tmp_path / "capped.db").entries == []
 
 
 def test_scores_need_replaced_groups(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_the_bundle_predicts_for_others_by_label_name(
             "id=visit",
         ],
     )
-    rows = rows_of(tmp_path / "p.csv")
+    rows = rows_of(path=tmp_path / "p.csv")
     new = pytest.importorskip("pandas").read_csv(tables / "new.csv")
     bundle = pate.load(tmp_path / "bundle")
     assert [row["visit"] for row in rows] == new["visit"].tolist()
@@ -412,7 +412,7 @@ def test_a_folder_of_files_leaves_the_release_of_one_file(
         f"output_dir={tmp_path / 'run'}",
     ]
     succeeded("train", arguments=arguments)
-    assert release_bytes(tmp_path / "run") == release_bytes(finished)
+    assert release_bytes(run=tmp_path / "run") == release_bytes(finished)
     private_digest = (tmp_path / "run" / "private.sha256").read_text()
     assert private_digest == (finished / "private.sha256").read_text()
     assert "this run is finished" in succeeded("train", arguments=arguments).stderr

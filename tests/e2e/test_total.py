@@ -250,7 +250,7 @@ def test_a_run_with_another_unit_in_the_same_folder_is_refused(tmp_path: Path) -
             output_dir=tmp_path / "e",
         )
     assert not (tmp_path / "e").exists()
-    assert len(SharedLedger.stored(tmp_path / "ledger.db").entries) == 1
+    assert len(SharedLedger.stored(path=tmp_path / "ledger.db").entries) == 1
 
 
 def with_another_delta(plan: Plan) -> Plan:
@@ -338,7 +338,7 @@ def test_moved_runs_keep_the_second_ledger_that_is_moved_with_them(
     train(other_plan, output_dir=tmp_path / "new" / "b")
     train(other_plan, output_dir=tmp_path / "new" / "c")
     run_until_released(other_plan, folder=tmp_path / "new" / "d")
-    assert len(SharedLedger.stored(tmp_path / "new" / name).entries) == 3
+    assert len(SharedLedger.stored(path=tmp_path / "new" / name).entries) == 3
     assert not (tmp_path / "new" / "ledger.db").exists()
 
 
@@ -413,7 +413,7 @@ def test_a_run_that_is_moved_before_its_release_keeps_its_ledger(tmp_path: Path)
     moved.parent.mkdir()
     folder.rename(moved)
     run_until_released(plan_of(ledger=None), folder=moved)
-    assert len(SharedLedger.stored(tmp_path / "a" / "ledger.db").entries) == 1
+    assert len(SharedLedger.stored(path=tmp_path / "a" / "ledger.db").entries) == 1
     (tmp_path / "a").rename(tmp_path / "c")
     moved.rename(tmp_path / "c" / "run")
     train(plan_of(ledger=None), output_dir=tmp_path / "c" / "run")
@@ -684,12 +684,12 @@ def test_releases_that_share_their_noise_have_no_total(
     assert math.isfinite(report.privacy.epsilon), "that of the release alone"
     assert train(plan, output_dir=tmp_path / "b") == report
     of_other_records = plan.load_dataset().private_cells is not None
-    for ledger in ledgers_in(tmp_path / "ledger.db"):
+    for ledger in ledgers_in(path=tmp_path / "ledger.db"):
         account = plain(charges_of(ledger))
         assert (account["spent_epsilon"], account["accountant_epsilon"]) == ("inf", "inf")
         assert len(account["charges"]) == (1 if of_other_records else 2)
-    assert share_noise([*releases_of(tmp_path / "a"), *releases_of(tmp_path / "b")])
-    assert all(release.shares_noise_in_ledger for release in releases_of(tmp_path / "a"))
+    assert share_noise([*releases_of(folder=tmp_path / "a"), *releases_of(folder=tmp_path / "b")])
+    assert all(release.shares_noise_in_ledger for release in releases_of(folder=tmp_path / "a"))
     third = run_until(
         replace(plan_of(ledger=None), seed=4), folder=tmp_path / "c", stage="training the student"
     )
@@ -710,10 +710,12 @@ def test_the_same_seeded_run_in_two_folders_is_one_release(tmp_path: Path) -> No
     report = train(plan, output_dir=tmp_path / "b")
     student = LinearStudent(penalties=(1.0,))
     other = train(replace(plan, student=student), output_dir=tmp_path / "c")  # of the same votes
-    assert len(SharedLedger.stored(tmp_path / "ledger.db").entries) == 1
+    assert len(SharedLedger.stored(path=tmp_path / "ledger.db").entries) == 1
     assert report.privacy == other.privacy
     assert train(plan, output_dir=tmp_path / "b") == report
-    entered = totals_of([release for each in "abc" for release in releases_of(tmp_path / each)])
+    entered = totals_of(
+        [release for each in "abc" for release in releases_of(folder=tmp_path / each)]
+    )
     assert [total.count for total in entered] == [3], "a sweep leaves out what has the same key"
 
 

@@ -59,7 +59,7 @@ def tuned(
     with without_pictures():
         return tune(
             competing_plans() if plans is None else plans,
-            folder,
+            output_dir=folder,
             distribution=DISTRIBUTION,
             monitor=monitor,
         )
@@ -216,16 +216,16 @@ def test_plans_that_cannot_compete_are_refused(changes: dict[str, Any], tmp_path
     """Plans without a price of comparing, without solved noise, or that draw again are refused."""
     plans = [replace(plan, **changes) for plan in competing_plans()]
     with refused("tune", value="true"):
-        tuned(tmp_path / "run", plans)
+        tuned(folder=tmp_path / "run", plans=plans)
 
 
 def test_plans_with_different_terms_are_refused(tmp_path: Path) -> None:
     """Plans with different epsilons, and a single plan, are refused."""
     first, second, _ = competing_plans()
     with refused("tune", value="true"):
-        tuned(tmp_path / "run", [first, replace(second, target_epsilon=EPSILON + 1)])
+        tuned(folder=tmp_path / "run", plans=[first, replace(second, target_epsilon=EPSILON + 1)])
     with refused("tune", value="1 settings"):
-        tuned(tmp_path / "run", [first])
+        tuned(folder=tmp_path / "run", plans=[first])
 
 
 def test_prices_that_differ_need_a_common_bound() -> None:

@@ -109,7 +109,7 @@ def change_text(name: str, before: str, after: str) -> Callable[[Path], None]:
 
 def halve_epsilon_everywhere(folder: Path) -> None:
     """Halves epsilon in `privacy.json` and on both cards."""
-    change_statement(lambda statement: statement.update(epsilon=4.0))(folder)
+    change_statement(change=lambda statement: statement.update(epsilon=4.0))(folder)
     change_text("privacy_card.md", before="| epsilon | 8.00 |", after="| epsilon | 4.00 |")(folder)
     change_text("README.md", before="epsilon <= 8.00", after="epsilon <= 4.00")(folder)
 
@@ -124,15 +124,15 @@ def change_noise_everywhere(folder: Path, factor: float) -> None:
 
 TAMPERED: dict[str, Callable[[Path], None]] = {
     "epsilon is 4": halve_epsilon_everywhere,
-    "delta is 1e-6": change_statement(lambda statement: statement.update(delta=1e-9)),
+    "delta is 1e-6": change_statement(change=lambda statement: statement.update(delta=1e-9)),
     "num_answered is 100, and not 90": change_statement(
-        lambda statement: statement.update(num_answered=90)
+        change=lambda statement: statement.update(num_answered=90)
     ),
     "attacks.found.0.01 is 0.1": change_statement(
-        lambda statement: statement["attacks"]["found"].update({"0.01": 0.1})  # type: ignore[index]
+        change=lambda statement: statement["attacks"]["found"].update({"0.01": 0.1})  # type: ignore[index]
     ),
     "attacks.gdp_mu. is 1": change_statement(
-        lambda statement: statement["attacks"].update(gdp_mu=1.0)  # type: ignore[attr-defined]
+        change=lambda statement: statement["attacks"].update(gdp_mu=1.0)  # type: ignore[attr-defined]
     ),
     "config.yaml: noise_multiplier is 1.3": change_text(
         "config.yaml", before="noise_multiplier: 0.65", after="noise_multiplier: 1.3"
@@ -147,22 +147,22 @@ TAMPERED: dict[str, Callable[[Path], None]] = {
 }
 TAMPERED_SCORES: dict[str, Callable[[Path], None]] = {
     "scores.micro_f1 is 0.001, outside of its interval": change_statement(
-        lambda statement: statement["scores"]["micro_f1"].update(value=0.001)  # type: ignore[index]
+        change=lambda statement: statement["scores"]["micro_f1"].update(value=0.001)  # type: ignore[index]
     ),
     "README.md: does not state scores.accuracy": change_statement(
-        lambda statement: statement["scores"]["accuracy"].update(low=0.0)  # type: ignore[index]
+        change=lambda statement: statement["scores"]["accuracy"].update(low=0.0)  # type: ignore[index]
     ),
     "scores.epsilon is 0.1": change_statement(
-        lambda statement: statement["scores"].update(epsilon=0.1)  # type: ignore[attr-defined]
+        change=lambda statement: statement["scores"].update(epsilon=0.1)  # type: ignore[attr-defined]
     ),
 }
 TAMPERED_BITS: dict[str, Callable[[Path], None]] = {
     "epsilon is 4, and the noise gives": halve_epsilon_everywhere,
     "attacks.found.0.01 is 0.02": change_statement(
-        lambda statement: statement["attacks"]["found"].update({"0.01": 0.02})  # type: ignore[index]
+        change=lambda statement: statement["attacks"]["found"].update({"0.01": 0.02})  # type: ignore[index]
     ),
     "attacks.gdp_mu. is 1": change_statement(
-        lambda statement: statement["attacks"].update(gdp_mu=1.0)  # type: ignore[attr-defined]
+        change=lambda statement: statement["attacks"].update(gdp_mu=1.0)  # type: ignore[attr-defined]
     ),
 }
 
@@ -240,20 +240,20 @@ def test_gaussian_epsilon_is_that_of_the_exact_accountant(mu: float) -> None:
         .compose(GaussianEvent(noise_multiplier=1 / mu))
         .get_epsilon(target_delta=1e-6)
     )
-    assert noise.least_epsilon(1e-6) == pytest.approx(exact, rel=1e-6)
+    assert noise.least_epsilon(delta=1e-6) == pytest.approx(exact, rel=1e-6)
     by_renyi = (
         RdpAccountant()
         .compose(GaussianEvent(noise_multiplier=1 / mu))
         .get_epsilon(target_delta=1e-6)
     )
-    assert noise.proven_epsilon(1e-6) == pytest.approx(by_renyi, rel=1e-4)
+    assert noise.proven_epsilon(delta=1e-6) == pytest.approx(by_renyi, rel=1e-4)
 
 
 def test_least_epsilon_of_bits_is_that_of_binomials() -> None:
     """Two neighbors whose bits differ most need the epsilon that the sums of two binomials need."""
     pairs = verify_release._threshold_bit(4.0, 1, 10.5, most=21)
     noise = verify_release._Noise(count=50, pairs=pairs)
-    epsilon = noise.least_epsilon(1e-4)
+    epsilon = noise.least_epsilon(delta=1e-4)
     number = np.arange(51)
     first, second = (binom.pmf(number, 50, ndtr(shift / 8)) for shift in (1, -1))
     assert np.maximum(first - math.exp(epsilon) * second, 0).sum() == pytest.approx(1e-4, rel=1e-6)

@@ -160,7 +160,7 @@ def own_run(folder: Path, arguments: Arguments = ()) -> tuple[np.lib.npyio.NpzFi
 @pytest.mark.slow
 def test_own_data_and_teacher_run_by_configuration(tmp_path: Path) -> None:
     """The example of an own run releases 200 queries with 4 labels, and prints the name of its data."""
-    released, printed = own_run(tmp_path / "run")
+    released, printed = own_run(folder=tmp_path / "run")
     assert released["labels"].shape == (200, 4)
     assert "blobs (synthetic)" in printed
 
@@ -173,7 +173,7 @@ def test_the_classifier_releases_what_the_command_releases(
     """`PATEClassifier` and `pate-train` with the same data, estimator, aggregator and seed release the same."""
     estimator = ["teacher=sklearn", "teacher.num_teachers=25"]
     estimator += ["teacher.estimator._target_=sklearn.linear_model.RidgeClassifier"]
-    released, _ = own_run(tmp_path / "run", arguments=[*estimator, "seed=7"])
+    released, _ = own_run(folder=tmp_path / "run", arguments=[*estimator, "seed=7"])
     monkeypatch.syspath_prepend(str(OWN_RUN))
     data = importlib.import_module("blobs").Blobs().load()
     model = PATEClassifier(RidgeClassifier(), n_teachers=25, n_queries=200, random_state=7)

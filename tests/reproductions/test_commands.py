@@ -54,7 +54,7 @@ def test_exp1_on_check_ins_of_the_user(
     printed = capsys.readouterr().out
     assert "brightkite (real): 6 items; 60 users" in printed
     assert "no epsilon covers" in printed
-    rows = rows_of(tmp_path / "exp1.csv")
+    rows = rows_of(path=tmp_path / "exp1.csv")
     assert len(rows) == 2 * 2 * len(FAMILIES)
     assert {float(row["recall_mean"]) for row in rows if row["epsilon"] == "900.0"} == {1.0}
     assert all(float(row["sound_epsilon"]) <= float(row["epsilon"]) * (1 + 1e-9) for row in rows)
@@ -75,11 +75,11 @@ def test_exp2_prices_all_days_together(
     printed = capsys.readouterr().out
     assert "state cases look-alike (synthetic)" in printed
     assert "2 days share epsilon" in printed
-    assert {row["releases"] for row in rows_of(tmp_path / "exp2_days.csv")} == {"2"}
-    stable = rows_of(tmp_path / "exp2_prices.csv")[1]
+    assert {row["releases"] for row in rows_of(path=tmp_path / "exp2_days.csv")} == {"2"}
+    stable = rows_of(path=tmp_path / "exp2_prices.csv")[1]
     assert float(stable["paper"]) < float(stable["add_remove"]) <= 1 < float(stable["replace_one"])
     assert stable["paper_is"] == "false"
-    assert len({row["data"] for row in rows_of(tmp_path / "exp2_sparse.csv")}) == 2
+    assert len({row["data"] for row in rows_of(path=tmp_path / "exp2_sparse.csv")}) == 2
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ def test_curves_have_quartiles_of_three_measures(tmp_path: Path, check_ins: Path
         "canonical",
     ]
     error_curves.main(quick(tmp_path, *arguments))
-    rows = rows_of(tmp_path / "error_curves.csv")
+    rows = rows_of(path=tmp_path / "error_curves.csv")
     assert len(rows) == 2 * 2 * 2 * 3
     assert all(float(row["lower"]) <= float(row["median"]) <= float(row["upper"]) for row in rows)
 

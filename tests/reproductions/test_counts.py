@@ -86,25 +86,25 @@ def test_both_layouts_of_foursquare(tmp_path: Path, lines: list[str], counts: li
     ],
 )
 def test_a_line_that_does_not_fit_is_named(tmp_path: Path, line: str, rule: str) -> None:
-    refused(CheckIns(written(tmp_path, lines=[*SNAP, line])).load, rule)
+    refused(CheckIns(written(tmp_path, lines=[*SNAP, line])).load, message=rule)
 
 
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
-    refused(CheckIns(tmp_path / "nothing.txt").load, "expected a file, and there is none")
-    refused(CheckIns(tmp_path).load, "expected a readable file")
+    refused(CheckIns(tmp_path / "nothing.txt").load, message="expected a file, and there is none")
+    refused(CheckIns(tmp_path).load, message="expected a readable file")
     broken = tmp_path / "broken.txt.gz"
     broken.write_bytes(gzip.compress(b"0\t1\t1\t1\tcafe\n" * 999)[:-20])
-    refused(CheckIns(broken).load, r"line \d+: expected utf-8 text, whole and not damaged")
+    refused(CheckIns(broken).load, message=r"line \d+: expected utf-8 text, whole and not damaged")
     binary = tmp_path / "binary.txt"
     binary.write_bytes(b"\xff\xfe\n")
-    refused(CheckIns(binary).load, "line 1: expected utf-8 text")
+    refused(CheckIns(binary).load, message="line 1: expected utf-8 text")
     refused(
         CheckIns(written(tmp_path, lines=SNAP[4:])).load,
-        "expected at least one check-in at a place",
+        message="expected at least one check-in at a place",
     )
     refused(
-        lambda: CheckIns(tmp_path, source="brightkit"),
-        r"source=brightkit: expected one of .* mean brightkite",
+        make=lambda: CheckIns(tmp_path, source="brightkit"),
+        message=r"source=brightkit: expected one of .* mean brightkite",
     )
 
 
@@ -170,9 +170,9 @@ def test_the_window_is_the_last_days_unless_it_is_given(tmp_path: Path) -> None:
         [0, 0],
     ]
     between = "first_day=2020-03-04: expected 3 days between 2020-03-01 and 2020-03-05"
-    refused(StateCases(path, num_days=3, first_day="2020-03-04").load, between)
-    refused(StateCases(path).load, "first_day=2020-02-25: expected 10 days between")
+    refused(StateCases(path, num_days=3, first_day="2020-03-04").load, message=between)
+    refused(StateCases(path).load, message="first_day=2020-02-25: expected 10 days between")
     refused(
         StateCases(path, num_days=2, first_day="March").load,
-        "first_day=March: expected a day such as",
+        message="first_day=March: expected a day such as",
     )

@@ -88,9 +88,9 @@ def dataset() -> Dataset:
         real=False,
         kind="features",
         label_names=("a", "b", "c", "d"),
-        private=split(3000, first_group=0, group_size=3),
-        public=split(400, first_group=10_000, group_size=1),
-        test=split(200, first_group=20_000, group_size=1),
+        private=split(num_records=3000, first_group=0, group_size=3),
+        public=split(num_records=400, first_group=10_000, group_size=1),
+        test=split(num_records=200, first_group=20_000, group_size=1),
     )
 
 

@@ -288,8 +288,8 @@ def test_data_image_folder_reads_a_build(package: IconPackage, tmp_path: Path) -
     Splits share no family; each private icon has a label.
     """
     pytest.importorskip("pyarrow")
-    settings = build_in(tmp_path / "out", package)
-    assert entries(tmp_path / "out") == ["labels.csv", "manifest.json", "pictures"]
+    settings = build_in(folder=tmp_path / "out", package=package)
+    assert entries(folder=tmp_path / "out") == ["labels.csv", "manifest.json", "pictures"]
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
         node = compose("train", settings).data
@@ -331,8 +331,8 @@ def test_the_manifest_counts_what_was_left_out_and_why(
     It has the license and author of each set.
     """
     build_in(
-        tmp_path / "out",
-        package,
+        folder=tmp_path / "out",
+        package=package,
         recipe=Recipe(
             pixels=8, color="grey", styles=True, num_public=48, num_test=16, num_labels=9
         ),
@@ -361,7 +361,7 @@ def test_a_build_that_was_killed_goes_on(
 
     The next build draws three, and has the files of a whole build.
     """
-    build_in(tmp_path / "whole", package)
+    build_in(folder=tmp_path / "whole", package=package)
     parts_drawn = list[int]()
     draw = drawing.Shard.draw
     most = [2]
@@ -374,15 +374,15 @@ def test_a_build_that_was_killed_goes_on(
 
     monkeypatch.setattr(drawing.Shard, "draw", counted)
     with pytest.raises(KeyboardInterrupt):
-        build_in(tmp_path / "out", package)
+        build_in(folder=tmp_path / "out", package=package)
     parts = tmp_path / "out" / ".parts"
-    assert entries(tmp_path / "out") == [parts.name]
+    assert entries(folder=tmp_path / "out") == [parts.name]
     torn = next(path for path in parts.iterdir() if path.suffix == ".npz")
     torn.write_bytes(torn.read_bytes()[:-100])
     parts_drawn.clear()
     most[0] = 9
-    build_in(tmp_path / "out", package)
-    assert contents(tmp_path / "out") == contents(tmp_path / "whole")
+    build_in(folder=tmp_path / "out", package=package)
+    assert contents(folder=tmp_path / "out") == contents(folder=tmp_path / "whole")
     assert len(parts_drawn) == 3, "of four sets one was whole"
 
 
@@ -400,9 +400,9 @@ def test_a_full_disk_leaves_no_table(
     with monkeypatch.context() as patched:
         patched.setattr(place, full)
         with pytest.raises(OSError, match="No space left"):
-            build_in(tmp_path / "out", package)
+            build_in(folder=tmp_path / "out", package=package)
     assert not (tmp_path / "out" / "labels.csv").exists()
-    build_in(tmp_path / "out", package)
+    build_in(folder=tmp_path / "out", package=package)
     assert (tmp_path / "out" / "labels.csv").is_file()
 
 

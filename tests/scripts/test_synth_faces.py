@@ -232,7 +232,7 @@ def test_a_copy_continues_after_a_full_disk(
     (tmp_path / "half" / ".list_attr_celeba.txt.7.partial").write_text("of a killed call")
     copy.write(tmp_path / "half")
     assert blocks == [0, 1, 1, 2]
-    assert files(tmp_path / "half") == files(tmp_path / "whole")
+    assert files(folder=tmp_path / "half") == files(folder=tmp_path / "whole")
 
 
 def test_another_folder_or_another_copy_is_refused(tmp_path: Path) -> None:
