@@ -8,7 +8,7 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,9 +48,9 @@ def measure_busy_core(rows: int = ROWS) -> Busy:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_arrays_of(rows, folder)
-        one_thread = train(folder, "one", _ONE)
+        one_thread = train(folder, name="one", threads=_ONE)
         with busy_core():
-            next_to_busy_core = train(folder, "beside", {})
+            next_to_busy_core = train(folder, name="beside", threads={})
     return Busy(one_thread, next_to_busy_core)
 
 
@@ -64,7 +64,7 @@ def write_arrays_of(rows: int, folder: Path) -> None:
         np.savez(folder / f"{split}.npz", inputs=inputs, labels=scores > 1)
 
 
-def train(folder: Path, name: str, threads: dict[str, str], *settings: str) -> Ended:
+def train(folder: Path, name: str, threads: dict[str, str], settings: Sequence[str] = ()) -> Ended:
     """Runs `pate-train experiment=centered_votes` on the arrays in a folder; raises where it fails."""
     words = [f"data.{split}={folder}/{split}.npz" for split in ("private", "public", "test")]
     words += [

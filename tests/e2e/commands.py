@@ -65,11 +65,11 @@ def call(
     module: str, arguments: Arguments = (), cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Calls the `main` of a command in this process, which is seconds faster than a new interpreter."""
-    written = io.StringIO()
-    errors = io.StringIO()
+    stdout = io.StringIO()
+    stderr = io.StringIO()
     code = None
     main = importlib.import_module(module_of(module)).main
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(written), redirect_stderr(errors):
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(stdout), redirect_stderr(stderr):
         if cwd is not None:
             patch.chdir(cwd)
         patch.setattr(sys, "argv", [module, *arguments])
@@ -89,7 +89,10 @@ def call(
             code = stopped.code
     assert code is None or isinstance(code, int), code
     return subprocess.CompletedProcess(
-        [module, *arguments], code or 0, written.getvalue(), errors.getvalue()
+        args=[module, *arguments],
+        returncode=code or 0,
+        stdout=stdout.getvalue(),
+        stderr=stderr.getvalue(),
     )
 
 
@@ -97,7 +100,7 @@ def succeeded(
     module: str, arguments: Arguments = (), cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
     """Calls a command, and fails unless its exit code is 0."""
-    ended = call(module, arguments, cwd)
+    ended = call(module, arguments=arguments, cwd=cwd)
     assert ended.returncode == 0, ended.stderr
     return ended
 
@@ -107,7 +110,7 @@ def refused(module: str, arguments: Arguments = (), cwd: Path | None = None) -> 
 
     Fails unless the exit code is 2, or where there is a traceback.
     """
-    ended = call(module, arguments, cwd)
+    ended = call(module, arguments=arguments, cwd=cwd)
     assert ended.returncode == 2, ended.stderr
     assert "Traceback" not in ended.stderr
     return ended.stderr.rstrip("\n")

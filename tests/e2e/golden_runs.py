@@ -16,6 +16,7 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -233,7 +234,7 @@ def run_classifier(data: list[str], folder: Path) -> Snapshot:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # of the seed, and of so large an epsilon
-        model.fit(private["inputs"], private["labels"], public["inputs"])
+        model.fit(private["inputs"], private["labels"], X_public=public["inputs"])
     return {
         "labels": digest_of_text(repr(model.release_.labels.tolist())),
         "epsilon": canonical_number(model.epsilon_),
@@ -282,13 +283,9 @@ def golden_runs() -> dict[str, Callable[[list[str], Path], Snapshot]]:
         "comparison": run_comparison,
     }
     for aggregator in ("centered_votes", "gaussian_votes"):
-        runs[f"gaps, aggregator={aggregator}"] = lambda data, folder, name=aggregator: (
-            run_with_gaps(aggregator=name, data=data, folder=folder)
-        )
+        runs[f"gaps, aggregator={aggregator}"] = partial(run_with_gaps, aggregator)
     for aggregator in AGGREGATORS:
-        runs[f"aggregator={aggregator}"] = lambda data, folder, name=aggregator: run_aggregator(
-            aggregator=name, data=data, folder=folder
-        )
+        runs[f"aggregator={aggregator}"] = partial(run_aggregator, aggregator)
     return runs
 
 

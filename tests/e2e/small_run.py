@@ -19,6 +19,8 @@ from pate.models import LinearStudent, LinearTeacher, SequentialEngine, StackedE
 from pate.progress import Advance, Monitor
 from pate.run.plan import Plan
 from pate.run.train import train
+from pate.votes.moment_votes import MomentVotes
+from pate.votes.round_votes import RoundQuestion
 
 NUM_TEACHERS = 24
 NUM_QUERIES = 40
@@ -137,6 +139,24 @@ def run_until_released(plan: Plan, folder: Path) -> bytes:
     """Runs a plan until the release is written, and returns the bytes of the release."""
     run_until(plan, folder, stage="training the student")
     return release_bytes(folder)
+
+
+def watch_sums(patch: pytest.MonkeyPatch, max_sums: int | None = None) -> list[RoundQuestion]:
+    """Records the question of each sum of teachers' answers from now on, and returns the list that grows.
+
+    In place of a sum after the first `max_sums` it raises `KeyboardInterrupt`, as if the run was killed.
+    """
+    compute_sum = MomentVotes.total
+    questions: list[RoundQuestion] = []
+
+    def record_and_compute_sum(self: MomentVotes, question: RoundQuestion) -> np.ndarray:
+        if len(questions) == max_sums:
+            raise KeyboardInterrupt
+        questions.append(question)
+        return compute_sum(self, question)
+
+    patch.setattr(MomentVotes, "total", record_and_compute_sum)
+    return questions
 
 
 def release_bytes(folder: Path) -> bytes:

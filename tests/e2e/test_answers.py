@@ -28,29 +28,37 @@ class Killed(BaseException):
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def answers_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a folder with the answers of 300 experts, who know the first label better than the public model."""
     folder = tmp_path_factory.mktemp("answers")
     rng = np.random.default_rng(3)
-    public = rng.normal(loc=-1, size=(NUM_QUERIES, NUM_LABELS))
-    known = np.zeros((NUM_QUERIES, NUM_LABELS))
-    known[:, 0] = np.where(np.arange(NUM_QUERIES) % 2, 3, -3)
+    public_answers = rng.normal(loc=-1, size=(NUM_QUERIES, NUM_LABELS))
+    known_lifts = np.zeros((NUM_QUERIES, NUM_LABELS))
+    known_lifts[:, 0] = np.where(np.arange(NUM_QUERIES) % 2, 3, -3)
     noise = rng.normal(scale=0.3, size=(NUM_EXPERTS, NUM_QUERIES, NUM_LABELS))
-    names = {
-        "record_ids": np.arange(100, 100 + NUM_QUERIES),
-        "label_names": np.array(["first", "b", "c", "d", "e"]),
-    }
-    np.savez(folder / "public.npz", answers=public, **names)
-    groups = np.arange(2 * NUM_EXPERTS).reshape(NUM_EXPERTS, 2)
-    np.savez(folder / "answers.npz", answers=public + known + noise, groups=groups, **names)
+    record_ids = np.arange(100, 100 + NUM_QUERIES)
+    label_names = np.array(["first", "b", "c", "d", "e"])
+    np.savez(
+        folder / "public.npz",
+        answers=public_answers,
+        record_ids=record_ids,
+        label_names=label_names,
+    )
+    np.savez(
+        folder / "answers.npz",
+        answers=public_answers + known_lifts + noise,
+        groups=np.arange(2 * NUM_EXPERTS).reshape(NUM_EXPERTS, 2),
+        record_ids=record_ids,
+        label_names=label_names,
+    )
     return folder
 
 
-def arguments_of(files: Path, output: Path, changes: Arguments = ()) -> Arguments:
+def arguments_of(answers_folder: Path, output: Path, changes: Arguments = ()) -> Arguments:
     """Returns the arguments of a release of the answers; the last setting of a name counts."""
     return (
-        f"votes={files}/answers.npz",
-        f"public_answers={files}/public.npz",
+        f"votes={answers_folder}/answers.npz",
+        f"public_answers={answers_folder}/public.npz",
         "aggregator=centered_votes",
         "name=experts",
         "seed=5",
@@ -59,18 +67,20 @@ def arguments_of(files: Path, output: Path, changes: Arguments = ()) -> Argument
     )
 
 
-def test_a_seeded_release_is_that_of_the_aggregator_alone(files: Path, tmp_path: Path) -> None:
+def test_a_seeded_release_is_that_of_the_aggregator_alone(
+    answers_folder: Path, tmp_path: Path
+) -> None:
     """The command writes, to the last byte of each array, what the aggregator releases with the same noise.
 
     The first label follows the experts. Card, `privacy.json` and `config.yaml` name the public answers by their
     digest, and the same command once more spends nothing.
     """
     folder = tmp_path / "run"
-    result = succeeded("release", arguments=arguments_of(files, output=folder))
+    result = succeeded("release", arguments=arguments_of(answers_folder, output=folder))
     assert "one expert, with all private examples in its prompt" in result.stdout
     statement = json.loads((folder / "release" / "privacy.json").read_text())
-    public = PublicAnswers.read(files / "public.npz")
-    votes = ExpertAnswers(paths=[files / "answers.npz"], public=public)
+    public = PublicAnswers.read(answers_folder / "public.npz")
+    votes = ExpertAnswers(paths=[answers_folder / "answers.npz"], public=public)
     multiplier = statement["parameters"]["noise_multiplier"]
     aggregator = CenteredVotes(noise_multiplier=multiplier).around(public.probabilities)
     noise = RandomStreams(entropy=5).generator("noise")
@@ -84,22 +94,22 @@ def test_a_seeded_release_is_that_of_the_aggregator_alone(files: Path, tmp_path:
     is_lifted = np.arange(NUM_QUERIES) % 2 == 1
     assert lifts[is_lifted].mean() > 0.1
     assert lifts[~is_lifted].mean() < -0.05
-    digest = hashlib.sha256((files / "public.npz").read_bytes()).hexdigest()
+    digest = hashlib.sha256((answers_folder / "public.npz").read_bytes()).hexdigest()
     assert statement["public_answers"] == digest
     assert statement["unit"] == "one expert, with all private examples in its prompt"
     assert digest in (folder / "release" / "privacy_card.md").read_text()
     settings = yaml.safe_load((folder / "release" / "config.yaml").read_text())
     assert settings["public_answers_sha256"] == digest
-    assert str(files) not in (folder / "release" / "config.yaml").read_text()
-    again = succeeded("release", arguments=arguments_of(files, output=folder))
+    assert str(answers_folder) not in (folder / "release" / "config.yaml").read_text()
+    again = succeeded("release", arguments=arguments_of(answers_folder, output=folder))
     assert "nothing was drawn or spent again" in again.stderr
     assert len(SharedLedger.stored(path=tmp_path / "ledger.db").entries) == 1
 
 
-def test_a_seeded_release_is_the_recorded_one(files: Path) -> None:
+def test_a_seeded_release_is_the_recorded_one(answers_folder: Path) -> None:
     """Labels, scores and noise of seed 5 are those that were recorded when answers of experts were first released."""
-    public = PublicAnswers.read(files / "public.npz")
-    answers = ExpertAnswers(paths=[files / "answers.npz"], public=public)
+    public = PublicAnswers.read(answers_folder / "public.npz")
+    answers = ExpertAnswers(paths=[answers_folder / "answers.npz"], public=public)
     aggregator = CenteredVotes(noise_multiplier=1.0).around(public.probabilities)
     release = aggregator.release(answers, rng=np.random.default_rng(5), record=MemoryRecord())
     assert isinstance(release, CenteredRelease)
@@ -109,20 +119,20 @@ def test_a_seeded_release_is_the_recorded_one(files: Path) -> None:
     assert release.noise_std == pytest.approx(0.009997978917, rel=1e-6)
 
 
-@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("is_replaced", [False, True])
 def test_a_release_killed_at_each_file_is_drawn_and_charged_once(
-    files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: bool
+    answers_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_replaced: bool
 ) -> None:
     """The release ends at its first, second, ... file, before or after it is in place, and is made again.
 
     What was drawn before stays, though the noise has no seed, and the ledger has one entry.
     """
-    public = PublicAnswers.read(files / "public.npz")
-    real = os.replace
+    public = PublicAnswers.read(answers_folder / "public.npz")
+    replace_file = os.replace
     for number in range(40):
         folder = tmp_path / f"{number}"
         ledger = folder.with_suffix(".db")
-        answers = ExpertAnswers(paths=[files / "answers.npz"], public=public)
+        answers = ExpertAnswers(paths=[answers_folder / "answers.npz"], public=public)
         plan = ReleasePlan(
             aggregator=CenteredVotes(noise_multiplier=1.0).around(public.probabilities),
             accountant=RdpAccountant,
@@ -132,18 +142,18 @@ def test_a_release_killed_at_each_file_is_drawn_and_charged_once(
         cohort = Cohort.of_experts(answers, name="experts")
         num_replaced = 0
 
-        def replaced(source: Any, target: Any, number: int = number) -> None:
+        def replace_or_die(source: Any, target: Any, number: int = number) -> None:
             nonlocal num_replaced
             num_replaced += 1
             is_killed = num_replaced == number + 1
-            if is_killed and not after:
+            if is_killed and not is_replaced:
                 raise Killed
-            real(source, target)
+            replace_file(source, target)
             if is_killed:
                 raise Killed
 
         with monkeypatch.context() as patch:
-            patch.setattr(os, "replace", replaced)
+            patch.setattr(os, "replace", replace_or_die)
             try:
                 release_votes(plan, votes=answers, cohort=cohort, output_dir=folder)
             except Killed:
@@ -151,9 +161,9 @@ def test_a_release_killed_at_each_file_is_drawn_and_charged_once(
             else:
                 break
         path = folder / "release" / "release.npz"
-        before = path.read_bytes() if path.exists() else None
+        bytes_before = path.read_bytes() if path.exists() else None
         release_votes(plan, votes=answers, cohort=cohort, output_dir=folder)
-        assert before in (None, path.read_bytes())
+        assert bytes_before in (None, path.read_bytes())
         assert len(SharedLedger.stored(ledger).entries) == 1
     assert number > 5
 
@@ -172,29 +182,35 @@ def test_a_release_killed_at_each_file_is_drawn_and_charged_once(
     ],
 )
 def test_settings_that_do_not_fit_answers_are_refused(
-    files: Path, tmp_path: Path, changes: list[str], line: str
+    answers_folder: Path, tmp_path: Path, changes: list[str], line: str
 ) -> None:
     """Another aggregator, no public answers, a layout, or a number of experts that the files do not have: one line.
 
     Nothing is written.
     """
     assert line in refused(
-        "release", arguments=arguments_of(files, output=tmp_path / "run", changes=changes)
+        "release", arguments=arguments_of(answers_folder, output=tmp_path / "run", changes=changes)
     )
     assert not (tmp_path / "ledger.db").exists()
 
 
-def test_a_begun_release_keeps_its_public_answers(files: Path, tmp_path: Path) -> None:
+def test_a_begun_release_keeps_its_public_answers(answers_folder: Path, tmp_path: Path) -> None:
     """The public file has changed since the folder's release began: the same command refuses it."""
     copy = tmp_path / "public.npz"
-    copy.write_bytes((files / "public.npz").read_bytes())
+    copy.write_bytes((answers_folder / "public.npz").read_bytes())
     changes = (f"public_answers={copy}",)
-    succeeded("release", arguments=arguments_of(files, output=tmp_path / "run", changes=changes))
+    succeeded(
+        "release", arguments=arguments_of(answers_folder, output=tmp_path / "run", changes=changes)
+    )
     with np.load(copy) as arrays:
-        changed = {name: arrays[name] for name in arrays}
-    changed["answers"] = changed["answers"] + 0.5
-    np.savez(copy, **changed)
+        np.savez(
+            copy.with_suffix(".changed.npz"),
+            answers=arrays["answers"] + 0.5,
+            record_ids=arrays["record_ids"],
+            label_names=arrays["label_names"],
+        )
+    copy.with_suffix(".changed.npz").replace(copy)
     line = refused(
-        "release", arguments=arguments_of(files, output=tmp_path / "run", changes=changes)
+        "release", arguments=arguments_of(answers_folder, output=tmp_path / "run", changes=changes)
     )
     assert "another" in line

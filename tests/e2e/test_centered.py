@@ -30,7 +30,6 @@ from pate.run.plan import Plan
 from pate.run.train import train
 from pate.validation import InvalidValue
 from pate.votes import VoteStore
-from pate.votes.moment_votes import MomentVotes
 from tests.e2e.small_run import (
     NUM_LABELS,
     NUM_QUERIES,
@@ -40,6 +39,7 @@ from tests.e2e.small_run import (
     run_until,
     small_dataset,
     small_plan,
+    watch_sums,
 )
 from tests.refusals import refused
 
@@ -83,30 +83,32 @@ def test_rounds_cost_the_same_and_give_a_calibrated_student(whole: Ended, in_rou
 
     The mean probabilities of the student of twenty rounds are the labels' frequencies within 0.1.
     """
-    (folder, report) = in_rounds
-    once = whole[1]
+    folder, report = in_rounds
+    folder_of_one_round, report_of_one_round = whole
     (charge,) = charges(folder)
-    assert (
-        charge["event"] == charges(whole[0])[0]["event"]
-        and charge["event"]["kind"] == "GaussianEvent"
-    )
+    (charge_of_one_round,) = charges(folder_of_one_round)
+    assert charge["event"] == charge_of_one_round["event"]
+    assert charge["event"]["kind"] == "GaussianEvent"
     assert charge["epsilon"] == pytest.approx(report.privacy.epsilon)
-    assert 2.9 < report.privacy.epsilon == once.privacy.epsilon <= 3.0
+    assert 2.9 < report.privacy.epsilon == report_of_one_round.privacy.epsilon <= 3.0
     assert (
-        once.teachers.num_teachers,
-        once.teachers.records_per_teacher,
-        once.teachers.mean_accuracy,
+        report_of_one_round.teachers.num_teachers,
+        report_of_one_round.teachers.records_per_teacher,
+        report_of_one_round.teachers.mean_accuracy,
     ) == (
         960,
         1,
         None,
     )
-    assert once.release.num_answered == NUM_QUERIES
-    assert min(report.student.micro_f1, once.student.micro_f1) > max(
-        0.8, once.baselines.prior.micro_f1
+    assert report_of_one_round.release.num_answered == NUM_QUERIES
+    assert min(report.student.micro_f1, report_of_one_round.student.micro_f1) > max(
+        0.8, report_of_one_round.baselines.prior.micro_f1
     )
-    assert report.student.mean_average_precision > once.student.mean_average_precision - 0.01
-    for run_folder in (folder, whole[0]):
+    assert (
+        report.student.mean_average_precision
+        > report_of_one_round.student.mean_average_precision - 0.01
+    )
+    for run_folder in (folder, folder_of_one_round):
         with np.load(run_folder / "release" / "release.npz") as arrays:
             assert arrays["scores"].shape == arrays["labels"].shape == (NUM_QUERIES, NUM_LABELS)
             assert run_folder == folder or arrays["noise_std"] > 0
@@ -135,17 +137,8 @@ def test_a_run_killed_between_rounds_asks_for_the_others(
     The second run computes the 17 other sums, and 20 for the student of the majority. It leaves the same bytes and
     charges as an uninterrupted run.
     """
-    total = MomentVotes.total
-    sums = []
-
-    def total_thrice(self: MomentVotes, *arguments: Any) -> Any:
-        if len(sums) == 3:
-            raise KeyboardInterrupt
-        sums.append(0)
-        return total(self, *arguments)
-
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(MomentVotes, "total", total_thrice)
+        watch_sums(patch, max_sums=3)
         train(centered_plan(), output_dir=tmp_path / "run")
     assert charges(folder=tmp_path / "run") == charges(in_rounds[0])
     assert [part for part in parts(folder=tmp_path / "run") if part.startswith("step-")] == [
@@ -153,12 +146,9 @@ def test_a_run_killed_between_rounds_asks_for_the_others(
         "step-1",
         "step-2",
     ]
-    before = len(sums)
-    monkeypatch.setattr(
-        MomentVotes, "total", lambda *arguments: (sums.append(0), total(*arguments))[1]
-    )
+    questions = watch_sums(monkeypatch)
     run_until(centered_plan(), folder=tmp_path / "run", stage="training the majority")
-    assert len(sums) - before == 17 + 20  # the twenty of the majority's student
+    assert len(questions) == 17 + 20  # the twenty of the majority's student
     for name in ("release/release.npz", "release/student/student.safetensors"):
         assert (tmp_path / "run" / name).read_bytes() == (in_rounds[0] / name).read_bytes()
     assert charges(folder=tmp_path / "run") == charges(in_rounds[0])
@@ -174,17 +164,8 @@ def test_a_killed_run_with_public_labels_goes_on_from_the_same_start(
     report = train(plan, output_dir=tmp_path / "whole")
     assert report.baselines.start_alone is not None
     assert report.privacy.parameters["num_public_labels"] == 40
-    total = MomentVotes.total
-    sums = []
-
-    def total_thrice(self: MomentVotes, *arguments: Any) -> Any:
-        if len(sums) == 3:
-            raise KeyboardInterrupt
-        sums.append(0)
-        return total(self, *arguments)
-
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(MomentVotes, "total", total_thrice)
+        watch_sums(patch, max_sums=3)
         train(plan, output_dir=tmp_path / "run")
     train(plan, output_dir=tmp_path / "run")
     for name in ("release/release.npz", "release/student/student.safetensors"):
@@ -197,7 +178,7 @@ def test_trained_teachers_in_rounds_know_more(tmp_path: Path) -> None:
 
     The student of two rounds has a mean average precision that is higher by at least 0.02.
     """
-    ended = {}
+    reports = {}
     for rounds in (1, 2):
         plan = replace(
             centered_plan(),
@@ -206,11 +187,14 @@ def test_trained_teachers_in_rounds_know_more(tmp_path: Path) -> None:
             num_teachers=60,
             target_epsilon=8.0,
         )
-        ended[rounds] = train(plan, output_dir=tmp_path / str(rounds) / "run")
-    first, second = (charges(folder=tmp_path / name / "run") for name in "12")
-    assert first[-1]["epsilon"] == second[-1]["epsilon"]
-    assert ended[2].student.mean_average_precision > ended[1].student.mean_average_precision + 0.02
-    assert ended[2].teachers.mean_accuracy is not None
+        reports[rounds] = train(plan, output_dir=tmp_path / str(rounds) / "run")
+    charges_of_one, charges_of_two = (
+        charges(folder=tmp_path / rounds / "run") for rounds in ("1", "2")
+    )
+    assert charges_of_one[-1]["epsilon"] == charges_of_two[-1]["epsilon"]
+    precision_of_one = reports[1].student.mean_average_precision
+    assert reports[2].student.mean_average_precision > precision_of_one + 0.02
+    assert reports[2].teachers.mean_accuracy is not None
 
 
 def test_other_students_learn_from_the_labels_and_a_public_center_costs_nothing(
@@ -243,11 +227,11 @@ def test_one_vote_a_teacher_is_no_more_in_a_run(
     drawn_counts: list[np.ndarray] = []
     draw = GNMax.draw
 
-    def draw_watched(self: GNMax, summary: Any, shape: Any, rng: Any) -> Any:
+    def record_and_draw(self: GNMax, summary: Any, shape: Any, rng: Any) -> Any:
         drawn_counts.append(np.array(summary))
         return draw(self, summary, shape, rng)
 
-    monkeypatch.setattr(GNMax, "draw", draw_watched)
+    monkeypatch.setattr(GNMax, "draw", record_and_draw)
     run_until(
         replace(small_plan(), aggregator=GNMax(noise_std=5.0)),
         folder=tmp_path / "run",
@@ -368,13 +352,13 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("message", "plan"), REFUSED)
+@pytest.mark.parametrize(("message", "make_plan"), REFUSED)
 def test_an_impossible_plan_is_refused_before_a_charge(
-    message: str, plan: Callable[[], Plan], tmp_path: Path
+    message: str, make_plan: Callable[[], Plan], tmp_path: Path
 ) -> None:
     """A plan that contradicts itself is refused with this message, and the ledger has no charge."""
     with pytest.raises(InvalidValue, match=re.escape(message)):
-        train(plan(), output_dir=tmp_path / "run")
+        train(make_plan(), output_dir=tmp_path / "run")
     assert not charges(folder=tmp_path / "run")
 
 

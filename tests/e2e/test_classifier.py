@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -21,15 +22,15 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
-def run_of(data: Path, output: Path, *further: str) -> Path:
+def run_of(data: Path, output: Path, settings: Sequence[str] = ()) -> Path:
     """Returns the folder `release/` of a seeded run of `pate-train` on the arrays in a folder.
 
     Args:
         data: the folder of the arrays.
         output: the folder of the run.
-        further: further settings.
+        settings: further settings.
     """
-    settings = [
+    all_settings = [
         "data=arrays",
         *(f"data.{split}={data / split}.npz" for split in SPLITS),
         "experiment=centered_votes",
@@ -39,9 +40,9 @@ def run_of(data: Path, output: Path, *further: str) -> Path:
         "logger=none",
         "all_records=false",
         f"output_dir={output}",
-        *further,
+        *settings,
     ]
-    succeeded("train", arguments=settings)
+    succeeded("train", arguments=all_settings)
     return output / "release"
 
 
@@ -68,7 +69,7 @@ def bytes_in(folder: Path) -> dict[str, bytes]:
 def test_a_published_fit_is_the_release_of_a_run(tmp_path: Path) -> None:
     """A classifier's published folder has the same files, byte for byte, as the release of a run with the same seed."""
     write_data(tmp_path)
-    released = run_of(tmp_path, output=tmp_path / "run")
+    released = run_of(data=tmp_path, output=tmp_path / "run")
     fitted_to(arrays_folder=tmp_path).publish(tmp_path / "release")
     assert bytes_in(folder=tmp_path / "release") == bytes_in(released)
 
@@ -85,7 +86,7 @@ def test_groups_give_the_release_and_student_of_a_run(tmp_path: Path) -> None:
         arrays["groups"] = first_group + np.arange(len(arrays["inputs"])) // 2
         first_group += len(arrays["inputs"])
         np.savez(tmp_path / f"{split}.npz", **arrays)
-    released = bytes_in(run_of(tmp_path, output=tmp_path / "run"))
+    released = bytes_in(run_of(data=tmp_path, output=tmp_path / "run"))
     fitted_to(arrays_folder=tmp_path).publish(tmp_path / "release")
     published = bytes_in(folder=tmp_path / "release")
     assert published.keys() == released.keys()
@@ -97,7 +98,7 @@ def test_groups_give_the_release_and_student_of_a_run(tmp_path: Path) -> None:
 def test_scores_of_a_fit_are_those_of_a_run(tmp_path: Path) -> None:
     """With one seed, a fit publishes the scores, cards and all other files of a run with `score_epsilon`."""
     write_data(tmp_path)
-    released = run_of(tmp_path, tmp_path / "run", "score_epsilon=2.0")
+    released = run_of(data=tmp_path, output=tmp_path / "run", settings=["score_epsilon=2.0"])
     private, public, test = (np.load(tmp_path / f"{split}.npz") for split in SPLITS)
     model = PATEClassifier(epsilon=4.0, target_delta=1e-5, random_state=SEED, score_epsilon=2.0)
     model.fit(

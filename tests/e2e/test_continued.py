@@ -1,12 +1,14 @@
 """Runs that were killed at several points: they say what they found, and do none of it again."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from pate.models import LinearTeacher, MLPStudent, SequentialEngine
+from pate.models.shards import Shard
+from pate.models.teacher import State
 from pate.run.train import train
 from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, release_bytes, run_until, small_plan
 
@@ -100,18 +102,20 @@ def test_ten_of_thirty_teachers_are_not_trained_again(
 ) -> None:
     """Teachers are trained one by one, and the run is killed before the eleventh. The next run finds ten of thirty."""
     fit_many = LinearTeacher.fit_many
-    begun = 0
+    num_begun = 0
 
-    def fit_ten(*arguments: Any, **options: Any) -> Any:
-        nonlocal begun
-        begun += 1
-        if begun > 10:
+    def fit_or_interrupt(
+        self: LinearTeacher, shards: Sequence[Shard], seeds: Sequence[int]
+    ) -> list[State]:
+        nonlocal num_begun
+        num_begun += 1
+        if num_begun > 10:
             raise KeyboardInterrupt
-        return fit_many(*arguments, **options)
+        return fit_many(self, shards, seeds)
 
     plan = replace(small_plan(), num_teachers=30, engine=SequentialEngine())
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(LinearTeacher, "fit_many", fit_ten)
+        patch.setattr(LinearTeacher, "fit_many", fit_or_interrupt)
         train(plan, output_dir=tmp_path / "run")
     monitor = SilentMonitor()
     train(plan, output_dir=tmp_path / "run", monitor=monitor)

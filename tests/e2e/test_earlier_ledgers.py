@@ -54,10 +54,10 @@ def make_earlier_run(folder: Path) -> Path:
     for key in DrawKeys.read(run).all:
         for name in account.parts(key):
             own_account.commit(
-                f"{key}:{name}",
-                account.entries[0].event,
-                account.read(f"{key}:{name}") or b"",
-                ChargeNote(run_key=key[:32]),
+                key=f"{key}:{name}",
+                event=account.entries[0].event,
+                content=account.read(f"{key}:{name}") or b"",
+                note=ChargeNote(run_key=key[:32]),
                 adjacency=own_account.adjacency,
                 release_key=key,
             )
@@ -104,22 +104,24 @@ def test_a_finished_run_is_charged_to_the_usual_ledger_on_request(
 
 
 @pytest.mark.parametrize("stage", ["training teachers", "training the student"])
-@pytest.mark.parametrize("named", [False, True])
-def test_a_run_that_goes_on_draws_and_pays_once(stage: str, named: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("is_ledger_named", [False, True])
+def test_a_run_that_goes_on_draws_and_pays_once(
+    stage: str, is_ledger_named: bool, tmp_path: Path
+) -> None:
     """A run of an earlier version is stopped at a stage and continued, with the usual or a named ledger.
 
     A release that was drawn before the stop stays, and the ledger gets one entry.
     """
     folder = tmp_path / "run"
-    run_until(gaussian_plan(), folder, stage)
+    run_until(gaussian_plan(), folder=folder, stage=stage)
     release = release_bytes(folder) if stage == "training the student" else None
     make_earlier_run(folder)
     before = RunFolder(path=folder).own_ledger.read_bytes()
-    path = tmp_path / "all.db" if named else ledger_of(folder)
-    if not named:
+    path = tmp_path / "all.db" if is_ledger_named else ledger_of(folder)
+    if not is_ledger_named:
         run_until_released(gaussian_plan(), folder=tmp_path / "another")
     earlier = entries(path) if path.exists() else []
-    plan = replace(gaussian_plan(), ledger=path if named else None)
+    plan = replace(gaussian_plan(), ledger=path if is_ledger_named else None)
     report = train(plan, output_dir=folder)
     assert release in (None, release_bytes(folder))
     run = DrawKeys.read(RunFolder(path=folder)).run

@@ -1,5 +1,6 @@
 """Runs with one-record votes in rounds on every engine: one release, also when another engine continues the run."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,9 @@ ROUNDS = (
 )
 
 
-def settings_of(folder: Path, *engine: str) -> list[str]:
+def settings_of(folder: Path, engine_settings: Sequence[str] = ()) -> list[str]:
     """Returns the settings of a run in a folder, whose ledger lies beside it."""
-    return [*ROUNDS, *engine, f"output_dir={folder}", f"ledger={folder}.db"]
+    return [*ROUNDS, *engine_settings, f"output_dir={folder}", f"ledger={folder}.db"]
 
 
 def published(folder: Path) -> dict[str, bytes]:
@@ -47,7 +48,7 @@ def test_every_engine_leaves_the_release_of_threads(
 ) -> None:
     """All files of `release/` have the bytes that they have with the default engine."""
     folder = tmp_path / "run"
-    succeeded("train", arguments=settings_of(folder, f"engine={engine}"))
+    succeeded("train", arguments=settings_of(folder, engine_settings=[f"engine={engine}"]))
     assert published(folder) == in_threads
 
 
@@ -56,8 +57,8 @@ def test_ray_leaves_the_release_of_threads(in_threads: dict[str, bytes], tmp_pat
     """A run that starts a cluster for itself publishes the bytes of the default engine."""
     pytest.importorskip("ray", reason="Ray is an optional dependency: the extra ray")
     folder = tmp_path / "run"
-    done = run("train", arguments=settings_of(folder, "engine=ray"))
-    assert done.returncode == 0, done.stderr
+    ended = run("train", arguments=settings_of(folder, engine_settings=["engine=ray"]))
+    assert ended.returncode == 0, ended.stderr
     assert published(folder) == in_threads
 
 
@@ -65,8 +66,11 @@ def test_ray_leaves_the_release_of_threads(in_threads: dict[str, bytes], tmp_pat
 def test_a_finished_run_is_recognized_with_another_engine(tmp_path: Path) -> None:
     """A run is finished with worker processes. The same command with `engine=sequential` says that it is finished."""
     folder = tmp_path / "run"
-    succeeded("train", arguments=settings_of(folder, "engine=processes", "engine.num_workers=1"))
-    again = succeeded("train", arguments=settings_of(folder, "engine=sequential"))
+    succeeded(
+        "train",
+        arguments=settings_of(folder, engine_settings=["engine=processes", "engine.num_workers=1"]),
+    )
+    again = succeeded("train", arguments=settings_of(folder, engine_settings=["engine=sequential"]))
     assert "this run is finished" in again.stderr
 
 
@@ -75,10 +79,13 @@ def test_a_cluster_that_does_not_answer_is_one_line_and_costs_nothing(tmp_path: 
     """No cluster is at the address. The run ends with one line and exit code 1, and nothing is charged."""
     pytest.importorskip("ray", reason="Ray is an optional dependency: the extra ray")
     folder = tmp_path / "run"
-    done = call("train", arguments=settings_of(folder, "engine=ray", "engine.address=127.0.0.1:1"))
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    last = done.stderr.splitlines()[-1]
+    ended = call(
+        "train",
+        arguments=settings_of(folder, engine_settings=["engine=ray", "engine.address=127.0.0.1:1"]),
+    )
+    assert ended.returncode == 1
+    assert "Traceback" not in ended.stderr
+    last = ended.stderr.splitlines()[-1]
     assert "Ray did not start or answer (engine.address=127.0.0.1:1: " in last
     assert last.endswith("the same command continues once that is mended")
     assert len(Ledger.stored(Path(f"{folder}.db")).entries) == 0

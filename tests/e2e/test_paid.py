@@ -8,13 +8,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pytest
 
 from pate.accounting import Ledger, RdpAccountant, SharedLedger
-from pate.accounting.store import Store
+from pate.accounting.store import LedgerLine, LineText, Store
 from pate.aggregators import (
     BoundaryTopK,
     CenteredVotes,
@@ -132,39 +132,45 @@ def kill_at(patch: pytest.MonkeyPatch, commit_number: int, *, committed: bool) -
     """
     insert = Store._insert
     commit = Store.commit
-    done = 0
+    num_inserted = 0
 
-    def watched(*args: Any, **named: Any) -> Any:
-        nonlocal done
-        if not committed and done == commit_number:
+    def insert_or_die(self: Store, db: sqlite3.Connection, **columns: Any) -> LedgerLine:
+        nonlocal num_inserted
+        if not committed and num_inserted == commit_number:
             raise Killed
-        done += 1
-        return insert(*args, **named)
+        num_inserted += 1
+        return insert(self, db, **columns)
 
-    def committing(*args: Any, **options: Any) -> Any:
-        before = done
-        committed_bytes = commit(*args, **options)
-        if committed and done == commit_number + 1 > before:
+    def commit_and_die(
+        self: Store, data: str, key: str, content: bytes, describe_line: Callable[[], LineText]
+    ) -> bytes:
+        num_inserted_before = num_inserted
+        stored_content = commit(self, data, key, content, describe_line)
+        if committed and num_inserted == commit_number + 1 > num_inserted_before:
             raise Killed
-        return committed_bytes
+        return stored_content
 
-    patch.setattr(Store, "_insert", watched)
-    patch.setattr(Store, "commit", committing)
+    patch.setattr(Store, "_insert", insert_or_die)
+    patch.setattr(Store, "commit", commit_and_die)
 
 
-@pytest.mark.parametrize("named", [False, True])
+@pytest.mark.parametrize("is_ledger_named", [False, True])
 @pytest.mark.parametrize("committed", [False, True])
 @pytest.mark.parametrize("name", RUNS)
 def test_a_kill_at_any_commit_leaves_both_release_and_charge_or_neither(
-    name: str, committed: bool, named: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str,
+    committed: bool,
+    is_ledger_named: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A run is killed at each commit of its ledger in turn, before or after the commit is written.
 
     Each time, the ledger has both a part of the release and its charge, or neither. Committed parts never change, and
     one charge remains.
     """
-    path = tmp_path / ("all.db" if named else "ledger.db")
-    plan = replace(plan_of(name), ledger=path if named else None)
+    path = tmp_path / ("all.db" if is_ledger_named else "ledger.db")
+    plan = replace(plan_of(name), ledger=path if is_ledger_named else None)
     folder = tmp_path / "run"
     parts_before: dict[str, bytes] = {}
     for _ in range(20):
@@ -271,15 +277,16 @@ def test_copies_are_one_release_until_they_draw_again(name: str, tmp_path: Path)
     plan = replace(plan_of(name), ledger=ledger)
     run_until(plan, folder=tmp_path / "a", stage="releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
-    for each in "ab":
-        train(plan, output_dir=tmp_path / each)
+    for copy_name in ("a", "b"):
+        train(plan, output_dir=tmp_path / copy_name)
     assert release_bytes(folder=tmp_path / "a") == release_bytes(folder=tmp_path / "b")
     assert num_charges(ledger) == 1
-    for each in "cd":
-        folder = copy_without_report(folder=tmp_path / "a", copy_folder=tmp_path / each)
+    for copy_name in ("c", "d"):
+        folder = copy_without_report(folder=tmp_path / "a", copy_folder=tmp_path / copy_name)
         shutil.rmtree(folder / "release")
         train(replace(plan, redraw=True), output_dir=folder)
-    assert len({release_bytes(folder=tmp_path / each) for each in "acd"}) == 3
+    releases = {release_bytes(folder=tmp_path / copy_name) for copy_name in ("a", "c", "d")}
+    assert len(releases) == 3
     assert [entry.draw for entry in SharedLedger.stored(ledger).entries] == [1, 2, 3]
 
 
@@ -293,9 +300,9 @@ def test_copies_that_drew_in_two_ledgers_are_charged_each_in_a_third(
     """
     run_until(plan_of(name), folder=tmp_path / "a" / "run", stage="releasing labels")
     shutil.copytree(tmp_path / "a", tmp_path / "b")
-    folders = [tmp_path / each / "run" for each in "ab"]
+    folders = [tmp_path / copy_name / "run" for copy_name in ("a", "b")]
     for folder in folders:
-        run_until_released(replace(plan_of(name), ledger=ledger_of(folder)), folder)
+        run_until_released(plan=replace(plan_of(name), ledger=ledger_of(folder)), folder=folder)
     releases = [release_bytes(folder) for folder in folders]
     assert releases[0] != releases[1]
     for folder in (*folders, *folders):
@@ -305,14 +312,14 @@ def test_copies_that_drew_in_two_ledgers_are_charged_each_in_a_third(
     assert [release_bytes(folder) for folder in folders] == releases
 
 
-@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("is_release_lost", [False, True])
 def test_a_committed_release_is_written_again_for_free(
-    lost: bool, run: Run, tmp_path: Path
+    is_release_lost: bool, run: Run, tmp_path: Path
 ) -> None:
     """A run lacks its report, and perhaps its release. It writes both again, with the same bytes and no new charge."""
     name, finished_folder, epsilon = run
     folder = copy_with_ledger(finished_folder, copy_folder=tmp_path / "copy")
-    if lost:
+    if is_release_lost:
         shutil.rmtree(folder / "release")
     plan = plan_of(name)
     assert train(plan, output_dir=folder).privacy.epsilon == epsilon
@@ -330,17 +337,16 @@ def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
     name, finished_folder, epsilon = run
     folder = copy_with_ledger(finished_folder, copy_folder=tmp_path / "copy")
     ledger = ledger_of(folder)
-    once = ledger.read_bytes()
+    ledger_of_one_draw = ledger.read_bytes()
     plan = replace(plan_of(name), redraw=True)
-    later = replace(plan, redraw=False)
+    plan_without_redraw = replace(plan, redraw=False)
     shutil.rmtree(folder / "release")
     first_monitor = run_until(plan, folder, stage="releasing labels")
-    second_monitor = run_until(
-        later, folder, stage="training the student"
-    )  # which was asked for once
+    # the second draw was asked for once, by the first of the two
+    second_monitor = run_until(plan_without_redraw, folder, stage="training the student")
     assert release_bytes(folder) != release_bytes(finished_folder), "the noise is fresh"
     assert any("redraw=true" in line for line in (*first_monitor.lines, *second_monitor.lines))
-    report = train(later, output_dir=folder)
+    report = train(plan_without_redraw, output_dir=folder)
     if name == "labels":
         event = plan.aggregator.event_for(
             num_queries=NUM_QUERIES, num_labels=NUM_LABELS, num_teachers=NUM_TEACHERS
@@ -353,12 +359,12 @@ def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
     assert train(plan, output_dir=folder).privacy == report.privacy, (
         "a release that is there is not drawn again"
     )
-    twice = copy_without_report(folder, copy_folder=tmp_path / "twice")
-    ledger.write_bytes(once)
+    copy = copy_without_report(folder, copy_folder=tmp_path / "twice")
+    ledger.write_bytes(ledger_of_one_draw)
     with refused(
-        "ledger", value=ledger, rule=f"the one that {twice / 'release' / 'release.npz'} came from"
+        "ledger", value=ledger, rule=f"the one that {copy / 'release' / 'release.npz'} came from"
     ):
-        train(later, output_dir=twice)
+        train(plan_without_redraw, output_dir=copy)
 
 
 def test_a_seeded_release_is_the_same_in_another_folder_and_on_request(tmp_path: Path) -> None:
@@ -373,11 +379,13 @@ def test_a_seeded_release_is_the_same_in_another_folder_and_on_request(tmp_path:
     assert num_charges(ledger=tmp_path / "ledger.db") == 1, "they are one release"
 
 
-Damage = Callable[[Path, str], None]
-"""A function that damages the ledger of the run in a folder, whose plan is `plan_of(name)`."""
+class Damage(Protocol):
+    """A function that damages the ledger of the run in a folder, whose plan is `plan_of(name)`."""
+
+    def __call__(self, folder: Path, name: str) -> None: ...
 
 
-def changed(statement: str) -> Damage:
+def damage_by_sql(statement: str) -> Damage:
     """Returns a damage that executes an SQL statement in the ledger, after its triggers are dropped."""
 
     def damage(folder: Path, name: str) -> None:
@@ -391,7 +399,7 @@ def changed(statement: str) -> Damage:
     return damage
 
 
-def release_of_changed_plan(change_plan: Callable[[Plan], Plan]) -> Damage:
+def damage_by_other_run(change_plan: Callable[[Plan], Plan]) -> Damage:
     """Returns a damage that replaces the ledger by that of another run, whose plan is changed."""
 
     def damage(folder: Path, name: str) -> None:
@@ -402,28 +410,53 @@ def release_of_changed_plan(change_plan: Callable[[Plan], Plan]) -> Damage:
     return damage
 
 
-def flipped(folder: Path, name: str) -> None:
+def flip_bit(folder: Path, name: str) -> None:
     """Inverts one bit in the price of the last charge of a run's ledger."""
-    content = bytearray((ledger_of(folder)).read_bytes())
-    place = content.rfind(b"noise_multiplier")
-    place = place if place > 0 else content.rfind(b"Event")
-    content[place] ^= 1
-    (ledger_of(folder)).write_bytes(bytes(content))
+    content = bytearray(ledger_of(folder).read_bytes())
+    position = content.rfind(b"noise_multiplier")
+    if position < 0:
+        position = content.rfind(b"Event")
+    content[position] ^= 1
+    ledger_of(folder).write_bytes(bytes(content))
+
+
+def remove_ledger(folder: Path, name: str) -> None:
+    """Removes the ledger of a run."""
+    ledger_of(folder).unlink()
+
+
+def empty_ledger(folder: Path, name: str) -> None:
+    """Leaves a ledger of a run without a byte."""
+    ledger_of(folder).write_bytes(b"")
+
+
+def cut_ledger(folder: Path, name: str) -> None:
+    """Cuts a ledger of a run off after 6,000 bytes."""
+    os.truncate(ledger_of(folder), 6000)
+
+
+def write_text_in_ledger(folder: Path, name: str) -> None:
+    """Replaces a ledger of a run by lines of text."""
+    ledger_of(folder).write_text("charges\n" * 1000)
 
 
 CHEAPER = json.dumps({"kind": "GaussianEvent", "noise_multiplier": 1000.0})
 DAMAGES: dict[str, Damage] = {
-    "gone": lambda folder, _: (ledger_of(folder)).unlink(),
-    "emptied": lambda folder, _: (ledger_of(folder)).write_bytes(b""),
-    "cut off": lambda folder, _: os.truncate(ledger_of(folder), 6000),
-    "of text": lambda folder, _: (ledger_of(folder)).write_text("charges\n" * 1000) and None,
-    "one bit": flipped,
-    "a charge removed": changed(statement="DELETE FROM line"),
-    "all removed, and the head set back": changed(statement="DELETE FROM line WHERE number > 0"),
-    "a price edited": changed(statement=f"UPDATE line SET event = '{CHEAPER}' WHERE event != ''"),
-    "a release exchanged": changed(statement="UPDATE line SET release = x'00'"),
-    "of another run": release_of_changed_plan(partial(replace, target_epsilon=2.0)),
-    "of the same run with another seed": release_of_changed_plan(partial(replace, seed=8)),
+    "gone": remove_ledger,
+    "emptied": empty_ledger,
+    "cut off": cut_ledger,
+    "of text": write_text_in_ledger,
+    "one bit": flip_bit,
+    "a charge removed": damage_by_sql(statement="DELETE FROM line"),
+    "all removed, and the head set back": damage_by_sql(
+        statement="DELETE FROM line WHERE number > 0"
+    ),
+    "a price edited": damage_by_sql(
+        statement=f"UPDATE line SET event = '{CHEAPER}' WHERE event != ''"
+    ),
+    "a release exchanged": damage_by_sql(statement="UPDATE line SET release = x'00'"),
+    "of another run": damage_by_other_run(change_plan=partial(replace, target_epsilon=2.0)),
+    "of the same run with another seed": damage_by_other_run(change_plan=partial(replace, seed=8)),
 }
 
 
@@ -436,7 +469,7 @@ def test_a_run_continues_with_its_own_ledger_alone(run: Run, damage: str, tmp_pa
     """
     name, finished_folder, _ = run
     folder = copy_with_ledger(finished_folder, copy_folder=tmp_path / "copy")
-    DAMAGES[damage](folder, name)
+    DAMAGES[damage](folder=folder, name=name)
     before = contents(folder=folder / "release")
     with pytest.raises(InvalidValue) as caught:
         train(plan_of(name), output_dir=folder)
@@ -459,7 +492,7 @@ def test_a_ledger_changed_during_training_is_noticed_before_the_report(
     class Damaging(SilentMonitor):
         def stage(self, stage: str, total: int | None = None) -> Any:
             if stage.startswith("training the majority"):
-                DAMAGES["a charge removed"](folder, "labels")
+                DAMAGES["a charge removed"](folder=folder, name="labels")
             return super().stage(stage, total)
 
     with refused("ledger", value=ANY):
@@ -474,9 +507,10 @@ def test_a_release_that_was_exchanged_is_not_read_back(run: Run, tmp_path: Path)
     name, finished_folder, _ = run
     folder = copy_with_ledger(finished_folder, copy_folder=tmp_path / "copy")
     path = folder / "release" / "release.npz"
-    with np.load(path) as arrays:
-        values = dict(arrays)
-    np.savez(path, **values | {"labels": ~values["labels"]})
+    with np.load(path) as release:
+        arrays = dict(release)
+    arrays["labels"] = ~arrays["labels"]
+    np.savez(path, **arrays)
     with refused("release", value=path, rule="the file as it was when the release was drawn"):
         train(plan_of(name), output_dir=folder)
 

@@ -50,7 +50,6 @@ from tests.refusals import refused
 # of the plan, again for the classifier
 EPSILON = 50.0
 DELTA = 1e-5
-TERMS: dict[str, Any] = {"n_teachers": NUM_TEACHERS, "target_delta": DELTA, "allow_useless": True}
 
 
 def small_images() -> Dataset:
@@ -70,7 +69,7 @@ def small_images() -> Dataset:
     )
 
 
-def compared(plan: Plan, folder: Path) -> tuple[bytes, StudentModel]:
+def run_comparison(plan: Plan, folder: Path) -> tuple[bytes, StudentModel]:
     """Runs the stages of a comparison on a plan with its seed; returns the bytes of its release, and its student."""
     method = PATEMethod(
         name="m",
@@ -91,9 +90,14 @@ def compared(plan: Plan, folder: Path) -> tuple[bytes, StudentModel]:
     )
     method.check(bench)
     method.prepare(bench, SilentMonitor())
-    release = method.release(method.priced(plan.budget, bench), bench, method.votes(bench), SEED)
+    release = method.release(
+        priced=method.priced(plan.budget, bench),
+        bench=bench,
+        votes=method.votes(bench),
+        seed=SEED,
+    )
     release.save(folder / "release.npz", names=names_in(plan.load_dataset(), plan.num_queries))
-    model: Any = method.at(plan.budget, bench).train(SEED).model
+    model: Any = method.at(plan.budget, bench).train(seed=SEED).model
     return (folder / "release.npz").read_bytes(), model
 
 
@@ -105,7 +109,7 @@ def names_in(data: Dataset, num_queries: int) -> PublicNames:
 def require_parity(plan: Plan, folder: Path) -> None:
     """Fails unless a run of `pate-train` and a comparison give the same release and the same student."""
     run_until(plan, folder=folder / "train", stage="training the majority")
-    release, student = compared(plan, folder=folder / "compare")
+    release, student = run_comparison(plan, folder=folder / "compare")
     assert release == (folder / "train" / "release" / "release.npz").read_bytes()
     trained = StudentModel.load(folder / "train" / "release" / "student")
     assert trained.arrays.keys() == student.arrays.keys()
@@ -121,21 +125,22 @@ def test_train_and_compare_release_the_same_for_every_aggregator(name: str, tmp_
 
 
 @pytest.mark.parametrize(
-    ("teacher", "number"), [(KernelTeacher(), None), (KernelTeacher(), 40), (ConvexTeacher(), 40)]
+    ("teacher", "num_teachers"),
+    [(KernelTeacher(), None), (KernelTeacher(), 40), (ConvexTeacher(), 40)],
 )
 def test_train_and_compare_agree_for_teachers_that_read_records(
-    teacher: Voter, number: int | None, tmp_path: Path
+    teacher: Voter, num_teachers: int | None, tmp_path: Path
 ) -> None:
     """For kernel and convex teachers, `pate-train` and `pate-compare` give the same release and student at a seed.
 
-    `number` is the number of teachers; None for one for each group.
+    `num_teachers` is None for one teacher for each group.
     """
     require_parity(
         replace(
             seeded_plan(shipped("centered_votes")),
             holders=None,
             teacher=teacher,
-            num_teachers=number,
+            num_teachers=num_teachers,
             student=LowRankStudent(),
         ),
         folder=tmp_path,
@@ -189,9 +194,11 @@ def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) 
     run_until(plan, folder, stage="training the student")
     model = PATEClassifier(
         GaussianNB(),
+        n_teachers=NUM_TEACHERS,
         aggregator=aggregator,
-        **TERMS,
         epsilon=EPSILON,
+        target_delta=DELTA,
+        allow_useless=True,
         accountant=RdpAccountant,
         random_state=SEED,
     )
@@ -223,7 +230,13 @@ def test_the_classifier_passes_a_prior_to_the_aggregator() -> None:
         session_delta=DELTA,
     )
     model = PATEClassifier(
-        GaussianNB(), aggregator=aggregator, epsilon=None, random_state=0, **TERMS
+        GaussianNB(),
+        n_teachers=NUM_TEACHERS,
+        aggregator=aggregator,
+        epsilon=None,
+        target_delta=DELTA,
+        allow_useless=True,
+        random_state=0,
     )
     queries = data.public.inputs[:100]
     with pytest.warns(UserWarning, match="protects nobody"):
@@ -244,5 +257,5 @@ def test_a_comparison_refuses_inputs_that_do_not_suit_the_student(tmp_path: Path
         seeded_plan(StableTopK(selection_scale=2.0, test_std=1.0)), student=CNNStudent(device="cpu")
     )
     with refused("inputs.shape", value=(1, 8)):
-        compared(plan, folder=tmp_path)
+        run_comparison(plan, folder=tmp_path)
     assert not (tmp_path / "ensembles").exists()

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,8 +13,8 @@ import pytest
 from pate.accounting import Ledger
 from pate.files.digests import file_digest
 from pate.files.manifest import MANIFEST, Manifest
-from pate.votes.moment_votes import MomentVotes
 from tests.e2e.commands import call, refused, succeeded
+from tests.e2e.small_run import watch_sums
 
 NUM_PRIVATE = 600  # of each cohort
 NUM_PUBLIC = 300
@@ -46,17 +46,17 @@ class Renewed:
         """The folder of the second run."""
         return self.folder / "second"
 
-    def arguments(self, cohort: str, output: Path, *more: str) -> list[str]:
+    def arguments(self, cohort: str, output: Path, settings: Sequence[str] = ()) -> list[str]:
         """Returns the settings of a run on the records of a cohort.
 
         Args:
             cohort: the name of the private file without its ending.
             output: the folder of the run.
-            more: further settings.
+            settings: further settings.
         """
         private = f"data.private={self.folder / cohort}.npz"
         ledger = f"ledger={self.folder / 'ledger.db'}"
-        return [*self.settings, private, ledger, f"output_dir={output}", *more]
+        return [*self.settings, private, ledger, f"output_dir={output}", *settings]
 
 
 def write_records(
@@ -93,12 +93,14 @@ def renewed(tmp_path_factory: pytest.TempPathFactory) -> Renewed:
         "logger=none",
         "seed=3",
     ]
-    runs = Renewed(folder, settings)
-    succeeded("train", arguments=runs.arguments("first", runs.first))
+    runs = Renewed(folder=folder, settings=settings)
+    succeeded("train", arguments=runs.arguments(cohort="first", output=runs.first))
     succeeded(
         "train",
         arguments=runs.arguments(
-            "second", runs.second, "seed=4", f"start={runs.first / 'release'}"
+            cohort="second",
+            output=runs.second,
+            settings=["seed=4", f"start={runs.first / 'release'}"],
         ),
     )
     return runs
@@ -155,24 +157,16 @@ def test_a_killed_renewal_goes_on_with_the_same_bytes(
     renewed: Renewed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A run that is killed after three rounds, and called again, leaves the release of one that was not."""
-    total = MomentVotes.total
-    num_sums = 0
-
-    def total_thrice(self: MomentVotes, *arguments: Any) -> Any:
-        nonlocal num_sums
-        num_sums += 1
-        if num_sums > 3:
-            raise KeyboardInterrupt
-        return total(self, *arguments)
-
     start = f"start={renewed.first / 'release'}"
     # a ledger of its own, in which nobody has drawn this noise
     ledger = f"ledger={tmp_path / 'ledger.db'}"
-    arguments = renewed.arguments("second", tmp_path / "run", "seed=4", start, ledger)
+    arguments = renewed.arguments(
+        cohort="second", output=tmp_path / "run", settings=["seed=4", start, ledger]
+    )
     with monkeypatch.context() as patch:
-        patch.setattr(MomentVotes, "total", total_thrice)
+        questions = watch_sums(patch, max_sums=3)
         assert call("train", arguments).returncode != 0
-    assert num_sums == 4
+    assert len(questions) == 3
     succeeded("train", arguments)
     name = Path("release", "release.npz")
     assert (tmp_path / "run" / name).read_bytes() == (renewed.second / name).read_bytes()
@@ -185,7 +179,12 @@ def test_people_of_the_earlier_cohort_are_refused(renewed: Renewed, tmp_path: Pa
         path=renewed.folder / "mixed.npz", num_rows=NUM_PRIVATE, first_id=NUM_PRIVATE - 10
     )
     start = f"start={renewed.first / 'release'}"
-    line = refused("train", renewed.arguments("mixed", tmp_path / "run", start, "seed=5"))
+    line = refused(
+        "train",
+        arguments=renewed.arguments(
+            cohort="mixed", output=tmp_path / "run", settings=[start, "seed=5"]
+        ),
+    )
     assert "knows 20 of these 1200 ids and groups" in line
     assert "new_account=true" in line
 
@@ -204,7 +203,8 @@ def test_people_of_both_cohorts_pay_the_sum(renewed: Renewed, tmp_path: Path) ->
         "new_account=true",
     ]
     said = succeeded(
-        "train", arguments=renewed.arguments("first", tmp_path / "run", *settings)
+        "train",
+        arguments=renewed.arguments(cohort="first", output=tmp_path / "run", settings=[*settings]),
     ).stderr
     line = next(line for line in said.splitlines() if "whoever is in all of them" in line)
     both = float(line.partition("has paid epsilon ")[2].split()[0])
@@ -266,7 +266,12 @@ def test_a_release_with_wrong_moments_is_refused(
 ) -> None:
     """Moments that are missing, not finite or of another shape end the run before anything is spent."""
     release = copy_of_release(renewed, folder=tmp_path, change_arrays=change_arrays)
-    line = refused("train", renewed.arguments("second", tmp_path / "run", f"start={release}"))
+    line = refused(
+        "train",
+        arguments=renewed.arguments(
+            cohort="second", output=tmp_path / "run", settings=[f"start={release}"]
+        ),
+    )
     assert words in line
     assert not (tmp_path / "run").exists()
 
@@ -276,7 +281,12 @@ def test_an_altered_release_is_refused(renewed: Renewed, tmp_path: Path) -> None
     """A file that is not the one in the manifest is refused."""
     release = copy_of_release(renewed, folder=tmp_path, change_arrays=with_nan)
     shutil.copy(renewed.first / "release" / MANIFEST, release / MANIFEST)
-    line = refused("train", renewed.arguments("second", tmp_path / "run", f"start={release}"))
+    line = refused(
+        "train",
+        arguments=renewed.arguments(
+            cohort="second", output=tmp_path / "run", settings=[f"start={release}"]
+        ),
+    )
     assert "the file as it was published" in line
 
 
@@ -293,7 +303,12 @@ def test_other_labels_are_named(renewed: Renewed, tmp_path: Path) -> None:
         )
     files = [f"data.{name}={tmp_path / name}.npz" for name in ("private", "public", "test")]
     start = f"start={renewed.first / 'release'}"
-    line = refused("train", renewed.arguments("second", tmp_path / "run", *files, start))
+    line = refused(
+        "train",
+        arguments=renewed.arguments(
+            cohort="second", output=tmp_path / "run", settings=[*files, start]
+        ),
+    )
     assert "it lacks gout; it also has rash" in line
 
 
@@ -310,7 +325,7 @@ def test_a_start_that_nothing_reads_is_refused(
     setting: str, words: str, renewed: Renewed, tmp_path: Path
 ) -> None:
     """One matrix of votes and other aggregators have no start, and a folder has to be there."""
-    arguments = renewed.arguments("second", tmp_path / "run", "seed=6")
+    arguments = renewed.arguments(cohort="second", output=tmp_path / "run", settings=["seed=6"])
     arguments = [f"start={renewed.first / 'release'}", *arguments]
     replaced = setting.partition("=")[0]
     arguments = [word for word in arguments if not word.startswith(f"{replaced}=")]

@@ -221,7 +221,7 @@ def test_a_name_in_place_of_an_object_is_refused() -> None:
     """A plan with a text for its teacher, aggregator, engine, student or accountant is refused by the field's name."""
     for name in ("teacher", "aggregator", "engine", "student"):
         with refused(name, value="linear", rule=f"an object of a subclass of {name.title()}"):
-            replace(small_plan(), **{name: "linear"})
+            replace(small_plan(), **{name: "linear"})  # type: ignore[arg-type]
     with refused("accountant", value="rdp"):
         replace(small_plan(), accountant="rdp")
 

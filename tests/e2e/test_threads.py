@@ -19,13 +19,13 @@ SETTINGS = (
 def test_bytes_are_those_of_one_thread(tmp_path: Path) -> None:
     """A run with one thread and a run with two publish the same bytes."""
     write_arrays_of(rows=4000, folder=tmp_path)
-    published = [
+    digest_of_one, digest_of_two = (
         train(
-            tmp_path,
-            f"with-{count}",
-            {"OPENBLAS_NUM_THREADS": count, "OMP_NUM_THREADS": count},
-            *SETTINGS,
+            folder=tmp_path,
+            name=f"with-{num_threads}",
+            threads={"OPENBLAS_NUM_THREADS": num_threads, "OMP_NUM_THREADS": num_threads},
+            settings=SETTINGS,
         ).digest
-        for count in ("1", "2")
-    ]
-    assert published[0] == published[1]
+        for num_threads in ("1", "2")
+    )
+    assert digest_of_one == digest_of_two

@@ -3,8 +3,9 @@
 import json
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,10 +53,13 @@ def competing_plans(seed: int | None = None) -> list[Plan]:
     ]
 
 
-def tuned(
+def tune_quickly(
     folder: Path, plans: Sequence[Plan] | None = None, monitor: SilentMonitor | None = None
 ) -> Report:
-    """Tunes in a folder and returns the report."""
+    """Tunes in a folder, without the pictures of a report; returns the report.
+
+    `plans` are `competing_plans()` unless others are given.
+    """
     with without_pictures():
         return tune(
             competing_plans() if plans is None else plans,
@@ -77,7 +81,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Report, SilentM
     """Returns the folder, the report and the monitor of a tuned release."""
     folder = tmp_path_factory.mktemp("tuned") / "run"
     monitor = SilentMonitor()
-    return folder, tuned(folder, monitor=monitor), monitor
+    return folder, tune_quickly(folder, monitor=monitor), monitor
 
 
 def test_tuning_is_charged_once_for_each_kind_of_people(
@@ -137,7 +141,7 @@ def test_nothing_tells_the_number_of_runs(run: tuple[Path, Report, SilentMonitor
 def test_a_finished_tuning_costs_nothing_more(run: tuple[Path, Report, SilentMonitor]) -> None:
     """The same call returns the same report and charges nothing."""
     folder, report, _ = run
-    assert tuned(folder) == report
+    assert tune_quickly(folder) == report
     assert len(charges(folder)) == 2
 
 
@@ -146,27 +150,27 @@ def test_tuning_is_charged_before_the_first_run_and_goes_on_after_a_kill(
 ) -> None:
     """A kill in the first run has charged all of it; the same call makes the choices that were drawn, at no cost."""
     folder = tmp_path / "run"
-    started: list[object] = []
+    clip_factors_before: list[object] = []
 
-    def killed(plan: Plan, output_dir: Path) -> Report:
-        started.append(plan.settings["clip_factor"])
+    def record_and_interrupt(plan: Plan, output_dir: Path) -> Report:
+        clip_factors_before.append(plan.settings["clip_factor"])
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(tuning, "train", killed)
+        patch.setattr(tuning, "train", record_and_interrupt)
         with pytest.raises(KeyboardInterrupt):
-            tuned(folder)
+            tune_quickly(folder)
     assert len(charges(folder)) == 2
-    continued: list[object] = []
+    clip_factors_after: list[object] = []
     train = tuning.train
 
-    def train_and_note(plan: Plan, output_dir: Path) -> Report:
-        continued.append(plan.settings["clip_factor"])
+    def record_and_train(plan: Plan, output_dir: Path) -> Report:
+        clip_factors_after.append(plan.settings["clip_factor"])
         return train(plan, output_dir=output_dir)
 
-    monkeypatch.setattr(tuning, "train", train_and_note)
-    report = tuned(folder)
-    assert continued[0] == started[0]
+    monkeypatch.setattr(tuning, "train", record_and_train)
+    report = tune_quickly(folder)
+    assert clip_factors_after[0] == clip_factors_before[0]
     assert len(charges(folder)) == 2
     assert report.privacy.tuning is not None
 
@@ -179,16 +183,15 @@ def test_best_score_wins_and_ties_go_to_the_first_setting(
     scores: dict[str, float] = {}
     train = tuning.train
 
-    def train_and_note(plan: Plan, output_dir: Path) -> Report:
+    def train_and_record(plan: Plan, output_dir: Path) -> Report:
         report = train(plan, output_dir=output_dir)
         assert report.privacy.scores is not None
         release = (output_dir / "release" / "release.npz").read_bytes()
         scores[release.hex()] = report.privacy.scores.micro_f1.value
         return report
 
-    monkeypatch.setattr(tuning, "train", train_and_note)
-    plans = competing_plans(seed=SEED_OF_THREE_RUNS)
-    tuned(folder, plans)
+    monkeypatch.setattr(tuning, "train", train_and_record)
+    tune_quickly(folder, plans=competing_plans(seed=SEED_OF_THREE_RUNS))
     assert len(scores) > 1
     published = (folder / "release" / "release.npz").read_bytes().hex()
     assert scores[published] == max(scores.values())
@@ -199,33 +202,36 @@ def test_a_tuning_beyond_the_cap_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     plans = [replace(plan, max_total_epsilon=EPSILON / 2) for plan in competing_plans()]
     with refused("max_epsilon", value=EPSILON / 2):
-        tuned(folder, plans)
+        tune_quickly(folder, plans=plans)
     assert charges(folder) == []
 
 
 @pytest.mark.parametrize(
-    "changes",
+    "change_plan",
     [
-        {"score_epsilon": None},
-        {"target_epsilon": None},
-        {"redraw": True},
+        pytest.param(partial(replace, score_epsilon=None), id="no price of comparing"),
+        pytest.param(partial(replace, target_epsilon=None), id="no solved noise"),
+        pytest.param(partial(replace, redraw=True), id="drawn again"),
     ],
-    ids=str,
 )
-def test_plans_that_cannot_compete_are_refused(changes: dict[str, Any], tmp_path: Path) -> None:
+def test_plans_that_cannot_compete_are_refused(
+    change_plan: Callable[[Plan], Plan], tmp_path: Path
+) -> None:
     """Plans without a price of comparing, without solved noise, or that draw again are refused."""
-    plans = [replace(plan, **changes) for plan in competing_plans()]
+    plans = [change_plan(plan) for plan in competing_plans()]
     with refused("tune", value="true"):
-        tuned(folder=tmp_path / "run", plans=plans)
+        tune_quickly(folder=tmp_path / "run", plans=plans)
 
 
 def test_plans_with_different_terms_are_refused(tmp_path: Path) -> None:
     """Plans with different epsilons, and a single plan, are refused."""
     first, second, _ = competing_plans()
     with refused("tune", value="true"):
-        tuned(folder=tmp_path / "run", plans=[first, replace(second, target_epsilon=EPSILON + 1)])
+        tune_quickly(
+            folder=tmp_path / "run", plans=[first, replace(second, target_epsilon=EPSILON + 1)]
+        )
     with refused("tune", value="1 settings"):
-        tuned(folder=tmp_path / "run", plans=[first])
+        tune_quickly(folder=tmp_path / "run", plans=[first])
 
 
 def test_prices_that_differ_need_a_common_bound() -> None:

@@ -84,13 +84,22 @@ def sign_again(folder: Path) -> None:
     path.write_text(json.dumps(manifest))
 
 
-def change_statement(change: Callable[[dict[str, object]], object]) -> Callable[[Path], None]:
-    """Returns a function that changes `privacy.json` of a folder."""
+def change_statement(*sections: str, field: str, value: float) -> Callable[[Path], None]:
+    """Returns a function that changes a number in `privacy.json` of a folder.
+
+    Args:
+        sections: the names of the objects around the field, from the outermost; none for a field of the file itself.
+        field: the name of the number.
+        value: the number that the file states afterwards.
+    """
 
     def tamper(folder: Path) -> None:
         path = folder / "privacy.json"
         statement = json.loads(path.read_text())
-        change(statement)
+        section = statement
+        for name in sections:
+            section = section[name]
+        section[field] = value
         path.write_text(json.dumps(statement))
 
     return tamper
@@ -109,7 +118,7 @@ def change_text(name: str, before: str, after: str) -> Callable[[Path], None]:
 
 def halve_epsilon_everywhere(folder: Path) -> None:
     """Halves epsilon in `privacy.json` and on both cards."""
-    change_statement(change=lambda statement: statement.update(epsilon=4.0))(folder)
+    change_statement(field="epsilon", value=4.0)(folder)
     change_text("privacy_card.md", before="| epsilon | 8.00 |", after="| epsilon | 4.00 |")(folder)
     change_text("README.md", before="epsilon <= 8.00", after="epsilon <= 4.00")(folder)
 
@@ -124,16 +133,10 @@ def change_noise_everywhere(folder: Path, factor: float) -> None:
 
 TAMPERED: dict[str, Callable[[Path], None]] = {
     "epsilon is 4": halve_epsilon_everywhere,
-    "delta is 1e-6": change_statement(change=lambda statement: statement.update(delta=1e-9)),
-    "num_answered is 100, and not 90": change_statement(
-        change=lambda statement: statement.update(num_answered=90)
-    ),
-    "attacks.found.0.01 is 0.1": change_statement(
-        change=lambda statement: statement["attacks"]["found"].update({"0.01": 0.1})  # type: ignore[index]
-    ),
-    "attacks.gdp_mu. is 1": change_statement(
-        change=lambda statement: statement["attacks"].update(gdp_mu=1.0)  # type: ignore[attr-defined]
-    ),
+    "delta is 1e-6": change_statement(field="delta", value=1e-9),
+    "num_answered is 100, and not 90": change_statement(field="num_answered", value=90),
+    "attacks.found.0.01 is 0.1": change_statement("attacks", "found", field="0.01", value=0.1),
+    "attacks.gdp_mu. is 1": change_statement("attacks", field="gdp_mu", value=1.0),
     "config.yaml: noise_multiplier is 1.3": change_text(
         "config.yaml", before="noise_multiplier: 0.65", after="noise_multiplier: 1.3"
     ),
@@ -147,24 +150,26 @@ TAMPERED: dict[str, Callable[[Path], None]] = {
 }
 TAMPERED_SCORES: dict[str, Callable[[Path], None]] = {
     "scores.micro_f1 is 0.001, outside of its interval": change_statement(
-        change=lambda statement: statement["scores"]["micro_f1"].update(value=0.001)  # type: ignore[index]
+        "scores", "micro_f1", field="value", value=0.001
     ),
     "README.md: does not state scores.accuracy": change_statement(
-        change=lambda statement: statement["scores"]["accuracy"].update(low=0.0)  # type: ignore[index]
+        "scores", "accuracy", field="low", value=0.0
     ),
-    "scores.epsilon is 0.1": change_statement(
-        change=lambda statement: statement["scores"].update(epsilon=0.1)  # type: ignore[attr-defined]
-    ),
+    "scores.epsilon is 0.1": change_statement("scores", field="epsilon", value=0.1),
 }
 TAMPERED_BITS: dict[str, Callable[[Path], None]] = {
     "epsilon is 4, and the noise gives": halve_epsilon_everywhere,
-    "attacks.found.0.01 is 0.02": change_statement(
-        change=lambda statement: statement["attacks"]["found"].update({"0.01": 0.02})  # type: ignore[index]
-    ),
-    "attacks.gdp_mu. is 1": change_statement(
-        change=lambda statement: statement["attacks"].update(gdp_mu=1.0)  # type: ignore[attr-defined]
-    ),
+    "attacks.found.0.01 is 0.02": change_statement("attacks", "found", field="0.01", value=0.02),
+    "attacks.gdp_mu. is 1": change_statement("attacks", field="gdp_mu", value=1.0),
 }
+
+
+TAMPERED_BY_RUN = {
+    "experiment=centered_votes": TAMPERED,
+    "score_epsilon": TAMPERED_SCORES,
+    "gaussian_votes": TAMPERED_BITS,
+}
+"""Functions that tamper with a number, by the run and by the words in which the script names the number."""
 
 
 @pytest.mark.parametrize("name", [name for name in RUNS if name not in NOT_RECOMPUTED])
@@ -208,11 +213,7 @@ def test_more_noise_than_epsilon_needs_is_not_recomputed(
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [
-        *(("experiment=centered_votes", words) for words in TAMPERED),
-        *(("score_epsilon", words) for words in TAMPERED_SCORES),
-        *(("gaussian_votes", words) for words in TAMPERED_BITS),
-    ],
+    [(name, words) for name, tampered in TAMPERED_BY_RUN.items() for words in tampered],
 )
 def test_tampered_number_is_named(
     name: str,
@@ -224,8 +225,7 @@ def test_tampered_number_is_named(
     """A changed number is named, although all digests of the folder were written again."""
     folder = tmp_path / "release"
     shutil.copytree(releases(name), folder)
-    tampered = TAMPERED_SCORES if name == "score_epsilon" else TAMPERED
-    (TAMPERED_BITS if name == "gaussian_votes" else tampered)[words](folder)
+    TAMPERED_BY_RUN[name][words](folder)
     sign_again(folder)
     assert verify_release.main([str(folder)]) == 1
     assert words in capsys.readouterr().out
@@ -251,21 +251,26 @@ def test_gaussian_epsilon_is_that_of_the_exact_accountant(mu: float) -> None:
 
 def test_least_epsilon_of_bits_is_that_of_binomials() -> None:
     """Two neighbors whose bits differ most need the epsilon that the sums of two binomials need."""
-    pairs = verify_release._threshold_bit(4.0, 1, 10.5, most=21)
+    pairs = verify_release._threshold_bit(std=4.0, reach=1, threshold=10.5, most=21)
     noise = verify_release._Noise(count=50, pairs=pairs)
     epsilon = noise.least_epsilon(delta=1e-4)
-    number = np.arange(51)
-    first, second = (binom.pmf(number, 50, ndtr(shift / 8)) for shift in (1, -1))
-    assert np.maximum(first - math.exp(epsilon) * second, 0).sum() == pytest.approx(1e-4, rel=1e-6)
+    num_ones = np.arange(51)
+    # the counts 11 and 10 are half a vote from the threshold, or 1/8 of the noise's standard deviation
+    probs = binom.pmf(num_ones, n=50, p=ndtr(1 / 8))
+    neighbor_probs = binom.pmf(num_ones, n=50, p=ndtr(-1 / 8))
+    delta = np.maximum(probs - math.exp(epsilon) * neighbor_probs, 0).sum()
+    assert delta == pytest.approx(1e-4, rel=1e-6)
 
 
 @pytest.mark.parametrize("is_ranged", [True, False])
 def test_losses_of_picks_lie_in_their_range(is_ranged: bool) -> None:
     """Both probabilities sum to 1, and the losses differ by epsilon, or lie between -epsilon and epsilon."""
-    p, not_p, q, not_q = np.exp(verify_release._pick(0.7, is_ranged=is_ranged))
-    assert p + not_p == pytest.approx(np.ones_like(p)) == q + not_q
-    span = np.log(p / q) - np.log(not_p / not_q)
-    assert span == pytest.approx(np.full_like(p, 0.7 if is_ranged else 1.4))
+    log_probs = verify_release._pick(epsilon=0.7, is_ranged=is_ranged)
+    picked, not_picked, neighbor_picked, neighbor_not_picked = np.exp(log_probs)
+    assert picked + not_picked == pytest.approx(np.ones_like(picked))
+    assert neighbor_picked + neighbor_not_picked == pytest.approx(np.ones_like(picked))
+    span = np.log(picked / neighbor_picked) - np.log(not_picked / neighbor_not_picked)
+    assert span == pytest.approx(np.full_like(picked, 0.7 if is_ranged else 1.4))
 
 
 def test_changed_file_differs_from_its_digest(

@@ -95,7 +95,7 @@ def test_a_teacher_of_a_few_records_counts_as_its_mean_product_does(num_records:
         products = np.swapaxes(features, 1, 2).astype(np.float64) @ residuals
         mean_products = products / (FEATURE_STEPS * num_records)
         sum_of_means = moments.sum_of_means(mean_products)
-        sum_of_records = moments.sum_of_small(features, residuals)
+        sum_of_records = moments.sum_of_small(features, residuals=residuals)
         rounding_step = num_records * math.sqrt(3) * moments.step * FEATURE_STEPS
         difference = np.linalg.norm((sum_of_records - sum_of_means) * moments.step)
         assert difference < 50 * 2 * rounding_step
