@@ -11,19 +11,19 @@ import pytest
 # whole runs, commands, kernels, a browser: marked as they are found
 FOLDERS = frozenset({"browser", "e2e", "notebooks"})
 ROOT = Path(__file__).resolve().parents[1]
-# by which multiprocessing and joblib start theirs, without an audit event
-_UNHEARD = "_posixsubprocess.fork_exec"
-_STARTS = {
+# The C function by which multiprocessing and joblib start processes, without an audit event.
+_FORK_EXEC = "_posixsubprocess.fork_exec"
+_EVENTS_OF_STARTS = {
     "subprocess.Popen",
     "os.fork",
     "os.forkpty",
     "os.posix_spawn",
     "os.exec",
     "os.system",
-    _UNHEARD,
+    _FORK_EXEC,
 }
-# joblib asks it once per process, in whichever test is the first to fit in parallel
-_COUNTS_CORES = "lscpu"
+# The program by which joblib counts cores, in whichever test is the first to fit in parallel.
+_CORE_COUNTER = "lscpu"
 
 
 class ProcessGuard:
@@ -43,15 +43,16 @@ class ProcessGuard:
         start = _posixsubprocess.fork_exec
 
         def fork_exec(*arguments: Any) -> int:
-            self._hear(_UNHEARD, arguments)
+            self._require_no_start(_FORK_EXEC, arguments)
             return start(*arguments)
 
         _posixsubprocess.fork_exec = fork_exec
-        sys.addaudithook(self._hear)
+        sys.addaudithook(self._require_no_start)
 
-    def _hear(self, event: str, arguments: tuple[Any, ...]) -> None:
+    def _require_no_start(self, event: str, arguments: tuple[Any, ...]) -> None:
         """Fails the watched test if an event of the interpreter's audit is the start of a process."""
-        if self.watched is not None and event in _STARTS and arguments[:1] != (_COUNTS_CORES,):
+        is_start = event in _EVENTS_OF_STARTS and arguments[:1] != (_CORE_COUNTER,)
+        if self.watched is not None and is_start:
             pytest.fail(f"{self.watched} starts a process ({event}): expected the marker `process`")
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:

@@ -1,7 +1,7 @@
 """Page in a browser, opened as one of four readers, and the faults that this reader meets."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +12,18 @@ _SCRIPT = (Path(__file__).parent / "sight.js").read_text(encoding="utf-8")
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader's window: its width in pixels, medium, color scheme, and whether it is a phone."""
+    """A reader's window.
 
-    width: int  # of the window, in pixels
-    medium: str = "screen"  # screen or print
-    scheme: str = "light"  # light or dark, as the reader's system prefers
-    # whether it is a phone, which lays a page out as wide as its viewport says
+    Attributes:
+        width: the width of the window, in pixels.
+        medium: `screen` or `print`.
+        scheme: `light` or `dark`, as the reader's system prefers.
+        mobile: True for a phone, which lays a page out as wide as its viewport says.
+    """
+
+    width: int
+    medium: str = "screen"
+    scheme: str = "light"
     mobile: bool = False
 
 
@@ -33,18 +39,23 @@ READERS = {
 
 @dataclass(frozen=True)
 class Sight:
-    """The faults that a reader meets on a page, and the lightness of the page's background, from 0 to 1."""
+    """What a reader sees of a page.
 
-    faults: list[str]  # sentences, each with the kind of fault in front
-    paper: float  # luminance of the page's background, 0 for black and 1 for white
+    Attributes:
+        faults: the faults that the reader meets, each a sentence with the kind of fault in front.
+        paper: the luminance of the page's background, 0 for black and 1 for white.
+    """
+
+    faults: list[str]
+    paper: float
 
 
-def look(browser: Any, path: Path, *names: str) -> dict[str, Sight]:
-    """Returns the sight of each named reader on the page; readers at a desk share a window."""
+def look(browser: Any, path: Path, readers: Collection[str]) -> dict[str, Sight]:
+    """Returns what each of the named readers sees of the page; readers at a desk share a window."""
     sights = {}
-    for mobile in {READERS[name].mobile for name in names}:
+    for mobile in {READERS[name].mobile for name in readers}:
         with opened(browser, path, mobile=mobile) as (page, events):
-            for name in (name for name in names if READERS[name].mobile == mobile):
+            for name in (name for name in readers if READERS[name].mobile == mobile):
                 show(page, reader=READERS[name])
                 result = page.evaluate(_SCRIPT)
                 faults = [
@@ -61,8 +72,8 @@ def show(page: Any, reader: Reader) -> None:
     """
     page.emulate_media(media=reader.medium, color_scheme=reader.scheme)
     page.set_viewport_size({"width": reader.width, "height": 900})
-    tall = page.evaluate("document.documentElement.scrollHeight")
-    page.set_viewport_size({"width": reader.width, "height": tall})
+    page_height = page.evaluate("document.documentElement.scrollHeight")
+    page.set_viewport_size({"width": reader.width, "height": page_height})
 
 
 def num_sheets(browser: Any, path: Path) -> int:

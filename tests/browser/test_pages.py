@@ -18,7 +18,7 @@ def test_every_reader_can_read_the_page(browser: Any, page_file: PageFile, name:
 
     No fault is found; paper is white but in the dark.
     """
-    sights = look(browser, page_file(name), *READERS)
+    sights = look(browser, path=page_file(name), readers=READERS)
     assert {reader: sight.faults for reader, sight in sights.items() if sight.faults} == {}
     assert sights.keys() == READERS.keys()
     assert sights["dark"].paper < 0.05

@@ -24,11 +24,17 @@ QUESTIONED = {"3.6"}  # the one figure of the audit that is copied
 
 @dataclass(frozen=True)
 class CodeBlock:
-    """A Python block of a page, with the line of its first statement."""
+    """A Python block of a page.
+
+    Attributes:
+        page: the file of the page.
+        line: the line of the page at which the code begins, from 1.
+        code: the code, without the page's indentation.
+    """
 
     page: Path
-    line: int  # where its code begins, from 1
-    code: str  # without the page's indentation
+    line: int
+    code: str
 
     @property
     def expected(self) -> list[str]:
@@ -57,7 +63,7 @@ def code_blocks(page: Path) -> list[CodeBlock]:
         code = "".join(
             part.removeprefix(indent) for part in match["code"].splitlines(keepends=True)
         )
-        blocks.append(CodeBlock(page, line, code))
+        blocks.append(CodeBlock(page=page, line=line, code=code))
     return blocks
 
 
@@ -85,7 +91,7 @@ def test_a_difference_from_the_page_is_named_by_line(tmp_path: Path) -> None:
             block.run({})
 
 
-def unsupported(prose: str) -> set[str]:
+def figures_without_block(prose: str) -> set[str]:
     """Returns figures with a decimal point in the text that no block of the audit prints."""
     printed = {
         figure
@@ -100,6 +106,6 @@ def test_every_figure_of_the_audit_is_printed_by_a_block() -> None:
     """Each decimal figure in the prose of docs/audit.md is printed by one of its blocks. A false figure is found."""
     text = AUDIT.read_text(encoding="utf-8")
     assert len(FIGURE.findall(FENCED.sub("", text))) > 10
-    assert unsupported(text) == set()
-    for false in ("It costs 7.82.", "| a claim | 4.87 times |"):
-        assert len(unsupported(prose=text + false)) == 1
+    assert figures_without_block(prose=text) == set()
+    for false_claim in ("It costs 7.82.", "| a claim | 4.87 times |"):
+        assert len(figures_without_block(prose=text + false_claim)) == 1

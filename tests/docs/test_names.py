@@ -40,7 +40,7 @@ def hydra_config() -> Iterator[None]:
         yield
 
 
-def built(group: str, name: str) -> Any:
+def build_by_name(group: str, name: str) -> Any:
     """Returns the part that the commands build for a choice."""
     node = compose(
         "train", [f"{group}={name}", *(["data.root=FOLDER"] if name == "celeba" else [])]
@@ -55,7 +55,7 @@ def built(group: str, name: str) -> Any:
     )
 
 
-def written(group: str, python: str) -> Any:
+def build_by_python(group: str, python: str) -> Any:
     """Returns the part that the page's Python builds; the page names an accountant by its class."""
     from sklearn.linear_model import LogisticRegression
 
@@ -64,7 +64,7 @@ def written(group: str, python: str) -> Any:
     return part() if group == "accountant" else part
 
 
-def fields(part: Any) -> str:
+def fields_as_text(part: Any) -> str:
     """Returns the settings of a part as text: estimators equal themselves alone, and YAML has lists for tuples."""
     return repr(
         {
@@ -86,16 +86,16 @@ def test_every_member_is_on_the_page(group: str) -> None:
 @pytest.mark.parametrize(("group", "name", "python"), ROWS, ids=lambda value: value)
 def test_the_python_is_what_the_name_builds(group: str, name: str, python: str) -> None:
     """The Python on docs/names.md builds a part of the same class and fields as the configuration."""
-    part = written(group, python)
-    expected = built(group, name)
+    part = build_by_python(group, python=python)
+    expected = build_by_name(group, name=name)
     assert type(part) is type(expected)
     if group != "accountant":  # accountants begin empty, and have no other settings
-        assert fields(part) == fields(expected)
+        assert fields_as_text(part) == fields_as_text(expected)
 
 
 @pytest.mark.slow
 def test_another_value_is_noticed() -> None:
     """A part with another noise than that of the configuration differs from it."""
-    assert fields(written(group="aggregator", python="GNMax(noise_std=41.0)")) != fields(
-        built(group="aggregator", name="gnmax")
-    )
+    other_part = build_by_python(group="aggregator", python="GNMax(noise_std=41.0)")
+    part = build_by_name(group="aggregator", name="gnmax")
+    assert fields_as_text(other_part) != fields_as_text(part)

@@ -32,13 +32,14 @@ def write_patients(path: Path) -> None:
         write = csv.writer(file).writerow
         write(["patient", "age", "fever", "ward", "flu", "cough"])
         for row in range(2 * NUM_PATIENTS):
-            age = int(rng.integers(1, 95))
+            age = int(rng.integers(low=1, high=95))
             has_fever = int(rng.random() < 0.4)
             write([row // 2, age, has_fever, "ab"[row % 2], has_fever, int(age > 60)])
 
 
 @pytest.mark.parametrize("page", [README, START], ids=["README.md", "start.md"])
 def test_the_install_line_names_this_wheel_and_its_extras(page: str) -> None:
+    """The line `pip install` names the wheel of this version, and extras that it has."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     match = INSTALL.search(page)
     assert match is not None
@@ -49,14 +50,15 @@ def test_the_install_line_names_this_wheel_and_its_extras(page: str) -> None:
 
 @pytest.mark.slow
 def test_the_shell_commands_of_the_readme_run(tmp_path: Path) -> None:
+    """The commands of the quick start train on a table, and predict fever and age from the released student."""
     pytest.importorskip("pyarrow")
     install, quickstart = SHELL_BLOCK.findall(README)
     assert INSTALL.search(install)
     write_patients(path=tmp_path / "patients.csv")
     (tmp_path / "new.csv").write_text("age,fever,ward\n80,1,a\n20,0,b\n")
     for program, *arguments in commands_of(quickstart):
-        done = call(program.removeprefix("pate-"), arguments, cwd=tmp_path)
-        assert done.returncode == 0, (program, done.stderr)
+        ended = call(program.removeprefix("pate-"), arguments=arguments, cwd=tmp_path)
+        assert ended.returncode == 0, (program, ended.stderr)
     with (tmp_path / "predictions.csv").open() as file:
         predicted = [(row["flu"], row["cough"]) for row in csv.DictReader(file)]
     assert predicted == [("1", "1"), ("0", "0")]
@@ -64,6 +66,7 @@ def test_the_shell_commands_of_the_readme_run(tmp_path: Path) -> None:
 
 
 def test_the_readme_has_one_way_for_python_and_one_for_the_shell() -> None:
-    assert len(SHELL_BLOCK.findall(README)) == 2  # the install line and the shell
+    """README has two shell blocks, the install line and the quick start, and one Python block."""
+    assert len(SHELL_BLOCK.findall(README)) == 2
     assert README.count("```python\n") == 1
     assert README.index("pip install") < README.index("make run")

@@ -9,17 +9,17 @@ import numpy as np
 Way = Callable[[Path], None]
 
 
-def truncated(path: Path) -> None:
+def truncate(path: Path) -> None:
     """Cuts a file to half of its length."""
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-def emptied(path: Path) -> None:
+def empty(path: Path) -> None:
     """Makes a file empty."""
     path.write_bytes(b"")
 
 
-def flipped(path: Path) -> None:
+def flip_sixteen_bits(path: Path) -> None:
     """Inverts one bit at 16 random places of a file."""
     content = bytearray(path.read_bytes())
     for place in np.random.default_rng(len(content)).integers(len(content), size=16):
@@ -27,65 +27,76 @@ def flipped(path: Path) -> None:
     path.write_bytes(bytes(content))
 
 
-def flipped_once(path: Path) -> None:
+def flip_one_bit(path: Path) -> None:
     """Inverts one bit of the tenth byte of a file."""
     content = bytearray(path.read_bytes())
     content[min(9, len(content) - 1)] ^= 4
     path.write_bytes(bytes(content))
 
 
-def garbage(path: Path) -> None:
+def write_random_bytes(path: Path) -> None:
     """Replaces a file by 700 random bytes."""
     path.write_bytes(np.random.default_rng(1).bytes(700))
 
 
-def not_utf8(path: Path) -> None:
+def write_outside_utf8(path: Path) -> None:
     """Replaces a file by JSON with bytes that are no UTF-8."""
     path.write_bytes(b'{"a": "\xff\xfe\x80"}\n')
 
 
-def other_json(path: Path) -> None:
+def write_other_json(path: Path) -> None:
     """Replaces a file by JSON of another form."""
     path.write_text('[1, {"version": null}]\n')
 
 
-def gone(path: Path) -> None:
+def remove(path: Path) -> None:
     """Removes a file."""
     path.unlink()
 
 
-def a_folder(path: Path) -> None:
+def put_folder(path: Path) -> None:
     """Replaces a file by a folder of its name."""
     path.unlink()
     path.mkdir()
     (path / "file").write_text("something")
 
 
-def a_loose_link(path: Path) -> None:
+def put_loose_link(path: Path) -> None:
     """Replaces a file by a symbolic link to nothing."""
     path.unlink()
     path.symlink_to(path.parent / "nowhere" / "at all")
 
 
-def a_pipe(path: Path) -> None:
+def put_pipe(path: Path) -> None:
     """Replaces a file by a named pipe."""
     path.unlink()
     os.mkfifo(path)
 
 
-def other_arrays(path: Path) -> None:
+def write_other_arrays(path: Path) -> None:
     """Writes a whole archive of other arrays, even where no file stood."""
     with path.open("wb") as file:
         np.savez(file, labels=np.zeros((2, 3)), packed=np.array(["a"]))
 
 
-def pickled(path: Path) -> None:
+def write_pickled_arrays(path: Path) -> None:
     """Replaces a file by an archive of pickled objects."""
     with path.open("wb") as file:
         np.savez(file, labels=np.array([{"a": 1}], dtype=object), summary=np.array([None]))
 
 
 WAYS: tuple[Way, ...] = (
-    *(truncated, emptied, flipped, flipped_once, garbage, not_utf8, other_json, gone),
-    *(a_folder, a_loose_link, a_pipe, other_arrays, pickled),
+    truncate,
+    empty,
+    flip_sixteen_bits,
+    flip_one_bit,
+    write_random_bytes,
+    write_outside_utf8,
+    write_other_json,
+    remove,
+    put_folder,
+    put_loose_link,
+    put_pipe,
+    write_other_arrays,
+    write_pickled_arrays,
 )

@@ -23,7 +23,7 @@ from pate.run.plan import Plan
 from pate.run.train import train
 from pate.validation import InvalidValue
 from tests.e2e.commands import SMALL, call, refused, succeeded
-from tests.e2e.damage import WAYS, flipped, flipped_once
+from tests.e2e.damage import WAYS, flip_one_bit, flip_sixteen_bits, remove
 from tests.e2e.small_run import (
     SilentMonitor,
     charges,
@@ -69,7 +69,7 @@ def state(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     return folder
 
 
-def restored(folder: Path, backup: Path) -> None:
+def restore(folder: Path, backup: Path) -> None:
     """Restores a run and its ledger from a backup; the first call makes the backup."""
     if not backup.exists():
         shutil.copytree(folder.parent, backup)
@@ -77,7 +77,7 @@ def restored(folder: Path, backup: Path) -> None:
     shutil.copytree(backup, folder.parent)
 
 
-def damaged(folder: Path, backup: Path) -> Iterator[tuple[str, Path]]:
+def damage_each_file(folder: Path, backup: Path) -> Iterator[tuple[str, Path]]:
     """Yields, for each file and some of the ways in turn, the name of the case and the damaged file.
 
     The other files of the folder and its ledger are whole again each time.
@@ -85,9 +85,9 @@ def damaged(folder: Path, backup: Path) -> Iterator[tuple[str, Path]]:
     names = [name for name in map(Path, sorted(contents(folder.parent))) if name.name not in OTHERS]
     for turn, name in enumerate(names, len(names)):
         for damage in WAYS[turn % _APART :: _APART]:
-            if name.suffix == ".lock" and damage in (flipped, flipped_once):
+            if name.suffix == ".lock" and damage in (flip_sixteen_bits, flip_one_bit):
                 continue  # a lock is empty
-            restored(folder, backup)
+            restore(folder, backup)
             damage(folder.parent / name)
             yield f"{name}, {damage.__name__}", name
 
@@ -102,7 +102,7 @@ def test_any_damage_is_repaired_or_refused_in_one_line(state: Path, tmp_path: Pa
     tried = 0
     turned_down = 0
     release = release_bytes(state) if (state / "release" / "release.npz").exists() else None
-    for case, name in damaged(state, backup=tmp_path / "backup"):
+    for case, name in damage_each_file(state, backup=tmp_path / "backup"):
         if finished and name.name not in SHOWN_AGAIN:
             continue  # the checks of a whole finished run read these files
         if release is not None and name.name == "release.npz":
@@ -135,9 +135,9 @@ def test_a_damaged_release_is_refused_and_a_lost_one_rewritten(tmp_path: Path) -
     release = run_until_released(plan(), folder)
     charged = ledger_of(folder).read_bytes()
     for damage in WAYS:
-        restored(folder, backup=tmp_path / "backup")
+        restore(folder, backup=tmp_path / "backup")
         damage(folder / "release" / "release.npz")
-        if damage.__name__ == "gone":
+        if damage is remove:
             train(plan(), output_dir=folder)
             assert release_bytes(folder) == release
         else:

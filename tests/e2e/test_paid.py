@@ -142,10 +142,17 @@ def kill_at(patch: pytest.MonkeyPatch, commit_number: int, *, committed: bool) -
         return insert(self, db, **columns)
 
     def commit_and_die(
-        self: Store, data: str, key: str, content: bytes, describe_line: Callable[[], LineText]
+        self: Store,
+        data_digest: str,
+        *,
+        key: str,
+        content: bytes,
+        describe_line: Callable[[], LineText],
     ) -> bytes:
         num_inserted_before = num_inserted
-        stored_content = commit(self, data, key, content, describe_line)
+        stored_content = commit(
+            self, data_digest, key=key, content=content, describe_line=describe_line
+        )
         if committed and num_inserted == commit_number + 1 > num_inserted_before:
             raise Killed
         return stored_content

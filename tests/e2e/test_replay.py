@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,16 +17,19 @@ from PIL import Image
 from sklearn.datasets import load_digits
 
 from pate import PATEClassifier
+from pate.aggregators import TrainingSet
 from pate.aggregators.record import MemoryRecord
-from pate.data import Arrays, Dataset, embedded
+from pate.data import Arrays, Dataset, Split, embedded
 from pate.data.texts.vectors import TextVectors
 from pate.features import Text
 from pate.models.student_model import Predictor
+from pate.progress import StageOpener, unwatched
 from pate.report import Report
 from pate.run import train as run_train
 from pate.run.ledger_record import LedgerRecord
 from pate.run.run_parts import PricedRun
 from pate.run.score_release import ScoreCharge
+from pate.run.score_sums import ScoreDesign
 from pate.run.students import StudentTraining, TrainedStudent
 from pate.testing import Leaked, ReleaseTape, Replay, replay
 from pate.validation import require
@@ -79,11 +83,11 @@ def write_test_neighbor(folder: Path, is_neighbor: bool) -> list[str]:
     """Writes the arrays of `write_arrays`; one test record has other labels and far inputs in the neighbor."""
     words = write_arrays(folder, is_neighbor=False)
     if is_neighbor:
-        with np.load(folder / "test.npz") as arrays:
-            test = dict(arrays)
-        test["inputs"][0] = 1e6
-        test["labels"][0] = ~test["labels"][0]
-        np.savez(folder / "test.npz", **test)
+        with np.load(folder / "test.npz") as test:
+            arrays = dict(test)
+        arrays["inputs"][0] = 1e6
+        arrays["labels"][0] = ~arrays["labels"][0]
+        np.savez(folder / "test.npz", **arrays)
     return words
 
 
@@ -104,8 +108,8 @@ def write_table(folder: Path, is_neighbor: bool) -> list[str]:
         labels = [int(float(age) > 50), int(float(dose) > 0)]
         row = [part, person, age, dose, ward, seen, *labels]
         if person == 0 and is_neighbor:
-            far = [part, person, "-900000", "", "secret ward", "1900-01-01", 1 - labels[0], 1]
-            rows += [far] * 7
+            strange_row = [part, person, "-900000", "", "secret ward", "1900-01-01"]
+            rows += [[*strange_row, 1 - labels[0], 1]] * 7
         else:
             rows.append(row)
     with (folder / "all.csv").open("w", newline="") as file:
@@ -325,18 +329,26 @@ KINDS = {
 @contextmanager
 def releases_through(release_tape: ReleaseTape) -> Iterator[None]:
     """Sends each part that a run releases through a tape, which hands out the frozen parts in the second run."""
-    original = LedgerRecord.part
-
-    def part(self: LedgerRecord, name: str, draw: Callable[[], Any]) -> Any:
-        return original(self, name, lambda: release_tape.part(name, draw))
-
+    release_part = LedgerRecord.part
     draw_scores = ScoreCharge._draw
 
-    def draw_scores_through_tape(self: ScoreCharge, model: Predictor, **arguments: Any) -> bytes:
-        return release_tape.part("scores", lambda: draw_scores(self, model, **arguments))
+    def release_part_through_tape(self: LedgerRecord, name: str, draw: Callable[[], Any]) -> Any:
+        return release_part(self, name, draw=partial(release_tape.part, name, draw=draw))
+
+    def draw_scores_through_tape(
+        self: ScoreCharge,
+        model: Predictor,
+        *,
+        test: Split,
+        design: ScoreDesign,
+        rng: np.random.Generator,
+    ) -> bytes:
+        return release_tape.part(
+            "scores", draw=partial(draw_scores, self, model, test=test, design=design, rng=rng)
+        )
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LedgerRecord, "part", part)
+        patch.setattr(LedgerRecord, "part", release_part_through_tape)
         patch.setattr(ScoreCharge, "_draw", draw_scores_through_tape)
         yield
 
@@ -345,22 +357,24 @@ def replay_on_neighbor(write_data: Writer, settings: Sequence[str], folder: Path
     """Runs `pate-train` on data and, with the same releases, on a neighbor; returns what differs else."""
 
     def run(is_neighbor: bool, release_tape: ReleaseTape) -> Path:
-        place = folder / ("neighbor" if is_neighbor else "data")
-        place.mkdir()
-        words = [*write_data(folder=place, is_neighbor=is_neighbor), *SETTINGS, *settings]
-        places = [f"output_dir={place}/run", f"ledger={place}/ledger.db"]
+        data_folder = folder / ("neighbor" if is_neighbor else "data")
+        data_folder.mkdir()
+        data_settings = write_data(folder=data_folder, is_neighbor=is_neighbor)
+        output_settings = [f"output_dir={data_folder}/run", f"ledger={data_folder}/ledger.db"]
         with (
             releases_through(release_tape),
             without_pictures(),
             pytest.MonkeyPatch.context() as patch,
         ):
-            use_embedded_files(patch, folder=place)
-            ended = call("train", arguments=[*words, *places])
+            use_embedded_files(patch, folder=data_folder)
+            ended = call(
+                "train", arguments=[*data_settings, *SETTINGS, *settings, *output_settings]
+            )
         sys.stdout.write(ended.stdout)
         sys.stderr.write(ended.stderr)
         if ended.returncode:
             raise RuntimeError(ended.stderr.splitlines()[-1])
-        return place / "run" / "release"
+        return data_folder / "run" / "release"
 
     return replay(run, data=False, neighbor=True, hidden=is_owners)
 
@@ -394,10 +408,10 @@ def test_a_run_shows_nothing_but_its_releases(name: str, tmp_path: Path) -> None
 
 def standardize_by_private_rows(patch: pytest.MonkeyPatch) -> None:
     """Plants a scaler that is fitted on private rows."""
-    original = Arrays.load
+    load_arrays = Arrays.load
 
-    def load(self: Arrays) -> Dataset:
-        dataset = original(self)
+    def load_and_center(self: Arrays) -> Dataset:
+        dataset = load_arrays(self)
         center = np.asarray(dataset.private.inputs).mean(axis=0)
         splits = {
             name: replace(split, inputs=np.asarray(split.inputs) - center)
@@ -405,39 +419,41 @@ def standardize_by_private_rows(patch: pytest.MonkeyPatch) -> None:
         }
         return replace(dataset, **splits)
 
-    patch.setattr(Arrays, "load", load)
+    patch.setattr(Arrays, "load", load_and_center)
 
 
 def take_words_of_private_texts(patch: pytest.MonkeyPatch) -> None:
     """Plants a vocabulary of words of public and private texts."""
-    original = Text.fit_texts
+    fit_texts = Text.fit_texts
 
-    def fit_texts(self: Text, folder: Path, texts: Sequence[str], *others: Any) -> TextVectors:
-        with (folder.parent / "private.csv").open() as file:
-            notes = [row["note"] for row in csv.DictReader(file)]
-        return original(self, folder, [*texts, *notes], *others)
+    def fit_to_private_texts_too(
+        self: Text, cache_folder: Path, texts: Sequence[str], stage: StageOpener = unwatched
+    ) -> TextVectors:
+        with (cache_folder.parent / "private.csv").open() as file:
+            private_texts = [row["note"] for row in csv.DictReader(file)]
+        return fit_texts(self, cache_folder, texts=[*texts, *private_texts], stage=stage)
 
-    patch.setattr(Text, "fit_texts", fit_texts)
+    patch.setattr(Text, "fit_texts", fit_to_private_texts_too)
 
 
 def publish_number_of_rows(patch: pytest.MonkeyPatch) -> None:
     """Plants the number of private rows in `config.yaml`."""
-    original = run_train.write_report
+    write_report = run_train.write_report
 
-    def write_report(run: PricedRun, **others: Any) -> Report:
-        report = original(run, **others)
+    def write_report_and_number(run: PricedRun, **report_parts: Any) -> Report:
+        report = write_report(run, **report_parts)
         with (run.folder.release / "config.yaml").open("a") as file:
             file.write(f"num_rows: {len(run.dataset.private)}\n")
         return report
 
-    patch.setattr(run_train, "write_report", write_report)
+    patch.setattr(run_train, "write_report", write_report_and_number)
 
 
 def refuse_by_private_labels(patch: pytest.MonkeyPatch) -> None:
     """Plants a refusal of data whose first private record has the first label."""
-    original = run_train.require_dataset
+    require_dataset = run_train.require_dataset
 
-    def require_dataset(dataset: Dataset, **others: Any) -> Dataset:
+    def refuse_first_label(dataset: Dataset, **options: Any) -> Dataset:
         has_label = bool(dataset.private.labels[0, 0])
         require(
             condition=not has_label,
@@ -445,9 +461,9 @@ def refuse_by_private_labels(patch: pytest.MonkeyPatch) -> None:
             value="the first",
             rule="labels that are rare enough",
         )
-        return original(dataset, **others)
+        return require_dataset(dataset, **options)
 
-    patch.setattr(run_train, "require_dataset", require_dataset)
+    patch.setattr(run_train, "require_dataset", refuse_first_label)
 
 
 PRIVATE_INPUTS: list[np.ndarray] = []
@@ -455,23 +471,25 @@ PRIVATE_INPUTS: list[np.ndarray] = []
 
 def choose_threshold_by_private_scores(patch: pytest.MonkeyPatch) -> None:
     """Plants a threshold that is the mean score of private records."""
-    original = StudentTraining.fit
+    fit_student = StudentTraining.fit
 
-    def fit(self: StudentTraining, *arguments: Any, **others: Any) -> TrainedStudent:
-        trained = original(self, *arguments, **others)
+    def fit_and_choose_threshold(
+        self: StudentTraining, name: str, training_set: TrainingSet, **options: Any
+    ) -> TrainedStudent:
+        trained = fit_student(self, name, training_set=training_set, **options)
         scores = trained.model.predict_proba(PRIVATE_INPUTS[-1])
         model = replace(trained.model, threshold=float(scores.mean()))  # type: ignore[type-var]
         return replace(trained, model=model)
 
-    load = Arrays.load
+    load_arrays = Arrays.load
 
-    def remember(self: Arrays) -> Dataset:
-        dataset = load(self)
+    def load_and_remember(self: Arrays) -> Dataset:
+        dataset = load_arrays(self)
         PRIVATE_INPUTS.append(np.asarray(dataset.private.inputs))
         return dataset
 
-    patch.setattr(Arrays, "load", remember)
-    patch.setattr(StudentTraining, "fit", fit)
+    patch.setattr(Arrays, "load", load_and_remember)
+    patch.setattr(StudentTraining, "fit", fit_and_choose_threshold)
 
 
 FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str, str]] = {
@@ -488,14 +506,14 @@ FAULTS: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], str, str]] = {
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_planted_fault_is_caught(fault: str, tmp_path: Path) -> None:
     """A run that lets private data past its releases differs on a neighbor."""
-    plant, name, place = FAULTS[fault]
-    write, settings = RUNS[name]
+    plant_fault, run_name, words_of_place = FAULTS[fault]
+    write_data, settings = RUNS[run_name]
     with pytest.MonkeyPatch.context() as patch:
-        plant(patch)
-        result = replay_on_neighbor(write_data=write, settings=settings, folder=tmp_path)
+        plant_fault(patch)
+        result = replay_on_neighbor(write_data, settings=settings, folder=tmp_path)
     with pytest.raises(Leaked) as caught:
         result.require_sound()
-    assert any(place in leak.place for leak in caught.value.leaks), caught.value
+    assert any(words_of_place in leak.place for leak in caught.value.leaks), caught.value
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -503,25 +521,30 @@ def test_a_fit_shows_nothing_but_its_release(tmp_path: Path) -> None:
     """A fitted classifier that is published has equal files and warnings on neighbors."""
 
     def fit(is_neighbor: bool, release_tape: ReleaseTape) -> Path:
-        place = tmp_path / ("neighbor" if is_neighbor else "data")
-        place.mkdir()
-        write_arrays(folder=place, is_neighbor=is_neighbor)
-        private = np.load(place / "private.npz")
-        public = np.load(place / "public.npz")
-        original = MemoryRecord.part
+        folder = tmp_path / ("neighbor" if is_neighbor else "data")
+        folder.mkdir()
+        write_arrays(folder=folder, is_neighbor=is_neighbor)
+        private = np.load(folder / "private.npz")
+        public = np.load(folder / "public.npz")
+        release_part = MemoryRecord.part
 
-        def part(self: MemoryRecord, name: str, draw: Callable[[], Any]) -> Any:
-            return original(self, name, lambda: release_tape.part(name, draw))
+        def release_part_through_tape(
+            self: MemoryRecord, name: str, draw: Callable[[], Any]
+        ) -> Any:
+            return release_part(self, name, draw=partial(release_tape.part, name, draw=draw))
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(MemoryRecord, "part", part)
+            patch.setattr(MemoryRecord, "part", release_part_through_tape)
             patch.setattr("pate.classifier.past_fits._FITS", {})  # as in a process of its own
             model = PATEClassifier(epsilon=1.0, random_state=3, allow_useless=True)
             model.fit(
-                private["inputs"], private["labels"], public["inputs"], groups=private["groups"]
+                private["inputs"],
+                private["labels"],
+                X_public=public["inputs"],
+                groups=private["groups"],
             )
-        model.publish(place / "release")
-        return place / "release"
+        model.publish(folder / "release")
+        return folder / "release"
 
     result = replay(fit, data=False, neighbor=True)
     assert not result.first.refusal, result.first.refusal

@@ -396,7 +396,9 @@ def test_counts_are_compared_by_a_table_as_one_by_one(max_count: int, noise_std:
     assert np.array_equal(by_table, one_by_one)
     assert first_rng.integers(2**63) == second_rng.integers(2**63)
     for count in (max_count // 3, max_count // 2):
-        [steps_below] = _probability_below(np.array([count]), threshold=threshold, noise_std=noise_std)
+        [steps_below] = _probability_below(
+            np.array([count]), threshold=threshold, noise_std=noise_std
+        )
         word = int(steps_below) << 11
         if not 2**60 < word < 2**63:
             continue

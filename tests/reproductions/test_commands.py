@@ -16,17 +16,20 @@ from reproductions.top_k.grid import RecallRow, SelectionGrid
 Command = Callable[[list[str]], None]
 
 
-def quick(folder: Path, *arguments: str) -> list[str]:
+def quick_arguments(arguments: list[str], folder: Path) -> list[str]:
+    """Returns the arguments of a command with three repeats, which writes its files into a folder."""
     return [*arguments, "--repeats", "3", "--output-dir", str(folder)]
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
+    """Returns the rows of a CSV file, by the names of its columns."""
     with path.open() as file:
         return list(csv.DictReader(file))
 
 
 @pytest.fixture
 def check_ins(tmp_path: Path) -> Path:
+    """Returns a file of check-ins at six places; a place has half as many visitors as the one before."""
     path = tmp_path / "check_ins.txt"
     visits = [(user, place) for place in range(6) for user in range(60 >> place)]
     path.write_text(
@@ -39,6 +42,10 @@ def check_ins(tmp_path: Path) -> Path:
 def test_exp1_on_check_ins_of_the_user(
     tmp_path: Path, check_ins: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Experiment 1 reads a user's own check-ins, and writes a table and a picture.
+
+    Each row costs at most its epsilon, and at epsilon 900 every contender finds the true top 2.
+    """
     arguments = [
         "--data",
         "brightkite",
@@ -50,7 +57,7 @@ def test_exp1_on_check_ins_of_the_user(
         "0.5",
         "900",
     ]
-    exp1.main(quick(tmp_path, *arguments))
+    exp1.main(quick_arguments(arguments, folder=tmp_path))
     printed = capsys.readouterr().out
     assert "brightkite (real): 6 items; 60 users" in printed
     assert "no epsilon covers" in printed
@@ -65,13 +72,14 @@ def test_exp1_on_check_ins_of_the_user(
 def test_exp2_prices_all_days_together(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Experiment 2 prices two days as two releases, and marks the paper's formula for stable top-k as false."""
     monkeypatch.setattr(
         exp2,
         "sparse_histogram",
         lambda least=0: sparse_histogram(num_items=40, num_counts=9, most=999, least=least),
     )
     arguments = "--num-days 2 --k 3 --epsilon 1 --sparse-k 5 --mechanisms peeling stable"
-    exp2.main(quick(tmp_path, *arguments.split()))
+    exp2.main(quick_arguments(arguments.split(), folder=tmp_path))
     printed = capsys.readouterr().out
     assert "state cases look-alike (synthetic)" in printed
     assert "2 days share epsilon" in printed
@@ -84,6 +92,7 @@ def test_exp2_prices_all_days_together(
 
 @pytest.mark.slow
 def test_curves_have_quartiles_of_three_measures(tmp_path: Path, check_ins: Path) -> None:
+    """Error curves of two contenders, two k and two ways of counting have ordered quartiles of three measures."""
     arguments = [
         "--data",
         "gowalla",
@@ -96,25 +105,27 @@ def test_curves_have_quartiles_of_three_measures(tmp_path: Path, check_ins: Path
         "joint",
         "canonical",
     ]
-    error_curves.main(quick(tmp_path, *arguments))
+    error_curves.main(quick_arguments(arguments, folder=tmp_path))
     rows = rows_of(path=tmp_path / "error_curves.csv")
     assert len(rows) == 2 * 2 * 2 * 3
     assert all(float(row["lower"]) <= float(row["median"]) <= float(row["upper"]) for row in rows)
 
 
 def test_a_cell_does_not_depend_on_other_cells() -> None:
+    """A contender has equal scores alone and beside others, and other scores with another seed."""
     data = check_ins_look_alike(num_places=30, num_users=900)
 
     grid = SelectionGrid(epsilons=[1.0], repeats=20, names=["joint"], ks=[6])
 
-    def rows(grid: SelectionGrid) -> list[RecallRow]:
-        return [RecallRow.from_scores(*cell) for cell in grid.cells(data)]
+    def rows_of_grid(grid: SelectionGrid) -> list[RecallRow]:
+        """Returns a row for each cell of a grid."""
+        return [RecallRow.from_scores(cell, scores=scores) for cell, scores in grid.cells(data)]
 
-    joint_rows = rows(grid)
-    all_rows = rows(replace(grid, names=["peeling", "joint"], ks=[2, 6]))
+    joint_rows = rows_of_grid(grid)
+    all_rows = rows_of_grid(replace(grid, names=["peeling", "joint"], ks=[2, 6]))
     assert all(row in all_rows for row in joint_rows)
-    reseeded = rows(replace(grid, seed=1))
-    assert [row.recall_mean for row in reseeded] != [row.recall_mean for row in joint_rows]
+    reseeded_rows = rows_of_grid(replace(grid, seed=1))
+    assert [row.recall_mean for row in reseeded_rows] != [row.recall_mean for row in joint_rows]
 
 
 @pytest.mark.parametrize(
@@ -166,6 +177,7 @@ def test_mistakes_are_one_line(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """Impossible arguments of a command end it with exit code 2 and this one line."""
     with pytest.raises(SystemExit, match="2"):
         main([*arguments, "--output-dir", str(tmp_path)])
     error = capsys.readouterr().err

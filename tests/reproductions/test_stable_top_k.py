@@ -52,21 +52,26 @@ def printed() -> dict[str, Any]:
 
 
 def test_every_cell_is_within_a_hundredth_and_labeled(printed: dict[str, Any]) -> None:
+    """Each epsilon of the table is the recorded one, and each row says whether its accounting is a bound."""
     rows = {row["accounting"]: row for row in printed["rows"]}
     assert [*rows] == [*PRINTED, ADDED]
     for accounting, (holds, cells) in PRINTED.items():
         row = rows[accounting]
         assert row["holds"] == holds
-        slack = {"rel": 0.003, "abs": 0.02} if "optimal" in accounting else {"rel": 0.01}
-        for column, cell in zip(COLUMNS, cells, strict=True):
-            assert row[column] == (None if cell is None else pytest.approx(cell, **slack)), (
-                accounting
-            )
+        is_optimal = "optimal" in accounting
+        for column, epsilon in zip(COLUMNS, cells, strict=True):
+            if epsilon is None:
+                assert row[column] is None, accounting
+            elif is_optimal:
+                assert row[column] == pytest.approx(epsilon, rel=0.003, abs=0.02), accounting
+            else:
+                assert row[column] == pytest.approx(epsilon, rel=0.01), accounting
 
 
 def test_sound_prices_exceed_the_floors_and_the_false_formula_does_not(
     printed: dict[str, Any],
 ) -> None:
+    """Valid bounds lie above the epsilon that a pair of neighbors proves, and the paper's own figures below."""
     floors = printed["floors"]
     for floor, expected in zip(floors, AT_LEAST, strict=True):
         assert floor["epsilon_at_least"] == pytest.approx(expected, rel=0.01)
@@ -83,6 +88,7 @@ def test_sound_prices_exceed_the_floors_and_the_false_formula_does_not(
 def test_the_table_and_the_csv_say_the_same(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """A row is in the CSV with all digits, and in the table rounded to the safe side."""
     row = PricedAccounting(
         accounting="some accounting",
         holds=FALSE,
@@ -112,6 +118,7 @@ NUM_LABELS = 6
 
 @pytest.fixture
 def experiment(tmp_path: Path) -> StudentExperiment:
+    """Returns an experiment on the votes of 60 teachers, who are mostly right, on 80 queries."""
     rng = np.random.default_rng(0)
     inputs = rng.standard_normal((NUM_QUERIES + 200, 5)).astype(np.float32)
     labels = inputs @ rng.standard_normal((5, NUM_LABELS)) > 0.7
@@ -138,12 +145,15 @@ def experiment(tmp_path: Path) -> StudentExperiment:
 
 @pytest.mark.slow
 def test_noise_is_found_and_priced_for_its_adjacency(experiment: StudentExperiment) -> None:
+    """Each family of aggregators gets noise that reaches an accuracy half-way, and the price of that noise."""
     compared = families()
     accuracy = experiment.prior_accuracy()
     accuracy += 0.5 * (within_reach(experiment, compared) - accuracy)
     for family in compared:
         for adjacency in Adjacency:
-            aligned_family = aligned(family, experiment, accuracy, adjacency)
+            aligned_family = aligned(
+                family, experiment=experiment, accuracy=accuracy, adjacency=adjacency
+            )
             assert aligned_family.noise is not None
             assert np.mean(aligned_family.accuracies) >= accuracy
             event = family.make(aligned_family.noise, adjacency).event_for(
@@ -177,14 +187,23 @@ def test_plain_pate_as_its_paper_accounts() -> None:
 
 @pytest.mark.slow
 def test_the_script_reads_a_runs_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sizes = {"num_private": 200, "num_public": 60, "num_test": 50}
-    data = DigitsGrid(**sizes).load()
+    """The command makes its table from the plan and the votes in the folder of a run."""
+    data = DigitsGrid(num_private=200, num_public=60, num_test=50).load()
     rng = np.random.default_rng(1)
     chance = np.where(data.public.labels[:40], 0.9, 0.1)
     votes = rng.random((30, 40, 10)) < chance
     VoteStore.write(tmp_path / "votes.npz", [votes], num_teachers=30, num_queries=40, num_labels=10)
-    plan = {"data": {"_target_": "pate.data.DigitsGrid", **sizes}, "teacher": {"num_teachers": 30}}
-    plan |= {"target_delta": 1e-6, "allowed_targets": []}
+    plan = {
+        "data": {
+            "_target_": "pate.data.DigitsGrid",
+            "num_private": 200,
+            "num_public": 60,
+            "num_test": 50,
+        },
+        "teacher": {"num_teachers": 30},
+        "target_delta": 1e-6,
+        "allowed_targets": [],
+    }
     (tmp_path / "run.json").write_text(json.dumps(plan))
     table2.main([str(tmp_path), "--seeds", "2", "--directions", "20"])
     printed = capsys.readouterr().out

@@ -11,48 +11,56 @@ from reproductions.top_k.price import SharedBudget, fit, price_row, sound_epsilo
 from reproductions.top_k.score import repeated, scores
 
 
-def task(budget: SharedBudget, adjacency: str = "replace_one", **changed: int) -> SelectionTask:
-    size = {"k": 2, "num_items": 8, "most": 100, **changed}
+def selection_task(budget: SharedBudget, adjacency: str = "replace_one") -> SelectionTask:
+    """Returns the task to select the two largest of eight counts up to 100."""
     return SelectionTask(
-        failure_prob=budget.failure_prob, adjacency=Adjacency.parse(adjacency), **size
+        failure_prob=budget.failure_prob,
+        adjacency=Adjacency.parse(adjacency),
+        k=2,
+        num_items=8,
+        most=100,
     )
 
 
 @pytest.mark.parametrize("adjacency", ["replace_one", "add_remove"])
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_fit_is_within_the_target_and_no_finer_one_is(name: str, adjacency: str) -> None:
+    """A fitted contender costs at most the shared epsilon, and one that is 1 % more precise costs more."""
     budget = SharedBudget(epsilon=1.5, releases=3)
-    selection = task(budget, adjacency)
-    fitted = fit(name, task=selection, budget=budget)
+    task = selection_task(budget, adjacency=adjacency)
+    fitted = fit(name, task=task, budget=budget)
     assert fitted.epsilon <= 1.5 * (1 + 1e-9)
     assert (
         RdpAccountant().compose(fitted.contender.event, count=3).get_epsilon(budget.delta)
         >= fitted.epsilon
     )
-    finer = FAMILIES[name].make(selection, fitted.precision * 1.01).event
+    finer = FAMILIES[name].make(task, fitted.precision * 1.01).event
     assert sound_epsilon(finer, budget) > 1.5
 
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_the_same_noise_costs_about_twice_under_replace_one(name: str) -> None:
+    """Noise that costs at most 1 under add/remove costs 1.9 to 2.4 times as much under replace-one."""
     budget = SharedBudget(epsilon=1.0)
-    row = price_row(name, task(budget), budget)
+    row = price_row(name, task=selection_task(budget), budget=budget)
     assert row.add_remove <= 1
     assert 1.9 * row.add_remove < row.replace_one < 2.4 * row.add_remove
 
 
 def test_papers_formulas() -> None:
+    """The row of each contender has the price by its paper's own formula, and says whether the formula is true."""
     assert theorem_11(rho=0.1, target_delta=1e-5) == pytest.approx(
         0.1 + math.sqrt(0.2 * math.log(1e5))
     )
     budget = SharedBudget(epsilon=1.0)
     stable, peeling, joint = (
-        price_row(name, task(budget), budget) for name in ("stable", "peeling", "joint")
+        price_row(name, task=selection_task(budget), budget=budget)
+        for name in ("stable", "peeling", "joint")
     )
     assert stable.paper is not None
     assert (stable.paper < stable.add_remove, stable.paper_is) == (True, "false")
     precision = fit(
-        name="peeling", task=task(budget, adjacency="add_remove"), budget=budget
+        name="peeling", task=selection_task(budget, adjacency="add_remove"), budget=budget
     ).precision
     rho = 2 * (precision / 2) ** 2 / 8
     assert peeling.paper == pytest.approx(rho + 2 * math.sqrt(rho * math.log(1e6)))
@@ -63,6 +71,7 @@ COUNTS_OF_SCORE = np.array([5, 0, 9, 7, 7, 0])
 
 
 def test_scores_by_hand() -> None:
+    """Scores of four picks of three items are those that were worked out by hand."""
     picks = np.array([[2, 3, 0], [0, 2, -1], [1, 5, 2], [-1, -1, -1]])
     fitted = scores(COUNTS_OF_SCORE, picks, k=3, ordered=True)  # true counts 9, 7, 7
     assert fitted.recall == pytest.approx([2 / 3, 1 / 3, 1 / 3, 0])
@@ -73,6 +82,7 @@ def test_scores_by_hand() -> None:
 
 
 def test_ties_are_interchangeable_and_zeros_are_never_true() -> None:
+    """Either of two equal counts is among the true top k, and a count of 0 never is."""
     assert scores(
         COUNTS_OF_SCORE, picks=np.array([[2, 3], [2, 4]]), k=2, ordered=True
     ).recall.tolist() == [1, 1]
@@ -85,21 +95,22 @@ def test_ties_are_interchangeable_and_zeros_are_never_true() -> None:
 
 
 def test_draws_are_repeated_in_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes = []
+    """Ten repeats of three counts are drawn in blocks of at most 12 numbers: four repeats, four and two."""
+    block_sizes = []
 
     def pick(counts: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        sizes.append(len(counts))
+        block_sizes.append(len(counts))
         return rng.integers(0, 2, size=(len(counts), 1))
 
     monkeypatch.setattr("reproductions.top_k.score._NUMBERS_AT_ONCE", 12)
     fitted = repeated(
-        Contender(NoOpEvent(), pick),
+        Contender(event=NoOpEvent(), pick=pick),
         counts=np.array([1, 0, 0]),
         k=1,
         ordered=True,
         repeats=10,
         rng=np.random.default_rng(0),
     )
-    assert sizes == [4, 4, 2]
+    assert block_sizes == [4, 4, 2]
     assert fitted.recall.shape == (10,)
     assert set(fitted.recall.tolist()) == {0.0, 1.0}

@@ -116,13 +116,10 @@ def test_styles_and_sizes_of_an_icon_are_one_family() -> None:
     assert {family_of(icon_set="some", name=name) for name in (*styles, "home-sharp-outline")} == {
         "some:home"
     }
-    other_icons = [("some", "home-lock"), ("other", "home"), ("some", "bold"), ("some", "24")]
-    assert [family_of(*name) for name in other_icons] == [
-        "some:home-lock",
-        "other:home",
-        "some:bold",
-        "some:24",
-    ]
+    assert family_of(icon_set="some", name="home-lock") == "some:home-lock"
+    assert family_of(icon_set="other", name="home") == "other:home"
+    assert family_of(icon_set="some", name="bold") == "some:bold"
+    assert family_of(icon_set="some", name="24") == "some:24"
 
 
 def test_number_of_a_family_is_its_digest() -> None:
@@ -144,7 +141,7 @@ def test_whole_families_fill_the_splits_exactly() -> None:
         assert len(set(split_of[families == family])) == 1
 
 
-def by_definition(
+def choose_labels_by_definition(
     words: list[frozenset[str]], families: np.ndarray, *, num_public: int, num_labels: int
 ) -> list[str]:
     """Returns the chosen labels by their definition: for each prefix of the pool, all words are counted anew.
@@ -172,19 +169,19 @@ def by_definition(
 
 @pytest.mark.parametrize("seed", [0, 29, 34, 106, 112])
 def test_the_pool_ends_where_it_is_full_for_the_first_time(seed: int) -> None:
-    """`choose_labels` chooses the labels of `by_definition` for random families.
+    """`choose_labels` chooses the labels of `choose_labels_by_definition` for random families.
 
     A longer pool may hold fewer icons with a label, since other words come first in it.
     """
     rng = np.random.default_rng(seed)
     families = np.repeat(np.arange(30), rng.integers(1, 6, size=30))
-    of_family = [
-        frozenset(rng.choice(list("abcdef"), rng.integers(1, 4)).tolist()) for _ in range(30)
+    words_of_families = [
+        frozenset(rng.choice(list("abcdef"), size=rng.integers(1, 4)).tolist()) for _ in range(30)
     ]
-    words = [of_family[family] for family in families]
-    assert choose_labels(words, families, num_public=25, num_labels=2) == by_definition(
+    words = [words_of_families[family] for family in families]
+    assert choose_labels(
         words, families, num_public=25, num_labels=2
-    )
+    ) == choose_labels_by_definition(words, families, num_public=25, num_labels=2)
 
 
 HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 8 8">'
@@ -267,7 +264,7 @@ def build_in(
     folder: Path, package: IconPackage, recipe: Recipe = RECIPE, jobs: int = 1
 ) -> list[str]:
     """Builds the data set of a package in a folder, and returns the settings that read it."""
-    return recipe.build(package, folder, unwatched, jobs=jobs)
+    return recipe.build(package, folder=folder, stage=unwatched, jobs=jobs)
 
 
 def entries(folder: Path) -> list[str]:
@@ -362,43 +359,43 @@ def test_a_build_that_was_killed_goes_on(
     The next build draws three, and has the files of a whole build.
     """
     build_in(folder=tmp_path / "whole", package=package)
-    parts_drawn = list[int]()
+    drawn_sets = list[int]()
+    max_sets = 2
     draw = drawing.Shard.draw
-    most = [2]
 
-    def counted(self: drawing.Shard, folder: Path) -> None:
-        if len(parts_drawn) == most[0]:
+    def draw_or_interrupt(self: drawing.Shard, folder: Path) -> None:
+        if len(drawn_sets) == max_sets:
             raise KeyboardInterrupt
-        parts_drawn.append(self.first)
+        drawn_sets.append(self.first)
         draw(self, folder)
 
-    monkeypatch.setattr(drawing.Shard, "draw", counted)
+    monkeypatch.setattr(drawing.Shard, "draw", draw_or_interrupt)
     with pytest.raises(KeyboardInterrupt):
         build_in(folder=tmp_path / "out", package=package)
     parts = tmp_path / "out" / ".parts"
     assert entries(folder=tmp_path / "out") == [parts.name]
     torn = next(path for path in parts.iterdir() if path.suffix == ".npz")
     torn.write_bytes(torn.read_bytes()[:-100])
-    parts_drawn.clear()
-    most[0] = 9
+    drawn_sets.clear()
+    max_sets = 9
     build_in(folder=tmp_path / "out", package=package)
     assert contents(folder=tmp_path / "out") == contents(folder=tmp_path / "whole")
-    assert len(parts_drawn) == 3, "of four sets one was whole"
+    assert len(drawn_sets) == 3, "of four sets one was whole"
 
 
 @pytest.mark.parametrize(
-    "place", ["scripts.icons40.drawing.write_arrays", "scripts.icons40.build._save"]
+    "writer", ["scripts.icons40.drawing.write_arrays", "scripts.icons40.build._save"]
 )
 def test_a_full_disk_leaves_no_table(
-    package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+    package: IconPackage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writer: str
 ) -> None:
     """The disk is full while pictures or the table are written. No table is left, and the next build finishes."""
 
-    def full(*_: object, **arrays: Any) -> None:
+    def fail_to_write(*_: object, **arrays: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    with monkeypatch.context() as patched:
-        patched.setattr(place, full)
+    with monkeypatch.context() as patch:
+        patch.setattr(writer, fail_to_write)
         with pytest.raises(OSError, match="No space left"):
             build_in(folder=tmp_path / "out", package=package)
     assert not (tmp_path / "out" / "labels.csv").exists()
@@ -406,7 +403,7 @@ def test_a_full_disk_leaves_no_table(
     assert (tmp_path / "out" / "labels.csv").is_file()
 
 
-def command(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> int:
+def run_script(monkeypatch: pytest.MonkeyPatch, arguments: list[str]) -> int:
     """Runs scripts/build_icons.py with arguments and returns its exit code."""
     monkeypatch.setattr(sys, "argv", ["build_icons.py", *arguments])
     with pytest.raises(SystemExit) as ended:
@@ -422,13 +419,13 @@ def test_the_command_says_what_is_wrong_in_one_line(
 
     Without resvg the line names the package to install.
     """
-    assert command(monkeypatch, arguments=[str(tmp_path / "none.tgz")]) == 2
+    assert run_script(monkeypatch, arguments=[str(tmp_path / "none.tgz")]) == 2
     assert re.fullmatch(
         r"package=.*none\.tgz: expected @iconify/json .*\n", capsys.readouterr().err
     )
-    assert command(monkeypatch, arguments=[str(tmp_path), "--pixels", "0"]) == 2
+    assert run_script(monkeypatch, arguments=[str(tmp_path), "--pixels", "0"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
-    assert command(monkeypatch, arguments=[str(tmp_path), "--jobs", "0"]) == 2
+    assert run_script(monkeypatch, arguments=[str(tmp_path), "--jobs", "0"]) == 2
     assert "jobs=0: expected" in capsys.readouterr().err
     monkeypatch.setitem(sys.modules, "resvg_py", None)
     with refused("renderer", rule="pip install resvg-py"):

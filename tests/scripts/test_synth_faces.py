@@ -81,20 +81,20 @@ def test_a_face_depends_on_its_seed_number_and_size_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("copy", "name"),
+    ("make_copy", "name"),
     [
         (partial(FaceCopy, count=-1), "count"),
         (partial(FaceCopy, image_size=-1), "size"),
         (partial(FaceCopy, seed=-1), "seed"),
     ],
 )
-def test_impossible_parameters_are_refused(copy: Callable[[], FaceCopy], name: str) -> None:
+def test_impossible_parameters_are_refused(make_copy: Callable[[], FaceCopy], name: str) -> None:
     """A copy with a negative count, size or seed is refused under this name."""
     with refused(name, value=-1, rule="a whole number >="):
-        copy()
+        make_copy()
 
 
-def changed(name: str, without: tuple[str, ...]) -> float:
+def num_changed_pixels(name: str, without: tuple[str, ...]) -> float:
     """Returns how many pixels of 1,024 an attribute changes clearly, as the median over 15 faces.
 
     Args:
@@ -106,9 +106,13 @@ def changed(name: str, without: tuple[str, ...]) -> float:
     for bits in draw_attributes(seed=3, block=0)[:15].tolist():
         has = dict(zip(NAMES, bits, strict=True)) | dict.fromkeys(without, False)
         whims = rng.random(NUM_WHIMS).tolist()
-        pair = (Face(has | {name: held}, whims) for held in (False, True))
-        first, second = (picture(face, pose=UPRIGHT, image_size=SIZE).astype(int) for face in pair)
-        counts.append((np.abs(first - second).max(axis=2) > 20).sum())
+        without_it, with_it = (
+            picture(Face(has | {name: is_held}, whims=whims), pose=UPRIGHT, image_size=SIZE).astype(
+                int
+            )
+            for is_held in (False, True)
+        )
+        counts.append((np.abs(with_it - without_it).max(axis=2) > 20).sum())
     return float(np.median(counts))
 
 
@@ -118,7 +122,12 @@ def test_every_attribute_is_seen(name: str) -> None:
     colors = (
         tuple(other for other in NAMES if other.endswith("Hair")) if name.endswith("Hair") else ()
     )
-    assert changed(name, without=tuple(other for other in (*HIDES, *colors) if other != name)) >= 4
+    assert (
+        num_changed_pixels(
+            name, without=tuple(other for other in (*HIDES, *colors) if other != name)
+        )
+        >= 4
+    )
 
 
 def test_a_tenth_of_the_attributes_is_not_drawn() -> None:
@@ -133,7 +142,7 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "make_synth_faces.py"
 COUNT = 600
 
 
-def files(folder: Path) -> dict[str, bytes]:
+def read_files(folder: Path) -> dict[str, bytes]:
     """Returns the bytes of all files below a folder, by their relative paths."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
@@ -220,19 +229,19 @@ def test_a_copy_continues_after_a_full_disk(
     copy.write(tmp_path / "whole")
     blocks: list[int] = []
 
-    def watched(seed: int, block: int, *, image_size: int) -> np.ndarray:
+    def record_and_draw(seed: int, block: int, *, image_size: int) -> np.ndarray:
         blocks.append(block)
         if blocks == [0, 1]:
             raise OSError(errno.ENOSPC, "No space left on device")
         return draw_faces(seed, block, image_size=image_size)
 
-    monkeypatch.setattr(face_copy, "draw_faces", watched)
+    monkeypatch.setattr(face_copy, "draw_faces", record_and_draw)
     with pytest.raises(OSError, match="No space left on device"):
         copy.write(tmp_path / "half")
     (tmp_path / "half" / ".list_attr_celeba.txt.7.partial").write_text("of a killed call")
     copy.write(tmp_path / "half")
     assert blocks == [0, 1, 1, 2]
-    assert files(folder=tmp_path / "half") == files(folder=tmp_path / "whole")
+    assert read_files(folder=tmp_path / "half") == read_files(folder=tmp_path / "whole")
 
 
 def test_another_folder_or_another_copy_is_refused(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from pate.comparison.runs import Run
 from pate.comparison.trial import Trial
 from pate.files.reading import DamagedFile
 from pate.votes import VoteShape
-from tests.e2e.damage import WAYS, Way, flipped_once, gone
+from tests.e2e.damage import WAYS, Way, flip_one_bit, remove
 from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS
 from tests.refusals import ANY, refused
 from tests.unit.comparison.conftest import method, small_bench
@@ -118,7 +118,7 @@ RUN = Run(
     accuracy=1,
     mean_average_precision=0.25,
 )
-DAMAGE = [way for way in WAYS if way not in (gone, flipped_once)]
+DAMAGE = [way for way in WAYS if way not in (remove, flip_one_bit)]
 
 
 @pytest.mark.parametrize("way", DAMAGE, ids=lambda way: way.__name__)

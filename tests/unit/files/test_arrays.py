@@ -23,7 +23,7 @@ from pate.files.arrays import (
     write_arrays,
 )
 from pate.files.reading import DamagedFile, read_json, read_text
-from tests.e2e.damage import WAYS, Way, flipped_once, other_arrays, other_json
+from tests.e2e.damage import WAYS, Way, flip_one_bit, write_other_arrays, write_other_json
 from tests.refusals import ANY, refused
 
 FORMS = {"summary": ArrayForm(kind="i", shape=(None, 3)), "scale": ArrayForm(kind="f", shape=())}
@@ -51,7 +51,7 @@ def test_arrays_are_read_back_equal_and_writable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "way", [damage for damage in WAYS if damage is not flipped_once], ids=lambda way: way.__name__
+    "way", [damage for damage in WAYS if damage is not flip_one_bit], ids=lambda way: way.__name__
 )
 def test_damaged_arrays_are_refused_with_the_file_and_the_remedy(tmp_path: Path, way: Way) -> None:
     """An archive is damaged in each way. Reading refuses it in one line, with its path and the remedy."""
@@ -85,7 +85,12 @@ def test_no_flipped_bit_is_read_as_other_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "way", [damage for damage in WAYS if damage not in (other_json, flipped_once, other_arrays)]
+    "way",
+    [
+        damage
+        for damage in WAYS
+        if damage not in (write_other_json, flip_one_bit, write_other_arrays)
+    ],
 )
 def test_every_damage_to_json_is_one_line(tmp_path: Path, way: Way) -> None:
     """A JSON file is damaged in each way. Reading refuses it in one line."""
