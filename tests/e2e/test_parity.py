@@ -97,7 +97,7 @@ def run_comparison(plan: Plan, folder: Path) -> tuple[bytes, StudentModel]:
         seed=SEED,
     )
     release.save(folder / "release.npz", names=names_in(plan.load_dataset(), plan.num_queries))
-    model: Any = method.at(plan.budget, bench).train(seed=SEED).model
+    model: Any = method.at(plan.budget, bench).train(SEED).model
     return (folder / "release.npz").read_bytes(), model
 
 
