@@ -56,17 +56,19 @@ _GROWTHS = (-1.0, -0.5, -0.2, 0.0, 0.2, 0.5, 1.0)
 _REFUSALS = (-math.inf, -1.25, -0.75, -0.3, 0.0, 0.3, 0.75, 1.25, math.inf)
 # A span with unbounded refusals is divided by refusals where its growths differ by at most this.
 _WIDEST_GROWTHS = 0.3
-# It is then divided at so many times its finite end, and no more where that end is farther from 0 than the second
-# number.
+# Such a span is divided at so many times its finite end.
 _REFUSALS_RATIO = 1.6
+# Such a span is no longer divided by refusals where its finite end is farther from 0 than this.
 _FAR_OUT = 8.0
-# A cover is divided at most so often, and while it has at most so many spans.
+# A cover is divided at most so often.
 _NUM_HALVINGS = 10
+# A cover with more spans is not divided.
 _LARGEST_NUM_SPANS = 300
 # A bound is close enough where it exceeds the value of a law by at most this factor.
 _CLOSE_BOUND = 1.01
-# The programs start with about so many types, to which further ones are added at most so often.
+# The programs start with about so many types.
 _NUM_TYPES_AT_FIRST = 80
+# Further types are added to the programs at most so often.
 _LARGEST_NUM_ROUNDS = 8
 # So many types, of all programs together, are computed at a time: products so small need one thread.
 _TYPES_AT_ONCE = 36_000
