@@ -116,9 +116,9 @@ class RecordAttack:
         dataset: the data set, in which canaries replace private groups.
         num_canaries: the number m of groups that canaries replace.
         num_queries: the number of queries.
-        sabotage: the part that is broken on purpose; None for none. "features": features are fitted on the private
-            records, canaries included. "clip": votes are clipped at a larger norm. "seed": a second release of known
-            records has the same noise.
+        sabotage: the part that is broken on purpose; None for none. With "features", features are fitted on the private
+            records, canaries included. With "clip", votes are clipped at a larger norm. With "seed", a second release
+            of known records has the same noise.
     """
 
     aggregator: CenteredVotes

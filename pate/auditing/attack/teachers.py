@@ -258,7 +258,7 @@ class TeacherAttack:
         """Draws a release of artificial votes and returns its features, `[Q, F]`; by bit, `[Q * L, 1]`.
 
         The features of a query are its released bits or scores for the labels of the craft, the sum of those for the
-        other labels, whether the query was answered, and whether it was a hit, which counts towards the halt of a
+        other labels, whether the query was answered, and whether it was a hit. Hits count towards the halt of a
         session. From each feature its mean over all queries before the halt is subtracted, and all features are 0 for
         queries after the halt. If canaries have a sign for each label (`Craft.is_by_bit`), the only feature is the
         released bit or score.

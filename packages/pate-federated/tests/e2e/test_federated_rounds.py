@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +23,7 @@ from pate_federated.vote_casting import HolderPlan
 from small_federation.exchange import (
     Exchanges,
     SmallHolders,
+    SpoilAnswer,
     rounds_plan,
     small_release,
     small_request,
@@ -56,24 +56,26 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def server_and_exchange(
-    folder: Path, plan: Plan | None = None, *, spoil_answer: Any = None, max_absent: int = 0
+    folder: Path,
+    plan: Plan | None = None,
+    *,
+    spoil_answer: SpoilAnswer | None = None,
+    max_absent: int = 0,
 ) -> tuple[RoundsOfHolders, Exchanges]:
     """Returns a server in a folder, and its exchange with holders.
 
-    Teachers that the folder has already are kept.
+    Teachers that the folder already has are not trained again.
 
     Args:
         folder: the folder of the server and the holders.
-        plan: the settings of the run; by default `rounds_plan()`.
-        spoil: a function that replaces the answer of a holder to a question, or returns None.
+        plan: the settings of the run; None for `rounds_plan()`.
+        spoil_answer: replaces answers of holders; None replaces no answer.
         max_absent: the number of holders that may be absent.
     """
-    release = small_rounds(plan or rounds_plan(), folder, max_absent=max_absent)
-    return release, Exchanges(
-        SmallHolders(folder / "holders", holders=HOLDERS, plan=plan or rounds_plan()),
-        release.roll,
-        spoil_answer,
-    )
+    run_plan = plan or rounds_plan()
+    release = small_rounds(run_plan, folder, max_absent=max_absent)
+    holders = SmallHolders(folder / "holders", holders=HOLDERS, plan=run_plan)
+    return release, Exchanges(plans=holders, roll=release.roll, spoil=spoil_answer)
 
 
 def test_rounds_of_holders_give_the_release_of_pate_train(whole: Path, tmp_path: Path) -> None:
@@ -175,7 +177,7 @@ def test_interrupted_server_releases_the_same_bytes(whole: Path, tmp_path: Path)
     assert killed >= 3
 
 
-def without(kind: str, holder: str) -> Any:
+def fail_from_second_question(kind: str, holder: str) -> SpoilAnswer:
     """Returns a function that makes one holder fail from the second question of a kind on.
 
     Args:
@@ -206,7 +208,7 @@ def test_holder_that_fails_between_rounds_changes_neither_sum_nor_price(
     """
     monitor = SilentMonitor()
     (release, exchange) = server_and_exchange(
-        tmp_path, spoil_answer=without(kind="moments", holder="3"), max_absent=1
+        tmp_path, spoil_answer=fail_from_second_question(kind="moments", holder="3"), max_absent=1
     )
     terms = release.run(exchange, monitor)
     assert "holder=3: its app failed (RuntimeError)" in monitor.lines
@@ -227,13 +229,13 @@ def test_holder_that_fails_between_rounds_changes_neither_sum_nor_price(
 def test_holder_absent_at_the_opening_may_answer_later_rounds(tmp_path: Path) -> None:
     """Holder 2 answers the opening too late, so that the server counts it as absent. All five later sums include it."""
 
-    def late(question: Question, name: str) -> Contribution | None:
+    def answer_late(question: Question, name: str) -> Contribution | None:
         if name != "2" or question.kind != "opening":
             return None
         answer_question(exchange.plans(name)[0], question, exchange.plans(name)[1])
         return Contribution(holder=name, problem="no answer within 5 s")
 
-    release, exchange = server_and_exchange(tmp_path, spoil_answer=late, max_absent=1)
+    release, exchange = server_and_exchange(tmp_path, spoil_answer=answer_late, max_absent=1)
     release.run(exchange)
     present = [sorted(np.load(path)["holders"].tolist()) for path in release.inbox.glob("*-*.npz")]
     assert present == [["1", "2", "3", "4"]] * 5
@@ -249,7 +251,7 @@ def test_round_with_too_many_absences_is_asked_again(
     the moments are lost, the ledger gives the released round.
     """
     release, exchange = server_and_exchange(
-        tmp_path, spoil_answer=without(kind="moments", holder="3")
+        tmp_path, spoil_answer=fail_from_second_question(kind="moments", holder="3")
     )
     with refused("absent holders", value=1, rule="holder=3:"):
         release.run(exchange)

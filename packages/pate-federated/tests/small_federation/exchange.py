@@ -20,12 +20,19 @@ from tests.e2e.small_run import HOLDERS, NUM_QUERIES, NUM_TEACHERS, seeded_plan,
 
 @dataclass(frozen=True)
 class SmallHolders:
-    """A function that returns each holder's plan and folder, or fails; it can be pickled for a simulation."""
+    """A function that returns each holder's plan and folder, or fails; it can be pickled for a simulation.
 
-    folder: Path  # of all holders
-    holders: int  # among how many the records are dealt
-    plan: Plan  # of the whole
-    spoil: Callable[[str], None] | None = None  # called with a holder's name before it answers
+    Attributes:
+        folder: the folder that the folders of all holders lie in.
+        holders: the number of holders that the records are dealt to.
+        plan: the plan of the whole run.
+        spoil: called with a holder's name before the holder answers; it may raise an error. None for no call.
+    """
+
+    folder: Path
+    holders: int
+    plan: Plan
+    spoil: Callable[[str], None] | None = None
 
     def __call__(self, name: str) -> tuple[HolderPlan, Path]:
         if self.spoil is not None:
@@ -97,22 +104,26 @@ def small_rounds(plan: Plan, folder: Path, *, max_absent: int = 0) -> RoundsOfHo
     )
 
 
+# A function of a question and the name of a holder. It returns a contribution in place of the holder's answer, or None
+# for the answer itself.
+SpoilAnswer = Callable[[Question, str], Contribution | None]
+
+
 @dataclass
 class Exchanges:
     """An exchange of questions and answers with holders in this process, in place of a network.
 
     Attributes:
-        plans: returns the plan and the folder of a holder.
-        roll: the holders and their numbers of teachers.
-        spoil: replaces the answer of a holder to a question, or returns None to leave it.
-        asked: the kinds of the questions so far.
+        plans: returns the plan and the folder of a holder, by the name of the holder.
+        roll: the expected holders and their numbers of teachers.
+        spoil: replaces answers of holders; None replaces no answer.
+        asked: the kinds of all questions so far.
     """
 
-    plans: Callable[[str], tuple[HolderPlan, Path]]  # of the holders
-    roll: Roll  # who is expected
-    # called with question and holder before it answers; what it returns is sent in place of an answer
-    spoil: Callable[[Question, str], Contribution | None] | None = None
-    asked: list[str] = field(default_factory=list)  # the kinds of all questions so far
+    plans: Callable[[str], tuple[HolderPlan, Path]]
+    roll: Roll
+    spoil: SpoilAnswer | None = None
+    asked: list[str] = field(default_factory=list)
 
     def __call__(self, question: Question) -> Gathered:
         self.asked.append(question.kind)
@@ -125,8 +136,9 @@ class Exchanges:
     def _answers(self, question: Question) -> Iterator[Contribution]:
         """Yields the contribution of each holder to a question; a refusal becomes its problem."""
         for name in self.roll.holders:
-            if self.spoil is not None and (sent := self.spoil(question, name)) is not None:
-                yield sent
+            replacement = None if self.spoil is None else self.spoil(question, name)
+            if replacement is not None:
+                yield replacement
                 continue
             plan, folder = self.plans(name)
             try:
