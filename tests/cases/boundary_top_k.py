@@ -21,14 +21,6 @@ CONTRACT = (
     ),
 )
 
-_SMALL = {
-    "selection_scale": 2.0,
-    "test_std": 2.0,
-    "failure_prob": 0.01,
-    "target_hits": 1,
-    "session_delta": 0.05,
-}
-
 
 def _rename(outcome: Any, label_of_rank: list[int]) -> Any:
     """Returns an outcome after its labels are permuted; an outcome in words has no labels."""
@@ -39,7 +31,12 @@ DISTRIBUTIONS = (
     LawCase(
         name="BoundaryTopK",
         mechanism_for=lambda small_instance: BoundaryTopK(
-            adjacency=small_instance.adjacency, **_SMALL
+            selection_scale=2.0,
+            test_std=2.0,
+            failure_prob=0.01,
+            target_hits=1,
+            session_delta=0.05,
+            adjacency=small_instance.adjacency,
         ),
         tightness=0.3,
         min_labels=3,

@@ -4,7 +4,7 @@ from pate.aggregators import ConfidentGNMax
 from tests.contract.case import Case
 from tests.privacy.case import Case as LawCase
 from tests.privacy.case import rename_set
-from tests.privacy.rival_distributions import SCREENED, confident_gnmax_distribution
+from tests.privacy.rival_distributions import confident_gnmax_distribution
 
 CONTRACT = (
     Case(
@@ -18,7 +18,11 @@ DISTRIBUTIONS = (
     LawCase(
         name="ConfidentGNMax",
         mechanism_for=lambda small_instance: ConfidentGNMax(
-            max_votes=small_instance.num_labels, adjacency=small_instance.adjacency, **SCREENED
+            screening_std=1.0,
+            threshold_share=0.7,
+            noise_std=1.0,
+            max_votes=small_instance.num_labels,
+            adjacency=small_instance.adjacency,
         ),
         distribution=confident_gnmax_distribution,
         tightness=0.45,

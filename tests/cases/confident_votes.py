@@ -4,7 +4,7 @@ from pate.aggregators import ConfidentVotes
 from tests.contract.case import Case
 from tests.privacy.case import Case as LawCase
 from tests.privacy.case import rename_bits
-from tests.privacy.rival_distributions import SCREENED, confident_votes_distribution
+from tests.privacy.rival_distributions import confident_votes_distribution
 
 CONTRACT = (
     Case(
@@ -16,7 +16,10 @@ DISTRIBUTIONS = (
     LawCase(
         name="ConfidentVotes",
         mechanism_for=lambda small_instance: ConfidentVotes(
-            adjacency=small_instance.adjacency, **SCREENED
+            screening_std=1.0,
+            threshold_share=0.7,
+            noise_std=1.0,
+            adjacency=small_instance.adjacency,
         ),
         distribution=confident_votes_distribution,
         tightness=0.8,

@@ -18,10 +18,10 @@ class CaseFile:
     """The cases of one file.
 
     Attributes:
-        name: of the file.
-        contract: for the common suite, at least one; all of one class.
-        distributions: for the verifier.
-        without_distribution: why there are no distributions; empty where there are some.
+        name: the name of the file, without its ending.
+        contract: the cases for the common suite, at least one; all of one class.
+        distributions: the cases for the verifier.
+        without_distribution: the reason why there are no distributions; empty if there are some.
     """
 
     name: str
@@ -47,18 +47,18 @@ def _read(path: Path) -> CaseFile:
     """
     names = runpy.run_path(str(path))
     distributions = tuple(names.get("DISTRIBUTIONS", ()))
-    without = names.get("WITHOUT_DISTRIBUTION", "")
+    without_distribution = names.get("WITHOUT_DISTRIBUTION", "")
     assert len({type(case.aggregator) for case in names["CONTRACT"]}) == 1, (
         f"{path.name}: cases of one class in a file"
     )
-    assert bool(distributions) != bool(without), (
+    assert bool(distributions) != bool(without_distribution), (
         f"{path.name}: either DISTRIBUTIONS, or WITHOUT_DISTRIBUTION and why"
     )
     return CaseFile(
-        path.stem,
+        name=path.stem,
         contract=tuple(names["CONTRACT"]),
         distributions=distributions,
-        without_distribution=without,
+        without_distribution=without_distribution,
     )
 
 

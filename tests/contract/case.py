@@ -21,9 +21,9 @@ class Case:
     """One aggregator, and the properties that decide which tests of the suite it runs.
 
     Attributes:
-        name: of the tests.
-        aggregator: under replace-one; it answers `CLEAR_COUNTS` and is in doubt on `UNSURE_COUNTS`.
-        refuses: whether it can abstain.
+        name: the name that the tests show.
+        aggregator: the aggregator, under replace-one. It answers `CLEAR_COUNTS`. Its answers to `UNSURE_COUNTS` vary.
+        refuses: whether it can refuse a query.
         halts: whether it refuses every query after some hits.
         any_real: whether votes may be any real numbers, not confidences alone.
         flat: whether all queries are one release, which costs the same however many they are.
@@ -67,16 +67,16 @@ def charging(ledger: Ledger, aggregator: Aggregator, votes: VoteSource) -> Memor
     return MemoryRecord(charge=partial(ledger.charge, event, adjacency=aggregator.adjacency))
 
 
-TARGET_HITS = 400  # of a session of target charging
+# The hits after which a session of target charging halts, and the delta at which it is priced.
+TARGET_HITS = 400
 SESSION_DELTA = 5e-5
 
+# Counts of one query: two labels with all votes, four labels without a clear gap, four labels with equal counts.
 CLEAR_COUNTS = np.array([[40, 40, 0, 0]])
 UNSURE_COUNTS = np.array([[34, 26, 18, 10]])
 TIED_COUNTS = np.array([[20, 20, 20, 20]])
 
 
 def rows(votes: IntArray, num_queries: int) -> IntArray:
-    """Returns the histogram `votes` `[1, num_labels]` repeated `num_queries` times, `[count,
-    num_labels]`.
-    """
+    """Returns the counts of one query, `[1, num_labels]`, repeated for each query: `[num_queries, num_labels]`."""
     return np.repeat(votes, num_queries, axis=0)

@@ -323,6 +323,3 @@ def confident_votes_distribution(
     )
     distribution = bits_distribution(counts, aggregator.noise_std, small_instance.num_teachers)
     return {None: 1 - passed} | {bits: passed * p for bits, p in distribution.items()}
-
-
-SCREENED = {"screening_std": 1.0, "threshold_share": 0.7, "noise_std": 1.0}

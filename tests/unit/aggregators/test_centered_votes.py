@@ -187,17 +187,34 @@ def test_a_student_learns_the_public_answers_beside_the_difference() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "answers", "refusal"),
+    ("center", "rounds", "probabilities", "refusal"),
     [
-        ({"center": 0.5}, public_answers(), refused("center", value=(), rule="none")),
-        ({"rounds": 3}, public_answers(), refused("rounds", value=3, rule="cast once")),
-        ({}, public_answers()[0], refused("public_answers.shape", value=(3,))),
-        ({}, 1 + public_answers(), refused("public_answers[0, 0]", value=ANY, rule="in [0, 1]")),
+        pytest.param(
+            0.5, None, public_answers(), refused("center", value=(), rule="none"), id="a center"
+        ),
+        pytest.param(
+            None, 3, public_answers(), refused("rounds", value=3, rule="cast once"), id="rounds"
+        ),
+        pytest.param(
+            None,
+            None,
+            public_answers()[0],
+            refused("public_answers.shape", value=(3,)),
+            id="one query without an axis",
+        ),
+        pytest.param(
+            None,
+            None,
+            1 + public_answers(),
+            refused("public_answers[0, 0]", value=ANY, rule="in [0, 1]"),
+            id="numbers above 1",
+        ),
     ],
 )
 def test_public_answers_that_do_not_fit_are_refused(
-    fields: dict[str, Any], answers: FloatArray, refusal: Refusal
+    center: float | None, rounds: int | None, probabilities: FloatArray, refusal: Refusal
 ) -> None:
     """The aggregator has a center or several rounds, or the public answers are no probabilities of queries."""
+    aggregator = CenteredVotes(noise_multiplier=1.0, center=center, rounds=rounds)
     with refusal:
-        CenteredVotes(noise_multiplier=1.0, **fields).around(answers)
+        aggregator.around(probabilities)

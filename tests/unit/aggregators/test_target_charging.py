@@ -14,6 +14,7 @@ from pate.aggregators.record import MemoryRecord, ReleaseRecord
 from pate.aggregators.release import ChargedRelease
 from pate.aggregators.session import Round
 from pate.aggregators.session_event import session_event
+from pate.array_types import BoolArray
 from pate.run.session_progress import SessionProgressRecord
 from pate.votes.arrays import CountedVotes
 from tests.contract.case import charging
@@ -203,18 +204,20 @@ def test_stored_round_that_does_not_fit_the_session_is_refused() -> None:
     """A committed round has a wrong number of queries or more hits than the session has: it is
     refused.
     """
-    round_of_nothing = Round(
+    empty_round = Round(
         labels=np.zeros((20, 4), bool), answered=np.zeros(20, bool), hits=np.zeros(20, bool)
     )
-    for changes, refusal in (
-        ({"labels": np.zeros((19, 4), bool)}, refused("round", value=(19, 4))),
-        ({"hits": np.arange(20) < 6}, refused("round", value="6 hits")),
+    short_round = empty_round._replace(labels=np.zeros((19, 4), bool))
+    round_of_six_hits = empty_round._replace(hits=np.arange(20) < 6)
+    for stored_round, refusal in (
+        (short_round, refused("round", value=(19, 4))),
+        (round_of_six_hits, refused("round", value="6 hits")),
     ):
         with refusal:
             release_from_source(
                 aggregator=boundary_max(),
                 counts_of_queries=[UNSURE_COUNTS] * 40,
-                record=InterruptedRecord(round_0=round_of_nothing._replace(**changes)),
+                record=InterruptedRecord(round_0=stored_round),
             )
 
 
@@ -378,10 +381,13 @@ def test_impossible_priors_are_refused_before_anything_is_spent() -> None:
     with refused("prior.dtype", value="int64"):
         NOT_PRIOR.with_prior(np.ones((9, 4), np.int64))  # type: ignore[arg-type]
     assert ledger.entries == []
+
+    def predict_one_query(labels: BoolArray, answered: BoolArray, num_queries: int) -> BoolArray:
+        return np.ones((1, 4), dtype=np.bool_)
+
     with refused("prior", value="bool (1, 4)", rule="bool [3"):
-        short = np.ones((1, 4), dtype=np.bool_)
         release_of_session(
-            aggregator=NOT_PRIOR.with_prior(lambda labels, answered, num_queries: short),
+            aggregator=NOT_PRIOR.with_prior(predict_one_query),
             counts_of_queries=[CLEAR_COUNTS] * 9,
         )
 
