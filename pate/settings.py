@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pate.package_commands import package_commands
-from pate.validation import require, require_choice
+from pate.validation import InvalidValue, require, require_choice
 
 # A setting that may be one value, a list or a mapping of values. OmegaConf has no type for such a choice and takes
 # anything; the command that reads the setting refuses all that it cannot use.
@@ -262,12 +262,10 @@ class NoiseSettings(ReleaseSettings):
     )
 
     def __post_init__(self) -> None:
-        require_choice("noise", self.noise, ("solved", "given"))
-        rule = (
-            "an epsilon > 0, or noise=given beside it, which takes the aggregator's noise as it is"
-        )
-        is_met = self.noise == "given" or self.target_epsilon is not None
-        require(is_met, "target_epsilon", self.target_epsilon, rule)
+        require_choice("noise", self.noise, choices=("solved", "given"))
+        if self.noise == "solved" and self.target_epsilon is None:
+            rule = "an epsilon > 0, or noise=given beside it, which takes the aggregator's noise as it is"
+            raise InvalidValue("target_epsilon", self.target_epsilon, rule=rule)
 
     @property
     def solved_epsilon(self) -> float | None:
@@ -305,13 +303,15 @@ class TrainSettings(RunSettings, NoiseSettings, FolderSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        rule = "noise=given beside it, and with that noise it asks only as many queries as this pays for"
-        is_met = self.max_epsilon is None or self.noise == "given"
-        require(is_met, "max_epsilon", self.max_epsilon, rule)
-        rule = "none beside noise=given, which takes the aggregator's noise as it is"
-        require(self.target_mu is None or self.noise == "solved", "target_mu", self.target_mu, rule)
-        rule = "a solved target_epsilon beside it, not noise=given or target_mu"
-        require(not self.tune or self.solved_epsilon is not None, "tune", "true", rule)
+        if self.max_epsilon is not None and self.noise == "solved":
+            rule = "noise=given beside it, and with that noise it asks only as many queries as this pays for"
+            raise InvalidValue("max_epsilon", self.max_epsilon, rule=rule)
+        if self.target_mu is not None and self.noise == "given":
+            rule = "none beside noise=given, which takes the aggregator's noise as it is"
+            raise InvalidValue("target_mu", self.target_mu, rule=rule)
+        if self.tune and self.solved_epsilon is None:
+            rule = "a solved target_epsilon beside it, not noise=given or target_mu"
+            raise InvalidValue("tune", "true", rule=rule)
         require(self.tune_runs > 1, "tune_runs", self.tune_runs, "a number of runs above 1")
 
     @property

@@ -21,8 +21,9 @@ from pate.errors import MissingPackage as MissingPackage
 from pate.errors import printable as printable
 from pate.extras import DISTRIBUTION
 
+# The largest whole number that numpy's int64 holds.
 _LARGEST_COUNT = 2**63 - 1
-# The most columns that an error lists, and the most characters of a value that it shows.
+# An error lists at most this many columns, and shows at most this many characters of a value.
 _MAX_COLUMNS = 12
 _MAX_SHOWN = 40
 # A word that Hydra, OmegaConf and a shell read as it stands, and as a text.
@@ -131,7 +132,7 @@ def require_each(name: str, values: NDArray[Any], holds: BoolArray, rule: str) -
         rule: a noun phrase for the expected values.
     """
     if not holds.all():
-        require(False, name, values[~holds].flat[0], rule)
+        raise InvalidValue(name, values[~holds].flat[0], rule=rule)
 
 
 def require_entries(name: str, holds: BoolArray, rule: str) -> None:
@@ -145,8 +146,8 @@ def require_entries(name: str, holds: BoolArray, rule: str) -> None:
         rule: a noun phrase for the expected entries.
     """
     if not holds.all():
-        place = np.unravel_index(int(np.argmin(holds)), holds.shape)
-        raise InvalidValue(f"{name}[{', '.join(map(str, place))}]", rule=rule)
+        position = np.unravel_index(int(np.argmin(holds)), holds.shape)
+        raise InvalidValue(f"{name}[{', '.join(map(str, position))}]", rule=rule)
 
 
 def require_array(name: str, values: Any, *, dtype_kinds: str | None = "biuf") -> NDArray[Any]:
@@ -161,15 +162,21 @@ def require_array(name: str, values: Any, *, dtype_kinds: str | None = "biuf") -
         dtype_kinds: numpy's letters of the allowed dtypes; None allows all.
     """
     kind = type(values).__name__
-    if "numpy.ma" in sys.modules:  # which loads slowly; without it there are no masked arrays
-        filled = "an array without masked entries: .filled(…) says what they are"
-        require(not np.ma.is_masked(values), name, kind, filled)
-    require(not hasattr(type(values), "nnz"), name, kind, "a dense array: .toarray()")
+    # The module of masked arrays loads slowly. If nobody has loaded it, there are no masked arrays.
+    if "numpy.ma" in sys.modules and np.ma.is_masked(values):
+        rule = "an array without masked entries: .filled(…) says what they are"
+        raise InvalidValue(name, kind, rule=rule)
+    # Sparse matrices of SciPy have the attribute `nnz`.
+    if hasattr(type(values), "nnz"):
+        raise InvalidValue(name, kind, rule="a dense array: .toarray()")
     try:
         array = np.asarray(values)
     except ValueError as error:
         raise InvalidValue(name, rule="rows of equal length") from error
-    except (TypeError, RuntimeError) as error:  # what torch says of tensors that numpy cannot read
+    except (
+        TypeError,
+        RuntimeError,
+    ) as error:  # the errors of torch for tensors that numpy cannot read
         rule = "an array of numbers; of a tensor, .detach().cpu().numpy()"
         raise InvalidValue(name, kind, rule=rule) from error
     if dtype_kinds is not None and array.dtype.kind not in dtype_kinds:
@@ -289,7 +296,8 @@ def require_histogram(
     require(array.size > 0, f"{name}.shape", array.shape, "at least one query and one label")
     # The kind is compared first, as the text of a dtype takes as long as all other checks.
     if array.dtype.kind not in "iu":
-        require(False, f"{name}.dtype", str(array.dtype)[:_MAX_SHOWN], "integer vote counts")
+        dtype_name = str(array.dtype)[:_MAX_SHOWN]
+        raise InvalidValue(f"{name}.dtype", dtype_name, rule="integer vote counts")
     if int(array.min()) < 0 or int(array.max()) > num_teachers:
         require_entries(
             name, (array >= 0) & (array <= num_teachers), f"counts in 0..{num_teachers}"
@@ -311,7 +319,9 @@ def require_generator(rng: Any) -> np.random.Generator:
 def require_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
     """Returns a value that is one of `choices`; otherwise raises `InvalidValue`, which suggests a similar choice."""
     if value not in choices:
-        require(False, name, value, f"one of {', '.join(choices)}{nearest(value, choices)}")
+        similar_choices = nearest(value, choices=choices)
+        rule = f"one of {', '.join(choices)}{similar_choices}"
+        raise InvalidValue(name, value, rule=rule)
     return value
 
 
@@ -321,7 +331,7 @@ def nearest(value: str, choices: tuple[str, ...], *, least_similarity: float = 0
     Args:
         value: the value that is no choice.
         choices: the values that are allowed.
-        least_similarity: the least similarity of a choice that is named, between 0 and 1, as `difflib` measures it.
+        least_similarity: the smallest similarity of a choice that is named, between 0 and 1, as `difflib` measures it.
     """
     from difflib import get_close_matches
 
