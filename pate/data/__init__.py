@@ -35,7 +35,7 @@ _MODULE_OF = {
     "TableSchema": "table.schema",
     **dict.fromkeys(("DigitsGrid", "WordNet40"), "embedded"),
 }
-# modules that need the core alone
+# Modules that need no package beyond those of the core. The others need the packages of an extra.
 _LIGHT_MODULES = (
     "arrays_file",
     "dataset",

@@ -16,7 +16,8 @@ from pate.data.table.column import MISSING, Column, Encoded
 from pate.data.table.spelling import USUAL, CellSpelling, canonical_words
 from pate.validation import require
 
-OTHER = "other"  # in the name of the feature of all words that are no category
+OTHER = "other"
+"""The word in the name of the feature for all words that are no category."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,8 @@ class CategoryColumn(Column):
         categories = arrow().array(self.categories, arrow().string())
         codes = codes_among(words, categories)
         missing = is_missing(cells=words)
-        if ((codes < 0) & ~missing).any():  # spelled otherwise, perhaps
+        if ((codes < 0) & ~missing).any():
+            # Words may be written differently, so they are compared in their canonical form.
             canonical = canonical_words(words, spelling)
             canonical_categories = canonical_words(words=categories, spelling=spelling)
             for candidates in (canonical, _with_truths_as_numbers(canonical)):

@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 from pate.data.table.arrow import arrow
 from pate.data.table.cells import as_texts
 
-_MISSING_TYPES = ("NAType", "NaTType")  # of pandas
+# The names of the types of pandas' missing values.
+_MISSING_TYPES = ("NAType", "NaTType")
 _MICROSECOND = datetime.timedelta(microseconds=1)
 _MICROSECONDS_IN_A_SECOND = 1e6
 
@@ -150,7 +151,7 @@ def _word_of_part(part: Any) -> str:
 
 def _moment(cell: datetime.datetime) -> np.datetime64:
     """Returns a moment in UTC, rounded down to microseconds. A moment without a time zone is in UTC."""
-    # a Timestamp of pandas may lie beyond the years of Python
+    # A Timestamp of pandas may lie beyond the years that Python's datetime can hold.
     if hasattr(cell, "to_datetime64"):
         return np.datetime64(cell.to_datetime64().astype("datetime64[us]"))
     if cell.tzinfo is None:

@@ -18,10 +18,12 @@ from pate.data.table.arrow import arrow, is_missing, joined
 from pate.data.table.dates import DAY_S, days_of
 from pate.data.table.spelling import TRUTHS, USUAL, CellSpelling, canonical_words
 
-# by name: pyarrow.types knows views from version 16 on
+# The names of pyarrow's other types of texts. They are compared by name, because old versions have no views.
 _OTHER_TEXTS = ("null", "large_string", "string_view")
 _UNITS_OF_A_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
-_WHOLE_BELOW = 2.0**63  # floats that an int64 can hold
+# Floats below this number can be held by an int64.
+_WHOLE_BELOW = 2.0**63
+# The number of numbers of a column that are looked at first.
 _FIRST_NUMBERS = 64
 
 
@@ -66,7 +68,7 @@ def digest_cells(cells: Any) -> Any:
     values = cells.to_numpy(zero_copy_only=False)
     cells = pa.array(values, pa.float64(), from_pandas=True)
     values = values[~np.isnan(values)]
-    # most columns show by their first numbers that they are not whole
+    # In most columns of fractions, one of the first numbers is not whole. Then the others need not be looked at.
     if _are_whole(values[:_FIRST_NUMBERS]).all() and _are_whole(values).all():
         return cells.cast(pa.int64(), safe=False)
     return cells
@@ -113,7 +115,7 @@ def as_numbers(cells: Any, spelling: CellSpelling = USUAL) -> FloatArray:
         or pa.types.is_floating(cells.type)
         or pa.types.is_boolean(cells.type)
     )
-    # decimals are read by their digits: a conversion by the scale is rounded otherwise
+    # Decimals are read by their digits, because a conversion by the scale rounds differently.
     if pa.types.is_decimal(cells.type):
         cells = cells.cast(pa.string()).cast(pa.float64())
         has_numbers = True
@@ -164,14 +166,16 @@ def with_missing(table: Any, spelling: CellSpelling) -> Any:
     missing_numbers = numbers[np.isfinite(numbers)]
     columns = []
     for column in table.columns:
-        array = _decoded(column)
-        if array.type == pa.string():
-            values = canonical_words(words=as_texts(cells=array), spelling=spelling)
-            gone = pa.compute.is_in(values, missing_values, skip_nulls=True)
-        else:  # truth values are no numbers here
-            is_gone = np.isin(as_numbers(cells=array), missing_numbers)
-            gone = pa.array(is_gone & (not pa.types.is_boolean(array.type)))
-        columns.append(pa.compute.if_else(gone, pa.scalar(None, array.type), array))
+        cells = _decoded(column)
+        if cells.type == pa.string():
+            values = canonical_words(words=as_texts(cells), spelling=spelling)
+            is_listed = pa.compute.is_in(values, value_set=missing_values, skip_nulls=True)
+        elif pa.types.is_boolean(cells.type):
+            # A truth value is never missing, although it is also read as 0 or 1.
+            is_listed = pa.array(np.zeros(len(cells), np.bool_))
+        else:
+            is_listed = pa.array(np.isin(as_numbers(cells), missing_numbers))
+        columns.append(pa.compute.if_else(is_listed, pa.scalar(None, cells.type), cells))
     return pa.table(columns, names=table.column_names)
 
 
@@ -217,10 +221,12 @@ def _trimmed(texts: Any) -> Any:
 
 
 def _cast_numbers(words: Any) -> Any:
+    """Returns pyarrow words as floats; raises an error of pyarrow if a word is no number."""
     return words.cast(arrow().float64())
 
 
 def _number_of(word: str) -> float:
+    """Returns the number that a word denotes, 0 or 1 for a truth value; raises `ValueError` for another word."""
     truth = TRUTHS.get(word.lower())
     return float(word) if truth is None else truth
 

@@ -10,12 +10,13 @@ import numpy as np
 
 from pate.validation import InvalidValue, nearest, nearest_column, require
 
-# letters and blanks without a glyph that Unicode counts among letters, marks and blanks
+# Characters without a glyph that Unicode counts among letters, marks and blanks.
 _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
-# A missing column is guessed to be one that differs little: `temp` and `note` have 0.5, `fever` and `fevr` 0.9.
-_LEAST_SIMILARITY = 0.6
+# The smallest similarity of a column that is suggested for a missing one. The similarity of `temp` and `note` is 0.5,
+# that of `fever` and `fevr` is 0.9.
+_MIN_SIMILARITY = 0.6
 
 
 def visible(text: str) -> str:
@@ -62,7 +63,7 @@ def require_columns(name: str, columns: Sequence[str], required: Iterable[str] =
         require(is_unique, f"{name}.columns", column or "''", rule)
     for column in required:
         if column not in occurrences:
-            similar = nearest(column, choices=tuple(columns), least_similarity=_LEAST_SIMILARITY)
+            similar = nearest(column, choices=tuple(columns), least_similarity=_MIN_SIMILARITY)
             raise InvalidValue(name, rule=f"also the column {column}{similar}")
 
 

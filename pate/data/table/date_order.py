@@ -96,8 +96,10 @@ def infer_order(
         NoDate: a word is not a date in any order.
         UnclearDates: the order or the century is ambiguous. The message names the settings that resolve it.
     """
-    groups: dict[str, _MarkedDates] = {}  # by the mark, and the number of orders that lengths allow
-    short_year: str | None = None  # the first date with one
+    # The dates by the mark between numbers, and by the number of orders that the numbers of digits allow.
+    groups: dict[str, _MarkedDates] = {}
+    # The first date whose year has two digits.
+    short_year: str | None = None
     for word in date_texts:
         if _is_iso(word):
             continue
@@ -105,7 +107,7 @@ def infer_order(
         if date.has_short_year:
             short_year = short_year or word
         if not date.orders:
-            # raises for what is no day of the calendar
+            # The call raises `NoDate` if there is no such day in the calendar.
             date.moment(date_orders=(), first_year=2000)
             continue
         if not any(date.is_date_in(date_order=order) for order in date.orders):

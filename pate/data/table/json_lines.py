@@ -17,7 +17,8 @@ from pate.data.table.column_names import column_name, require_columns
 from pate.data.table.source_file import BATCH_ROWS, MISSING_WORDS, SourceFile
 
 _BYTE_ORDER_MARK = "\ufeff"
-_LIST_SEPARATOR = ";"  # between the words of a list, which become one cell
+# The mark between the words of a list, which become one cell.
+_LIST_SEPARATOR = ";"
 
 
 class JsonLines:

@@ -14,17 +14,17 @@ from pate.array_types import Float32Array, FloatArray
 from pate.data.table.cells import as_numbers
 from pate.data.table.column import MISSING, Column, Encoded
 from pate.data.table.spelling import USUAL, CellSpelling
-from pate.validation import require
+from pate.validation import InvalidValue, require
 
-# the excess kurtosis from which on a power is fitted: that of two exponential tails
+# The excess kurtosis from which on a power is fitted: that of two exponential tails.
 _LONG_TAIL = 3.0
-# the spread, in units of the mean, up to which numbers are equal but for rounding
+# The standard deviation, in units of the mean, up to which numbers count as equal.
 _FLAT = 1e-12
-# the smallest divisor, in place of a mean or range of 0
+# The smallest divisor, in place of a mean or range of 0.
 _TINY = 1e-300
-# the number of public cells to which the power is fitted; more cells change it little
-_MOST_FITTED_NUMBERS = 10_000
-# the digits, relative to the public range, of the numbers that are recovered from features
+# The largest number of public cells to which the power is fitted. More cells change it little.
+_MAX_FITTED_NUMBERS = 10_000
+# The number of digits, relative to the public range, of the numbers that are recovered from features.
 _FRAME_DIGITS = 6
 
 
@@ -65,12 +65,10 @@ class NumberColumn(Column):
         are_finite = all(map(np.isfinite, numbers))
         require(are_finite and self.std > 0, self.name, numbers, "finite numbers, and std > 0")
         require(self.min <= self.max, self.name, (self.min, self.max), "min <= max")
-        require(
-            0 <= self.power <= 2 and np.isfinite(self.center) and 0 < self.unit < np.inf,
-            self.name,
-            (self.power, self.center, self.unit),
-            "a power from 0 to 2, a finite center, and unit > 0",
-        )
+        has_scale = np.isfinite(self.center) and 0 < self.unit < np.inf
+        if not 0 <= self.power <= 2 or not has_scale:
+            rule = "a power from 0 to 2, a finite center, and unit > 0"
+            raise InvalidValue(self.name, (self.power, self.center, self.unit), rule=rule)
 
     @classmethod
     def fit(cls, name: str, numbers: FloatArray) -> Self:
@@ -102,9 +100,9 @@ class NumberColumn(Column):
         has_long_tail = scipy.stats.kurtosis(scaled) > _LONG_TAIL
         if not has_long_tail:
             return column
-        sample = scaled[:: max(1, len(scaled) // _MOST_FITTED_NUMBERS)]
-        likeliest = float(scipy.stats.yeojohnson_normmax(sample))
-        power = round(min(max(likeliest, 0.0), 2.0), 2)
+        step = max(1, len(scaled) // _MAX_FITTED_NUMBERS)
+        likeliest_power = float(scipy.stats.yeojohnson_normmax(scaled[::step]))
+        power = round(min(max(likeliest_power, 0.0), 2.0), 2)
         powers = _yeo_johnson(numbers=scaled, power=power)
         return replace(column, power=power, center=float(powers.mean()), unit=float(powers.std()))
 

@@ -6,8 +6,10 @@ from typing import Any, Literal, TypeVar
 T = TypeVar("T")
 
 Workers = Literal["threads", "processes"]
-# texts that are worked on at once: their counts fit into memory whatever their length
+"""The workers among which blocks are divided."""
+
 BLOCK_ROWS = 1024
+"""The number of texts in a block. The counts of their words fit into memory, whatever the length of the texts."""
 
 
 def map_blocks(

@@ -19,7 +19,12 @@ from pate.threads import one_blas_thread
 from pate.validation import InvalidValue
 
 SEVERAL_TEXTS = "several public texts, features are fitted on them"
-ROUNDING = 1e-6  # of lengths that are 1 at most: what is shorter is 0 but for rounding
+"""The rule that a public pool violates if its texts do not differ."""
+
+ROUNDING = 1e-6
+"""The largest length that counts as 0, among lengths up to 1."""
+
+# The number of bits after the binary point of the numbers in exact products.
 _FRACTION_BITS = 26
 
 
@@ -49,7 +54,7 @@ def principal_directions(vectors: FloatArray, max_directions: int) -> tuple[Floa
     if len(vectors) < 2:
         raise InvalidValue("data.text", rule=SEVERAL_TEXTS)
     pca = PCA(min(max_directions, *vectors.shape), svd_solver="covariance_eigh")
-    # equal rows have no variance, by which sklearn divides
+    # scikit-learn divides by the total variance, which is 0 if all rows are equal.
     with (
         one_blas_thread(),
         np.errstate(invalid="ignore", divide="ignore"),

@@ -26,11 +26,17 @@ from pate.files.reading import damaged, read_json
 from pate.progress import StageOpener, unwatched
 from pate.validation import InvalidValue, MissingPackage
 
-_MOST_FITTED_TEXTS = 2000  # public texts that directions are fitted on: encoders are slow
-_MOST_TOKENS = 512  # where an encoder does not say how many it reads
-_SMALL_BYTES = 100_000_000  # of an encoder that a published model carries
-_BLOCK_ROWS = 32  # texts that one core encodes between two reports
-_LONGEST_REASON = 200
+# The largest number of public texts to which directions are fitted. Encoders are slow.
+_MAX_FITTED_TEXTS = 2000
+# The number of tokens that are read of a text, unless the encoder states another.
+_MAX_TOKENS = 512
+# The largest size of an encoder that is stored in a published model.
+_MAX_STORED_BYTES = 100_000_000
+# The number of texts that one core encodes between two reports of progress.
+_BLOCK_ROWS = 32
+# The largest number of characters of an error's text in a message.
+_MAX_REASON = 200
+# The settings of sentence-transformers for the two ways in which vectors of tokens become one vector.
 _MEAN_OF_TOKENS = "pooling_mode_mean_tokens"
 _FIRST_TOKEN = "pooling_mode_cls_token"
 
@@ -69,11 +75,11 @@ class EncoderVectors(TextVectors):
             InvalidValue: the files are no encoder, or all texts have the same vector.
             MissingPackage: the package that runs the encoder is not installed.
         """
-        sample = evenly_spaced(items=texts, max_items=_MOST_FITTED_TEXTS)
+        sample = evenly_spaced(items=texts, max_items=_MAX_FITTED_TEXTS)
         try:
             arrays, settings = _read_encoder(weights)
-            encoder = cls(arrays, settings, origin={}, weights=weights)
-            encoder.encode(["a text"])  # raises for a mistake before threads start
+            encoder = cls(arrays=arrays, settings=settings, origin={}, weights=weights)
+            encoder.encode(["a text"])  # a mistake is found before threads start
             with stage("encoding public texts", len(sample)) as advance:
                 blocks = list(
                     map_blocks(
@@ -94,7 +100,10 @@ class EncoderVectors(TextVectors):
         center, components = principal_directions(vectors=rows, max_directions=dimension)
         arrays |= {"center": center, "components": components}
         return cls(
-            arrays, settings, origin=origin_of_texts(texts=sample, weights=weights), weights=weights
+            arrays=arrays,
+            settings=settings,
+            origin=origin_of_texts(texts=sample, weights=weights),
+            weights=weights,
         )
 
     def is_usable(self) -> bool:
@@ -109,7 +118,7 @@ class EncoderVectors(TextVectors):
             self._require_encoder()
         if components.ndim != 2 or center.shape != components.shape[:1]:
             return False
-        # vectors and directions are 1 long, but for rounding: longer ones would leave the exact products' range
+        # Vectors and directions have length 1 except for rounding. With longer ones products would not be exact.
         squares = np.square(components).sum(axis=0)
         have_lengths = bool(np.all(squares < 1.01)) and bool(center @ center < 1.01)
         has_tokens = 0 < int(self.settings["most_tokens"]) < 2**20
@@ -128,6 +137,7 @@ class EncoderVectors(TextVectors):
 
     @cached_property
     def _weights(self) -> Weights:
+        """The files of the encoder; if no setting names them, they lie in the folder of the transform's file."""
         if self.weights is not None:
             return self.weights
         folder = (self.path or Path()).parent
@@ -142,27 +152,29 @@ class EncoderVectors(TextVectors):
         """
         readable_texts = [readable(text).strip() for text in texts]
         try:
-            # encoders refuse an empty text; its row becomes 0 below
+            # Encoders refuse an empty text. A dash replaces it, and its row becomes 0 below.
             rows = np.stack([self._encode(text or "-") for text in readable_texts])
             rows = rows.astype(np.float64)
         except ImportError:
             raise
         except Exception as error:  # each runtime has errors of its own
-            raise ValueError(f"{type(error).__name__}: {error}"[:_LONGEST_REASON]) from error
+            raise ValueError(f"{type(error).__name__}: {error}"[:_MAX_REASON]) from error
         if rows.ndim != 2 or not np.isfinite(rows).all():
             raise ValueError("it gives no vector of numbers for a text")
-        rows[[place for place, text in enumerate(readable_texts) if not text]] = 0
+        is_empty = np.array([not text for text in readable_texts], np.bool_)
+        rows[is_empty] = 0
         lengths = np.sqrt(np.square(rows).sum(axis=1, keepdims=True))
         return np.asarray(rows / np.where(lengths > 0, lengths, 1))
 
     def _unscaled(self, texts: Sequence[str]) -> FloatArray:
         rows = self.encode(texts)
-        # two vectors of length 1 at most differ by 2 at most, and factors of exact products are 1 long at most
+        # The difference of two vectors of length 1 has at most length 2. Exact products need length at most 1.
         centered = np.where(rows.any(axis=1, keepdims=True), (rows - self.arrays["center"]) / 2, 0)
         return from_product(fixed_point(centered) @ fixed_point(values=self.arrays["components"]))
 
     @cached_property
     def _encode(self) -> Encode:
+        """The function from one text to its vector, by the files or the arrays of the encoder."""
         if self.settings["format"] != "onnx":
             return _sentence_transformer(folder=self._weights.path)
         if "model" in self.arrays:
@@ -186,7 +198,7 @@ def _sentence_transformer(folder: Path) -> Encode:
     lock = Lock()
 
     def encode(text: str) -> NDArray[Any]:
-        with lock:  # its tokenizers are not made for several threads
+        with lock:  # the tokenizers work only in one thread at a time
             return np.asarray(encoder.encode([text], show_progress_bar=False)[0])
 
     return encode
@@ -218,7 +230,7 @@ def _read_encoder(weights: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, 
         "name": encoder_path.resolve().name,
         "sha256": weights.sha256,
         "first_token": modes == {_FIRST_TOKEN},
-        "most_tokens": int(most_tokens or _MOST_TOKENS),
+        "most_tokens": int(most_tokens or _MAX_TOKENS),
         "format": "onnx" if is_onnx else "sentence_transformers",
     }
     files = {
@@ -228,7 +240,7 @@ def _read_encoder(weights: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, 
     }
     if not is_onnx or model is None or _has_weights_beside(model):
         return {}, settings
-    if sum(path.stat().st_size for path in files.values()) > _SMALL_BYTES:
+    if sum(path.stat().st_size for path in files.values()) > _MAX_STORED_BYTES:
         return {}, settings
     return {name: np.fromfile(path, np.uint8) for name, path in files.items()}, settings
 
@@ -303,6 +315,7 @@ def _onnx_encoder(
 
 
 def _package(name: str) -> Any:
+    """Returns a module that runs encoders; raises `MissingPackage` if it is not installed."""
     try:
         return import_module(name)
     except ImportError as error:

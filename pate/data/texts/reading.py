@@ -17,14 +17,19 @@ import numpy as np
 
 T = TypeVar("T")
 
-LONGEST_TEXT = 100_000  # characters that are read of a text
-MOST_FITTED_TEXTS = 10_000  # public texts that vectors are fitted on; more of them add little
+LONGEST_TEXT = 100_000
+"""The number of characters that are read of a text."""
+
+MOST_FITTED_TEXTS = 10_000
+"""The largest number of public texts to which vectors are fitted. More texts change the vectors little."""
+
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
 _CODE_BEGINS = re.compile(r"<(?:script|style)[^<>]*>", re.IGNORECASE)
 _CODE_ENDS = re.compile(r"</(?:script|style)[^<>]*>", re.IGNORECASE)
-# runs of Chinese and Japanese letters, which no blanks part into words
+# Runs of Chinese and Japanese letters, whose words are not separated by blanks.
 _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]{3,}")
-_MOST_MARKS = 8  # on one letter; no script has as many, and composing more takes quadratic time
+# The largest number of marks on one letter. No script has as many, and the composition of more takes quadratic time.
+_MAX_MARKS = 8
 
 
 @cache
@@ -48,7 +53,7 @@ def word_pattern() -> str:
 
 @cache
 def _too_many_marks() -> re.Pattern[str]:
-    return re.compile(f"[{_marks()}]{{{_MOST_MARKS + 1},}}")
+    return re.compile(f"[{_marks()}]{{{_MAX_MARKS + 1},}}")
 
 
 def readable(text: str) -> str:

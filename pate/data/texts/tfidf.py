@@ -25,28 +25,44 @@ from pate.progress import StageOpener, unwatched
 from pate.threads import one_blas_thread
 from pate.validation import InvalidValue
 
-_MOST_WORDS = 2**14  # those that most public texts have
-_MOST_PARTS = 2**14
-_FEWEST_TEXTS = 2  # public texts with a word or part: what one text alone has would name that text
-_BUCKETS = 2**18  # of hashed parts
+# The largest numbers of words and of parts of words in the vocabulary, those that most public texts have.
+_MAX_WORDS = 2**14
+_MAX_PARTS = 2**14
+# The smallest number of public texts with a word or part of the vocabulary. A word of one text would identify the text.
+_MIN_TEXTS = 2
+# The number of buckets into which parts are hashed.
+_BUCKETS = 2**18
+# The smallest and the largest number of letters of a part.
 _PART_LETTERS = (3, 4)
 _DTYPE_OF_BUCKETS = np.int32
 
 
 class _Vocabulary(NamedTuple):
-    """The most frequent words and parts of words that at least two public texts have, with the number of such texts."""
+    """The most frequent words and parts of words that at least two public texts have.
 
-    words: list[str]  # sorted
-    buckets: NDArray[np.int32]  # of hashed parts, rising
-    num_texts_with: FloatArray  # `[num_words + num_buckets]`
+    Attributes:
+        words: the words, sorted.
+        buckets: the buckets of the hashed parts, in ascending order.
+        num_texts_with: the number of public texts with each word and then with each part, `[num_words + num_buckets]`.
+    """
+
+    words: list[str]
+    buckets: NDArray[np.int32]
+    num_texts_with: FloatArray
 
 
 class WeightedTexts(NamedTuple):
-    """The tf-idf weights of texts, before the projection."""
+    """The tf-idf weights of texts, before the projection.
 
-    weights: Any  # sparse `[num_texts, num_words + num_buckets]`, rows of length 1 at most
-    num_known: int  # words of the texts that are in the vocabulary, with repetitions
-    num_words: int  # all words of the texts
+    Attributes:
+        weights: a sparse matrix `[num_texts, num_words + num_buckets]` whose rows have at most length 1.
+        num_known: the number of words in the texts that are in the vocabulary, with repetitions.
+        num_words: the number of all words in the texts.
+    """
+
+    weights: Any
+    num_known: int
+    num_words: int
 
 
 class TfidfVectors(TextVectors):
@@ -89,12 +105,12 @@ class TfidfVectors(TextVectors):
             raise InvalidValue(
                 "data.text", rule="public texts that share words, features are fitted on them"
             )
-        # scikit-learn's smooth idf: as if one more text had each word
+        # This is the smooth idf of scikit-learn, which counts one more text that has every word.
         idf = np.log((1 + len(sample)) / (1 + vocabulary.num_texts_with)) + 1
         settings = {"words": vocabulary.words}
         origin = origin_of_texts(texts=sample)
         arrays: dict[str, NDArray[Any]] = {"buckets": vocabulary.buckets, "idf": idf}
-        unprojected = cls(arrays, settings, origin)
+        unprojected = cls(arrays=arrays, settings=settings, origin=origin)
         with stage("directions of the public texts", len(sample)) as advance, one_blas_thread():
             matrix = stack_blocks(
                 count_block=lambda block: unprojected.weigh(texts=block).weights,
@@ -110,7 +126,7 @@ class TfidfVectors(TextVectors):
         lengths = decomposition.singular_values_
         varies = lengths > ROUNDING * lengths[0]
         arrays["components"] = np.ascontiguousarray(decomposition.components_[varies].T, np.float32)
-        return cls(arrays, settings, origin)
+        return cls(arrays=arrays, settings=settings, origin=origin)
 
     def is_usable(self) -> bool:
         """Returns True if the arrays and words that were read from a file fit together."""
@@ -220,13 +236,13 @@ def _frequent_in(texts: Sequence[str], report_progress: Callable[[int], object])
         num_texts = counts.getnnz(axis=0).tolist()
         num_texts_with_word.update(dict(zip(words, num_texts, strict=True)))
         num_texts_with_part += (counts @ _count_parts(words)).getnnz(axis=0)
-    frequent = [word for word, count in num_texts_with_word.items() if count >= _FEWEST_TEXTS]
+    frequent = [word for word, count in num_texts_with_word.items() if count >= _MIN_TEXTS]
     frequent.sort(key=lambda word: (-num_texts_with_word[word], word))
-    words = sorted(frequent[:_MOST_WORDS])
-    by_frequency = np.argsort(-num_texts_with_part, kind="stable")[:_MOST_PARTS]
-    is_frequent = num_texts_with_part[by_frequency] >= _FEWEST_TEXTS
+    words = sorted(frequent[:_MAX_WORDS])
+    by_frequency = np.argsort(-num_texts_with_part, kind="stable")[:_MAX_PARTS]
+    is_frequent = num_texts_with_part[by_frequency] >= _MIN_TEXTS
     buckets = np.sort(by_frequency[is_frequent]).astype(_DTYPE_OF_BUCKETS)
     num_texts_with = np.append(
         [float(num_texts_with_word[word]) for word in words], num_texts_with_part[buckets]
     )
-    return _Vocabulary(words, buckets, num_texts_with)
+    return _Vocabulary(words=words, buckets=buckets, num_texts_with=num_texts_with)

@@ -21,11 +21,17 @@ from pate.data.texts.weights import FILE_RULE, Weights
 from pate.files.atomic import atomic_write
 from pate.validation import normalize_field
 
-NUM_COUNTED_TEXTS = 2000  # private texts whose words are counted for the owner, the first ones
-_TASK_ROWS = 4 * BLOCK_ROWS  # texts that another process is sent at once
-_MANY_CHARACTERS = 10**7  # other processes are worth their start from here on
-_DIGEST_BYTES = 32  # SHA-256
-_FEW_TEXTS = 1000  # a public pool of fewer is remarked on
+NUM_COUNTED_TEXTS = 2000
+"""The number of private texts, the first ones, whose words are counted for the owner."""
+
+# The number of texts that are sent to another process at once.
+_TASK_ROWS = 4 * BLOCK_ROWS
+# The number of characters from which on other processes are worth their start.
+_MANY_CHARACTERS = 10**7
+# The size of a SHA-256 digest.
+_DIGEST_BYTES = 32
+# A public pool with fewer texts is remarked on.
+_FEW_TEXTS = 1000
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,12 +52,13 @@ class TextVectors(FittedTransform):
 
     metadata_key: ClassVar[str] = "texts"
     description: ClassVar[str] = FILE_RULE
-    workers: ClassVar[Workers] = "processes"  # where the texts are many
+    # The workers that compute the vectors of many texts.
+    workers: ClassVar[Workers] = "processes"
 
     @classmethod
     def class_for_kind(cls, kind: str) -> type[FittedTransform]:
         """Returns the class of transforms with this value of `kind`; raises `LookupError` if there is none."""
-        from pate.data.texts.kinds import TEXT_KINDS  # whose classes derive from this one
+        from pate.data.texts.kinds import TEXT_KINDS  # imports this module
 
         text_class: type[TextVectors] = TEXT_KINDS[kind]
         return text_class
@@ -97,7 +104,7 @@ class TextVectors(FittedTransform):
         is_long = sum(map(len, texts)) > _MANY_CHARACTERS
         workers = self.workers if is_long or self.workers == "threads" else None
         texts_at_once = _TASK_ROWS if workers == "processes" else BLOCK_ROWS
-        # a copy has no cached properties, which other processes would be sent too
+        # A copy has no cached properties, which would also be sent to other processes.
         owner = replace(self) if workers == "processes" else self
         blocks = map_blocks(
             owner._blocks,
@@ -197,7 +204,7 @@ class TextReader:
     def with_text(self, fit_vectors: TextFit) -> Self:
         """Returns the reader with another function that fits vectors to public texts."""
         reader = copy(self)
-        normalize_field(reader, "text_fit", fit_vectors)
+        normalize_field(reader, "text_fit", value=fit_vectors)
         return reader
 
 

@@ -22,11 +22,15 @@ from pate.files.reading import DamagedFile, read_json
 from pate.progress import StageOpener, unwatched
 from pate.validation import InvalidValue
 
-# The share of public texts at which a word's vector counts half. Short texts lose by less: they have few rare words.
+# The share of public texts at which a word has half the weight of a word that no public text has. With a smaller share,
+# short texts, which have few rare words, would have worse vectors.
 _HALF_WEIGHT_SHARE = 0.3
-_MOST_VECTORS = 2**18  # words of a file, the first ones: files begin with the frequent words
-_LONGEST_PIECE = 64  # letters
-_LONGEST_REASON = 200
+# The largest number of words that are read of a file, the first ones. Files begin with the most frequent words.
+_MAX_VECTORS = 2**18
+# The largest number of letters of a piece of a word.
+_MAX_PIECE = 64
+# The largest number of characters of an error's text in a message.
+_MAX_REASON = 200
 
 
 class WordVectors(NamedTuple):
@@ -86,11 +90,14 @@ class StaticVectors(TextVectors):
             settings=settings,
             origin={},
         )
+
+        def count_pieces_of_block(block: Sequence[str]) -> Any:
+            counts, _ = unweighted.count_pieces(block)
+            return counts
+
         with stage("words of the public texts", len(sample)) as advance:
             counts = stack_blocks(
-                count_block=lambda block: unweighted.count_pieces(texts=block)[0],
-                texts=sample,
-                report_progress=advance,
+                count_block=count_pieces_of_block, texts=sample, report_progress=advance
             )
         share_of_texts = counts.getnnz(axis=0) / max(len(sample), 1)
         word_weights = _HALF_WEIGHT_SHARE / (_HALF_WEIGHT_SHARE + share_of_texts)
@@ -99,13 +106,14 @@ class StaticVectors(TextVectors):
             weighted.mean_vectors(counts), max_directions=dimension
         )
         projected = table @ components.astype(np.float32)
-        scale = np.abs(projected).max()  # brings numbers into the range of 16 bits
+        scale = np.abs(projected).max()  # divided by it, numbers are in the range of 16 bits
         arrays = {
             "components": (projected / scale).astype(np.float16),
             "weights": word_weights,
             "center": center @ components / scale,
         }
-        return cls(arrays, settings, origin=origin_of_texts(texts=sample, weights=weights))
+        origin = origin_of_texts(texts=sample, weights=weights)
+        return cls(arrays=arrays, settings=settings, origin=origin)
 
     def is_usable(self) -> bool:
         """Returns True if the arrays and words that were read from a file fit together."""
@@ -125,9 +133,11 @@ class StaticVectors(TextVectors):
     def count_known(self, texts: Sequence[str]) -> tuple[int, int]:
         """Returns the number of words in the texts that also occur in public texts, and the number of all words."""
         counts, num_words = self.count_pieces(texts)
-        is_public = self.arrays["weights"] < 1  # of a share above 0 of the public texts
-        num_known = int(np.asarray(counts.sum(axis=0)).ravel()[is_public].sum())
-        return min(num_words, num_known), num_words  # a word may have several pieces
+        is_public = self.arrays["weights"] < 1  # a word that no public text has has weight 1
+        num_occurrences = np.asarray(counts.sum(axis=0)).ravel()
+        num_known_pieces = int(num_occurrences[is_public].sum())
+        # A word may have several pieces, so there may be more pieces than words.
+        return min(num_words, num_known_pieces), num_words
 
     def count_pieces(self, texts: Sequence[str]) -> tuple[Any, int]:
         """Returns how often each word or piece of the file occurs in each text, and the number of all words.
@@ -189,18 +199,27 @@ class StaticVectors(TextVectors):
         return []
 
     def _longest_pieces(self, word: str, first_mark: str, later_mark: str) -> list[int]:
-        places = []
+        """Returns the indices of the longest pieces into which a word is split from the left.
+
+        The list is empty if the word cannot be split.
+
+        Args:
+            word: the word.
+            first_mark: the prefix of the first piece in the file.
+            later_mark: the prefix of all later pieces.
+        """
+        indices = []
         start = 0
         mark = first_mark
         while start < len(word):
-            ends = range(min(len(word), start + _LONGEST_PIECE), start, -1)
+            ends = range(min(len(word), start + _MAX_PIECE), start, -1)
             end = next((end for end in ends if mark + word[start:end] in self._place_of), None)
             if end is None:
                 return []
-            places.append(self._place_of[mark + word[start:end]])
+            indices.append(self._place_of[mark + word[start:end]])
             start = end
             mark = later_mark
-        return places
+        return indices
 
 
 def read_vectors(vectors_path: Path) -> WordVectors:
@@ -220,7 +239,7 @@ def read_vectors(vectors_path: Path) -> WordVectors:
     except DamagedFile:
         raise
     except (OSError, *CONTENT_ERRORS) as error:
-        reason = f"{type(error).__name__}: {error}"[:_LONGEST_REASON]
+        reason = f"{type(error).__name__}: {error}"[:_MAX_REASON]
         raise InvalidValue(
             "features.weights", vectors_path, rule=f"{WEIGHTS_RULES['static']} ({reason})"
         ) from error
@@ -249,9 +268,9 @@ def _vectors_of_model(folder: Path) -> WordVectors:
     if "weights" in arrays:
         table = table * arrays["weights"].astype(np.float32)[:, None]
     words = [word for word, row in row_of.items() if row < len(table)]
-    words = sorted(words, key=row_of.__getitem__)[:_MOST_VECTORS]
+    words = sorted(words, key=row_of.__getitem__)[:_MAX_VECTORS]
     vectors = table[[row_of[word] for word in words]]
-    return WordVectors(words, vectors, _marks_of(tokenizer, words))
+    return WordVectors(words=words, vectors=vectors, marks=_marks_of(tokenizer, words=words))
 
 
 def _marks_of(tokenizer: dict[str, Any], words: Sequence[str]) -> list[str | None]:
@@ -270,14 +289,14 @@ def _vectors_of_lines(path: Path) -> WordVectors:
 
     A few words of GloVe contain a blank; their lines are skipped.
     """
-    require_extra("features.kind", "table", "static")
+    require_extra("features.kind", extra="table", value="static")
     import pandas
 
-    def read(num_rows: int, *, skip: int = 0, dtype: Any = None) -> Any:
+    def read_lines(max_lines: int, *, num_skipped: int = 0, dtype: Any = None) -> Any:
         return pandas.read_csv(
             path,
-            nrows=num_rows,
-            skiprows=skip,
+            nrows=max_lines,
+            skiprows=num_skipped,
             dtype=dtype,
             sep=r"\s+",
             header=None,
@@ -286,8 +305,8 @@ def _vectors_of_lines(path: Path) -> WordVectors:
             on_bad_lines="skip",
         )
 
-    # word2vec's first line has two numbers: how many words follow, and how many numbers each has
-    num_heading_lines = int(read(1).shape[1] == 2)
-    frame = read(_MOST_VECTORS, skip=num_heading_lines, dtype={0: str})
+    # The first line of word2vec has two numbers: the number of words, and the number of numbers for each word.
+    has_heading = read_lines(max_lines=1).shape[1] == 2
+    frame = read_lines(max_lines=_MAX_VECTORS, num_skipped=int(has_heading), dtype={0: str})
     vectors = frame.iloc[:, 1:].to_numpy(np.float32)
-    return WordVectors(frame[0].tolist(), vectors, ["", None])
+    return WordVectors(words=frame[0].tolist(), vectors=vectors, marks=["", None])

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pytest
@@ -26,7 +26,11 @@ PERSON_OF = [5, 5, 6, 7, 8, 8, 9, 9]
 LABELS = [[(row >> bit) & 1 == 1 for bit in range(3)] for row in range(8)]
 
 
-Edit = Callable[[str, str, str], None]
+class Edit(Protocol):
+    """A function that changes one of the copy's lists."""
+
+    def __call__(self, list_file: str, *, old: str, new: str) -> None:
+        """Replaces the first occurrence of a text in a list by another text."""
 
 
 def file_name(row: int) -> str:
@@ -81,16 +85,16 @@ def csv_copy(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def edit(text_copy: Path) -> Callable[[str, str, str], None]:
+def edit(text_copy: Path) -> Edit:
     """Returns a function that replaces a text, which must occur, in one of the copy's lists."""
 
-    def replace(name: str, old: str, new: str) -> None:
-        path = text_copy / name
+    def replace_text(list_file: str, *, old: str, new: str) -> None:
+        path = text_copy / list_file
         content = path.read_text()
         assert old in content
         path.write_text(content.replace(old, new, 1))
 
-    return replace
+    return replace_text
 
 
 @pytest.fixture(params=["text_copy", "csv_copy"])
@@ -379,11 +383,11 @@ def test_all_image_modes_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        (",-1", ",0"),
-        (",", ";"),
-        (",", ", "),
-        (r"([^,\n]+)", r'"\1"'),
-        (r"(?m)^(\d*)(?=.)", r"\1,\1"),
+        pytest.param(",-1", ",0", id="0 for -1"),
+        pytest.param(",", ";", id="semicolons"),
+        pytest.param(",", ", ", id="blanks after commas"),
+        pytest.param(r"([^,\n]+)", r'"\1"', id="quotes"),
+        pytest.param(r"(?m)^(\d*)(?=.)", r"\1,\1", id="row numbers"),
     ],
 )
 def test_csv_dialects_are_read(csv_copy: Path, old: str, new: str) -> None:
@@ -392,37 +396,38 @@ def test_csv_dialects_are_read(csv_copy: Path, old: str, new: str) -> None:
     The dialects have 0 for -1, semicolons, blanks after commas, quotes, or a column of row numbers.
     """
     plain = read_attributes(csv_copy)
-    splits = read_numbers(csv_copy, list_name="list_eval_partition", file_names=plain.files)[
-        0
-    ].tolist()
+    splits = read_numbers(csv_copy, list_name="list_eval_partition", file_names=plain.files)
     for path in csv_copy.glob("*.csv"):
         path.write_text(re.sub(old, new, path.read_text()))
-    assert read_attributes(csv_copy).labels.tolist() == plain.labels.tolist()
-    assert (read_attributes(csv_copy).names, read_attributes(csv_copy).files) == (
-        plain.names,
-        plain.files,
+    attributes = read_attributes(csv_copy)
+    assert attributes.labels.tolist() == plain.labels.tolist()
+    assert attributes.names == plain.names
+    assert attributes.files == plain.files
+    splits_in_dialect = read_numbers(
+        csv_copy, list_name="list_eval_partition", file_names=plain.files
     )
-    assert (
-        read_numbers(csv_copy, list_name="list_eval_partition", file_names=plain.files)[0].tolist()
-        == splits
-    )
+    assert splits_in_dialect.numbers.tolist() == splits.numbers.tolist()
 
 
-def test_identities_are_required_only_as_groups(
-    csv_copy: Path,
-) -> None:
-    """Without the list of persons a copy loads, and is refused with `partition_by_identity`.
-
-    Foreign columns and overlong fields of a list are refused.
-    """
+def test_identities_are_required_only_as_groups(csv_copy: Path) -> None:
+    """Without the list of persons a copy loads, and is refused with `partition_by_identity`."""
     assert len(CelebA(root=csv_copy, image_size=4).load().public) == 2
     with refused("data.root", value=ANY, rule="data.partition_by_identity=false"):
         CelebA(root=csv_copy, partition_by_identity=True).load()
+
+
+def test_foreign_column_of_a_csv_list_is_refused(csv_copy: Path) -> None:
+    """The list of attributes has a further column of words. The refusal names its first cell."""
     path = csv_copy / "list_attr_celeba.csv"
     head, *rows = path.read_text().splitlines()
     path.write_text("\n".join([f"{head},photographer", *(f"{row},Ann" for row in rows)]))
     with refused("list_attr_celeba.csv row 000001.jpg, photographer", value="Ann"):
         read_attributes(csv_copy)
+
+
+def test_overlong_field_of_a_csv_list_is_refused(csv_copy: Path) -> None:
+    """The list of attributes has a name of 200,000 letters, more than Python's reader of CSV takes."""
+    path = csv_copy / "list_attr_celeba.csv"
     path.write_text("image_id," + "x" * 200_000 + "\n000001.jpg,1\n")
     with pytest.raises(
         InvalidValue, match=r"list_attr_celeba\.csv=field larger than .* separated by commas$"
@@ -484,7 +489,7 @@ def test_invalid_list_is_refused_in_one_line(
     text_copy: Path, edit: Edit, file: str, old: str, new: str, line: str
 ) -> None:
     """A text in one list is replaced by an invalid one. The refusal names list, row and value."""
-    edit(file, old, new)
+    edit(file, old=old, new=new)
     with pytest.raises(InvalidValue, match=f"^{line}"):
         CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
 
@@ -496,8 +501,8 @@ def test_two_names_of_one_photograph_are_refused(text_copy: Path, edit: Edit) ->
 
     Otherwise a private picture would also be public.
     """
-    edit(ATTRIBUTES, "000005.jpg", "000001.png")
-    edit(PARTS, "000005.jpg", "000001.png")
+    edit(ATTRIBUTES, old="000005.jpg", new="000001.png")
+    edit(PARTS, old="000005.jpg", new="000001.png")
     with refused("img_align_celeba/000001.jpg", rule="one row for"):
         CelebA(root=text_copy, image_size=4).load()
 
@@ -555,7 +560,7 @@ def test_disagreeing_lists_are_warned_of_or_refused(
 
     Identities of photographs that are not listed are ignored: `line` is None.
     """
-    edit(file, old, new)
+    edit(file, old=old, new=new)
     read = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
     assert read.private.group_ids.tolist() == [5, 5, 6, 7]
     assert [record.getMessage()[: len(line or "")] for record in caplog.records] == (

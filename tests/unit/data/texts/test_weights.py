@@ -143,7 +143,7 @@ def test_large_encoder_is_published_by_digest_alone(
     Loading needs the same encoder beside it, and refuses another.
     """
     place = write_onnx_encoder(tmp_path / "small.onnx")
-    monkeypatch.setattr(encoder, "_SMALL_BYTES", 10)
+    monkeypatch.setattr(encoder, "_MAX_STORED_BYTES", 10)
     vectors = EncoderVectors.fit(PUBLIC, weights=Weights(place))
     (tmp_path / "out").mkdir()
     path = tmp_path / "out" / vectors.file
