@@ -61,16 +61,18 @@ class NoisyShares(Method):
             )
             parameters = {"noise_multiplier": multiplier}
         labels = bench.dataset.private.labels
-        std = parameters["noise_multiplier"] * np.sqrt(labels.shape[1]) / len(labels)
+        noise_multiplier = parameters["noise_multiplier"]
+        noise_std = noise_multiplier * np.sqrt(labels.shape[1]) / len(labels)
 
-        def trained(seed: int) -> Trained:
-            noise = np.random.default_rng(seed).normal(scale=std, size=labels.shape[1])
+        def train(seed: int) -> Trained:
+            """Returns a model that predicts the noisy prevalence of each label."""
+            noise = np.random.default_rng(seed).normal(scale=noise_std, size=labels.shape[1])
             return Trained(Constant(np.clip(labels.mean(axis=0) + noise, 0, 1)))
 
         return Contender(
-            epsilon=budget.epsilon_of(GaussianEvent(**parameters)),
+            epsilon=budget.epsilon_of(GaussianEvent(noise_multiplier)),
             parameters=parameters,
-            train=trained,
+            train=train,
         )
 
 

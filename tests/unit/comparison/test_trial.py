@@ -130,11 +130,19 @@ def test_damaged_calibration_is_refused_in_one_line(tmp_path: Path, way: Way) ->
     command.
     """
     calibration = tmp_path / "calibrations" / "a.json"
-    paths, ready = {3: tmp_path / "runs" / "a.json"}, lambda: pytest.fail("asked")
-    cached = Trial(bench=small_bench(), blank=RUN, paths=paths, contender=ready)
+
+    def fail_if_trained() -> Contender:
+        pytest.fail("the method was calibrated, although no result was asked for")
+
+    cached = Trial(
+        bench=small_bench(),
+        blank=RUN,
+        paths={3: tmp_path / "runs" / "a.json"},
+        contender=fail_if_trained,
+    )
     assert cached.read(3) is None
     assert Calibration.read(calibration) is None
-    cached.write(3, RUN)
+    cached.write(3, run=RUN)
     Calibration(parameters={"noise_std": 2.5}, epsilon=1.9).write(calibration)
     assert cached.read(3) == RUN
     assert Calibration.read(calibration) == Calibration(parameters={"noise_std": 2.5}, epsilon=1.9)

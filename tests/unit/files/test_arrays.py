@@ -270,13 +270,14 @@ def test_a_split_of_inputs_in_a_file_is_that_of_the_same_in_memory() -> None:
     labels = ROWS[:, :2] > 0
     ids = np.arange(1000)
     held, on_disk = (
-        Split(inputs, labels, ids, ids) for inputs in (ROWS, spilled_rows(most_bytes=0))
+        Split(inputs=inputs, labels=labels, record_ids=ids, group_ids=ids)
+        for inputs in (ROWS, spilled_rows(most_bytes=0))
     )
     assert on_disk.digest() == held.digest()
     assert type(on_disk.take(ids[:5]).inputs) is np.ndarray
     assert on_disk.take(ids[::-3]).digest() == held.take(ids[::-3]).digest()
     held, on_disk = (
-        Split(inputs, labels, ids[::-1].copy(), ids)
+        Split(inputs=inputs, labels=labels, record_ids=ids[::-1].copy(), group_ids=ids)
         for inputs in (ROWS, spilled_rows(most_bytes=0))
     )
     assert on_disk.digest() == held.digest()
