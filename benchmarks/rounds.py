@@ -32,7 +32,7 @@ def round_jobs() -> list[Job]:
     inputs = rng.normal(size=(_RECORDS, _INPUTS)).astype(np.float32)
     groups = np.arange(_RECORDS)
     labels = rng.random((_RECORDS, NUM_LABELS)) < 0.1
-    directions = PublicPCA.fit(inputs[:10_000], _INPUTS)
+    directions = PublicPCA.fit(inputs[:10_000], max_directions=_INPUTS)
     moments = MomentVotes(
         inputs=inputs,
         labels=labels,
@@ -76,7 +76,7 @@ def _large_round() -> Job:
     recipe = DEFAULT_RECIPE
     directions = PublicPCA.fit(
         rng.normal(size=(_LARGE_PUBLIC, _LARGE_INPUTS)),
-        _LARGE_DIRECTIONS,
+        max_directions=_LARGE_DIRECTIONS,
         ridge=recipe.ridge_in_rounds,
         kernel_from=recipe.kernel_from,
     )

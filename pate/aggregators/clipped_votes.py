@@ -24,7 +24,7 @@ from pate.array_types import BoolArray, FloatArray
 from pate.mechanisms.noise.comparisons import are_normally_above
 from pate.mechanisms.parameters import COUNT, NOISE, PROBABILITY, one_of
 from pate.validation import InvalidValue
-from pate.votes.counts import bits_of, limited
+from pate.votes.counts import bits_of, limit_votes
 from pate.votes.made_up import MadeUpVotes
 from pate.votes.shape import VoteShape
 from pate.votes.source import TeacherVotes, VoteSource
@@ -101,7 +101,7 @@ class ClippedVotes(Aggregator):
         source = votes.require_type(TeacherVotes)
         blocks = self.checked_blocks(source.confidences(), votes.shape)
         if self.norm == "l1":
-            clipped_blocks = (limited(block, max_votes=self.vote_clip) for block in blocks)
+            clipped_blocks = (limit_votes(block, max_votes=self.vote_clip) for block in blocks)
             counts = np.asarray(sum(block.sum(axis=0, dtype=np.int64) for block in clipped_blocks))
         else:
             counts = np.asarray(sum(self._weighted_sum(bits_of(block)) for block in blocks))

@@ -24,7 +24,7 @@ from pate.mechanisms.noise.drawn_noise import draw_largest, draw_noise
 from pate.mechanisms.noise.lazy_uniforms import LazyUniforms
 from pate.mechanisms.noise.weighted_index import index_of
 from pate.mechanisms.parameters import COUNT, NOISE
-from pate.votes.counts import limited
+from pate.votes.counts import limit_votes
 from pate.votes.made_up import MadeUpVotes
 from pate.votes.shape import VoteShape
 from pate.votes.source import TeacherVotes, VoteSource
@@ -86,10 +86,10 @@ class PowersetGNMax(Aggregator):
         max_size = self.max_size or votes.num_labels
         confidences = votes.require_type(TeacherVotes).confidences()
         blocks = self.checked_blocks(confidences, votes.shape)
-        first_votes = limited(next(blocks), max_votes=max_size)
+        first_votes = limit_votes(next(blocks), max_votes=max_size)
         summary = _merge_rows(_rows_of_votes(first_votes))
         for block in blocks:
-            block_votes = limited(block, max_votes=max_size)
+            block_votes = limit_votes(block, max_votes=max_size)
             block_rows = _merge_rows(_rows_of_votes(block_votes))
             summary = _merge_rows(np.concatenate([summary, block_rows]))
         return summary

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pate.aggregators.aggregator import Aggregator
 from pate.array_types import BoolArray, IntArray
 from pate.validation import InvalidValue, require_kind
-from pate.votes.counts import histogram, limited
+from pate.votes.counts import histogram, limit_votes
 
 
 def counts_for(aggregator: Aggregator, blocks: Iterable[BoolArray]) -> IntArray:
@@ -27,7 +27,7 @@ def counts_for(aggregator: Aggregator, blocks: Iterable[BoolArray]) -> IntArray:
     max_votes = aggregator.max_votes_per_teacher
     counts: IntArray | None = None
     for block in blocks:
-        limited_block = block if max_votes is None else limited(block, max_votes)
+        limited_block = block if max_votes is None else limit_votes(block, max_votes=max_votes)
         block_counts = histogram(limited_block)
         counts = block_counts if counts is None else counts + block_counts
     if counts is None:

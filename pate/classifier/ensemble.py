@@ -94,7 +94,9 @@ class EstimatorLearner:
             if known is None:
                 model = self.task.fit(self.estimator, inputs, targets, seed=seed)
                 return model.confidences(queries)
-            model_of_known = LabelModel.fit_known(self.estimator, inputs, targets, known, seed)
+            model_of_known = LabelModel.fit_known(
+                self.estimator, inputs=inputs, labels=targets, known=known, seed=seed
+            )
             is_taught = known.any(axis=0)  # [num_labels]
             return np.asarray(model_of_known.confidences(queries) * is_taught, np.float32)
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.array_types import BoolArray, Float32Array, FloatArray, IntArray
-from pate.models.sklearn import FittedLabels, stretched
+from pate.models.sklearn import FittedLabels, map_to_half
 from pate.models.student_model import Predictor, class_probabilities, most_probable
 from pate.validation import require
 
@@ -31,7 +31,7 @@ class LabelModel(FittedLabels):
 
     def confidences(self, inputs: Float32Array) -> NDArray[Any]:
         """Returns the confidences of a teacher, `[num_samples, num_labels]`; it votes for a label from 0.5 on."""
-        return stretched(self.predict_proba(inputs))
+        return map_to_half(self.predict_proba(inputs))
 
 
 @dataclass(frozen=True, eq=False)

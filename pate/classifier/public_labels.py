@@ -66,4 +66,4 @@ def read_labels(name: str, y: Any, task: Task) -> GapLabels:
     shape = (num_samples, task.num_labels)
     require(bits.shape == shape, f"{name}.shape", bits.shape, f"{shape}, the labels of y")
     require_entries(name, (bits == 0) | (bits == 1), "0, 1 or NaN")
-    return labels_with_gaps(bits.astype(np.bool_), known)
+    return labels_with_gaps(bits.astype(np.bool_), known=known)

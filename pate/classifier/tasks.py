@@ -19,7 +19,7 @@ from pate.accounting import Adjacency
 from pate.aggregators import Aggregator, FixedTopK, GaussianVotes
 from pate.array_types import BoolArray, Float32Array, IntArray
 from pate.classifier.label_models import ClassModel, LabelModel
-from pate.models.sklearn import seeded
+from pate.models.sklearn import clone_with_seed
 from pate.validation import InvalidValue, require, require_entries
 
 # The types of a record's words.
@@ -81,8 +81,8 @@ class Task:
             seed: the value of every `random_state`.
         """
         if not len(inputs):
-            return LabelModel(np.zeros(self.num_labels), np.arange(0), [])
-        return LabelModel.fit(estimator, inputs, bits, seed)
+            return LabelModel(first=np.zeros(self.num_labels), varying=np.arange(0), models=[])
+        return LabelModel.fit(estimator, inputs=inputs, labels=bits, seed=seed)
 
     def decode(self, bits: BoolArray) -> Any:
         """Returns predictions in the form of the labels that were passed to the fit."""
@@ -177,7 +177,9 @@ class OneClass(Task):
         """Fits the estimator to the classes that occur; if only one class occurs, that class is always predicted."""
         codes = bits.argmax(axis=1)
         present = np.unique(codes)
-        model = seeded(estimator, seed).fit(inputs, codes) if len(present) > 1 else None
+        model = (
+            clone_with_seed(estimator, seed=seed).fit(inputs, codes) if len(present) > 1 else None
+        )
         return ClassModel(num_classes=self.num_labels, present=present, model=model)
 
     def decode(self, bits: BoolArray) -> NDArray[Any]:

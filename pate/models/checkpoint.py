@@ -25,14 +25,15 @@ from pate.models.teacher import State, Teacher
 from pate.threads import one_thread
 from pate.validation import InvalidValue, require, require_array, require_count
 
-_KEY = re.compile(r"[0-9a-f]{64}\n")
-# the name of a file of teachers: the indices of its first and its last teacher
 CHECKPOINTS = r"teachers-(\d{6,})-(\d{6,})\.safetensors"
-_LENGTHS = "/lengths"
-_SIGNATURE = "signature"
+"""The pattern of the name of a file of teachers, with the indices of its first and its last teacher."""
+
+_KEY = re.compile(r"[0-9a-f]{64}\n")  # the content of the file of the key
+_LENGTHS = "/lengths"  # the end of the name of an array of lengths
+_SIGNATURE = "signature"  # the name of the signature in the metadata of a file
 _REMEDY = "remove it, and the same command trains these teachers again from the same records"
 _ASK_AGAIN = "remove it, and the same command asks these teachers again"
-_ROUNDING = 1e-6  # by which a confidence may leave [0, 1]
+_ROUNDING = 1e-6  # the largest distance of a confidence from [0, 1]
 
 
 @dataclass(frozen=True)
@@ -88,19 +89,19 @@ class CheckpointStore:
         for teacher in states:
             require_count("teacher", teacher, minimum=0)
 
-        def key_of_file(place_and_teacher: tuple[int, int]) -> object:
+        def key_of_file(position_and_teacher: tuple[int, int]) -> object:
             """Returns a key that is equal for two teachers if they belong to the same file.
 
             The key has the names, types and shapes of the arrays, the shapes without their first axis, and a number
             that is equal for consecutive teachers.
             """
-            place, teacher = place_and_teacher
+            position, teacher = position_and_teacher
             arrays = sorted(states[teacher].items())
             kinds = [(name, array.dtype, array.ndim, array.shape[1:]) for name, array in arrays]
-            return teacher - place, kinds  # the difference is equal for consecutive teachers
+            return teacher - position, kinds
 
-        for _, places_and_teachers in groupby(enumerate(sorted(states)), key=key_of_file):
-            self._write_file({teacher: states[teacher] for _, teacher in places_and_teachers})
+        for _, file_members in groupby(enumerate(sorted(states)), key=key_of_file):
+            self._write_file({teacher: states[teacher] for _, teacher in file_members})
 
     def _write_file(self, states: Mapping[int, State]) -> None:
         """Writes consecutive teachers, by their indices, to one signed file."""
@@ -117,7 +118,7 @@ class CheckpointStore:
         make_folder(path.parent, existing_parent=path.parent.parent)
         if not os.path.lexists(self.key):
             write_text(self.key, text=f"{secrets.token_hex(nbytes=32)}\n")
-        signature = self._signature(path, arrays)
+        signature = self._signature(path, arrays=arrays)
         with atomic_write(path) as file:
             file.write(save(dict(sorted(arrays.items())), metadata={_SIGNATURE: signature}))
 
@@ -129,7 +130,7 @@ class CheckpointStore:
         remove_partials(Path(self.folder), name_patterns=(CHECKPOINTS,))
         self._files(on_incomplete=Path.unlink)
 
-    def states(self, num_teachers: int, first_teacher: int = 0) -> Iterator[State]:
+    def states(self, num_teachers: int, *, first_teacher: int = 0) -> Iterator[State]:
         """Yields the states of teachers first_teacher..num_teachers-1 in order; at most one file is in memory.
 
         Args:
@@ -140,20 +141,20 @@ class CheckpointStore:
             InvalidValue: a teacher is missing; or a file was altered, or signed by another run.
         """
         files = self._files()
-        for members in sorted(files, key=_start_of):
-            path = files[members]
-            if first_teacher in members and first_teacher < num_teachers:
-                yield from self._read(members, path)[
-                    first_teacher - members.start : num_teachers - members.start
-                ]
-                first_teacher = members.stop
-        if first_teacher < num_teachers:
-            remedy = "the same command trains it"
+        next_teacher = first_teacher
+        for members in sorted(files, key=lambda members: members.start):
+            if next_teacher in members and next_teacher < num_teachers:
+                states_in_file = self._read(files[members], members=members)
+                first = next_teacher - members.start
+                last = num_teachers - members.start
+                yield from states_in_file[first:last]
+                next_teacher = members.stop
+        if next_teacher < num_teachers:
             raise damaged(
                 Path(self.folder),
-                rule=f"teacher {first_teacher}",
+                rule=f"teacher {next_teacher}",
                 finding="no whole file has it",
-                remedy=remedy,
+                remedy="the same command trains it",
             )
 
     def load(self, teacher: int) -> State:
@@ -188,12 +189,12 @@ class CheckpointStore:
                     on_incomplete(path)
         return whole_files
 
-    def _read(self, members: range, path: Path) -> list[State]:
+    def _read(self, path: Path, *, members: range) -> list[State]:
         """Reads the states of the teachers in a file; raises `InvalidValue` unless this run signed the file.
 
         Args:
-            members: the indices of the teachers.
             path: the file.
+            members: the indices of the teachers.
         """
         try:
             arrays: State = load_file(path)
@@ -203,7 +204,9 @@ class CheckpointStore:
             raise damaged(
                 path, rule="a file of teachers", finding=str(error), remedy=_REMEDY
             ) from None
-        own_signature = self._signature(path, arrays) if os.path.lexists(self.key) else ""
+        own_signature = ""
+        if os.path.lexists(self.key):
+            own_signature = self._signature(path, arrays=arrays)
         is_own = hmac.compare_digest(own_signature.encode(), (signature or "").encode())
         if not own_signature or not is_own:
             raise damaged(
@@ -222,7 +225,7 @@ class CheckpointStore:
                 state[name] = np.asarray(part)
         return states
 
-    def _signature(self, path: Path, arrays: State) -> str:
+    def _signature(self, path: Path, *, arrays: State) -> str:
         """Returns the signature of the arrays in a file, in hexadecimal; the file's name is signed, too.
 
         Raises:
@@ -233,20 +236,19 @@ class CheckpointStore:
         if _KEY.fullmatch(text) is None:
             raise InvalidValue("secret", self.key, rule=f"64 hexadecimal digits; {remedy}")
         name = f"{path.stem} of {self.records}" if self.records else path.stem
-        signature = hmac.new(bytes.fromhex(text.strip()), repr(name).encode(), sha256)
-        for key, array in sorted(arrays.items()):
-            signature.update(repr((key, array.dtype.str, array.shape)).encode())
+        signature = hmac.new(
+            key=bytes.fromhex(text.strip()), msg=repr(name).encode(), digestmod=sha256
+        )
+        for array_name, array in sorted(arrays.items()):
+            signature.update(repr((array_name, array.dtype.str, array.shape)).encode())
             signature.update(np.ascontiguousarray(array).data)
         return signature.hexdigest()
-
-
-def _start_of(members: range) -> int:
-    return members.start
 
 
 def cast_votes(
     teacher: Teacher,
     store: CheckpointStore,
+    *,
     num_teachers: int,
     inputs: Float32Array,
     chunk_size: int = 16,
@@ -284,13 +286,11 @@ def cast_votes(
             path = Path(scratch) / f"confidences-{first:06d}-{end:06d}.npz"
         if path is not None and os.path.lexists(path):
             form = ArrayForm(kind="f", shape=(end - first, len(inputs), None))
-            yield (
-                first,
-                read_arrays(path, forms={"confidences": form}, remedy=_ASK_AGAIN)["confidences"],
-            )
+            stored = read_arrays(path, forms={"confidences": form}, remedy=_ASK_AGAIN)
+            yield first, stored["confidences"]
             continue
         with one_thread(), device_memory(advice):
-            confidences = teacher.predict_many(states, inputs)
+            confidences = teacher.predict_many(states, inputs=inputs)
         _require_confidences(
             confidences,
             num_teachers=len(states),
@@ -310,7 +310,11 @@ def _require_confidences(
 
     Values may leave [0, 1] by rounding, at most 1e-6.
 
-    `name` is the name of the confidences in the error.
+    Args:
+        confidences: the confidences to check.
+        num_teachers: the number of teachers.
+        num_queries: the number of queries.
+        name: the name of the confidences in the error.
     """
     values = require_array(name, confidences)
     fits = values.ndim == 3 and values.shape[:2] == (num_teachers, num_queries)

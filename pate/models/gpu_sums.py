@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pate.array_types import FloatArray, IntArray
 from pate.device import device_memory, torch
-from pate.votes.clipped_moments import FEATURE_STEPS, ClippedMoments
+from pate.votes.clipped_moments import FEATURE_STEPS
 from pate.votes.clipping import require_finite_lengths
 from pate.votes.feature_rows import whole_features
 from pate.votes.round_records import RoundRecords, ShardRecords
@@ -23,10 +23,10 @@ from pate.votes.round_votes import RoundQuestion
 if TYPE_CHECKING:
     from torch import Tensor
 
-
-_MOST_ROWS = 2**17  # of features as doubles at a time
-_MOST_ENTRIES = 2**25  # of teachers' votes at a time
-# of residuals in units of the largest; the sums of products with features have at most 52
+_MAX_ROWS = 2**17  # the largest number of rows of features that are doubles at a time
+_MAX_ENTRIES = 2**25  # the largest number of entries of teachers' votes at a time
+# The bits of a residual in units of the largest one, and of the sum of residuals over a teacher's records. A feature
+# has 14 bits, so sums of products have at most 52.
 _RESIDUAL_BITS = 26
 _PRODUCT_BITS = 38
 _ADVICE = "engine=threads or engine=processes computes on processors"
@@ -56,10 +56,11 @@ class GpuSums(RoundSums):
             DeviceFull: the memory of the GPU is too small.
         """
         with device_memory(_ADVICE), torch.inference_mode():
-            half_weights = self._tensor(PublicStudent.of(question.weights).half_weights)
+            half_weights = self._tensor(PublicStudent.from_weights(question.weights).half_weights)
             total = torch.zeros_like(half_weights, dtype=torch.int64)
-            for block in self._blocks(question.weights.size):
-                total += self._sum_of(block, question, half_weights).to(torch.int64)
+            for block in self._blocks(vote_size=question.weights.size):
+                block_sum = self._sum_of_block(block, question=question, half_weights=half_weights)
+                total += block_sum.to(torch.int64)
             return np.asarray(total.cpu().numpy())
 
     def close(self) -> None:
@@ -67,27 +68,32 @@ class GpuSums(RoundSums):
         for name in ("_features", "_labels", "_weights"):
             self.__dict__.pop(name, None)
 
-    def _sum_of(self, block: EqualSizes, question: RoundQuestion, half_weights: Tensor) -> Tensor:
+    def _sum_of_block(
+        self, block: EqualSizes, *, question: RoundQuestion, half_weights: Tensor
+    ) -> Tensor:
         """Returns the sum of the clipped votes of teachers with equal numbers of records, whole numbers as doubles."""
         scale = question.label_scale
         expected = self._records.records_per_teacher
         if expected is not None:
-            scale = scale * vote_factor(block.size, expected)
+            scale = scale * vote_factor(num_records=block.size, records_per_teacher=expected)
         moments = question.clipped_moments
         weights = self._weights[block.teachers]
         if block.size == 1:
             features = self._features[block.rows].to(torch.float64)
-            residuals = self._residuals(features, block.rows, half_weights) * self._tensor(scale)
-            factors = _factors(residuals, moments) * weights / (FEATURE_STEPS * moments.step)
+            residuals = self._residuals(features, rows=block.rows, half_weights=half_weights)
+            residuals = residuals * self._tensor(scale)
+            factors = _clip_factors(residuals, clip=moments.clip) * weights
+            factors = factors / (FEATURE_STEPS * moments.step)
             return features.T @ torch.trunc(residuals * factors[:, None])
-        means = self._means(block, scale, half_weights)
-        factors = _factors(means.flatten(start_dim=1), moments) * weights / moments.step
+        means = self._means(block, scale=scale, half_weights=half_weights)
+        factors = _clip_factors(means.flatten(start_dim=1), clip=moments.clip) * weights
+        factors = factors / moments.step
         return torch.trunc(means * factors[:, None, None]).sum(dim=0)
 
-    def _means(self, block: EqualSizes, scale: FloatArray, half_weights: Tensor) -> Tensor:
+    def _means(self, block: EqualSizes, *, scale: FloatArray, half_weights: Tensor) -> Tensor:
         """Returns the votes of teachers before the clip, `[num_teachers, num_features, num_labels]`.
 
-        Residuals are cut to whole numbers, so few that doubles hold the sums over the records of a teacher exactly.
+        Residuals are cut to whole numbers, so small that doubles hold the sums over a teacher's records exactly.
 
         Args:
             block: teachers with equal numbers of records.
@@ -100,33 +106,37 @@ class GpuSums(RoundSums):
         sums = torch.zeros(
             (block.num_teachers, *half_weights.shape), dtype=torch.float64, device=self._device
         )
-        for rows in block.parts(_MOST_ROWS):
+        for rows in block.row_ranges(max_rows=_MAX_ROWS):
             features = self._features[rows].to(torch.float64)
-            whole = torch.trunc(self._residuals(features, rows, half_weights) * steps)
-            by_teacher = features.view(block.num_teachers, -1, features.shape[1])
-            sums += by_teacher.transpose(1, 2) @ whole.view(block.num_teachers, -1, len(scale))
+            residuals = self._residuals(features, rows=rows, half_weights=half_weights)
+            whole_residuals = torch.trunc(residuals * steps)
+            features_by_teacher = features.view((block.num_teachers, -1, features.shape[1]))
+            residuals_by_teacher = whole_residuals.view((block.num_teachers, -1, len(scale)))
+            sums += features_by_teacher.mT @ residuals_by_teacher
         return sums * (unit / (FEATURE_STEPS * block.size))
 
-    def _residuals(self, features: Tensor, rows: slice, half_weights: Tensor) -> Tensor:
+    def _residuals(self, features: Tensor, *, rows: slice, half_weights: Tensor) -> Tensor:
         """Returns labels minus the student's probabilities, float64 `[n, num_labels]`; see `PublicStudent`."""
         labels = self._labels[rows]
         probabilities = (1 + torch.tanh((features @ half_weights).to(torch.float32))) * 0.5
         residuals = (labels.to(torch.float32) - probabilities).to(torch.float64)
-        # an unknown label is less than 0 (`pate.votes.label_gaps`)
-        return residuals if labels.dtype == torch.bool else residuals.masked_fill_(labels < 0, 0)
+        if labels.dtype == torch.bool:
+            return residuals
+        # An unknown label is less than 0 (`pate.votes.label_gaps`).
+        return residuals.masked_fill_(mask=labels < 0, value=0)
 
     def _blocks(self, vote_size: int) -> Iterator[EqualSizes]:
         """Yields the teachers in blocks that fit into the memory; `vote_size` is the number of entries of a vote."""
-        most_teachers = max(1, _MOST_ENTRIES // vote_size)
-        for block in equal_sizes(self._shard.sizes, _MOST_ROWS):
+        max_teachers = max(1, _MAX_ENTRIES // vote_size)
+        for block in equal_sizes(self._shard.sizes, max_rows=_MAX_ROWS):
             if block.size == 1:
                 yield block
             else:
-                yield from block.blocks(most_teachers * block.size)
+                yield from block.blocks(max_rows=max_teachers * block.size)
 
     @cached_property
     def _shard(self) -> ShardRecords:
-        (shard,) = self._records.shards(1)
+        (shard,) = self._records.shards(num_shards=1)
         return shard
 
     @cached_property
@@ -137,7 +147,7 @@ class GpuSums(RoundSums):
         first = 0
         for block in self._shard.blocks():
             last = first + len(block.labels)
-            block_features = whole_features(self._records.directions, block.inputs)
+            block_features = whole_features(self._records.directions, inputs=block.inputs)
             features[first:last] = self._tensor(block_features)
             first = last
         return features
@@ -158,13 +168,18 @@ class GpuSums(RoundSums):
         return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
 
 
-def _factors(vectors: Tensor, moments: ClippedMoments) -> Tensor:
-    """Returns a factor <= 1 for each row, `[num_rows]`, that scales the row down to the clip.
+def _clip_factors(vectors: Tensor, *, clip: float) -> Tensor:
+    """Returns for each row the factor <= 1 that scales it down to the clip if it is longer, `[num_rows]`.
 
     Squares are added in an order that depends on the number of columns alone: halves of the columns are added, entry by
     entry. A library would choose an order by the number of rows, so that a row's factor would depend on other rows.
 
-    Raises `InvalidValue` if a length is not finite.
+    Args:
+        vectors: `[num_rows, num_columns]`.
+        clip: the largest length of a row.
+
+    Raises:
+        InvalidValue: a length is not finite.
     """
     squares = vectors * vectors
     while (width := squares.shape[1]) > 1:
@@ -174,4 +189,4 @@ def _factors(vectors: Tensor, moments: ClippedMoments) -> Tensor:
         squares = sums
     lengths = torch.sqrt(squares[:, 0])
     require_finite_lengths(lengths.cpu().numpy())
-    return moments.clip / torch.clamp(lengths, min=moments.clip)
+    return clip / torch.clamp(lengths, min=clip)

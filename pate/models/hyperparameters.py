@@ -14,7 +14,10 @@ from pate.validation import (
 )
 
 PRECISIONS = ("auto", "float32", "bfloat16", "float16")
+"""The values of `precision`: the type of the products inside a network."""
 NORMS = ("group", "batch")
+"""The values of `norm`: the way in which the layers of a network are normalized."""
+# The hyper-parameters that are whole numbers >= 1.
 _COUNTS = (
     "hidden",
     "epochs",
@@ -52,6 +55,7 @@ def _require_device(name: str, value: Any) -> None:
     require_device(value)
 
 
+# The check of each hyper-parameter, by its name.
 _CHECKS: dict[str, Callable[[str, Any], object]] = {
     **dict.fromkeys(_COUNTS, require_count),
     **dict.fromkeys(

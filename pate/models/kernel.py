@@ -21,7 +21,7 @@ from pate.votes.source import FunctionVotes, GroupVotes, VoteSource
 if TYPE_CHECKING:
     from pate.data import Dataset, Partition
 
-# with a smaller penalty training may take long; with a larger one nothing is learned
+# With a smaller penalty training may take long; with a larger one nothing is learned.
 _SMALLEST_PENALTY = 1e-3
 _LARGEST_PENALTY = 1e6
 
@@ -62,8 +62,8 @@ class KernelTeacher(Voter):
 
     def __post_init__(self) -> None:
         require_settings(self)
-        is_known = self.nonlinear in (None, True, False)
-        require(is_known, "nonlinear", self.nonlinear, "true, false or null")
+        has_meaning = self.nonlinear in (None, True, False)
+        require(has_meaning, "nonlinear", self.nonlinear, "true, false or null")
 
     def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> KernelVotes:
         """Returns the votes of the teachers of a partition on the first `num_queries` public samples.

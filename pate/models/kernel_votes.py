@@ -25,8 +25,8 @@ from pate.votes.source import FunctionVotes, GroupVotes
 if TYPE_CHECKING:
     from pate.data import Split
 
-_BLOCK_ENTRIES = 2**22  # numbers in the votes of a block
-_BLOCK_RECORDS = 4096  # whose features are computed at once
+_BLOCK_ENTRIES = 2**22  # the largest number of entries of the votes of a block
+_BLOCK_RECORDS = 4096  # the number of records whose features are computed at once
 
 
 def records_per_group(public_split: Split, recipe: Recipe = DEFAULT_RECIPE) -> float:
@@ -42,7 +42,7 @@ def records_per_group(public_split: Split, recipe: Recipe = DEFAULT_RECIPE) -> f
 def weights_of_rows(group_ids: IntArray, recipe: Recipe = DEFAULT_RECIPE) -> FloatArray | None:
     """Returns the weights of public rows that make all public groups count alike, `[num_public]`.
 
-    The result is None where the rows count alike: where no group has two rows, or where there are fewer than
+    The result is None if the rows count alike: if no group has two rows, or if there are fewer than
     `recipe.fewest_public_groups` groups.
 
     Args:
@@ -61,16 +61,26 @@ class KernelVotes(FunctionVotes):
 
     No epsilon covers them. The votes of a teacher for a label, one number for each query, are a combination of public
     directions.
+
+    Attributes:
+        private: the private records.
+        teacher_of: `[num_records]`, the index of the teacher of each record, private.
+        num_teachers: the number of teachers.
+        public: the whole public pool; its first samples are the queries.
+        num_queries: the number of queries.
+        num_directions: the number of directions of the pool; None for as many as the noise makes worthwhile.
+        moments: makes the votes in rounds, as the constructor of `MomentVotes` does.
+        nonlinear: whether components of a kernel are added in rounds; see `KernelTeacher`.
     """
 
-    private: Split  # the private records, n
-    teacher_of: IntArray  # the teacher of each record, `[n]`, private
+    private: Split
+    teacher_of: IntArray
     num_teachers: int
-    public: Split  # the whole public pool; its first samples are the queries
+    public: Split
     num_queries: int
     num_directions: int | None = None
-    moments: Callable[..., MomentVotes] = MomentVotes  # makes the votes of rounds
-    nonlinear: bool | None = False  # see `KernelTeacher`
+    moments: Callable[..., MomentVotes] = MomentVotes
+    nonlinear: bool | None = False
 
     def __post_init__(self) -> None:
         self.num_labels = self.private.labels.shape[1]
@@ -113,9 +123,10 @@ class KernelVotes(FunctionVotes):
             noise_multiplier: the noise of the release, which determines the number of directions.
             recipe: the constants of the method.
         """
-        directions = self._directions_at_once(noise_multiplier, recipe)
+        directions = self._directions_at_once(noise_multiplier, recipe=recipe)
         key = ("span", noise_multiplier, recipe)
-        return np.asarray(self.cached(key, compute=lambda: directions.span(self.queries)))
+        compute_span = partial(directions.span, self.queries)
+        return np.asarray(self.cached(key, compute=compute_span))
 
     def votes_around(
         self, center: FloatArray, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
@@ -132,43 +143,44 @@ class KernelVotes(FunctionVotes):
         Raises:
             InvalidValue: `center` has an entry for each query, or a teacher has no record.
         """
-        rule = "one number per label for kernel teachers"
-        require(center.ndim < 2, "center.shape", center.shape, rule)
+        require(center.ndim < 2, "center.shape", center.shape, "one number for each label")
         inputs = self.private.inputs
         labels = self.private.labels
         known = self.private.known
-        total = self.num_teachers
-        directions = self._directions_at_once(noise_multiplier, recipe)
+        num_teachers = self.num_teachers
+        directions = self._directions_at_once(noise_multiplier, recipe=recipe)
         span = directions.span(self.queries)
         order = np.argsort(self.teacher_of, kind="stable")
-        sizes = np.bincount(self.teacher_of, minlength=total)
+        sizes = np.bincount(self.teacher_of, minlength=num_teachers)
         rule = f"{len(sizes)}, the teachers of the partition"
-        require(len(sizes) == total, "num_teachers", total, rule)
-        require_each("teacher", np.arange(total), sizes > 0, "at least one record")
-        bounds = np.append(0, np.cumsum(sizes))  # of each teacher's records in `order`
-        teachers_of_block = max(1, _BLOCK_ENTRIES // (span.shape[1] * self.num_labels))
+        require(len(sizes) == num_teachers, "num_teachers", num_teachers, rule)
+        require_each("teacher", np.arange(num_teachers), sizes > 0, "at least one record")
+        # The records of teacher t are order[bounds[t] : bounds[t + 1]].
+        bounds = np.append(0, np.cumsum(sizes))
+        teachers_at_once = max(1, _BLOCK_ENTRIES // (span.shape[1] * self.num_labels))
 
         def block_features(row_indices: NDArray[np.intp]) -> FloatArray:
             return directions.features(inputs[row_indices])
 
-        for first in range(0, total, teachers_of_block):
-            block_bounds = bounds[first : first + teachers_of_block + 1]
+        for first in range(0, num_teachers, teachers_at_once):
+            block_bounds = bounds[first : first + teachers_at_once + 1]
             rows = order[block_bounds[0] : block_bounds[-1]]
             blocks = np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS))
-            features = np.concatenate(list(in_order(block_features, items=blocks)))  # [n, k]
+            # The features of all records of the block, [num_block_records, num_directions].
+            features = np.concatenate(list(in_order(block_features, items=blocks)))
             residuals: FloatArray = labels[rows] - np.broadcast_to(center, labels.shape[1:])
             if known is not None:
                 residuals *= known[rows]
-            num_teachers = len(block_bounds) - 1
-            if len(rows) == num_teachers:  # a record for each
+            # The weights of each teacher in the directions, [num_block_teachers, num_directions, num_labels].
+            if len(rows) == len(block_bounds) - 1:  # Each teacher has one record.
                 weights = np.asarray(features[:, :, None] * residuals[:, None, :])
             else:
                 ranges = pairwise((block_bounds - block_bounds[0]).tolist())
                 weights = np.stack(
                     [features[start:end].T @ residuals[start:end] for start, end in ranges]
-                )  # [num_teachers, k, num_labels]
+                )
             weights *= np.sqrt(self.num_queries / np.diff(block_bounds))[:, None, None]
-            yield LowRankVotes(span, weights)
+            yield LowRankVotes(span=span, weights=weights)
 
     def in_rounds(
         self,
@@ -183,26 +195,27 @@ class KernelVotes(FunctionVotes):
 
         Args:
             noise_multiplier: the noise of a round, which determines the number of directions.
-            least_directions: the number of directions that are kept whatever the noise, if the pool has as many and
-                `num_directions` is None.
+            least_directions: the number of directions that are kept even if the noise allows fewer, if the pool has as
+                many and `num_directions` is None.
             recipe: the constants of the method.
         """
-        directions = self._directions_in_rounds(noise_multiplier, least_directions, recipe)
+        directions = self._directions_in_rounds(
+            noise_multiplier, least_directions=least_directions, recipe=recipe
+        )
         private = self.private
         public_rows = max(recipe.public_rows, self.num_queries)
-        # A label's prevalence is a mean over teachers: over groups of any size, if each teacher has one of them.
-        public_weights = (
-            weights_of_rows(self.public.group_ids[:public_rows], recipe)
-            if self.num_groups == self.num_teachers
-            else None
-        )
+        # The prevalence of a label is a mean over teachers. If each teacher has one group, it is a mean over groups, so
+        # that public groups count alike, too.
+        public_weights = None
+        if self.num_groups == self.num_teachers:
+            public_weights = weights_of_rows(self.public.group_ids[:public_rows], recipe=recipe)
         make_moments = partial(
             self.moments,
             directions=directions,
             public_inputs=self.public.inputs[:public_rows],
             public_weights=public_weights,
             inputs=private.inputs,
-            labels=labels_with_gaps(private.labels, private.known),
+            labels=labels_with_gaps(private.labels, known=private.known),
             teacher_of=self.teacher_of,
             num_teachers=self.num_teachers,
             records_per_teacher=self.records_per_teacher
@@ -215,39 +228,45 @@ class KernelVotes(FunctionVotes):
         moments: MomentVotes = self.cached(key, compute=make_moments)
         return moments
 
-    def _directions_at_once(self, noise_multiplier: float, recipe: Recipe) -> PublicPCA:
+    def _directions_at_once(self, noise_multiplier: float, *, recipe: Recipe) -> PublicPCA:
         """Returns the public directions for a release at once; there are at most as many as queries."""
         num_directions = self._num_affordable(
             noise_multiplier, noise_share=recipe.noise_share_at_once
         )
         num_directions = min(num_directions, self.num_queries)
-        fit = partial(PublicPCA.fit, np.asarray(self.public.inputs), num_directions, recipe=recipe)
-        directions: PublicPCA = self.cached(("directions", num_directions, recipe), compute=fit)
+        fit = partial(
+            PublicPCA.fit,
+            np.asarray(self.public.inputs),
+            max_directions=num_directions,
+            recipe=recipe,
+        )
+        key = ("directions", num_directions, recipe)
+        directions: PublicPCA = self.cached(key, compute=fit)
         return directions
 
     def _directions_in_rounds(
-        self, noise_multiplier: float, least_directions: int, recipe: Recipe
+        self, noise_multiplier: float, *, least_directions: int, recipe: Recipe
     ) -> PublicPCA:
         """Returns the public directions for a release in rounds, with components of a kernel if these are used."""
         num_directions = self._num_affordable(
             noise_multiplier, noise_share=recipe.noise_share_in_rounds
         )
         least = 0 if self.num_directions else least_directions
+        kernel_from = {None: recipe.kernel_from, True: 1.0, False: None}[self.nonlinear]
         fit = partial(
             PublicPCA.fit,
             np.asarray(self.public.inputs),
-            num_directions,
+            max_directions=num_directions,
             least_directions=least,
             ridge=recipe.ridge_in_rounds,
-            kernel_from={None: recipe.kernel_from, True: 1.0, False: None}[self.nonlinear],
+            kernel_from=kernel_from,
             recipe=recipe,
         )
-        directions: PublicPCA = self.cached(
-            ("directions in rounds", num_directions, least, recipe), compute=fit
-        )
+        key = ("directions in rounds", num_directions, least, recipe)
+        directions: PublicPCA = self.cached(key, compute=fit)
         return directions
 
-    def _num_affordable(self, noise_multiplier: float, noise_share: float) -> int:
+    def _num_affordable(self, noise_multiplier: float, *, noise_share: float) -> int:
         """Returns `num_directions`; if it is None, the number of the pool's directions that the noise makes worthwhile.
 
         Only public numbers are used.
@@ -256,8 +275,10 @@ class KernelVotes(FunctionVotes):
             noise_multiplier: the noise of the release.
             noise_share: the greatest variance of the noise that is worthwhile, relative to the variance of the labels.
         """
+        if self.num_directions:
+            return self.num_directions
         records = self.num_groups * self.total_weight / self.num_teachers
-        return self.num_directions or affordable_directions(
+        return affordable_directions(
             noise_multiplier=noise_multiplier,
             noise_share=noise_share,
             num_labels=self.num_labels,

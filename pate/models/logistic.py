@@ -21,12 +21,16 @@ from pate.pool import in_order
 from pate.validation import require, require_positive
 
 _PENALTIES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
-_FEWEST_ROWS = 10
-_SMALLEST_VARIANCE = 1e-9  # of a direction, as a share of the largest one
-_LEAST_FREQUENCY = 1e-4  # of a label, where the search begins
-_SEARCH = {"maxiter": 100, "ftol": 1e-6}  # of L-BFGS-B
-_BLOCK_ROWS = 2**14  # that are centered or whitened at once
-_MANY_ROWS = 2**16  # so many choose the penalty, and so many are in a product of a loss
+# With fewer rows, a constant model is returned.
+_MIN_ROWS = 10
+# Directions whose variance is a smaller share of the largest variance are left out.
+_MIN_RELATIVE_VARIANCE = 1e-9
+# The least frequency of a label at which the search for its weights begins.
+_MIN_FREQUENCY = 1e-4
+_SEARCH_OPTIONS = {"maxiter": 100, "ftol": 1e-6}  # of L-BFGS-B
+_BLOCK_ROWS = 2**14  # the number of rows that are centered or whitened at a time
+# The largest number of rows that choose the penalty, and of rows in one product of a loss.
+_MAX_ROWS = 2**16
 
 
 class LogisticModel(FlatModel):
@@ -79,32 +83,40 @@ class LogisticStudent(ThresholdedStudent):
         inputs = training.inputs
         rows, labels = require_rows(inputs=inputs, labels=training.labels, seed=seed)
         known = training.known
-        if len(rows) < _FEWEST_ROWS:  # predicts the labels that most of a few rows have, or none
-            return LinearModel.constant(2 * labels.sum(axis=0) > len(rows), inputs=inputs)
+        if (
+            len(rows) < _MIN_ROWS
+        ):  # The model predicts the labels that more than half of the rows have.
+            has_majority = 2 * labels.sum(axis=0) > len(rows)
+            return LinearModel.constant(has_majority, inputs=inputs)
         order = np.random.default_rng(seed).permutation(len(rows))
         white = WhiteCoordinates(rows)
-        features = white.features(rows, order)
+        features = white.features(rows, row_order=order)
         labels = labels[order]
         known = None if known is None else known[order]
         choice = self._choose(
             coordinates=white,
-            features=features[:_MANY_ROWS],
-            labels=labels[:_MANY_ROWS],
-            known=None if known is None else known[:_MANY_ROWS],
+            features=features[:_MAX_ROWS],
+            labels=labels[:_MAX_ROWS],
+            known=None if known is None else known[:_MAX_ROWS],
         )
         num_held_out = len(choice.probabilities)
         probabilities = choice.probabilities
-        if known is not None:  # where a label is unknown, it is never predicted
+        if known is not None:  # A label that is unknown counts as not predicted.
             probabilities = probabilities * known[:num_held_out]
         threshold = self._choose_threshold(probabilities, labels=labels[:num_held_out])
         weights = white.fit(
-            features, labels, choice.penalty, initial_weights=choice.weights, known=known
+            features,
+            labels=labels,
+            penalty=choice.penalty,
+            initial_weights=choice.weights,
+            known=known,
         )
         if on_epoch is not None:
             on_epoch(0, {"loss": choice.loss})
         input_weights = white.directions @ weights[:-1]
-        is_never_held = np.where(labels.any(axis=0), 0.0, -np.inf)
-        bias = weights[-1] - white.center @ input_weights + is_never_held
+        # The log-odds of a label that no row has are minus infinity.
+        never_predicted = np.where(labels.any(axis=0), 0.0, -np.inf)
+        bias = weights[-1] - white.center @ input_weights + never_predicted
         return LogisticModel(
             arrays={"weights": input_weights.astype(np.float32), "bias": bias.astype(np.float32)},
             threshold=threshold,
@@ -115,6 +127,7 @@ class LogisticStudent(ThresholdedStudent):
 
     def _choose(
         self,
+        *,
         coordinates: WhiteCoordinates,
         features: Float32Array,
         labels: BoolArray,
@@ -131,7 +144,7 @@ class LogisticStudent(ThresholdedStudent):
         num_held_out = max(1, round(self.held_out * len(features)))
         held_features = features[:num_held_out]
         held_labels = labels[:num_held_out]
-        frequency = _frequencies(labels, known)
+        frequency = _frequencies(labels, known=known)
         held_known = None if known is None else known[:num_held_out]
         other_known = None if known is None else known[num_held_out:]
         weights = np.zeros((features.shape[1], labels.shape[1]))
@@ -140,15 +153,16 @@ class LogisticStudent(ThresholdedStudent):
         for penalty in sorted(self.penalties, reverse=True):
             weights = coordinates.fit(
                 features[num_held_out:],
-                labels[num_held_out:],
-                penalty,
+                labels=labels[num_held_out:],
+                penalty=penalty,
                 initial_weights=weights,
                 known=other_known,
             )
             scores = held_features @ weights.astype(np.float32)
             losses = np.logaddexp(0, scores) - scores * held_labels
-            loss = float(losses.mean() if held_known is None else (losses * held_known).mean())
-            if loss >= least_loss < math.inf:
+            known_losses = losses if held_known is None else losses * held_known
+            loss = float(known_losses.mean())
+            if loss >= least_loss and math.isfinite(least_loss):
                 break
             least_loss = loss
             probabilities = FlatModel.logistic(scores)
@@ -158,22 +172,29 @@ class LogisticStudent(ThresholdedStudent):
         return choice
 
 
-def _frequencies(labels: BoolArray, known: BoolArray | None) -> FloatArray:
+def _frequencies(labels: BoolArray, *, known: BoolArray | None) -> FloatArray:
     """Returns the share of rows with each label among those for which it is known, a little inside of (0, 1)."""
     shares = labels.mean(axis=0)
     if known is not None:
         shares = shares / np.maximum(known.mean(axis=0), 1 / len(known))
-    return np.asarray(shares.clip(_LEAST_FREQUENCY, 1 - _LEAST_FREQUENCY))
+    return np.asarray(shares.clip(_MIN_FREQUENCY, 1 - _MIN_FREQUENCY))
 
 
 @dataclass(frozen=True, eq=False)
 class _Choice:
-    """The penalty that held-out rows have chosen, with the weights, predictions and loss of its model."""
+    """The penalty that held-out rows have chosen, and its model, which was fitted to the other rows.
+
+    Attributes:
+        penalty: the penalty.
+        weights: the weights of the model in white coordinates, `[r + 1, num_labels]`.
+        probabilities: the predictions for the held-out rows, `[num_held_out, num_labels]`.
+        loss: the mean loss on the held-out rows.
+    """
 
     penalty: float
-    weights: FloatArray  # of the fit to the other rows, in white coordinates, [r + 1, num_labels]
-    probabilities: Float32Array  # of the held-out rows, [n, num_labels]
-    loss: float  # of the held-out rows
+    weights: FloatArray
+    probabilities: Float32Array
+    loss: float
 
 
 class WhiteCoordinates:
@@ -189,16 +210,16 @@ class WhiteCoordinates:
 
     def __init__(self, rows: Float32Array) -> None:
         self.center = rows.mean(axis=0, dtype=np.float64)
-        # X X^T and X^T X have the same eigenvalues > 0: the smaller matrix is decomposed
+        # X X^T and X^T X have the same eigenvalues > 0, so the smaller matrix is decomposed.
         is_wide = rows.shape[1] > len(rows)
         squares = self._row_products(rows) if is_wide else self._column_products(rows)
         variances, directions = np.linalg.eigh(squares / len(rows))
         tiny = np.finfo(np.float64).tiny
-        has_variance = variances > _SMALLEST_VARIANCE * max(variances[-1], tiny)
+        has_variance = variances > _MIN_RELATIVE_VARIANCE * max(variances[-1], tiny)
         spread = variances[has_variance]
         directions = directions[:, has_variance]
         if is_wide:
-            # an eigenvector u of X X^T is X^T u / |X^T u| for X^T X
+            # If u is an eigenvector of X X^T, then X^T u / |X^T u| is one of X^T X.
             centered = rows - self.center
             directions = centered.T @ directions / np.sqrt(len(rows) * spread)
         self.directions = np.asarray(directions / np.sqrt(spread))
@@ -219,7 +240,7 @@ class WhiteCoordinates:
         blocks = np.split(rows, range(_BLOCK_ROWS, len(rows), _BLOCK_ROWS))
         return np.asarray(sum(in_order(block_products, items=blocks)))
 
-    def features(self, rows: Float32Array, row_order: NDArray[np.intp]) -> Float32Array:
+    def features(self, rows: Float32Array, *, row_order: NDArray[np.intp]) -> Float32Array:
         """Returns the white coordinates of rows and the constant 1, `[n, r + 1]`.
 
         There is never a second copy of all rows in memory.
@@ -243,9 +264,9 @@ class WhiteCoordinates:
     def fit(
         self,
         features: Float32Array,
+        *,
         labels: BoolArray,
         penalty: float,
-        *,
         initial_weights: FloatArray,
         known: BoolArray | None = None,
     ) -> FloatArray:
@@ -262,48 +283,49 @@ class WhiteCoordinates:
         from scipy.optimize import minimize  # loads slowly
 
         penalties = penalty * self.penalized
-        frequency = _frequencies(labels, known)
-        # what a known row counts in the mean loss of each label, against a row where all are known
-        counts = None
+        frequency = _frequencies(labels, known=known)
+        # The weight of each row in the mean loss of each label; None for 1.
+        row_weights = None
         if known is not None:
             shares = np.maximum(known.mean(axis=0), 1 / len(known))
-            counts = np.where(known, 1 / shares, 0.0).astype(np.float32)
-        # White inputs have the second moment 1, so the loss bends by about f (1 - f) + penalty in a label's weights:
-        # in units of that curvature's root all weights are alike, and the search takes a fifth of the steps.
+            row_weights = np.where(known, 1 / shares, 0.0).astype(np.float32)
+        # White inputs have the second moment 1, so the loss has about the curvature f (1 - f) + penalty in a label's
+        # weights. In units of one over the root of the curvature all weights are alike, and the search takes a fifth of
+        # the steps.
         units = 1 / np.sqrt(frequency * (1 - frequency) + penalties)
         bits = labels.astype(np.float32)
 
-        def penalized_loss(flat: FloatArray) -> tuple[float, FloatArray]:
-            """Returns the penalized mean loss and its gradient; `flat` are the weights, flattened."""
-            weights = flat.reshape(units.shape) * units
-            narrow = weights.astype(np.float32)
+        def penalized_loss(flat_weights: FloatArray) -> tuple[float, FloatArray]:
+            """Returns the penalized mean loss and its gradient, for flattened weights in units of `units`."""
+            weights = flat_weights.reshape(units.shape) * units
+            float32_weights = weights.astype(np.float32)
 
             def block_loss(first_row: int) -> tuple[float, Float32Array]:
                 """Returns the loss and the gradient of the block of rows that begins at index `first_row`."""
-                rows = features[first_row : first_row + _MANY_ROWS]
-                true = bits[first_row : first_row + _MANY_ROWS]
-                scores = rows @ narrow
-                small = np.exp(-np.abs(scores))
-                # log(1 + e^z) = max(z, 0) + log(1 + e^-|z|), which does not overflow; its derivative is expit(z)
-                losses = np.maximum(scores, 0) + np.log1p(small) - scores * true
-                slopes = np.where(scores >= 0, 1, small) / (1 + small) - true
-                if counts is not None:
-                    losses = losses * counts[first_row : first_row + _MANY_ROWS]
-                    slopes = slopes * counts[first_row : first_row + _MANY_ROWS]
-                return float(losses.sum(dtype=np.float64)), np.asarray(rows.T @ slopes)
+                block = slice(first_row, first_row + _MAX_ROWS)
+                true_bits = bits[block]
+                scores = features[block] @ float32_weights
+                exponential = np.exp(-np.abs(scores))
+                # log(1 + e^z) = max(z, 0) + log(1 + e^-|z|) does not overflow; its derivative is expit(z).
+                losses = np.maximum(scores, 0) + np.log1p(exponential) - scores * true_bits
+                slopes = np.where(scores >= 0, 1, exponential) / (1 + exponential) - true_bits
+                if row_weights is not None:
+                    losses = losses * row_weights[block]
+                    slopes = slopes * row_weights[block]
+                return float(losses.sum(dtype=np.float64)), np.asarray(features[block].T @ slopes)
 
             loss = 0.0
             gradient = np.zeros(weights.shape, np.float32)
-            blocks = range(0, len(bits), _MANY_ROWS)  # so that working copies stay small
-            for rows_loss, rows_gradient in in_order(block_loss, items=blocks):
-                loss += rows_loss
-                gradient += rows_gradient
+            first_rows = range(0, len(bits), _MAX_ROWS)  # Working copies of a block are small.
+            for loss_of_block, gradient_of_block in in_order(block_loss, items=first_rows):
+                loss += loss_of_block
+                gradient += gradient_of_block
             total = loss / len(bits) + (penalties * weights**2).sum() / 2
-            slope = gradient / len(bits) + penalties * weights
-            return float(total), np.asarray(slope * units, dtype=np.float64).ravel()
+            total_gradient = gradient / len(bits) + penalties * weights
+            return float(total), np.asarray(total_gradient * units, dtype=np.float64).ravel()
 
         first_point = (initial_weights / units).ravel()
         optimum = minimize(
-            penalized_loss, first_point, jac=True, method="L-BFGS-B", options=_SEARCH
+            penalized_loss, x0=first_point, jac=True, method="L-BFGS-B", options=_SEARCH_OPTIONS
         )
         return np.asarray(optimum.x.reshape(initial_weights.shape) * units)

@@ -21,6 +21,11 @@ from pate.votes.public_pca import PublicPCA
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.shrinkage import shrink_singular_values
 
+# Singular values below this share of the largest one count as 0 in a regression.
+_RELATIVE_CUT_OFF = 1e-6
+# Scores of a label whose spread is at most this share of the largest spread count as equal.
+_RELATIVE_FLATNESS = 1e-12
+
 
 class LowRankModel(FlatModel):
     """A trained student with linear scores of features of length 1, and a threshold of the score for each label.
@@ -91,7 +96,7 @@ class LowRankStudent(Student):
         if known is not None and len(labels):
             known_shares = known.mean(axis=0).clip(1 / len(known))
             prevalence = prevalence / known_shares
-        # equal rows, or no rows, determine nothing but a constant
+        # Equal rows, or no rows, determine nothing but a constant.
         if len(np.unique(rows, axis=0)) < 2:
             return LinearModel.constant(prevalence >= 0.5, inputs=inputs)
         noise_std = float(np.sqrt((prevalence * (1 - prevalence) / known_shares).mean()))
@@ -108,7 +113,8 @@ class LowRankStudent(Student):
         arrays["thresholds"] = arrays["thresholds"] + never_held
         if on_epoch is not None:
             is_wrong = labels != model.predict(rows)
-            on_epoch(0, {"loss": float((is_wrong if known is None else is_wrong[known]).mean())})
+            known_errors = is_wrong if known is None else is_wrong[known]
+            on_epoch(0, {"loss": float(known_errors.mean())})
         return LowRankModel(
             arrays=arrays,
             threshold=0.5,
@@ -132,21 +138,22 @@ class LowRankStudent(Student):
         if training.weights is None and training.scores is None:
             return super().learn(training, pool=pool, seed=seed, on_epoch=on_epoch)
         inputs = np.asarray(training.inputs, dtype=np.float32)
-        public = np.concatenate([inputs, np.asarray(pool, dtype=np.float32)])
+        public_inputs = np.concatenate([inputs, np.asarray(pool, dtype=np.float32)])
         if training.scores is None or training.weights is not None:
             return ReleasedModel.from_weights(
                 weights=np.asarray(training.weights),
-                public_inputs=public,
+                public_inputs=public_inputs,
                 num_rows=len(inputs),
                 recipe=training.recipe,
             )
         return self.fit_scores(
-            inputs, released=training.scores, pool=public, recipe=training.recipe
+            inputs, released=training.scores, pool=public_inputs, recipe=training.recipe
         )
 
     def fit_scores(
         self,
         inputs: Float32Array,
+        *,
         released: NoisyScores,
         pool: Float32Array,
         recipe: Recipe = DEFAULT_RECIPE,
@@ -158,8 +165,8 @@ class LowRankStudent(Student):
 
         Args:
             inputs: the inputs of the queries, one entry for each query.
-            released: the scores `[num_queries, num_labels]`, their noise, and the prevalence of each label. Where they
-                have a center of their own for each query, the model adds what a regression makes of the center.
+            released: the scores `[num_queries, num_labels]`, their noise, and the prevalence of each label. If each
+                query has a center of its own, the model adds the regression of the center on the inputs.
             pool: public inputs that determine directions and thresholds, one entry for each sample.
             recipe: the constants of the method.
 
@@ -176,29 +183,30 @@ class LowRankStudent(Student):
         same_labels = prevalence.shape == scores.shape[1:]
         require(same_labels, "prevalence.shape", prevalence.shape, f"{scores.shape[1:]}")
         num_directions = min(released.num_directions or self.num_directions, len(inputs))
-        directions = PublicPCA.fit(pool, num_directions, recipe=recipe)
+        directions = PublicPCA.fit(pool, max_directions=num_directions, recipe=recipe)
         span = directions.span(inputs)
-        coefficients = shrink_singular_values(
-            noisy_matrix=span.T @ scores, noise_std=noise_std
-        )  # [k, num_labels]
-        if released.center is not None:  # which has no noise
+        # The scores in coordinates of the span, [num_directions, num_labels].
+        coefficients = shrink_singular_values(noisy_matrix=span.T @ scores, noise_std=noise_std)
+        if released.center is not None:  # The center has no noise, so it is not shrunk.
             coefficients = coefficients + span.T @ (released.center - released.center.mean(axis=0))
         rank = int(np.linalg.matrix_rank(coefficients)) if coefficients.any() else 0
         if not in_span:
-            # the weights of which the features `[Q, k]` make the scores' projection on their span
+            # These are the weights with which the features have the projection of the scores on their span as values.
             _, singular, right = np.linalg.svd(directions.features(inputs), full_matrices=False)
-            inverse = np.divide(
-                1, singular, out=np.zeros_like(singular), where=(singular > 1e-6 * singular[0])
-            )
+            is_large = singular > _RELATIVE_CUT_OFF * singular[0]
+            inverse = np.divide(1, singular, out=np.zeros_like(singular), where=is_large)
             coefficients = np.asarray((right.T * inverse) @ (right @ coefficients))
         pool_scores = directions.features(pool) @ coefficients  # [n, num_labels]
         share = prevalence.clip(recipe.prevalence_floor, 1 - recipe.prevalence_floor)
         thresholds = np.array(
-            [np.quantile(column, 1 - p) for column, p in zip(pool_scores.T, share, strict=True)]
+            [
+                np.quantile(label_scores, 1 - label_share)
+                for label_scores, label_share in zip(pool_scores.T, share, strict=True)
+            ]
         )
         spreads = pool_scores.std(axis=0)
-        # scores that are equal for the whole pool predict a label always or never
-        is_flat = spreads <= 1e-12 * (spreads.max() or 1.0)
+        # If the scores of a label are equal for the whole pool, the label is predicted always or never.
+        is_flat = spreads <= _RELATIVE_FLATNESS * (spreads.max() or 1.0)
         arrays = {
             "center": directions.center,
             "projection": directions.projection,

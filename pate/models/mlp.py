@@ -24,6 +24,7 @@ from pate.models.thresholds import ThresholdedStudent
 from pate.threads import one_thread
 from pate.validation import require_probability
 
+# The names of the parameters of a network, in the order of its layers.
 _NAMES = ("hidden_weights", "hidden_bias", "weights", "bias")
 
 
@@ -70,19 +71,19 @@ class MLPTeacher(Teacher):
         center = stack.mean(stack.inputs)
         inputs = (stack.inputs - center).mul_(stack.mask)
         square = stack.mean(inputs * inputs).mean(dim=2, keepdim=True)  # [num_shards, 1, 1]
-        # 1 where all records are equal
+        # The spread is 1 if all records are equal.
         spread = torch.where(square > 0, square.sqrt(), torch.ones_like(square))
         rngs = [np.random.default_rng(seed) for seed in seeds]
         parameters: list[torch.Tensor] = []
         for fan_in, fan_out in pairwise((inputs.shape[2], self.hidden, stack.labels.shape[2])):
-            # He-scaled normal weights from each teacher's generator, one layer after the other
+            # Weights are normal with the scale of He et al. (2015), from each teacher's generator.
             spread_of_weights = math.sqrt(2 / fan_in)
             layers = [
                 spread_of_weights * rng.standard_normal((fan_in, fan_out), np.float32)
                 for rng in rngs
             ]
             weights = torch.from_numpy(np.stack(layers)).to(device)
-            bias = weights.new_zeros(len(rngs), 1, fan_out)
+            bias = weights.new_zeros((len(rngs), 1, fan_out))
             parameters += [weights.requires_grad_(), bias.requires_grad_()]
         batches = Minibatches(
             sizes=[len(shard) for shard in shards],
@@ -129,6 +130,7 @@ class MLPTeacher(Teacher):
     def _train(
         self,
         parameters: list[torch.Tensor],
+        *,
         inputs: torch.Tensor,
         labels: torch.Tensor,
         known: torch.Tensor | None,
@@ -150,34 +152,40 @@ class MLPTeacher(Teacher):
             weight_decay=self.weight_decay,
         )
         device = inputs.device
-        # records of all shards numbered through: an index into one axis is twice as fast
-        all_inputs = inputs.flatten(0, 1)
-        all_labels = labels.flatten(0, 1)
-        all_known = None if known is None else known.flatten(0, 1)
+        # The records of all shards are numbered along one axis, as an index into one axis is twice as fast.
+        all_inputs = inputs.flatten(start_dim=0, end_dim=1)
+        all_labels = labels.flatten(start_dim=0, end_dim=1)
+        all_known = None if known is None else known.flatten(start_dim=0, end_dim=1)
         starts = torch.arange(len(inputs), device=device)[:, None] * inputs.shape[1]
         curves = inputs.new_full((len(inputs), batches.num_steps), math.nan)
         for step, batch in enumerate(batches):
             is_active = torch.from_numpy(batch.counts > 0).to(device)
-            shape = batch.rows.shape
-            # a record's share of its teacher's mean, 0 for padding
-            is_record = np.arange(shape[1]) < batch.counts[:, None]
+            # The share of a record in its teacher's mean loss, 0 for padding.
+            is_record = np.arange(batch.rows.shape[1]) < batch.counts[:, None]
             share = is_record / np.maximum(batch.counts, 1)[:, None]
             shares = torch.from_numpy(share.astype(np.float32)).to(device)
-            places = (torch.from_numpy(batch.rows).to(device) + starts).flatten()
-            logits = _logits(parameters, inputs=all_inputs.index_select(0, places).view(*shape, -1))
-            targets = all_labels.index_select(0, places).view(*shape, -1)
-            known_of_batch = None
-            if all_known is not None:
-                known_of_batch = all_known.index_select(0, places).view(*shape, -1)
-            loss = (_losses(logits, targets, known_of_batch) * shares).sum(dim=1)
-            # summed over teachers, never averaged: each moves as it would alone
+            indices = torch.from_numpy(batch.rows).to(device) + starts  # [num_shards, batch_size]
+            logits = _logits(parameters, inputs=_select(all_inputs, indices=indices))
+            record_losses = _losses(
+                logits,
+                labels=_select(all_labels, indices=indices),
+                known=None if all_known is None else _select(all_known, indices=indices),
+            )
+            loss = (record_losses * shares).sum(dim=1)
+            # The losses are summed over teachers, never averaged, so each teacher moves as it would alone.
             gradients = torch.autograd.grad(loss.sum(), parameters)
             optimizer.step(gradients, is_active=is_active[:, None, None])
             curves[:, step] = torch.where(is_active, loss.detach(), math.nan)
         return curves.cpu().numpy()
 
 
-def _logits(parameters: Sequence[torch.Tensor], inputs: torch.Tensor) -> torch.Tensor:
+def _select(values: torch.Tensor, *, indices: torch.Tensor) -> torch.Tensor:
+    """Returns the rows of a matrix at indices, `[*indices.shape, num_columns]`."""
+    rows = values.index_select(dim=0, index=indices.flatten())
+    return rows.view((*indices.shape, -1))
+
+
+def _logits(parameters: Sequence[torch.Tensor], *, inputs: torch.Tensor) -> torch.Tensor:
     """Returns the log-odds of several networks, `[num_models, n, num_labels]`.
 
     Args:
@@ -185,11 +193,12 @@ def _logits(parameters: Sequence[torch.Tensor], inputs: torch.Tensor) -> torch.T
         inputs: n inputs for each network, `[num_models, n, num_features]`.
     """
     hidden_weights, hidden_bias, weights, bias = parameters
-    return torch.baddbmm(bias, torch.baddbmm(hidden_bias, inputs, hidden_weights).relu(), weights)
+    units = torch.baddbmm(hidden_bias, inputs, hidden_weights).relu()
+    return torch.baddbmm(bias, units, weights)
 
 
 def _losses(
-    logits: torch.Tensor, labels: torch.Tensor, known: torch.Tensor | None = None
+    logits: torch.Tensor, *, labels: torch.Tensor, known: torch.Tensor | None = None
 ) -> torch.Tensor:
     """Returns the cross-entropy of each record, summed over its known labels, `[num_models, num_records]`."""
     losses = torch.nn.functional.softplus(logits) - logits * labels
@@ -224,11 +233,17 @@ class MLPModel(FlatModel):
 
 @dataclass(frozen=True, eq=False)
 class _Epoch:
-    """The parameters of all members of an `MLPStudent` after one epoch, and their held-out predictions."""
+    """The parameters of all members of an `MLPStudent` after one epoch, and their held-out predictions.
+
+    Attributes:
+        epoch: the number of the epoch.
+        parameters: the parameters in the order of `_NAMES`, each with a first axis of members.
+        held_out: the held-out probabilities, `[num_rows, num_labels]`.
+    """
 
     epoch: int
-    parameters: list[Float32Array]  # by `_NAMES`, each with a leading axis of members
-    held_out: Float32Array  # held-out probabilities, [n, num_labels]
+    parameters: list[Float32Array]
+    held_out: Float32Array
 
 
 @dataclass(frozen=True)
@@ -270,7 +285,7 @@ class MLPStudent(ThresholdedStudent):
         inputs = training.inputs
         rows, labels = require_rows(inputs=inputs, labels=training.labels, seed=seed)
         known = training.known
-        if len(rows) < 2:  # predicts the labels of the only row, or none
+        if len(rows) < 2:  # The model predicts the labels of the only row, or none.
             return LinearModel.constant(labels.any(axis=0), inputs=inputs)
         released = np.asarray(labels.any(axis=0), np.float32)
         rng = np.random.default_rng(seed)
@@ -287,16 +302,15 @@ class MLPStudent(ThresholdedStudent):
                 on_epoch=on_epoch,
             )
         arrays = dict(zip(_NAMES, best.parameters, strict=True))
-        # inputs are not standardized when the model predicts
+        # The model predicts for inputs that are not standardized.
         arrays["hidden_weights"] = arrays["hidden_weights"] / spread
         offset = center @ arrays["hidden_weights"][:, None]
         arrays["hidden_bias"] = arrays["hidden_bias"] - offset
         arrays["released"] = released
+        can_be_predicted = released if known is None else released * known
         return MLPModel(
             arrays=arrays,
-            threshold=self._choose_threshold(
-                best.held_out * (released if known is None else released * known), labels=labels
-            ),
+            threshold=self._choose_threshold(best.held_out * can_be_predicted, labels=labels),
             input_shape=np.shape(inputs)[1:],
             num_rows=len(rows),
             choices={"epochs": float(best.epoch)},
@@ -304,6 +318,7 @@ class MLPStudent(ThresholdedStudent):
 
     def _train(
         self,
+        *,
         rows: Float32Array,
         labels: BoolArray,
         known: BoolArray | None,
@@ -323,20 +338,21 @@ class MLPStudent(ThresholdedStudent):
         """
         num_members = int(fold_of.max()) + 1
         held = torch.from_numpy(fold_of == np.arange(num_members)[:, None])  # [num_members, n]
-        # a row's share of the mean over members and rows: in the loss, and in the held-out loss
+        # The share of a row in the mean over members and rows: in the loss, and in the held-out loss.
         train_share = ~held / (~held).sum(dim=1, keepdim=True) / num_members
         held_share = held / held.sum(dim=1, keepdim=True) / num_members
         targets = torch.from_numpy(labels.astype(np.float32))
         is_known = None if known is None else torch.from_numpy(known.astype(np.float32))
-        inputs = torch.from_numpy(rows).expand(num_members, -1, -1)
-        parameters = [tensor.requires_grad_() for tensor in self._initial(inputs, targets, rng=rng)]
+        inputs = torch.from_numpy(rows).expand((num_members, -1, -1))
+        initial = self._draw_initial(inputs, targets=targets, rng=rng)
+        parameters = [tensor.requires_grad_() for tensor in initial]
         optimizer = torch.optim.AdamW(
             parameters, lr=self.learning_rate, weight_decay=self.weight_decay
         )
         least_loss = math.inf
-        for epoch in range(self.epochs + 1):  # epoch 0 comes before the first step
-            logits = _logits(parameters, inputs)
-            losses = _losses(logits, targets, is_known)
+        for epoch in range(self.epochs + 1):  # Epoch 0 comes before the first step.
+            logits = _logits(parameters, inputs=inputs)
+            losses = _losses(logits, labels=targets, known=is_known)
             loss = (losses * train_share).sum()
             held_out_loss = (losses * held_share).sum()
             if on_epoch is not None:
@@ -350,13 +366,13 @@ class MLPStudent(ThresholdedStudent):
                     held_out=held_out.detach().numpy(),
                 )
             optimizer.zero_grad()
-            # summed over members: each moves as it would alone
+            # The losses are summed over members, so each member moves as it would alone.
             torch.autograd.backward(loss * num_members)
             optimizer.step()
         return best
 
-    def _initial(
-        self, inputs: torch.Tensor, targets: torch.Tensor, *, rng: np.random.Generator
+    def _draw_initial(
+        self, inputs: torch.Tensor, *, targets: torch.Tensor, rng: np.random.Generator
     ) -> list[torch.Tensor]:
         """Draws the initial parameters, in the order of `_NAMES`.
 
@@ -371,7 +387,7 @@ class MLPStudent(ThresholdedStudent):
         log_odds = ((targets.sum(dim=0) + 0.5) / (len(targets) + 1)).logit()  # of each label
         return [
             torch.from_numpy(hidden * hidden_spread),
-            torch.zeros(num_members, 1, self.hidden),
+            torch.zeros((num_members, 1, self.hidden)),
             torch.from_numpy(output * output_spread),
-            log_odds.repeat(num_members, 1, 1),
+            log_odds.repeat((num_members, 1, 1)),
         ]

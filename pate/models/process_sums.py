@@ -30,7 +30,7 @@ class ProcessSums(WorkerSums):
     def _start(self, shard: RoundShard, *, is_replacement: bool) -> Worker:
         return _WorkerProcess(shard)
 
-    def _reason(self, death: WorkerDied, num_deaths: int) -> str:
+    def _reason(self, death: WorkerDied, *, num_deaths: int) -> str:
         cause = "killed, or out of memory: engine=threads takes less"
         return f"worker processes died {num_deaths} times ({death}; {cause})"
 
@@ -51,15 +51,18 @@ class _WorkerProcess:
 
     def __init__(self, shard: RoundShard) -> None:
         self._connection, end_of_worker = Pipe()
-        path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)
+        python_path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)
         number = end_of_worker.fileno()
-        code = f"from {__name__} import answer_requests; answer_requests({number}, {os.getpid()})"
+        code = (
+            f"from {__name__} import answer_requests; "
+            f"answer_requests({number}, run_process={os.getpid()})"
+        )
         with end_of_worker:
             self._process = subprocess.Popen(
                 [sys.executable, "-P", "-c", code],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                env={**os.environ, **WORKER_ENVIRONMENT, "PYTHONPATH": path},
+                env={**os.environ, **WORKER_ENVIRONMENT, "PYTHONPATH": python_path},
                 pass_fds=[number],
                 start_new_session=True,  # the terminal sends Ctrl-C to the run alone
             )
@@ -76,7 +79,7 @@ class _WorkerProcess:
         return total
 
     def end(self) -> None:
-        """Kills the process. Whoever waits for its answer gets `WorkerDied`."""
+        """Kills the process. A thread that waits for its answer gets `WorkerDied`."""
         _kill(self._process)
 
     def _ask(self, request: Any) -> Any:
@@ -97,28 +100,30 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def answer_requests(connection_number: int, run: int) -> None:
+def answer_requests(connection_number: int, *, run_process: int) -> None:
     """Answers the requests of a run, in a worker process, until the run ends. The first request is the shard.
 
     Args:
         connection_number: the number of the open file that requests come from.
-        run: the id of the process of the run.
+        run_process: the id of the process of the run.
     """
-    end_with(run)
+    end_with(run_process)
     connection = Connection(connection_number)
     with suppress(EOFError, ConnectionError):
         shard = HeldShard(connection.recv())
         connection.send(None)
         while True:
-            connection.send(_answer(shard, connection.recv()))
+            connection.send(_answer(shard, request=connection.recv()))
 
 
-def _answer(shard: HeldShard, request: RecordBlock | RoundQuestion) -> IntArray | _Failure | None:
+def _answer(
+    shard: HeldShard, *, request: RecordBlock | RoundQuestion
+) -> IntArray | _Failure | None:
     """Returns the answer of a worker to a request."""
     try:
         if isinstance(request, RoundQuestion):
             return shard.total(request)
         shard.append(request)
-    except Exception as error:  # the run raises it
+    except Exception as error:  # the process of the run raises it
         return _Failure(error)
     return None

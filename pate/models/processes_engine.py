@@ -25,9 +25,10 @@ from pate.models.training import ChunkTask, TrainingJob, WorkersLost
 from pate.votes.round_records import RoundRecords
 from pate.votes.round_sums import RoundSums
 
-# the environment of a worker: one thread for each library that counts threads of its own
 WORKER_ENVIRONMENT = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "MKL", "OPENBLAS")}
-_WATCH_SECONDS = 0.1
+"""The environment of a worker: one thread for each library that has threads of its own."""
+
+_WATCH_SECONDS = 0.1  # the time between two checks of whether the parent runs
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,8 @@ class ProcessesEngine(Engine):
 
         from pate.models.process_sums import ProcessSums
 
-        return ProcessSums(records, self.num_workers or cpu_count(), max_deaths=self.max_deaths)
+        num_workers = self.num_workers or cpu_count()
+        return ProcessSums(records, num_workers=num_workers, max_deaths=self.max_deaths)
 
     def train(self, job: TrainingJob) -> None:
         """Trains the missing teachers of a job; starts new workers if some have died.
@@ -84,20 +86,21 @@ class ProcessesEngine(Engine):
         from joblib import cpu_count  # loads slowly
 
         chunks = job.chunks(self.chunk_size)
-        with _worker_pool(min(self.num_workers or cpu_count(), max(len(chunks), 1))) as workers:
-            job.run(chunks, workers)
+        num_workers = min(self.num_workers or cpu_count(), max(len(chunks), 1))
+        with _worker_pool(num_workers) as workers:
+            job.run(chunks, workers=workers)
 
 
 class _WorkerProcesses:
     """A pool of worker processes that implements the protocol `Workers`."""
 
-    def __init__(self, executor: Any, num_workers: int) -> None:
+    def __init__(self, executor: Any, *, num_workers: int) -> None:
         self._executor = executor
-        self.max_running = num_workers + 1  # one chunk waits, so that no worker does
+        self.max_running = num_workers + 1  # one chunk waits, so that no worker has to
 
     def submit(self, task: ChunkTask) -> Future[dict[int, State]]:
         """Sends a task to the pool."""
-        with _interrupts_held():  # a worker may start meanwhile
+        with _blocked_signals():  # a worker may start in the block
             future: Future[dict[int, State]] = self._executor.submit(task)
         return future
 
@@ -110,7 +113,7 @@ class _WorkerProcesses:
 
         Failed tasks come last, since reading their teachers raises the error.
         """
-        finished, unfinished = wait(handles, timeout, FIRST_COMPLETED)
+        finished, unfinished = wait(handles, timeout=timeout, return_when=FIRST_COMPLETED)
         failed_last = sorted(finished, key=lambda future: future.exception() is not None)
         return (future.result() for future in failed_last), unfinished
 
@@ -121,19 +124,19 @@ def _worker_pool(num_workers: int) -> Iterator[_WorkerProcesses]:
 
     If the block raises an error, the workers are ended at once.
     """
-    # a pool of its own: the one that joblib shares is of another kind
+    # The pool that joblib shares is of another kind, so workers get a pool of their own.
     from joblib.externals.loky import ProcessPoolExecutor
 
-    with _interrupts_held():
+    with _blocked_signals():
         executor = ProcessPoolExecutor(
             num_workers, env=WORKER_ENVIRONMENT, initializer=end_with, initargs=(os.getpid(),)
         )
     succeeded = False
     try:
-        yield _WorkerProcesses(executor, num_workers)
+        yield _WorkerProcesses(executor, num_workers=num_workers)
         succeeded = True
     finally:
-        # the executor's thread may look for a task that was just dropped, and would print a traceback
+        # The executor's thread may look for a task that was just dropped, and would print a traceback.
         hook_before = threading.excepthook
         threading.excepthook = _ignore_thread_error
         try:
@@ -147,7 +150,7 @@ def _ignore_thread_error(error: threading.ExceptHookArgs) -> None:
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
+def _blocked_signals() -> Iterator[None]:
     """Blocks SIGINT, SIGTERM and SIGHUP during a `with` block.
 
     Processes that are started in the block inherit the blocked signals, so they ignore Ctrl-C. This process handles a
@@ -178,7 +181,7 @@ def end_with(parent: int, node: int | None = None) -> None:
             time.sleep(_WATCH_SECONDS)
         os._exit(1)
 
-    # `threading.Thread.start` would wait forever for a thread that finds no memory to begin with
+    # `threading.Thread.start` would wait forever for a thread that cannot start for lack of memory.
     _thread.start_new_thread(watch, ())
 
 

@@ -17,8 +17,9 @@ from pate.models.training import ChunkTask, TrainingJob, WorkersLost
 from pate.votes.round_records import RoundRecords
 from pate.votes.round_sums import RoundSums
 
-_ANSWER_SECONDS = 10
-_num_blocks = 0  # of `connected` that are open, and share a connection that the first has made
+_ANSWER_SECONDS = 10  # the time that a cluster has for its first answer
+# The number of `connected` blocks that are open. They share a connection, which the first of them has made.
+_num_blocks = 0
 
 
 @dataclass(frozen=True)
@@ -65,18 +66,18 @@ class RayEngine(Engine):
         require_extra("engine", "ray", "ray")
         import ray  # loads slowly, and is optional
 
-        with connected(ray, self.address, saved=job.summary):
+        with connected(ray, address=self.address, saved=job.summary):
             remote_function = ray.remote(_train_on_node).options(
                 num_cpus=self.num_cpus, num_gpus=self.num_gpus, max_retries=self.max_retries
             )
             workers = _RayTasks(
-                ray, train_remotely=remote_function.remote, max_running=self.max_in_flight
+                ray=ray, train_remotely=remote_function.remote, max_running=self.max_in_flight
             )
             try:
-                job.run(chunks, workers)
+                job.run(chunks, workers=workers)
             except ray.exceptions.RayTaskError as error:
                 if not isinstance(error.cause, ray.exceptions.RayError):
-                    # the teacher's own error, without a worker's traceback in the message
+                    # This is the teacher's own error, without a worker's traceback in the message.
                     raise error.cause from None
                 raise self._workers_lost(cause=error, training_job=job) from error
             except ray.exceptions.RayError as error:
@@ -96,7 +97,7 @@ class RayEngine(Engine):
         return RaySums(records, engine=self)
 
     def _workers_lost(self, *, cause: Exception, training_job: TrainingJob) -> WorkersLost:
-        """Returns the error for a lost worker or node of Ray; its message says what of the job is saved."""
+        """Returns the error for a lost worker or node of Ray; its message has the number of saved teachers."""
         reason = f"{type(cause).__name__}, after up to {self.max_retries} retries"
         return WorkersLost(f"Ray lost a worker or node ({reason}); {training_job.summary}")
 
@@ -125,7 +126,7 @@ class _RayTasks:
 
 
 @contextmanager
-def connected(ray: Any, address: str | None, *, saved: str) -> Iterator[None]:
+def connected(ray: Any, *, address: str | None, saved: str) -> Iterator[None]:
     """Connects to a cluster for the duration of a `with` block.
 
     If the program is connected to a cluster already, that cluster is used. Of several blocks that overlap, the last to
@@ -134,7 +135,7 @@ def connected(ray: Any, address: str | None, *, saved: str) -> Iterator[None]:
     Args:
         ray: the package.
         address: as `RayEngine.address`.
-        saved: what is saved of the work so far, for an error.
+        saved: a phrase on the work that is saved so far, for an error.
 
     Raises:
         WorkersLost: the cluster does not answer, or does not start.
@@ -145,7 +146,7 @@ def connected(ray: Any, address: str | None, *, saved: str) -> Iterator[None]:
         yield
         return
     if not is_connected:
-        _connect(ray, address, saved)
+        _connect(ray, address=address, saved=saved)
     _num_blocks += 1
     try:
         yield
@@ -155,10 +156,10 @@ def connected(ray: Any, address: str | None, *, saved: str) -> Iterator[None]:
             ray.shutdown()
 
 
-def _connect(ray: Any, address: str | None, saved: str) -> None:
+def _connect(ray: Any, *, address: str | None, saved: str) -> None:
     """Connects to a cluster; see `connected`."""
     try:
-        # without an address Ray would look for a cluster of anybody's
+        # Without an address Ray would use any cluster that it finds.
         _require_answer(address or "local")
         ray.init(
             address or "local",
@@ -167,7 +168,7 @@ def _connect(ray: Any, address: str | None, saved: str) -> None:
             logging_level=logging.ERROR,
             runtime_env={"env_vars": WORKER_ENVIRONMENT},
         )
-    # Ray raises nothing narrower if a process of a starting node dies
+    # Ray raises nothing narrower if a process of a starting node dies.
     except Exception as error:
         reason = str(error).partition("\n")[0] or type(error).__name__
         raise WorkersLost(
@@ -182,8 +183,8 @@ def _require_answer(address: str) -> None:
     """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if port.isdigit():
-        place = (host.strip("[]"), int(port))
-        socket.create_connection(place, timeout=_ANSWER_SECONDS).close()
+        host_and_port = (host.strip("[]"), int(port))
+        socket.create_connection(host_and_port, timeout=_ANSWER_SECONDS).close()
 
 
 def _train_on_node(task: ChunkTask) -> dict[int, State]:

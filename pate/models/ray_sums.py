@@ -23,8 +23,8 @@ class RaySums(WorkerSums):
     and returns as many whole numbers. An actor keeps its records in its memory, or in a scratch file without a name on
     its node. It ends with the run.
 
-    If an actor or its node dies, another actor takes its place on a node that is left. That actor asks for no
-    processor, as the processors that are left may all have an actor.
+    If an actor or its node dies, another actor takes its place on a remaining node. That actor requests no processor,
+    as each remaining processor may have an actor already.
 
     Args:
         records: the private records of all teachers.
@@ -37,9 +37,9 @@ class RaySums(WorkerSums):
         self._ray: Any = ray
         self._engine = engine
         self._connection = ExitStack()
-        self._connection.enter_context(connected(ray, engine.address, saved=SAVED_ROUNDS))
+        self._connection.enter_context(connected(ray, address=engine.address, saved=SAVED_ROUNDS))
         num_workers = engine.num_workers or self._num_free
-        super().__init__(records, num_workers, max_deaths=engine.max_retries)
+        super().__init__(records, num_workers=num_workers, max_deaths=engine.max_retries)
 
     def close(self) -> None:
         """Ends all actors, and the cluster if it was started here."""
@@ -53,15 +53,15 @@ class RaySums(WorkerSums):
         return max(1, int(num_free / max(self._engine.num_cpus, 1.0)))
 
     def _start(self, shard: RoundShard, *, is_replacement: bool) -> Worker:
-        # the run's own folder is on another machine
+        # The folder of the run is on another machine.
         shard.storage = replace(shard.storage, folder=None)
         actor_class = self._ray.remote(_Actor).options(
             num_cpus=0 if is_replacement else self._engine.num_cpus,
             scheduling_strategy="SPREAD",
         )
-        return _ActorWorker(self._ray, actor=actor_class.remote(shard))
+        return _ActorWorker(ray=self._ray, actor=actor_class.remote(shard))
 
-    def _reason(self, death: WorkerDied, num_deaths: int) -> str:
+    def _reason(self, death: WorkerDied, *, num_deaths: int) -> str:
         return f"Ray lost a worker or node {num_deaths} times ({death})"
 
 
@@ -102,7 +102,7 @@ class _ActorWorker:
         return total
 
     def end(self) -> None:
-        """Kills the actor. Whoever waits for its answer gets `WorkerDied`."""
+        """Kills the actor. A thread that waits for its answer gets `WorkerDied`."""
         self._ray.kill(self._actor)
 
     def _result(self, reference: Any) -> Any:

@@ -16,7 +16,7 @@ from pate.votes.public_kernel import of_length_1
 from pate.votes.public_pca import PublicPCA
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 
-_BLOCK_RECORDS = 4096  # whose components are computed at once
+_BLOCK_RECORDS = 4096  # the number of records whose components are computed at once
 
 
 class ReleasedModel(FlatModel):
@@ -37,8 +37,8 @@ class ReleasedModel(FlatModel):
     @staticmethod
     def from_weights(
         weights: FloatArray,
-        public_inputs: Float32Array,
         *,
+        public_inputs: Float32Array,
         num_rows: int,
         recipe: Recipe = DEFAULT_RECIPE,
     ) -> ReleasedModel:
@@ -54,7 +54,7 @@ class ReleasedModel(FlatModel):
         """
         directions = PublicPCA.fit(
             public_inputs,
-            len(weights) - 1,
+            max_directions=len(weights) - 1,
             ridge=recipe.ridge_in_rounds,
             kernel_from=1.0,
             recipe=recipe,
@@ -74,8 +74,8 @@ class ReleasedModel(FlatModel):
             arrays["reach"] = np.array([kernel.kernel_width])
         floats = {name: np.asarray(array, dtype=np.float32) for name, array in arrays.items()}
         shape = np.asarray(public_inputs).shape[1:]
-        cls = ReleasedModel if kernel is None else ReleasedKernelModel
-        model = cls(
+        model_class = ReleasedModel if kernel is None else ReleasedKernelModel
+        model = model_class(
             arrays=floats,
             threshold=0.5,
             input_shape=shape,
@@ -96,10 +96,14 @@ class ReleasedModel(FlatModel):
         rows = np.asarray(inputs, dtype=np.float64).reshape(len(inputs), -1)
         blocks = np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS))
         arrays = {name: array.astype(np.float64) for name, array in self.arrays.items()}
-        columns = np.concatenate([self._columns(block, arrays) for block in blocks])
-        return of_length_1(columns)
+        features = np.concatenate(
+            [self._unscaled_features(block, arrays=arrays) for block in blocks]
+        )
+        return of_length_1(features)
 
-    def _columns(self, rows: FloatArray, arrays: Mapping[str, FloatArray]) -> FloatArray:
+    def _unscaled_features(
+        self, rows: FloatArray, *, arrays: Mapping[str, FloatArray]
+    ) -> FloatArray:
         """Returns the features of flat inputs before they are scaled to length 1."""
         projected = np.asarray((rows - arrays["center"]) @ arrays["projection"])
         has_height = len(arrays["weights"]) > projected.shape[1]
@@ -114,7 +118,7 @@ class ReleasedModel(FlatModel):
         if len(weights) == arrays["projection"].shape[1]:
             scores = (features @ weights) / xp.where(lengths > 0, lengths, 1)
         else:
-            # ONNX has no hypotenuse
+            # ONNX has no hypotenuse.
             lengths_with_height = np.hypot(lengths, 1) if xp is np else (lengths**2 + 1).sqrt()
             scores = (features @ weights[:-1] + weights[-1]) / lengths_with_height
         return FlatModel.logistic(scores + arrays["bias"])
@@ -132,7 +136,9 @@ class ReleasedKernelModel(ReleasedModel):
         "reach": "1",
     }
 
-    def _columns(self, rows: FloatArray, arrays: Mapping[str, FloatArray]) -> FloatArray:
+    def _unscaled_features(
+        self, rows: FloatArray, *, arrays: Mapping[str, FloatArray]
+    ) -> FloatArray:
         """Returns the directions, the height and the components of flat inputs."""
         projected = (rows - arrays["center"]) @ arrays["projection"]
         linear = np.append(projected, np.ones((len(rows), 1)), axis=1)
@@ -150,11 +156,11 @@ class ReleasedKernelModel(ReleasedModel):
         """Returns the probabilities `[num_rows, num_labels]` for flat inputs `[num_rows, num_features]`."""
         projected = (inputs - arrays["center"]) @ arrays["projection"]
         linear = xp.concatenate([projected, xp.ones_like(projected[:, :1])], axis=1)
-        cosines = linear / xp.linalg.norm(linear, axis=1, keepdims=True) @ arrays["landmarks"].T
-        components = (
-            xp.exp((cosines - 1) / arrays["reach"]) @ arrays["components"]
-            - linear @ arrays["linear"]
-        )
+        linear_lengths = xp.linalg.norm(linear, axis=1, keepdims=True)
+        cosines = linear / linear_lengths @ arrays["landmarks"].T
+        kernel_values = xp.exp((cosines - 1) / arrays["reach"])
+        components = kernel_values @ arrays["components"] - linear @ arrays["linear"]
         features = xp.concatenate([linear, components], axis=1)
-        scores = features @ arrays["weights"] / xp.linalg.norm(features, axis=1, keepdims=True)
+        lengths = xp.linalg.norm(features, axis=1, keepdims=True)
+        scores = features @ arrays["weights"] / lengths
         return FlatModel.logistic(scores + arrays["bias"])

@@ -23,11 +23,16 @@ class Shard:
 
     The constructor raises `InvalidValue` if there is no record, if the labels are not bits `[n, num_labels]` for n
     records, or if an input is not finite.
+
+    Attributes:
+        inputs: `[n, …]`, one entry for each record.
+        labels: bool `[n, num_labels]`; False where they are unknown.
+        known: which labels are known, bool `[n, num_labels]`; None if all are.
     """
 
-    inputs: Float32Array  # [n, …]
-    labels: BoolArray  # [n, num_labels]; False where they are unknown
-    known: BoolArray | None = None  # [n, num_labels], which labels are known; None for all
+    inputs: Float32Array
+    labels: BoolArray
+    known: BoolArray | None = None
 
     def __post_init__(self) -> None:
         require_features("inputs", self.inputs)
@@ -56,12 +61,19 @@ class Shards(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class PartitionedRecords:
-    """Records with a partition into shards; the records of a shard are read when the shard is requested."""
+    """Records with a partition into shards; the records of a shard are read when the shard is requested.
 
-    inputs: Float32Array  # [n, …], which may be on disk
-    labels: BoolArray  # [n, num_labels]
+    Attributes:
+        inputs: `[n, …]`, one entry for each record; they may be on a disk.
+        labels: bool `[n, num_labels]`.
+        partition: the assignment of records to shards.
+        known: which labels are known, bool `[n, num_labels]`; None if all are.
+    """
+
+    inputs: Float32Array
+    labels: BoolArray
     partition: Partition
-    known: BoolArray | None = None  # [n, num_labels], which labels are known; None for all
+    known: BoolArray | None = None
 
     def __getitem__(self, index: int) -> Shard:
         rows = self.partition.indices(index)
@@ -80,7 +92,7 @@ def targets_of(shard: Shard) -> Float32Array:
     return targets
 
 
-def require_shards(shards: Sequence[Shard], seeds: Sequence[int]) -> None:
+def require_shards(shards: Sequence[Shard], *, seeds: Sequence[int]) -> None:
     """Raises `InvalidValue` unless there is a shard, all records have one shape, and each shard has a seed."""
     require(len(shards) > 0, "len(shards)", len(shards), "at least one shard")
     rule = f"{len(shards)}, one for each shard"
@@ -90,9 +102,9 @@ def require_shards(shards: Sequence[Shard], seeds: Sequence[int]) -> None:
     for shard in shards:
         shard_shape = shard.inputs.shape[1:]
         require(shard_shape == shape, "inputs.shape[1:]", shard_shape, f"{shape} in every shard")
-        shard_labels = shard.labels.shape[1]
+        shard_num_labels = shard.labels.shape[1]
         rule = f"{num_labels} in every shard"
-        require(shard_labels == num_labels, "labels.shape[1]", shard_labels, rule)
+        require(shard_num_labels == num_labels, "labels.shape[1]", shard_num_labels, rule)
 
 
 def as_rows(inputs: Float32Array) -> Float32Array:
@@ -112,16 +124,25 @@ class PaddedBatch:
         sizes: the number of records of each shard, `[num_shards, 1, 1]`.
     """
 
-    def __init__(self, shards: Sequence[Shard], device: torch.device, dtype: torch.dtype) -> None:
-        longest = max(map(len, shards))
-        width = int(np.prod(shards[0].inputs.shape[1:]))
-        inputs = np.zeros((len(shards), longest, width), np.float32)
-        labels = np.zeros((len(shards), longest, shards[0].labels.shape[1]), np.bool_)
+    def __init__(
+        self, shards: Sequence[Shard], *, device: torch.device, dtype: torch.dtype
+    ) -> None:
+        """Copies the records of shards to a device.
+
+        Args:
+            shards: the records of each teacher.
+            device: the device of the tensors.
+            dtype: the type of their numbers.
+        """
+        largest = max(map(len, shards))
+        num_features = int(np.prod(shards[0].inputs.shape[1:]))
+        inputs = np.zeros((len(shards), largest, num_features), np.float32)
+        labels = np.zeros((len(shards), largest, shards[0].labels.shape[1]), np.bool_)
         for row, shard in enumerate(shards):
             inputs[row, : len(shard)] = as_rows(shard.inputs)
             labels[row, : len(shard)] = shard.labels
         sizes = torch.tensor([len(shard) for shard in shards], device=device)
-        is_record = torch.arange(longest, device=device) < sizes[:, None]
+        is_record = torch.arange(largest, device=device) < sizes[:, None]
         self.inputs = torch.from_numpy(inputs).to(device, dtype)
         self.labels = torch.from_numpy(labels).to(device, dtype)
         self.mask = is_record.to(dtype)[..., None]

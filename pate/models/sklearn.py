@@ -20,9 +20,10 @@ from pate.votes.source import TeacherVotes, VoteSource
 if TYPE_CHECKING:
     from pate.data import Dataset
 
-_BELOW_HALF = np.nextafter(np.float32(0.5), np.float32(0))
-_MOST_SHOWN = 120  # characters of an estimator's own error
-_MOST_REHEARSED = 200  # public samples that an estimator of frames is tried on
+_BELOW_HALF = np.nextafter(np.float32(0.5), np.float32(0))  # the largest confidence that is no vote
+_MAX_SHOWN = 120  # the largest number of characters of an estimator's own error in a message
+# The largest number of public samples on which an estimator of frames is tested.
+_MAX_TEST_SAMPLES = 200
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class SklearnTeacher(Teacher):
             public range. Words that the public file lacks become "other".
     """
 
-    # in one cast, as in PATEClassifier; inputs may be missing
+    # Votes are cast once, as in `PATEClassifier`: rounds need features of the inputs, which may have missing values.
     gives: ClassVar[type[VoteSource]] = TeacherVotes
 
     estimator: Any = field(metadata={"public": True, "kind": "estimator"})
@@ -73,15 +74,16 @@ class SklearnTeacher(Teacher):
         form = dataset.preprocessing
         rule = "data=table, whose columns have names and kinds"
         require(hasattr(form, "frame"), "teacher.frames", "true", rule)
-        framed = _FramedTeacher(self.estimator, self.threshold, form=form)
-        rows = dataset.public.inputs[: min(num_queries, _MOST_REHEARSED)]
-        labels = np.zeros((len(rows), dataset.num_labels), np.bool_)
-        labels[::2] = True  # made up
+        framed = _FramedTeacher(estimator=self.estimator, threshold=self.threshold, form=form)
+        test_inputs = dataset.public.inputs[: min(num_queries, _MAX_TEST_SAMPLES)]
+        test_labels = np.zeros((len(test_inputs), dataset.num_labels), np.bool_)
+        test_labels[::2] = True  # any labels, half of them present
+        test_shard = Shard(inputs=test_inputs, labels=test_labels)
         try:
-            states = framed.fit_many(shards=[Shard(inputs=rows, labels=labels)], seeds=[0])
-            framed.predict_many(states, rows)
+            states = framed.fit_many(shards=[test_shard], seeds=[0])
+            framed.predict_many(states, inputs=test_inputs)
         except (ValueError, TypeError) as error:
-            reason = " ".join(str(error.__cause__ or error).split())[:_MOST_SHOWN]
+            reason = " ".join(str(error.__cause__ or error).split())[:_MAX_SHOWN]
             rule = f"one that takes the columns of the table, such as a pipeline with a ColumnTransformer ({reason})"
             raise InvalidValue(
                 "teacher.estimator", type(self.estimator).__name__, rule=rule
@@ -106,10 +108,16 @@ class SklearnTeacher(Teacher):
             rows = self._rows(shard.inputs)
             with fit_errors_hidden(self.estimator, name="teacher.estimator"):
                 if shard.known is None:
-                    fitted = FittedLabels.fit(self.estimator, rows, shard.labels, seed)
+                    fitted = FittedLabels.fit(
+                        self.estimator, inputs=rows, labels=shard.labels, seed=seed
+                    )
                 else:
                     fitted = FittedLabels.fit_known(
-                        self.estimator, rows, shard.labels, shard.known, seed
+                        self.estimator,
+                        inputs=rows,
+                        labels=shard.labels,
+                        known=shard.known,
+                        seed=seed,
                     )
                 squares = np.square(fitted.confidences(rows) - shard.labels)
                 is_counted = np.ones_like(shard.labels) if shard.known is None else shard.known
@@ -119,13 +127,13 @@ class SklearnTeacher(Teacher):
         return states
 
     def predict_many(self, states: Sequence[State], inputs: Float32Array) -> Float32Array:
-        """Returns the confidences of the teachers, with the threshold mapped to 0.5 by `stretched`."""
+        """Returns the confidences of the teachers, with the threshold mapped to 0.5 by `map_to_half`."""
         rows = self._rows(inputs)
         with fit_errors_hidden(self.estimator, name="teacher.estimator"):
             raw = np.stack(
                 [pickle.loads(state[PICKLE].tobytes()).confidences(rows) for state in states]
             )
-        return stretched(confidences=raw, threshold=self.threshold)
+        return map_to_half(confidences=raw, threshold=self.threshold)
 
     def _rows(self, inputs: Float32Array) -> Any:
         """Returns the inputs in the form that the estimator takes: an array, or a DataFrame if `frames` is true."""
@@ -134,9 +142,13 @@ class SklearnTeacher(Teacher):
 
 @dataclass(frozen=True)
 class _FramedTeacher(SklearnTeacher):
-    """A recipe for teachers whose estimator takes DataFrames."""
+    """A recipe for teachers whose estimator takes DataFrames.
 
-    form: Any = None  # makes DataFrames of inputs, as `pate.data.TableSchema` does; public
+    Attributes:
+        form: makes DataFrames of inputs, as `pate.data.TableSchema` does; public.
+    """
+
+    form: Any = None
 
     def _rows(self, inputs: Float32Array) -> Any:
         return self.form.frame(as_rows(inputs))
@@ -144,15 +156,20 @@ class _FramedTeacher(SklearnTeacher):
 
 @dataclass(frozen=True, eq=False)
 class FittedLabels:
-    """An estimator that was fitted to all labels of some records."""
+    """An estimator that was fitted to all labels of some records.
 
-    # `[num_labels]`, the bits of the first record, which are those of all for labels that never vary
+    Attributes:
+        first: `[num_labels]`, the bits of the first record. All records have the same bits for labels that do not vary.
+        varying: the indices of the labels that vary and were fitted.
+        models: the fitted estimators: one for all varying labels, or one for each.
+    """
+
     first: FloatArray
-    varying: IntArray  # the labels that vary and were fitted
-    models: list[Any]  # fitted estimators: one for all varying labels, or one for each
+    varying: IntArray
+    models: list[Any]
 
     @classmethod
-    def fit(cls, estimator: Any, inputs: Float32Array, labels: BoolArray, seed: int) -> Self:
+    def fit(cls, estimator: Any, *, inputs: Float32Array, labels: BoolArray, seed: int) -> Self:
         """Fits clones of an estimator.
 
         Args:
@@ -167,21 +184,22 @@ class FittedLabels:
         models = []
         if len(varying) and estimator.__sklearn_tags__().target_tags.multi_output:
             columns = targets if len(varying) > 1 else targets[:, 0]
-            models = [seeded(estimator, seed).fit(inputs, columns)]
+            models = [clone_with_seed(estimator, seed=seed).fit(inputs, columns)]
         else:
             for label, column in zip(varying, targets.T, strict=True):
                 try:
-                    models.append(seeded(estimator, seed).fit(inputs, column))
+                    models.append(clone_with_seed(estimator, seed=seed).fit(inputs, column))
                 except Exception as error:
                     count = f"{column.sum()} of {len(column)}"
                     error.add_note(f"label {label}, which {count} records have")
                     raise
-        return cls(labels[0].astype(np.float64), varying, models)
+        return cls(first=labels[0].astype(np.float64), varying=varying, models=models)
 
     @classmethod
     def fit_known(
         cls,
         estimator: Any,
+        *,
         inputs: Any,
         labels: BoolArray,
         known: BoolArray,
@@ -204,17 +222,19 @@ class FittedLabels:
         for label in np.flatnonzero(known.any(axis=0)).tolist():
             rows = np.flatnonzero(known[:, label])
             known_inputs = getattr(inputs, "iloc", inputs)[rows]
-            fitted = cls.fit(estimator, known_inputs, labels[rows, label, None], seed)
+            fitted = cls.fit(
+                estimator, inputs=known_inputs, labels=labels[rows, label, None], seed=seed
+            )
             first[label] = fitted.first[0]
             varying += [label] * len(fitted.models)
             models += fitted.models
-        return cls(first, np.array(varying, dtype=np.int64), models)
+        return cls(first=first, varying=np.array(varying, dtype=np.int64), models=models)
 
     def confidences(self, inputs: Float32Array) -> NDArray[Any]:
         """Returns the confidences in all labels, `[num_rows, num_labels]`."""
         confidences = np.tile(self.first, (len(inputs), 1))
         if self.models:
-            num_labels = len(self.varying) // len(self.models)  # of each model
+            num_labels = len(self.varying) // len(self.models)  # the labels of each model
             columns = [
                 _probabilities(model, inputs=inputs, num_labels=num_labels) for model in self.models
             ]
@@ -239,7 +259,7 @@ def _probabilities(model: Any, inputs: Float32Array, num_labels: int) -> NDArray
         probabilities = 0.5 + 0.5 * np.tanh(scores / 2)
     else:
         predictions = np.asarray(model.predict(inputs), np.float64)
-        probabilities = predictions.clip(0, 1).reshape(shape)
+        probabilities = predictions.clip(min=0, max=1).reshape(shape)
     require(probabilities.shape == shape, "predictions.shape", probabilities.shape, f"{shape}")
     is_finite = bool(np.isfinite(probabilities).all())
     require(is_finite, "predictions", "NaN or infinity", "finite numbers")
@@ -261,14 +281,16 @@ def fit_errors_hidden(estimator: Any, name: str = "estimator") -> Iterator[None]
     try:
         yield
     except Exception as error:
-        reason = " ".join(str(error).split())[:_MOST_SHOWN]
+        reason = " ".join(str(error).split())[:_MAX_SHOWN]
         details = (*getattr(error, "__notes__", ()), f"{type(error).__name__}: {reason}")
-        rule = "one that can be fitted to every teacher's part, or fewer teachers, so that parts are larger"
-        rule = f"{rule} ({'; '.join(details)})"
+        rule = (
+            "one that can be fitted to every teacher's part, or fewer teachers, so that parts are larger "
+            f"({'; '.join(details)})"
+        )
         raise InvalidValue(name, type(estimator).__name__, rule=rule) from error
 
 
-def stretched(confidences: FloatArray, threshold: float = 0.5) -> Float32Array:
+def map_to_half(confidences: FloatArray, *, threshold: float = 0.5) -> Float32Array:
     """Returns confidences after a piecewise linear function that keeps 0 and 1 and maps `threshold` to 0.5.
 
     A result of at least 0.5 is a vote.
@@ -281,19 +303,21 @@ def stretched(confidences: FloatArray, threshold: float = 0.5) -> Float32Array:
 def is_scale_sensitive(estimator: Any) -> bool:
     """Returns True if an estimator becomes worse when the ranges of its features differ greatly.
 
-    Only linear models and support vector machines of scikit-learn are taken for such estimators.
+    The result is True for linear models and support vector machines of scikit-learn alone.
     """
     return type(estimator).__module__.startswith(("sklearn.linear_model", "sklearn.svm"))
 
 
-def seeded(estimator: Any, seed: int) -> Any:
+def clone_with_seed(estimator: Any, *, seed: int) -> Any:
     """Returns an unfitted clone of an estimator, with every `random_state` in it set to `seed`."""
-    # here, so that workers with other teachers start in half the time
+    # This import stands here so that workers with other teachers start in half the time.
     from sklearn.base import clone
 
     copy = clone(estimator)
-    seeds = {name: seed for name in copy.get_params() if name.split("__")[-1] == "random_state"}
-    return copy.set_params(**seeds)
+    for name in copy.get_params():
+        if name.split("__")[-1] == "random_state":
+            copy.set_params(**{name: seed})
+    return copy
 
 
 def takes_nan(estimator: Any) -> bool:

@@ -13,7 +13,8 @@ from pate.array_types import BoolArray, Float32Array
 from pate.models.student_model import Predictor, StudentModel
 from pate.validation import require, require_array, require_count, require_features
 
-OnEpoch = Callable[[int, dict[str, float]], None]  # called with an epoch's number and its losses
+OnEpoch = Callable[[int, dict[str, float]], None]
+"""A function that is called with the number of an epoch and the losses of the epoch, by name."""
 
 
 class Learner(Protocol):
@@ -54,8 +55,7 @@ class Student(ABC):
     that row for every input. A label that no row has is never predicted.
 
     Attributes:
-        is_scale_sensitive: whether the student becomes worse when the ranges of its features
-            differ greatly.
+        is_scale_sensitive: whether the student becomes worse when the ranges of its features differ greatly.
     """
 
     is_scale_sensitive: ClassVar[bool] = False
@@ -137,5 +137,6 @@ def require_rows(inputs: Any, labels: Any, seed: int) -> tuple[Float32Array, Boo
     require(labels.dtype == np.bool_, "labels.dtype", labels.dtype, "bool")
     fits = labels.ndim == 2 and len(labels) == len(inputs) and labels.shape[1] > 0
     require(fits, "labels.shape", labels.shape, f"[{len(inputs)}, num_labels]")
-    width = int(np.prod(inputs.shape[1:]))  # not -1, which fails without rows
-    return inputs.astype(np.float32, copy=False).reshape(len(inputs), width), labels
+    num_features = int(np.prod(inputs.shape[1:]))  # -1 would fail without rows
+    rows = inputs.astype(np.float32, copy=False).reshape(len(inputs), num_features)
+    return rows, labels

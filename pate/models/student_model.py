@@ -23,15 +23,17 @@ from safetensors import SafetensorError
 from safetensors.numpy import load_file, save
 
 from pate.array_types import BoolArray, Float32Array, FloatArray
+from pate.errors import InvalidValue
 from pate.files.atomic import atomic_write, write_text
 from pate.files.paths import make_folder
 from pate.files.reading import damaged, read_json, reading_file
 from pate.threads import one_blas_thread
 from pate.validation import nearest, require, require_count, require_features
 
-Threshold = float | tuple[float, ...]  # one for all labels, or one for each
+Threshold = float | tuple[float, ...]
+"""A threshold of probabilities: one number for all labels, or one for each label."""
 
-# The kinds that ship, and the module of this package that defines each: loaded when a model of the kind is read.
+# The kinds that ship, and the module of this package that defines each; it is loaded when a model of the kind is read.
 KINDS = {
     "cnn": "image_students",
     "linear": "linear_model",
@@ -42,16 +44,17 @@ KINDS = {
     "released_kernel": "released_model",
     "resnet50": "image_students",
 }
-# Numbers in an input, at most, of a student whose arrays do not say how many, such as pixels of a picture.
 LARGEST_INPUT = 2**22
+"""The most numbers in an input of a student whose arrays do not show their number, such as pixels of a picture."""
+
 _WEIGHTS = "student.safetensors"
 _CARD = "student.json"
 _CARD_RULE = "the card of a published student"
 _WEIGHTS_RULE = "the weights of a published student"
 _REMEDY = "copy the folder anew from where it was published; a run's own is written again from its release"
-_MOST_AXES = 8  # of an input
-_MOST_PROBABLE = 1 + 1e-5  # means of float32 round
-# errors of a prediction with arrays that make no model
+_MAX_AXES = 8  # the largest number of axes of an input
+_MAX_PROBABILITY = 1 + 1e-5  # the largest probability with the rounding of means of float32
+# The errors that a prediction with wrong arrays may raise.
 _PREDICTION_ERRORS = (
     LookupError,
     ValueError,
@@ -97,7 +100,7 @@ def most_probable(probabilities: NDArray[Any]) -> BoolArray:
 
 @dataclass(frozen=True, kw_only=True)
 class _Card:
-    """The content of `student.json`: the kind and the numbers of a published student."""
+    """The content of `student.json`: the kind and the numbers of a published student, as in `StudentModel`."""
 
     kind: str
     threshold: Threshold
@@ -111,8 +114,8 @@ class _Card:
         values = read_json(path, rule=_CARD_RULE, remedy=_REMEDY)
         try:
             shape = tuple(require_count("input_shape", size) for size in values["input_shape"])
-            rule = f"at most {_MOST_AXES} lengths"
-            require(0 < len(shape) <= _MOST_AXES, "input_shape", shape, rule)
+            rule = f"at most {_MAX_AXES} lengths"
+            require(0 < len(shape) <= _MAX_AXES, "input_shape", shape, rule)
             threshold = _read_threshold(values["threshold"])
             num_rows = require_count("num_rows", values["num_rows"], minimum=0)
             kind = str(values["kind"])
@@ -157,13 +160,14 @@ class StudentModel(ABC):
     choices: Mapping[str, float]
 
     kind: ClassVar[str]
-    # The axes of the arrays of a kind on flat inputs, a letter each: `d` numbers in, `L` labels, others by the kind. A
-    # file is held to them before a prediction is asked for: lengths that disagree could multiply one another.
+    # The axes of each array of a kind on flat inputs, with a letter for each axis. Equal letters are equal lengths: `d`
+    # is the number of numbers in an input, `L` the number of labels, and other letters belong to the kind. `load`
+    # compares a file with them before a prediction, which would otherwise need as much memory as the shapes demand.
     array_axes: ClassVar[Mapping[str, str]] = {}
-    _classes: ClassVar[dict[str, type[StudentModel]]] = {}  # by kind
+    _classes: ClassVar[dict[str, type[StudentModel]]] = {}  # the class of each kind
 
     def __init_subclass__(cls) -> None:
-        if "kind" in vars(cls):  # a base of several kinds has none
+        if "kind" in vars(cls):  # A base class of several kinds has none.
             cls._classes[cls.kind] = cls
 
     @final
@@ -220,9 +224,11 @@ class StudentModel(ABC):
         if card.kind in KINDS:
             import_module(f"pate.models.{KINDS[card.kind]}")
         known_kinds = tuple(sorted({*StudentModel._classes, *KINDS}))
-        hint = f"{nearest(card.kind, choices=known_kinds)}; import the module of a student of your own before pate.load"
-        rule = f"one of {', '.join(known_kinds)}{hint}"
-        require(card.kind in known_kinds, "kind", card.kind, rule)
+        if card.kind not in known_kinds:
+            similar_kind = nearest(card.kind, choices=known_kinds)
+            advice = "import the module of a student of your own before pate.load"
+            rule = f"one of {', '.join(known_kinds)}{similar_kind}; {advice}"
+            raise InvalidValue("kind", card.kind, rule=rule)
         path = Path(folder, _WEIGHTS)
         model = StudentModel._classes[card.kind](
             arrays=_read_arrays(path),
@@ -253,11 +259,11 @@ class StudentModel(ABC):
         fault = ""
         for name, axes in self.array_axes.items():
             shape = self.arrays[name].shape
-            # the first array with an axis sets its length for all
-            expected = [
+            # The first array with an axis sets the length of the axis for all arrays.
+            expected_shape = [
                 lengths.setdefault(axis, length) for axis, length in zip(axes, shape, strict=False)
             ]
-            if len(shape) != len(axes) or expected != list(shape):
+            if len(shape) != len(axes) or expected_shape != list(shape):
                 fault = f"{name} of shape {shape}"
         return fault
 
@@ -268,7 +274,7 @@ class StudentModel(ABC):
         try:
             with np.errstate(all="ignore"):
                 probabilities = self.predict_proba(zeros)
-            in_range = (probabilities >= 0) & (probabilities <= _MOST_PROBABLE)
+            in_range = (probabilities >= 0) & (probabilities <= _MAX_PROBABILITY)
             if probabilities.ndim != 2 or probabilities.size == 0 or not in_range.all():
                 return "probabilities outside [0, 1]"
             num_labels = probabilities.shape[1]
@@ -288,8 +294,8 @@ def _read_arrays(path: Path) -> dict[str, Float32Array]:
 
     Raises `DamagedFile` if an array is not float32, or is empty, or has a NaN.
     """
-    wrong = (SafetensorError, ValueError, KeyError, TypeError, MemoryError)
-    with reading_file(path, rule=_WEIGHTS_RULE, remedy=_REMEDY, damage_errors=wrong):
+    damage_errors = (SafetensorError, ValueError, KeyError, TypeError, MemoryError)
+    with reading_file(path, rule=_WEIGHTS_RULE, remedy=_REMEDY, damage_errors=damage_errors):
         arrays: dict[str, Float32Array] = load_file(path)
     for name, array in arrays.items():
         if array.dtype != np.float32 or not array.size or np.isnan(array).any():
@@ -316,7 +322,8 @@ class FlatModel(StudentModel):
         """
 
     def _probabilities(self, inputs: Float32Array) -> Float32Array:
-        return np.asarray(self.formula(inputs, self.arrays, xp=np), dtype=np.float32)
+        probabilities = self.formula(inputs, arrays=self.arrays, xp=np)
+        return np.asarray(probabilities, dtype=np.float32)
 
     @staticmethod
     def logistic(scores: Any) -> Any:

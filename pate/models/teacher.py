@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
 State = dict[str, NDArray[np.generic]]
 """A trained teacher, as named arrays; `loss_curve` float32 `[steps]` is always among them."""
-# The name of an array that is unpickled, uint8: a store signs it, and reads none that its own key did not sign.
+
 PICKLE = "pickle"
+"""The name of an array of bytes that is unpickled. A store reads it only if the store has signed it."""
 
 
 class Voter:
@@ -30,10 +31,10 @@ class Voter:
     `votes_of`. An attribute outside its range raises `InvalidValue`.
 
     Attributes:
-        gives: the type of the votes. It determines which aggregators can read the votes,
-            whether they can be released in rounds, and whose data the price protects (`pate.run.compatibility`).
-        is_trained: whether teachers learn from their records. Then the number of teachers must
-            be set, and teachers with few records are weak.
+        gives: the type of the votes. It determines which aggregators can read the votes, whether they can be released
+            in rounds, and whose data the price protects (`pate.run.compatibility`).
+        is_trained: whether teachers learn from their records. Then the number of teachers must be set, and teachers
+            with few records are weak.
     """
 
     gives: ClassVar[type[VoteSource]] = TeacherVotesInRounds
@@ -80,9 +81,8 @@ class Teacher(Voter, ABC):
           a fixed order.
 
     Attributes:
-        stays_together: whether fitting teachers one by one takes far too long. Then they are
-            fitted together, even if rounding could reveal the size of one shard in the state of another teacher
-            (`isolate`).
+        stays_together: whether fitting teachers one by one takes far too long. Then they are fitted together, even if
+            rounding could reveal the size of one shard in the state of another teacher (`isolate`).
     """
 
     stays_together: ClassVar[bool] = False

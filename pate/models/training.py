@@ -20,13 +20,12 @@ from pate.models.teacher import State, Teacher
 from pate.threads import one_thread
 from pate.validation import require, require_count
 
-# Called in the caller's process with a teacher's index and the losses of its steps, after its checkpoint is on the
-# disk.
 OnProgress = Callable[[int, NDArray[Any]], None]
+"""A function that is called with a teacher's index and the losses of its steps, once its checkpoint is on the disk."""
 
-# Trained teachers wait for a file until it would have so many bytes, or until a kill would cost more than so many
-# seconds and such a share of the training. The number of files grows as the logarithm of the training's length, or as
-# the bytes of the states.
+# Trained teachers are saved when the file would have `FILE_BYTES`, or when they have waited `SAVE_SECONDS` and the
+# share `SAVE_SHARE` of the training so far. So the number of files grows as the logarithm of the length of the
+# training, or as the bytes of the states.
 FILE_BYTES = 64 * 2**20
 SAVE_SECONDS = 1.0
 SAVE_SHARE = 0.02
@@ -38,18 +37,25 @@ class WorkersLost(ChildProcessError, RuntimeError):
 
 @dataclass(frozen=True, eq=False)
 class ChunkTask:
-    """The task to train one chunk of teachers. It can be sent to another process, and is called there."""
+    """The task to train one chunk of teachers. It can be sent to another process, and is called there.
+
+    Attributes:
+        teacher: the recipe.
+        members: the indices of the chunk's teachers.
+        shards: the records of each member.
+        seeds: the seed of each member.
+    """
 
     teacher: Teacher
-    members: range  # the indices of the chunk's teachers
-    shards: Sequence[Shard]  # the records of each member
-    seeds: Sequence[int]  # the seed of each member
+    members: range
+    shards: Sequence[Shard]
+    seeds: Sequence[int]
 
     def __call__(self) -> dict[int, State]:
         """Trains the teachers with one thread, and returns their states by the index of the teacher."""
         advice = "a smaller engine.chunk_size or teacher.batch_size takes less"
         with one_thread(), device_memory(advice):
-            states = self.teacher.fit_many(self.shards, self.seeds)
+            states = self.teacher.fit_many(self.shards, seeds=self.seeds)
         return dict(zip(self.members, states, strict=True))
 
 
@@ -57,9 +63,12 @@ class Workers(Protocol):
     """The protocol of a place in which tasks run.
 
     A handle, which `submit` returns, identifies a task that was sent there.
+
+    Attributes:
+        max_running: the largest number of tasks that are submitted and not gathered yet.
     """
 
-    max_running: int  # tasks that are submitted and not gathered yet
+    max_running: int
 
     def submit(self, task: ChunkTask) -> Any:
         """Starts a task, and returns its handle."""
@@ -97,13 +106,21 @@ class ThisProcess:
 
 @dataclass(frozen=True, eq=False)
 class TrainingJob:
-    """The job to train all teachers of an ensemble that are missing in a store."""
+    """The job to train all teachers of an ensemble that are missing in a store.
 
-    teacher: Teacher  # the recipe
-    shards: Shards  # a teacher's records by its index; read one chunk at a time
-    seeds: Sequence[int]  # one per teacher, 0 <= seed < 2**32
-    store: CheckpointStore  # where checkpoints are and go
-    on_progress: OnProgress | None = None  # called once per teacher that was missing
+    Attributes:
+        teacher: the recipe.
+        shards: the records of each teacher by its index; they are read one chunk at a time.
+        seeds: the seed of each teacher, 0 <= seed < 2**32.
+        store: the store in which teachers are missing, and in which they are saved.
+        on_progress: is called once for each teacher that was missing.
+    """
+
+    teacher: Teacher
+    shards: Shards
+    seeds: Sequence[int]
+    store: CheckpointStore
+    on_progress: OnProgress | None = None
 
     def __post_init__(self) -> None:
         require_count("num_teachers", len(self.seeds))
@@ -149,7 +166,7 @@ class ChunkedTraining:
         self._job = job
         self._workers = workers
         self._missing = set(job.store.missing(len(job.seeds)))
-        self._handles: list[Any] = []  # of tasks that run
+        self._handles: list[Any] = []  # the handles of tasks that run
         self._unsaved: dict[int, State] = {}
         self._unsaved_bytes = 0
         self._started = time.monotonic()
@@ -162,26 +179,28 @@ class ChunkedTraining:
                 self._make_room()
                 self._handles.append(self._workers.submit(self._job.task(members)))
             while self._handles:
-                self._gather(SAVE_SECONDS)
+                self._gather(timeout=SAVE_SECONDS)
         finally:
             self._save()
 
     def _make_room(self) -> None:
         """Waits until the workers can take another task, and collects the teachers of ended tasks."""
-        if self._handles:  # trained teachers come back while other chunks are still sent out
+        if self._handles:  # Trained teachers come back while other chunks are still sent out.
             self._gather(timeout=0)
         while len(self._handles) >= self._workers.max_running:
-            self._gather(SAVE_SECONDS)
+            self._gather(timeout=SAVE_SECONDS)
 
     def _gather(self, timeout: float) -> None:
         """Collects the teachers of ended tasks, and saves the unsaved teachers if it is time.
 
         `timeout` is the greatest time to wait for a task to end, in seconds.
         """
-        finished, unfinished = self._workers.gather(self._handles, timeout)
+        finished, unfinished = self._workers.gather(self._handles, timeout=timeout)
         for states in finished:
             for index, state in states.items():
-                if index in self._missing:  # others of the chunk are on the disk and stay untouched
+                if (
+                    index in self._missing
+                ):  # Other teachers of the chunk are on the disk and stay unchanged.
                     self._unsaved[index] = state
                     self._unsaved_bytes += sum(array.nbytes for array in state.values())
         self._handles = list(unfinished)
@@ -208,6 +227,7 @@ class ChunkedTraining:
 
 def _loss_curve(state: State) -> NDArray[Any]:
     """Returns the loss of each training step of a teacher; raises `InvalidValue` if its state lacks losses."""
+    has_losses = np.size(state.get("loss_curve", ())) > 0
     rule = "a state with the array loss_curve, the losses of its steps"
-    require(np.size(state.get("loss_curve", ())) > 0, "state", ", ".join(state), rule)
+    require(has_losses, "state", ", ".join(state), rule)
     return state["loss_curve"]

@@ -26,7 +26,7 @@ SAVED_ROUNDS = "rounds that were drawn are in the ledger, and are not drawn agai
 
 
 class WorkerDied(Exception):
-    """An error: a worker has ended, or is not reached any more. Its message says why, as far as is known."""
+    """An error: a worker has ended, or cannot be reached any more. Its message has the reason, if it is known."""
 
 
 class Worker(Protocol):
@@ -55,7 +55,7 @@ class HeldShard:
     def append(self, block: RecordBlock) -> None:
         """Adds the next records, and makes their features."""
         with one_blas_thread():
-            self._shard.append(block.inputs, block.labels)
+            self._shard.append(inputs=block.inputs, labels=block.labels)
 
     def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of the clipped votes of the shard's teachers."""
@@ -75,7 +75,7 @@ class WorkerSums(RoundSums):
         max_deaths: the number of times that workers may die; the next death raises `WorkersLost`.
     """
 
-    def __init__(self, records: RoundRecords, num_workers: int, max_deaths: int) -> None:
+    def __init__(self, records: RoundRecords, *, num_workers: int, max_deaths: int) -> None:
         shards = records.shards(num_workers)
         self._slots = [_Slot(shard) for shard in shards if len(shard.rows) > 0]
         self._max_deaths = max_deaths
@@ -90,7 +90,10 @@ class WorkerSums(RoundSums):
         Raises:
             WorkersLost: workers have died more than `max_deaths` times.
         """
-        answers = [self._threads.submit(self._answer, slot, question) for slot in self._slots]
+        answers = [
+            self._threads.submit(self._sum_of_shard, slot, question=question)
+            for slot in self._slots
+        ]
         total = np.zeros(question.weights.shape, dtype=np.int64)
         for answer in answers:
             total += answer.result()
@@ -115,30 +118,30 @@ class WorkerSums(RoundSums):
         """
 
     @abstractmethod
-    def _reason(self, death: WorkerDied, num_deaths: int) -> str:
-        """Returns the beginning of the message of `WorkersLost`: what died, and what the user can do.
+    def _reason(self, death: WorkerDied, *, num_deaths: int) -> str:
+        """Returns the beginning of the message of `WorkersLost`, which names the kind of worker and a remedy.
 
         Args:
             death: the last death.
             num_deaths: the number of all deaths.
         """
 
-    def _answer(self, slot: _Slot, question: RoundQuestion) -> IntArray:
+    def _sum_of_shard(self, slot: _Slot, *, question: RoundQuestion) -> IntArray:
         """Returns the sum over one shard; fills a worker with its records if none holds them."""
-        # where a round was interrupted, its question is answered before the next one is sent
+        # If a round was interrupted, its question is answered before the next one is sent.
         with slot.asking:
             while True:
                 try:
-                    return self._filled(slot).total(question)
+                    return self._filled_worker(slot).total(question)
                 except WorkerDied as death:
-                    self._bury(slot, death)
+                    self._remove_worker(slot, death=death)
 
-    def _filled(self, slot: _Slot) -> Worker:
+    def _filled_worker(self, slot: _Slot) -> Worker:
         """Returns the worker that holds all records of a shard."""
         if slot.worker is not None and slot.is_filled:
             return slot.worker
         if slot.worker is not None:
-            slot.worker.end()  # an error came between its records
+            slot.worker.end()  # An error interrupted the sending of its records.
         worker = self._start(slot.shard.empty_shard(), is_replacement=slot.has_died)
         with self._lock:
             slot.worker = worker
@@ -150,8 +153,11 @@ class WorkerSums(RoundSums):
         slot.is_filled = True
         return worker
 
-    def _bury(self, slot: _Slot, death: WorkerDied) -> None:
-        """Ends what is left of a worker; raises `WorkersLost` if too many have died, or the sums are closed."""
+    def _remove_worker(self, slot: _Slot, *, death: WorkerDied) -> None:
+        """Ends a worker that died, which may still hold memory.
+
+        Raises `WorkersLost` if too many workers have died, or if the sums are closed.
+        """
         with self._lock:
             worker = slot.worker
             slot.worker = None
@@ -163,7 +169,9 @@ class WorkerSums(RoundSums):
         if worker is not None:
             worker.end()
         if is_closed or num_deaths > self._max_deaths:
-            raise WorkersLost(f"{self._reason(death, num_deaths)}; {SAVED_ROUNDS}") from death
+            raise WorkersLost(
+                f"{self._reason(death, num_deaths=num_deaths)}; {SAVED_ROUNDS}"
+            ) from death
 
 
 class _Slot:
@@ -175,7 +183,9 @@ class _Slot:
 
     def __init__(self, shard: ShardRecords) -> None:
         self.shard = shard
-        self.worker: Worker | None = None  # None before the first round, and after a death
+        self.worker: Worker | None = (
+            None  # the worker; None before the first round, and after a death
+        )
         self.is_filled = False  # whether the worker has all records
         self.has_died = False  # whether a worker of this shard has died
-        self.asking = threading.Lock()  # held while the worker is filled or asked
+        self.asking = threading.Lock()  # the lock that is held while the worker is filled or asked

@@ -28,7 +28,7 @@ from pate.votes.feature_rows import FeatureStorage
 from pate.votes.label_gaps import labels_with_gaps
 from pate.votes.label_shares import mean_labels
 from pate.votes.moment_votes import MomentVotes
-from pate.votes.pool_answers import PoolAnswers, beyond_own
+from pate.votes.pool_answers import PoolAnswers, pool_excess_of_teacher
 from pate.votes.public_pca import PublicPCA
 from pate.votes.source import VotesInRounds, VoteSource
 
@@ -274,7 +274,7 @@ class Ensemble:
         private = self.dataset.private
         public_features = public_pca.with_constant(public_inputs).astype(np.float32)
         shape = (self.num_teachers, public_features.shape[1], self.dataset.num_labels)
-        beyond = np.empty(shape, dtype=np.float32)
+        pool_excess = np.empty(shape, dtype=np.float32)
         known_shares = self.known_shares()
         with self.monitor.stage("asking teachers of the pool", self.num_teachers) as advance:
             states = store.states(self.num_teachers)
@@ -288,7 +288,7 @@ class Ensemble:
                     shard = private.take(self.partition.indices(index))
                     shard_answers = teacher.predict_many([state], shard.inputs)[0]
                     shard_features = public_pca.with_constant(shard.inputs).astype(np.float32)
-                    beyond[index] = beyond_own(
+                    pool_excess[index] = pool_excess_of_teacher(
                         own_features=shard_features,
                         own_confidences=shard_answers,
                         own_labels=shard.labels,
@@ -297,7 +297,9 @@ class Ensemble:
                         pool_confidences=pool_answers,
                     )
                 advance(first + len(block))
-        return PoolAnswers(beyond, asked=public_features, known_shares=known_shares)
+        return PoolAnswers(
+            pool_excess=pool_excess, asked_features=public_features, known_shares=known_shares
+        )
 
     def moment_votes(
         self,
@@ -317,7 +319,7 @@ class Ensemble:
         private = self.dataset.private
         return MomentVotes(
             inputs=private.inputs,
-            labels=labels_with_gaps(private.labels, private.known),
+            labels=labels_with_gaps(private.labels, known=private.known),
             teacher_of=self.partition.teacher_of,
             directions=directions,
             public_inputs=rows,

@@ -224,7 +224,7 @@ class Plan(ReleaseTerms, RunSettings):
         ):
             rule = "centered votes in rounds, whose student can begin at labels: experiment=centered_votes"
             raise InvalidValue(name, public_labels, rule=rule)
-        labels = labels_with_gaps(public.labels, public.known)[:num_labeled]
+        labels = labels_with_gaps(public.labels, known=public.known)[:num_labeled]
         start = LabeledRows(labels, recipe=aggregator.recipe)
         return replace(self, aggregator=replace(aggregator, start=start))
 

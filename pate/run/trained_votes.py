@@ -89,7 +89,10 @@ class TrainedVotes(TeacherVotes):
         """Returns the votes as moments along the first directions of the public pool."""
         public = self.ensemble.dataset.public.inputs
         directions = PublicPCA.fit(
-            np.asarray(public), num_directions, ridge=recipe.ridge_in_rounds, recipe=recipe
+            np.asarray(public),
+            max_directions=num_directions,
+            ridge=recipe.ridge_in_rounds,
+            recipe=recipe,
         )
         ask = partial(self.ensemble.pool_answers, directions, public_inputs=public[:NUM_ASKED])
         rows = public[: max(recipe.public_rows, self.num_queries)]

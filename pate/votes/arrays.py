@@ -46,10 +46,11 @@ class CountedVotes(CountableVotes):
 
         Raises `InvalidValue` if `max_votes` is a number, and a teacher may have voted for more labels of a query.
         """
-        limit = self.max_votes
-        is_within = max_votes is None or (limit is not None and limit <= max_votes)
-        rule = f"at most {max_votes}, as the aggregator's price says"
-        require(is_within, "vote_clip", limit, rule)
+        known_limit = self.max_votes
+        if max_votes is not None:
+            is_within = known_limit is not None and known_limit <= max_votes
+            rule = f"at most {max_votes}, as the aggregator's price says"
+            require(is_within, "vote_clip", known_limit, rule)
         return self._counts
 
 
@@ -109,7 +110,7 @@ class VoteBlocks(TeacherVotes):
         rule = "0, the teachers in votes"
         require(first_block is not None, "num_teachers", num_teachers, rule)
         first_block = checked_block(first_block, must_be_confidences=False)
-        # an array can be read again, a stream cannot
+        # An array can be read again, a stream cannot.
         is_array = is_whole(votes)
         self._blocks: Iterable[Any] = [first_block] if is_array else chain([first_block], blocks)
         _, self.num_queries, self.num_labels = first_block.shape

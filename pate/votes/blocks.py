@@ -16,7 +16,9 @@ from pate.accounting import Adjacency
 from pate.array_types import FloatArray
 from pate.validation import require, require_array, require_entries
 
-_TOLERANCE = 2.0**-30  # of an orthonormal basis, in an entry of its Gram matrix
+# The largest error of an entry of the Gram matrix of an orthonormal basis.
+_TOLERANCE = 2.0**-30
+# The largest number of votes in a block, unless one teacher has more: 16 MiB as float64.
 _BLOCK_ENTRIES = 2**21
 
 
@@ -38,12 +40,12 @@ class LowRankVotes:
 
     def __post_init__(self) -> None:
         is_matrix = self.span.ndim == 2 and self.span.size > 0
-        require(is_matrix, "span.shape", self.span.shape, "[num_queries, r]")
-        width = self.span.shape[1]
+        require(is_matrix, "span.shape", self.span.shape, "[num_queries, rank]")
+        rank = self.span.shape[1]
         shape = self.weights.shape
-        fits = len(shape) == 3 and self.weights.size > 0 and shape[1] == width
-        require(fits, "weights.shape", shape, f"[c, {width}, num_labels]")
-        error = float(np.abs(self.span.T @ self.span - np.eye(width)).max())
+        fits = len(shape) == 3 and self.weights.size > 0 and shape[1] == rank
+        require(fits, "weights.shape", shape, f"[num_teachers_in_block, {rank}, num_labels]")
+        error = float(np.abs(self.span.T @ self.span - np.eye(rank)).max())
         require(error <= _TOLERANCE, "span", f"{error:.2g} off", "orthonormal columns")
 
     def __len__(self) -> int:
@@ -107,20 +109,20 @@ def vote_blocks(
         InvalidValue: a block holds no votes, or another number of queries or labels than the first block, or the blocks
             together hold another number of teachers than is allowed.
     """
-    num_found = 0
-    queries = None
+    num_read = 0
+    first_shape = None  # (num_queries, num_labels) of the first block
     for raw_block in raw_blocks(votes):
         block = checked_block(raw_block, must_be_confidences=must_be_confidences)
-        queries = queries or block.shape[1:]
-        rule = f"[c, {queries[0]}, {queries[1]}] as before"
-        require(block.shape[1:] == queries, "votes.shape", block.shape, rule)
-        num_found += len(block)
+        first_shape = first_shape or block.shape[1:]
+        rule = f"[num_teachers_in_block, {first_shape[0]}, {first_shape[1]}], as the first block"
+        require(block.shape[1:] == first_shape, "votes.shape", block.shape, rule)
+        num_read += len(block)
         if isinstance(block, LowRankVotes):
             yield block
             continue
-        teachers_at_once = max(1, _BLOCK_ENTRIES // math.prod(queries))
+        teachers_at_once = max(1, _BLOCK_ENTRIES // math.prod(first_shape))
         for first in range(0, len(block), teachers_at_once):
             yield block[first : first + teachers_at_once]
-    is_missing_one = adjacency is Adjacency.ADD_REMOVE and 0 < num_found < num_teachers
-    rule = f"{num_found}, the teachers in votes"
-    require(num_found == num_teachers or is_missing_one, "num_teachers", num_teachers, rule)
+    may_be_fewer = adjacency is Adjacency.ADD_REMOVE and 0 < num_read < num_teachers
+    rule = f"{num_read}, the teachers in votes"
+    require(num_read == num_teachers or may_be_fewer, "num_teachers", num_teachers, rule)

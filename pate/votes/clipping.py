@@ -31,16 +31,18 @@ from pate.validation import require, require_count, require_positive
 from pate.votes.blocks import LowRankVotes, vote_blocks
 
 FLOAT_ERROR = 2.0**-20
-"""Relative error of a computed length: n 2**-53 for a sum of n squares, n <= 2**30, with room."""
+"""A bound on the relative error of a computed length: n 2**-53 for a sum of n <= 2**30 squares, with room."""
 
 LARGEST_SUM = 2.0**52
-"""Sums of whole numbers below it are exact in doubles, with a bit of room."""
+"""The bound below which sums of whole numbers are exact in doubles, with a bit of room."""
 
 LEAST_CLIP = 1e-100
-"""The least clip: a length whose square is a number."""
+"""The least clip: the square of a smaller length could underflow."""
 
-_FINENESS = 2.0**-14  # of the clip: what rounding all entries by a step is worth
-_LEAST_WEIGHT = 2.0**-20  # of a contribution; less counts for nothing
+# The length of a vote of one step in each entry, as a share of the clip.
+_FINENESS = 2.0**-14
+# A weight below this one counts as 0.
+_LEAST_WEIGHT = 2.0**-20
 
 
 @dataclass(frozen=True)
@@ -67,8 +69,7 @@ class ClippedSum:
 
     def __post_init__(self) -> None:
         require_positive("clip", self.clip)
-        rule = f"at least {LEAST_CLIP:g}, whose square is a number"
-        require(self.clip >= LEAST_CLIP, "clip", self.clip, rule)
+        require(self.clip >= LEAST_CLIP, "clip", self.clip, f"at least {LEAST_CLIP:g}")
         num_queries, num_labels = self.shape
         require_count("num_queries", num_queries)
         require_count("num_labels", num_labels)
@@ -88,8 +89,8 @@ class ClippedSum:
 
         This is about two clips under replace-one, and one clip under add/remove.
         """
-        # Two contributions are rounded, and for factored votes two products with the span, by at most half a step an
-        # entry each; the rest is room for the float errors of those products.
+        # Two contributions are rounded, and for votes of low rank two products with the span, each by at most half a
+        # step in an entry. A third of the bound is room for the float errors of those products.
         rounding = 3 * math.sqrt(math.prod(self.shape))
         clips = self.adjacency.num_moved * self.clip / self.step
         return clips * (1 + FLOAT_ERROR) + rounding
@@ -97,7 +98,7 @@ class ClippedSum:
     @staticmethod
     def most_queries(num_teachers: int, num_labels: int) -> int:
         """Returns the largest number of queries for which the sum of the votes is exact, for any clip."""
-        # `total` asks for N (clip / step + 1) Q < 2^52, and clip / step is below 2 sqrt(Q L) / fineness
+        # `total` requires N (clip / step + 1) Q < 2^52, and clip / step is below 2 sqrt(Q L) / fineness.
         bound = 0.999 * LARGEST_SUM * _FINENESS / (2 * num_teachers * math.sqrt(num_labels))
         return int(bound ** (2 / 3))
 
@@ -123,30 +124,32 @@ class ClippedSum:
         rule = "fewer teachers for sums of 53 bits"
         require(largest < LARGEST_SUM, "num_teachers", num_teachers, rule)
         scales = None if weights is None else self.scales_within(weights)
-        dense = np.zeros(self.shape, dtype=np.int64)
+        dense_sum = np.zeros(self.shape, dtype=np.int64)
         span = None
-        factored = np.zeros((0, 0), dtype=np.int64)
-        first = 0
-        for block in vote_blocks(
+        weights_sum = np.zeros((0, 0), dtype=np.int64)  # of votes of low rank, [rank, num_labels]
+        first_teacher = 0
+        blocks = vote_blocks(
             votes, num_teachers=num_teachers, adjacency=self.adjacency, must_be_confidences=False
-        ):
-            rule = f"[c, {self.shape[0]}, {self.shape[1]}]"
+        )
+        for block in blocks:
+            rule = f"[num_teachers_in_block, {self.shape[0]}, {self.shape[1]}]"
             require(block.shape[1:] == self.shape, "votes.shape", block.shape, rule)
-            block_scales = None if scales is None else scales[first : first + len(block)]
-            first += len(block)
+            teachers = slice(first_teacher, first_teacher + len(block))
+            block_scales = None if scales is None else scales[teachers]
+            first_teacher += len(block)
             if not isinstance(block, LowRankVotes):
                 residuals = np.asarray(block - center_of_all)
-                dense += self._rounded_sum(residuals, block_scales)
+                dense_sum += self._rounded_sum(residuals, scales=block_scales)
                 continue
             if span is None:
                 span = block.span
-                factored = np.zeros(block.weights.shape[1:], dtype=np.int64)
+                weights_sum = np.zeros(block.weights.shape[1:], dtype=np.int64)
             is_equal = block.span is span or np.array_equal(block.span, span)
             require(is_equal, "span", block.span.shape, "the same span in every block")
-            factored += self._rounded_sum(block.weights, block_scales)
+            weights_sum += self._rounded_sum(block.weights, scales=block_scales)
         if span is None:
-            return dense
-        return dense + np.rint(span @ factored).astype(np.int64)
+            return dense_sum
+        return dense_sum + np.rint(span @ weights_sum).astype(np.int64)
 
     def scales_within(self, weights: FloatArray) -> FloatArray:
         """Returns a factor for each teacher: 1 for a weight of 1, and slightly less than any smaller weight.
@@ -162,7 +165,7 @@ class ClippedSum:
         scales = weights - (1 - weights) * rounding
         return np.where(scales < _LEAST_WEIGHT, 0.0, scales)
 
-    def _rounded_sum(self, residuals: FloatArray, scales: FloatArray | None) -> IntArray:
+    def _rounded_sum(self, residuals: FloatArray, *, scales: FloatArray | None) -> IntArray:
         """Returns the exact sum of a block's clipped and rounded votes, in steps.
 
         Args:
@@ -177,7 +180,8 @@ class ClippedSum:
             require(len(scales) == len(vectors), "len(weights)", len(scales), rule)
             factors *= scales
         rounded = np.rint(vectors * factors[:, None])
-        return np.asarray(rounded.sum(axis=0).astype(np.int64).reshape(residuals.shape[1:]))
+        total = rounded.sum(axis=0).astype(np.int64)
+        return np.asarray(total.reshape(residuals.shape[1:]))
 
 
 def finite_lengths(vectors: FloatArray) -> FloatArray:

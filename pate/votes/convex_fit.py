@@ -15,10 +15,11 @@ import numpy as np
 from pate.array_types import FloatArray
 
 # Lengths are divided by at least this number.
-_SMALLEST_LENGTH = 1e-300
-# The steps of the power method, which guesses the curvature, and the factor by which the guess may be too small.
-_POWER_STEPS = 8
-_GUESS_MARGIN = 1.1
+_MIN_LENGTH = 1e-300
+# The number of steps of the power method, which estimates the curvature.
+_NUM_POWER_STEPS = 8
+# The factor by which the estimate of the curvature may be too small.
+_CURVATURE_MARGIN = 1.1
 
 
 def convex_fit(
@@ -59,14 +60,15 @@ def convex_fit(
     def gradient(weights: FloatArray) -> FloatArray:
         residuals = targets - features @ weights
         lengths = np.sqrt(np.einsum("ij,ij->i", residuals, residuals))
-        shares = np.minimum(1.0, limits / np.maximum(lengths, _SMALLEST_LENGTH))
+        shares = np.minimum(1.0, limits / np.maximum(lengths, _MIN_LENGTH))
         residuals *= (record_weights * shares)[:, None]
         return np.asarray(ridge * weights - features.T @ residuals)
 
-    # No eigenvalue of the Hessian is above ridge + sum of record weights, as features have length 1 at most. Up to that
-    # step every step takes the distance to the minimum down to 1 - step ridge of it.
+    # No eigenvalue of the Hessian is above ridge + the sum of the record weights, as features have length 1 at most. So
+    # a step of at most `sure_step` multiplies the distance to the minimum by at most 1 - step * ridge.
     sure_step = 1 / (ridge + float(record_weights.sum()))
-    likely_step = 2 / (2 * ridge + _GUESS_MARGIN * _guessed_curvature(features, record_weights))
+    curvature = _CURVATURE_MARGIN * _estimate_curvature(features, record_weights=record_weights)
+    likely_step = 2 / (2 * ridge + curvature)
     for first_step in (max(likely_step, sure_step), sure_step):
         step = first_step
         weights = np.zeros((features.shape[1], targets.shape[1]))
@@ -83,7 +85,7 @@ def convex_fit(
     return weights
 
 
-def _guessed_curvature(features: FloatArray, record_weights: FloatArray) -> float:
+def _estimate_curvature(features: FloatArray, *, record_weights: FloatArray) -> float:
     """Returns an estimate from below of the largest eigenvalue of the weighted Gram matrix, by the power method.
 
     Args:
@@ -91,8 +93,8 @@ def _guessed_curvature(features: FloatArray, record_weights: FloatArray) -> floa
         record_weights: `[num_records]`, the weight of each record.
     """
     gram_times_unit = record_weights @ features + 1
-    for _ in range(_POWER_STEPS):
-        unit = gram_times_unit / max(float(np.linalg.norm(gram_times_unit)), _SMALLEST_LENGTH)
+    for _ in range(_NUM_POWER_STEPS):
+        unit = gram_times_unit / max(float(np.linalg.norm(gram_times_unit)), _MIN_LENGTH)
         gram_times_unit = (record_weights * (features @ unit)) @ features
     return float(np.linalg.norm(gram_times_unit))
 
@@ -111,6 +113,5 @@ def steps_to_minimum(
         ridge: the factor of the quadratic penalty, > 0.
         tolerance: the gradient length at which the fit ends, > 0.
     """
-    return math.ceil(
-        (1 + curvature / ridge) * math.log(max(2 * max_gradient_length / tolerance, 2.0))
-    )
+    distance_ratio = max(2 * max_gradient_length / tolerance, 2.0)
+    return math.ceil((1 + curvature / ridge) * math.log(distance_ratio))

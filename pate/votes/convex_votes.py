@@ -1,5 +1,6 @@
 """The votes of convex teachers: weights fitted with a strongly convex loss, which one group of records moves little.
 
+A *group* is the records of one person or other unit that the price protects; a convex teacher learns from many groups.
 A release usually pays for a whole teacher, since a change of its records may change its vote in any way. The vote of a
 convex teacher is the minimum over W of
 
@@ -25,8 +26,8 @@ from itertools import pairwise
 import numpy as np
 
 from pate.array_types import IntArray
+from pate.errors import InvalidValue
 from pate.pool import in_order
-from pate.validation import require
 from pate.votes.clipped_moments import FEATURE_STEPS
 from pate.votes.convex_fit import convex_fit, steps_to_minimum
 from pate.votes.moment_votes import MomentVotes
@@ -34,14 +35,16 @@ from pate.votes.round_records import ShardRecords
 from pate.votes.round_shard import PublicStudent
 from pate.votes.round_votes import RoundQuestion
 
-# Of a teacher's training, in clips; the clip is smaller by four times as much: docs/proofs/vote_rounds.md.
+# The tolerance of a teacher's training, in clips. The clip is smaller by four times as much.
 _TOLERANCE = 2.0**-12
-# Sizes for which doubles have digits enough: docs/proofs/vote_rounds.md.
-_MOST_RECORDS = 2**18
-_MOST_WEIGHTS = 2**24
-_MOST_PULL = 2.0**37
-_MOST_LENGTHS = 2.0**38
-_MOST_STEPS = 2**20
+# The largest numbers for which doubles have enough digits (docs/proofs/vote_rounds.md): records of a teacher, weights
+# of the student, the product of the weights of a teacher's records, groups and features, and that of groups and labels.
+_MAX_RECORDS = 2**18
+_MAX_WEIGHTS = 2**24
+_MAX_PULL = 2.0**37
+_MAX_LENGTHS = 2.0**38
+# The largest number of steps of a teacher's training, so that a round ends in a reasonable time.
+_MAX_STEPS = 2**20
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -76,28 +79,31 @@ class ConvexVotes(MomentVotes):
         penalty = self.penalty
         num_learners = self.num_learners
         self._ridge = penalty / self.width * self.num_teachers / num_learners
-        rule = "fewer directions of the public pool or fewer labels"
         num_weights = self.width * self.num_labels
-        require(num_weights <= _MOST_WEIGHTS, "weights", num_weights, rule)
+        if num_weights > _MAX_WEIGHTS:
+            rule = "fewer directions of the public pool or fewer labels"
+            raise InvalidValue("weights", num_weights, rule=rule)
         most_groups = int(np.bincount(self.learner_of, minlength=num_learners).max())
-        self._require_digits(is_precise=most_groups <= _MOST_RECORDS)
-        self._require_digits(is_precise=(self.num_labels + 4) * most_groups <= _MOST_LENGTHS)
-        # A group counts the root of its records over those that are expected of one. The limit makes no group's
-        # training longer than that, and bounds the numbers that are multiplied.
-        limit = self.directions.recipe.most_group_records * self.records_per_teacher
-        self.most_records = min(math.ceil(limit), _MOST_RECORDS // most_groups)
-        most_counted = most_groups * math.sqrt(self.most_records / self.records_per_teacher)
-        pull = most_counted * most_groups * (self.width + 2)
-        self._require_digits(is_precise=pull <= _MOST_PULL * self._ridge)
+        self._require_digits(is_precise=most_groups <= _MAX_RECORDS)
+        self._require_digits(is_precise=(self.num_labels + 4) * most_groups <= _MAX_LENGTHS)
+        # The weight of a group is the root of its number of records over the expected number. The limit on the records
+        # of a group bounds this weight, and with it the time of a training and the numbers that are multiplied.
+        records_limit = self.directions.recipe.most_group_records * self.records_per_teacher
+        self.most_records = min(math.ceil(records_limit), _MAX_RECORDS // most_groups)
+        largest_weight = math.sqrt(self.most_records / self.records_per_teacher)
+        total_weight = most_groups * largest_weight
+        pull = total_weight * most_groups * (self.width + 2)
+        self._require_digits(is_precise=pull <= _MAX_PULL * self._ridge)
         steps = steps_to_minimum(
             max_gradient_length=most_groups,
-            curvature=most_counted,
+            curvature=total_weight,
             ridge=self._ridge,
             tolerance=_TOLERANCE,
         )
-        rule = "a larger one, or fewer directions of the public pool"
-        require(steps <= _MOST_STEPS, "penalty", penalty, rule)
-        self._most_steps = int(steps)
+        if steps > _MAX_STEPS:
+            rule = "a larger one, or fewer directions of the public pool"
+            raise InvalidValue("penalty", penalty, rule=rule)
+        self._max_steps = int(steps)
 
     def _require_digits(self, is_precise: bool) -> None:
         """Raises `InvalidValue` unless doubles are precise enough for the largest teacher.
@@ -105,33 +111,37 @@ class ConvexVotes(MomentVotes):
         Args:
             is_precise: whether doubles are precise enough.
         """
-        rule = "more teachers, or a larger penalty: these have too many groups"
-        require(is_precise, "num_teachers", self.num_learners, rule)
+        if not is_precise:
+            rule = "more teachers, or a larger penalty: these have too many groups"
+            raise InvalidValue("num_teachers", self.num_learners, rule=rule)
 
     def open(self) -> None:
         """Does nothing, as these teachers are trained in this process."""
 
     def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of the votes of a round, `[num_features, num_labels]` in steps; see `RoundVotes.total`."""
-        student = PublicStudent.of(question.weights)
+        student = PublicStudent.from_weights(question.weights)
         clipped_moments = question.clipped_moments
         gain = 1 + 1 / self.penalty
         clip = clipped_moments.clip / gain * (1 - 4 * _TOLERANCE)
         shard = self._shard
         sizes = self._group_sizes
-        counted = np.sqrt(sizes / self.records_per_teacher)  # what the group of each record counts
+        group_weights = np.sqrt(
+            sizes / self.records_per_teacher
+        )  # the weight of each record's group
 
         def vote_of(rows: slice) -> IntArray:
             """Returns the vote of the teacher with these records, `[num_features, num_labels]`, in steps."""
             features = shard.features(rows)
             fit = convex_fit(
                 features=features / FEATURE_STEPS,
-                targets=shard.residuals(student, features, rows) * question.label_scale,
-                record_weights=counted[rows] / sizes[rows],
-                limits=clip / counted[rows],
+                targets=shard.residuals(student, features=features, rows=rows)
+                * question.label_scale,
+                record_weights=group_weights[rows] / sizes[rows],
+                limits=clip / group_weights[rows],
                 ridge=self._ridge,
                 tolerance=_TOLERANCE * clip,
-                max_steps=self._most_steps,
+                max_steps=self._max_steps,
             )
             vote = fit * (gain * self._ridge / clipped_moments.step)
             return np.asarray(np.trunc(vote).astype(np.int64))
@@ -148,17 +158,17 @@ class ConvexVotes(MomentVotes):
         """The records of all learners that have any; at most `most_records` of each group."""
         learner_of_row = self.learner_of[self.teacher_of]
         order = np.lexsort((self.teacher_of, self._num_records[self.teacher_of], learner_of_row))
-        groups = self.teacher_of[order]  # all records of a group side by side
-        firsts = np.flatnonzero(np.diff(groups, prepend=-1))
-        starts = np.repeat(firsts, np.diff(firsts, append=len(groups)))
-        place_in_group = np.arange(len(groups)) - starts
-        rows = order[place_in_group < self.most_records]
+        groups = self.teacher_of[order]  # the records of a group stand side by side
+        first_rows = np.flatnonzero(np.diff(groups, prepend=-1))
+        group_starts = np.repeat(first_rows, np.diff(first_rows, append=len(groups)))
+        position_in_group = np.arange(len(groups)) - group_starts
+        rows = order[position_in_group < self.most_records]
         learners, sizes = np.unique(learner_of_row[rows], return_counts=True)
         return ShardRecords(records=self._records, teachers=learners, sizes=sizes, rows=rows)
 
     @cached_property
     def _group_sizes(self) -> IntArray:
-        """The number of records that are read of the group of each record of the shard, `[num_rows]`."""
+        """For each record of the shard the number of records that are read of its group, `[num_rows]`."""
         sizes = np.minimum(self._num_records, self.most_records)
         return np.asarray(sizes[self.teacher_of[self._shard_records.rows]])
 

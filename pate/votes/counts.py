@@ -12,7 +12,7 @@ from pate.validation import require, require_array
 
 Block = BoolArray | NDArray[np.floating]
 
-_BYTE_MAX = 255
+_BYTE_MAX = 255  # the largest number in a byte
 
 
 def histogram(teacher_votes: Any) -> IntArray:
@@ -29,7 +29,7 @@ def histogram(teacher_votes: Any) -> IntArray:
     """
     votes = require_teacher_votes("teacher_votes", teacher_votes)
     counts = np.zeros(votes.shape[1:], np.int64)
-    # in bytes over at most 255 teachers at a time, which cannot overflow and moves an eighth of the memory of int64
+    # The votes of 255 teachers are added in bytes, which cannot overflow and moves an eighth of the memory of int64.
     for first in range(0, len(votes), _BYTE_MAX):
         block = votes[first : first + _BYTE_MAX].view(np.uint8)
         counts += block.sum(axis=0, dtype=np.uint8)
@@ -56,7 +56,7 @@ def bits_of(block: Block) -> BoolArray:
     return np.asarray(block if block.dtype == np.bool_ else block >= 0.5, dtype=np.bool_)
 
 
-def limited(block: Block, max_votes: int) -> BoolArray:
+def limit_votes(block: Block, *, max_votes: int) -> BoolArray:
     """Returns a block of votes in which each teacher keeps at most `max_votes` labels of a query.
 
     A teacher keeps its most confident votes. Ties (as between bits) are broken by an order of the labels: in query q it
@@ -68,18 +68,18 @@ def limited(block: Block, max_votes: int) -> BoolArray:
         max_votes: the largest number of votes of a teacher on a query.
     """
     bits = bits_of(block)
-    teacher, query = np.nonzero(np.count_nonzero(bits, axis=-1) > max_votes)  # R rows have too many
-    if len(teacher) == 0:
+    has_too_many = np.count_nonzero(bits, axis=-1) > max_votes
+    teachers, queries = np.nonzero(has_too_many)  # R pairs
+    if len(teachers) == 0:
         return bits
     num_labels = bits.shape[2]
-    # [R, L], in the order of the query
-    labels = (query[:, None] + np.arange(num_labels)) % num_labels
-    confidences = np.where(bits, block, -1.0)[teacher, query]
-    ranked = np.take_along_axis(confidences, labels, axis=1)
-    most_confident = np.argsort(-ranked, axis=1, kind="stable")[:, :max_votes]
-    kept_rows = np.zeros((len(teacher), num_labels), dtype=np.bool_)
-    kept_labels = np.take_along_axis(labels, most_confident, axis=1)
-    np.put_along_axis(kept_rows, kept_labels, True, axis=1)
+    label_orders = (queries[:, None] + np.arange(num_labels)) % num_labels  # [R, L]
+    confidences = np.where(bits, block, -1.0)[teachers, queries]
+    ordered_confidences = np.take_along_axis(confidences, label_orders, axis=1)
+    most_confident = np.argsort(-ordered_confidences, axis=1, kind="stable")[:, :max_votes]
+    chosen_labels = np.take_along_axis(label_orders, most_confident, axis=1)
+    chosen_bits = np.zeros((len(teachers), num_labels), dtype=np.bool_)
+    np.put_along_axis(chosen_bits, chosen_labels, values=True, axis=1)
     limited_bits = bits.copy()
-    limited_bits[teacher, query] = kept_rows
+    limited_bits[teachers, queries] = chosen_bits
     return limited_bits

@@ -8,9 +8,10 @@ import numpy as np
 
 from pate.array_types import FloatArray
 
-# Of a row's length, and of a column's. By Cauchy and Schwarz sums of their products stay below 2**52.
+# The number of bits of the length of a row, and of a column. By Cauchy and Schwarz sums of products stay below 2**52.
 _BITS = 26
-_LEAST_EXPONENT = -900  # of a row's length; all entries of a shorter row are cut to 0
+# The least exponent of the length of a row; all entries of a shorter row are cut to 0.
+_MIN_EXPONENT = -900
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,11 +30,12 @@ class ExactMatrix:
     entries: FloatArray
 
     @classmethod
-    def of(cls, matrix: FloatArray) -> ExactMatrix:
+    def from_matrix(cls, matrix: FloatArray) -> ExactMatrix:
         """Returns a matrix `[num_columns, num_outputs]` of finite numbers, cut to 26 bits."""
         column_lengths = np.sqrt(np.einsum("ij,ij->j", matrix, matrix))
         bits = _BITS - np.frexp(column_lengths.max(initial=0.0))[1]
-        return cls(np.ldexp(np.trunc(np.ldexp(matrix, bits)), -bits))
+        whole_matrix = np.trunc(np.ldexp(matrix, bits))
+        return cls(entries=np.ldexp(whole_matrix, -bits))
 
     def product(self, rows: FloatArray) -> FloatArray:
         """Returns `rows @ matrix`, exactly, after the rows are cut to 26 bits.
@@ -42,8 +44,8 @@ class ExactMatrix:
             rows: `[num_rows, num_columns]`, finite.
         """
         exponents = np.frexp(np.sqrt(np.einsum("ij,ij->i", rows, rows)))[1]
-        bits = (_BITS - np.maximum(exponents, _LEAST_EXPONENT))[:, None]
-        # a product with a power of 2 is exact, and faster than ldexp
+        bits = (_BITS - np.maximum(exponents, _MIN_EXPONENT))[:, None]
+        # A product with a power of 2 is exact, and faster than ldexp.
         whole_rows = rows * np.ldexp(1.0, bits)
         products = np.trunc(whole_rows, out=whole_rows) @ self.entries
         products *= np.ldexp(1.0, -bits)

@@ -26,9 +26,10 @@ from pate.votes.source import TeacherVotes
 _RULE = (
     "answers of experts: the array answers, floats or bits [num_experts, num_queries, num_labels]"
 )
-_ANEW = "write it anew, with numpy.savez"
-_ARRAYS = ("answers", "answered", "groups", *NAME_FORMS)
-_BLOCK_ENTRIES = 2**21
+_REMEDY = "write it anew, with numpy.savez"
+# The arrays that a file may have.
+_ARRAY_NAMES = ("answers", "answered", "groups", *NAME_FORMS)
+_BLOCK_ENTRIES = 2**21  # the largest number of answers in a block, unless one expert has more
 
 
 @dataclass(frozen=True)
@@ -38,8 +39,8 @@ class AnswerFile:
     Attributes:
         path: the file.
         num_experts: the number of experts in it.
-        is_masked: whether the file says which questions an expert has answered.
-        groups: integers or texts `[num_experts, n]`, the private groups in each prompt; None where the file has none.
+        is_masked: whether the file has the array `answered`, which marks the questions that an expert has answered.
+        groups: integers or texts `[num_experts, n]`, the private groups in each prompt; None if the file has none.
     """
 
     path: Path
@@ -59,9 +60,9 @@ class AnswerFile:
             InvalidValue: the file is damaged or compressed, or its queries or labels are others.
         """
         mask_shape = None
-        with reading(path, rule=_RULE, remedy=_ANEW) as archive:
+        with reading(path, rule=_RULE, remedy=_REMEDY) as archive:
             names = {member.removesuffix(".npy") for member in archive.namelist()}
-            unknown = sorted(names.difference(_ARRAYS))
+            unknown = sorted(names.difference(_ARRAY_NAMES))
             if "answers" not in names or unknown:
                 raise ValueError(f"not so: {', '.join(unknown)[:80] or 'no answers'}")
             shape, _ = form_of(archive, array_name="answers", dtype_kinds="fb")
@@ -85,7 +86,7 @@ class AnswerFile:
             rule = f"[{shape[0]}, n], the private groups in each prompt"
             has_rows = groups.ndim == 2 and groups.shape[1] > 0 and len(groups) == shape[0]
             require(has_rows, f"votes={path}, groups.shape", list(groups.shape), rule)
-        _require_names(small, path, public)
+        _require_names(small, path=path, public=public)
         return cls(path=path, num_experts=shape[0], is_masked=mask_shape is not None, groups=groups)
 
     def blocks(self, unanswered: FloatArray) -> Iterator[FloatArray]:
@@ -97,9 +98,8 @@ class AnswerFile:
         Raises:
             InvalidValue: log-odds are not finite, or the file is damaged.
         """
-        for block, mask in self._stored_blocks(
-            num_experts=max(1, _BLOCK_ENTRIES // unanswered.size)
-        ):
+        experts_at_once = max(1, _BLOCK_ENTRIES // unanswered.size)
+        for block, mask in self._stored_blocks(num_experts=experts_at_once):
             answered = np.ones(block.shape, dtype=np.bool_) if mask is None else mask
             require_entries("answered", answered.view(np.uint8) <= 1, "bits")
             if block.dtype.kind == "b":
@@ -111,20 +111,24 @@ class AnswerFile:
             yield np.where(answered, probabilities, unanswered)
 
     def _stored_blocks(self, num_experts: int) -> Iterator[tuple[NDArray[Any], BoolArray | None]]:
-        """Yields blocks of at most `num_experts` experts: what they answered, and which of it counts; None for all."""
-        with reading(self.path, rule=_RULE, remedy=_ANEW) as archive:
-            blocks = read_rows(archive, "answers", num_experts, dtype_kinds="fb")
+        """Yields blocks of at most `num_experts` experts: their answers, and which of them count; None for all."""
+        with reading(self.path, rule=_RULE, remedy=_REMEDY) as archive:
+            blocks = read_rows(
+                archive, array_name="answers", block_rows=num_experts, dtype_kinds="fb"
+            )
             if not self.is_masked:
                 yield from ((block, None) for block in blocks)
                 return
-            masks = read_rows(archive, "answered", num_experts, dtype_kinds="b")
+            masks = read_rows(
+                archive, array_name="answered", block_rows=num_experts, dtype_kinds="b"
+            )
             yield from zip(blocks, masks, strict=True)
 
 
 class ExpertAnswers(TeacherVotes):
     """The answers of experts as the votes of teachers: the probability of each label for each query.
 
-    Where an expert has not answered, its vote is the center, and moves nothing.
+    The vote of an expert on a question that it has not answered is the center, which does not change the sum.
 
     Attributes:
         paths: the files, sorted.
@@ -185,18 +189,19 @@ class ExpertAnswers(TeacherVotes):
             yield from file.blocks(unanswered)
 
 
-def _require_names(small: Mapping[str, NDArray[Any]], path: Path, public: PublicAnswers) -> None:
-    """Raises `InvalidValue` if a file names its queries or labels, and otherwise than the public answers do.
+def _require_names(small: Mapping[str, NDArray[Any]], *, path: Path, public: PublicAnswers) -> None:
+    """Raises `InvalidValue` if a file has names of queries or labels that differ from those of the public answers.
 
     Args:
         small: arrays of the file, by name.
         path: the file.
         public: the public answers.
     """
-    for name, expected in (
-        ("record_ids", public.record_ids),
-        ("label_names", np.array(public.label_names)),
-    ):
+    expected_names = {
+        "record_ids": public.record_ids,
+        "label_names": np.array(public.label_names),
+    }
+    for name, expected in expected_names.items():
         if name in small:
             is_equal = np.array_equal(small[name].astype(np.str_), expected.astype(np.str_))
             rule = "those of public_answers, in their order"
@@ -219,10 +224,11 @@ def _require_separate_groups(files: Sequence[AnswerFile]) -> None:
         ids.append(block.astype(np.str_).ravel())
         experts.append(np.repeat(np.arange(first, first + len(block)), block.shape[1]))
         first += len(block)
-    expert = np.concatenate(experts)
-    _, group = np.unique(np.concatenate(ids), return_inverse=True)
-    first_expert = np.full(int(group.max()) + 1, num_experts)
-    np.minimum.at(first_expert, group, expert)
-    rule = "each private group in one prompt alone; the price is for one prompt, and a group in two pays twice"
-    if (first_expert[group] != expert).any():
+    expert_of_entry = np.concatenate(experts)
+    _, group_of_entry = np.unique(np.concatenate(ids), return_inverse=True)
+    num_groups = int(group_of_entry.max()) + 1
+    first_expert_of_group = np.full(num_groups, fill_value=num_experts)
+    np.minimum.at(first_expert_of_group, group_of_entry, expert_of_entry)
+    if (first_expert_of_group[group_of_entry] != expert_of_entry).any():
+        rule = "each private group in one prompt alone; the price is for one prompt, and a group in two pays twice"
         raise InvalidValue("groups", "a group in two prompts", rule=rule)

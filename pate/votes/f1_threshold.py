@@ -3,13 +3,14 @@
 import numpy as np
 from numpy.typing import NDArray
 
+# The least threshold: a label with probability 0 must not be predicted.
 _LEAST_THRESHOLD = 1e-3
 
 
 def expected_f1_threshold(probabilities: NDArray[np.floating]) -> float:
     """Returns the threshold on probabilities with the best expected micro-F1, for rows without labels.
 
-    The probabilities are taken to be right. Let the m entries with the highest probabilities be predicted. Their
+    The probabilities are assumed to be right. Let the m entries with the highest probabilities be predicted. Their
     expected micro-F1 is 2 (sum of the m probabilities) / (m + sum of all probabilities). The threshold is the smallest
     of the m probabilities at the best m, but at least 0.001.
 
@@ -21,4 +22,5 @@ def expected_f1_threshold(probabilities: NDArray[np.floating]) -> float:
     """
     falling = np.sort(probabilities.ravel().astype(np.float64))[::-1]
     f1 = np.cumsum(falling) / (np.arange(1, len(falling) + 1) + falling.sum())
-    return float(np.clip(falling[int(np.argmax(f1))], _LEAST_THRESHOLD, 1.0))
+    best_threshold = falling[int(np.argmax(f1))]
+    return float(np.clip(best_threshold, a_min=_LEAST_THRESHOLD, a_max=1.0))

@@ -19,15 +19,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.array_types import Float32Array
+from pate.errors import InvalidValue
 from pate.files import array_rows
 from pate.pool import in_order
-from pate.validation import require
 from pate.votes.clipped_moments import FEATURE_STEPS
 from pate.votes.public_pca import PublicPCA
 
 Features = NDArray[np.int16]
 
-_MADE_AT_ONCE = 512  # rows
+_BLOCK_ROWS = 512  # rows whose features a thread computes at a time
 _VECTOR_ROWS = 64  # a multiple of the numbers that a processor computes at once
 _GIB = 2.0**30
 
@@ -81,8 +81,9 @@ class FeatureStorage:
         if num_bytes == 0:
             return
         free = shutil.disk_usage(self.folder or array_rows.scratch_folder()).free
-        rule = f"false, or {num_bytes / _GIB:.1f} GiB free on the disk; there are {free / _GIB:.1f}"
-        require(num_bytes < free, "scratch", True, rule)
+        if num_bytes >= free:
+            rule = f"false, or {num_bytes / _GIB:.1f} GiB free on the disk; there are {free / _GIB:.1f}"
+            raise InvalidValue(name="scratch", value=True, rule=rule)
 
     def empty_rows(self) -> array_rows.Spilled:
         """Returns an empty place for the features of records, or for their inputs if features are not kept."""
@@ -109,18 +110,19 @@ class FeaturesMadeAnew:
 
     def __getitem__(self, rows: slice) -> Features:
         """Returns the features of a range of rows, int16 `[n, num_features]`."""
-        return np.concatenate(list(feature_blocks(self.directions, self.read_inputs(rows))))
+        blocks = feature_blocks(self.directions, inputs=self.read_inputs(rows))
+        return np.concatenate(list(blocks))
 
 
-def feature_blocks(directions: PublicPCA, inputs: Float32Array) -> Iterator[Features]:
+def feature_blocks(directions: PublicPCA, *, inputs: Float32Array) -> Iterator[Features]:
     """Yields the features of inputs in order, in blocks of at most 512 rows; threads compute several blocks at a time.
 
     Args:
         directions: the public directions.
         inputs: float32 `[num_rows, ...]`.
     """
-    starts = range(0, len(inputs), _MADE_AT_ONCE)
-    blocks = (inputs[start : start + _MADE_AT_ONCE] for start in starts)
+    starts = range(0, len(inputs), _BLOCK_ROWS)
+    blocks = (inputs[start : start + _BLOCK_ROWS] for start in starts)
     return in_order(partial(whole_features, directions), items=blocks)
 
 

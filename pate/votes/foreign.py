@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.array_types import BoolArray, FloatArray, IntArray
+from pate.errors import InvalidValue
 from pate.validation import require
 from pate.votes.imported import ImportedVotes, read_teacher_votes
 from pate.votes.source import TeacherVotes
@@ -99,16 +100,16 @@ class ForeignVotes(TeacherVotes):
         Raises:
             InvalidValue: a teacher may have more votes on a query, and not all files hold the votes of each teacher.
         """
-        if max_votes is None or all(_is_within(file.max_votes, max_votes) for file in self._files):
+        if max_votes is None or all(file.has_at_most(max_votes) for file in self._files):
             tables = [file.counts for file in self._files]
             return np.asarray(np.sum(tables, axis=0, dtype=np.int64))
-        return super().counts(max_votes)  # which limits each teacher
+        return super().counts(max_votes)  # from the votes of each teacher, which are limited
 
     def require_teachers(self) -> None:
         """Raises `InvalidValue` unless all files hold the votes of each teacher."""
-        rule = "layout teacher_votes [N, Q, L] for this aggregator; counts do not say what one teacher votes for"
-        has_teachers = all(file.layout == "teacher_votes" for file in self._files)
-        require(has_teachers, "votes", self.paths[0], rule)
+        if any(file.layout != "teacher_votes" for file in self._files):
+            rule = "layout teacher_votes [N, Q, L] for this aggregator; counts do not show the votes of one teacher"
+            raise InvalidValue("votes", self.paths[0], rule=rule)
 
 
 def distinct_digests(paths: Sequence[Path]) -> list[bytes]:
@@ -120,24 +121,13 @@ def distinct_digests(paths: Sequence[Path]) -> list[bytes]:
     Raises:
         InvalidValue: a file is missing, or two files have equal bytes.
     """
-    path_of: dict[bytes, Path] = {}
+    path_of_digest: dict[bytes, Path] = {}
     for path in paths:
         require(path.is_file(), "votes", path, "an existing file")
         with path.open("rb") as content:
             digest = hashlib.file_digest(content, "sha256").digest()
-        rule = (
-            f"each file once; {path_of.get(digest)} is the same, and its teachers would count twice"
-        )
-        require(digest not in path_of, "votes", path, rule)
-        path_of[digest] = path
-    return sorted(path_of)
-
-
-def _is_within(file_max_votes: int | None, max_votes: int) -> bool:
-    """Returns True if no teacher in a file votes for more than `max_votes` labels of a query.
-
-    Args:
-        file_max_votes: the largest number of votes of a teacher on a query in the file; None if unknown.
-        max_votes: the limit.
-    """
-    return file_max_votes is not None and file_max_votes <= max_votes
+        if digest in path_of_digest:
+            rule = f"each file once; {path_of_digest[digest]} is the same, and its teachers would count twice"
+            raise InvalidValue("votes", path, rule=rule)
+        path_of_digest[digest] = path
+    return sorted(path_of_digest)

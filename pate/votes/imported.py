@@ -41,10 +41,12 @@ from pate.votes.vote_store import VoteStore
 LAYOUTS = ("auto", "teacher_votes", "histogram", "classes", "pairs")
 """The layouts of a file; `auto` recognizes them."""
 
-_ARRAY_NAMES = ("votes", "teacher_votes", "counts")  # of the votes among several arrays of an .npz
-_SHOWN = 20  # names of arrays in a message, and letters of each
-_LARGEST_COUNT = 2**40
-_MOST_BYTES = 2**32  # that a file may expand to: an array is read whole, and so are packed votes
+# The names of the array of votes in an .npz file with several arrays.
+_ARRAY_NAMES = ("votes", "teacher_votes", "counts")
+_MAX_SHOWN = 20  # the most names of arrays in a message, and the most letters of each
+_LARGEST_COUNT = 2**40  # far above any number of teachers; sums of such counts fit into int64
+# The most bytes to which a file may expand: an array is read whole, and so are packed votes.
+_MAX_BYTES = 2**32
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ class _Form:
     """
 
     num_axes: int
-    shape_text: str  # in words
+    shape_text: str
 
 
 _FORMS = {
@@ -83,6 +85,10 @@ class ImportedVotes:
     num_teachers: int
     max_votes: int | None
 
+    def has_at_most(self, max_votes: int) -> bool:
+        """Returns True if no teacher votes for more than `max_votes` labels of a query; False if that is not known."""
+        return self.max_votes is not None and self.max_votes <= max_votes
+
     @classmethod
     def read(
         cls, path: Path | str, *, layout: str = "auto", num_teachers: int | None = None
@@ -92,10 +98,10 @@ class ImportedVotes:
         In an .npz with several arrays, the votes are the array named votes, teacher_votes or counts. An .npz or .csv
         file of more than 4 GiB, when unpacked, is refused; counts of the same votes take less.
 
-        With `layout="auto"` the layout is found from the array. Bits, confidences, and 0/1 integers with axes `[N, Q,
-        L]` are teacher_votes. Other integers `[Q, L, 2]` are pairs if all pairs have the same sum. Integers `[Q, C]`
-        with C > 1 are classes if all rows have the same sum. If `num_teachers` is given, these sums must equal it. Any
-        other array `[Q, L]` is a histogram.
+        With `layout="auto"` the layout is recognized from the array. Bits, confidences, and 0/1 integers with axes
+        `[N, Q, L]` are teacher_votes. Other integers `[Q, L, 2]` are pairs if all pairs have the same sum. Integers
+        `[Q, C]` with C > 1 are classes if all rows have the same sum. If `num_teachers` is given, these sums must equal
+        it. Any other array `[Q, L]` is a histogram.
 
         Args:
             path: the file.
@@ -108,7 +114,8 @@ class ImportedVotes:
         require_choice("layout", layout, LAYOUTS)
         if num_teachers is not None:
             require_count("num_teachers", num_teachers)
-        votes = _votes_in(_load(Path(path)), layout, num_teachers)
+        array = _load(Path(path))
+        votes = _votes_in(array, layout=layout, num_teachers=num_teachers)
         if num_teachers is not None:
             rule = f"{votes.num_teachers}, in votes"
             require(votes.num_teachers == num_teachers, "num_teachers", num_teachers, rule)
@@ -146,7 +153,7 @@ def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
     require(is_regular(path), name, path, "an existing .npy, .npz or .csv file")
     is_table = path.suffix.lower() == ".csv"
     try:
-        array = _read_table(path, name) if is_table else _read_arrays(path, name)
+        array = _read_table(path, name=name) if is_table else _read_arrays(path, name=name)
     except (InvalidValue, PermissionError):
         raise
     except OSError as error:
@@ -160,7 +167,7 @@ def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
     return array
 
 
-def _read_arrays(path: Path, name: str) -> NDArray[Any]:
+def _read_arrays(path: Path, *, name: str) -> NDArray[Any]:
     """Returns the array in an .npy file, or the array in an .npz file that is the only one or has a known name.
 
     Args:
@@ -174,34 +181,34 @@ def _read_arrays(path: Path, name: str) -> NDArray[Any]:
             file_size = path.stat().st_size
             return read_array(file, file_size)
     with zipfile.ZipFile(path) as archive:
-        check_members(archive, max_unpacked_bytes=_MOST_BYTES)
+        check_members(archive, max_unpacked_bytes=_MAX_BYTES)
         members = [member.removesuffix(".npy") for member in archive.namelist()]
         if {"packed", "num_labels"} <= set(members):
-            return _unpacked(VoteStore.open(path), name)
+            return _unpack(VoteStore.open(path), name=name)
         array_names = tuple(dict.fromkeys((name, *_ARRAY_NAMES)))
         candidates = [array_name for array_name in array_names if array_name in members]
         if not candidates and len(members) == 1:
             candidates = members
         rule = f"a file with one array, or with one called {' or '.join(array_names)}"
-        member_names = ", ".join(member[:_SHOWN] for member in members[:_SHOWN])
+        member_names = ", ".join(member[:_MAX_SHOWN] for member in members[:_MAX_SHOWN])
         require(bool(candidates), name, f"{path} [{member_names}]", rule)
         info = archive.getinfo(f"{candidates[0]}.npy")
         with archive.open(info) as content:
             return read_array(content, info.file_size)
 
 
-def _unpacked(store: VoteStore, name: str) -> BoolArray:
+def _unpack(store: VoteStore, *, name: str) -> BoolArray:
     """Returns the votes in a vote file of this package, `[num_teachers, num_queries, num_labels]`.
 
     Raises `InvalidValue` if they would take too much memory.
     """
     num_votes = store.num_teachers * store.num_queries * store.num_labels
-    rule = f"at most {_MOST_BYTES:,} votes in a file"
-    require(num_votes <= _MOST_BYTES, name, f"{num_votes:,} votes", rule)
+    rule = f"at most {_MAX_BYTES:,} votes in a file"
+    require(num_votes <= _MAX_BYTES, name, f"{num_votes:,} votes", rule)
     return store.teacher_votes()
 
 
-def _read_table(path: Path, name: str) -> NDArray[Any]:
+def _read_table(path: Path, *, name: str) -> NDArray[Any]:
     """Returns the numbers in a CSV file with one row for each query; a first line of words is skipped.
 
     Args:
@@ -209,9 +216,8 @@ def _read_table(path: Path, name: str) -> NDArray[Any]:
         name: the name of the argument in the message of an error.
     """
     num_bytes = path.stat().st_size
-    require(
-        num_bytes <= _MOST_BYTES, name, f"{num_bytes:,} bytes", f"at most {_MOST_BYTES:,} in a file"
-    )
+    rule = f"at most {_MAX_BYTES:,} in a file"
+    require(num_bytes <= _MAX_BYTES, name, f"{num_bytes:,} bytes", rule)
     try:
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
@@ -228,12 +234,12 @@ def _read_table(path: Path, name: str) -> NDArray[Any]:
         return np.loadtxt(lines, delimiter=separator, ndmin=2)
     except ValueError as error:
         row = re.search(r"at row (\d+)", str(error))
-        place = f", row {int(row[1]) + 1} below the heading holds something else" if row else ""
-        rule = f"a number in each cell, as many in each row{place}"
+        wrong_row = f", row {int(row[1]) + 1} below the heading holds something else" if row else ""
+        rule = f"a number in each cell, as many in each row{wrong_row}"
         raise InvalidValue(name, path, rule=rule) from None
 
 
-def _votes_in(array: NDArray[Any], layout: str, num_teachers: int | None) -> ImportedVotes:
+def _votes_in(array: NDArray[Any], *, layout: str, num_teachers: int | None) -> ImportedVotes:
     """Returns the votes in an array of a given layout; raises `InvalidValue` if the array does not fit the layout.
 
     Args:
@@ -242,21 +248,21 @@ def _votes_in(array: NDArray[Any], layout: str, num_teachers: int | None) -> Imp
         num_teachers: the number of teachers; None if the caller did not give it.
     """
     if layout == "auto":
-        layout = _layout_of(array, num_teachers)
+        layout = _recognize_layout(array, num_teachers=num_teachers)
     if layout in _FORMS:
         form = _FORMS[layout]
         fits = array.ndim == form.num_axes and (layout != "pairs" or array.shape[2] == 2)
         require(fits, "votes.shape", array.shape, form.shape_text)
-    else:
-        rule = "a number, counts of votes do not say how many teachers there were"
-        require(num_teachers is not None, "num_teachers", None, rule)
+    elif num_teachers is None:
+        rule = "a number; a histogram does not show the number of teachers"
+        raise InvalidValue("num_teachers", None, rule=rule)
     require(array.size > 0, "votes.shape", array.shape, "at least one teacher, query and label")
     if layout == "teacher_votes":
-        return _counted_votes(array)
-    return _checked_counts(array, layout, num_teachers)
+        return _count_votes(array)
+    return _read_counts(array, layout=layout, num_teachers=num_teachers)
 
 
-def _layout_of(array: NDArray[Any], num_teachers: int | None) -> str:
+def _recognize_layout(array: NDArray[Any], *, num_teachers: int | None) -> str:
     """Returns the only possible layout of an array, or the most likely one.
 
     Args:
@@ -265,18 +271,18 @@ def _layout_of(array: NDArray[Any], num_teachers: int | None) -> str:
     """
     require(array.ndim in (2, 3), "votes.shape", array.shape, "[N, Q, L], [Q, L] or [Q, L, 2]")
     require(array.size > 0, "votes.shape", array.shape, "at least one teacher, query and label")
-    is_flat = array.ndim == 2
-    if not is_flat and (array.dtype == np.bool_ or array.max() <= 1):
+    is_table = array.ndim == 2
+    if not is_table and (array.dtype == np.bool_ or array.max() <= 1):
         return "teacher_votes"
     sums = array.sum(axis=-1)
     expected_sum = sums.flat[0] if num_teachers is None else num_teachers
     has_one_sum = bool((sums == expected_sum).all())
-    if is_flat:
+    if is_table:
         return "classes" if array.shape[1] > 1 and has_one_sum else "histogram"
     return "pairs" if array.shape[2] == 2 and has_one_sum else "teacher_votes"
 
 
-def _counted_votes(array: NDArray[Any]) -> ImportedVotes:
+def _count_votes(array: NDArray[Any]) -> ImportedVotes:
     """Returns the counts of an array of votes `[num_teachers, num_queries, num_labels]`."""
     bits = array
     if array.dtype != np.bool_:
@@ -293,7 +299,7 @@ def _counted_votes(array: NDArray[Any]) -> ImportedVotes:
     )
 
 
-def _checked_counts(array: NDArray[Any], layout: str, num_teachers: int | None) -> ImportedVotes:
+def _read_counts(array: NDArray[Any], *, layout: str, num_teachers: int | None) -> ImportedVotes:
     """Returns the counts in an array of layout histogram, classes or pairs.
 
     For classes and pairs, the number of teachers is the sum of a row or pair.
@@ -309,19 +315,19 @@ def _checked_counts(array: NDArray[Any], layout: str, num_teachers: int | None) 
     is_count = (array >= 0) & (array < _LARGEST_COUNT)
     require_entries("votes", is_count, f"counts in 0..{_LARGEST_COUNT - 1}")
     counts = array.astype(np.int64)
-    known_teachers = num_teachers or 0
+    teachers_in_rows = num_teachers or 0
     if layout in _FORMS:
         sums = np.unique(counts.sum(axis=-1))
         unit = "rows" if layout == "classes" else "pairs of counts"
         rule = f"{unit} with one sum, the number of teachers"
         require(len(sums) == 1, "votes", f"{len(sums)} different sums", rule)
-        known_teachers = require_count("num_teachers", int(sums[0]))
+        teachers_in_rows = require_count("num_teachers", int(sums[0]))
     if layout == "pairs":
         counts = counts[:, :, 1]
-    checked = require_histogram("votes", counts, num_teachers=known_teachers, num_axes=2)
+    checked = require_histogram("votes", counts, num_teachers=teachers_in_rows, num_axes=2)
     return ImportedVotes(
         layout=layout,
         counts=checked.astype(np.int64),
-        num_teachers=known_teachers,
+        num_teachers=teachers_in_rows,
         max_votes=1 if layout == "classes" else None,
     )

@@ -19,8 +19,8 @@ GapLabels = BoolArray | NDArray[np.int8]
 """Labels of records: bool without gaps, or int8 of 0, 1 and `UNKNOWN`."""
 
 
-def labels_with_gaps(labels: BoolArray, known: BoolArray | None) -> GapLabels:
-    """Returns labels as int8 with `UNKNOWN` where they are unknown, `[n, num_labels]`; as they are without a mask.
+def labels_with_gaps(labels: BoolArray, *, known: BoolArray | None) -> GapLabels:
+    """Returns labels as int8 with `UNKNOWN` where they are unknown, `[n, num_labels]`; the same array without a mask.
 
     Args:
         labels: bool `[n, num_labels]`.
@@ -33,7 +33,7 @@ def labels_with_gaps(labels: BoolArray, known: BoolArray | None) -> GapLabels:
     return gap_labels
 
 
-def without_unknown(values: NDArray[Any], labels: GapLabels) -> NDArray[Any]:
+def without_unknown(values: NDArray[Any], *, labels: GapLabels) -> NDArray[Any]:
     """Sets values to 0 where labels are unknown, in place, and returns them.
 
     Args:

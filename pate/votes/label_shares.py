@@ -21,15 +21,15 @@ from pate.votes.clipping import ClippedSum
 from pate.votes.weighted import Weighted
 
 NUM_LENGTHS = 16
-"""The number of lengths that shares are sorted into: sqrt(L) over powers of the root of 2."""
+"""The number of classes of lengths into which teachers are counted (`ShareSums.lengths`)."""
 
 # An error of a known share matters less than one of a label share: it changes the frequency of a label by the frequency
 # times its own relative size. On WordNet-40 with 20% of the labels, 1/2 to 1/16 are equally good at epsilon .3 and 1.
 KNOWN_WEIGHT = 0.25
 """The factor of known shares in a vector of shares."""
 
-_BLOCK_RECORDS = 2**15  # about so many records are read at a time
-
+# The approximate number of records that are read at a time.
+_BLOCK_RECORDS = 2**15
 # The number that a teacher of weight 1 adds to a length; a teacher of less weight adds a smaller whole number.
 _PARTS_OF_A_TEACHER = 2**10
 
@@ -93,7 +93,7 @@ class BlockShares(ShareSums):
             lengths = np.linalg.norm(shares, axis=1)
             is_counted = shares[:, : self.num_labels].any(axis=1)
             powers = np.floor(2 * np.log2(self.longest / lengths[is_counted]))
-            entries = powers.clip(0, NUM_LENGTHS - 1).astype(np.int64)
+            entries = powers.clip(min=0, max=NUM_LENGTHS - 1).astype(np.int64)
             parts_of_teachers = None
             if self.weights is not None:
                 parts_of_teachers = np.floor(self.parts * self.weights[first:last][is_counted])
@@ -105,7 +105,7 @@ class BlockShares(ShareSums):
     def total(self, clipped_sum: ClippedSum, center: FloatArray) -> IntArray:
         """Returns the sum of the teachers' shares minus a center, each clipped; see `ShareSums.total`."""
         return clipped_sum.total(
-            (shares[:, None, :] for shares in self.blocks()),
+            votes=(shares[:, None, :] for shares in self.blocks()),
             center=center,
             num_teachers=self.num_teachers,
             weights=self.weights,
@@ -122,6 +122,7 @@ class TeacherShares(BlockShares):
     def __init__(
         self,
         label_shares: Any,
+        *,
         weights: FloatArray | None = None,
         known_shares: FloatArray | None = None,
     ) -> None:
@@ -161,6 +162,7 @@ class RecordShares(BlockShares):
     def __init__(
         self,
         labels: BoolArray,
+        *,
         teacher_of: IntArray,
         num_teachers: int,
         weights: FloatArray | None = None,
@@ -188,22 +190,23 @@ class RecordShares(BlockShares):
         """Yields the shares of the teachers in order, `[num_teachers_in_block, num_entries]` in [0, 1]; private."""
         order = np.argsort(self._teacher_of, kind="stable")
         sizes = np.bincount(self._teacher_of, minlength=self.num_teachers)
-        bounds = np.append(0, np.cumsum(sizes))  # of each teacher's records in `order`
+        # The records of teacher t are order[bounds[t] : bounds[t + 1]].
+        bounds = np.append(0, np.cumsum(sizes))
         teachers_at_once = max(1, _BLOCK_RECORDS * self.num_teachers // max(len(order), 1))
 
         def shares_from(first: int) -> FloatArray:
-            """Returns the shares of a block of teachers that begins with a given one."""
+            """Returns the shares of the block of teachers that begins with the teacher `first`."""
             last = min(first + teachers_at_once, self.num_teachers)
             rows = order[bounds[first] : bounds[last]]
-            shares = means(self._labels[rows], first, last)
+            shares = mean_bits(self._labels[rows], first=first, last=last)
             if self._known is None:
                 return shares
-            known_shares = means(self._known[rows], first, last)
+            known_shares = mean_bits(self._known[rows], first=first, last=last)
             return np.concatenate([shares, KNOWN_WEIGHT * known_shares], axis=1)
 
-        def means(bits: BoolArray, first: int, last: int) -> FloatArray:
+        def mean_bits(bits: BoolArray, *, first: int, last: int) -> FloatArray:
             """Returns the mean of the records' bits for each teacher of a range, `[last - first, num_labels]`."""
-            if len(bits) == last - first:  # a record for each teacher
+            if len(bits) == last - first:  # Each teacher has one record.
                 return bits.astype(np.float64)
             starts = bounds[first:last] - bounds[first]
             counts = np.add.reduceat(bits, starts, axis=0, dtype=np.int64)
@@ -222,7 +225,7 @@ def _checked_shares(name: str, shares: Any) -> NDArray[Any]:
     return array
 
 
-def mean_labels(labels: BoolArray, teacher_of: IntArray, num_teachers: int) -> FloatArray:
+def mean_labels(labels: BoolArray, *, teacher_of: IntArray, num_teachers: int) -> FloatArray:
     """Returns the share of each teacher's records that have each label, `[num_teachers, num_labels]`.
 
     Args:
@@ -230,4 +233,5 @@ def mean_labels(labels: BoolArray, teacher_of: IntArray, num_teachers: int) -> F
         teacher_of: int `[num_records]`, the index of each record's teacher; every teacher has a record.
         num_teachers: the number of teachers.
     """
-    return np.concatenate(list(RecordShares(labels, teacher_of, num_teachers).blocks()))
+    shares = RecordShares(labels, teacher_of=teacher_of, num_teachers=num_teachers)
+    return np.concatenate(list(shares.blocks()))

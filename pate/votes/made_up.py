@@ -11,10 +11,11 @@ from pate.validation import require, require_count
 from pate.votes.source import TeacherVotes
 
 USUAL_LABELS = 3
-"""Labels of a made-up query, where there are enough of them."""
+"""The number of present labels of a made-up query, if there are as many labels."""
 
-_BLOCK_ENTRIES = 2**22
-_SEED = 7919  # another one than that of the noise, which would be the order of the labels
+_BLOCK_ENTRIES = 2**22  # the largest number of votes in a block, unless one teacher has more
+# A seed that no noise has: numbers of noise would otherwise decide the order of the labels, too.
+_SEED = 7919
 
 
 class MadeUpVotes(TeacherVotes):
@@ -63,19 +64,20 @@ class MadeUpVotes(TeacherVotes):
         self.agreement = agreement
         self.num_present = num_present
         # Each query has an order of the labels, in which those that are present come first.
-        order = np.argsort(np.random.default_rng(_SEED).random((num_queries, num_labels)), axis=1)
-        place = np.argsort(order, axis=1)  # of each label in the order of its query
+        random_numbers = np.random.default_rng(_SEED).random((num_queries, num_labels))
+        order = np.argsort(random_numbers, axis=1)
+        rank = np.argsort(order, axis=1)  # the rank of each label in the order of its query
         present = np.broadcast_to(np.arange(num_labels) < num_present, order.shape).copy()
         if num_labels == 1:
             present[1::2] = False
         counts = self._counts_in_order(present)
-        # The teachers of a label are a run of numbers, which begins where that of the label before ends.
+        # The teachers that vote for a label have consecutive numbers, which begin behind those of the label before.
         starts = np.zeros_like(counts)
         if num_labels > 1:
             starts = np.cumsum(counts, axis=1) - counts
-        self.labels: BoolArray = np.take_along_axis(present, place, axis=1)
-        self._starts = np.take_along_axis(starts, place, axis=1)
-        self._counts = np.take_along_axis(counts, place, axis=1)
+        self.labels: BoolArray = np.take_along_axis(present, rank, axis=1)
+        self._starts = np.take_along_axis(starts, rank, axis=1)
+        self._counts = np.take_along_axis(counts, rank, axis=1)
 
     def _counts_in_order(self, present: BoolArray) -> IntArray:
         """Returns the counts of each query, `[num_queries, num_labels]`, with the present labels first."""
@@ -83,12 +85,14 @@ class MadeUpVotes(TeacherVotes):
         num_wrong = self.num_teachers - num_right
         if self.num_labels == 1:
             return np.where(present, num_right, num_wrong)
-        # whoever misses a label names one that is absent, these in turn
+        # The wrong votes are dealt to the absent labels in turn, so some of them get one vote more than others.
         num_absent = self.num_labels - self.num_present
-        votes_each, num_with_one_more = divmod(self.num_present * num_wrong, max(num_absent, 1))
-        place_among_absent = np.arange(self.num_labels) - self.num_present
-        has_one_more = place_among_absent < num_with_one_more
-        absent_counts = np.minimum(votes_each + has_one_more, self.num_teachers)
+        votes_per_label, num_with_one_more = divmod(
+            self.num_present * num_wrong, max(num_absent, 1)
+        )
+        index_among_absent = np.arange(self.num_labels) - self.num_present
+        has_one_more = index_among_absent < num_with_one_more
+        absent_counts = np.minimum(votes_per_label + has_one_more, self.num_teachers)
         return np.where(present, num_right, absent_counts)
 
     def first(self, num_queries: int) -> MadeUpVotes:

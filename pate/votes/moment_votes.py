@@ -6,9 +6,8 @@ student would learn the teacher's labels y. The vote is clipped to a fixed lengt
 steps of a grid (`ClippedMoments`), and the caller adds noise.
 
 Two kinds of teachers vote in this way. A teacher without training, such as a kernel teacher, uses its records alone. A
-trained teacher also uses its own confidences on its records and on the public pool (`PoolAnswers`). In its vote half of
-p is replaced by these confidences. If the teacher is right, its vote then no longer depends on which records it happens
-to have.
+trained teacher also uses its own confidences on its records and on the public pool (`PoolAnswers`). In its vote they
+replace half of p. If the confidences of a teacher are right, its vote then hardly depends on the choice of its records.
 
 Noise and price hold for one exact sum. So a sum must not depend on the number of processors or blocks. Features and
 weights are therefore rounded to grids on which doubles hold every product (`RoundShard`).
@@ -97,9 +96,12 @@ class MomentVotes(RoundVotes):
         trust = self.directions.recipe.trust
 
         def votes_of(shard_teachers: slice) -> FloatArray:
-            return answers.votes(teachers[shard_teachers], student_mean, trust)
+            return answers.votes(
+                teachers=teachers[shard_teachers], student_mean=student_mean, trust=trust
+            )
 
-        return self._shard.total(question, PoolPart(trust=trust, votes_of=votes_of))
+        pool_part = PoolPart(trust=trust, votes_of=votes_of)
+        return self._shard.total(question, pool_part=pool_part)
 
     def open(self) -> None:
         """Reaches the workers that sum the votes of teachers without training; no record is read."""
@@ -127,9 +129,11 @@ class MomentVotes(RoundVotes):
         """
         clipped_moments = question.clipped_moments
         features = self.directions.with_constant(inputs)
-        residuals = labels - 0.5 * (1 + np.tanh(features @ question.weights / 2))
-        residuals = without_unknown(residuals, labels)
-        residuals *= question.label_scale * vote_factor(1, self.records_per_teacher)
+        probabilities = 0.5 * (1 + np.tanh(features @ question.weights / 2))
+        residuals = without_unknown(labels - probabilities, labels=labels)
+        residuals *= question.label_scale * vote_factor(
+            num_records=1, records_per_teacher=self.records_per_teacher
+        )
         lengths = np.linalg.norm(residuals, axis=1, keepdims=True)
         residuals *= clipped_moments.clip / np.maximum(lengths, clipped_moments.clip)
         return features, residuals / clipped_moments.step
@@ -150,7 +154,7 @@ class MomentVotes(RoundVotes):
         )
 
     def _report_rows(self, num_rows: int) -> None:
-        """Reports to whoever listens at the time, as records may be read again after a stage has ended."""
+        """Calls the present `on_rows`, which may be replaced after the records were made."""
         self.on_rows(num_rows)
 
     @cached_property
@@ -160,7 +164,7 @@ class MomentVotes(RoundVotes):
     @cached_property
     def _shard_records(self) -> ShardRecords:
         """The records of all teachers, for a shard in this process."""
-        return self._records.shards(1)[0]
+        return self._records.shards(num_shards=1)[0]
 
     @cached_property
     def _shard(self) -> RoundShard:

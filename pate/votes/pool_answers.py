@@ -13,20 +13,20 @@ from pate.array_types import BoolArray, Float32Array, FloatArray, IntArray
 class PoolAnswers:
     """The confidences of trained teachers on the public pool, in the form in which votes need them.
 
-    `beyond` holds a difference for each teacher: the mean of features x confidence over rows of the pool, minus the
-    mean over the teacher's own records. Before that, the teacher's confidences are shifted by one number for each
+    `pool_excess` holds a difference for each teacher: the mean of features x confidence over rows of the pool, minus
+    the mean over the teacher's own records. Before that, the teacher's confidences are shifted by one number for each
     label. The shift makes their mean on the teacher's own records equal to the share of records with the label.
 
     Attributes:
-        beyond: float32 `[num_teachers, num_features, num_labels]`, private: the difference of the two means.
-        asked: float32 `[num_asked, num_features]`, the features of the rows of the pool on which teachers have
+        pool_excess: float32 `[num_teachers, num_features, num_labels]`, private: the difference of the two means.
+        asked_features: float32 `[num_asked, num_features]`, the features of the rows of the pool on which teachers have
             confidences.
         known_shares: `[num_teachers, num_labels]`, private, the share of a teacher's records for which each label is
             known; None if labels have no gaps. Answers on the pool count as much as the teacher's own records do.
     """
 
-    beyond: Float32Array
-    asked: Float32Array
+    pool_excess: Float32Array
+    asked_features: Float32Array
     known_shares: FloatArray | None = None
 
     def student_mean(self, weights: FloatArray) -> Float32Array:
@@ -36,10 +36,11 @@ class PoolAnswers:
             weights: `[num_features, num_labels]`, the weights of the student.
         """
         # p = (1 + tanh(logit / 2)) / 2
-        half = np.tanh(self.asked @ (weights / 2).astype(np.float32))
-        return np.asarray(self.asked.T @ (0.5 * (1 + half)) / len(self.asked))
+        features = self.asked_features
+        half = np.tanh(features @ (weights / 2).astype(np.float32))
+        return np.asarray(features.T @ (0.5 * (1 + half)) / len(features))
 
-    def votes(self, teachers: IntArray, student_mean: Float32Array, trust: float) -> FloatArray:
+    def votes(self, *, teachers: IntArray, student_mean: Float32Array, trust: float) -> FloatArray:
         """Returns the part of the selected teachers' votes that comes from the pool.
 
         The result is `[num_selected, num_features, num_labels]`. Let t be the trust, and p the student's probabilities.
@@ -52,14 +53,15 @@ class PoolAnswers:
             student_mean: `[num_features, num_labels]`, as the method of this name returns it.
             trust: t, the share of p that the teacher's confidences replace, in [0, 1].
         """
-        beyond = self.beyond[teachers].astype(np.float64)
+        pool_excess = self.pool_excess[teachers].astype(np.float64)
         if self.known_shares is None:
-            return np.asarray(trust * (beyond - student_mean))
+            return np.asarray(trust * (pool_excess - student_mean))
         shares = self.known_shares[teachers, None]
-        return np.asarray(trust * (beyond - student_mean * shares))
+        return np.asarray(trust * (pool_excess - student_mean * shares))
 
 
-def beyond_own(
+def pool_excess_of_teacher(
+    *,
     own_features: Float32Array,
     own_confidences: Float32Array,
     own_labels: BoolArray,
@@ -67,7 +69,7 @@ def beyond_own(
     pool_confidences: Float32Array,
     own_known: BoolArray | None = None,
 ) -> Float32Array:
-    """Returns one teacher's row of `PoolAnswers.beyond`, float32 `[num_features, num_labels]`.
+    """Returns one teacher's row of `PoolAnswers.pool_excess`, float32 `[num_features, num_labels]`.
 
     Args:
         own_features: `[num_records, num_features]`, of the teacher's records.
@@ -79,14 +81,14 @@ def beyond_own(
             the records then has a 0 for unknown labels, and the mean over the pool is multiplied by the known share.
     """
     if own_known is None:
-        excess = (own_confidences - own_labels).mean(axis=0)
-        shifted = own_confidences - excess
+        shift = (own_confidences - own_labels).mean(axis=0)
+        shifted = own_confidences - shift
         known_shares: FloatArray | float = 1.0
     else:
         num_known = np.maximum(own_known.sum(axis=0), 1)
-        excess = ((own_confidences - own_labels) * own_known).sum(axis=0) / num_known
-        shifted = (own_confidences - excess) * own_known
+        shift = ((own_confidences - own_labels) * own_known).sum(axis=0) / num_known
+        shifted = (own_confidences - shift) * own_known
         known_shares = own_known.mean(axis=0)
-    pool_mean = pool_features.T @ (pool_confidences - excess) / len(pool_features) * known_shares
+    pool_mean = pool_features.T @ (pool_confidences - shift) / len(pool_features) * known_shares
     own_mean = own_features.T @ shifted / len(own_features)
     return np.asarray(pool_mean - own_mean, dtype=np.float32)

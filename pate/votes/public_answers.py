@@ -20,7 +20,7 @@ NAME_FORMS = {
 }
 """The arrays that name queries and labels, in files of answers."""
 
-_ANEW = "write it anew, with numpy.savez"
+_REMEDY = "write it anew, with numpy.savez"
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ class PublicAnswers:
             path,
             forms={"answers": ArrayForm(kind="f", shape=(None, None))},
             optional_forms=NAME_FORMS,
-            remedy=_ANEW,
+            remedy=_REMEDY,
         )
         log_odds = arrays["answers"].astype(np.float64)
         rule = "at least one query and one label"
@@ -67,18 +67,28 @@ class PublicAnswers:
         num_queries, num_labels = log_odds.shape
         record_ids = arrays.get("record_ids", np.arange(num_queries, dtype=np.int64))
         names = tuple(map(str, arrays.get("label_names", default_names(num_labels))))
-        for name, length, unique, expected in (
-            ("record_ids", len(record_ids), len(np.unique(record_ids)), num_queries),
-            ("label_names", len(names), len(set(names)), num_labels),
-        ):
-            rule = f"{expected} different names, one for each in answers"
-            require(length == unique == expected, f"public_answers.{name}", length, rule)
+        _require_names("record_ids", names=record_ids, num_expected=num_queries)
+        _require_names("label_names", names=np.array(names), num_expected=num_labels)
         return cls(
             probabilities=logistic(log_odds),
             record_ids=record_ids,
             label_names=names,
-            digest=file_digest(path, remedy=_ANEW, rule="public answers"),
+            digest=file_digest(path, remedy=_REMEDY, rule="public answers"),
         )
+
+
+def _require_names(name: str, *, names: NDArray[Any], num_expected: int) -> None:
+    """Raises `InvalidValue` unless there are as many names as expected, all different.
+
+    Args:
+        name: the name of the array in the file.
+        names: the names.
+        num_expected: the number of queries or labels.
+    """
+    num_different = len(np.unique(names))
+    rule = f"{num_expected} different names, one for each in answers"
+    is_complete = len(names) == num_different == num_expected
+    require(is_complete, f"public_answers.{name}", len(names), rule)
 
 
 def logistic(log_odds: NDArray[np.floating]) -> FloatArray:

@@ -1,10 +1,10 @@
 """Nonlinear features computed from a public pool, which are added to the linear features of `PublicPCA` in rounds.
 
 A Gaussian kernel compares an input with public rows, the landmarks, and gives one value for each. Linear features
-explain most of these values; their least squares fit is subtracted. The rest is reduced to its principal components. So
-no component repeats another or a linear feature. A component of variance v would have a strength of sqrt(v). The
-strengths are made more equal, by a power of v, and all components together get a fixed share of the energy of the
-linear features.
+explain most of these values; their least squares fit is subtracted. The remainder is reduced to its principal
+components. So no component repeats another or a linear feature. A component of variance v has the standard deviation
+sqrt(v). Components are rescaled so that their variances are a power of v, which makes them more equal. All components
+together have a fixed share of the mean square of the linear features.
 
 Only public inputs are read. No label and no private record changes a component.
 """
@@ -22,10 +22,11 @@ from pate.votes.exact_product import ExactMatrix
 from pate.votes.recipe import Recipe
 
 SMALLEST_VARIANCE = 1e-9
-"""The share of the largest variance below which a direction or component is taken for rounding."""
+"""The share of the largest variance below which a direction or component is assumed to be a rounding error."""
 
-_BLOCK_ROWS = 512  # whose kernel values fit into a processor's cache
-_CUT_OFF = 1e-6  # of the largest singular value, in the least squares fit of linear features
+_BLOCK_ROWS = 512  # the number of rows whose kernel values fit into a processor's cache
+# Singular values below this share of the largest one count as 0 in the least squares fit of linear features.
+_RELATIVE_CUT_OFF = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +48,9 @@ class PublicKernel:
     linear_weights: FloatArray
 
     @classmethod
-    def fit(cls, linear_features: FloatArray, max_components: int, recipe: Recipe) -> PublicKernel:
+    def fit(
+        cls, linear_features: FloatArray, *, max_components: int, recipe: Recipe
+    ) -> PublicKernel:
         """Returns the components of the greatest variance on a pool, at most `max_components`, possibly none.
 
         Args:
@@ -58,7 +61,8 @@ class PublicKernel:
         rows = _evenly_spaced(linear_features, max_rows=recipe.kernel_fitted_rows)
         landmarks = of_length_1(_evenly_spaced(rows, max_rows=recipe.kernel_landmarks))
         distances = 1 - landmarks @ landmarks.T
-        kernel_width = float(np.median(distances[np.triu_indices(len(distances), 1)]))
+        above_diagonal = np.triu_indices(len(distances), k=1)
+        kernel_width = float(np.median(distances[above_diagonal]))
         values_only = cls(
             landmarks=landmarks,
             kernel_width=max(kernel_width, SMALLEST_VARIANCE),
@@ -66,8 +70,10 @@ class PublicKernel:
             linear_weights=np.zeros((rows.shape[1], 1)),
         )
         values = np.concatenate(list(in_order(values_only._values, items=kernel_rows(rows))))
-        linear_weights = np.linalg.lstsq(rows, values, rcond=_CUT_OFF)[0]
-        unexplained = values  # 80 MB of a large pool, which are not copied
+        linear_weights = np.linalg.lstsq(rows, values, rcond=_RELATIVE_CUT_OFF)[0]
+        unexplained = (
+            values  # These are 80 MB for a large pool, so the array is changed and not copied.
+        )
         unexplained -= rows @ linear_weights
         variances, vectors = np.linalg.eigh(unexplained.T @ unexplained / len(unexplained))
         variances = variances[::-1][:max_components]
@@ -75,12 +81,12 @@ class PublicKernel:
         is_large = variances > SMALLEST_VARIANCE * max(variances[0], SMALLEST_VARIANCE)
         vectors = with_fixed_signs(vectors[:, is_large])
         variances = variances[is_large]
-        # Component j gets the variance energy * variances[j]**evening: all together the recipe's share of the mean
-        # square of the linear features.
-        linear_energy = np.square(rows).sum() / len(rows)
-        evened_sum = (variances**recipe.kernel_evening).sum()
-        energy = recipe.kernel_energy * linear_energy / max(evened_sum, SMALLEST_VARIANCE)
-        vectors = vectors * np.sqrt(energy * variances ** (recipe.kernel_evening - 1))
+        # Component j gets the variance factor * variances[j]**kernel_evening. The factor makes their sum the recipe's
+        # share of the mean square of the linear features.
+        linear_mean_square = np.square(rows).sum() / len(rows)
+        power_sum = (variances**recipe.kernel_evening).sum()
+        factor = recipe.kernel_energy * linear_mean_square / max(power_sum, SMALLEST_VARIANCE)
+        vectors = vectors * np.sqrt(factor * variances ** (recipe.kernel_evening - 1))
         return cls(
             landmarks=landmarks,
             kernel_width=values_only.kernel_width,
@@ -112,15 +118,15 @@ class PublicKernel:
 
     @cached_property
     def _exact_landmarks(self) -> ExactMatrix:
-        return ExactMatrix.of(np.ascontiguousarray(self.landmarks.T))
+        return ExactMatrix.from_matrix(np.ascontiguousarray(self.landmarks.T))
 
     @cached_property
     def _exact_weights(self) -> ExactMatrix:
-        return ExactMatrix.of(self.weights)
+        return ExactMatrix.from_matrix(self.weights)
 
     @cached_property
     def _exact_linear_weights(self) -> ExactMatrix:
-        return ExactMatrix.of(self.linear_weights)
+        return ExactMatrix.from_matrix(self.linear_weights)
 
 
 def kernel_rows(rows: FloatArray) -> list[FloatArray]:
@@ -140,14 +146,12 @@ def with_fixed_signs(eigenvectors: FloatArray) -> FloatArray:
 
     A library may return either sign. With fixed signs equal inputs give equal features on every machine.
     """
-    largest = np.abs(eigenvectors).argmax(axis=0)
-    return np.asarray(
-        eigenvectors * np.sign(eigenvectors[largest, np.arange(eigenvectors.shape[1])])
-    )
+    columns = np.arange(eigenvectors.shape[1])
+    largest_entries = eigenvectors[np.abs(eigenvectors).argmax(axis=0), columns]
+    return np.asarray(eigenvectors * np.sign(largest_entries))
 
 
-def _evenly_spaced(rows: FloatArray, max_rows: int) -> FloatArray:
+def _evenly_spaced(rows: FloatArray, *, max_rows: int) -> FloatArray:
     """Returns at most `max_rows` rows, evenly spaced from the first to the last."""
-    num_kept = min(len(rows), max_rows)
-    places = np.linspace(0, len(rows) - 1, num_kept).astype(int)
-    return np.asarray(rows[places])
+    indices = np.linspace(start=0, stop=len(rows) - 1, num=min(len(rows), max_rows)).astype(int)
+    return np.asarray(rows[indices])

@@ -68,8 +68,8 @@ class PublicPCA:
     def fit(
         cls,
         public_inputs: NDArray[np.floating],
-        max_directions: int,
         *,
+        max_directions: int,
         least_directions: int = 0,
         ridge: float | None = None,
         kernel_from: float | None = None,
@@ -82,11 +82,12 @@ class PublicPCA:
         Args:
             public_inputs: `[num_public, ...]`, the pool.
             max_directions: the number of features that the noise allows (`affordable_directions`).
-            least_directions: the number of linear features that are kept whatever the noise, if the pool has as many.
+            least_directions: the number of directions that are kept even if the noise allows fewer, if the pool has as
+                many.
             ridge: the ridge as a multiple of the mean variance; None for the recipe's value for one matrix of votes.
             kernel_from: kernel components are added if `max_directions` is more than this number times the number of
-                linear features; None for no kernel. The number of components is what `max_directions` leaves, within
-                the recipe's limits.
+                linear features; None for no kernel. The number of components is `max_directions` minus the number of
+                linear features, within the recipe's limits.
             recipe: the tuned constants.
 
         Raises:
@@ -100,28 +101,29 @@ class PublicPCA:
         variances = variances[::-1]
         vectors = vectors[:, ::-1]
         num_varying = int(np.sum(variances > SMALLEST_VARIANCE * max(variances[0], 0.0)))
-        num_kept = min(max(max_directions, least_directions), num_varying)
-        require(num_kept > 0, "public_inputs", "all alike", "at least two different inputs")
-        vectors = with_fixed_signs(vectors[:, :num_kept])
-        # A direction of variance v keeps the mean square v / (v + ridge), scaled so that the mean over directions is 1.
-        mean_squares = variances[:num_kept] / (
-            variances[:num_kept] + ridge * max(variances.mean(), 0.0)
-        )
-        scales = np.sqrt(mean_squares / variances[:num_kept] / mean_squares.mean())
+        num_directions = min(max(max_directions, least_directions), num_varying)
+        require(num_directions > 0, "public_inputs", "all alike", "at least two different inputs")
+        vectors = with_fixed_signs(vectors[:, :num_directions])
+        # A direction of variance v gets the mean square v / (v + ridge), scaled so that the mean over directions is 1.
+        mean_variance = max(variances.mean(), 0.0)
+        variances = variances[:num_directions]
+        mean_squares = variances / (variances + ridge * mean_variance)
+        scales = np.sqrt(mean_squares / variances / mean_squares.mean())
         linear = cls(
             center=center,
             projection=vectors * scales,
-            variances=variances[:num_kept],
-            has_height=num_kept == num_varying,
+            variances=variances,
+            has_height=num_directions == num_varying,
             recipe=recipe,
         )
+        num_linear = num_directions + 1  # with the height
         num_components = min(
-            max_directions - num_kept - 1,
+            max_directions - num_linear,
             recipe.kernel_most_components,
-            recipe.kernel_components_per_feature * (num_kept + 1),
+            recipe.kernel_components_per_feature * num_linear,
             len(rows) // recipe.kernel_rows_per_component,
         )
-        has_room = kernel_from is not None and max_directions > kernel_from * (num_kept + 1)
+        has_room = kernel_from is not None and max_directions > kernel_from * num_linear
         if num_components < 1 or not has_room:
             return linear
         kernel = PublicKernel.fit(
@@ -140,13 +142,14 @@ class PublicPCA:
         of the pool are kept, a 1 is appended to the projected inputs before they are scaled to length 1. It becomes the
         height.
         """
-        columns = self._with_height(np.asarray(inputs))
+        features = self._with_height(np.asarray(inputs))
         if self.kernel is not None:
-            columns = np.append(columns, self.kernel.features(columns), axis=1)
+            features = np.append(features, self.kernel.features(features), axis=1)
         constant = self.recipe.constant_feature
-        lengths = np.linalg.norm(columns, axis=1, keepdims=True)
-        columns *= math.sqrt(1 - constant**2) / np.where(lengths > 0, lengths, 1)
-        return np.append(columns, np.full((len(columns), 1), constant), axis=1)
+        lengths = np.linalg.norm(features, axis=1, keepdims=True)
+        features *= math.sqrt(1 - constant**2) / np.where(lengths > 0, lengths, 1)
+        constants = np.full((len(features), 1), fill_value=constant)
+        return np.append(features, constants, axis=1)
 
     @property
     def width(self) -> int:
@@ -160,10 +163,11 @@ class PublicPCA:
         For a direction it is the direction's own variance, for the height the mean over directions, and for a component
         `recipe.kernel_expected` times that mean.
         """
-        average = self.variances.mean()
-        height = np.full(int(self.has_height), average)
+        mean_variance = self.variances.mean()
+        height = np.full(int(self.has_height), fill_value=mean_variance)
         num_components = 0 if self.kernel is None else self.kernel.num_components
-        components = np.full(num_components, self.recipe.kernel_expected * average)
+        component_variance = self.recipe.kernel_expected * mean_variance
+        components = np.full(num_components, fill_value=component_variance)
         return np.concatenate([self.variances, height, components])
 
     def span(self, queries: NDArray[np.floating]) -> FloatArray:
@@ -192,7 +196,9 @@ class PublicPCA:
         """
         rows = np.asarray(inputs, dtype=np.float64).reshape(len(inputs), -1)
         num_inputs = len(self.center)
-        require(rows.shape[1] == num_inputs, "inputs.shape", rows.shape, f"[n, {num_inputs}]")
+        require(
+            rows.shape[1] == num_inputs, "inputs.shape", rows.shape, f"[num_rows, {num_inputs}]"
+        )
 
         def project(block: FloatArray) -> FloatArray:
             centered = block - self.center
@@ -204,7 +210,7 @@ class PublicPCA:
 
     @cached_property
     def _exact_projection(self) -> ExactMatrix:
-        return ExactMatrix.of(self.projection)
+        return ExactMatrix.from_matrix(self.projection)
 
 
 def affordable_directions(
@@ -236,8 +242,8 @@ def affordable_directions(
     require_positive("noise_multiplier", noise_multiplier)
     require_positive("noise_share", noise_share)
     require_count("num_labels", num_labels)
-    records_times_teachers = require_count("num_records", num_records) * require_count(
-        "num_teachers", num_teachers
-    )
-    share = noise_share * records_times_teachers / (4 * num_labels)
-    return max(1, math.floor(math.sqrt(share) / noise_multiplier))
+    require_count("num_records", num_records)
+    require_count("num_teachers", num_teachers)
+    # The largest k with 4 k**2 L z**2 / (n N) <= noise_share.
+    squared_limit = noise_share * (num_records * num_teachers) / (4 * num_labels)
+    return max(1, math.floor(math.sqrt(squared_limit) / noise_multiplier))

@@ -368,10 +368,11 @@ class Recipe:
                 shares = _require_shares(dataclass_field, shares=value, num_shares=len(default))
                 normalize_field(self, dataclass_field.name, shares)
             elif isinstance(default, int):
-                _require_within(dataclass_field, value=require_count(dataclass_field.name, value))
-                normalize_field(self, dataclass_field.name, int(value))
+                count = require_count(dataclass_field.name, value)
+                _require_within(dataclass_field, value=count)
+                normalize_field(self, dataclass_field.name, count)
             else:
-                _require_within(dataclass_field, value)
+                _require_within(dataclass_field, value=value)
                 normalize_field(self, dataclass_field.name, float(value))
 
     def __repr__(self) -> str:
@@ -388,21 +389,22 @@ class Recipe:
         names = tuple(dataclass_field.name for dataclass_field in fields(cls))
         for name in values:
             if name not in names:
-                rule = f"a field of Recipe: docs/how-centered-votes-work.md{nearest(str(name), choices=names)}"
+                hint = nearest(str(name), choices=names)
+                rule = f"a field of Recipe: docs/how-centered-votes-work.md{hint}"
                 raise InvalidValue(f"recipe.{name}", rule=rule)
         fields_set = {name: value for name, value in values.items() if value is not None}
         return cls(**fields_set)
 
     def changes(self) -> dict[str, Any]:
         """Returns the fields that differ from their default, by name; these are published with the aggregator."""
-        values = {
-            dataclass_field.name: (getattr(self, dataclass_field.name), dataclass_field.default)
+        return {
+            dataclass_field.name: getattr(self, dataclass_field.name)
             for dataclass_field in fields(self)
+            if getattr(self, dataclass_field.name) != dataclass_field.default
         }
-        return {name: value for name, (value, default) in values.items() if value != default}
 
 
-def _require_within(recipe_field: Field[Any], value: Any) -> None:
+def _require_within(recipe_field: Field[Any], *, value: Any) -> None:
     """Raises `InvalidValue` unless a value is a finite number in the range of its field."""
     low = recipe_field.metadata["low"]
     high = recipe_field.metadata["high"]
@@ -411,7 +413,7 @@ def _require_within(recipe_field: Field[Any], value: Any) -> None:
     require(is_number and low <= value <= high, recipe_field.name, value, rule)
 
 
-def _require_shares(recipe_field: Field[Any], shares: Any, *, num_shares: int) -> tuple[float, ...]:
+def _require_shares(recipe_field: Field[Any], *, shares: Any, num_shares: int) -> tuple[float, ...]:
     """Returns shares of a whole as a tuple, once they are checked.
 
     Args:
@@ -426,8 +428,9 @@ def _require_shares(recipe_field: Field[Any], shares: Any, *, num_shares: int) -
     is_complete = isinstance(shares, (list, tuple)) and len(shares) == num_shares
     require(is_complete, recipe_field.name, shares, rule)
     for share in shares:
-        _require_within(recipe_field, share)
-    require(math.isclose(math.fsum(shares), 1.0, rel_tol=1e-12), recipe_field.name, shares, rule)
+        _require_within(recipe_field, value=share)
+    has_sum_1 = math.isclose(math.fsum(shares), 1.0, rel_tol=1e-12)
+    require(has_sum_1, recipe_field.name, shares, rule)
     return tuple(float(share) for share in shares)
 
 

@@ -17,7 +17,8 @@ from pate.votes.label_gaps import GapLabels
 from pate.votes.public_pca import PublicPCA
 from pate.votes.round_shard import RoundShard
 
-_BYTES_AT_ONCE = 2**22  # of inputs that are read from a data set
+# The number of bytes of inputs that are read from a data set at a time.
+_BLOCK_BYTES = 2**22
 
 
 def no_report(num_rows: int) -> None:
@@ -51,7 +52,7 @@ class RoundRecords:
             1.
         weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
         storage: where the features lie between rounds.
-        on_rows: is called with the number of records of each block that is read; threads may call it at a time.
+        on_rows: is called with the number of records of each block that is read; several threads may call it at once.
     """
 
     inputs: Any
@@ -73,11 +74,14 @@ class RoundRecords:
             num_shards: the number of shards, >= 1.
         """
         all_teachers = self._all_teachers
-        ends = np.cumsum(all_teachers.sizes)
-        goals = np.arange(1, num_shards) * len(self.labels) / num_shards
-        cuts = np.searchsorted(ends, goals, side="left")
-        bounds = [0, *cuts.tolist(), len(ends)]
-        return [all_teachers.part(slice(first, last)) for first, last in pairwise(bounds)]
+        last_rows = np.cumsum(all_teachers.sizes)
+        ideal_cuts = np.arange(1, num_shards) * len(self.labels) / num_shards  # in rows
+        cuts = np.searchsorted(last_rows, ideal_cuts, side="left")
+        bounds = [0, *cuts.tolist(), len(last_rows)]
+        return [
+            all_teachers.select(slice(first_teacher, last_teacher))
+            for first_teacher, last_teacher in pairwise(bounds)
+        ]
 
     @property
     def width(self) -> int:
@@ -96,13 +100,13 @@ class RoundRecords:
         )
         order = np.lexsort((first_rows, sizes))
         teachers = teachers[order]
-        places = np.empty(self.num_teachers, dtype=np.int64)
-        places[teachers] = np.arange(len(teachers))
+        rank_of_teacher = np.empty(self.num_teachers, dtype=np.int64)
+        rank_of_teacher[teachers] = np.arange(len(teachers))
         return ShardRecords(
             records=self,
             teachers=teachers,
             sizes=sizes[order],
-            rows=np.argsort(places[self.teacher_of], kind="stable"),
+            rows=np.argsort(rank_of_teacher[self.teacher_of], kind="stable"),
         )
 
 
@@ -138,27 +142,27 @@ class ShardRecords:
 
     def blocks(self) -> Iterator[RecordBlock]:
         """Yields the records in the order in which the shard appends them."""
-        row_bytes = 4 * math.prod(self.records.inputs.shape[1:])
-        at_once = max(1, _BYTES_AT_ONCE // row_bytes)
-        for first in range(0, len(self.rows), at_once):
-            rows = slice(first, min(first + at_once, len(self.rows)))
+        row_bytes = np.dtype(np.float32).itemsize * math.prod(self.records.inputs.shape[1:])
+        rows_at_once = max(1, _BLOCK_BYTES // row_bytes)
+        for first in range(0, len(self.rows), rows_at_once):
+            rows = slice(first, min(first + rows_at_once, len(self.rows)))
             yield RecordBlock(inputs=self._inputs(rows), labels=self._labels(rows))
             self.records.on_rows(rows.stop - rows.start)
 
     def filled_shard(self) -> RoundShard:
         """Returns the shard with its records, in this process.
 
-        Where features are made anew in each round, the shard reads the inputs from the data set and keeps no copy.
+        If features are made anew in each round, the shard reads the inputs from the data set and keeps no copy.
         """
         shard = self.empty_shard()
         if self.records.storage.is_kept:
             for block in self.blocks():
-                shard.append(block.inputs, block.labels)
+                shard.append(inputs=block.inputs, labels=block.labels)
         else:
             shard.read_from(self._inputs, labels=self._labels(slice(0, len(self.rows))))
         return shard
 
-    def part(self, teachers: slice) -> ShardRecords:
+    def select(self, teachers: slice) -> ShardRecords:
         """Returns the records of a range of the teachers."""
         first_row = int(self.sizes[: teachers.start].sum())
         num_rows = int(self.sizes[teachers].sum())
@@ -171,15 +175,15 @@ class ShardRecords:
 
     def _inputs(self, rows: slice) -> Float32Array:
         """Returns the inputs of a range of the shard's rows, float32 `[n, ...]`."""
-        return np.asarray(self.records.inputs[self._places(rows)], dtype=np.float32)
+        return np.asarray(self.records.inputs[self._data_rows(rows)], dtype=np.float32)
 
     def _labels(self, rows: slice) -> GapLabels:
         """Returns the labels of a range of the shard's rows, `[n, num_labels]`."""
-        return self.records.labels[self._places(rows)]
+        return self.records.labels[self._data_rows(rows)]
 
-    def _places(self, rows: slice) -> IntArray | slice:
-        """Returns where a range of the shard's rows lies in the data set; a slice where the rows lie side by side."""
-        places = self.rows[rows]
-        if len(places) > 0 and bool((np.diff(places) == 1).all()):
-            return slice(int(places[0]), int(places[-1]) + 1)
-        return places
+    def _data_rows(self, rows: slice) -> IntArray | slice:
+        """Returns the rows of the data set that a range of the shard's rows is; a slice if they are consecutive."""
+        data_rows = self.rows[rows]
+        if len(data_rows) > 0 and bool((np.diff(data_rows) == 1).all()):
+            return slice(int(data_rows[0]), int(data_rows[-1]) + 1)
+        return data_rows

@@ -1,9 +1,10 @@
 """The sum of the votes in a round over a shard: the records of some whole teachers, sorted by teacher.
 
-In every round each record's features are multiplied by the student's weights, and then by what the student gets wrong.
-A shard holds the features as whole numbers. It goes through its records by blocks that fit into a processor's cache.
-Each block is read, predicted, clipped, cut to the grid and multiplied in one pass, so no array of the features or
-residuals of all records exists. Blocks are distributed over threads (`pate.pool.in_order`).
+In every round the features of each record are multiplied by the student's weights, which gives the student's
+probabilities. Then they are multiplied by the *residual*: the label minus the probability. A shard holds the features
+as whole numbers. It goes through its records by blocks that fit into a processor's cache. Each block is read,
+predicted, clipped, cut to the grid and multiplied in one pass, so no array of the features or residuals of all records
+exists. Blocks are distributed over threads (`pate.pool.in_order`).
 
 The sum of a shard is an exact sum of whole numbers (`ClippedMoments`). So the sum over all shards does not depend on
 how teachers are distributed over shards, blocks, threads, processes or machines.
@@ -35,18 +36,24 @@ from pate.votes.label_gaps import GapLabels, without_unknown
 from pate.votes.public_pca import PublicPCA
 from pate.votes.round_votes import RoundQuestion
 
-_BLOCK_ROWS = 512  # whose features as doubles fit into a processor's cache
-_CHUNK_ROWS = 8 * _BLOCK_ROWS  # that a thread goes through at a time
-_MOST_OF_SMALL = 32  # records of a teacher whose products are not formed one by one
-_MOST_OF_PRODUCT = 2**15  # records of a larger teacher that are multiplied at a time
-_MOST_OF_VOTES = 2**24  # numbers in the votes that are clipped at a time
+# The number of records whose features as doubles fit into a processor's cache.
+_BLOCK_ROWS = 512
+# The number of records that a thread processes at a time.
+_CHUNK_ROWS = 8 * _BLOCK_ROWS
+# The largest number of records of a teacher for which `ClippedMoments.sum_of_small` is faster than `sum_of_means`.
+_MAX_SMALL_RECORDS = 32
+# The largest number of records of one teacher that are multiplied at a time.
+_MAX_PRODUCT_ROWS = 2**15
+# The largest number of entries of the mean matrices that are clipped at a time.
+_MAX_MEAN_ENTRIES = 2**24
 _VECTOR_ROWS = 64  # a multiple of the numbers that a processor computes at once
-_WEIGHT_BITS = 38  # of a column's length; a row of features has 14, so products have 52
+# The bits of the length of a column of weights; a row of features has 14, so products have 52.
+_WEIGHT_BITS = 38
 
 
 @dataclass(frozen=True, eq=False)
 class PublicStudent:
-    """The student of a round, in whole numbers, and what it gets wrong.
+    """The student of a round, in whole numbers, and its residuals.
 
     Features and weights are whole numbers, and doubles hold the sums of their products exactly, as in `ExactMatrix`.
 
@@ -58,7 +65,7 @@ class PublicStudent:
     half_weights: FloatArray
 
     @classmethod
-    def of(cls, weights: FloatArray) -> PublicStudent:
+    def from_weights(cls, weights: FloatArray) -> PublicStudent:
         """Returns the student with weights `[num_features, num_labels]`.
 
         The weights are cut to 38 bits of the longest column.
@@ -67,26 +74,26 @@ class PublicStudent:
         largest = np.linalg.norm(half_weights, axis=0).max()
         bits = _WEIGHT_BITS - int(np.frexp(largest)[1])
         whole_weights = np.trunc(np.ldexp(half_weights, bits))
-        return cls(np.ldexp(whole_weights, -bits))
+        return cls(half_weights=np.ldexp(whole_weights, -bits))
 
-    def residuals(self, features: FloatArray, labels: GapLabels) -> Float32Array:
+    def residuals(self, features: FloatArray, *, labels: GapLabels) -> Float32Array:
         """Returns labels minus the student's probabilities, float32 `[num_rows, num_labels]`; 0 for unknown labels.
 
         Args:
             features: `[num_rows, num_features]`, whole numbers of steps.
             labels: `[num_rows, num_labels]`.
         """
-        # Rows of zeros stand last, as some processors compute the last numbers of an array in another way.
+        # Rows of zeros are appended, as some processors compute the last numbers of an array in another way.
         num_rows, num_labels = labels.shape
-        shape = (num_rows + -num_rows % _VECTOR_ROWS, num_labels)
-        probabilities = np.empty(shape, dtype=np.float32)
+        num_padded_rows = num_rows + -num_rows % _VECTOR_ROWS
+        probabilities = np.empty((num_padded_rows, num_labels), dtype=np.float32)
         probabilities[:num_rows] = features @ self.half_weights
         probabilities[num_rows:] = 0
-        # numpy's tanh takes a fifth of the time of a logistic function: p = (1 + tanh(logit / 2)) / 2
+        # numpy's tanh takes a fifth of the time of a logistic function: p = (1 + tanh(logit / 2)) / 2.
         np.tanh(probabilities, out=probabilities)
         probabilities += 1
         probabilities *= 0.5
-        return without_unknown(np.asarray(labels - probabilities[:num_rows]), labels)
+        return without_unknown(np.asarray(labels - probabilities[:num_rows]), labels=labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +153,7 @@ class RoundShard:
         self._labels[self._num_appended : end] = labels
         self._num_appended = end
         if self.storage.is_kept:
-            for features in feature_blocks(self.directions, inputs):
+            for features in feature_blocks(self.directions, inputs=inputs):
                 self._appended.append(features)
         else:
             self._appended.append(np.array(inputs))
@@ -163,7 +170,7 @@ class RoundShard:
             read_inputs: returns the inputs of a range of rows, float32 `[n, ...]`; threads call it at the same time.
             labels: `[num_rows, num_labels]`.
         """
-        self._features = FeaturesMadeAnew(self.directions, read_inputs)
+        self._features = FeaturesMadeAnew(self.directions, read_inputs=read_inputs)
         self._labels = labels
         self._num_appended = len(labels)
 
@@ -177,17 +184,19 @@ class RoundShard:
         """Returns the features of a range of rows, `[n, num_features]`, whole numbers of steps."""
         return np.asarray(self._features[rows].astype(np.float64))
 
-    def residuals(self, student: PublicStudent, features: FloatArray, rows: slice) -> Float32Array:
-        """Returns what the student gets wrong on a range of rows, float32 `[n, num_labels]`.
+    def residuals(
+        self, student: PublicStudent, *, features: FloatArray, rows: slice
+    ) -> Float32Array:
+        """Returns the student's residuals on a range of rows, float32 `[n, num_labels]`.
 
         Args:
             student: the student of the round.
             features: `[n, num_features]`, the features of these rows.
             rows: the range of rows.
         """
-        return student.residuals(features, self._labels[rows])
+        return student.residuals(features, labels=self._labels[rows])
 
-    def total(self, question: RoundQuestion, pool_part: PoolPart | None = None) -> IntArray:
+    def total(self, question: RoundQuestion, *, pool_part: PoolPart | None = None) -> IntArray:
         """Returns the sum of the clipped votes of the shard's teachers, `[num_features, num_labels]`, in steps.
 
         Args:
@@ -199,34 +208,38 @@ class RoundShard:
         """
         rule = f"{self.num_rows}, the records of the shard's teachers"
         require(self._num_appended == self.num_rows, "num_records", self._num_appended, rule)
-        student = PublicStudent.of(question.weights)
+        student = PublicStudent.from_weights(question.weights)
 
-        def sum_of(chunk: EqualSizes) -> IntArray:
+        def sum_of_chunk(chunk: EqualSizes) -> IntArray:
             """Returns the sum of the clipped votes of some teachers with equal numbers of records."""
-            if pool_part is None and chunk.size <= _MOST_OF_SMALL:
-                blocks = chunk.blocks()
-                return np.asarray(
-                    sum(self._sum_of_small(part, question, student) for part in blocks)
-                )
-            most_teachers = max(1, _MOST_OF_VOTES // question.weights.size)
-            sums = []
-            for part in chunk.blocks(most_teachers * chunk.size):
-                means = self._means(part, question, student, pool_part)
-                weights = self._weights_of(part)
-                sums.append(question.clipped_moments.sum_of_means(means, weights=weights))
+            if pool_part is None and chunk.size <= _MAX_SMALL_RECORDS:
+                sums = [
+                    self._sum_of_small(block, question=question, student=student)
+                    for block in chunk.blocks(max_rows=_BLOCK_ROWS)
+                ]
+            else:
+                max_teachers = max(1, _MAX_MEAN_ENTRIES // question.weights.size)
+                sums = [
+                    self._sum_of_means(
+                        block, question=question, student=student, pool_part=pool_part
+                    )
+                    for block in chunk.blocks(max_rows=max_teachers * chunk.size)
+                ]
             return np.asarray(sum(sums))
 
         total = np.zeros(question.weights.shape, dtype=np.int64)
-        for votes in in_order(sum_of, items=equal_sizes(self.sizes, _CHUNK_ROWS)):
-            total += votes
+        chunks = equal_sizes(self.sizes, max_rows=_CHUNK_ROWS)
+        for chunk_total in in_order(sum_of_chunk, items=chunks):
+            total += chunk_total
         return total
 
     def _sum_of_small(
-        self, block: EqualSizes, question: RoundQuestion, student: PublicStudent
+        self, block: EqualSizes, *, question: RoundQuestion, student: PublicStudent
     ) -> IntArray:
         """Returns the sum of the clipped votes of teachers with few records."""
         features = self.features(block.rows)
-        residuals = self.residuals(student, features, block.rows) * self._scale(question, block)
+        scale = self._scale(question, block=block)
+        residuals = self.residuals(student, features=features, rows=block.rows) * scale
         weights = self._weights_of(block)
         if block.size == 1:
             return question.clipped_moments.sum_of_single(
@@ -238,55 +251,72 @@ class RoundShard:
             weights=weights,
         )
 
+    def _sum_of_means(
+        self,
+        block: EqualSizes,
+        *,
+        question: RoundQuestion,
+        student: PublicStudent,
+        pool_part: PoolPart | None,
+    ) -> IntArray:
+        """Returns the sum of the clipped votes of teachers, computed from the mean matrix of each."""
+        means = self._means(block, question=question, student=student, pool_part=pool_part)
+        return question.clipped_moments.sum_of_means(means, weights=self._weights_of(block))
+
     def _means(
         self,
-        chunk: EqualSizes,
+        block: EqualSizes,
+        *,
         question: RoundQuestion,
         student: PublicStudent,
         pool_part: PoolPart | None,
     ) -> FloatArray:
         """Returns the votes of teachers before the clip, `[num_teachers, num_features, num_labels]`.
 
-        The vote of a teacher is the mean of features x residual^T over its records. A residual is label minus student's
-        probability. With a `pool_part`, its share of the votes is added.
+        The vote of a teacher is the mean of features x residual^T over its records. With a `pool_part`, its share of
+        the votes is added.
 
         Args:
-            chunk: teachers with equally many records.
+            block: teachers with equally many records.
             question: the student's weights and the scale of each label.
             student: the student of the round, which gives the probabilities.
             pool_part: the part of the votes of trained teachers that comes from the pool; None for other teachers.
         """
-        num_teachers = chunk.num_teachers
-        scale = self._scale(question, chunk)
+        num_teachers = block.num_teachers
+        scale = self._scale(question, block=block)
         sums = np.zeros((num_teachers, *question.weights.shape))
-        for rows in chunk.parts(_MOST_OF_PRODUCT):
+        for rows in block.row_ranges(max_rows=_MAX_PRODUCT_ROWS):
             features = self.features(rows)
-            residuals = self.residuals(student, features, rows).astype(np.float64)
+            residuals = self.residuals(student, features=features, rows=rows).astype(np.float64)
             if pool_part is not None:
-                # y - (1 - trust) p; the pool has the rest
+                # Here the residuals are y - (1 - trust) p; the part of the pool has the remainder.
                 residuals *= 1 - pool_part.trust
                 labels = self._labels[rows]
-                residuals += pool_part.trust * without_unknown(labels.astype(np.float64), labels)
+                known_labels = without_unknown(labels.astype(np.float64), labels=labels)
+                residuals += pool_part.trust * known_labels
             residuals *= scale
-            by_teacher = features.reshape(num_teachers, -1, features.shape[1])
-            sums += by_teacher.transpose(0, 2, 1) @ residuals.reshape(num_teachers, -1, len(scale))
-        means = sums / (FEATURE_STEPS * chunk.size)
+            features_by_teacher = features.reshape(num_teachers, -1, features.shape[1])
+            residuals_by_teacher = residuals.reshape(num_teachers, -1, len(scale))
+            sums += features_by_teacher.transpose(0, 2, 1) @ residuals_by_teacher
+        means = sums / (FEATURE_STEPS * block.size)
         if pool_part is not None:
-            means += pool_part.votes_of(chunk.teachers) * question.label_scale
+            means += pool_part.votes_of(block.teachers) * question.label_scale
         return means
 
-    def _scale(self, question: RoundQuestion, chunk: EqualSizes) -> FloatArray:
+    def _scale(self, question: RoundQuestion, *, block: EqualSizes) -> FloatArray:
         """Returns the factor of each label's residuals of teachers with equal numbers of records, `[num_labels]`."""
         if self.records_per_teacher is None:
             return question.label_scale
-        return question.label_scale * vote_factor(chunk.size, self.records_per_teacher)
+        return question.label_scale * vote_factor(
+            num_records=block.size, records_per_teacher=self.records_per_teacher
+        )
 
-    def _weights_of(self, chunk: EqualSizes) -> FloatArray | float:
+    def _weights_of(self, block: EqualSizes) -> FloatArray | float:
         """Returns the weights of some teachers, `[num_teachers]`; the number 1 if teachers have no weights."""
-        return 1.0 if self.teacher_weights is None else self.teacher_weights[chunk.teachers]
+        return 1.0 if self.teacher_weights is None else self.teacher_weights[block.teachers]
 
 
-def vote_factor(num_records: int, records_per_teacher: float) -> float:
+def vote_factor(*, num_records: int, records_per_teacher: float) -> float:
     """Returns the factor by which a vote multiplies the mean over `num_records` records."""
     return math.sqrt(num_records / records_per_teacher)
 
@@ -315,36 +345,37 @@ class EqualSizes:
         """The range of the teachers' records."""
         return slice(self.first_row, self.first_row + self.size * self.num_teachers)
 
-    def blocks(self, most_rows: int = _BLOCK_ROWS) -> Iterator[EqualSizes]:
-        """Yields the teachers in blocks of at most `most_rows` records, or of one teacher."""
-        first, last = self.teachers.start, self.teachers.stop
-        at_once = max(1, most_rows // self.size)
-        for start in range(first, last, at_once):
+    def blocks(self, max_rows: int) -> Iterator[EqualSizes]:
+        """Yields the teachers in blocks of at most `max_rows` records, or of one teacher."""
+        first = self.teachers.start
+        last = self.teachers.stop
+        teachers_at_once = max(1, max_rows // self.size)
+        for start in range(first, last, teachers_at_once):
             yield EqualSizes(
                 size=self.size,
-                teachers=slice(start, min(start + at_once, last)),
+                teachers=slice(start, min(start + teachers_at_once, last)),
                 first_row=self.first_row + (start - first) * self.size,
             )
 
-    def parts(self, most_rows: int) -> Iterator[slice]:
-        """Yields the range of all records; that of a single teacher with more than `most_rows` in parts."""
+    def row_ranges(self, max_rows: int) -> Iterator[slice]:
+        """Yields the range of all records; that of a single teacher in parts of at most `max_rows`."""
         rows = self.rows
-        step = most_rows if self.num_teachers == 1 else rows.stop - rows.start
+        step = max_rows if self.num_teachers == 1 else rows.stop - rows.start
         for start in range(rows.start, rows.stop, step):
             yield slice(start, min(start + step, rows.stop))
 
 
-def equal_sizes(sizes: IntArray, most_rows: int) -> Iterator[EqualSizes]:
+def equal_sizes(sizes: IntArray, *, max_rows: int) -> Iterator[EqualSizes]:
     """Yields the teachers of a shard in blocks with equal numbers of records.
 
     Args:
         sizes: `[num_teachers]`, the number of records of each teacher; teachers of equal size stand together.
-        most_rows: the largest number of records of a block with several teachers.
+        max_rows: the largest number of records of a block with several teachers.
     """
     bounds = np.flatnonzero(np.diff(sizes, prepend=0, append=0))
     first_row = 0
     for first, last in pairwise(bounds.tolist()):
         size = int(sizes[first])
-        equal = EqualSizes(size=size, teachers=slice(first, last), first_row=first_row)
-        yield from equal.blocks(most_rows)
-        first_row = equal.rows.stop
+        teachers_of_size = EqualSizes(size=size, teachers=slice(first, last), first_row=first_row)
+        yield from teachers_of_size.blocks(max_rows=max_rows)
+        first_row = teachers_of_size.rows.stop

@@ -45,7 +45,7 @@ class ThreadSums(RoundSums):
     def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of all clipped votes, `[num_features, num_labels]`, in steps."""
         if self._shard is None:
-            self._shard = self._records.shards(1)[0].filled_shard()
+            self._shard = self._records.shards(num_shards=1)[0].filled_shard()
         return self._shard.total(question)
 
     def close(self) -> None:

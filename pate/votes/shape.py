@@ -19,11 +19,16 @@ class VoteShape:
 
     >>> VoteShape(num_queries=600, num_labels=40, num_teachers=200)
     VoteShape(num_queries=600, num_labels=40, num_teachers=200)
+
+    Attributes:
+        num_queries: Q >= 0, the number of queries, answered or refused.
+        num_labels: L >= 1, the number of labels.
+        num_teachers: T >= 1, the number of teachers.
     """
 
-    num_queries: int  # Q, >= 0: answered and refused ones
-    num_labels: int  # L, >= 1
-    num_teachers: int  # T, >= 1
+    num_queries: int
+    num_labels: int
+    num_teachers: int
 
     def __post_init__(self) -> None:
         require_count("num_queries", self.num_queries, minimum=0)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.validation import InvalidValue
-from pate.votes.counts import histogram, limited
+from pate.votes.counts import histogram, limit_votes
 from pate.votes.feature_rows import DEFAULT_STORAGE, FeatureStorage
 from pate.votes.label_shares import ShareSums, TeacherShares
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
@@ -73,13 +73,13 @@ class VoteSource(Weighted):
         """
         if isinstance(self, votes_type):
             return self
-        raise self._refusal()
+        raise self._type_error()
 
     def accuracies(self, true_labels: BoolArray, known: BoolArray | None = None) -> FloatArray:
         """Returns the share of right bits of each teacher, `[m]`, m <= num_teachers.
 
-        Unknown labels, and labels that a teacher does not vote on, are left out. The m teachers are those with a label
-        left. This base class has no bits, and returns `[0]`.
+        Unknown labels, and labels that a teacher does not vote on, are left out. The m teachers are those with at least
+        one other label. Votes without bits return an empty array.
 
         Args:
             true_labels: bool `[num_queries, num_labels]`; False where they are unknown.
@@ -104,7 +104,7 @@ class VoteSource(Weighted):
         """The values that `cached` has computed, by key."""
         return {}
 
-    def _refusal(self) -> InvalidValue:
+    def _type_error(self) -> InvalidValue:
         """Returns the error for an aggregator that cannot read these votes."""
         return InvalidValue("aggregator", rule=self.readers)
 
@@ -117,8 +117,8 @@ class CountableVotes(VoteSource):
         """Returns the number of teachers that vote for each label of each query, `[num_queries, num_labels]`.
 
         Args:
-            max_votes: the largest number of a teacher's votes that count on a query; its own votes alone decide which.
-                None for all.
+            max_votes: the largest number of a teacher's votes that count on a query; the teacher's own votes alone
+                determine which ones count. None for all.
         """
 
     def num_abstaining(self) -> IntArray:
@@ -253,11 +253,11 @@ class TeacherVotes(CountableVotes, VotesWithLabelShares):
         The counts are kept in memory after the first call.
 
         Args:
-            max_votes: the largest number of a teacher's votes that count on a query; its own votes alone decide which.
-                None for all.
+            max_votes: the largest number of a teacher's votes that count on a query; the teacher's own votes alone
+                determine which ones count. None for all.
         """
         return np.asarray(
-            self.cached(("counts", max_votes), compute=partial(self._counted, max_votes))
+            self.cached(key=("counts", max_votes), compute=partial(self._counted, max_votes))
         )
 
     def confidences(self) -> Iterator[NDArray[Any]]:
@@ -288,9 +288,9 @@ class TeacherVotes(CountableVotes, VotesWithLabelShares):
     ) -> Iterable[Any]:
         """Returns the confidences, and the center where a teacher does not vote; see `CenterableVotes.votes_around`."""
         voting = self.voting()
-        return self.confidences() if voting is None else self._centered_at(center, voting)
+        return self.confidences() if voting is None else self._fill_with(center, voting=voting)
 
-    def _centered_at(self, center: FloatArray, voting: BoolArray) -> Iterator[NDArray[Any]]:
+    def _fill_with(self, center: FloatArray, *, voting: BoolArray) -> Iterator[NDArray[Any]]:
         """Yields the confidences of the teachers that vote on a label, and the center for all others.
 
         Args:
@@ -312,17 +312,17 @@ class TeacherVotes(CountableVotes, VotesWithLabelShares):
         if voting is None:
             voting = np.ones((self.num_teachers, self.num_labels), dtype=np.bool_)
         is_known = np.ones_like(true_labels) if known is None else known
-        num_right = [
-            ((block == true_labels) & is_known).sum(axis=1) for block in self.bits()
-        ]  # [c, L]
+        right_by_block = [((block == true_labels) & is_known).sum(axis=1) for block in self.bits()]
+        right_by_label = np.concatenate(right_by_block)  # [num_teachers, num_labels]
+        num_right = (right_by_label * voting).sum(axis=1)
         num_counted = voting @ is_known.sum(axis=0)
-        sums = (np.concatenate(num_right) * voting).sum(axis=1)
-        return np.asarray(sums[num_counted > 0] / num_counted[num_counted > 0])
+        is_counted = num_counted > 0
+        return np.asarray(num_right[is_counted] / num_counted[is_counted])
 
     def _counted(self, max_votes: int | None) -> IntArray:
         counts = np.zeros((self.num_queries, self.num_labels), dtype=np.int64)
         for block in self.bits():
-            limited_block = block if max_votes is None else limited(block, max_votes)
+            limited_block = block if max_votes is None else limit_votes(block, max_votes=max_votes)
             counts += histogram(limited_block)
         return counts
 

@@ -26,12 +26,15 @@ Packed = NDArray[np.uint8]
 BLOCK_BYTES = 32 * 2**20
 """The bytes of unpacked votes that are held at once."""
 
-_WHOLE = "a whole vote file"
-_ANEW = "of a run, remove it, and the same command asks the teachers again; of others, save it anew"
+# The rule and the remedy in the error of a damaged file.
+_RULE = "a whole vote file"
+_REMEDY = (
+    "of a run, remove it, and the same command asks the teachers again; of others, save it anew"
+)
 
 
 def whole_blocks(
-    blocks: Iterable[NDArray[Any]], shape: tuple[int, int, int]
+    blocks: Iterable[NDArray[Any]], *, shape: tuple[int, int, int]
 ) -> Iterator[NDArray[Any]]:
     """Yields blocks of votes, cuts large ones, and raises `InvalidValue` unless all together have the given shape.
 
@@ -40,7 +43,7 @@ def whole_blocks(
         shape: (num_teachers, num_queries, num_labels) of all blocks together.
     """
     num_teachers, num_queries, num_labels = shape
-    rule = f"[c, {num_queries}, {num_labels}]"
+    rule = f"[num_teachers_in_block, {num_queries}, {num_labels}]"
     checked_blocks = vote_blocks(
         iter(blocks), num_teachers=num_teachers, adjacency=Adjacency.REPLACE_ONE
     )
@@ -51,6 +54,7 @@ def whole_blocks(
 
 def write_votes(
     archive: zipfile.ZipFile,
+    *,
     blocks: Iterable[Any],
     shape: tuple[int, int, int],
     clip: int | None = None,
@@ -65,8 +69,8 @@ def write_votes(
             limit.
     """
 
-    def packed() -> Iterator[Packed]:
-        for block in whole_blocks(blocks, shape):
+    def packed_blocks() -> Iterator[Packed]:
+        for block in whole_blocks(blocks, shape=shape):
             votes = require_teacher_votes("votes", block)
             if clip is not None:
                 is_within = np.count_nonzero(votes, axis=-1) <= clip
@@ -75,7 +79,7 @@ def write_votes(
 
     num_teachers, num_queries, num_labels = shape
     packed_shape = (num_teachers, num_queries, -(-num_labels // 8))
-    write_rows(archive, name="packed", shape=packed_shape, descr="|u1", blocks=packed())
+    write_rows(archive, name="packed", shape=packed_shape, descr="|u1", blocks=packed_blocks())
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,12 @@ class VoteStore:
     two arrays. `packed` is uint8 `[num_teachers, num_queries, ceil(num_labels / 8)]`: the bits of each query, by
     `numpy.packbits`, big-endian and padded with zeros. `num_labels` is a number. Votes are written and read one block
     of teachers at a time, so the memory needed does not grow with the file.
+
+    Attributes:
+        path: the file.
+        num_teachers: the number of teachers.
+        num_queries: the number of queries.
+        num_labels: the number of labels.
     """
 
     path: Path
@@ -124,7 +134,7 @@ class VoteStore:
         votes_shape = (num_teachers, num_queries, num_labels)
         with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
             write_member(archive, array_name="num_labels", array=np.array(num_labels, np.int64))
-            write_votes(archive, blocks, shape=votes_shape)
+            write_votes(archive, blocks=blocks, shape=votes_shape)
         return cls(path, num_teachers=num_teachers, num_queries=num_queries, num_labels=num_labels)
 
     @classmethod
@@ -138,7 +148,7 @@ class VoteStore:
         Raises:
             InvalidValue: there is no such file, it is incomplete or no vote file, or it has another number of teachers.
         """
-        with reading(path, rule=_WHOLE, remedy=_ANEW) as archive:
+        with reading(path, rule=_RULE, remedy=_REMEDY) as archive:
             num_labels_array = read_member(archive, array_name="num_labels")
             shape, dtype = form_of(archive, array_name="packed", dtype_kinds="biuf")
             is_count = num_labels_array.shape == () and num_labels_array.dtype.kind in "iu"
@@ -148,7 +158,7 @@ class VoteStore:
         num_labels = int(num_labels_array)
         if len(shape) != 3 or min(shape) < 1 or num_labels < 1 or shape[2] != -(-num_labels // 8):
             rule = f"packed [N, Q, ceil({num_labels} / 8)], none of them 0"
-            raise damaged(path, rule, finding=f"shape {shape}", remedy=_ANEW)
+            raise damaged(path, rule, finding=f"shape {shape}", remedy=_REMEDY)
         if num_teachers is not None:
             rule = f"{num_teachers} teachers in {path}"
             require(shape[0] == num_teachers, "num_teachers", shape[0], rule)
@@ -172,14 +182,17 @@ class VoteStore:
         Raises:
             InvalidValue: the file is damaged.
         """
-        padding = (1 << (-self.num_labels % 8)) - 1  # bits of the last byte that stand for no label
-        with reading(self.path, rule=_WHOLE, remedy=_ANEW) as archive:
-            for packed in read_rows(
+        padding = (
+            1 << (-self.num_labels % 8)
+        ) - 1  # the bits of the last byte that belong to no label
+        with reading(self.path, rule=_RULE, remedy=_REMEDY) as archive:
+            packed_rows = read_rows(
                 archive, array_name="packed", block_rows=num_teachers, dtype_kinds="u"
-            ):
+            )
+            for packed in packed_rows:
                 if padding and (packed[..., -1] & padding).any():
                     finding = f"bits behind label {self.num_labels - 1}"
-                    raise damaged(self.path, rule=_WHOLE, finding=finding, remedy=_ANEW)
+                    raise damaged(self.path, rule=_RULE, finding=finding, remedy=_REMEDY)
                 yield packed
 
     def teacher_votes(self) -> BoolArray:

@@ -106,7 +106,7 @@ def _experiment(chosen: argparse.Namespace) -> tuple[StudentExperiment, str]:
         OmegaConf.create(plan["data"]), slot="data", allowed_targets=plan["allowed_targets"]
     ).load()
     public = np.asarray(data.public.inputs).reshape(len(data.public), -1)
-    directions = PublicPCA.fit(public, min(chosen.directions, *public.shape))
+    directions = PublicPCA.fit(public, max_directions=min(chosen.directions, *public.shape))
     # of length 1: not whitened
     axes = directions.projection / np.linalg.norm(directions.projection, axis=0)
 

@@ -139,20 +139,20 @@ def test_plans_are_refused_for_too_many_groups_by_public_numbers(
     width = votes_with(penalty=1.0).width
     # four groups that count four times each
     smallest_penalty = 4 * 4**2 * (width + 2) * width * 2 / 6
-    monkeypatch.setattr(convex_votes, "_MOST_PULL", 1.0)
+    monkeypatch.setattr(convex_votes, "_MAX_PULL", 1.0)
     votes_with(penalty=smallest_penalty * 1.01)
     with refused("num_teachers", value=2):
         votes_with(penalty=smallest_penalty * 0.99)
     monkeypatch.undo()
     for name_of_limit, lowered_limit, refusal in (
         (
-            "_MOST_LENGTHS",
+            "_MAX_LENGTHS",
             4 * (2 + 4) - 1,
             refused("num_teachers", value=2, rule="too many groups"),
         ),
-        ("_MOST_RECORDS", 3, refused("num_teachers", value=2, rule="too many groups")),
-        ("_MOST_WEIGHTS", 7, refused("weights", value=10)),
-        ("_MOST_STEPS", 7, refused("penalty", value=1.0)),
+        ("_MAX_RECORDS", 3, refused("num_teachers", value=2, rule="too many groups")),
+        ("_MAX_WEIGHTS", 7, refused("weights", value=10)),
+        ("_MAX_STEPS", 7, refused("penalty", value=1.0)),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(convex_votes, name_of_limit, lowered_limit)

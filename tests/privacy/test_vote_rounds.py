@@ -62,8 +62,8 @@ def votes_of(
 
     def ask_teachers() -> PoolAnswers:
         return PoolAnswers(
-            beyond=np.asarray(pool_answers, dtype=np.float32),
-            asked=directions.with_constant(pool_inputs).astype(np.float32),
+            pool_excess=np.asarray(pool_answers, dtype=np.float32),
+            asked_features=directions.with_constant(pool_inputs).astype(np.float32),
         )
 
     return MomentVotes(

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.errors import InvalidValue
 from pate.validation import require
-from pate.votes.counts import histogram, limited
+from pate.votes.counts import histogram, limit_votes
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.source import TeacherVotes
 from pate.votes.vote_store import VoteStore
@@ -303,7 +303,9 @@ class GatheredVotes(TeacherVotes):
                 for bits in file.bits():
                     votes: BoolArray = self._in_union(bits, file)
                     total += histogram(
-                        votes if max_votes is None else limited(block=votes, max_votes=max_votes)
+                        votes
+                        if max_votes is None
+                        else limit_votes(block=votes, max_votes=max_votes)
                     )
         return total + sums.counts(self.num_labels)
 

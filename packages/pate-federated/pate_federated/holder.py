@@ -245,10 +245,15 @@ def _pool_answers(
     digest = hashlib.sha256(np.ascontiguousarray(public_pca.projection).tobytes()).hexdigest()
     path = folder / f"beyond_{digest[:16]}.npz"
     if not os.path.lexists(path):
-        write_arrays(path, beyond=ensemble.pool_answers(public_pca, public_inputs).beyond)
-    beyond = read_arrays(path, forms={"beyond": ArrayForm("biuf")}, remedy=_AGAIN)["beyond"]
+        answers = ensemble.pool_answers(public_pca, public_inputs)
+        write_arrays(path, beyond=answers.pool_excess)
+    pool_excess = read_arrays(path, forms={"beyond": ArrayForm("biuf")}, remedy=_AGAIN)["beyond"]
     asked_features = public_pca.with_constant(public_inputs).astype(np.float32)
-    return PoolAnswers(beyond, asked=asked_features, known_shares=ensemble.known_shares())
+    return PoolAnswers(
+        pool_excess=pool_excess,
+        asked_features=asked_features,
+        known_shares=ensemble.known_shares(),
+    )
 
 
 def _keep(path: Path, content: bytes) -> None:

@@ -870,7 +870,7 @@ class AskedVotes(VotesInRounds, ShareSums):
         self, center: FloatArray, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> Iterable[Any]:
         """Raises `InvalidValue`: the server has no matrix of votes that could be summed at once."""
-        raise self._refusal()
+        raise self._type_error()
 
     def in_rounds(
         self,
@@ -909,7 +909,7 @@ class AskedMoments(RoundVotes):
         """Computes features along `num_directions` directions of the public pool."""
         self._votes = votes
         self._directions = PublicPCA.fit(
-            votes.pool, num_directions, ridge=DEFAULT_RECIPE.ridge_in_rounds
+            votes.pool, max_directions=num_directions, ridge=DEFAULT_RECIPE.ridge_in_rounds
         )
         rows = votes.pool[: max(DEFAULT_RECIPE.public_rows, votes.num_queries)]
         self.public = self._directions.with_constant(inputs=rows).astype(np.float32)

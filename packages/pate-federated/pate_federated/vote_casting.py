@@ -26,7 +26,7 @@ from pate.run.random_streams import RandomStreams
 from pate.run.sources import Sources, require_same_data
 from pate.threads import all_cores
 from pate.validation import require, require_choice, require_count, require_text
-from pate.votes.counts import limited
+from pate.votes.counts import limit_votes
 from pate.votes.source import TeacherVotes
 from pate_federated.vote_file import CASTS, VoteFile, VoteManifest, is_vote_file
 
@@ -178,7 +178,7 @@ def cast_vote_file(
             manifest_of(plan, ensemble),
             bits=votes.bits
             if clip is None
-            else lambda: (limited(block, max_votes=clip) for block in votes.confidences()),
+            else lambda: (limit_votes(block, max_votes=clip) for block in votes.confidences()),
             record_ids=names.record_ids,
             label_names=names.label_names,
             confidences=votes.confidences if with_confidences else None,

@@ -305,8 +305,8 @@ class Canaries:
         other_labels: GapLabels = labels
         if private.known is not None:
             known = rng.random(labels.shape) < 0.5
-            first_labels = labels_with_gaps(labels, known)
-            other_labels = labels_with_gaps(labels, ~known)
+            first_labels = labels_with_gaps(labels, known=known)
+            other_labels = labels_with_gaps(labels, known=~known)
             mirrored = inputs
         return cls(
             rows=canary_rows,

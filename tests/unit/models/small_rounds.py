@@ -35,10 +35,10 @@ def records_of(
     known = np.random.default_rng(2).random(labels.shape) < 0.5 if have_gaps else None
     return RoundRecords(
         inputs=inputs,
-        labels=labels_with_gaps(labels, known),
+        labels=labels_with_gaps(labels, known=known),
         teacher_of=teacher_of,
         num_teachers=len(sizes),
-        directions=PublicPCA.fit(pool, 4),
+        directions=PublicPCA.fit(pool, max_directions=4),
         records_per_teacher=2.0,
         weights=rng.random(len(sizes)) if is_weighted else None,
     )

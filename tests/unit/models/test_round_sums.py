@@ -107,7 +107,7 @@ def test_a_process_killed_while_it_is_filled_gets_all_records_again(
     closed_at_end: CloseAtEnd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker is killed when it has two of three blocks of records. The round has the sum of threads."""
-    monkeypatch.setattr("pate.votes.round_records._BYTES_AT_ONCE", 60 * 16)  # 60 rows
+    monkeypatch.setattr("pate.votes.round_records._BLOCK_BYTES", 60 * 16)  # 60 rows
     records = records_of()
 
     def kill_worker() -> None:
@@ -186,7 +186,7 @@ def test_closed_sums_have_no_process_left(closed_at_end: CloseAtEnd) -> None:
 
     watched = replace(records, inputs=CountedInputs(inputs=records.inputs, on_third=wait))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("pate.votes.round_records._BYTES_AT_ONCE", 60 * 16)  # 60 rows
+        patch.setattr("pate.votes.round_records._BLOCK_BYTES", 60 * 16)  # 60 rows
         sums = closed_at_end(ProcessesEngine(num_workers=1).round_sums(watched))
         failures: list[BaseException] = []
 
@@ -289,7 +289,7 @@ def test_a_gpu_sums_votes_on_a_student_without_weights_as_threads(
 @pytest.mark.parametrize("size", [1, 3, 40])
 def test_a_gpu_sums_votes_up_to_rounding(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Teachers of any size, in several blocks, have the sum of threads within a thousandth of a clip each."""
-    monkeypatch.setattr("pate.models.gpu_sums._MOST_ROWS", 64)
+    monkeypatch.setattr("pate.models.gpu_sums._MAX_ROWS", 64)
     records = records_of(sizes=(size,) * 9, is_weighted=True, have_gaps=size == 3)
     question = question_of(records=records)
     moments = question.clipped_moments
@@ -304,7 +304,7 @@ def test_a_gpu_multiplies_a_large_teacher_in_parts(monkeypatch: pytest.MonkeyPat
     records = records_of(sizes=(1, 150))
     question = question_of(records=records)
     whole = gpu_sums_on_processor(records=records).total(question)
-    monkeypatch.setattr("pate.models.gpu_sums._MOST_ROWS", 64)
+    monkeypatch.setattr("pate.models.gpu_sums._MAX_ROWS", 64)
     sums = gpu_sums_on_processor(records=records)
     np.testing.assert_allclose(sums.total(question), whole, atol=1)
     sums.close()

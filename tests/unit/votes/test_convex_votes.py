@@ -101,16 +101,16 @@ def test_any_number_of_records_is_fitted(num_records: int, is_one_record: bool) 
     assert np.isfinite(weights).all()
 
 
-@pytest.mark.parametrize("guess_margin", [0.0, 1e9])
+@pytest.mark.parametrize("curvature_margin", [0.0, 1e9])
 def test_steps_to_minimum_reach_the_minimum(
-    guess_margin: float, monkeypatch: pytest.MonkeyPatch
+    curvature_margin: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The number of steps that `steps_to_minimum` returns brings the fit within its tolerance, for
     any estimate of the curvature.
 
     Negative control: 1/200 of the steps do not.
     """
-    monkeypatch.setattr("pate.votes.convex_fit._GUESS_MARGIN", guess_margin)
+    monkeypatch.setattr("pate.votes.convex_fit._CURVATURE_MARGIN", curvature_margin)
     features = FEATURES[:40]
     targets = TARGETS[:40]
     exact = np.linalg.solve(features.T @ features * 9 + 3 * np.eye(4), features.T @ targets * 9)

@@ -15,7 +15,7 @@ def test_product_is_accurate_to_26_bits_of_each_rows_length() -> None:
 
     It differs by at most 30 * 2^-25 times the row's length and the longest column's length, for 30 terms in each sum.
     """
-    errors = np.abs(ExactMatrix.of(MATRIX).product(ROWS) - ROWS @ MATRIX)
+    errors = np.abs(ExactMatrix.from_matrix(MATRIX).product(ROWS) - ROWS @ MATRIX)
     lengths = np.linalg.norm(ROWS, axis=1, keepdims=True) * np.linalg.norm(MATRIX, axis=0).max()
     assert (errors <= lengths * 30 * 2.0**-25).all()
     assert errors.max() > 0
@@ -26,11 +26,11 @@ def test_product_of_a_row_does_not_depend_on_other_rows(num_rows: int) -> None:
     """One row is placed at several positions among other rows: its product is the same to the last
     bit.
     """
-    product = ExactMatrix.of(MATRIX).product(ROWS[:1])[0]
+    product = ExactMatrix.from_matrix(MATRIX).product(ROWS[:1])[0]
     for place in range(0, num_rows, 3):
         rows = RNG.normal(size=(num_rows, 30))
         rows[place] = ROWS[0]
-        np.testing.assert_array_equal(ExactMatrix.of(MATRIX).product(rows)[place], product)
+        np.testing.assert_array_equal(ExactMatrix.from_matrix(MATRIX).product(rows)[place], product)
 
 
 def test_the_order_of_the_sum_makes_no_difference() -> None:
@@ -40,6 +40,6 @@ def test_the_order_of_the_sum_makes_no_difference() -> None:
     A plain product changes.
     """
     order = RNG.permutation(30)
-    shuffled = ExactMatrix.of(MATRIX[order]).product(ROWS[:, order])
-    np.testing.assert_array_equal(shuffled, ExactMatrix.of(MATRIX).product(ROWS))
+    shuffled = ExactMatrix.from_matrix(MATRIX[order]).product(ROWS[:, order])
+    np.testing.assert_array_equal(shuffled, ExactMatrix.from_matrix(MATRIX).product(ROWS))
     assert (ROWS[:, order] @ MATRIX[order] != ROWS @ MATRIX).any()

@@ -37,7 +37,9 @@ def test_sums_by_blocks_are_the_sums_of_all(
     monkeypatch.setattr(label_shares, "_BLOCK_RECORDS", most_records)
     expected = [labels_of(teacher=teacher).mean(axis=0) for teacher in range(NUM_TEACHERS)]
     whole = TeacherShares(np.array(expected), weights=weights)
-    by_block = RecordShares(LABELS, TEACHER_OF, num_teachers=NUM_TEACHERS, weights=weights)
+    by_block = RecordShares(
+        LABELS, teacher_of=TEACHER_OF, num_teachers=NUM_TEACHERS, weights=weights
+    )
     np.testing.assert_array_equal(by_block.lengths(), whole.lengths())
     assert by_block.lengths().sum() > 0
     clipped_sum = ClippedSum(clip=0.5, shape=(1, 5))

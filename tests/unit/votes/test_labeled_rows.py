@@ -91,7 +91,7 @@ def test_rows_with_an_unknown_label_do_not_change_its_weights() -> None:
     known[100:, 1] = False
     features = votes.public[:300, :-1].astype(np.float64)
     prior = np.ones(3)
-    labels_with_unknown = labels_with_gaps(labels, known)
+    labels_with_unknown = labels_with_gaps(labels, known=known)
     fit = LabeledFeatures.from_labels(labels_with_unknown, features=features).fit(prior)
     first_rows = LabeledFeatures.from_labels(labels[:100], features=features[:100])
     fit_of_100 = first_rows.fit(prior)

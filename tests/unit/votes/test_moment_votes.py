@@ -9,7 +9,7 @@ from scipy.special import expit
 from pate.array_types import BoolArray, Float32Array, FloatArray
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.moment_votes import MomentVotes
-from pate.votes.pool_answers import PoolAnswers, beyond_own
+from pate.votes.pool_answers import PoolAnswers, pool_excess_of_teacher
 from pate.votes.public_pca import PublicPCA
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.round_votes import RoundQuestion
@@ -142,7 +142,7 @@ def vote_of_trained(
     recipe: Recipe = DEFAULT_RECIPE,
 ) -> FloatArray:
     """Returns the vote of one trained teacher with 20 records, given its confidences."""
-    beyond = beyond_own(
+    pool_excess = pool_excess_of_teacher(
         own_features=OWN_FEATURES,
         own_confidences=own_confidences,
         own_labels=labels,
@@ -156,7 +156,7 @@ def vote_of_trained(
         expected_records=20.0,
         student=STUDENT,
         clip=50.0,
-        ask=lambda: PoolAnswers(beyond[None], asked=PUBLIC_FEATURES),
+        ask=lambda: PoolAnswers(pool_excess=pool_excess[None], asked_features=PUBLIC_FEATURES),
         recipe=recipe,
     )
 

@@ -36,7 +36,7 @@ KERNEL = PublicKernel(
     weights=RNG.normal(size=(5, 3)),
     linear_weights=RNG.normal(size=(9, 3)),
 )
-DIRECTIONS = replace(PublicPCA.fit(POOL, 8), kernel=KERNEL)
+DIRECTIONS = replace(PublicPCA.fit(POOL, max_directions=8), kernel=KERNEL)
 QUESTION = RoundQuestion(
     weights=RNG.normal(size=(DIRECTIONS.width + 1, NUM_LABELS)),
     label_scale=np.array([0.7, 1.0, 1.9]),
@@ -191,7 +191,7 @@ def test_a_large_teacher_is_multiplied_in_parts(monkeypatch: pytest.MonkeyPatch)
     """A teacher's mean is the same up to rounding if its records are multiplied 7 at a time."""
     records = records_of(sizes=np.array([50]))
     whole = ThreadSums(records).total(QUESTION)
-    monkeypatch.setattr(round_shard, "_MOST_OF_PRODUCT", 7)
+    monkeypatch.setattr(round_shard, "_MAX_PRODUCT_ROWS", 7)
     np.testing.assert_allclose(ThreadSums(records).total(QUESTION), whole, atol=2)
 
 
@@ -278,7 +278,7 @@ def peak_memory(most_in_memory: int, monkeypatch: pytest.MonkeyPatch) -> float:
     monkeypatch.setattr(array_rows, "MAX_BYTES_IN_MEMORY", most_in_memory)
     num_records = 200_000
     inputs = GeneratedInputs(num_records=num_records)
-    directions = PublicPCA.fit(inputs[slice(0, 300)], 64)
+    directions = PublicPCA.fit(inputs[slice(0, 300)], max_directions=64)
     records = RoundRecords(
         inputs=inputs,
         labels=np.zeros((num_records, 20), dtype=np.bool_),
