@@ -17,7 +17,7 @@ def draw_shards(sizes, num_features=12, num_labels=5, seed=0):
     for size in sizes:
         inputs = rng.standard_normal((size, num_features)).astype(np.float32)
         noise = rng.standard_normal((size, num_labels))
-        shards.append(Shard(inputs, labels=inputs @ directions + offsets + noise > 0))
+        shards.append(Shard(inputs=inputs, labels=inputs @ directions + offsets + noise > 0))
     return shards
 
 

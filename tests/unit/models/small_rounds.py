@@ -1,4 +1,4 @@
-"""Small private records of teachers, questions of rounds, and questions that kill whoever answers them.
+"""Small private records of teachers, questions of rounds, and questions that kill the worker that answers them.
 
 Worker processes import this module, which therefore loads numpy alone.
 """
@@ -7,12 +7,11 @@ import os
 import signal
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from pate.array_types import IntArray
-from pate.votes.clipped_moments import ClippedMoments
+from pate.array_types import FloatArray, IntArray
+from pate.votes.clipped_moments import ClippedMoments, Floats
 from pate.votes.label_gaps import labels_with_gaps
 from pate.votes.public_pca import PublicPCA
 from pate.votes.round_records import RoundRecords
@@ -62,13 +61,15 @@ class DeadlyMoments(ClippedMoments):
 
     marker: str = ""
 
-    def sum_of_single(self, *arguments: Any, **options: Any) -> IntArray:
+    def sum_of_single(
+        self, features: Floats, *, residuals: FloatArray, weights: FloatArray | float = 1.0
+    ) -> IntArray:
         """Kills this process, or returns the sum."""
         if not (self.marker and Path(self.marker).exists()):
             if self.marker:
                 Path(self.marker).touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().sum_of_single(*arguments, **options)
+        return super().sum_of_single(features, residuals=residuals, weights=weights)
 
 
 def deadly_question(question: RoundQuestion, marker: str = "") -> RoundQuestion:

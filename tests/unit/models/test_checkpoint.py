@@ -283,7 +283,9 @@ def test_confidences_of_a_wrong_shape_or_range_are_refused(shards, queries, stor
     A state without its losses is not saved.
     """
     job = TrainingJob(MLP, shards=shards, seeds=range(2), store=store)
-    monkeypatch.setattr(MLPTeacher, "fit_many", lambda *given: [{"weights": np.zeros(3)}] * 2)
+    states_without_losses = [{"weights": np.zeros(3)}] * 2
+    fit_many = MagicMock(return_value=states_without_losses)
+    monkeypatch.setattr(MLPTeacher, "fit_many", fit_many)
     with refused("state", value="weights"):
         StackedEngine().train(job)
     assert store.missing(num_teachers=2) == [0, 1]
@@ -291,13 +293,13 @@ def test_confidences_of_a_wrong_shape_or_range_are_refused(shards, queries, stor
     StackedEngine().train(job)
     confidences = MLP.predict_many(states=[store.load(0), store.load(1)], inputs=queries)
     with_nan = np.where(confidences == confidences[0, 0, 0], np.nan, confidences)
-    for values, rule in (
+    for wrong_confidences, rule in (
         (with_nan, r"in \[0, 1\]"),
         (confidences + 1, r"in \[0, 1\]"),
         (confidences[:1], r"\(2, \d+, L\)"),
     ):
-        predict = MagicMock(return_value=values)
-        monkeypatch.setattr(MLPTeacher, "predict_many", predict)
+        predict_many = MagicMock(return_value=wrong_confidences)
+        monkeypatch.setattr(MLPTeacher, "predict_many", predict_many)
         with pytest.raises(InvalidValue, match=rf"^MLPTeacher\.predict_many.*: expected .*{rule}"):
             list(cast_votes(MLP, store, num_teachers=2, inputs=queries))
 
@@ -315,15 +317,20 @@ def test_a_continued_run_reads_the_votes_of_a_killed_run(shards, queries, tmp_pa
         block
         for _, block in cast_votes(teacher, store, num_teachers=6, inputs=queries, chunk_size=2)
     ]
-    cut = cast_votes(teacher, store, num_teachers=6, inputs=queries, chunk_size=2, scratch=scratch)
-    next(cut)
-    next(cut)
-    cut.close()
-    calls = []
-    predict = LinearTeacher.predict_many
-    monkeypatch.setattr(
-        LinearTeacher, "predict_many", lambda *given: calls.append(1) or predict(*given)
+    killed = cast_votes(
+        teacher, store, num_teachers=6, inputs=queries, chunk_size=2, scratch=scratch
     )
+    next(killed)
+    next(killed)
+    killed.close()
+    num_asked = []
+    predict_many = LinearTeacher.predict_many
+
+    def counting_predict_many(teacher, states, inputs):
+        num_asked.append(len(states))
+        return predict_many(teacher, states=states, inputs=inputs)
+
+    monkeypatch.setattr(LinearTeacher, "predict_many", counting_predict_many)
     continued = list(
         cast_votes(teacher, store, num_teachers=6, inputs=queries, chunk_size=2, scratch=scratch)
     )
@@ -331,4 +338,4 @@ def test_a_continued_run_reads_the_votes_of_a_killed_run(shards, queries, tmp_pa
     assert all(
         (block == expected).all() for (_, block), expected in zip(continued, blocks, strict=True)
     )
-    assert len(calls) == 1
+    assert num_asked == [2]

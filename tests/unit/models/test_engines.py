@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -220,7 +221,7 @@ class LargeTeacher(LinearTeacher):
     def fit_many(self, shards, seeds):
         if 6 in seeds:
             raise torch.cuda.OutOfMemoryError("CUDA out of memory. Tried to allocate 9 GiB. GPU 0")
-        return super().fit_many(shards, seeds)
+        return super().fit_many(shards, seeds=seeds)
 
 
 @pytest.mark.process
@@ -254,7 +255,7 @@ class DyingTeacher(LinearTeacher):
             if self.marker:
                 Path(self.marker).touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        return super().fit_many(shards, seeds)
+        return super().fit_many(shards, seeds=seeds)
 
 
 @pytest.mark.process
@@ -321,12 +322,12 @@ class DeafTeacher(LinearTeacher):
     def fit_many(self, shards, seeds):
         if signal.SIGINT not in signal.pthread_sigmask(signal.SIG_BLOCK, ()):
             raise RuntimeError("a worker hears Ctrl-C, which would end in a traceback of its own")
-        return super().fit_many(shards, seeds)
+        return super().fit_many(shards, seeds=seeds)
 
 
 def train_deaf_workers(folder):
     """Trains ten teachers in workers, and fails unless workers block SIGINT and this process does not."""
-    shards = [Shard(np.eye(4, dtype=np.float32), labels=np.eye(4, dtype=np.bool_))] * 10
+    shards = [Shard(inputs=np.eye(4, dtype=np.float32), labels=np.eye(4, dtype=np.bool_))] * 10
     train(
         engine=ProcessesEngine(num_workers=1, chunk_size=5),
         teacher=DeafTeacher(device="cpu"),
@@ -371,7 +372,9 @@ def test_an_interrupt_leaves_whole_checkpoints_and_a_script_needs_no_guard(tmp_p
     assert store.missing(num_teachers=8) == [4, 5, 6, 7]
     before = bytes_of_teachers(folder=store.folder)
     rng = np.random.default_rng(0)
-    part = Shard(rng.standard_normal((9, 3)).astype(np.float32), labels=rng.random((9, 2)) < 0.5)
+    part = Shard(
+        inputs=rng.standard_normal((9, 3)).astype(np.float32), labels=rng.random((9, 2)) < 0.5
+    )
     train(
         engine=StackedEngine(chunk_size=2), teacher=LINEAR, shards=[part] * 8, folder=store.folder
     )
@@ -379,13 +382,26 @@ def test_an_interrupt_leaves_whole_checkpoints_and_a_script_needs_no_guard(tmp_p
     assert bytes_of_teachers(folder=store.folder)[:4] == before
 
 
-@pytest.mark.parametrize("engine_class", [StackedEngine, ProcessesEngine, RayEngine])
-def test_impossible_settings_of_engines_are_refused(engine_class):
+@pytest.mark.parametrize(
+    ("make_engine", "name"),
+    [
+        pytest.param(partial(StackedEngine, chunk_size=-1), "chunk_size", id="stacked chunk_size"),
+        pytest.param(
+            partial(ProcessesEngine, chunk_size=-1), "chunk_size", id="processes chunk_size"
+        ),
+        pytest.param(
+            partial(ProcessesEngine, num_workers=-1), "num_workers", id="processes num_workers"
+        ),
+        pytest.param(partial(RayEngine, chunk_size=-1), "chunk_size", id="ray chunk_size"),
+        pytest.param(partial(RayEngine, num_workers=-1), "num_workers", id="ray num_workers"),
+        pytest.param(partial(RayEngine, max_retries=-1), "max_retries", id="ray max_retries"),
+        pytest.param(partial(RayEngine, num_gpus=-1), "num_gpus", id="ray num_gpus"),
+    ],
+)
+def test_impossible_settings_of_engines_are_refused(make_engine, name):
     """A negative number in an engine's settings is refused under its name."""
-    for name in ("chunk_size", "num_workers", "max_retries", "num_gpus"):
-        if name in engine_class.__dataclass_fields__:
-            with refused(name, value=-1):
-                engine_class(**{name: -1})
+    with refused(name, value=-1):
+        make_engine()
 
 
 @pytest.mark.usefixtures("saved_after_every_chunk")

@@ -1,5 +1,7 @@
 """Teachers and students that are networks for images."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -10,82 +12,78 @@ from pate.models.image_students import CNNModel
 from pate.models.image_teachers import _frozen_backbone
 from pate.models.networks.resnet import torchvision_models
 
-SMALL = {"width": 8, "blocks": 1, "epochs": 3, "batch_size": 8, "device": "cpu"}
+SMALL_TEACHER = CNNTeacher(width=8, blocks=1, epochs=3, batch_size=8, device="cpu")
 
 
 def bright_corners(size, seed):
-    """Draws images of 16 x 16 pixels, with a label for each bright corner."""
+    """Returns a shard of images of 16 x 16 pixels, with a label for each bright corner."""
     rng = np.random.default_rng(seed)
     labels = rng.random((size, 4)) < 0.4
     images = rng.random((size, 1, 16, 16), dtype=np.float32) * 0.5
-    images += 0.5 * np.kron(labels.reshape(size, 1, 2, 2), np.ones((8, 8))).astype(np.float32)
-    return images, labels
+    quarters = labels.reshape((size, 1, 2, 2))
+    images += 0.5 * np.kron(quarters, np.ones((8, 8))).astype(np.float32)
+    return Shard(inputs=images, labels=labels)
 
 
 @pytest.fixture(scope="module")
-def image_parts():
+def image_shards():
     """Returns three shards of images with bright corners."""
-    return [Shard(*bright_corners(size=size, seed=size)) for size in (24, 17, 30)]
+    return [bright_corners(size=size, seed=size) for size in (24, 17, 30)]
 
 
 @pytest.fixture(scope="module")
-def questions():
+def queries():
     """Returns 60 other images with bright corners, with their labels."""
     return bright_corners(size=60, seed=99)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("norm", ["group", "batch"])
-def test_single_and_stacked_teachers_agree_and_learn(norm, image_parts, questions):
+def test_single_and_stacked_teachers_agree_and_learn(norm, image_shards, queries):
     """Teachers trained alone and side by side agree within 0.002. After 15 epochs over 95% of the labels are right."""
-    unstacked, stacked = (
-        CNNTeacher(**SMALL, norm=norm, stacked=stacked) for stacked in (False, True)
-    )
-    unstacked_votes = unstacked.predict_many(
-        states=unstacked.fit_many(shards=image_parts, seeds=range(3)), inputs=questions[0]
-    )
-    other = stacked.predict_many(
-        states=stacked.fit_many(shards=image_parts, seeds=range(3)), inputs=questions[0]
-    )
-    np.testing.assert_allclose(unstacked_votes, other, atol=2e-3)
-    assert (unstacked_votes.shape, unstacked_votes.dtype) == ((3, 60, 4), np.float32)
-    trained = CNNTeacher(**(SMALL | {"epochs": 15, "learning_rate": 1e-2}), norm=norm)
-    states = trained.fit_many(shards=[Shard(*bright_corners(size=60, seed=5))], seeds=[1])
-    assert (
-        (trained.predict_many(states, inputs=questions[0])[0] >= 0.5) == questions[1]
-    ).mean() > 0.95
+
+    def confidences(teacher):
+        states = teacher.fit_many(shards=image_shards, seeds=range(3))
+        return teacher.predict_many(states=states, inputs=queries.inputs)
+
+    alone = confidences(teacher=replace(SMALL_TEACHER, norm=norm, stacked=False))
+    side_by_side = confidences(teacher=replace(SMALL_TEACHER, norm=norm, stacked=True))
+    np.testing.assert_allclose(alone, side_by_side, atol=2e-3)
+    assert (alone.shape, alone.dtype) == ((3, 60, 4), np.float32)
+    long_trained = replace(SMALL_TEACHER, norm=norm, epochs=15, learning_rate=1e-2)
+    states = long_trained.fit_many(shards=[bright_corners(size=60, seed=5)], seeds=[1])
+    (votes,) = long_trained.predict_many(states, inputs=queries.inputs) >= 0.5
+    assert (votes == queries.labels).mean() > 0.95
 
 
 @pytest.mark.parametrize("stacked", [False, True])
-def test_a_threshold_changes_votes_and_not_the_training(stacked, image_parts, questions):
-    """Teachers trained with threshold 0.5 vote yes, when asked with threshold 0.2, where their probability is at least
-    0.2.
+def test_a_threshold_changes_votes_and_not_the_training(stacked, image_shards, queries):
+    """Teachers trained with threshold 0.5 vote for a label, when asked with threshold 0.2, if its probability is at
+    least 0.2.
 
     Their losses fall.
     """
-    low, half = (
-        CNNTeacher(**SMALL, stacked=stacked, threshold=threshold) for threshold in (0.2, 0.5)
-    )
-    states = half.fit_many(shards=image_parts, seeds=range(3))
+    low_threshold = replace(SMALL_TEACHER, stacked=stacked, threshold=0.2)
+    teacher = replace(SMALL_TEACHER, stacked=stacked, threshold=0.5)
+    states = teacher.fit_many(shards=image_shards, seeds=range(3))
     curves = [state["loss_curve"] for state in states]
-    # 3 epochs of 24, 17 and 30 records, 8 a step
+    # There are 3 epochs of 24, 17 and 30 records, 8 in a step.
     assert [len(curve) for curve in curves] == [9, 9, 12]
     assert all(np.isfinite(curve).all() and curve[-1] < curve[0] for curve in curves)
-    probabilities = half.predict_many(states, inputs=questions[0])
-    clear = np.abs(probabilities - 0.2) > 1e-5
-    assert ((low.predict_many(states, inputs=questions[0]) >= 0.5) == (probabilities >= 0.2))[
-        clear
-    ].all()
+    probabilities = teacher.predict_many(states, inputs=queries.inputs)
+    votes = low_threshold.predict_many(states, inputs=queries.inputs) >= 0.5
+    is_clear = np.abs(probabilities - 0.2) > 1e-5
+    assert (votes == (probabilities >= 0.2))[is_clear].all()
 
 
-def image_part(size, seed):
-    """Returns a shard of images of 32 x 32 pixels, whose red and blue tell the two labels."""
+def red_and_blue(size, seed):
+    """Returns a shard of images of 32 x 32 pixels, whose red and blue channels show the two labels."""
     rng = np.random.default_rng(seed)
     labels = rng.random((size, 2)) < 0.5
     images = rng.random((size, 3, 32, 32), dtype=np.float32) * 0.3
     images[:, 0] += 0.6 * labels[:, 0, None, None]
     images[:, 2] += 0.6 * labels[:, 1, None, None]
-    return Shard(images, labels)
+    return Shard(inputs=images, labels=labels)
 
 
 @pytest.fixture(scope="module")
@@ -100,14 +98,14 @@ def backbone(tmp_path_factory):
 @pytest.mark.slow
 def test_a_whole_network_is_trained_from_the_seed():
     """A ResNet-50 teacher has the same state for the same seed. Its confidences have the right shape and range."""
-    part = image_part(size=4, seed=0)
+    shard = red_and_blue(size=4, seed=0)
     teacher = ResNet50Teacher(epochs=1, batch_size=4, device="cpu")
     assert teacher.is_isolated
-    first = teacher.fit_many(shards=[part], seeds=[3])
-    again = teacher.fit_many(shards=[part], seeds=[3])
+    first = teacher.fit_many(shards=[shard], seeds=[3])
+    again = teacher.fit_many(shards=[shard], seeds=[3])
     assert all(np.array_equal(first[0][name], again[0][name]) for name in first[0])
     assert first[0]["loss_curve"].shape == (1,)
-    confidences = teacher.predict_many(states=first, inputs=image_part(size=5, seed=1).inputs)
+    confidences = teacher.predict_many(states=first, inputs=red_and_blue(size=5, seed=1).inputs)
     assert confidences.shape == (1, 5, 2)
     assert ((confidences >= 0) & (confidences <= 1)).all()
 
@@ -120,48 +118,41 @@ def test_frozen_features_are_computed_once_and_a_head_learns(backbone):
     """
     _frozen_backbone.cache_clear()
     teacher = ResNet50Teacher(weights=backbone, frozen=True, device="cpu")
-    shards = [image_part(size=24, seed=0), image_part(size=20, seed=1)]
-    query = image_part(size=40, seed=2)
+    shards = [red_and_blue(size=24, seed=0), red_and_blue(size=20, seed=1)]
+    query = red_and_blue(size=40, seed=2)
     states = teacher.fit_many(shards=shards, seeds=[0, 1])
     assert states[0]["weights"].shape == (2048, 2)
-    votes = teacher.predict_many(states, query.inputs) >= 0.5
+    votes = teacher.predict_many(states, inputs=query.inputs) >= 0.5
     assert (votes == query.labels).mean() > 0.9
-    features = _frozen_backbone(
-        weights=backbone, image_size=None, device=torch.device("cpu")
-    ).features(shards[0].inputs)
-    (expected,) = LinearTeacher(penalty=0.5, device="cpu").fit_many(
-        shards=[Shard(features, shards[0].labels)], seeds=[0]
-    )
+    frozen = _frozen_backbone(weights=backbone, image_size=None, device=torch.device("cpu"))
+    feature_shard = Shard(inputs=frozen.features(shards[0].inputs), labels=shards[0].labels)
+    linear_teacher = LinearTeacher(penalty=0.5, device="cpu")
+    (expected,) = linear_teacher.fit_many(shards=[feature_shard], seeds=[0])
     np.testing.assert_allclose(states[0]["weights"], expected["weights"], atol=1e-5)
 
 
-STUDENT = {
-    "width": 8,
-    "blocks": 1,
-    "epochs": 8,
-    "batch_size": 16,
-    "folds": 2,
-    "learning_rate": 1e-2,
-    "device": "cpu",
-}
+STUDENT = CNNStudent(
+    width=8, blocks=1, epochs=8, batch_size=16, folds=2, learning_rate=1e-2, device="cpu"
+)
 
 
-def with_a_label_never_held(size, seed):
+def with_an_absent_label(size, seed):
     """Returns images with bright corners and five labels, of which the last is always false."""
-    images, labels = bright_corners(size=size, seed=seed)
-    return images, np.column_stack([labels, np.zeros(size, bool)])
+    shard = bright_corners(size=size, seed=seed)
+    labels = np.column_stack([shard.labels, np.zeros(size, bool)])
+    return TrainingSet(inputs=shard.inputs, labels=labels)
 
 
 @pytest.fixture(scope="module")
 def answered():
     """Returns 60 images with bright corners, and their labels."""
-    return with_a_label_never_held(size=60, seed=0)
+    return with_an_absent_label(size=60, seed=0)
 
 
 @pytest.fixture(scope="module")
 def others():
     """Returns 100 other images with bright corners, and their labels."""
-    return with_a_label_never_held(size=100, seed=1)
+    return with_an_absent_label(size=100, seed=1)
 
 
 @pytest.mark.slow
@@ -172,16 +163,13 @@ def test_a_student_learns_with_and_without_a_pool(pool_size, answered, others):
     A label that was never released has probability 0.
     """
     curve = []
-    model = CNNStudent(**STUDENT).learn(
-        TrainingSet(*answered),
-        pool=others[0][:pool_size],
-        seed=0,
-        on_epoch=lambda epoch, losses: curve.append(losses["loss"]),
-    )
-    assert (model.predict(others[0]) == others[1]).mean() > 0.9
-    assert (model.predict_proba(others[0])[:, -1] == 0).all(), (
-        "a label never released is never predicted"
-    )
+
+    def record_loss(epoch, losses):
+        curve.append(losses["loss"])
+
+    model = STUDENT.learn(answered, pool=others.inputs[:pool_size], seed=0, on_epoch=record_loss)
+    assert (model.predict(others.inputs) == others.labels).mean() > 0.9
+    assert (model.predict_proba(others.inputs)[:, -1] == 0).all()
     assert len(curve) == 8
     assert curve[-1] < curve[0]
     assert model.choices["unlabeled"] == pool_size
@@ -190,24 +178,27 @@ def test_a_student_learns_with_and_without_a_pool(pool_size, answered, others):
 def test_a_constant_student_of_an_earlier_version_is_read(tmp_path, others):
     """A stored student that is a constant predicts this constant."""
     CNNModel(
-        {"constant": np.array([1, 0], np.float32)},
+        arrays={"constant": np.array([1, 0], np.float32)},
         threshold=0.5,
         input_shape=(1, 16, 16),
         num_rows=1,
         choices={},
     ).save(tmp_path)
-    assert StudentModel.load(tmp_path).predict_proba(others[0][:2]).tolist() == [[1, 0], [1, 0]]
+    probabilities = StudentModel.load(tmp_path).predict_proba(others.inputs[:2])
+    assert probabilities.tolist() == [[1, 0], [1, 0]]
 
 
 @pytest.mark.parametrize("norm", ["group", "batch"])
 def test_round_trip_and_equal_bytes(norm, answered, others, tmp_path):
     """The same seed gives the same files of a student. The read student predicts as the trained one."""
-    student = CNNStudent(**(STUDENT | {"epochs": 2, "patch": 2, "grid": 2, "norm": norm}))
-    model = student.fit(*answered, seed=3)
-    for name, student_model in (("a", model), ("b", student.fit(*answered, seed=3))):
-        student_model.save(tmp_path / name)
-    for file in ("student.safetensors", "student.json"):
-        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
-    loaded = StudentModel.load(tmp_path / "a")
-    assert (loaded.predict_proba(others[0]) == model.predict_proba(others[0])).all()
+    student = replace(STUDENT, epochs=2, patch=2, grid=2, norm=norm)
+    model = student.fit(answered.inputs, labels=answered.labels, seed=3)
+    model.save(tmp_path / "first")
+    student.fit(answered.inputs, labels=answered.labels, seed=3).save(tmp_path / "second")
+    for name in ("student.safetensors", "student.json"):
+        first_bytes = (tmp_path / "first" / name).read_bytes()
+        assert first_bytes == (tmp_path / "second" / name).read_bytes()
+    loaded = StudentModel.load(tmp_path / "first")
+    expected = model.predict_proba(others.inputs)
+    assert (loaded.predict_proba(others.inputs) == expected).all()
     assert loaded.network() == model.network()

@@ -1,5 +1,6 @@
 """Kernel teachers, whose votes are followed by hand, and the student that knows the noise of what was released."""
 
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -258,9 +259,7 @@ def test_a_released_model_has_the_directions_that_teachers_voted_in(nonlinear, n
         (3, 5, 3),
     ],
 )
-def test_rounds_keep_the_least_number_of_directions_whatever_the_noise(
-    num_directions, least, width
-):
+def test_rounds_keep_the_required_directions_with_much_noise(num_directions, least, width):
     """Noise that affords one direction leaves as many as are needed, unless a number is set."""
     data = SimpleNamespace(
         private=split_of_records(inputs=INPUTS, labels=LABELS), public=POOL_OF_50
@@ -274,9 +273,22 @@ def test_rounds_keep_the_least_number_of_directions_whatever_the_noise(
 
 
 @pytest.mark.parametrize(
-    "bad", [{"noise_std": -1.0}, {"prevalence": SHARES[:3]}, {"values": np.full((300, 10), np.inf)}]
+    ("fit_model", "name"),
+    [
+        pytest.param(
+            partial(fitted_model, values=TRUE_SCORES, noise_std=-1.0), "noise_std", id="noise"
+        ),
+        pytest.param(
+            partial(fitted_model, values=TRUE_SCORES, prevalence=SHARES[:3]),
+            "prevalence",
+            id="prevalence",
+        ),
+        pytest.param(
+            partial(fitted_model, values=np.full((300, 10), np.inf)), "scores", id="scores"
+        ),
+    ],
 )
-def test_impossible_scores_are_refused(bad):
+def test_impossible_scores_are_refused(fit_model, name):
     """Negative noise, prevalences of another length and infinite scores are refused."""
-    with pytest.raises(InvalidValue, match=rf"^{next(iter(bad)).replace('values', 'scores')}"):
-        fitted_model(**{"values": TRUE_SCORES} | bad)
+    with pytest.raises(InvalidValue, match=rf"^{name}"):
+        fit_model()

@@ -40,17 +40,19 @@ STUDENTS = [
 
 
 @pytest.mark.parametrize("student", STUDENTS, ids=str)
-def test_a_student_of_known_labels_ignores_what_unknown_ones_would_be(student: Student) -> None:
+def test_a_student_ignores_unknown_labels(student: Student) -> None:
     """The model is the same without any label where it is unknown, and right there.
 
     A model that reads unknown labels as absent is not.
     """
-    model = student.learn(TrainingSet(INPUTS, LABELS & KNOWN, known=KNOWN), pool=INPUTS[:0], seed=0)
+    model = student.learn(
+        TrainingSet(inputs=INPUTS, labels=LABELS & KNOWN, known=KNOWN), pool=INPUTS[:0], seed=0
+    )
     as_absent = student.fit(INPUTS, LABELS & KNOWN, seed=0)
     hidden = ~KNOWN[:, 0]
 
     def error(predicted: BoolArray) -> float:
-        """Returns how far the share of predicted hidden labels is from the share of true ones."""
+        """Returns the distance between the shares of predicted and of true labels among the hidden ones."""
         return float(abs(predicted[hidden, 0].mean() - LABELS[hidden, 0].mean()))
 
     assert error(model.predict(INPUTS)) < 0.5 * error(as_absent.predict(INPUTS))
@@ -59,19 +61,23 @@ def test_a_student_of_known_labels_ignores_what_unknown_ones_would_be(student: S
 def test_values_of_unknown_labels_do_not_change_a_logistic_student() -> None:
     """The model is the same for any values of unknown labels."""
     models = [
-        LogisticStudent().learn(TrainingSet(INPUTS, labels, known=KNOWN), pool=INPUTS[:0], seed=0)
+        LogisticStudent().learn(
+            TrainingSet(inputs=INPUTS, labels=labels, known=KNOWN), pool=INPUTS[:0], seed=0
+        )
         for labels in (LABELS & KNOWN, LABELS | ~KNOWN)
     ]
     predictions = [model.predict_proba(INPUTS) for model in models]
-    # the optimizer's losses differ by a constant of each unknown label
+    # The losses that the optimizer compares differ by a constant for each unknown label.
     np.testing.assert_allclose(predictions[0], predictions[1], atol=0.02)
 
 
 def test_a_linear_student_of_a_label_is_fitted_to_the_rows_that_know_it() -> None:
-    """Its scores are those of a student that has no other rows; also with one penalty for all labels."""
+    """With one penalty for all labels, its scores are those of a student that has no other rows."""
     student = LinearStudent(penalties=(1.0,), threshold=0.5)
     labels = LABELS & KNOWN
-    model = student.learn(TrainingSet(INPUTS, labels, known=KNOWN), pool=INPUTS[:0], seed=0)
+    model = student.learn(
+        TrainingSet(inputs=INPUTS, labels=labels, known=KNOWN), pool=INPUTS[:0], seed=0
+    )
     rows = KNOWN[:, 0]
     alone = student.fit(INPUTS[rows], labels[rows], seed=0)
     np.testing.assert_allclose(
@@ -83,16 +89,18 @@ def test_a_linear_student_without_gaps_in_its_mask_is_one_without_a_mask() -> No
     """All labels share one regression on all rows."""
     known = np.ones_like(KNOWN)
     student = LinearStudent(rank=1)
-    masked = student.learn(TrainingSet(INPUTS, LABELS, known=known), pool=INPUTS[:0], seed=0)
+    masked = student.learn(
+        TrainingSet(inputs=INPUTS, labels=LABELS, known=known), pool=INPUTS[:0], seed=0
+    )
     plain = student.fit(INPUTS, LABELS, seed=0)
     np.testing.assert_allclose(masked.predict_proba(INPUTS), plain.predict_proba(INPUTS), atol=1e-5)
 
 
 def test_a_student_never_predicts_a_label_that_no_row_knows() -> None:
-    """The other label is learned as ever."""
+    """The label that all rows know is learned."""
     known = np.array([[False, True]]).repeat(len(INPUTS), axis=0)
     for student in STUDENTS:
-        training = TrainingSet(INPUTS, LABELS & known, known=known)
+        training = TrainingSet(inputs=INPUTS, labels=LABELS & known, known=known)
         predicted = student.learn(training, pool=INPUTS[:0], seed=0).predict(INPUTS)
         assert not predicted[:, 0].any()
         assert (predicted == LABELS)[:, 1].mean() > 0.8
@@ -102,20 +110,22 @@ def test_a_student_never_predicts_a_label_that_no_row_knows() -> None:
 @pytest.mark.parametrize("student", [MLPStudent(epochs=5)])
 def test_students_of_true_labels_may_have_gaps(student: Student) -> None:
     """A network learns from labels with gaps, and predicts all labels."""
-    training = TrainingSet(INPUTS, LABELS & KNOWN, known=KNOWN)
+    training = TrainingSet(inputs=INPUTS, labels=LABELS & KNOWN, known=KNOWN)
     model = student.learn(training, pool=INPUTS[:0], seed=0)
     assert model.predict(INPUTS).shape == LABELS.shape
 
 
 @pytest.mark.slow
 def test_a_student_for_pictures_reads_no_label_that_is_unknown() -> None:
-    """Other values of unknown labels change no weight, but that the label is predicted at all."""
+    """Other values of unknown labels change no array of the model; other values of known labels do."""
     images = np.random.default_rng(0).random((30, 3, 8, 8)).astype(np.float32)
     known = KNOWN[:30]
     labels = LABELS[:30]
     student = CNNStudent(width=8, grid=2, patch=2, blocks=1, epochs=2, folds=2, device="cpu")
     models = [
-        student.learn(TrainingSet(images, values, known=known), pool=images[:4], seed=0)
+        student.learn(
+            TrainingSet(inputs=images, labels=values, known=known), pool=images[:4], seed=0
+        )
         for values in (labels, labels ^ ~known, ~labels)
     ]
     same = [
@@ -139,8 +149,10 @@ def test_a_teacher_reads_no_label_that_is_unknown(teacher: Teacher) -> None:
     known = KNOWN[:60]
     answers = []
     for labels in (LABELS[:60], LABELS[:60] ^ ~known, ~LABELS[:60]):
-        states = teacher.fit_many([Shard(INPUTS[:60], labels, known)], seeds=[3])
-        answers.append(teacher.predict_many(states, INPUTS[60:]))
+        states = teacher.fit_many(
+            [Shard(inputs=INPUTS[:60], labels=labels, known=known)], seeds=[3]
+        )
+        answers.append(teacher.predict_many(states, inputs=INPUTS[60:]))
     np.testing.assert_array_equal(answers[0], answers[1])
     assert not np.array_equal(answers[0], answers[2])
 
@@ -153,7 +165,7 @@ def test_a_network_of_pictures_reads_no_label_that_is_unknown(stacked: bool) -> 
     images = np.random.default_rng(0).random((20, 3, 16, 16)).astype(np.float32)
     known = KNOWN[:20]
     states = [
-        teacher.fit_many([Shard(images, labels, known)], seeds=[3])[0]
+        teacher.fit_many([Shard(inputs=images, labels=labels, known=known)], seeds=[3])[0]
         for labels in (LABELS[:20], LABELS[:20] ^ ~known, ~LABELS[:20])
     ]
     same = [all(np.array_equal(states[0][name], state[name]) for name in state) for state in states]
@@ -163,21 +175,25 @@ def test_a_network_of_pictures_reads_no_label_that_is_unknown(stacked: bool) -> 
 def test_a_linear_teacher_of_a_label_is_fitted_to_the_records_that_know_it() -> None:
     """Its weights are those of a teacher that has no other records, however shards are stacked."""
     teacher = LinearTeacher(threshold=0.5, device="cpu")
-    shard = Shard(INPUTS[:60], LABELS[:60] & KNOWN[:60], KNOWN[:60])
-    other = Shard(INPUTS[60:90], LABELS[60:90], np.ones((30, 2), np.bool_))
+    shard = Shard(inputs=INPUTS[:60], labels=LABELS[:60] & KNOWN[:60], known=KNOWN[:60])
+    other = Shard(inputs=INPUTS[60:90], labels=LABELS[60:90], known=np.ones((30, 2), np.bool_))
     state = teacher.fit_many([shard, other], seeds=[0, 1])[0]
     rows = KNOWN[:60, 0]
-    alone = teacher.fit_many([Shard(INPUTS[:60][rows], LABELS[:60][rows])], seeds=[0])[0]
+    alone = teacher.fit_many(
+        [Shard(inputs=INPUTS[:60][rows], labels=LABELS[:60][rows])], seeds=[0]
+    )[0]
     for name in ("weights", "bias"):
         np.testing.assert_allclose(state[name][..., 0], alone[name][..., 0], rtol=1e-5)
 
 
 @pytest.mark.parametrize("teacher", TEACHERS, ids=str)
 def test_a_teacher_may_know_nothing_of_a_label(teacher: Teacher) -> None:
-    """A label that no record of a shard knows is learned by nobody, and the others as ever."""
+    """A teacher of records that do not know a label has finite confidences in all labels."""
     known = np.array([[False, True]]).repeat(60, axis=0)
-    states = teacher.fit_many([Shard(INPUTS[:60], LABELS[:60] & known, known)], seeds=[3])
-    confidences = teacher.predict_many(states, INPUTS[60:])
+    states = teacher.fit_many(
+        [Shard(inputs=INPUTS[:60], labels=LABELS[:60] & known, known=known)], seeds=[3]
+    )
+    confidences = teacher.predict_many(states, inputs=INPUTS[60:])
     assert np.isfinite(confidences).all()
 
 

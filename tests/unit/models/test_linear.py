@@ -28,22 +28,21 @@ def ridge_regression(inputs, labels, penalty, used_rows=slice(None)):
         used_rows: the rows that are used.
     """
     scale = np.square(inputs - inputs.mean(axis=0)).sum(axis=1).mean()
-    return Ridge(alpha=penalty * scale, solver="svd").fit(
-        inputs[used_rows].astype(np.float64), labels[used_rows].astype(float)
-    )
+    regression = Ridge(alpha=penalty * scale, solver="svd")
+    return regression.fit(inputs[used_rows].astype(np.float64), labels[used_rows].astype(float))
 
 
 def leave_one_out_predictions(inputs, labels, penalty):
     """Returns, for each row, the prediction of a regression on all other rows, `[num_rows, num_labels]`."""
     rows = np.arange(len(inputs))
-    return np.stack(
-        [
-            ridge_regression(
-                inputs=inputs, labels=labels, penalty=penalty, used_rows=rows != row
-            ).predict(inputs[[row]])[0]
-            for row in rows
-        ]
-    )
+
+    def predict_left_out(row):
+        regression = ridge_regression(
+            inputs=inputs, labels=labels, penalty=penalty, used_rows=rows != row
+        )
+        return regression.predict(inputs[[row]])[0]
+
+    return np.stack([predict_left_out(row=row) for row in rows])
 
 
 @pytest.mark.parametrize("penalty", [1e-3, 0.5, 20.0])
@@ -52,7 +51,9 @@ def test_stacked_ridge_teachers_equal_separate_ridge_regressions(shards, queries
     states = LinearTeacher(penalty=penalty, threshold=0.5, device="cpu").fit_many(
         shards=shards, seeds=range(6)
     )
-    for shard, state in zip(shards, states, strict=True):  # more and fewer records than features
+    for shard, state in zip(
+        shards, states, strict=True
+    ):  # with more and fewer records than features
         expected = ridge_regression(inputs=shard.inputs, labels=shard.labels, penalty=penalty)
         np.testing.assert_allclose(state["weights"], expected.coef_.T, atol=1e-4)
         np.testing.assert_allclose(
@@ -65,67 +66,66 @@ def test_leave_one_out_loss_equals_leaving_one_out(make_shards, size):
     """The loss of a linear teacher is the mean squared error of regressions that leave out one row each."""
     (shard,) = make_shards(sizes=[size])
     (state,) = LinearTeacher(device="cpu").fit_many(shards=[shard], seeds=[0])
-    errors = (
-        leave_one_out_predictions(inputs=shard.inputs, labels=shard.labels, penalty=0.5)
-        - shard.labels
-    )
-    assert state["loss_curve"][0] == pytest.approx(np.square(errors).mean(), rel=1e-4)
+    predictions = leave_one_out_predictions(inputs=shard.inputs, labels=shard.labels, penalty=0.5)
+    mean_squared_error = np.square(predictions - shard.labels).mean()
+    assert state["loss_curve"][0] == pytest.approx(mean_squared_error, rel=1e-4)
 
 
 def test_a_teachers_own_threshold_predicts_rare_labels():
     """For rare labels, ten teachers with their own threshold have a micro F1 above that at 0.5 by over 0.1 each."""
     rng = np.random.default_rng(0)
 
-    def draw(size):
+    def draw_shard(size):
+        """Returns records with six labels, each of which 5% of the records have."""
         inputs = rng.standard_normal((size, 20)).astype(np.float32)
-        return Shard(inputs, labels=inputs[:, :6] + rng.standard_normal((size, 6)) > 2.3)  # 5% each
+        labels = inputs[:, :6] + rng.standard_normal((size, 6)) > 2.3
+        return Shard(inputs=inputs, labels=labels)
 
-    shards = [draw(size=100) for _ in range(10)]
-    held_out = draw(size=2000)
-    f1 = {}
-    for threshold in (0.5, None):
+    shards = [draw_shard(size=100) for _ in range(10)]
+    held_out = draw_shard(size=2000)
+
+    def f1_of_teachers(threshold):
         teacher = LinearTeacher(threshold=threshold, device="cpu")
-        votes = (
-            teacher.predict_many(
-                states=teacher.fit_many(shards=shards, seeds=range(10)), inputs=held_out.inputs
-            )
-            >= 0.5
+        states = teacher.fit_many(shards=shards, seeds=range(10))
+        votes = teacher.predict_many(states=states, inputs=held_out.inputs) >= 0.5
+        return np.array(
+            [
+                f1_score(y_true=held_out.labels, y_pred=teacher_votes, average="micro")
+                for teacher_votes in votes
+            ]
         )
-        f1[threshold] = np.array(
-            [f1_score(held_out.labels, vote, average="micro") for vote in votes]
-        )
-    assert (f1[None] > f1[0.5] + 0.1).all()
+
+    own_threshold = f1_of_teachers(threshold=None)
+    assert (own_threshold > f1_of_teachers(threshold=0.5) + 0.1).all()
 
 
 @pytest.mark.parametrize("size", [10, 120])  # fewer and more rows than features
 def test_equals_ridge_with_the_same_penalty(make_rows, held_out, size):
     """A linear student with one penalty predicts what scikit-learn's ridge regression predicts, cut to [0, 1]."""
     rows = make_rows(size=size)
-    model = LinearStudent(penalties=(0.7,)).fit(rows.inputs, rows.labels, seed=0)
-    expected = (
-        ridge_regression(inputs=rows.inputs, labels=rows.labels, penalty=0.7)
-        .predict(held_out.inputs)
-        .clip(0, 1)
-    )
+    model = LinearStudent(penalties=(0.7,)).fit(rows.inputs, labels=rows.labels, seed=0)
+    regression = ridge_regression(inputs=rows.inputs, labels=rows.labels, penalty=0.7)
+    expected = regression.predict(held_out.inputs).clip(min=0, max=1)
     np.testing.assert_allclose(model.predict_proba(held_out.inputs), expected, atol=1e-4)
 
 
 @pytest.mark.parametrize("labels_per_sample", [0.5, 2.0, 4.0])
 def test_a_public_mean_number_of_labels_determines_the_threshold(rows, held_out, labels_per_sample):
     """With `labels_per_sample`, predictions have this mean number of labels within 20%."""
-    model = LinearStudent(labels_per_sample=labels_per_sample).fit(rows.inputs, rows.labels, seed=0)
-    assert model.predict(held_out.inputs).sum(axis=1).mean() == pytest.approx(
-        labels_per_sample, rel=0.2
+    model = LinearStudent(labels_per_sample=labels_per_sample).fit(
+        rows.inputs, labels=rows.labels, seed=0
     )
+    mean_predicted = model.predict(held_out.inputs).sum(axis=1).mean()
+    assert mean_predicted == pytest.approx(labels_per_sample, rel=0.2)
 
 
 def test_equals_logistic_regression_with_the_same_penalty(make_rows, held_out):
     """Weights in white coordinates are those of scikit-learn's logistic regression with the same penalty."""
     rows, labels = make_rows(size=400)
     white = WhiteCoordinates(rows)
-    features = white.features(rows, np.arange(len(rows)))
+    features = white.features(rows, row_order=np.arange(len(rows)))
     zeros = np.zeros((features.shape[1], 6))
-    white_weights = white.fit(features, labels, penalty=1e-2, initial_weights=zeros)
+    white_weights = white.fit(features, labels=labels, penalty=1e-2, initial_weights=zeros)
     weights = white.directions @ white_weights[:-1]
     bias = white_weights[-1] - white.center @ weights
     spread = np.square(rows - rows.mean(axis=0)).sum(axis=1).mean()
@@ -147,16 +147,23 @@ def test_of_many_rows_only_some_choose_the_penalty(make_rows, held_out, monkeypa
     num_fitted = []
     fit = WhiteCoordinates.fit
 
-    def count_rows(white, features, labels, penalty, *, initial_weights, known):
+    def count_rows(white, features, *, labels, penalty, initial_weights, known):
         num_fitted.append(len(features))
-        return fit(white, features, labels, penalty, initial_weights=initial_weights, known=known)
+        return fit(
+            white,
+            features,
+            labels=labels,
+            penalty=penalty,
+            initial_weights=initial_weights,
+            known=known,
+        )
 
     monkeypatch.setattr(WhiteCoordinates, "fit", count_rows)
     student = LogisticStudent(penalties=(1e-3,))
-    by_all = student.fit(rows.inputs, rows.labels, seed=0)
-    monkeypatch.setattr(logistic, "_MANY_ROWS", 700)
-    by_some = student.fit(rows.inputs, rows.labels, seed=0)
-    # a fifth of the rows that choose is held out
+    by_all = student.fit(rows.inputs, labels=rows.labels, seed=0)
+    monkeypatch.setattr(logistic, "_MAX_ROWS", 700)
+    by_some = student.fit(rows.inputs, labels=rows.labels, seed=0)
+    # A fifth of the rows that choose the penalty is held out.
     assert num_fitted == [3000 - 600, 3000, 700 - 140, 3000]
     queries = held_out.inputs
     np.testing.assert_allclose(
@@ -172,7 +179,8 @@ def test_the_ceiling_is_the_best_on_held_out_private_groups(nonlinear: bool, kin
     inputs = rng.normal(size=(1500, 6)).astype(np.float32)
     score = inputs[:, 0] * inputs[:, 1] if nonlinear else inputs[:, 0] + inputs[:, 1]
     labels = (score + 0.3 * rng.normal(size=1500) > 1)[:, None]
-    private = Split(inputs, labels, record_ids=np.arange(1500), group_ids=np.arange(1500) // 2)
-    # no test labels
+    private = Split(
+        inputs=inputs, labels=labels, record_ids=np.arange(1500), group_ids=np.arange(1500) // 2
+    )
     model = train_on_all_records(LowRankStudent(), records=private, seed=0)
     assert (model.kind, model.num_rows) == (kind, 1500)

@@ -13,16 +13,18 @@ def train_with_autograd(teacher, shard, seed):
     """Trains one teacher by torch's own layers, loss and AdamW; returns the function from inputs to its confidences."""
     rng = np.random.default_rng(seed)
     mean = shard.inputs.mean(axis=0)
-    scaled = torch.from_numpy(
-        (shard.inputs - mean) / np.sqrt(np.square(shard.inputs - mean).mean())
-    )
+    spread = np.sqrt(np.square(shard.inputs - mean).mean())
+    scaled = torch.from_numpy((shard.inputs - mean) / spread)
     labels = torch.from_numpy(shard.labels.astype(np.float32))
-    layers = nn.Linear(12, teacher.hidden), nn.Linear(teacher.hidden, 5)
-    for layer, rows in zip(layers, (12, teacher.hidden), strict=True):
-        weights = rng.standard_normal((rows, layer.out_features), np.float32) * math.sqrt(2 / rows)
+    hidden_layer = nn.Linear(in_features=12, out_features=teacher.hidden)
+    output_layer = nn.Linear(in_features=teacher.hidden, out_features=5)
+    for layer in (hidden_layer, output_layer):
+        fan_in = layer.in_features
+        weights = rng.standard_normal((fan_in, layer.out_features), np.float32)
+        weights = weights * math.sqrt(2 / fan_in)
         layer.weight.data = torch.from_numpy(weights.T.copy())
         layer.bias.data.zero_()
-    model = nn.Sequential(layers[0], nn.ReLU(), layers[1])
+    model = nn.Sequential(hidden_layer, nn.ReLU(), output_layer)
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=teacher.learning_rate, weight_decay=teacher.weight_decay
     )
@@ -38,11 +40,9 @@ def train_with_autograd(teacher, shard, seed):
             optimizer.step()
 
     def predict(inputs):
-        scaled_inputs = (inputs - mean) / np.sqrt(np.square(shard.inputs - mean).mean())
-        logits = model(torch.from_numpy(scaled_inputs)) - math.log(
-            teacher.threshold / (1 - teacher.threshold)
-        )
-        return logits.sigmoid().detach().numpy()
+        logits = model(torch.from_numpy((inputs - mean) / spread))
+        threshold_logit = math.log(teacher.threshold / (1 - teacher.threshold))
+        return (logits - threshold_logit).sigmoid().detach().numpy()
 
     return predict
 
@@ -54,37 +54,39 @@ def test_stacked_mlp_teachers_equal_separate_training(shards, queries):
     confidences = teacher.predict_many(
         states=teacher.fit_many(shards=shards, seeds=seeds), inputs=queries
     )
-    for shard, seed, votes in zip(shards, seeds, confidences, strict=True):
-        np.testing.assert_allclose(
-            votes, train_with_autograd(teacher=teacher, shard=shard, seed=seed)(queries), atol=2e-4
-        )
+    for shard, seed, stacked in zip(shards, seeds, confidences, strict=True):
+        predict = train_with_autograd(teacher=teacher, shard=shard, seed=seed)
+        np.testing.assert_allclose(stacked, predict(queries), atol=2e-4)
 
 
 def test_the_model_predicts_what_torch_would(rows, held_out):
     """A student of three networks predicts the mean of torch's networks with its arrays."""
-    model = MLPStudent(hidden=7, folds=3, epochs=5).fit(rows.inputs, rows.labels, seed=0)
+    model = MLPStudent(hidden=7, folds=3, epochs=5).fit(rows.inputs, labels=rows.labels, seed=0)
     members = []
     for member in range(3):
-        layers = nn.Linear(15, 7), nn.Linear(7, 6)
-        for layer, name in zip(layers, ("hidden_", ""), strict=True):
-            layer.weight.data = torch.from_numpy(model.arrays[f"{name}weights"][member].T.copy())
-            layer.bias.data = torch.from_numpy(model.arrays[f"{name}bias"][member, 0].copy())
-        network = nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.Sigmoid())
+        hidden_layer = nn.Linear(in_features=15, out_features=7)
+        output_layer = nn.Linear(in_features=7, out_features=6)
+        for prefix, layer in {"hidden_": hidden_layer, "": output_layer}.items():
+            layer.weight.data = torch.from_numpy(model.arrays[f"{prefix}weights"][member].T.copy())
+            layer.bias.data = torch.from_numpy(model.arrays[f"{prefix}bias"][member, 0].copy())
+        network = nn.Sequential(hidden_layer, nn.ReLU(), output_layer, nn.Sigmoid())
         members.append(network(torch.from_numpy(held_out.inputs)).detach().numpy())
     np.testing.assert_allclose(
         model.predict_proba(held_out.inputs), np.mean(members, axis=0), atol=1e-5
     )
 
 
-def test_the_epoch_with_the_least_held_out_loss_is_kept(rows):
-    """Of 150 epochs, the student keeps the one with the smallest loss on held-out rows, which is not the last."""
+def test_the_student_is_that_of_the_epoch_with_the_least_held_out_loss(rows):
+    """Of 150 epochs, that with the smallest loss on held-out rows makes the student; it is not the last."""
     reports = []
     student = MLPStudent(hidden=32, epochs=150, learning_rate=3e-2, weight_decay=0.0)
-    model = student.fit(
-        rows.inputs, rows.labels, seed=0, on_epoch=lambda epoch, losses: reports.append(losses)
-    )
+
+    def record_losses(epoch, losses):
+        reports.append(losses)
+
+    model = student.fit(rows.inputs, labels=rows.labels, seed=0, on_epoch=record_losses)
     held_out = [losses["held_out_loss"] for losses in reports]
     assert len(reports) == 151
     assert model.choices["epochs"] == np.argmin(held_out)
-    assert 0 < np.argmin(held_out) < 150  # it went on to overfit
+    assert 0 < np.argmin(held_out) < 150  # The student overfits afterwards.
     assert reports[-1]["loss"] < min(held_out)

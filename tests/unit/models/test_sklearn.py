@@ -64,7 +64,7 @@ def test_any_estimator_and_any_number_of_varying_labels(estimator, num_varying, 
     labels = np.arange(30)[:, None] % np.arange(2, 7) == 0
     labels[:, num_varying:] = [True, False, True, False, True][num_varying:]
     confidences = confidences_of_one_teacher(
-        estimator=estimator, shard=Shard(shards[0].inputs, labels)
+        estimator=estimator, shard=Shard(inputs=shards[0].inputs, labels=labels)
     )(queries)
     assert confidences.shape == (50, 5)
     assert (confidences[:, num_varying:] == labels[0, num_varying:]).all()
@@ -90,7 +90,9 @@ def test_estimators_that_cannot_be_fitted_are_refused_with_the_label() -> None:
     labels = np.zeros((12, 2), dtype=bool)
     labels[:6, 0] = True
     labels[0, 1] = True
-    shard = Shard(np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32), labels)
+    shard = Shard(
+        inputs=np.random.default_rng(0).normal(size=(12, 3)).astype(np.float32), labels=labels
+    )
     estimator = CalibratedClassifierCV(LinearSVC(), cv=3)
     with refused("teacher.estimator", value="CalibratedClassifierCV"):
         SklearnTeacher(estimator).fit_many(shards=[shard], seeds=[0])

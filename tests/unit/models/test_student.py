@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +44,7 @@ def test_it_learns_probabilities_and_labels_of_every_input(student, rows, held_o
 
     Its micro F1 is above 0.7, and by 0.1 above that of predicting every label. Inputs of another width are refused.
     """
-    model = student.fit(rows.inputs, rows.labels, seed=0)
+    model = student.fit(rows.inputs, labels=rows.labels, seed=0)
     probabilities = model.predict_proba(held_out.inputs)
     predicted = model.predict(held_out.inputs)
     assert probabilities.shape == predicted.shape == (1000, 6)
@@ -63,7 +64,7 @@ def test_it_learns_probabilities_and_labels_of_every_input(student, rows, held_o
 
 def test_equal_arguments_give_equal_bytes_that_are_read_back(student, rows, held_out, tmp_path):
     """The same seed gives the same files. The read student predicts as the trained one."""
-    models = [student.fit(rows.inputs, rows.labels, seed=3) for _ in range(2)]
+    models = [student.fit(rows.inputs, labels=rows.labels, seed=3) for _ in range(2)]
     for name, model in zip("ab", models, strict=True):
         model.save(tmp_path / name / "student")
     for file in ("student.safetensors", "student.json"):
@@ -124,11 +125,16 @@ def test_the_threshold_has_the_best_score(metric):
     labels = rng.random((40, 5)) < 0.2
     probabilities = (labels * 0.3 + rng.random((40, 5)) * 0.6).round(2)  # with ties
     threshold = best_threshold(probabilities, labels=labels, metric=metric.__name__)
-    scores = [metric(labels, probabilities >= t) for t in np.linspace(0.005, 0.995, 100)]
+    grid = np.linspace(start=0.005, stop=0.995, num=100)
+    scores = [metric(labels, probabilities >= grid_threshold) for grid_threshold in grid]
     assert metric(labels, probabilities >= threshold) == pytest.approx(max(scores))
 
 
-@pytest.mark.parametrize("student", [LinearStudent, LogisticStudent, MLPStudent])
+@pytest.mark.parametrize(
+    "student",
+    [LinearStudent(), LogisticStudent(), MLPStudent(hidden=8, epochs=30)],
+    ids=["linear", "logistic", "mlp"],
+)
 @pytest.mark.parametrize("rule", ["micro_f1", "accuracy", "prevalence"])
 def test_each_label_can_have_its_own_threshold(student, rule, make_rows, held_out, tmp_path):
     """With a threshold for each label, six thresholds are chosen, stored and used.
@@ -136,10 +142,8 @@ def test_each_label_can_have_its_own_threshold(student, rule, make_rows, held_ou
     By prevalence, each label is predicted as often as in the training rows, within 0.15.
     """
     rows = make_rows(size=300)
-    settings = {"hidden": 8, "epochs": 30} if student is MLPStudent else {}
-    model = student(threshold=rule, threshold_each_label=True, **settings).fit(
-        rows.inputs, rows.labels, seed=0
-    )
+    recipe = replace(student, threshold=rule, threshold_each_label=True)
+    model = recipe.fit(rows.inputs, labels=rows.labels, seed=0)
     assert len(set(model.threshold)) == 6 == len(model.threshold)
     model.save(tmp_path)
     loaded = StudentModel.load(tmp_path)
@@ -155,7 +159,7 @@ def test_each_label_can_have_its_own_threshold(student, rule, make_rows, held_ou
 @pytest.fixture
 def folder(rows, tmp_path):
     """Returns the folder of a trained linear student."""
-    LinearStudent().fit(rows.inputs, rows.labels, seed=0).save(tmp_path / "student")
+    LinearStudent().fit(rows.inputs, labels=rows.labels, seed=0).save(tmp_path / "student")
     return tmp_path / "student"
 
 

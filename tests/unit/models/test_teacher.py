@@ -52,7 +52,7 @@ def test_confidences_of_every_teacher_query_and_label(teacher, shards, queries):
     assert (confidences.shape, confidences.dtype) == ((6, 50, 5), np.float32)
     assert 0 <= confidences.min() < confidences.max() <= 1
     assert len(np.unique((confidences >= 0.5).mean(axis=(1, 2)))) > 1  # the teachers differ
-    images = [Shard(part.inputs.reshape(-1, 3, 2, 2), part.labels) for part in shards]
+    images = [Shard(inputs=part.inputs.reshape(-1, 3, 2, 2), labels=part.labels) for part in shards]
     flattened = teacher.predict_many(
         states=teacher.fit_many(shards=images, seeds=range(6)), inputs=queries.reshape(-1, 3, 2, 2)
     )
@@ -93,10 +93,10 @@ def test_shards_that_do_not_match_are_refused(teacher, shards):
         teacher.fit_many(shards=[], seeds=[])
     with refused("len(seeds)", value=2, rule="6"):
         teacher.fit_many(shards=shards, seeds=[1, 2])
-    narrow = Shard(shards[0].inputs[:, :3], shards[0].labels)
+    narrow = Shard(inputs=shards[0].inputs[:, :3], labels=shards[0].labels)
     with refused("inputs.shape[1:]", value=(3,), rule="(12,)"):
         teacher.fit_many(shards=[shards[0], narrow], seeds=[0, 1])
-    fewer = Shard(shards[0].inputs, shards[0].labels[:, :2])
+    fewer = Shard(inputs=shards[0].inputs, labels=shards[0].labels[:, :2])
     with refused("labels.shape[1]", value=2, rule="5"):
         teacher.fit_many(shards=[shards[0], fewer], seeds=[0, 1])
 
@@ -127,7 +127,7 @@ def test_shards_that_do_not_match_are_refused(teacher, shards):
 def test_an_impossible_shard_is_refused(inputs, labels, refusal):
     """A shard that is empty, or whose inputs and labels have a wrong shape or type, is refused."""
     with refusal:
-        Shard(inputs.astype(np.float32), labels)
+        Shard(inputs=inputs.astype(np.float32), labels=labels)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Exact products: near the product, and the same bits wherever a row stands."""
+"""Exact products: their error is small, and their bits do not depend on other rows or the order of sums."""
 
 import numpy as np
 import pytest
@@ -26,11 +26,12 @@ def test_product_of_a_row_does_not_depend_on_other_rows(num_rows: int) -> None:
     """One row is placed at several positions among other rows: its product is the same to the last
     bit.
     """
-    product = ExactMatrix.from_matrix(MATRIX).product(ROWS[:1])[0]
-    for place in range(0, num_rows, 3):
+    matrix = ExactMatrix.from_matrix(MATRIX)
+    product = matrix.product(ROWS[:1])[0]
+    for position in range(0, num_rows, 3):
         rows = RNG.normal(size=(num_rows, 30))
-        rows[place] = ROWS[0]
-        np.testing.assert_array_equal(ExactMatrix.from_matrix(MATRIX).product(rows)[place], product)
+        rows[position] = ROWS[0]
+        np.testing.assert_array_equal(matrix.product(rows)[position], product)
 
 
 def test_the_order_of_the_sum_makes_no_difference() -> None:

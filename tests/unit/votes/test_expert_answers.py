@@ -1,7 +1,8 @@
-"""Answers of experts: what is read of their files and of the public answers, and what is refused."""
+"""Answers of experts: the reading of their files and of the public answers, and the files that are refused."""
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -18,20 +19,32 @@ EXPERT_LOG_ODDS = RNG.normal(size=(7, 4, 3)).astype(np.float32)
 PUBLIC_LOG_ODDS = RNG.normal(size=(4, 3))
 EXPERT_PROBABILITIES = 1 / (1 + np.exp(-EXPERT_LOG_ODDS.astype(np.float64)))
 PUBLIC_PROBABILITIES = 1 / (1 + np.exp(-PUBLIC_LOG_ODDS))
-RECORD_AND_LABEL_NAMES = {
-    "record_ids": np.array([5, 6, 7, 9]),
-    "label_names": np.array(["a", "b", "c"]),
-}
+RECORD_IDS = np.array([5, 6, 7, 9])
+LABEL_NAMES = np.array(["a", "b", "c"])
 
 
-def read_public_answers(folder: Path, **arrays: Any) -> PublicAnswers:
-    """Returns public answers that were read from a file; arrays replace or join the usual log-odds."""
+def read_public_answers(
+    folder: Path, arrays: Mapping[str, Any] = MappingProxyType({})
+) -> PublicAnswers:
+    """Returns public answers that were read from a file.
+
+    Args:
+        folder: the folder of the file.
+        arrays: arrays of the file by name, beside or in place of the usual log-odds.
+    """
     np.savez(folder / "public.npz", **{"answers": PUBLIC_LOG_ODDS, **arrays})
     return PublicAnswers.read(folder / "public.npz")
 
 
-def read_expert_answers(folder: Path, **arrays: Any) -> ExpertAnswers:
-    """Returns answers of seven experts that were read from a file; arrays replace or join the usual ones."""
+def read_expert_answers(
+    folder: Path, arrays: Mapping[str, Any] = MappingProxyType({})
+) -> ExpertAnswers:
+    """Returns answers of seven experts that were read from a file.
+
+    Args:
+        folder: the folder of the file.
+        arrays: arrays of the file by name, beside or in place of the usual log-odds.
+    """
     np.savez(folder / "answers.npz", **{"answers": EXPERT_LOG_ODDS, **arrays})
     return ExpertAnswers([folder / "answers.npz"], public=read_public_answers(folder=folder))
 
@@ -48,7 +61,7 @@ def test_log_odds_become_probabilities_in_blocks_of_any_size(
 ) -> None:
     """Log-odds of each float type give the logistic function of them, however many experts a block has."""
     monkeypatch.setattr(expert_answers, "_BLOCK_ENTRIES", block_entries)
-    votes = read_expert_answers(folder=tmp_path, answers=EXPERT_LOG_ODDS.astype(dtype))
+    votes = read_expert_answers(folder=tmp_path, arrays={"answers": EXPERT_LOG_ODDS.astype(dtype)})
     np.testing.assert_allclose(
         all_confidences(votes=votes),
         EXPERT_PROBABILITIES,
@@ -62,17 +75,16 @@ def test_log_odds_become_probabilities_in_blocks_of_any_size(
 def test_bits_are_read_as_certain_answers(tmp_path: Path) -> None:
     """A bool array gives the probabilities 0 and 1."""
     bits = EXPERT_LOG_ODDS > 0
-    votes = read_expert_answers(folder=tmp_path, answers=bits)
+    votes = read_expert_answers(folder=tmp_path, arrays={"answers": bits})
     np.testing.assert_array_equal(all_confidences(votes=votes), bits)
     np.testing.assert_array_equal(np.concatenate(list(votes.bits())), bits)
 
 
 def test_an_unanswered_question_counts_as_the_center(tmp_path: Path) -> None:
-    """Where `answered` is False, NaN is allowed, and the vote is the center."""
+    """If `answered` is False, NaN is allowed, and the vote is the center."""
     answered = EXPERT_LOG_ODDS > -1
-    votes = read_expert_answers(
-        folder=tmp_path, answers=np.where(answered, EXPERT_LOG_ODDS, np.nan), answered=answered
-    )
+    log_odds = np.where(answered, EXPERT_LOG_ODDS, np.nan)
+    votes = read_expert_answers(folder=tmp_path, arrays={"answers": log_odds, "answered": answered})
     expected = np.where(answered, EXPERT_PROBABILITIES, PUBLIC_PROBABILITIES)
     np.testing.assert_allclose(all_confidences(votes=votes), expected, atol=1e-7)
     blocks = votes.votes_around(np.float64(0.25), noise_multiplier=1.0)
@@ -95,10 +107,17 @@ def test_names_are_those_of_the_public_answers(tmp_path: Path) -> None:
 
     A file without label names has label_0, label_1 and label_2.
     """
-    public = read_public_answers(folder=tmp_path, **RECORD_AND_LABEL_NAMES)
+    public = read_public_answers(
+        folder=tmp_path, arrays={"record_ids": RECORD_IDS, "label_names": LABEL_NAMES}
+    )
     assert public.label_names == ("a", "b", "c")
     assert public.record_ids.tolist() == [5, 6, 7, 9]
-    np.savez(tmp_path / "answers.npz", answers=EXPERT_LOG_ODDS, **RECORD_AND_LABEL_NAMES)
+    np.savez(
+        tmp_path / "answers.npz",
+        answers=EXPERT_LOG_ODDS,
+        record_ids=RECORD_IDS,
+        label_names=LABEL_NAMES,
+    )
     votes = ExpertAnswers([tmp_path / "answers.npz"], public=public)
     assert votes.label_names == ("a", "b", "c")
     assert read_expert_answers(folder=tmp_path).label_names == ("label_0", "label_1", "label_2")
@@ -127,7 +146,7 @@ def test_files_of_another_form_are_refused_when_they_are_opened(
 ) -> None:
     """A file with other shapes, types, names or arrays is refused in one line before an answer is read."""
     with pytest.raises(InvalidValue) as caught:
-        read_expert_answers(folder=tmp_path, **arrays)
+        read_expert_answers(folder=tmp_path, arrays=arrays)
     assert caught.value.name.endswith(name)
     assert rule in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -139,11 +158,11 @@ def test_log_odds_that_are_not_finite_are_refused(tmp_path: Path, value: float) 
     answers = EXPERT_LOG_ODDS.copy()
     answers[5, 2, 1] = value
     with refused("votes[5, 2, 1]", value=ANY, rule="finite log-odds"):
-        all_confidences(votes=read_expert_answers(folder=tmp_path, answers=answers))
+        all_confidences(votes=read_expert_answers(folder=tmp_path, arrays={"answers": answers}))
     public = PUBLIC_LOG_ODDS.copy()
     public[2, 1] = value
     with refused("public_answers[2, 1]", value=ANY, rule="finite log-odds"):
-        read_public_answers(folder=tmp_path, answers=public)
+        read_public_answers(folder=tmp_path, arrays={"answers": public})
 
 
 @pytest.mark.parametrize(
@@ -163,7 +182,7 @@ def test_public_answers_of_another_form_are_refused(
 ) -> None:
     """Public answers have another shape, type or name, or a name twice."""
     with pytest.raises(InvalidValue) as caught:
-        read_public_answers(folder=tmp_path, **arrays)
+        read_public_answers(folder=tmp_path, arrays=arrays)
     assert caught.value.name == name
 
 
@@ -181,14 +200,14 @@ def test_compressed_and_repeated_files_are_refused(tmp_path: Path) -> None:
 
 def test_a_group_in_two_prompts_is_refused(tmp_path: Path) -> None:
     """A group may be in one prompt several times, but not in two prompts, also of two files."""
-    groups = np.arange(14).reshape(7, 2)
+    groups = np.arange(14).reshape((7, 2))
     groups[0] = 3_000
-    read_expert_answers(folder=tmp_path, groups=groups)
+    read_expert_answers(folder=tmp_path, arrays={"groups": groups})
     shared = groups.copy()
     shared[6, 1] = 3_000
     for ids in (shared, shared.astype(np.str_)):
         with refused("groups", value="a group in two prompts", rule="one prompt alone"):
-            read_expert_answers(folder=tmp_path, groups=ids)
+            read_expert_answers(folder=tmp_path, arrays={"groups": ids})
     np.savez(tmp_path / "a.npz", answers=EXPERT_LOG_ODDS[:3], groups=groups[:3])
     np.savez(tmp_path / "b.npz", answers=EXPERT_LOG_ODDS[3:], groups=shared[3:])
     with refused("groups", value="a group in two prompts", rule="one prompt alone"):

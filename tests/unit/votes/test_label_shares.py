@@ -9,7 +9,7 @@ from pate.votes.label_shares import RecordShares, TeacherShares, mean_labels
 
 NUM_TEACHERS = 40
 LABELS = np.random.default_rng(0).random((300, 5)) < 0.3
-# every teacher has a record, in no order
+# The teacher of each record, in a random order; each teacher has a record.
 TEACHER_OF = np.random.default_rng(1).permutation(np.arange(300) ** 2 % 37 % NUM_TEACHERS)
 TEACHER_OF[:NUM_TEACHERS] = np.arange(NUM_TEACHERS)
 
@@ -28,13 +28,17 @@ def test_teachers_of_one_record_have_its_labels() -> None:
     np.testing.assert_array_equal(shares[order], LABELS)
 
 
-@pytest.mark.parametrize("weights", [None, np.linspace(0.1, 1, NUM_TEACHERS)])
-@pytest.mark.parametrize("most_records", [1, 40, 10_000])
+@pytest.mark.parametrize(
+    "weights",
+    [None, np.linspace(start=0.1, stop=1, num=NUM_TEACHERS)],
+    ids=["no weights", "weights"],
+)
+@pytest.mark.parametrize("block_records", [1, 40, 10_000])
 def test_sums_by_blocks_are_the_sums_of_all(
-    weights: np.ndarray | None, most_records: int, monkeypatch: pytest.MonkeyPatch
+    weights: np.ndarray | None, block_records: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Lengths and clipped sums do not depend on the size of a block, with weights or without."""
-    monkeypatch.setattr(label_shares, "_BLOCK_RECORDS", most_records)
+    monkeypatch.setattr(label_shares, "_BLOCK_RECORDS", block_records)
     expected = [labels_of(teacher=teacher).mean(axis=0) for teacher in range(NUM_TEACHERS)]
     whole = TeacherShares(np.array(expected), weights=weights)
     by_block = RecordShares(
@@ -44,9 +48,8 @@ def test_sums_by_blocks_are_the_sums_of_all(
     assert by_block.lengths().sum() > 0
     clipped_sum = ClippedSum(clip=0.5, shape=(1, 5))
     center = np.full(5, 0.3)
-    np.testing.assert_array_equal(
-        by_block.total(clipped_sum, center), whole.total(clipped_sum, center)
-    )
+    expected_total = whole.total(clipped_sum, center=center)
+    np.testing.assert_array_equal(by_block.total(clipped_sum, center=center), expected_total)
 
 
 def labels_of(teacher: int) -> np.ndarray:

@@ -85,7 +85,9 @@ def test_equal_recipes_are_one_release_and_publish_the_same_text(
     """Recipes with NumPy numbers and with plain numbers give aggregators of one identity and the
     same YAML.
     """
-    aggregators = [CenteredVotes(noise_multiplier=1.0, recipe=each) for each in (of_numpy, plain)]
+    aggregators = [
+        CenteredVotes(noise_multiplier=1.0, recipe=recipe) for recipe in (of_numpy, plain)
+    ]
     assert aggregators[0].identity(SHAPE) == aggregators[1].identity(SHAPE)
     assert yaml.safe_dump(of_numpy.changes()) == yaml.safe_dump(plain.changes())
 
@@ -128,7 +130,7 @@ def test_aggregators_of_different_recipes_are_different_releases() -> None:
     other = CenteredVotes(noise_multiplier=1.0, recipe=Recipe(center_floor=0.01))
     assert usual != other
     assert usual.identity(SHAPE) != other.identity(SHAPE)
-    assert "recipe" not in usual.identity(SHAPE)  # as before there were recipes
+    assert "recipe" not in usual.identity(SHAPE)
 
 
 @pytest.mark.parametrize("split", [(0.1, 0.3, 0.6), (0.4, 0.3, 0.3)])
@@ -146,11 +148,14 @@ def test_each_step_spends_its_share_of_the_budget() -> None:
     """The first of three steps of the prevalence has the share 0.4 in place of 0.1 of the budget,
     and so half of the noise.
     """
-    steps = []
-    for split in ((0.1, 0.3, 0.6), (0.4, 0.2, 0.4)):
+
+    def noise_of_first_step(split: tuple[float, float, float]) -> float:
         recipe = Recipe(prevalence_split=split)
-        steps.append(CenteredVotes(noise_multiplier=2.0, recipe=recipe).prevalence._multipliers[0])
-    assert steps[0] == pytest.approx(2 * steps[1])
+        return CenteredVotes(noise_multiplier=2.0, recipe=recipe).prevalence._multipliers[0]
+
+    small_share = noise_of_first_step(split=(0.1, 0.3, 0.6))
+    large_share = noise_of_first_step(split=(0.4, 0.2, 0.4))
+    assert small_share == pytest.approx(2 * large_share)
 
 
 def test_a_release_carries_its_recipe_to_the_student() -> None:
@@ -158,6 +163,6 @@ def test_a_release_carries_its_recipe_to_the_student() -> None:
     recipe = Recipe(ridge_at_once=0.3)
     votes = MadeUpVotes(num_queries=100, num_labels=5, num_teachers=300, agreement=0.9)
     aggregator = CenteredVotes(noise_multiplier=1.0, recipe=recipe)
-    release = aggregator.release(votes, np.random.default_rng(0), MemoryRecord())
+    release = aggregator.release(votes, rng=np.random.default_rng(0), record=MemoryRecord())
     inputs = np.zeros((100, 3), dtype=np.float32)
     assert release.training_set(inputs).recipe == recipe

@@ -1,6 +1,7 @@
 """The code for a GPU: on one that is pretended, or, where `CUDA_VISIBLE_DEVICES` shows one to the tests, on that."""
 
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from unittest import mock
 
 import numpy as np
@@ -26,14 +27,17 @@ from tests.unit.models.networks.pretended_gpu import OnGpu, pretended_gpu
 REAL = torch.cuda.is_available()
 pretended = pytest.mark.skipif(REAL, reason="there is a GPU, and nothing to pretend")
 
-CNN = {"width": 8, "grid": 2, "epochs": 2, "batch_size": 8, "flip": True}
-NETWORKS = [
-    CNNTeacher(**CNN, stacked=True),  # bfloat16, as this GPU has it
-    CNNTeacher(**CNN, norm="batch", precision="float16", stacked=True),
-    CNNTeacher(**CNN, precision="float32", stacked=True),
-    CNNTeacher(**CNN, norm="batch", precision="bfloat16", stacked=False),
-    CNNTeacher(**CNN, precision="float16", stacked=False),
-]
+CNN = CNNTeacher(width=8, grid=2, epochs=2, batch_size=8, flip=True)
+TEACHERS = {
+    "linear": LinearTeacher(),
+    "linear, a threshold": LinearTeacher(threshold=0.4),
+    "mlp": MLPTeacher(epochs=2),
+    "stacked, auto": replace(CNN, stacked=True),  # bfloat16, as the GPU has it
+    "stacked, batch norm, float16": replace(CNN, norm="batch", precision="float16", stacked=True),
+    "stacked, float32": replace(CNN, precision="float32", stacked=True),
+    "alone, batch norm, bfloat16": replace(CNN, norm="batch", precision="bfloat16", stacked=False),
+    "alone, float16": replace(CNN, precision="float16", stacked=False),
+}
 
 
 def gpu() -> AbstractContextManager[None]:
@@ -49,7 +53,8 @@ def processor() -> AbstractContextManager[object]:
 @pytest.fixture(scope="module")
 def shards(make_images):
     """Returns three shards of images."""
-    return [Shard(*make_images(size=size, seed=size)) for size in (17, 24, 9)]
+    image_sets = [make_images(size=size, seed=size) for size in (17, 24, 9)]
+    return [Shard(inputs=images, labels=labels) for images, labels in image_sets]
 
 
 @pytest.fixture(scope="module")
@@ -59,58 +64,49 @@ def queries(make_images):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "teacher", [LinearTeacher(), LinearTeacher(threshold=0.4), MLPTeacher(epochs=2), *NETWORKS]
-)
+@pytest.mark.parametrize("teacher", TEACHERS.values(), ids=TEACHERS)
 def test_teachers_are_trained_and_vote_on_a_gpu(teacher, shards, queries, tmp_path):
     """Teachers trained on a GPU give confidences within 0.03 of those from the CPU.
 
     Their files predict the same on the CPU.
     """
 
-    def votes(folder):
-        store = CheckpointStore(tmp_path / folder)
-        StackedEngine(chunk_size=2).train(
-            TrainingJob(teacher, shards=shards, seeds=range(3), store=store)
+    def votes(store, chunk_size):
+        chunks = cast_votes(
+            teacher, store=store, num_teachers=3, inputs=queries, chunk_size=chunk_size
         )
-        return np.concatenate(
-            [
-                confidences
-                for _, confidences in cast_votes(
-                    teacher, store, num_teachers=3, inputs=queries, chunk_size=2
-                )
-            ]
-        )
+        return np.concatenate([confidences for _, confidences in chunks])
 
+    def votes_after_training(store):
+        job = TrainingJob(teacher=teacher, shards=shards, seeds=range(3), store=store)
+        StackedEngine(chunk_size=2).train(job)
+        return votes(store=store, chunk_size=2)
+
+    gpu_store = CheckpointStore(tmp_path / "gpu")
     with gpu():
-        gpu_votes = votes(folder="gpu")
+        gpu_votes = votes_after_training(store=gpu_store)
     with processor():
-        np.testing.assert_allclose(gpu_votes, votes(folder="processor"), atol=0.03)
-        moved = np.concatenate(
-            [
-                confidences
-                for _, confidences in cast_votes(
-                    teacher, store=CheckpointStore(tmp_path / "gpu"), num_teachers=3, inputs=queries
-                )
-            ]
-        )
-    np.testing.assert_allclose(gpu_votes, moved, atol=5e-3 if REAL else 1e-5)
+        cpu_votes = votes_after_training(store=CheckpointStore(tmp_path / "processor"))
+        np.testing.assert_allclose(gpu_votes, cpu_votes, atol=0.03)
+        gpu_files_on_cpu = votes(store=gpu_store, chunk_size=16)
+    np.testing.assert_allclose(gpu_votes, gpu_files_on_cpu, atol=5e-3 if REAL else 1e-5)
 
 
 @pytest.mark.slow
 def test_a_resnet_is_trained_and_predicts_on_a_gpu(shards, queries):
     """A ResNet-50 trained on a GPU and on the CPU predicts the same, up to rounding."""
     teacher = ResNet50Teacher(epochs=1, batch_size=2, precision="float32")
-    small = Shard(shards[2].inputs[:3], shards[2].labels[:3])
-    votes = []
-    for place in (gpu, processor):
-        with place():
-            votes.append(
-                teacher.predict_many(
-                    states=teacher.fit_many(shards=[small], seeds=[0]), inputs=queries[:3]
-                )
-            )
-    np.testing.assert_allclose(*votes, atol=0.1 if REAL else 1e-4)
+    small_shard = Shard(inputs=shards[2].inputs[:3], labels=shards[2].labels[:3])
+
+    def confidences():
+        states = teacher.fit_many(shards=[small_shard], seeds=[0])
+        return teacher.predict_many(states=states, inputs=queries[:3])
+
+    with gpu():
+        gpu_confidences = confidences()
+    with processor():
+        cpu_confidences = confidences()
+    np.testing.assert_allclose(gpu_confidences, cpu_confidences, atol=0.1 if REAL else 1e-4)
 
 
 @pytest.mark.slow
@@ -118,32 +114,32 @@ def test_a_resnet_is_trained_and_predicts_on_a_gpu(shards, queries):
 def test_a_student_from_a_gpu_predicts_on_any_device(precision, shards, queries):
     """A student trained on a GPU predicts the same there and on the CPU, and within 0.03 of one trained on the CPU."""
     student = CNNStudent(width=8, epochs=2, folds=2, precision=precision)
-    probabilities = []
-    for place in (gpu, processor):
-        with place():
-            model = student.learn(
-                TrainingSet(shards[0].inputs, shards[0].labels), pool=queries[:20], seed=1
-            )
-            probabilities.append(model.predict_proba(queries))
-        np.testing.assert_array_equal(probabilities[-1], model.predict_proba(queries))
-    np.testing.assert_allclose(*probabilities, atol=0.03)
+    training = TrainingSet(inputs=shards[0].inputs, labels=shards[0].labels)
+
+    def probabilities(device_block):
+        with device_block:
+            model = student.learn(training, pool=queries[:20], seed=1)
+            on_device = model.predict_proba(queries)
+        np.testing.assert_array_equal(on_device, model.predict_proba(queries))
+        return on_device
+
+    from_gpu = probabilities(device_block=gpu())
+    from_cpu = probabilities(device_block=processor())
+    np.testing.assert_allclose(from_gpu, from_cpu, atol=0.03)
 
 
 @pretended
 def test_auto_stacks_networks_and_uses_bfloat16_on_recent_gpus():
     """`precision=auto` is bfloat16 from compute capability 8.0 on, else float32. Networks are stacked on a GPU only."""
-    for capability, expected in (
-        ((7, 5), torch.float32),
-        ((8, 0), torch.bfloat16),
-        ((9, 0), torch.bfloat16),
-    ):
+    recipe = AdamWRecipe(epochs=1, batch_size=1, learning_rate=1.0, weight_decay=0.0)
+    expected_dtypes = {
+        (7, 5): torch.float32,
+        (8, 0): torch.bfloat16,
+        (9, 0): torch.bfloat16,
+    }
+    for capability, expected_dtype in expected_dtypes.items():
         with pretended_gpu(capability):
-            assert (
-                AdamWRecipe(epochs=1, batch_size=1, learning_rate=1.0, weight_decay=0.0).dtype(
-                    torch.device("cuda")
-                )
-                == expected
-            )
+            assert recipe.dtype(torch.device("cuda")) == expected_dtype
             assert not CNNTeacher().is_isolated
     assert CNNTeacher().is_isolated
 
@@ -168,11 +164,21 @@ def test_the_simulated_gpu_refuses_arrays_of_the_cpu():
             assert (on_gpu @ on_gpu.T).dtype == torch.bfloat16
         with torch.autocast("cpu", dtype=torch.bfloat16):
             assert (on_gpu @ on_gpu.T).dtype == torch.float32
-        moments = [torch.zeros_like(on_gpu) for _ in range(2)]
-        settings = {"lr": 0.1, "beta1": 0.9, "beta2": 0.99, "weight_decay": 0.0, "eps": 1e-8}
-        settings |= {"amsgrad": False, "maximize": False}
-        for gradient, count in ((on_gpu.T.contiguous().T, on_gpu[0, 0]), (on_gpu, torch.zeros(()))):
+        transposed = on_gpu.T.contiguous().T
+        for gradient, count in ((transposed, on_gpu[0, 0]), (on_gpu, torch.zeros(()))):
             with pytest.raises(RuntimeError, match=r"same (dtype, )?device"):
                 torch._fused_adamw_(
-                    [on_gpu], [gradient], moments[:1], moments[1:], [], [count], **settings
+                    [on_gpu],
+                    grads=[gradient],
+                    exp_avgs=[torch.zeros_like(on_gpu)],
+                    exp_avg_sqs=[torch.zeros_like(on_gpu)],
+                    max_exp_avg_sqs=[],
+                    state_steps=[count],
+                    lr=0.1,
+                    beta1=0.9,
+                    beta2=0.99,
+                    weight_decay=0.0,
+                    eps=1e-8,
+                    amsgrad=False,
+                    maximize=False,
                 )

@@ -22,7 +22,7 @@ def small_network(norm="group"):
     return ConvNet(shape=(3, 16, 16), num_labels=4, width=8, blocks=1, norm=norm)
 
 
-def trained_alone(images, labels, recipe=RECIPE, seed=0, norm="group"):
+def train_alone(images, labels, recipe=RECIPE, seed=0, norm="group"):
     """Trains one network alone; returns its tensors and its losses."""
     rng = np.random.default_rng(seed)
     return fit_network(
@@ -35,7 +35,7 @@ def trained_alone(images, labels, recipe=RECIPE, seed=0, norm="group"):
     )
 
 
-def trained_side_by_side(image_sets, recipe, seeds, norm="group"):
+def train_side_by_side(image_sets, recipe, seeds, norm="group"):
     """Trains one network for each pair of images and labels, side by side."""
     targets = [labels.astype(np.float32) for _, labels in image_sets]
     rngs = [np.random.default_rng(seed) for seed in seeds]
@@ -53,7 +53,7 @@ def trained_side_by_side(image_sets, recipe, seeds, norm="group"):
 def test_training_equals_torch_adamw(make_images):
     """Three epochs of a network give the losses and tensors of torch's AdamW with a falling learning rate."""
     images, labels = make_images(size=20)
-    tensors, curve = trained_alone(images=images, labels=labels)
+    tensors, curve = train_alone(images=images, labels=labels)
     rng = np.random.default_rng(0)
     copy = {name: tensor.requires_grad_() for name, tensor in small_network().initial(rng).items()}
     optimizer = torch.optim.AdamW(copy.values(), lr=3e-3, weight_decay=1e-2)
@@ -67,9 +67,10 @@ def test_training_equals_torch_adamw(make_images):
                 copy, images=torch.from_numpy(images[rows]) * 2 - 1, training=True
             )
             targets = torch.from_numpy(labels[rows].astype(np.float32))
-            loss = functional.binary_cross_entropy_with_logits(
-                logits, targets, reduction="sum"
-            ) / len(rows)
+            total_loss = functional.binary_cross_entropy_with_logits(
+                logits, target=targets, reduction="sum"
+            )
+            loss = total_loss / len(rows)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -82,9 +83,7 @@ def test_training_equals_torch_adamw(make_images):
 @pytest.mark.parametrize("norm", ["group", "batch"])
 @pytest.mark.parametrize("precision", ["float32", "float16"])
 @pytest.mark.parametrize("sizes", [(20, 9, 13), (20, 20)])
-def test_networks_trained_together_equal_networks_trained_alone(
-    make_images, norm, precision, sizes
-):
+def test_networks_trained_together_equal_networks_train_alone(make_images, norm, precision, sizes):
     """Networks trained side by side on sets of several sizes have the losses and tensors of each trained alone."""
     recipe = AdamWRecipe(
         epochs=2,
@@ -95,12 +94,12 @@ def test_networks_trained_together_equal_networks_trained_alone(
         precision=precision,
     )
     image_sets = [make_images(size=size, seed=size) for size in sizes]
-    tensors, curve = trained_side_by_side(
+    tensors, curve = train_side_by_side(
         image_sets=image_sets, recipe=recipe, seeds=sizes, norm=norm
     )
     tolerance = 2e-3 if precision == "float32" else 0.05
     for row, (images, labels) in enumerate(image_sets):
-        single, losses = trained_alone(
+        single, losses = train_alone(
             images=images, labels=labels, recipe=recipe, seed=sizes[row], norm=norm
         )
         np.testing.assert_allclose(curve[row, : len(losses)], losses, atol=tolerance)
@@ -120,20 +119,24 @@ def test_the_overflow_of_one_network_does_not_change_another(make_images):
     recipe = AdamWRecipe(
         epochs=3, batch_size=8, learning_rate=3e-2, weight_decay=1e-2, precision="float16"
     )
-    pairs = ([(images, labels), (images * np.float32(factor), labels)] for factor in (1, 1e6))
-    tame, wild = (
-        trained_side_by_side(image_sets=pair, recipe=recipe, seeds=(1, 2))[0] for pair in pairs
-    )
-    for name in tame:
-        assert (tame[name][0] == wild[name][0]).all(), name
-    assert any((tame[name][1] != wild[name][1]).any() for name in tame)
+
+    def tensors_with(factor):
+        image_sets = [(images, labels), (images * np.float32(factor), labels)]
+        tensors, _ = train_side_by_side(image_sets=image_sets, recipe=recipe, seeds=(1, 2))
+        return tensors
+
+    usual = tensors_with(factor=1)
+    huge = tensors_with(factor=1e6)
+    for name in usual:
+        assert (usual[name][0] == huge[name][0]).all(), name
+    assert any((usual[name][1] != huge[name][1]).any() for name in usual)
 
 
 def test_equal_arguments_give_equal_bytes_and_another_seed_other_bytes(make_images):
     """The same seed gives the same tensors, another seed other tensors."""
     images, labels = make_images(size=20)
     first, again, other = (
-        trained_alone(images=images, labels=labels, seed=seed)[0] for seed in (1, 1, 2)
+        train_alone(images=images, labels=labels, seed=seed)[0] for seed in (1, 1, 2)
     )
     assert all((first[name] == again[name]).all() for name in first)
     assert not (first["layer0.weight"] == other["layer0.weight"]).all()
@@ -146,12 +149,12 @@ def test_a_step_with_infinite_gradients_is_skipped(make_images, monkeypatch):
         epochs=1, batch_size=8, learning_rate=1e-3, weight_decay=0.0, precision="float16"
     )
     begin = small_network().initial(np.random.default_rng(0))
-    begin["head.weight"] += 3e4  # beyond what float16 holds, times any activation
-    monkeypatch.setattr(
-        ConvNet,
-        "initial",
-        lambda network, rng: {name: tensor.clone() for name, tensor in begin.items()},
-    )
+    begin["head.weight"] += 3e4  # times any activation more than float16 holds
+
+    def copy_begin(_network, rng):
+        return {name: tensor.clone() for name, tensor in begin.items()}
+
+    monkeypatch.setattr(ConvNet, "initial", copy_begin)
     targets = labels.astype(np.float32)
     rng = np.random.default_rng(0)
     result, _ = fit_network(
@@ -172,7 +175,7 @@ RATE = 0.1
 DECAY = 0.2
 
 
-def walk(steps, active=None, rate_factor=1.0):
+def parameters_after(steps, active=None, rate_factor=1.0):
     """Returns the parameters `[2, 5]` of two stacked networks after some steps with fixed gradients.
 
     Args:
@@ -180,18 +183,16 @@ def walk(steps, active=None, rate_factor=1.0):
         active: for each step, which of the two networks it moves, `[2, 1]`; by default both.
         rate_factor: a factor of the learning rate; a number, or one for each network, `[2, 1]`.
     """
-    parameter, *gradients = drawn(steps)
+    parameter, *gradients = draw_parameter_and_gradients(steps)
     optimizer = StackedAdamW([parameter], learning_rate=RATE, weight_decay=DECAY)
+    both = torch.ones(2, 1, dtype=torch.bool)
     for step, gradient in enumerate(gradients):
-        optimizer.step(
-            [gradient],
-            torch.ones(2, 1, dtype=torch.bool) if active is None else active[step],
-            rate_factor,
-        )
+        is_active = both if active is None else active[step]
+        optimizer.step([gradient], is_active=is_active, rate_factor=rate_factor)
     return parameter
 
 
-def drawn(steps):
+def draw_parameter_and_gradients(steps):
     """Returns the first parameters and the gradients of each step, `[2, 5]` each."""
     generator = torch.Generator().manual_seed(0)
     return [
@@ -200,9 +201,9 @@ def drawn(steps):
     ]
 
 
-def by_torch(steps, rate_factor=1.0):
+def parameters_by_torch(steps, rate_factor=1.0):
     """Returns the parameters of both networks after the same steps of torch's AdamW."""
-    parameter, *gradients = drawn(steps)
+    parameter, *gradients = draw_parameter_and_gradients(steps)
     optimizer = torch.optim.AdamW([parameter], lr=RATE * rate_factor, weight_decay=DECAY)
     for gradient in gradients:
         parameter.grad = gradient
@@ -217,12 +218,12 @@ def test_the_stacked_optimizer_equals_torch_adamw(rate_factor):
 
     So they do with a factor of the learning rate, for both networks or for each.
     """
-    expected = by_torch(steps=6, rate_factor=rate_factor)
-    np.testing.assert_allclose(walk(steps=6, rate_factor=rate_factor), expected, atol=1e-6)
-    factors = torch.full((2, 1), rate_factor)
-    np.testing.assert_allclose(
-        walk(steps=6, rate_factor=factors), expected, atol=1e-6
-    )  # with a factor for each network
+    expected = parameters_by_torch(steps=6, rate_factor=rate_factor)
+    with_one_factor = parameters_after(steps=6, rate_factor=rate_factor)
+    np.testing.assert_allclose(with_one_factor, expected, atol=1e-6)
+    factor_of_each_network = torch.full((2, 1), fill_value=rate_factor)
+    with_two_factors = parameters_after(steps=6, rate_factor=factor_of_each_network)
+    np.testing.assert_allclose(with_two_factors, expected, atol=1e-6)
 
 
 def test_an_inactive_part_keeps_its_parameters_and_does_not_influence_others():
@@ -232,9 +233,9 @@ def test_an_inactive_part_keeps_its_parameters_and_does_not_influence_others():
     """
     both = torch.tensor([[True], [True]])
     first = torch.tensor([[True], [False]])
-    moved = walk(steps=4, active=[both, both, first, first])
-    np.testing.assert_allclose(moved[0], by_torch(steps=4)[0], atol=1e-6)
-    np.testing.assert_array_equal(moved[1], walk(steps=2)[1])
+    parameters = parameters_after(steps=4, active=[both, both, first, first])
+    np.testing.assert_allclose(parameters[0], parameters_by_torch(steps=4)[0], atol=1e-6)
+    np.testing.assert_array_equal(parameters[1], parameters_after(steps=2)[1])
 
 
 def test_auto_chooses_a_gpu_and_cuda_without_a_gpu_is_refused(monkeypatch):
