@@ -1,3 +1,5 @@
+"""Teachers that are scikit-learn estimators: their confidences, seeds, and estimators that are refused."""
+
 import numpy as np
 import pytest
 from sklearn.calibration import CalibratedClassifierCV
@@ -32,9 +34,8 @@ def varying_labels(shard):
 
 def test_logistic_regression_equals_one_fit_per_label(shards, queries):
     """A teacher with logistic regression has the confidences of one regression for each label that varies."""
-    confidences = confidences_of_one_teacher(estimator=LogisticRegression(C=0.3), shard=shards[2])(
-        queries
-    )
+    predict = confidences_of_one_teacher(estimator=LogisticRegression(C=0.3), shard=shards[2])
+    confidences = predict(queries)
     for label in varying_labels(shard=shards[2]):
         reference = LogisticRegression(C=0.3).fit(shards[2].inputs, shards[2].labels[:, label])
         np.testing.assert_allclose(
@@ -57,15 +58,15 @@ def test_logistic_regression_equals_one_fit_per_label(shards, queries):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("num_varying", [0, 1, 2, 5])
 def test_any_estimator_and_any_number_of_varying_labels(estimator, num_varying, shards, queries):
-    """An estimator is fitted where 0 to 5 of five labels vary.
+    """An estimator is fitted to records in which 0 to 5 of five labels vary.
 
     Constant labels have their value as confidence, others vary.
     """
     labels = np.arange(30)[:, None] % np.arange(2, 7) == 0
     labels[:, num_varying:] = [True, False, True, False, True][num_varying:]
-    confidences = confidences_of_one_teacher(
-        estimator=estimator, shard=Shard(inputs=shards[0].inputs, labels=labels)
-    )(queries)
+    shard = Shard(inputs=shards[0].inputs, labels=labels)
+    predict = confidences_of_one_teacher(estimator=estimator, shard=shard)
+    confidences = predict(queries)
     assert confidences.shape == (50, 5)
     assert (confidences[:, num_varying:] == labels[0, num_varying:]).all()
     assert (confidences[:, :num_varying].std(axis=0) > 0).all()
@@ -84,9 +85,9 @@ def test_equal_seeds_give_equal_teachers(shards, queries):
 
 def test_estimators_that_cannot_be_fitted_are_refused_with_the_label() -> None:
     """Values that are no estimator are refused, and an estimator that fails on a rare label when it is fitted."""
-    for wrong in (3, DecisionTreeClassifier):
+    for no_estimator in (3, DecisionTreeClassifier):
         with refused("estimator", value=ANY, rule="an unfitted scikit-learn"):
-            SklearnTeacher(wrong)
+            SklearnTeacher(no_estimator)
     labels = np.zeros((12, 2), dtype=bool)
     labels[:6, 0] = True
     labels[0, 1] = True

@@ -1,6 +1,6 @@
-"""What all teachers promise, also apart from each other: no length of another part reaches them by rounding."""
+"""The guarantees of all teachers: shapes, equal bytes, and independence of the shards of other teachers."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -34,10 +34,10 @@ def teacher(request):
     return request.param
 
 
-def are_equal_states(first_states, second_states):
+def are_equal_states(first_state, second_state):
     """Returns True if two states of teachers have the same names of arrays and equal arrays."""
-    return first_states.keys() == second_states.keys() and all(
-        np.array_equal(first_states[k], second_states[k]) for k in first_states
+    return first_state.keys() == second_state.keys() and all(
+        np.array_equal(first_state[name], second_state[name]) for name in first_state
     )
 
 
@@ -52,39 +52,36 @@ def test_confidences_of_every_teacher_query_and_label(teacher, shards, queries):
     assert (confidences.shape, confidences.dtype) == ((6, 50, 5), np.float32)
     assert 0 <= confidences.min() < confidences.max() <= 1
     assert len(np.unique((confidences >= 0.5).mean(axis=(1, 2)))) > 1  # the teachers differ
-    images = [Shard(inputs=part.inputs.reshape(-1, 3, 2, 2), labels=part.labels) for part in shards]
-    flattened = teacher.predict_many(
-        states=teacher.fit_many(shards=images, seeds=range(6)), inputs=queries.reshape(-1, 3, 2, 2)
+    shards_of_images = [
+        Shard(inputs=shard.inputs.reshape((-1, 3, 2, 2)), labels=shard.labels) for shard in shards
+    ]
+    confidences_of_images = teacher.predict_many(
+        states=teacher.fit_many(shards=shards_of_images, seeds=range(6)),
+        inputs=queries.reshape((-1, 3, 2, 2)),
     )
-    assert (flattened == confidences).all()
+    assert (confidences_of_images == confidences).all()
 
 
 def test_equal_calls_give_equal_bytes_with_loss_curves(teacher, shards):
     """Two calls give equal states of arrays, each with a finite curve of losses."""
     states = teacher.fit_many(shards=shards, seeds=range(6))
     again = teacher.fit_many(shards=shards, seeds=range(6))
-    assert all(
-        are_equal_states(first_states=a, second_states=b)
-        for a, b in zip(states, again, strict=True)
-    )
-    for state in states:
+    for state, repeated_state in zip(states, again, strict=True):
+        assert are_equal_states(first_state=state, second_state=repeated_state)
         assert all(isinstance(array, np.ndarray) for array in state.values())
         curve = state["loss_curve"]
-        assert (curve.dtype, curve.ndim, len(curve) > 0, np.isfinite(curve).all()) == (
-            np.float32,
-            1,
-            True,
-            True,
-        )
+        assert (curve.dtype, curve.ndim) == (np.float32, 1)
+        assert len(curve) > 0
+        assert np.isfinite(curve).all()
 
 
 def test_a_teacher_depends_on_its_own_shard_alone(teacher, shards, queries):
     """A teacher trained alone, and among others, has the same confidences within 1e-4."""
-    single = teacher.predict_many(
-        states=teacher.fit_many(shards=[shards[3]], seeds=[7]), inputs=queries
-    )[0]
+    own_state = teacher.fit_many(shards=[shards[3]], seeds=[7])
+    (alone,) = teacher.predict_many(states=own_state, inputs=queries)
     states = teacher.fit_many(shards=[shards[2], shards[3], shards[0]], seeds=[1, 7, 2])
-    np.testing.assert_allclose(teacher.predict_many(states, inputs=queries)[1], single, atol=1e-4)
+    _, among_others, _ = teacher.predict_many(states, inputs=queries)
+    np.testing.assert_allclose(among_others, alone, atol=1e-4)
 
 
 def test_shards_that_do_not_match_are_refused(teacher, shards):
@@ -136,44 +133,37 @@ def test_isolated_states_do_not_depend_on_the_sizes_of_other_shards(teacher, mak
     """An isolated teacher's state is the same, bit for bit, alone and among shards of other sizes."""
     isolated_teacher = IsolatedTeacher(teacher)
     together = make_shards(sizes=[30, 22, 41, 5, 30])
-    longer = [*together[:4], *make_shards(sizes=[73], seed=4)]
-    first_states = isolated_teacher.fit_many(shards=together, seeds=range(5))
-    second_states = isolated_teacher.fit_many(shards=longer, seeds=range(5))
-    assert all(
-        are_equal_states(first_states=first_states[index], second_states=second_states[index])
-        for index in range(4)
-    )
-    assert all(
-        are_equal_states(
-            first_states=teacher.fit_many(shards=[together[index]], seeds=[index])[0],
-            second_states=first_states[index],
-        )
-        for index in range(5)
-    )
+    with_larger_last = [*together[:4], *make_shards(sizes=[73], seed=4)]
+    states = isolated_teacher.fit_many(shards=together, seeds=range(5))
+    other_states = isolated_teacher.fit_many(shards=with_larger_last, seeds=range(5))
+    for index in range(4):
+        assert are_equal_states(first_state=states[index], second_state=other_states[index])
+    for index in range(5):
+        (alone,) = teacher.fit_many(shards=[together[index]], seeds=[index])
+        assert are_equal_states(first_state=alone, second_state=states[index])
     assert isolated_teacher.is_isolated
 
 
 def test_teachers_are_isolated_if_groups_have_several_records():
     """Stacked teachers are isolated if a group has several records. Networks for images stay as they are."""
     linear = TEACHERS[0]
-    groups = np.arange(6)
-    several = np.array([0, 1, 2, 2, 3, 4])
-    assert isolate(linear, group_ids=groups) is linear
-    assert isolate(linear, group_ids=several) == IsolatedTeacher(linear)
-    assert isolate(CNNTeacher(device="cpu"), group_ids=several) == CNNTeacher(device="cpu")
-    assert isolate(CNNTeacher(device="cpu", stacked=True), group_ids=several) == CNNTeacher(
-        device="cpu", stacked=True
-    )
+    single_groups = np.arange(6)
+    larger_groups = np.array([0, 1, 2, 2, 3, 4])
+    assert isolate(linear, group_ids=single_groups) is linear
+    assert isolate(linear, group_ids=larger_groups) == IsolatedTeacher(linear)
+    for stacked in (None, True):
+        network = CNNTeacher(device="cpu", stacked=stacked)
+        assert isolate(network, group_ids=larger_groups) == network
 
 
 @dataclass(frozen=True)
-class Listening(SequentialEngine):
-    """An engine that remembers the recipe of each training."""
+class RecordingEngine(SequentialEngine):
+    """An engine that records the recipe of each training."""
 
-    trained: tuple[list[Any], ...] = ([],)
+    trained: list[Any] = field(default_factory=list)
 
     def train(self, job):
-        self.trained[0].append(job.teacher)
+        self.trained.append(job.teacher)
         super().train(job)
 
 
@@ -182,18 +172,16 @@ def test_a_run_isolates_teachers_if_groups_have_several_records(tmp_path):
     """A run whose groups have two records trains isolated teachers."""
 
     def load():
-        data = small_dataset()
-        private = data.private
-        return replace(
-            data,
-            private=Split(
-                private.inputs,
-                private.labels,
-                private.record_ids,
-                group_ids=private.record_ids // 2,
-            ),
+        dataset = small_dataset()
+        private = dataset.private
+        private_in_pairs = Split(
+            inputs=private.inputs,
+            labels=private.labels,
+            record_ids=private.record_ids,
+            group_ids=private.record_ids // 2,
         )
+        return replace(dataset, private=private_in_pairs)
 
-    engine = Listening(trained=([],))
+    engine = RecordingEngine()
     train(replace(small_plan(), load_dataset=load, engine=engine), output_dir=tmp_path / "run")
-    assert engine.trained[0] == [IsolatedTeacher(TEACHERS[0])]
+    assert engine.trained == [IsolatedTeacher(TEACHERS[0])]

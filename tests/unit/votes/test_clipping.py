@@ -1,4 +1,4 @@
-"""Clipped sums by hand, on any cut into blocks, and what is refused."""
+"""Clipped sums: values computed by hand, any blocks of teachers, and refused votes."""
 
 from typing import Any
 
@@ -23,23 +23,14 @@ def test_only_votes_longer_than_the_clip_are_scaled() -> None:
     summed unchanged.
     """
     clipped = ClippedSum(clip=5.0, shape=(1, 2))
-    np.testing.assert_allclose(
-        clipped_total(clipped=clipped, votes=np.array([[[3.0, 4.0]]]), num_teachers=1),
-        [[3, 4]],
-        atol=1e-3,
+    as_long_as_clip = clipped_total(clipped=clipped, votes=np.array([[[3.0, 4.0]]]), num_teachers=1)
+    np.testing.assert_allclose(as_long_as_clip, [[3, 4]], atol=1e-3)
+    twice_as_long = clipped_total(clipped=clipped, votes=np.array([[[6.0, 8.0]]]), num_teachers=1)
+    np.testing.assert_allclose(twice_as_long, [[3, 4]], atol=1e-3)
+    of_two_teachers = clipped_total(
+        clipped=clipped, votes=np.array([[[1.0, 0.0]], [[0.0, 2.0]]]), num_teachers=2
     )
-    np.testing.assert_allclose(
-        clipped_total(clipped=clipped, votes=np.array([[[6.0, 8.0]]]), num_teachers=1),
-        [[3, 4]],
-        atol=1e-3,
-    )
-    np.testing.assert_allclose(
-        clipped_total(
-            clipped=clipped, votes=np.array([[[1.0, 0.0]], [[0.0, 2.0]]]), num_teachers=2
-        ),
-        [[1, 2]],
-        atol=1e-3,
-    )
+    np.testing.assert_allclose(of_two_teachers, [[1, 2]], atol=1e-3)
 
 
 def test_center_is_subtracted_before_the_clip() -> None:
@@ -48,16 +39,10 @@ def test_center_is_subtracted_before_the_clip() -> None:
     """
     clipped = ClippedSum(clip=1.0, shape=(2, 2))
     votes = np.array([[[True, False], [True, True]]])
-    np.testing.assert_allclose(
-        clipped_total(clipped=clipped, votes=votes, num_teachers=1, center=0.5),
-        np.array([[1, -1], [1, 1]]) / 2,
-        atol=1e-3,
-    )
-    np.testing.assert_allclose(
-        clipped_total(clipped=clipped, votes=votes, num_teachers=1, center=[1.0, 0.0]),
-        [[0, 0], [0, 1]],
-        atol=1e-3,
-    )
+    around_half = clipped_total(clipped=clipped, votes=votes, num_teachers=1, center=0.5)
+    np.testing.assert_allclose(around_half, np.array([[1, -1], [1, 1]]) / 2, atol=1e-3)
+    around_labels = clipped_total(clipped=clipped, votes=votes, num_teachers=1, center=[1.0, 0.0])
+    np.testing.assert_allclose(around_labels, [[0, 0], [0, 1]], atol=1e-3)
 
 
 def test_low_rank_votes_sum_like_their_products() -> None:
@@ -65,18 +50,18 @@ def test_low_rank_votes_sum_like_their_products() -> None:
     in two.
     """
     weights = np.random.default_rng(1).normal(size=(20, 2, 3))
-    block = LowRankVotes(SPAN, weights)
+    block = LowRankVotes(span=SPAN, weights=weights)
     clipped = ClippedSum(clip=1.5, shape=(3, 3))
     assert len(block) == 20
-    dense = clipped_total(clipped=clipped, votes=(block.span @ block.weights), num_teachers=20)
-    np.testing.assert_allclose(
-        clipped_total(clipped=clipped, votes=block, num_teachers=20), dense, atol=1e-2
+    of_products = clipped_total(clipped=clipped, votes=block.span @ block.weights, num_teachers=20)
+    of_one_block = clipped_total(clipped=clipped, votes=block, num_teachers=20)
+    np.testing.assert_allclose(of_one_block, of_products, atol=1e-2)
+    first_block = LowRankVotes(span=SPAN, weights=weights[:7])
+    second_block = LowRankVotes(span=SPAN.copy(), weights=weights[7:])
+    of_two_blocks = clipped_total(
+        clipped=clipped, votes=iter([first_block, second_block]), num_teachers=20
     )
-    cut = iter([LowRankVotes(SPAN, weights[:7]), LowRankVotes(SPAN.copy(), weights[7:])])
-    np.testing.assert_array_equal(
-        clipped_total(clipped=clipped, votes=cut, num_teachers=20),
-        clipped_total(clipped=clipped, votes=block, num_teachers=20),
-    )
+    np.testing.assert_array_equal(of_two_blocks, of_one_block)
 
 
 def test_no_teacher_may_be_missing_unless_teachers_come_and_go() -> None:
@@ -85,18 +70,14 @@ def test_no_teacher_may_be_missing_unless_teachers_come_and_go() -> None:
 
     More votes than declared teachers are refused under either.
     """
-    votes = np.zeros((3, 2, 2))
+    votes_of_three = np.zeros((3, 2, 2))
+    replace_one = ClippedSum(clip=1.0, shape=(2, 2))
+    add_remove = ClippedSum(clip=1.0, shape=(2, 2), adjacency=Adjacency.ADD_REMOVE)
     with refused("num_teachers", value=4, rule="3"):
-        ClippedSum(clip=1.0, shape=(2, 2)).total(votes, center=0.0, num_teachers=4)
-    assert (
-        not ClippedSum(clip=1.0, shape=(2, 2), adjacency=Adjacency.ADD_REMOVE)
-        .total(votes, center=0.0, num_teachers=4)
-        .any()
-    )
+        replace_one.total(votes_of_three, center=0.0, num_teachers=4)
+    assert not add_remove.total(votes_of_three, center=0.0, num_teachers=4).any()
     with refused("num_teachers", value=2, rule="3"):
-        ClippedSum(clip=1.0, shape=(2, 2), adjacency=Adjacency.ADD_REMOVE).total(
-            votes, center=0.0, num_teachers=2
-        )
+        add_remove.total(votes_of_three, center=0.0, num_teachers=2)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +103,7 @@ def test_no_teacher_may_be_missing_unless_teachers_come_and_go() -> None:
         (3, refused("votes", value="int")),
         ([[[0.0, 1.0], [0.0]]], refused("votes", rule="rows of equal")),
         (
-            LowRankVotes(SPAN, weights=np.zeros((1, 2, 2))),
+            LowRankVotes(span=SPAN, weights=np.zeros((1, 2, 2))),
             refused("votes.shape", value=(1, 3, 2)),
         ),
     ],
@@ -139,12 +120,15 @@ def test_most_queries_are_summed_exactly(clip: float) -> None:
     """`most_queries` returns a number of queries that can be summed exactly for 2^26 teachers;
     twice as many are refused.
     """
-    most = ClippedSum.most_queries(2**26, num_labels=40)
+    num_teachers = 2**26
+    most = ClippedSum.most_queries(num_teachers, num_labels=40)
     assert most > 8
-    with refused("votes.shape", value=(0,)):  # there are none; the sum would be exact
-        ClippedSum(clip, shape=(most, 40)).total([], center=0.0, num_teachers=2**26)
-    with refused("num_teachers", value=67108864):
-        ClippedSum(clip, shape=(2 * most, 40)).total([], center=0.0, num_teachers=2**26)
+    exact_sum = ClippedSum(clip=clip, shape=(most, 40))
+    with refused("votes.shape", value=(0,)):  # The sum would be exact, but there are no votes.
+        exact_sum.total([], center=0.0, num_teachers=num_teachers)
+    inexact_sum = ClippedSum(clip=clip, shape=(2 * most, 40))
+    with refused("num_teachers", value=num_teachers):
+        inexact_sum.total([], center=0.0, num_teachers=num_teachers)
 
 
 def test_clip_with_overflowing_square_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""Vote files of others: every layout, what is guessed, what is refused."""
+"""Vote files of others: every layout, its recognition, and the files that are refused."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ CLASSES = np.array([[7, 2, 0], [3, 3, 3]])
 PAIRS = np.array([[[4, 5], [9, 0]], [[1, 2], [3, 3]]])
 
 
-def saved_votes(folder: Path, array: Any, name: str = "votes.npy") -> Path:
+def save_votes(folder: Path, array: Any, name: str = "votes.npy") -> Path:
     """Saves an array, or a dictionary of arrays for an .npz file, and returns the path."""
     path = folder / name
     if path.suffix == ".npz":
@@ -50,7 +50,7 @@ def test_layouts_are_recognized_and_give_the_same_counts(
     """
     for layout_setting in ("auto", layout):
         votes = ImportedVotes.read(
-            saved_votes(folder=tmp_path, array=array),
+            save_votes(folder=tmp_path, array=array),
             layout=layout_setting,
             num_teachers=num_teachers,
         )
@@ -138,7 +138,7 @@ def test_impossible_files_are_refused_in_one_line(
     """A file whose votes contradict its layout, range or number of teachers is refused in one line."""
     with refusal as caught:
         ImportedVotes.read(
-            saved_votes(folder=tmp_path, array=array), layout=layout, num_teachers=num_teachers
+            save_votes(folder=tmp_path, array=array), layout=layout, num_teachers=num_teachers
         )
     assert "\n" not in str(caught.value)
 
@@ -218,6 +218,5 @@ def test_byte_order_and_memory_order_change_no_counts(tmp_path: Path) -> None:
     votes = np.random.default_rng(0).random(size=(4, 5, 6)) > 0.5
     for array in (votes, np.asfortranarray(votes), votes.astype(">i4"), votes.astype(np.float16)):
         np.save(tmp_path / "votes.npy", array)
-        assert (
-            ImportedVotes.read(tmp_path / "votes.npy").counts.tolist() == votes.sum(axis=0).tolist()
-        )
+        counts = ImportedVotes.read(tmp_path / "votes.npy").counts
+        assert counts.tolist() == votes.sum(axis=0).tolist()

@@ -1,4 +1,4 @@
-"""Votes in rounds: how often a teacher of several records counts, and the votes of trained teachers."""
+"""Votes in rounds: the lengths of votes by the number of records, and the votes of trained teachers."""
 
 from collections.abc import Callable
 
@@ -29,8 +29,19 @@ def vote_of_one(
     ask: Callable[[], PoolAnswers] | None = None,
     recipe: Recipe = DEFAULT_RECIPE,
 ) -> FloatArray:
-    """Returns the vote `[D, L]` of one teacher with these records."""
-    clipped = ClippedMoments(clip, num_teachers=1)
+    """Returns the vote of one teacher with these records, `[num_features, num_labels]`.
+
+    Args:
+        inputs: the inputs of the teacher's records.
+        labels: the labels of these records.
+        pool: the inputs of the public pool.
+        expected_records: the expected number of records of a teacher.
+        student: the weights of the student, `[num_features, num_labels]`.
+        clip: the clip of the vote.
+        ask: returns the confidences of the teacher on the pool; None for a teacher without training.
+        recipe: the constants of the method.
+    """
+    clipped = ClippedMoments(clip=clip, num_teachers=1)
     votes = MomentVotes(
         inputs=inputs,
         labels=labels,
@@ -41,10 +52,8 @@ def vote_of_one(
         records_per_teacher=expected_records,
         ask=ask,
     )
-    return (
-        votes.total(RoundQuestion(weights=student, label_scale=np.ones(2), clipped_moments=clipped))
-        * clipped.step
-    )
+    question = RoundQuestion(weights=student, label_scale=np.ones(2), clipped_moments=clipped)
+    return votes.total(question) * clipped.step
 
 
 def length_of_vote(
@@ -80,12 +89,11 @@ def test_mean_is_multiplied_by_the_root_of_its_records(num_records: int) -> None
     """A teacher's vote is the mean over its records, times the root of its number of records over
     the expected number.
     """
-    mean = length_of_vote(num_records=num_records, expected_records=float(num_records))
-    counted = length_of_vote(num_records=num_records, expected_records=1.0)
-    assert counted == pytest.approx(mean * np.sqrt(num_records), rel=1e-2)
-    assert length_of_vote(
-        num_records=num_records, expected_records=9.0 * num_records
-    ) == pytest.approx(mean / 3, rel=1e-2)
+    length_of_mean = length_of_vote(num_records=num_records, expected_records=float(num_records))
+    with_one_expected = length_of_vote(num_records=num_records, expected_records=1.0)
+    assert with_one_expected == pytest.approx(length_of_mean * np.sqrt(num_records), rel=1e-2)
+    with_many_expected = length_of_vote(num_records=num_records, expected_records=9.0 * num_records)
+    assert with_many_expected == pytest.approx(length_of_mean / 3, rel=1e-2)
 
 
 def test_votes_of_independent_records_have_equal_length_at_any_size() -> None:
@@ -93,15 +101,15 @@ def test_votes_of_independent_records_have_equal_length_at_any_size() -> None:
 
     The mean of n independent records is shorter by the root of n, for which the factor makes up.
     """
-    mean_lengths = [
-        np.mean(
-            [
-                length_of_vote(num_records=num_records, expected_records=4.0, seed=seed)
-                for seed in range(40)
-            ]
-        )
-        for num_records in (1, 4, 40)
-    ]
+
+    def mean_length(num_records: int) -> float:
+        lengths = [
+            length_of_vote(num_records=num_records, expected_records=4.0, seed=seed)
+            for seed in range(40)
+        ]
+        return float(np.mean(lengths))
+
+    mean_lengths = [mean_length(num_records=num_records) for num_records in (1, 4, 40)]
     assert max(mean_lengths) < 1.1 * min(mean_lengths)
 
 

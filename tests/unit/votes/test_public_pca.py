@@ -1,4 +1,4 @@
-"""Public directions: what they keep, and how many of them noise leaves worth while."""
+"""Public directions: the lengths and variances of features, and the number of directions that noise allows."""
 
 import numpy as np
 import pytest
@@ -23,14 +23,15 @@ def test_features_have_length_one_and_small_weight_at_low_variance() -> None:
     features = directions.features(POOL)
     np.testing.assert_allclose(np.linalg.norm(features, axis=1), desired=1)
     np.testing.assert_allclose(directions.variances, np.sort(POOL.var(axis=0))[::-1][:4], rtol=0.05)
-    raw = (POOL - directions.center) @ directions.projection
-    weights = directions.variances / (directions.variances + 0.1 * POOL.var(axis=0).mean())
+    projected = (POOL - directions.center) @ directions.projection
+    ridge = 0.1 * POOL.var(axis=0).mean()
+    mean_squares = directions.variances / (directions.variances + ridge)
     np.testing.assert_allclose(
-        raw.T @ raw / len(POOL), np.diag(weights / weights.mean()), atol=1e-12
+        projected.T @ projected / len(POOL),
+        np.diag(mean_squares / mean_squares.mean()),
+        atol=1e-12,
     )
-    assert (
-        not PublicPCA.fit(POOL, max_directions=4).features(POOL.mean(axis=0, keepdims=True)).any()
-    )
+    assert not directions.features(POOL.mean(axis=0, keepdims=True)).any()
 
 
 def test_without_all_directions_there_is_no_height() -> None:
@@ -112,9 +113,8 @@ def test_the_span_keeps_lengths() -> None:
     directions = PublicPCA.fit(POOL, max_directions=5)
     span = directions.span(POOL[:30])
     np.testing.assert_allclose(span.T @ span, np.eye(5), atol=1e-12)
-    np.testing.assert_allclose(
-        span @ (span.T @ directions.features(POOL[:30])), directions.features(POOL[:30])
-    )
+    features = directions.features(POOL[:30])
+    np.testing.assert_allclose(span @ (span.T @ features), features)
     with refused("num_queries", value=3, rule="at least 5"):
         directions.span(POOL[:3])
 
@@ -159,19 +159,20 @@ def test_noise_share_matches_a_simulation() -> None:
     The clip is the length of labels by chance.
     """
     rng = np.random.default_rng(1)
-    k = 8
+    num_directions = 8
     num_labels = 5
     num_teachers = 50
     records_per_teacher = 20
     multiplier = 3.0
-    variance = num_labels * 0.25  # of labels with prevalence 1/2
-    clip = np.sqrt(variance / records_per_teacher)
-    noise = rng.normal(
-        loc=0, scale=2 * clip * multiplier / num_teachers, size=(4000, k, num_labels)
+    label_variance = num_labels * 0.25  # for labels with prevalence 1/2
+    clip = np.sqrt(label_variance / records_per_teacher)
+    noise_std = 2 * clip * multiplier / num_teachers
+    noise = rng.normal(loc=0, scale=noise_std, size=(4000, num_directions, num_labels))
+    weights = num_directions * noise  # the regression on features of covariance 1 / num_directions
+    squared_lengths = np.square(weights).sum(axis=(1, 2))
+    noise_share = squared_lengths.mean() / num_directions / label_variance
+    num_records = num_teachers * records_per_teacher
+    expected_share = (
+        4 * num_directions**2 * num_labels * multiplier**2 / (num_records * num_teachers)
     )
-    weights = k * noise  # regression on features of covariance 1 / k
-    noise_share = np.square(weights).sum(axis=(1, 2)).mean() / k / variance
-    records = num_teachers * records_per_teacher
-    assert noise_share == pytest.approx(
-        4 * k**2 * num_labels * multiplier**2 / (records * num_teachers), rel=0.02
-    )
+    assert noise_share == pytest.approx(expected_share, rel=0.02)

@@ -1,4 +1,4 @@
-"""Shrinkage: matrices behind noise, by singular values and by what columns share."""
+"""Shrinkage: estimates of matrices from noisy ones, by singular values and by the covariance of columns."""
 
 import numpy as np
 import pytest
@@ -85,20 +85,25 @@ def test_the_posterior_mean_is_nearer_than_one_factor_for_all(seed: int) -> None
     best single factor.
     """
     rows, noisy_rows, variances = draw_matrix(num_rows=60, seed=seed)
-    # chosen with the answer at hand
+
+    def error(estimate: FloatArray) -> float:
+        return float(((estimate - rows) ** 2).sum())
+
+    # The best factor is computed with the true rows.
     best_factor = float((noisy_rows * rows).sum() / (noisy_rows**2).sum())
-    error = float(((posterior_rows(noisy_rows, row_variances=variances) - rows) ** 2).sum())
-    error_of_factor = ((best_factor * noisy_rows - rows) ** 2).sum()
-    assert error < error_of_factor < ((noisy_rows - rows) ** 2).sum()
+    posterior = posterior_rows(noisy_rows, row_variances=variances)
+    assert error(posterior) < error(best_factor * noisy_rows) < error(noisy_rows)
 
 
 def test_little_is_left_of_rows_of_noise() -> None:
     """Rows of noise alone are shrunk to less than 1% of their variance."""
     noise = np.random.default_rng(1).standard_normal(size=(2000, 5))
-    assert float((posterior_rows(noise, row_variances=np.ones(2000)) ** 2).mean()) < 0.01
+    posterior = posterior_rows(noise, row_variances=np.ones(2000))
+    assert float((posterior**2).mean()) < 0.01
 
 
 def test_rows_far_above_the_noise_stay() -> None:
     """Rows 10,000 times larger than the noise are changed by less than 0.01."""
-    clear = np.random.default_rng(1).standard_normal(size=(50, 5)) * 1e4
-    np.testing.assert_allclose(posterior_rows(clear, row_variances=np.ones(50)), clear, atol=0.01)
+    large_rows = np.random.default_rng(1).standard_normal(size=(50, 5)) * 1e4
+    posterior = posterior_rows(large_rows, row_variances=np.ones(50))
+    np.testing.assert_allclose(posterior, large_rows, atol=0.01)

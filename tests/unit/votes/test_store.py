@@ -1,3 +1,5 @@
+"""Vote files: votes are read back as they were written, with little memory, and damaged files are refused."""
+
 import tracemalloc
 
 import numpy as np
@@ -15,20 +17,24 @@ def make_votes(num_teachers=10, num_queries=6, num_labels=13):
 def write_votes(path, votes, block_size=4):
     """Writes votes to a file in blocks of `block_size` teachers, and returns its vote store."""
     num_teachers, num_queries, num_labels = votes.shape
-    blocks = (votes[i : i + block_size] for i in range(0, num_teachers, block_size))
+    first_teachers = range(0, num_teachers, block_size)
     return VoteStore.write(
-        path, blocks, num_teachers=num_teachers, num_queries=num_queries, num_labels=num_labels
+        path,
+        blocks=(votes[first : first + block_size] for first in first_teachers),
+        num_teachers=num_teachers,
+        num_queries=num_queries,
+        num_labels=num_labels,
     )
 
 
 @pytest.mark.parametrize("num_labels", [1, 7, 8, 9, 40])
-@pytest.mark.parametrize("block", [1, 3, 100])
-def test_written_votes_are_read_back(tmp_path, num_labels, block):
+@pytest.mark.parametrize("block_size", [1, 3, 100])
+def test_written_votes_are_read_back(tmp_path, num_labels, block_size):
     """Votes are written in blocks of teachers and packed into bits, 8 labels to a byte: the same
     votes and counts are read.
     """
     votes = make_votes(num_labels=num_labels)
-    written = write_votes(path=tmp_path / "votes.npz", votes=votes, block_size=block)
+    written = write_votes(path=tmp_path / "votes.npz", votes=votes, block_size=block_size)
     opened = VoteStore.open(written.path, num_teachers=10)
     assert opened == written
     assert (opened.teacher_votes() == votes).all()
@@ -47,11 +53,15 @@ def test_blocks_are_cut_to_the_memory_allowed(tmp_path, monkeypatch):
 def test_memory_does_not_grow_with_the_teachers(tmp_path, monkeypatch):
     """40 MB of votes are written and counted with less than 8 MB of memory."""
     monkeypatch.setattr(vote_store, "BLOCK_BYTES", 2**20)
-    blocks = (np.ones((1, 500, 40), bool) for _ in range(2000))  # 40 MB of votes
+    blocks = (np.ones((1, 500, 40), bool) for _ in range(2000))
     tracemalloc.start()
     try:
         opened = VoteStore.write(
-            tmp_path / "votes.npz", blocks, num_teachers=2000, num_queries=500, num_labels=40
+            tmp_path / "votes.npz",
+            blocks=blocks,
+            num_teachers=2000,
+            num_queries=500,
+            num_labels=40,
         )
         assert (StoredVotes(opened).counts() == 2000).all()
         assert tracemalloc.get_traced_memory()[1] < 8e6
@@ -59,13 +69,13 @@ def test_memory_does_not_grow_with_the_teachers(tmp_path, monkeypatch):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("kept", [0, 10, 200, -1])
-def test_a_torn_file_is_refused(tmp_path, kept):
-    """A vote file keeps only its first 0, 10 or 200 bytes, or loses its last byte: opening it is
+@pytest.mark.parametrize("end", [0, 10, 200, -1])
+def test_a_torn_file_is_refused(tmp_path, end):
+    """A vote file is cut after its first 0, 10 or 200 bytes, or before its last byte: opening it is
     refused.
     """
     path = write_votes(path=tmp_path / "votes.npz", votes=make_votes()).path
-    path.write_bytes(path.read_bytes()[:kept])
+    path.write_bytes(path.read_bytes()[:end])
     with refused("file", value=ANY, rule="vote file"):
         VoteStore.open(path)
 
@@ -87,6 +97,6 @@ def test_a_flipped_bit_fails_the_checksum(tmp_path):
     position = bytes(data).index(np.packbits(votes, axis=-1).tobytes()) + 9000
     data[position] ^= 1
     path.write_bytes(bytes(data))
-    opened = VoteStore.open(path)  # looks at the shape only
+    opened = VoteStore.open(path)  # This checks the shape alone.
     with refused("file", value=ANY, rule="vote file (Bad"):
         StoredVotes(opened).counts()
