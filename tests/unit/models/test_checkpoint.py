@@ -1,4 +1,4 @@
-"""Teachers on disk: whole or not there, read only where this run's own key signed them, and asked in chunks."""
+"""Checkpoints: whole files or none, signed by the key of the run, and the votes of the teachers in them."""
 
 import os
 import pickle
@@ -77,45 +77,45 @@ def test_a_planted_pickle_is_refused_and_never_run(store, trained, tmp_path, que
     """
     mark = tmp_path / "ran"
     content = np.stack([state_of(value=Payload(path=mark))["pickle"]] * 2)
-    save_file(
-        {"pickle": content, "loss_curve": np.zeros((2, 1), np.float32)},
-        store.folder / file_name(first_teacher=0, last_teacher=1),
-    )
+    arrays = {"pickle": content, "loss_curve": np.zeros((2, 1), np.float32)}
+    save_file(arrays, filename=store.folder / file_name(first_teacher=0, last_teacher=1))
     with refused_as_unsigned():
         list(cast_votes(trained, store, num_teachers=2, inputs=queries))
     assert not mark.exists()
     store.recover()
-    # it does not count as missing, so it is not trained again in silence
+    # The teachers do not count as missing, so they are not trained again without a notice.
     assert store.missing(num_teachers=2) == []
     pickle.loads(content[0].tobytes()).close()
-    assert mark.exists()  # the payload works, where it is read
+    assert mark.exists()  # The payload works if it is read.
 
 
 @pytest.mark.parametrize("state", [PLAIN, "a pickle"])
 @pytest.mark.parametrize(
-    "what", ["another run's", "another teacher's", "without a signature", "a bit flipped"]
+    "fault", ["another run's", "another teacher's", "without a signature", "a bit flipped"]
 )
-def test_a_file_with_a_wrong_signature_is_refused(store, tmp_path, what, state):
+def test_a_file_with_a_wrong_signature_is_refused(store, tmp_path, fault, state):
     """A file of a teacher comes from another run or teacher, has no signature or a changed bit. Reading refuses it."""
     state = state_of(value="a") if state == "a pickle" else state
     store.save(states={0: state})
     store.save(states={1: state})
     path = store.folder / file_name(first_teacher=0)
-    if what == "another run's":
+    if fault == "another run's":
         (tmp_path / "other").mkdir()
         other = CheckpointStore(tmp_path / "other" / "teachers")
         other.save({0: state})
         shutil.rmtree(store.folder)
-        shutil.copytree(other.folder, store.folder)  # the folder whole, as it holds no key
-    elif what == "another teacher's":
+        shutil.copytree(other.folder, store.folder)  # The folder holds no key.
+    elif fault == "another teacher's":
         shutil.copy(store.folder / file_name(first_teacher=1), path)
     else:
         arrays = load_file(path)
         with safe_open(path, framework="numpy") as file:
             metadata = file.metadata()
-        if what == "a bit flipped":
+        if fault == "a bit flipped":
             arrays["loss_curve"] += 2.0**-20
-        save_file(arrays, path, metadata=metadata if what == "a bit flipped" else None)
+            save_file(arrays, filename=path, metadata=metadata)
+        else:
+            save_file(arrays, filename=path)
     with refused_as_unsigned():
         store.load(0)
 
@@ -160,9 +160,10 @@ def test_a_damaged_key_is_refused_by_its_name(store, tmp_path, damage):
         path.mkdir()
     else:
         path.write_text(changed[damage])
-    for act in (lambda: store.load(0), lambda: store.save(states={1: state_of(value="b")})):
-        with refused("secret", value=ANY, rule="remove it and"):
-            act()
+    with refused("secret", value=ANY, rule="remove it and"):
+        store.load(teacher=0)
+    with refused("secret", value=ANY, rule="remove it and"):
+        store.save(states={1: state_of(value="b")})
 
 
 def test_a_foreign_key_or_other_records_are_refused(tmp_path, monkeypatch):
@@ -194,8 +195,12 @@ def test_saved_states_are_read_back(store):
     read.
     """
     ragged = [
-        {**STATE, "pickle": np.arange(n, dtype=np.uint8), "threshold": np.array(n, np.float32)}
-        for n in (3, 0, 5)
+        STATE
+        | {
+            "pickle": np.arange(length, dtype=np.uint8),
+            "threshold": np.array(length, np.float32),
+        }
+        for length in (3, 0, 5)
     ]
     store.save(states={7: STATE, 3: ragged[0], 4: ragged[1], 5: ragged[2], 8: STATE, 6: STATE})
     assert {path.name for path in store.folder.iterdir()} == {
@@ -210,13 +215,12 @@ def test_saved_states_are_read_back(store):
             assert (loaded[key] == array).all()
     assert store.missing(num_teachers=10) == [0, 1, 2, 9]
     store.save(states={0: STATE, 1: STATE, 2: STATE})
-    assert [state.keys() == STATE.keys() for state in store.states(num_teachers=8)] == [
-        True
-    ] * 3 + [False] * 3 + [True] * 2
+    have_keys_of_state = [state.keys() == STATE.keys() for state in store.states(num_teachers=8)]
+    assert have_keys_of_state == [True] * 3 + [False] * 3 + [True] * 2
 
 
-@pytest.mark.parametrize("kept", [0, 40])
-def test_the_teachers_of_a_torn_file_are_missing(store, kept):
+@pytest.mark.parametrize("num_bytes", [0, 40])
+def test_the_teachers_of_a_torn_file_are_missing(store, num_bytes):
     """A file of two teachers is cut.
 
     They are missing; `recover` removes it, and saving them again gives the same bytes.
@@ -224,7 +228,7 @@ def test_the_teachers_of_a_torn_file_are_missing(store, kept):
     store.save(states={0: STATE, 1: STATE})
     path = store.folder / file_name(first_teacher=0, last_teacher=1)
     content = path.read_bytes()
-    path.write_bytes(content[:kept])
+    path.write_bytes(content[:num_bytes])
     (store.folder / f".{file_name(first_teacher=2)}.4711.partial").write_bytes(b"half")
     assert store.missing(num_teachers=3) == [0, 1, 2]
     with refused("file", value=ANY, rule="teacher 0"):
@@ -235,16 +239,22 @@ def test_the_teachers_of_a_torn_file_are_missing(store, kept):
     assert path.read_bytes() == content
 
 
-@pytest.mark.parametrize(
-    "put_in_place", [Path.mkdir, lambda path: path.symlink_to("/dev/null")], ids=["folder", "link"]
-)
+def link_to_null(path):
+    """Makes a link to the null device."""
+    path.symlink_to("/dev/null")
+
+
+@pytest.mark.parametrize("put_in_place", [Path.mkdir, link_to_null], ids=["folder", "link"])
 def test_a_folder_in_place_of_a_checkpoint_is_refused(store, put_in_place):
     """A folder or link has the name of a checkpoint. Each use of the store refuses it."""
     store.save(states={0: STATE})
     put_in_place(store.folder / file_name(first_teacher=1, last_teacher=9))
-    for act in (store.recover, lambda: store.missing(num_teachers=1), lambda: store.load(0)):
-        with refused("file", value=ANY):
-            act()
+    with refused("file", value=ANY):
+        store.recover()
+    with refused("file", value=ANY):
+        store.missing(num_teachers=1)
+    with refused("file", value=ANY):
+        store.load(teacher=0)
 
 
 def test_a_save_that_fails_leaves_the_old_file(store, monkeypatch):

@@ -53,11 +53,14 @@ def train(engine, teacher, shards, folder, on_progress=None):
         on_progress: called with the number and the last loss of each teacher.
     """
     store = CheckpointStore(folder)
-    engine.train(
-        TrainingJob(
-            teacher, shards=shards, seeds=range(len(shards)), store=store, on_progress=on_progress
-        )
+    job = TrainingJob(
+        teacher=teacher,
+        shards=shards,
+        seeds=range(len(shards)),
+        store=store,
+        on_progress=on_progress,
     )
+    engine.train(job)
     return store
 
 
@@ -75,11 +78,10 @@ def bytes_of_teachers(folder):
 def states_of_teachers(folder):
     """Returns the states of all teachers in the store of a folder."""
     store = CheckpointStore(folder)
-    total = max(int(path.stem.split("-")[2]) for path in folder.glob("teachers-*")) + 1
-    return [
-        store.load(index)
-        for index in sorted(set(range(total)).difference(store.missing(num_teachers=total)))
-    ]
+    last_teachers = [int(path.stem.split("-")[2]) for path in folder.glob("teachers-*")]
+    num_teachers = max(last_teachers) + 1
+    missing = store.missing(num_teachers=num_teachers)
+    return [store.load(index) for index in range(num_teachers) if index not in missing]
 
 
 @pytest.fixture
@@ -123,12 +125,12 @@ def test_all_engines_train_the_same_teachers(ten_shards, queries, tmp_path):
     assert bytes_of_teachers(folder=stacked.folder) == bytes_of_teachers(folder=processes.folder)
     assert bytes_of_teachers(folder=sequential.folder) == bytes_of_teachers(folder=single.folder)
     for index in range(10):
-        stacked_votes, other = (
-            teacher.predict_many(states=[s.load(index)], inputs=queries)
-            for s in (stacked, sequential)
+        stacked_confidences = teacher.predict_many(states=[stacked.load(index)], inputs=queries)
+        sequential_confidences = teacher.predict_many(
+            states=[sequential.load(index)], inputs=queries
         )
-        np.testing.assert_allclose(stacked_votes, other, atol=1e-5)
-    # its pool is another than the engine's
+        np.testing.assert_allclose(stacked_confidences, sequential_confidences, atol=1e-5)
+    # The pool that joblib shares still works: the engine has one of its own.
     assert Parallel(n_jobs=2)(delayed(int)(text) for text in "12") == [1, 2]
 
 
@@ -144,24 +146,21 @@ def test_a_continued_run_ends_with_the_same_teachers(engine, teacher, ten_shards
     store = train(engine=engine, teacher=teacher, shards=ten_shards, folder=tmp_path)
     before = bytes_of_teachers(folder=tmp_path)
     size = engine.chunk_size
-    first, torn, untouched = (
-        tmp_path / f"teachers-{n:06d}-{n + size - 1:06d}.safetensors" for n in (0, size, 0)
-    )
-    stamp = untouched.stat().st_mtime_ns
-    torn.write_bytes(torn.read_bytes()[:50])
-    last = max(tmp_path.iterdir())
-    last.unlink()
+    untouched_file = tmp_path / f"teachers-{0:06d}-{size - 1:06d}.safetensors"
+    torn_file = tmp_path / f"teachers-{size:06d}-{2 * size - 1:06d}.safetensors"
+    time_of_untouched = untouched_file.stat().st_mtime_ns
+    torn_file.write_bytes(torn_file.read_bytes()[:50])
+    last_file = max(tmp_path.iterdir())
+    last_file.unlink()
     reported = []
-    train(
-        engine=engine,
-        teacher=teacher,
-        shards=ten_shards,
-        folder=tmp_path,
-        on_progress=lambda index, loss: reported.append(index),
-    )
+
+    def report(index, _losses):
+        reported.append(index)
+
+    train(engine=engine, teacher=teacher, shards=ten_shards, folder=tmp_path, on_progress=report)
     assert bytes_of_teachers(folder=tmp_path) == before
     assert reported == ([1, 9] if size == 1 else [4, 5, 6, 7, 8, 9])
-    assert first.stat().st_mtime_ns == stamp
+    assert untouched_file.stat().st_mtime_ns == time_of_untouched
     assert store.missing(num_teachers=10) == []
 
 
@@ -192,7 +191,7 @@ def test_each_teacher_is_reported_once_after_its_file_is_written(ten_shards, tmp
     store = CheckpointStore(tmp_path)
     broken = {6}
 
-    def hear(index, losses):
+    def report(index, losses):
         assert index not in reported
         assert index not in store.missing(num_teachers=10)
         reported[index] = losses
@@ -203,12 +202,16 @@ def test_each_teacher_is_reported_once_after_its_file_is_written(ten_shards, tmp
                 raise ValueError("broken record")
             return ten_shards[index]
 
-    job = TrainingJob(MLP, shards=BreakingShards(), seeds=range(10), store=store, on_progress=hear)
+    job = TrainingJob(
+        teacher=MLP, shards=BreakingShards(), seeds=range(10), store=store, on_progress=report
+    )
     with pytest.raises(ValueError, match="broken record"):
         StackedEngine(chunk_size=2).train(job)
     assert store.missing(num_teachers=10) == [6, 7, 8, 9]
     broken.clear()
-    StackedEngine(chunk_size=4).train(job)  # another size: what is missing alone
+    StackedEngine(chunk_size=4).train(
+        job
+    )  # With another chunk size, the missing teachers alone are saved.
     assert sorted(reported) == list(range(10))
     for index, losses in reported.items():
         np.testing.assert_array_equal(losses, store.load(index)["loss_curve"])
@@ -240,7 +243,7 @@ def test_a_full_gpu_keeps_earlier_teachers_and_advises_a_smaller_chunk(ten_shard
             shards=ten_shards,
             folder=tmp_path,
         )
-    # the worker may have trained the next ones, which stay then
+    # The worker may have trained the next teachers, which then stay.
     assert CheckpointStore(tmp_path).missing(num_teachers=8) == [6, 7]
 
 
@@ -268,7 +271,7 @@ def test_a_dead_worker_is_reported_and_finished_teachers_stay(ten_shards, tmp_pa
     rule = r"^worker processes died 1 times \(killed, or out of memory: .* takes less\); \d of 10 teachers are safe"
     with pytest.raises(WorkersLost, match=rule) as raised:
         train(engine=engine, teacher=DyingTeacher(device="cpu"), shards=ten_shards, folder=tmp_path)
-    assert isinstance(raised.value, OSError)  # which the commands say in one line
+    assert isinstance(raised.value, OSError)  # Commands print such an error in one line.
     assert CheckpointStore(tmp_path).missing(num_teachers=10) == list(range(2, 10))
     train(engine=engine, teacher=LINEAR, shards=ten_shards, folder=tmp_path)
     assert CheckpointStore(tmp_path).missing(num_teachers=10) == []

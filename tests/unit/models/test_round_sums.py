@@ -35,15 +35,15 @@ def sum_in_threads(records: RoundRecords, question: RoundQuestion) -> IntArray:
 
 @pytest.fixture
 def closed_at_end() -> Iterator[Callable[[RoundSums], RoundSums]]:
-    """Returns a function that passes sums on, and closes them when the test ends."""
-    opened: list[RoundSums] = []
+    """Returns a function that returns its argument, sums, and closes them when the test ends."""
+    open_sums: list[RoundSums] = []
 
-    def passed(sums: RoundSums) -> RoundSums:
-        opened.append(sums)
+    def close_at_end(sums: RoundSums) -> RoundSums:
+        open_sums.append(sums)
         return sums
 
-    yield passed
-    for sums in opened:
+    yield close_at_end
+    for sums in open_sums:
         sums.close()
 
 
@@ -116,8 +116,9 @@ def test_a_process_killed_while_it_is_filled_gets_all_records_again(
         assert slot.worker is not None
         slot.worker.end()
 
-    watched = replace(records, inputs=CountedInputs(inputs=records.inputs, on_third=kill_worker))
-    sums = closed_at_end(ProcessesEngine(num_workers=1).round_sums(watched))
+    counted_inputs = CountedInputs(inputs=records.inputs, on_third=kill_worker)
+    counted_records = replace(records, inputs=counted_inputs)
+    sums = closed_at_end(ProcessesEngine(num_workers=1).round_sums(counted_records))
     question = question_of(records=records)
     np.testing.assert_array_equal(
         sums.total(question), sum_in_threads(records=records, question=question)
@@ -136,7 +137,7 @@ def test_processes_that_die_too_often_end_the_run_in_one_line(closed_at_end: Clo
     )
     with pytest.raises(WorkersLost, match=rule) as raised:
         sums.total(deadly_question(question=question_of(records=records)))
-    assert isinstance(raised.value, OSError)  # which the commands say in one line
+    assert isinstance(raised.value, OSError)  # Commands print such an error in one line.
 
 
 @pytest.mark.process
@@ -184,10 +185,11 @@ def test_closed_sums_have_no_process_left(closed_at_end: CloseAtEnd) -> None:
         entered.set()
         assert may_go_on.wait(timeout=60)
 
-    watched = replace(records, inputs=CountedInputs(inputs=records.inputs, on_third=wait))
+    counted_inputs = CountedInputs(inputs=records.inputs, on_third=wait)
+    counted_records = replace(records, inputs=counted_inputs)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pate.votes.round_records._BLOCK_BYTES", 60 * 16)  # 60 rows
-        sums = closed_at_end(ProcessesEngine(num_workers=1).round_sums(watched))
+        sums = closed_at_end(ProcessesEngine(num_workers=1).round_sums(counted_records))
         failures: list[BaseException] = []
 
         def ask() -> None:
@@ -234,8 +236,8 @@ def is_running(pid: int) -> bool:
 
 @pytest.mark.process
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT])
-def test_processes_end_with_a_run_that_ends_in_a_round(number: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGINT], ids=["kill", "Ctrl-C"])
+def test_processes_end_with_a_run_that_ends_in_a_round(signal_number: int, tmp_path: Path) -> None:
     """A script without a main guard asks round after round, and is killed or interrupted. Its workers end."""
     script = tmp_path / "rounds.py"
     script.write_text(SCRIPT)
@@ -250,10 +252,12 @@ def test_processes_end_with_a_run_that_ends_in_a_round(number: int, tmp_path: Pa
     assert run.stdout is not None
     workers = [int(word) for word in run.stdout.readline().split()]
     assert len(workers) == 2
-    os.killpg(run.pid, number)  # as a terminal does
+    os.killpg(run.pid, signal_number)  # A terminal, too, signals the whole group.
     _, errors = run.communicate(timeout=60)
     assert run.returncode != 0
-    assert errors.count("Traceback") == (1 if number == signal.SIGINT else 0)  # none of a worker
+    # Only the run itself prints a traceback, and no worker.
+    num_tracebacks = 1 if signal_number == signal.SIGINT else 0
+    assert errors.count("Traceback") == num_tracebacks
     deadline = time.monotonic() + 10
     while any(map(is_running, workers)) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -293,9 +297,8 @@ def test_a_gpu_sums_votes_up_to_rounding(size: int, monkeypatch: pytest.MonkeyPa
     records = records_of(sizes=(size,) * 9, is_weighted=True, have_gaps=size == 3)
     question = question_of(records=records)
     moments = question.clipped_moments
-    difference = gpu_sums_on_processor(records=records).total(question) - sum_in_threads(
-        records=records, question=question
-    )
+    gpu_total = gpu_sums_on_processor(records=records).total(question)
+    difference = gpu_total - sum_in_threads(records=records, question=question)
     assert np.linalg.norm(difference * moments.step) < 9e-3 * moments.clip
 
 
@@ -308,7 +311,9 @@ def test_a_gpu_multiplies_a_large_teacher_in_parts(monkeypatch: pytest.MonkeyPat
     sums = gpu_sums_on_processor(records=records)
     np.testing.assert_allclose(sums.total(question), whole, atol=1)
     sums.close()
-    np.testing.assert_allclose(sums.total(question), whole, atol=1)  # made anew
+    np.testing.assert_allclose(
+        sums.total(question), whole, atol=1
+    )  # from tensors that are made again
 
 
 def test_a_gpu_refuses_inputs_without_numbers() -> None:

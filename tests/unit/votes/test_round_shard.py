@@ -43,7 +43,7 @@ QUESTION = RoundQuestion(
     clipped_moments=ClippedMoments(clip=0.4, num_teachers=NUM_TEACHERS),
 )
 WEIGHTS = RNG.random(NUM_TEACHERS)
-# the number of records of each teacher
+# The number of records of each teacher.
 SIZES = {
     "one record": np.ones(NUM_TEACHERS, dtype=np.int64),
     "few records": RNG.integers(2, 33, size=NUM_TEACHERS),
@@ -111,8 +111,8 @@ def total_over_shards(records: RoundRecords, num_shards: int) -> IntArray:
         shard: RoundShard = pickle.loads(pickle.dumps(shard_records.empty_shard()))
         for block in shard_records.blocks():
             half = len(block.labels) // 2
-            shard.append(block.inputs[:half], block.labels[:half])
-            shard.append(block.inputs[half:], block.labels[half:])
+            shard.append(inputs=block.inputs[:half], labels=block.labels[:half])
+            shard.append(inputs=block.inputs[half:], labels=block.labels[half:])
         totals.append(shard.total(QUESTION))
         shard.close()
     return np.asarray(np.sum(totals, axis=0))
@@ -163,7 +163,7 @@ def test_sums_have_the_same_bytes_with_any_storage_and_threads(
 def test_shards_hold_each_teacher_whole_and_once() -> None:
     """Shards have about equal numbers of records, and each teacher with records is in one of them."""
     records = records_of(sizes=SIZES["any records"])
-    shards = records.shards(4)
+    shards = records.shards(num_shards=4)
     teachers = np.concatenate([shard.teachers for shard in shards])
     assert sorted(teachers) == np.flatnonzero(SIZES["any records"]).tolist()
     for shard in shards:
@@ -180,9 +180,9 @@ def test_records_without_a_teacher_have_no_vote() -> None:
     assert not total_over_shards(records=records, num_shards=2).any()
 
 
-def test_records_of_single_teachers_are_read_as_they_lie() -> None:
+def test_records_of_single_teachers_are_not_copied() -> None:
     """With one record per teacher, blocks are slices of the data set and no copies of chosen rows."""
-    (shard,) = records_of(sizes=SIZES["one record"]).shards(1)
+    (shard,) = records_of(sizes=SIZES["one record"]).shards(num_shards=1)
     np.testing.assert_array_equal(shard.rows, np.arange(NUM_TEACHERS))
     assert all(np.shares_memory(block.labels, shard.records.labels) for block in shard.blocks())
 
@@ -197,10 +197,10 @@ def test_a_large_teacher_is_multiplied_in_parts(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_shard_with_missing_records_is_refused() -> None:
     """A shard does not answer before all of its records were added."""
-    (shard_records,) = records_of(sizes=SIZES["few records"]).shards(1)
+    (shard_records,) = records_of(sizes=SIZES["few records"]).shards(num_shards=1)
     shard = shard_records.empty_shard()
     (block,) = shard_records.blocks()
-    shard.append(block.inputs[1:], block.labels[1:])
+    shard.append(inputs=block.inputs[1:], labels=block.labels[1:])
     with refused("num_records", value=len(block.labels) - 1):
         shard.total(QUESTION)
 

@@ -1,4 +1,5 @@
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -19,23 +20,32 @@ def torch_layers(network, tensors):
     layers = []
     for layer, (channels, _) in enumerate(network.kernels):
         weight = tensors[f"layer{layer}.weight"]
-        side, inputs = (
-            (network.patch, 3)
-            if layer == 0
-            else (network.kernel_size, network.kernels[layer - 1][0])
+        if layer == 0:
+            side = stride = network.patch
+            inputs = 3
+            padding = 0
+        else:
+            side = network.kernel_size
+            stride = 1
+            inputs, _ = network.kernels[layer - 1]
+            padding = side // 2
+        convolution = nn.Conv2d(
+            in_channels=inputs,
+            out_channels=channels,
+            kernel_size=side,
+            stride=stride,
+            padding=padding,
+            bias=False,
         )
-        stride, padding = (side, 0) if layer == 0 else (1, side // 2)
-        convolution = nn.Conv2d(inputs, channels, side, stride=stride, padding=padding, bias=False)
-        convolution.weight.data = (
-            weight.view(channels, side, side, inputs).permute(0, 3, 1, 2).clone()
-        )
-        norm = (
-            nn.GroupNorm(channels // 8, channels)
-            if network.norm == "group"
-            else nn.BatchNorm2d(channels)
-        )
+        kernels = weight.view((channels, side, side, inputs))
+        convolution.weight.data = kernels.permute((0, 3, 1, 2)).clone()
+        if network.norm == "group":
+            norm = nn.GroupNorm(num_groups=channels // 8, num_channels=channels)
+        else:
+            norm = nn.BatchNorm2d(num_features=channels)
         layers += [convolution, norm, nn.ReLU()]
-    return nn.Sequential(*layers, nn.AvgPool2d(16 // network.patch // network.grid))
+    layers.append(nn.AvgPool2d(kernel_size=16 // network.patch // network.grid))
+    return nn.Sequential(*layers)
 
 
 def initial_tensors(network, seed=0):
@@ -69,9 +79,9 @@ def test_a_network_equals_the_layers_of_torch(norm, grid, kernel_size):
     model = torch_layers(network=network, tensors=tensors)
     for training in (True, False):
         model.train(training)
-        cells = model(images).permute(0, 2, 3, 1).flatten(1)
+        cells = model(images).permute((0, 2, 3, 1)).flatten(start_dim=1)
         expected = cells @ tensors["head.weight"].T + tensors["head.bias"]
-        logits = network.logits(tensors, images, training=training)
+        logits = network.logits(tensors, images=images, training=training)
         np.testing.assert_allclose(logits.detach(), expected.detach(), atol=1e-4)
     if norm == "batch":
         np.testing.assert_allclose(tensors["layer1.mean"], model[4].running_mean, atol=1e-5)
@@ -95,7 +105,7 @@ def test_stacked_networks_equal_single_networks(norm, training, kernel_size):
         network=network, tensors=stack, images=images, valid=valid, training=training
     )
     for row, (tensors, count) in enumerate(zip(singles, counts, strict=True)):
-        expected = network.logits(tensors, images[row, :count], training=training)
+        expected = network.logits(tensors, images=images[row, :count], training=training)
         np.testing.assert_allclose(stacked[row, :count], expected, atol=1e-4)
         for name in tensors:
             np.testing.assert_allclose(stack[name][row], tensors[name], atol=1e-4)
@@ -123,17 +133,12 @@ def test_a_single_value_per_channel_has_no_variance():
     for name in ("layer0.mean", "layer0.var", "layer1.mean", "layer1.var"):
         np.testing.assert_allclose(single[name], stacked[name][0], atol=1e-6)
     before = {name: tensor.clone() for name, tensor in stacked.items()}
-    nobody = torch.zeros(1, 1, dtype=torch.bool)
-    assert (
-        stacked_logits(
-            network=network, tensors=stacked, images=image[None], valid=nobody, training=True
-        )
-        .isfinite()
-        .all()
+    no_image = torch.zeros(1, 1, dtype=torch.bool)
+    logits_without_images = stacked_logits(
+        network=network, tensors=stacked, images=image[None], valid=no_image, training=True
     )
-    assert all((stacked[name] == before[name]).all() for name in stacked), (
-        "without images buffers stay"
-    )
+    assert logits_without_images.isfinite().all()
+    assert all((stacked[name] == before[name]).all() for name in stacked)
 
 
 @pytest.mark.parametrize(
@@ -141,7 +146,9 @@ def test_a_single_value_per_channel_has_no_variance():
     [
         ("width", 12, "a multiple of 8"),
         ("blocks", -1, "a whole number >= 0"),
-        *((name, 0, "a whole number >= 1") for name in ("patch", "grid", "kernel_size")),
+        ("patch", 0, "a whole number >= 1"),
+        ("grid", 0, "a whole number >= 1"),
+        ("kernel_size", 0, "a whole number >= 1"),
         ("kernel_size", 4, "an odd number"),
         ("norm", "layer", "one of group, batch"),
         ("shape", (3, 18, 16), r"\(channels, height, width\) in multiples of 4"),
@@ -150,7 +157,7 @@ def test_a_single_value_per_channel_has_no_variance():
 )
 def test_impossible_networks_are_refused(name, value, rule):
     """A network with an impossible width, depth, kernel or picture is refused under this name."""
-    with pytest.raises(
-        InvalidValue, match=rf"{name}(\[1:\])?={re.escape(str(value))}: expected {rule}"
-    ):
-        ConvNet(**{"shape": SHAPE, "num_labels": 2, name: value})
+    network = ConvNet(shape=SHAPE, num_labels=2)
+    message = rf"{name}(\[1:\])?={re.escape(str(value))}: expected {rule}"
+    with pytest.raises(InvalidValue, match=message):
+        replace(network, **{name: value})
