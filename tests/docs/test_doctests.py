@@ -57,5 +57,7 @@ def test_every_module_with_slow_examples_has_examples() -> None:
 
 def test_an_example_that_prints_something_else_is_found() -> None:
     """An example that promises a wrong number is reported with the expected and the printed text."""
-    wrong = doctest.DocTestParser().get_doctest(">>> 1 + 1\n3\n", {}, "wrong", None, None)
+    wrong = doctest.DocTestParser().get_doctest(
+        string=">>> 1 + 1\n3\n", globs={}, name="wrong", filename=None, lineno=None
+    )
     assert "Expected:\n    3\nGot:\n    2\n" in "".join(run(wrong))

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "what-goes-with-what.md").read_text(encoding="utf-8")
 
 
-def classes(group: str) -> dict[str, Any]:
+def classes_of_group(group: str) -> dict[str, Any]:
     """Returns the class of each part of a group of the configuration, by its name there."""
     rows_of_page = {}
     for path in sorted((ROOT / "conf" / group).glob("*.yaml")):
@@ -25,23 +25,23 @@ def classes(group: str) -> dict[str, Any]:
     return rows_of_page
 
 
-TEACHERS: dict[str, type[Voter]] = classes("teacher")
-AGGREGATORS: dict[str, type[Aggregator]] = classes("aggregator")
+TEACHERS: dict[str, type[Voter]] = classes_of_group("teacher")
+AGGREGATORS: dict[str, type[Aggregator]] = classes_of_group("aggregator")
 
 
-def table(heading: str) -> list[list[str]]:
+def rows_below(heading: str) -> list[list[str]]:
     """Returns the rows of the table below a heading, without its head."""
     section = re.split(rf"^## {heading}$", PAGE, flags=re.MULTILINE)[1].split("\n## ")[0]
     rows = [line.strip("|").split("|") for line in section.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in row] for row in rows[2:]]
 
 
-def names(cell: str) -> set[str]:
+def names_in(cell: str) -> set[str]:
     """Returns the names in a cell, which are in backticks."""
     return set(re.findall(r"`([^`]+)`", cell))
 
 
-def yes(is_so: bool) -> str:
+def yes_or_no(is_so: bool) -> str:
     """Returns the word by which a table states a truth value."""
     return "yes" if is_so else "no"
 
@@ -50,13 +50,13 @@ def test_each_teacher_gives_what_the_page_says() -> None:
     """The table of teachers has the form of votes, the rounds and the protected unit of each teacher's class."""
     expected: dict[str, list[str]] = {}
     for name, teacher in TEACHERS.items():
-        in_rounds = yes(issubclass(teacher.gives, VotesInRounds))
+        in_rounds = yes_or_no(issubclass(teacher.gives, VotesInRounds))
         covered = "a teacher" if protects_teachers(teacher) else "a group"  # type: ignore[arg-type]
         expected[name] = [teacher.gives.__name__, in_rounds, covered]
     rows_of_page = {
         name: [cells[1].strip("`"), *cells[2:]]
-        for cells in table("What teachers give")
-        for name in names(cells[0])
+        for cells in rows_below("What teachers give")
+        for name in names_in(cells[0])
     }
     assert rows_of_page == expected
 
@@ -65,8 +65,8 @@ def test_each_aggregator_reads_what_the_page_says() -> None:
     """The table of aggregators has the form of votes that each aggregator's class reads."""
     rows_of_page = {
         name: cells[1].strip("`")
-        for cells in table("What aggregators read")
-        for name in names(cells[0])
+        for cells in rows_below("What aggregators read")
+        for name in names_in(cells[0])
     }
     assert rows_of_page == {name: kind.reads.__name__ for name, kind in AGGREGATORS.items()}
 
@@ -78,18 +78,18 @@ def test_the_page_states_which_pairs_fit_and_take_budgets() -> None:
     """
     rows = {
         (type_given, type_read): cells[2:]
-        for cells in table("Who goes with whom")
-        for type_given in names(cells[0])
-        for type_read in names(cells[1])
+        for cells in rows_below("Who goes with whom")
+        for type_given in names_in(cells[0])
+        for type_read in names_in(cells[1])
     }
     pairs = set()
     for teacher in TEACHERS.values():
         for aggregator in AGGREGATORS.values():
             pair = (teacher.gives.__name__, aggregator.reads.__name__)
             reads, weights = rows[pair]
-            assert reads == yes(can_read(aggregator, teacher)), pair  # type: ignore[arg-type]
+            assert reads == yes_or_no(can_read(aggregator, teacher)), pair  # type: ignore[arg-type]
             if can_read(aggregator, teacher):  # type: ignore[arg-type]
-                assert weights == yes(can_weigh_groups(aggregator, teacher)), pair  # type: ignore[arg-type]
+                assert weights == yes_or_no(can_weigh_groups(aggregator, teacher)), pair  # type: ignore[arg-type]
             pairs.add(pair)
     assert pairs == rows.keys()
 
@@ -103,4 +103,4 @@ def test_the_page_lists_aggregators_with_budgets_by_teachers() -> None:
     }
     sentence = re.search(r"Budgets by the number of\s+teachers: (.*?)\.\n", PAGE, re.DOTALL)
     assert sentence is not None
-    assert names(sentence[1]) == by_teachers
+    assert names_in(sentence[1]) == by_teachers

@@ -224,7 +224,7 @@ def test_a_comparison_gives_features_to_methods(faces: list[str], tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "refusal"),
     [
         (
             ["num_queries=51", "fewer_queries=false", "teacher.num_teachers=6"],
@@ -247,7 +247,7 @@ def test_a_comparison_gives_features_to_methods(faces: list[str], tmp_path: Path
     ],
 )
 def test_a_mistake_is_one_line_before_anything_is_fitted(
-    words: list[str], said: str, faces: list[str], tmp_path: Path
+    words: list[str], refusal: str, faces: list[str], tmp_path: Path
 ) -> None:
     """A run on pictures with impossible settings is refused in one line, before it writes a file."""
     terms = [
@@ -262,7 +262,7 @@ def test_a_mistake_is_one_line_before_anything_is_fitted(
     ]
     if "data=wordnet" in words:
         usual = [word for word in usual if not word.startswith("data.")]
-    said_of = refused("train", arguments=[*usual, *words, f"output_dir={tmp_path / 'run'}"])
-    (line,) = [line for line in said_of.splitlines() if "expected" in line]
-    assert said in line
+    stderr = refused("train", arguments=[*usual, *words, f"output_dir={tmp_path / 'run'}"])
+    (line,) = [line for line in stderr.splitlines() if "expected" in line]
+    assert refusal in line
     assert not list(tmp_path.iterdir())
