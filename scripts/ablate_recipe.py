@@ -159,14 +159,12 @@ def table(rows: Sequence[Row], scores: Sequence[Sequence[Score]]) -> str:
     """
     average_precisions = np.array([[s.mean_average_precision for s in row] for row in scores])
     micro_f1 = np.array([[s.micro_f1 for s in row] for row in scores])
-    table_rows: list[tuple[str, ...]] = [
-        ("recipe", "mean AP", "difference", "micro-F1", "difference")
-    ]
+    table_rows = [["recipe", "mean AP", "difference", "micro-F1", "difference"]]
     for index, row in enumerate(rows):
         cells = [row.name]
         for values in (average_precisions, micro_f1):
             cells += [f"{values[index].mean():.4f}", difference(values[index] - values[0])]
-        table_rows.append(tuple(cells))
+        table_rows.append(cells)
     widths = [max(map(len, column)) for column in zip(*table_rows, strict=True)]
     lines = []
     for cells in table_rows:

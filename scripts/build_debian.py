@@ -55,7 +55,7 @@ def packages(text: str) -> Iterator[Package]:
         name = fields.get("Package", "")
         if tags and fields.get("Description") and name not in names:
             names.add(name)
-            source = fields.get("Source", name).split()[0]
+            source = str(fields.get("Source", name)).split()[0]
             yield Package(
                 name,
                 source,

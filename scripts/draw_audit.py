@@ -7,6 +7,8 @@ paper's noise, and the point that the paper states. A guarantee has to lie above
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -42,14 +44,14 @@ def true_deltas(neighbors: tuple[IntArray, ...], adjacency: Adjacency) -> FloatA
     """Returns the delta of all releases at each epsilon in the worse direction; merging outcomes only lowers it."""
     aggregator = celeba_aggregator(adjacency, noise="gaussian", scale=SELECTION_STD)
     teachers = max(NUM_TEACHERS, *(int(counts[0]) for counts in neighbors))
-    laws = tuple(aggregator.distribution(counts, num_teachers=teachers) for counts in neighbors)
-    first, second = compose(
-        *distribution_table(laws, distribution_names=("one", "two")), NUM_QUERIES, num_cells=512
-    )
-    return np.maximum(
-        hockey_stick(first[None], second[None], EPSILONS)[0],
-        hockey_stick(second[None], first[None], EPSILONS)[0],
-    )
+    laws: list[Mapping[Any, float]] = [
+        aggregator.distribution(counts, num_teachers=teachers) for counts in neighbors
+    ]
+    table = distribution_table(laws, distribution_names=("one", "two"))
+    first, second = compose(first=table[0], second=table[1], count=NUM_QUERIES, num_cells=512)
+    forward = hockey_stick(first[None], second[None], EPSILONS)[0]
+    backward = hockey_stick(second[None], first[None], EPSILONS)[0]
+    return np.asarray(np.maximum(forward, backward))
 
 
 def main(output: str) -> None:

@@ -6,6 +6,7 @@ import argparse
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
@@ -53,19 +54,22 @@ def draw(output: str, frontier: Frontier) -> None:
     figure = Figure(figsize=(5.4, 4.6), layout="constrained", facecolor="white")
     axes = figure.add_subplot()
     ceiling = frontier.ceiling_name.replace("_", " ")
-    levels = (
+    levels: tuple[tuple[float, str, int, Literal["top", "bottom"]], ...] = (
         (frontier.floor(), "a constant", -3, "top"),
         (frontier.ceiling(), f"{ceiling}, no privacy", 3, "bottom"),
     )
     for level, text, shift, side in levels:
         axes.axhline(level, color="#b8c4c9", linewidth=1.2)
-        place = {
-            "xy": (0.005, level),
-            "xycoords": ("axes fraction", "data"),
-            "ha": "left",
-            "va": side,
-        }
-        axes.annotate(text, **place, xytext=(0, shift), textcoords="offset points", fontsize=TEXT)
+        axes.annotate(
+            text,
+            xy=(0.005, level),
+            xycoords=("axes fraction", "data"),
+            xytext=(0, shift),
+            textcoords="offset points",
+            ha="left",
+            va=side,
+            fontsize=TEXT,
+        )
     axes.set_ylim(frontier.floor() - 2 * GAP, frontier.ceiling() + 2 * GAP)
     ends: list[tuple[float, str, str]] = []
     for index, line in enumerate(frontier.ranked):
@@ -75,21 +79,26 @@ def draw(output: str, frontier: Frontier) -> None:
             if point.mean is not None
         ]
         if plotted:
-            look = {
-                "color": COLORS[index % len(COLORS)],
-                "marker": MARKERS[index % len(MARKERS)],
-                "markersize": 4.5,
-            }
+            color = COLORS[index % len(COLORS)]
             epsilons, means, bars = zip(*plotted, strict=True)
-            axes.errorbar(epsilons, means, bars, capsize=1.8, linewidth=1.6, **look)
-            ends.append((means[-1], line.title, str(look["color"])))
-    for place, (level, title, color) in zip(
+            axes.errorbar(
+                epsilons,
+                means,
+                yerr=bars,
+                capsize=1.8,
+                linewidth=1.6,
+                color=color,
+                marker=MARKERS[index % len(MARKERS)],
+                markersize=4.5,
+            )
+            ends.append((means[-1], line.title, color))
+    for text_level, (level, title, color) in zip(
         spread_levels([end[0] for end in sorted(ends)]), sorted(ends), strict=True
     ):
         axes.annotate(
             title,
             (1.0, level),
-            xytext=(1.03, place),
+            xytext=(1.03, text_level),
             color=color,
             fontsize=TEXT,
             xycoords=("axes fraction", "data"),

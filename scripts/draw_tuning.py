@@ -299,22 +299,23 @@ def scores_of_run(
     model = contender.train(seed).model
     assert isinstance(model, StudentModel)
     dataset = bench.dataset
-    design, public = ScoreDesign.from_public(
-        model, dataset.public, has_gaps=False, first_unasked=bench.num_queries, subgroups=()
+    num_groups = dataset.test.num_groups
+    design = ScoreDesign.from_public(
+        model,
+        dataset.public,
+        noise_multiplier=score_noise,
+        num_groups=num_groups,
+        has_gaps=False,
+        first_unasked=bench.num_queries,
     )
-    rng = np.random.default_rng([seed, 1])
     sums = noisy_sums(
         design,
-        exact_sums(design, model, dataset.test, ()),
+        exact_sums(design, model, dataset.test),
         noise_multiplier=score_noise,
-        rng=rng,
+        rng=np.random.default_rng([seed, 1]),
     )
     estimates = ScoreEstimates(
-        design=design,
-        public=public,
-        sums=sums,
-        noise_multiplier=score_noise,
-        num_groups=dataset.test.num_groups,
+        design=design, sums=sums, noise_multiplier=score_noise, num_groups=num_groups
     )
     predicted = model.predict(measured.inputs)
     priced = estimates.scores()["micro_f1"].value
@@ -365,6 +366,8 @@ def table(all_results: Mapping[str, Mapping[str, list[tuple[float, float]]]]) ->
 
 def main() -> int:
     """Makes or continues all runs, prints the table, and writes it into the page."""
+    if not any(word.startswith("output=") for word in sys.argv[1:]):
+        raise SystemExit(__doc__)
     with TemporaryDirectory() as scratch:
         return _draw(Path(scratch))
 

@@ -24,6 +24,7 @@ PINS = Path(__file__).with_name("pins.json")
 SOURCES = ("pate", "packages/pate-federated/pate_federated")
 _CITATION = re.compile(r"docs/proofs/(\w+)\.md")
 _DIGITS = 16  # of a digest
+_Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 # fields of syntax trees that say nothing about what is computed, or that differ between versions of Python
 _SKIPPED_FIELDS = {
     "annotation",
@@ -63,7 +64,7 @@ def pinned_code(source: str) -> Iterator[tuple[str, list[str], str]]:
             yield name, notes, digest_of(node)
 
 
-def _documented(node: ast.AST, prefix: str) -> Iterator[tuple[str, ast.AST]]:
+def _documented(node: ast.AST, prefix: str) -> Iterator[tuple[str, _Documented]]:
     """Yields a module, and the classes and functions within it, with their qualified names."""
     if isinstance(node, ast.Module):
         yield "", node
@@ -97,8 +98,9 @@ def _normalized(value: object) -> object:
 
 def _is_text_alone(item: object) -> bool:
     """Returns True for a statement that is a text and nothing else, such as a docstring."""
-    is_constant = isinstance(item, ast.Expr) and isinstance(item.value, ast.Constant)
-    return is_constant and isinstance(item.value.value, str)
+    if not isinstance(item, ast.Expr) or not isinstance(item.value, ast.Constant):
+        return False
+    return isinstance(item.value.value, str)
 
 
 def _is_import(item: object) -> bool:

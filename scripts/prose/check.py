@@ -110,17 +110,17 @@ def long_docstrings(path: Path, tree: ast.AST) -> Iterator[Finding]:
 def long_errors(path: Path, tree: ast.AST) -> Iterator[Finding]:
     """Yields texts of errors, raised or passed to `require`, that have too many words."""
     for node in ast.walk(tree):
-        raised = node.exc if isinstance(node, ast.Raise) else node
-        if isinstance(raised, ast.Call) and (
-            raised is not node or ast.unparse(raised.func).startswith("require")
+        call = node.exc if isinstance(node, ast.Raise) else node
+        if isinstance(call, ast.Call) and (
+            call is not node or ast.unparse(call.func).startswith("require")
         ):
-            for argument in raised.args:
+            for argument in call.args:
                 pieces = [
                     piece.value for piece in ast.walk(argument) if isinstance(piece, ast.Constant)
                 ]
                 text = "".join(piece for piece in pieces if isinstance(piece, str))
                 yield from too_long(
-                    path, line=node.lineno, paragraph=text, limit=MAX_WORDS_ELSEWHERE
+                    path, line=call.lineno, paragraph=text, limit=MAX_WORDS_ELSEWHERE
                 )
 
 
