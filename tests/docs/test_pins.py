@@ -4,7 +4,7 @@ import pytest
 
 from scripts.proofs import pin
 
-SOURCE = '''
+SOURCE_CODE = '''
 def price(noise):
     """Returns a price.
 
@@ -14,9 +14,9 @@ def price(noise):
 '''
 
 
-def digest(source: str) -> str:
+def digest_of_function(source_code: str) -> str:
     """Returns the digest of the only function in a source."""
-    [(name, notes, value)] = pin.pinned_code(source)
+    [(name, notes, value)] = pin.pinned_code(source_code)
     assert name == "price"
     assert notes == ["gnmax"]
     return value
@@ -39,28 +39,28 @@ def test_every_cited_note_exists() -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        SOURCE.replace("  # as proved", "  # another comment"),
-        SOURCE.replace("Returns a price.", "Returns another text."),
-        SOURCE.replace("1 / noise", "(1\n        / noise)"),
-        SOURCE.replace("(noise)", "(noise: int) -> float"),
-        SOURCE.replace("    return", "    import math\n\n    return"),
+        SOURCE_CODE.replace("  # as proved", "  # another comment"),
+        SOURCE_CODE.replace("Returns a price.", "Returns another text."),
+        SOURCE_CODE.replace("1 / noise", "(1\n        / noise)"),
+        SOURCE_CODE.replace("(noise)", "(noise: int) -> float"),
+        SOURCE_CODE.replace("    return", "    import math\n\n    return"),
     ],
     ids=["comment", "docstring", "layout", "annotation", "import"],
 )
 def test_words_types_and_layout_are_not_part_of_a_digest(changed: str) -> None:
     """Comments, docstrings, annotations, imports and layout leave the digest as it is."""
-    assert changed != SOURCE
-    assert digest(changed) == digest(SOURCE)
+    assert changed != SOURCE_CODE
+    assert digest_of_function(source_code=changed) == digest_of_function(source_code=SOURCE_CODE)
 
 
 @pytest.mark.parametrize(
     "changed",
-    [SOURCE.replace("1 / noise", "2 / noise"), SOURCE.replace("1 / noise", "1 * noise")],
+    [SOURCE_CODE.replace("1 / noise", "2 / noise"), SOURCE_CODE.replace("1 / noise", "1 * noise")],
 )
 def test_changed_code_is_named_with_what_to_do(changed: str) -> None:
     """A changed number or operation gives a line that names the note, the code and the command."""
-    before = {"gnmax": {"pate/price.py:price": digest(SOURCE)}}
-    after = {"gnmax": {"pate/price.py:price": digest(changed)}}
+    before = {"gnmax": {"pate/price.py:price": digest_of_function(source_code=SOURCE_CODE)}}
+    after = {"gnmax": {"pate/price.py:price": digest_of_function(source_code=changed)}}
     [line] = pin.changes(before, after)
     for words in (
         "docs/proofs/gnmax.md",

@@ -239,16 +239,17 @@ def with_few_features(arrays: dict[str, Any]) -> None:
 
 def copy_of_release(renewed: Renewed, folder: Path, change_arrays: Change) -> Path:
     """Returns a copy of the first release with changed arrays, and the digests of the changed file."""
-    release = folder / "release"
-    shutil.copytree(renewed.first / "release", release)
-    with np.load(release / "release.npz") as stored:
+    release_folder = folder / "release"
+    shutil.copytree(renewed.first / "release", release_folder)
+    with np.load(release_folder / "release.npz") as stored:
         arrays = dict(stored)
     change_arrays(arrays)
-    np.savez(release / "release.npz", **arrays)
-    names = Manifest.read(release, rule="", remedy="").sha256
-    (release / MANIFEST).unlink()
-    Manifest.from_files(release, names, remedy="").write(release)
-    return release
+    np.savez(release_folder / "release.npz", **arrays)
+    names_of_files = list(Manifest.read(release_folder, rule="", remedy="").sha256)
+    (release_folder / MANIFEST).unlink()
+    manifest = Manifest.from_files(release_folder, names_of_files, remedy="")
+    manifest.write(release_folder)
+    return release_folder
 
 
 @pytest.mark.slow

@@ -13,32 +13,32 @@ DELTA = 0.02
 NUM_DRAWS = 40_000
 RELEASE_NOISE = 1.0
 SCORE_NOISE = 4.0
-DISTRIBUTION = pa.TruncatedNegativeBinomial(eta=0.0, gamma=0.1)
+RUN_COUNT = pa.TruncatedNegativeBinomial(eta=0.0, gamma=0.1)
 
 
 def best_release(
-    member: float, rng: np.random.Generator, num_runs: Callable[[np.random.Generator], int]
+    member: float, rng: np.random.Generator, draw_num_runs: Callable[[np.random.Generator], int]
 ) -> float:
     """Returns the release of the best of several runs, each with a noisy sum and a noisy score of the member.
 
     Args:
         member: 1 for a member, 0 for none.
         rng: the source of all noise.
-        num_runs: draws the number of runs.
+        draw_num_runs: draws the number of runs.
     """
-    number = num_runs(rng)
-    releases = member + RELEASE_NOISE * rng.standard_normal(number)
+    num_runs = draw_num_runs(rng)
+    releases = member + RELEASE_NOISE * rng.standard_normal(size=num_runs)
     # The adversary's scores are the releases and a noisy view of the member.
-    scores = releases + 0.1 * (member + SCORE_NOISE * rng.standard_normal(number))
+    scores = releases + 0.1 * (member + SCORE_NOISE * rng.standard_normal(size=num_runs))
     return float(releases[np.argmax(scores)])
 
 
-def refuted_epsilon(num_runs: Callable[[np.random.Generator], int]) -> float:
+def refuted_epsilon(draw_num_runs: Callable[[np.random.Generator], int]) -> float:
     """Returns the epsilon that an attack by draws refutes."""
     rng = np.random.default_rng(11)
     attack = attack_draws(
-        partial(best_release, num_runs=num_runs),
-        1.0,
+        partial(best_release, draw_num_runs=draw_num_runs),
+        1.0,  # the member is in the records
         0.0,
         delta=DELTA,
         rng=rng,
@@ -53,7 +53,7 @@ def price() -> float:
     event = pa.tuning_event(
         base=pa.GaussianEvent(noise_multiplier=RELEASE_NOISE),
         score=pa.GaussianEvent(noise_multiplier=SCORE_NOISE),
-        distribution=DISTRIBUTION,
+        distribution=RUN_COUNT,
     )
     return pa.AutoAccountant().compose(event).get_epsilon(target_delta=DELTA)
 
@@ -61,5 +61,5 @@ def price() -> float:
 @pytest.mark.slow
 def test_an_attack_refutes_half_of_the_price_and_not_the_price(price: float) -> None:
     """A charge of half of the price is refuted by draws of the tuned release, the whole price is not."""
-    refuted = refuted_epsilon(DISTRIBUTION.draw)
+    refuted = refuted_epsilon(draw_num_runs=RUN_COUNT.draw)
     assert price / 2 < refuted <= price

@@ -35,18 +35,18 @@ def test_written_votes_are_read_back(tmp_path, num_labels, block_size):
     """
     votes = make_votes(num_labels=num_labels)
     written = write_votes(path=tmp_path / "votes.npz", votes=votes, block_size=block_size)
-    opened = VoteStore.open(written.path, num_teachers=10)
-    assert opened == written
-    assert (opened.teacher_votes() == votes).all()
-    assert (opened.histogram() == votes.sum(axis=0)).all()
-    assert (StoredVotes(opened).counts() == votes.sum(axis=0)).all()
+    opened_store = VoteStore.open(written.path, num_teachers=10)
+    assert opened_store == written
+    assert (opened_store.teacher_votes() == votes).all()
+    assert (opened_store.histogram() == votes.sum(axis=0)).all()
+    assert (StoredVotes(opened_store).counts() == votes.sum(axis=0)).all()
 
 
 def test_blocks_are_cut_to_the_memory_allowed(tmp_path, monkeypatch):
     """The memory limit holds the votes of 4 teachers: 9 teachers are read in blocks of 4, 4 and 1."""
-    opened = write_votes(path=tmp_path / "votes.npz", votes=make_votes(num_teachers=9))
+    opened_store = write_votes(path=tmp_path / "votes.npz", votes=make_votes(num_teachers=9))
     monkeypatch.setattr(vote_store, "BLOCK_BYTES", 4 * 6 * 13)
-    assert [len(block) for block in opened.blocks()] == [4, 4, 1]
+    assert [len(block) for block in opened_store.blocks()] == [4, 4, 1]
 
 
 @pytest.mark.slow
@@ -56,14 +56,14 @@ def test_memory_does_not_grow_with_the_teachers(tmp_path, monkeypatch):
     blocks = (np.ones((1, 500, 40), bool) for _ in range(2000))
     tracemalloc.start()
     try:
-        opened = VoteStore.write(
+        opened_store = VoteStore.write(
             tmp_path / "votes.npz",
             blocks=blocks,
             num_teachers=2000,
             num_queries=500,
             num_labels=40,
         )
-        assert (StoredVotes(opened).counts() == 2000).all()
+        assert (StoredVotes(opened_store).counts() == 2000).all()
         assert tracemalloc.get_traced_memory()[1] < 8e6
     finally:
         tracemalloc.stop()
@@ -97,6 +97,6 @@ def test_a_flipped_bit_fails_the_checksum(tmp_path):
     position = bytes(data).index(np.packbits(votes, axis=-1).tobytes()) + 9000
     data[position] ^= 1
     path.write_bytes(bytes(data))
-    opened = VoteStore.open(path)  # This checks the shape alone.
+    opened_store = VoteStore.open(path)  # This checks the shape alone.
     with refused("file", value=ANY, rule="vote file (Bad"):
-        StoredVotes(opened).counts()
+        StoredVotes(opened_store).counts()
