@@ -36,6 +36,7 @@ from pate.validation import InvalidValue, require, rounded_down
 from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.descent import Descent
 from pate.votes.f1_threshold import expected_f1_threshold
+from pate.votes.fixed_times_descent import FixedTimesDescent
 from pate.votes.moment_student import MomentStudent, mean_products
 from pate.votes.noisy_moments import NoisyMoments
 from pate.votes.public_start import PublicStart
@@ -76,6 +77,29 @@ class RoundsStudent:
 
     weights: FloatArray
     moments: NoisyMoments
+
+
+@dataclass(frozen=True, eq=False)
+class RoundsOutcome:
+    """What all rounds released, and the descent of the student along them; all of it may be published.
+
+    Attributes:
+        weights: float64 `[num_features, num_labels]`, the student's weights after the last round.
+        noise_rate: `[num_labels]`, the variance of the noise in each label's mean gradient of the last round, divided
+            by the number of rounds; 0 without noise.
+        suggested_prevalence: `[num_labels]`, the mean over rounds of the prevalence that each suggests.
+        mean_noisy_products: `[num_features, num_labels]`, the mean over rounds of the noisy mean products of features
+            and labels.
+        descent: the rules and numbers of the student's descent.
+        steps: the descent after its last step.
+    """
+
+    weights: FloatArray
+    noise_rate: FloatArray
+    suggested_prevalence: FloatArray
+    mean_noisy_products: FloatArray
+    descent: Descent
+    steps: FixedTimesDescent | StartedDescent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,22 +209,49 @@ class CenteredRounds:
             public_start: the weights at which the student begins, and what is unknown about them; None to begin at the
                 prevalence.
         """
+        outcome = self.ask_rounds(
+            votes, first_prevalence, rng=rng, record=record, public_start=public_start
+        )
+        earlier_moments = None if public_start is None else public_start.moments
+        return self._student_from(
+            outcome,
+            votes=votes,
+            released_variance=first_prevalence.variance,
+            earlier_moments=earlier_moments,
+        )
+
+    def ask_rounds(
+        self,
+        votes: RoundVotes,
+        first_prevalence: NoisyPrevalence,
+        *,
+        rng: Rng | None = None,
+        record: ReleaseRecord | None = None,
+        public_start: PublicStart | None = None,
+    ) -> RoundsOutcome:
+        """Asks the teachers in all rounds, and returns what the rounds released.
+
+        `student` explains the arguments, and what the record does.
+        """
         record_of_rounds = MemoryRecord() if record is None else record
         known = first_prevalence.known
         # The variance of a residual around the prevalence. A residual is 0 where the label is unknown.
         label_variance = first_prevalence.shares * (1 - first_prevalence.shares) * known
         label_scale = (label_variance / label_variance.mean()) ** self.recipe.label_scale_power
         descent = self._descent(votes, first_prevalence)
-        earlier_moments = None if public_start is None else public_start.moments
-        started = None
-        weights = descent.initial_weights()
-        if public_start is not None and earlier_moments is not None:
+        steps: FixedTimesDescent | StartedDescent
+        if public_start is None:
+            steps = FixedTimesDescent(descent)
+            weights = descent.initial_weights()
+        elif public_start.moments is not None:
+            # The moments of the earlier release are averaged with those of the rounds afterwards.
+            steps = FixedTimesDescent(descent)
             weights = descent.with_constants(
                 public_start.weights, prevalence=first_prevalence.shares
             )
-        elif public_start is not None:
-            started = StartedDescent(descent, public_start=public_start)
-            weights = started.initial_weights()
+        else:
+            steps = StartedDescent(descent, public_start=public_start)
+            weights = steps.initial_weights()
         # Means over all rounds: the prevalence that each suggests, and its noisy products of features and labels.
         suggested_prevalence = np.zeros_like(first_prevalence.shares)
         mean_noisy_products = np.zeros_like(weights)
@@ -227,29 +278,47 @@ class CenteredRounds:
             suggested_prevalence += suggestion / self.num_rounds
             products = mean_products(votes.public, probabilities=probabilities)
             mean_noisy_products += (products + gradient / descent.unclipped) / self.num_rounds
-            if started is not None:
-                weights = started.take_step(
-                    weights,
-                    probabilities=probabilities,
-                    gradient=gradient,
-                    noise_rate=noise_rate,
-                )
-                continue
-            if round_number == 0:
-                learning_times = descent.learning_times(noise_rate)
-            weights = descent.take_step(weights, gradient=gradient, learning_times=learning_times)
-        prevalence = descent.average_prevalence(
-            released_variance=first_prevalence.variance,
-            suggested_prevalence=suggested_prevalence,
+            weights = steps.take_step(
+                weights, probabilities=probabilities, gradient=gradient, noise_rate=noise_rate
+            )
+        return RoundsOutcome(
+            weights=weights,
             noise_rate=noise_rate,
+            suggested_prevalence=suggested_prevalence,
+            mean_noisy_products=mean_noisy_products,
+            descent=descent,
+            steps=steps,
+        )
+
+    def _student_from(
+        self,
+        outcome: RoundsOutcome,
+        *,
+        votes: RoundVotes,
+        released_variance: FloatArray | float,
+        earlier_moments: NoisyMoments | None,
+    ) -> RoundsStudent:
+        """Returns the student that all rounds teach, computed from public and released values alone.
+
+        Args:
+            outcome: what the rounds released.
+            votes: the votes in rounds, of which public features and numbers are read.
+            released_variance: variance of the noise in the prevalence at which the student began.
+            earlier_moments: the moments of the release at which the student began; None for another start or none.
+        """
+        descent = outcome.descent
+        prevalence = descent.average_prevalence(
+            released_variance=released_variance,
+            suggested_prevalence=outcome.suggested_prevalence,
+            noise_rate=outcome.noise_rate,
         )
         moment_student = MomentStudent(
             public_features=votes.public, feature_variances=votes.variances, recipe=self.recipe
         )
         moments = moment_student.moments_from_products(
-            mean_noisy_products,
+            outcome.mean_noisy_products,
             prevalence=prevalence,
-            noise_variance=noise_rate / descent.unclipped**2,
+            noise_variance=outcome.noise_rate / descent.unclipped**2,
             num_records=votes.total_weight * max(votes.records_per_teacher, 1.0),
         )
         if earlier_moments is not None:
@@ -258,21 +327,12 @@ class CenteredRounds:
             )
             weights = moment_student.fit(moments, prevalence=prevalence)
             return RoundsStudent(weights=weights, moments=moments)
-        if started is not None:
-            descent_weights = started.final_weights(
-                weights, noise_rate=noise_rate, prevalence=prevalence
-            )
-            moment_weights = moment_student.fit(
-                moments, prevalence=prevalence, start=started.trusted_start
-            )
-        else:
-            descent_weights = descent.final_weights(
-                weights,
-                learning_times=learning_times,
-                noise_rate=noise_rate,
-                prevalence=prevalence,
-            )
-            moment_weights = moment_student.fit(moments, prevalence=prevalence)
+        descent_weights = outcome.steps.final_weights(
+            outcome.weights, noise_rate=outcome.noise_rate, prevalence=prevalence
+        )
+        moment_weights = moment_student.fit(
+            moments, prevalence=prevalence, start=outcome.steps.trusted_start
+        )
         share = self.recipe.moment_share
         mean_weights = (1 - share) * descent_weights[:-1] + share * moment_weights[:-1]
         weights = descent.with_constants(mean_weights, prevalence=prevalence)

@@ -1,4 +1,4 @@
-"""Draws of a whole release in two rounds, and what they say of a price."""
+"""Draws of both rounds of a release, and what they say of a price."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,9 +10,8 @@ from pate.accounting import Adjacency, ExactAccountant, GaussianEvent
 from pate.aggregators import CenteredVotes
 from pate.aggregators.centered_rounds import NoisyPrevalence
 from pate.aggregators.record import MemoryRecord
-from pate.array_types import BoolArray, FloatArray, IntArray
+from pate.array_types import BoolArray, IntArray
 from pate.testing import Verdict, verify_samples
-from pate.votes.descent import Descent
 from pate.votes.moment_votes import MomentVotes
 from tests.privacy.divergences import record_constructed
 
@@ -30,13 +29,8 @@ def require_price_of_two_rounds(
     Args:
         votes_of_labels: returns the votes of three equal records, given which of them have the label, `[3, 1]`.
         refuted_price: a price that is too low.
-        monkeypatch: removes the processing of the weights after all rounds.
+        monkeypatch: records the noise that each round draws.
     """
-
-    def keep_weights(_descent: Descent, weights: FloatArray, **_options: Any) -> FloatArray:
-        return weights
-
-    monkeypatch.setattr(Descent, "final_weights", keep_weights)
     noises = record_constructed(
         monkeypatch, module_name="pate.aggregators.centered_rounds", class_name="RoundedGaussian"
     )
@@ -57,7 +51,7 @@ def require_price_of_two_rounds(
             record = MemoryRecord()
             noises.clear()
             prevalence = NoisyPrevalence(shares=np.array([0.5]), variance=0.0)
-            ROUNDS._rounds_mechanism.student(votes, prevalence, rng=rng, record=record)
+            ROUNDS._rounds_mechanism.ask_rounds(votes, prevalence, rng=rng, record=record)
             for round_number, noise in enumerate(noises):
                 committed = record.committed(f"step-{round_number}")
                 assert committed is not None

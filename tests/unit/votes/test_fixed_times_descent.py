@@ -1,0 +1,70 @@
+"""A descent with fixed learning times: its steps and its end are those of the noise of the first step."""
+
+import numpy as np
+
+from pate.votes.descent import Descent
+from pate.votes.fixed_times_descent import FixedTimesDescent
+
+NOISE_RATE = np.array([1e-4, 1e-3])
+
+
+def descent() -> Descent:
+    """Returns a descent of two steps for two labels, on 50 public rows of two features and the constant."""
+    features = np.random.default_rng(0).normal(size=(50, 3)) / 2
+    features[:, -1] = 0.2
+    return Descent(
+        public_features=features.astype(np.float32),
+        feature_variances=np.ones(2),
+        prevalence=np.array([0.2, 0.4]),
+        clip_factor=1.0,
+        num_steps=2,
+    )
+
+
+def test_learning_times_of_the_first_step_stay() -> None:
+    """Two steps and the end are computed with the learning times of the first step's noise.
+
+    The second step has 100 times the noise rate of the first.
+    """
+    rules = descent()
+    steps = FixedTimesDescent(rules)
+    learning_times = rules.learning_times(NOISE_RATE)
+    weights = expected_weights = rules.initial_weights()
+    gradient = np.full(weights.shape, 0.01)
+    for noise_rate in (NOISE_RATE, 100 * NOISE_RATE):
+        weights = steps.take_step(
+            weights,
+            probabilities=rules.probabilities(weights),
+            gradient=gradient,
+            noise_rate=noise_rate,
+        )
+        expected_weights = rules.take_step(
+            expected_weights, gradient=gradient, learning_times=learning_times
+        )
+    np.testing.assert_array_equal(weights, expected_weights)
+    np.testing.assert_array_equal(
+        steps.final_weights(weights, noise_rate=NOISE_RATE, prevalence=rules.prevalence),
+        rules.final_weights(
+            weights,
+            learning_times=learning_times,
+            noise_rate=NOISE_RATE,
+            prevalence=rules.prevalence,
+        ),
+    )
+
+
+def test_a_step_at_another_first_noise_differs() -> None:
+    """Negative control: at 100 times the noise rate, a first step changes the weights by less."""
+    rules = descent()
+    weights = rules.initial_weights()
+    gradient = np.full(weights.shape, 0.01)
+    changes = []
+    for noise_rate in (NOISE_RATE, 100 * NOISE_RATE):
+        next_weights = FixedTimesDescent(rules).take_step(
+            weights,
+            probabilities=rules.probabilities(weights),
+            gradient=gradient,
+            noise_rate=noise_rate,
+        )
+        changes.append(np.abs(next_weights - weights)[:-1].max(axis=0))
+    assert (changes[1] < changes[0]).all()
