@@ -5,7 +5,7 @@ The second pass calls these functions. So no object is built before all classes 
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -29,7 +29,12 @@ _TARGET = "_target_"
 
 
 def build(
-    node: DictConfig, slot: str, *, allowed_targets: Iterable[str] = (), **arguments: Any
+    node: DictConfig,
+    slot: str,
+    *,
+    allowed_targets: Iterable[str] = (),
+    left_out: Container[str] = (),
+    **arguments: Any,
 ) -> Any:
     """Builds the object that a configuration node describes, and the objects that it contains.
 
@@ -42,6 +47,7 @@ def build(
         slot: the role of the object: accountant, aggregator, data, engine, estimator, features, method, student or
             teacher.
         allowed_targets: the user's own modules.
+        left_out: keys of the node that are settings of the run and no arguments of the class.
         **arguments: further keyword arguments of the class.
 
     Raises:
@@ -49,6 +55,7 @@ def build(
     """
     # `hydra.utils.instantiate` would turn these plain values into a configuration again. A text `${oc.create:…}` in
     # them would become a node whose `_target_` nobody judged. So the classes are called with the judged values.
+    # A missing value is named by its whole path as long as the node lies in the configuration; a copy would not.
     plain = OmegaConf.to_container(node, resolve=True, throw_on_missing=True)
     trusted = (*TRUSTED_PREFIXES, *allowed_targets)
     for module in trusted:
@@ -57,6 +64,7 @@ def build(
             raise InvalidValue("allowed_targets", f"[{module}]", rule=rule)
     if not isinstance(plain, dict) or _TARGET not in plain:
         raise InvalidValue(slot, plain, rule="a node with a _target_, the name of a class")
+    plain = {key: value for key, value in plain.items() if key not in left_out}
     if slot == "data":
         public_labels = plain.pop(PUBLIC_LABELS, None)
         if public_labels is not None:
@@ -100,8 +108,9 @@ def part_maker(config: DictConfig, *, takes_public_labels: bool = False) -> Call
     def make(group: str) -> Any:
         node = config[group]
         arguments: dict[str, Any] = {}
+        left_out: tuple[str, ...] = ()
         if group == "teacher":
-            node = OmegaConf.masked_copy(node, [key for key in node if key != "num_teachers"])
+            left_out = ("num_teachers",)
             if str(config.get("features", {}).get(_TARGET)).endswith(".Kernel"):
                 # Only kernel teachers vote along directions of the public pool, which `features=kernel` asks for.
                 name = str(node[_TARGET]).rpartition(".")[2]
@@ -110,10 +119,16 @@ def part_maker(config: DictConfig, *, takes_public_labels: bool = False) -> Call
                     raise InvalidValue("teacher", name, rule=rule)
                 arguments["nonlinear"] = True
         if group == "data" and takes_public_labels:
-            node = OmegaConf.masked_copy(node, [key for key in node if key != PUBLIC_LABELS])
+            left_out = (PUBLIC_LABELS,)
         if group == "aggregator":
             arguments["adjacency"] = Adjacency.parse(config.adjacency)
-        return build(node, slot=group, allowed_targets=list(config.allowed_targets), **arguments)
+        return build(
+            node,
+            slot=group,
+            allowed_targets=list(config.allowed_targets),
+            left_out=left_out,
+            **arguments,
+        )
 
     return make
 

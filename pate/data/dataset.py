@@ -81,8 +81,9 @@ class Dataset:
         public_labeled: whether some labels of the public pool are known. False measures neither the release nor the
             student. It is always False for a pool without any positive label.
         notes: lines for the owner of the records on how they were read; not published.
-        owners: the names of the people and records of the private split, as bytes, by kind, as far as the source has
-            them. By these names a ledger of several runs recognizes people in another table. No epsilon covers them.
+        owners: the names of private records, as bytes, by the key "id", and those of their people by the key "group",
+            as far as the source has them. By these names a ledger of several runs recognizes people in another table.
+            No epsilon covers them.
         budgets: texts `[num_private]`, the budget class of each private record; public, and one class per group. None
             where all groups have one budget.
         shared: the owners and weights of private records that have several owners each; None where each has one.

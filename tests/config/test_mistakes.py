@@ -12,6 +12,7 @@ from omegaconf import MISSING, OmegaConf
 from omegaconf.errors import MissingMandatoryValue
 
 from pate.config import build
+from pate.config.build import part_maker
 from pate.config.checks import require_choices, require_sound, require_words
 from pate.config.mistakes import explain
 from pate.config.quoting import quoted
@@ -76,6 +77,19 @@ def test_a_missing_value_is_named_with_its_group() -> None:
     with pytest.raises(MissingMandatoryValue) as raised:
         OmegaConf.to_container(config.data, throw_on_missing=True)  # which names the key alone
     assert explain(raised.value) == "data.root: expected a value, none is assumed: data.root=…"
+
+
+@pytest.mark.parametrize(
+    ("group", "key"), [("data", "root"), ("teacher", "penalty")], ids=["data", "teacher"]
+)
+def test_a_missing_setting_of_a_part_is_named_with_its_group(group: str, key: str) -> None:
+    """A part that leaves a setting to whoever runs it is refused with the setting's full name."""
+    part = {"_target_": "my_parts.Part", key: MISSING, "num_teachers": 10, "public_labels": None}
+    config = OmegaConf.create({group: part, "allowed_targets": ["my_parts."]})
+    with pytest.raises(MissingMandatoryValue) as raised:
+        part_maker(config, takes_public_labels=True)(group)
+    name = f"{group}.{key}"
+    assert explain(raised.value) == f"{name}: expected a value, none is assumed: {name}=…"
 
 
 def test_classes_that_are_not_there_are_named() -> None:
