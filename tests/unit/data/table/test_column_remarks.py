@@ -12,6 +12,7 @@ import pytest
 from pate.data import Table
 from tests.refusals import refused
 from tests.unit.data.table.frames import people_frames, write_frames
+from tests.unit.data.table.small_table import write_lines
 
 pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -137,3 +138,15 @@ def test_numbers_with_leading_zeros_yield_a_remark_on_codes(tmp_path: Path) -> N
     )
     remarks = replace(table, category=("zip",)).public_remarks()
     assert len(remarks) == 2  # on units, and on the group
+
+
+def test_column_of_distinct_numbers_yields_a_remark(tmp_path: Path) -> None:
+    """A public column has a different number in each row. A remark proposes the column as `data.id`."""
+    rows = [f"{7000 + row},{row % 9},{row / 2},{'ab'[row % 2]},{row % 2}" for row in range(40)]
+    public = write_lines(
+        path=tmp_path / "public.csv", head="contract,age,price,sex,ill", lines=rows
+    )
+    (line,) = Table(public=public, labels=("ill",), group="sex").public_remarks()
+    assert line.startswith(
+        "contract: another number in each row; if it is the number of a record, data.id=contract "
+    )

@@ -15,6 +15,7 @@ from pate.data.table.column_names import require_columns
 from pate.data.table.number_column import NumberColumn
 from pate.validation import InvalidValue
 from tests.refusals import refused
+from tests.unit.data.split_paths import SplitPaths
 from tests.unit.data.table.frames import NUM_ROWS, people_frames, write_frames
 
 pa = pytest.importorskip("pyarrow")
@@ -22,7 +23,13 @@ pd = pytest.importorskip("pandas")
 
 
 def fit_schema(name: str, cells: list[Any], *, is_code: bool = False) -> TableSchema:
-    """Returns the schema of a public table that has one column with the given cells."""
+    """Returns the schema of a public table with one column.
+
+    Args:
+        name: the name of the column.
+        cells: the cells of the column.
+        is_code: whether a setting says that the numbers of the column are codes.
+    """
     return TableSchema.fit(pa.table({name: cells}), code_columns=(name,) if is_code else ())
 
 
@@ -44,8 +51,8 @@ def test_notations_of_one_code_are_one_category(cells: Any) -> None:
     """
     schema = fit_schema(name="ward", cells=[3, 12, 3, 5], is_code=True)
     assert schema.feature_names == ("ward=12", "ward=3", "ward=5", "ward=other")
-    places = schema.inputs(pd.DataFrame({"ward": cells})).argmax(axis=1)
-    assert places.tolist() == [1, 0, 1, 3]
+    features = schema.inputs(pd.DataFrame({"ward": cells}))
+    assert features.argmax(axis=1).tolist() == [1, 0, 1, 3]
 
 
 def test_distinct_public_words_stay_distinct_categories() -> None:
@@ -57,8 +64,9 @@ def test_distinct_public_words_stay_distinct_categories() -> None:
     schema = fit_schema(name="icd", cells=["250.0", "250.00", "V1", "1.1", "1.10"] * 3)
     names = [name.removeprefix("icd=") for name in schema.feature_names]
     assert names == ["1.1", "1.10", "250.0", "250.00", "V1", "other"]
-    places = schema.inputs({"icd": ["250.00", "250.0", "1.10", "1.100", "x"]}).argmax(axis=1)
-    assert [names[place] for place in places] == ["250.00", "250.0", "1.10", "1.1", "other"]
+    features = schema.inputs({"icd": ["250.00", "250.0", "1.10", "1.100", "x"]})
+    categories = [names[index] for index in features.argmax(axis=1)]
+    assert categories == ["250.00", "250.0", "1.10", "1.1", "other"]
 
 
 DAYS = ["2025-01-31", "2025-02-01"]
@@ -104,15 +112,10 @@ def test_truth_values_are_0_and_1(cells: list[Any]) -> None:
 @pytest.fixture
 def wards(tmp_path: Path) -> Table:
     """Returns the reader of three equal files with the numbers of hospital wards, and days."""
-    for split in ("private", "public", "test"):
-        path = tmp_path / f"{split}.csv"
-        path.write_text("ward,day,ill\n3,2025-01-31,1\n12,2025-02-01,0\n")
-    return Table(
-        private=str(tmp_path / "private.csv"),
-        public=str(tmp_path / "public.csv"),
-        test=str(tmp_path / "test.csv"),
-        labels=("ill",),
-    )
+    paths = SplitPaths.in_folder(folder=tmp_path, ending=".csv")
+    for path in (paths.private, paths.public, paths.test):
+        Path(path).write_text("ward,day,ill\n3,2025-01-31,1\n12,2025-02-01,0\n")
+    return paths.table("ill")
 
 
 def test_category_setting_treats_numbers_and_dates_as_words(wards: Table) -> None:
@@ -132,7 +135,9 @@ def test_category_setting_treats_numbers_and_dates_as_words(wards: Table) -> Non
 @pytest.mark.parametrize(
     ("column", "rule"), [("wart", "did you mean ward"), ("ill", "that is a feature")]
 )
-def test_category_setting_names_a_feature_column(wards: Table, column: str, rule: str) -> None:
+def test_category_setting_of_a_column_that_is_no_feature_is_refused(
+    wards: Table, column: str, rule: str
+) -> None:
     """`data.category` with an unknown column, or with a label, is refused."""
     with refused("data.category", value=column, rule=rule):
         replace(wards, category=(column,)).load()
@@ -146,10 +151,7 @@ def test_category_setting_beside_a_schema_file_is_refused(wards: Table, tmp_path
 
 
 def test_schema_with_invalid_categories_is_refused(wards: Table, tmp_path: Path) -> None:
-    """A schema calls a column of numbers a category without listing categories.
-
-    It is refused under the column's name.
-    """
+    """A schema calls a column of numbers a category, and lists no categories. The column is refused by its name."""
     path = tmp_path / "schema.yaml"
     wards.public_schema().write(path)
     path.write_text(path.read_text().replace("kind: number", "kind: category"))
@@ -157,9 +159,11 @@ def test_schema_with_invalid_categories_is_refused(wards: Table, tmp_path: Path)
         replace(wards, schema=str(path)).load()
 
 
+# Whether the cells of each row are missing, bool `[num_rows]`, and the ward of each row.
 HAS_GAP = np.arange(NUM_ROWS) % 7 == 0
 WARDS = np.array(["a", "b"])[np.arange(NUM_ROWS) % 2]
-NULLABLE = {
+# The type of pandas for each column, which has a value of its own for missing cells.
+NULLABLE_TYPES = {
     "age": "Int64",
     "weight": "Float64",
     "smokes": "boolean",
@@ -198,7 +202,7 @@ def test_nullable_columns_give_the_same_features_as_nan_columns(
     """
     frames = frames_with_gaps()
     expected = replace(write_frames(folder=tmp_path, frames=frames), labels=("flu",)).load()
-    nullable = {split: frame.astype(NULLABLE) for split, frame in frames.items()}
+    nullable = {split: frame.astype(NULLABLE_TYPES) for split, frame in frames.items()}
     table = write_frames(folder=tmp_path, frames=nullable, endings=dict.fromkeys(frames, ending))
     dataset = replace(table, labels=("flu",)).load()
     assert np.array_equal(dataset.private.inputs, expected.private.inputs)
@@ -223,10 +227,12 @@ def test_column_of_mixed_types_becomes_words(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("missing", "guess"), [("temp", ""), ("notes", " (did you mean note?)")], ids=["no", "yes"]
+    ("missing_column", "guess"),
+    [("temp", ""), ("notes", " (did you mean note?)")],
+    ids=["no similar name", "a similar name"],
 )
-def test_a_missing_column_is_guessed_only_from_like_names(missing: str, guess: str) -> None:
+def test_a_missing_column_is_guessed_only_from_like_names(missing_column: str, guess: str) -> None:
     """The columns `age` and `note` are there. `notes` is guessed to be `note`, and for `temp` there is no guess."""
     with pytest.raises(InvalidValue) as caught:
-        require_columns("data", columns=("age", "note"), required=(missing,))
-    assert caught.value.rule == f"also the column {missing}{guess}"
+        require_columns("data", columns=("age", "note"), required=(missing_column,))
+    assert caught.value.rule == f"also the column {missing_column}{guess}"

@@ -17,6 +17,7 @@ from tests.unit.data.table.frames import NUM_ROWS, NUMBERS, people_frames, write
 
 pytest.importorskip("pyarrow")
 
+# The word for yes of some languages, with the word for no.
 NO_OF_YES = {"ja": "nein", "2": "1", "oui": "non", "ПРАВДА": "ложь"}
 
 
@@ -30,9 +31,9 @@ def frames_in_words(yes: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("yes", NO_OF_YES)
 def test_two_words_of_any_language_may_mean_yes_and_no(tmp_path: Path, yes: str) -> None:
-    """A label with two words as values is refused without `data.true`.
+    """A label with two words as values is refused without the setting `data.true`.
 
-    With `data.true` the named word is 1 and the other word 0, and a remark says so.
+    With `data.true`, the word in this setting is 1 and the other word 0. A remark says so.
     """
     table = write_frames(folder=tmp_path, frames=frames_in_words(yes=yes))
     with refused("data.private.flu", rule="data.true=WORD names another"):
@@ -53,20 +54,37 @@ def test_empty_label_does_not_mean_no(tmp_path: Path) -> None:
     assert dataset.test.known[:2].tolist() == [[False, True], [True, True]]
 
 
-def test_third_word_in_a_label_column_is_refused(tmp_path: Path) -> None:
-    """A label has a third word, or `data.true` names a word that the label does not have. Both are refused."""
+@pytest.fixture
+def table_with_third_word(tmp_path: Path) -> Table:
+    """Returns the reader of files whose label `flu` has the words ja and nein, and once a question mark."""
     frames = frames_in_words(yes="ja")
     frames["test"].loc[0, "flu"] = "?"
-    table = write_frames(folder=tmp_path, frames=frames)
+    return write_frames(folder=tmp_path, frames=frames)
+
+
+def test_third_word_in_a_label_column_is_refused(table_with_third_word: Table) -> None:
+    """A label with a third word beside ja and nein is refused."""
     with refused("data.true", value=ANY, rule="other word"):
-        replace(table, true="ja").load()
+        replace(table_with_third_word, true="ja").load()
+
+
+def test_word_for_yes_that_no_label_has_is_refused(table_with_third_word: Table) -> None:
+    """`data.true` names a word that the label does not have. It is refused."""
     with refused("data.true", value="yep"):
-        replace(table, true="yep").load()
+        replace(table_with_third_word, true="yep").load()
 
 
 @dataclass(frozen=True)
 class LabelCells:
-    """Cells that mean 1, cells that mean 0, cells that are no label, and the notation of numbers in the files."""
+    """Cells of a column of labels, in files with one notation of numbers.
+
+    Attributes:
+        positive: the cells that mean 1.
+        negative: the cells that mean 0.
+        wrong: the cells that are no label.
+        decimal: the setting `data.decimal` of the files.
+        thousands: the setting `data.thousands` of the files.
+    """
 
     positive: list[str]
     negative: list[str]
@@ -109,15 +127,18 @@ def test_label_cells_follow_the_notation_of_numbers(tmp_path: Path, case: str) -
     assert dataset.private.labels[: len(bits), 0].tolist() == bits
 
 
-@pytest.mark.parametrize(
-    ("case", "cell"), [(case, cell) for case, cells in LABEL_CELLS.items() for cell in cells.wrong]
-)
-def test_invalid_label_cells_are_refused(tmp_path: Path, case: str, cell: str) -> None:
+WRONG_LABEL_CELLS = [
+    (case, wrong_cell) for case, cells in LABEL_CELLS.items() for wrong_cell in cells.wrong
+]
+
+
+@pytest.mark.parametrize(("case", "wrong_cell"), WRONG_LABEL_CELLS)
+def test_invalid_label_cells_are_refused(tmp_path: Path, case: str, wrong_cell: str) -> None:
     """One cell of a label is no 0 or 1 in the notation of the file. It is refused with its row."""
     cells = LABEL_CELLS[case]
     frames = people_frames()
     frames["private"]["flu"] = (cells.positive * NUM_ROWS)[:NUM_ROWS]
-    frames["private"].loc[3, "flu"] = cell
+    frames["private"].loc[3, "flu"] = wrong_cell
     table = write_frames(folder=tmp_path, frames=frames)
     with refused("data.private.flu", rule="row 4 is the first"):
         replace(table, decimal=cells.decimal, thousands=cells.thousands).load()
@@ -149,11 +170,9 @@ def write_diagnoses(folder: Path, cells: Mapping[str, list[str | None]] = DIAGNO
     "labels", [("diagnoses",), ("diagnoses", "cough", "flu"), ("cough", "flu")]
 )
 def test_one_column_may_list_all_labels(tmp_path: Path, labels: tuple[str, ...]) -> None:
-    """One column lists the labels of a row.
+    """One column lists the labels of a row. The label names are those in the public file, or those in the settings.
 
-    The labels are those of the public file, or those that the settings name.
-
-    Rows with a label that is none of them are counted in a remark.
+    A remark counts the rows with a label that is none of these names.
     """
     dataset = replace(write_diagnoses(folder=tmp_path), labels=labels).load()
     assert dataset.label_names == ("cough", "flu")
@@ -165,33 +184,45 @@ def test_one_column_may_list_all_labels(tmp_path: Path, labels: tuple[str, ...])
     ]
     assert dataset.test.labels[:2].tolist() == [[True, False], [False, True]]
     assert dataset.public_labeled
-    line = "15 rows name a label that is none of cough, flu: it is left out"
-    assert any(line in note for note in dataset.notes)
-    line = "data.labels=diagnoses: the labels that the public file names: cough, flu"
-    assert (line in dataset.notes) == (labels == ("diagnoses",))
+    omission = "15 rows name a label that is none of cough, flu: it is left out"
+    assert any(omission in note for note in dataset.notes)
+    public_names = "data.labels=diagnoses: the labels that the public file names: cough, flu"
+    are_names_from_public_file = labels == ("diagnoses",)
+    assert (public_names in dataset.notes) == are_names_from_public_file
 
 
 def test_label_names_do_not_come_from_private_rows(tmp_path: Path) -> None:
     """The public file lists no label. The column is refused, even if private rows list some."""
     with refused("data.labels", value="[diagnoses]", rule="the public file names none"):
-        write_diagnoses(folder=tmp_path, cells={**DIAGNOSES, "public": [None]}).load()
+        write_diagnoses(folder=tmp_path, cells=DIAGNOSES | {"public": [None]}).load()
 
 
-def test_public_file_may_lack_the_column_that_lists_labels(tmp_path: Path) -> None:
-    """The public file has no column of labels: the labels must be named, and public records have none.
-
-    Names that are no label, or are a feature, are refused.
-    """
+@pytest.fixture
+def table_without_public_diagnoses(tmp_path: Path) -> Table:
+    """Returns the reader of files of which the public one lacks the column that lists the labels."""
     frames = frames_of_diagnoses(cells=DIAGNOSES)
     frames["public"] = frames["public"].drop(columns="diagnoses")
-    table = replace(write_frames(folder=tmp_path, frames=frames), label_separator=";")
-    dataset = replace(table, labels=("diagnoses", "flu")).load()
+    return replace(write_frames(folder=tmp_path, frames=frames), label_separator=";")
+
+
+def test_public_file_may_lack_the_column_that_lists_labels(
+    table_without_public_diagnoses: Table,
+) -> None:
+    """The public file has no column of labels. Settings name the label, and public records have none."""
+    dataset = replace(table_without_public_diagnoses, labels=("diagnoses", "flu")).load()
     assert dataset.label_names == ("flu",)
     assert not dataset.public_labeled
-    with refused("data.labels", value="[flu,cold]"):
-        replace(table, labels=("flu", "cold")).load()
-    with refused("data.labels", value="age"):
-        replace(table, labels=("diagnoses", "age")).load()
+
+
+@pytest.mark.parametrize(
+    ("labels", "refused_names"), [(("flu", "cold"), "[flu,cold]"), (("diagnoses", "age"), "age")]
+)
+def test_label_that_no_file_has_or_that_is_a_feature_is_refused(
+    table_without_public_diagnoses: Table, labels: tuple[str, ...], refused_names: str
+) -> None:
+    """Settings name the label `cold`, which no row lists, or the column `age`, which is a feature. Both are refused."""
+    with refused("data.labels", value=refused_names):
+        replace(table_without_public_diagnoses, labels=labels).load()
 
 
 def test_label_without_positives_or_negatives_yields_a_warning(tmp_path: Path) -> None:
@@ -199,7 +230,8 @@ def test_label_without_positives_or_negatives_yields_a_warning(tmp_path: Path) -
     frames = people_frames()
     frames["private"]["flu"] = 0
     frames["test"]["cough"] = 1
-    assert list(uneven_records_warnings(write_frames(folder=tmp_path, frames=frames).load())) == [
+    dataset = write_frames(folder=tmp_path, frames=frames).load()
+    assert list(uneven_records_warnings(dataset)) == [
         "data.labels: no private record has flu: there is no positive to learn it from",
         "data.labels: every test record has cough: there is nothing else to measure it by",
     ]
@@ -209,14 +241,13 @@ def test_person_with_many_records_yields_a_warning(tmp_path: Path) -> None:
     """One person has 15 of 60 private records. A warning says so."""
     frames = people_frames()
     frames["private"]["person"] = [0] * 15 + NUMBERS[15:]
-    assert list(uneven_records_warnings(write_frames(folder=tmp_path, frames=frames).load())) == [
+    dataset = write_frames(folder=tmp_path, frames=frames).load()
+    assert list(uneven_records_warnings(dataset)) == [
         "data.group: one has 15 of 60 private records; all are with one teacher, which has one vote like the others"
     ]
 
 
 def test_evenly_distributed_records_yield_no_warning(tmp_path: Path) -> None:
     """Records of equal persons with both labels give no warning."""
-    assert (
-        list(uneven_records_warnings(write_frames(folder=tmp_path, frames=people_frames()).load()))
-        == []
-    )
+    dataset = write_frames(folder=tmp_path, frames=people_frames()).load()
+    assert list(uneven_records_warnings(dataset)) == []

@@ -1,0 +1,88 @@
+"""Names of columns: whole numbers as names in settings, and comparisons of thousands of names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from pate.data import Table, TableSchema
+from pate.data.table.column_names import require_columns
+from pate.data.table.table_file import TableFile
+from tests.refusals import ANY, refused
+from tests.unit.data.table.patients import write_patients
+
+pytest.importorskip("pyarrow")
+
+
+@pytest.fixture
+def numbered_columns(tmp_path: Path) -> Table:
+    """Returns a reader whose settings name columns by the whole numbers 1, 2019 and 7, as Hydra parses them."""
+    table = write_patients(
+        folder=tmp_path,
+        head="2019,0,7,1",
+        private=[f"0{row},{row},-9,0" for row in range(4)],
+        public=[f"1{row},{row},-9,0" for row in range(4)],
+        test=["90,1,3,1"],
+    )
+    labels: Any = [1]
+    group: Any = 2019
+    drop: Any = [7]
+    return replace(table, labels=labels, group=group, drop=drop)
+
+
+def test_columns_may_be_named_by_whole_numbers(numbered_columns: Table) -> None:
+    """Settings name columns by the numbers 1, 2019 and 7. The columns of these names are read."""
+    dataset = numbered_columns.load()
+    assert dataset.label_names == ("1",)
+    assert isinstance(dataset.preprocessing, TableSchema)
+    assert dataset.preprocessing.names == ("0",)
+    assert dataset.private.num_groups == 4
+
+
+def test_words_for_missing_cells_may_be_whole_numbers(numbered_columns: Table) -> None:
+    """With `missing=[-9]`, a number, cells of -9 are missing. A public column of such cells is refused as empty."""
+    missing: Any = [-9]
+    with refused("data.public.7", rule="a value in"):
+        replace(numbered_columns, drop=(), missing=missing).load()
+
+
+@pytest.mark.parametrize("label", [1.0, None, True])
+def test_values_other_than_names_are_refused_as_columns(
+    numbered_columns: Table, label: Any
+) -> None:
+    """A float, None or a truth value as the name of a label is refused."""
+    with refused("data.labels", value=ANY, rule="a list of"):
+        replace(numbered_columns, labels=(label,))
+
+
+class CountingName(str):
+    """A column's name that counts how often any such name is compared with another text."""
+
+    num_comparisons: ClassVar[int] = 0
+
+    def __eq__(self, other: object) -> bool:
+        CountingName.num_comparisons += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_time_to_compare_names_is_linear_in_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The names of 2,000 columns are compared with fewer than 10 comparisons for each name.
+
+    Otherwise a table of thousands of columns would take too long.
+    """
+    monkeypatch.setattr(CountingName, "num_comparisons", 0)
+    names = [CountingName(f"gene{number}") for number in range(2000)]
+    require_columns("data", columns=names, required=[str(name) for name in names])
+    assert CountingName.num_comparisons < 10 * len(names)
+
+
+def test_names_of_a_file_are_read_once(tmp_path: Path) -> None:
+    """A file keeps the names of its columns, so that they are not read again for each column."""
+    public_path = Path(str(write_patients(folder=tmp_path).public))
+    file = TableFile(public_path, setting="data")
+    assert file.names is file.names

@@ -1,0 +1,69 @@
+"""A column that may name people: refusals and remarks propose `data.group` before all else."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pate.data import Table
+from pate.validation import InvalidValue
+from tests.refusals import refused
+from tests.unit.data.table.patients import write_patients
+
+pytest.importorskip("pyarrow")
+
+GROUP_FIRST = (
+    "data.group=mrn if it says whose a row is, else 'data.drop=[mrn]' "
+    "leaves it out, and each row by itself is"
+)
+
+
+def test_refusal_of_a_column_unknown_to_the_schema_offers_group_first(tmp_path: Path) -> None:
+    """A column of patients' numbers is not in the schema. The refusal proposes `data.group` before `data.drop`."""
+    table = write_patients(folder=tmp_path)
+    path = tmp_path / "schema.yaml"
+    Table(public=table.public, labels=("flu",), group="mrn").public_schema().write(path)
+    line = f"data.schema={path}: expected no other column in data.public than it lists, and there is mrn; "
+    with pytest.raises(InvalidValue, match=rf"^{re.escape(line + GROUP_FIRST)} protected$"):
+        replace(table, schema=str(path)).load()
+
+
+def test_refusal_of_a_column_of_words_offers_group_first(tmp_path: Path) -> None:
+    """A public column has a different word in each row. The refusal proposes `data.group` before `data.drop`."""
+    people = [f"B-{number:04},{number % 60},F,{number % 2}" for number in range(120)]
+    line = rf"^data\.public\.mrn: expected numbers.*; {re.escape(GROUP_FIRST)}"
+    with pytest.raises(InvalidValue, match=line):
+        write_patients(folder=tmp_path, public=people).load()
+
+
+def test_refusal_of_a_missing_column_offers_group_first(tmp_path: Path) -> None:
+    """The public file lacks the patients' numbers.
+
+    The refusal proposes `data.group` first, unless another group is set.
+    """
+    table = write_patients(folder=tmp_path)
+    (tmp_path / "public.csv").write_text("age,sex,flu\n20,F,0\n30,M,1\n")
+    line = rf"^data\.private\.mrn: .*public lacks it; {re.escape(GROUP_FIRST)}"
+    with pytest.raises(InvalidValue, match=line):
+        table.load()
+    with refused("data.group", value="mrn", rule="each person there"):
+        replace(table, group="mrn").load()
+    with refused("data.private.mrn", rule="where data.group=sex says whose a row is"):
+        replace(table, group="sex").load()
+
+
+def test_remark_on_person_numbers_offers_group_first(tmp_path: Path) -> None:
+    """A public column has another number in each row.
+
+    The remark proposes `data.group` before `data.id` and `data.drop`.
+    """
+    public = [f"{7000 + number},{number % 9},F,{number % 2}" for number in range(40)]
+    table = write_patients(folder=tmp_path, public=public)
+    line, _ = Table(public=table.public, labels=("flu",)).public_remarks()
+    assert line == (
+        "mrn: another number in each row; data.group=mrn if it is that of a person; if it is the number of "
+        "a record, data.id=mrn or 'data.drop=[mrn]' takes it from the features"
+    )

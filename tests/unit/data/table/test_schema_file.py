@@ -1,0 +1,202 @@
+"""Schema files: the columns and the settings that `pate-schema` writes, and people edit."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pate.data import Table, TableSchema
+from pate.data.table.schema import load_settings
+from pate.data.table.table_settings import TableSettings
+from pate.validation import InvalidValue
+from tests.refusals import refused
+from tests.unit.data.table.patients import write_patients
+from tests.unit.data.table.small_table import write_table
+
+pytest.importorskip("pyarrow")
+
+
+@pytest.mark.parametrize(
+    ("schema_text", "message"),
+    [
+        pytest.param(
+            "columns: [",
+            r": expected YAML as pate-schema writes it, line 1",
+            id="invalid YAML",
+        ),
+        pytest.param(
+            "rows: 3",
+            r": expected `columns`, what is known of each, as pate-schema writes it",
+            id="no columns",
+        ),
+        pytest.param(
+            "columns: {age: {kind: digit}}",
+            r"\.columns\.age\.kind=digit: expected one of number, .*",
+            id="an unknown kind",
+        ),
+        pytest.param(
+            "columns: {age: {kind: date, min: 0, missing: false}}",
+            r"\.columns\.age: expected mean, std, min, max, missing as pate-schema writes them .*",
+            id="a date without mean, std and max",
+        ),
+        pytest.param(
+            "columns: {age: {kind: number, mean: 0, std: 0, min: 0, max: 1, missing: false}}",
+            r"\.columns\.age=.*: expected finite numbers, and std > 0",
+            id="a standard deviation of 0",
+        ),
+        pytest.param(
+            "columns: {age: {kind: category, categories: [1], missing: false}}",
+            r"\.columns\.age\.categories=\[1\]: expected a list of words.*",
+            id="a number as a category",
+        ),
+        pytest.param(
+            "columns: {age: {kind: category, categories: [a], missing: 3}}",
+            r"\.columns\.age: expected categories, missing as pate-schema writes them .*",
+            id="missing is no truth value",
+        ),
+        pytest.param(
+            "columns: {age: {kind: category, categories: [a], missing: true}}",
+            r": expected no other column in data\.public than it lists, and there is seen; 'data\.drop=.*",
+            id="fewer columns than the file",
+        ),
+    ],
+)
+def test_invalid_schema_is_refused_in_one_line(
+    tmp_path: Path, schema_text: str, message: str
+) -> None:
+    """A schema file with invalid YAML, columns or numbers is refused. The message is this one line."""
+    (tmp_path / "schema.yaml").write_text(schema_text)
+    with pytest.raises(InvalidValue, match=rf"^data\.schema=\S+?{message}$"):
+        replace(write_table(folder=tmp_path), schema=str(tmp_path / "schema.yaml")).load()
+
+
+def test_schema_from_file_equals_the_learned_schema(tmp_path: Path) -> None:
+    """The public schema is written to a file and read. It is equal, and so is its published form."""
+    table = write_table(folder=tmp_path)
+    path = tmp_path / "schema.yaml"
+    table.public_schema().write(path)
+    dataset = replace(table, schema=str(path)).load()
+    assert dataset.preprocessing == table.load().preprocessing
+    assert isinstance(dataset.preprocessing, TableSchema)
+    assert TableSchema.read(dataset.preprocessing.plain(), name="x") == dataset.preprocessing
+
+
+def test_column_kind_can_be_edited_in_the_schema_file(tmp_path: Path) -> None:
+    """A user makes the column `age` a category in the schema file. The inputs then have a feature for each category."""
+    table = write_table(folder=tmp_path)
+    path = tmp_path / "schema.yaml"
+    table.public_schema().write(path)
+    text = path.read_text()
+    before_age = text[: text.index("  age:")]
+    behind_age = text[text.index("  sex:") :]
+    age = "  age: {kind: category, categories: ['20', '40'], missing: false}\n"
+    path.write_text(before_age + age + behind_age)
+    dataset = replace(table, schema=str(path)).load()
+    assert isinstance(dataset.preprocessing, TableSchema)
+    names = dataset.preprocessing.feature_names
+    columns = [names.index("age=20"), names.index("age=40"), names.index("age=other")]
+    assert dataset.private.inputs[:, columns].tolist() == [[0, 0, 1], [0, 0, 1], [0, 1, 0]]
+
+
+SETTINGS = TableSettings(labels=("flu",), group="mrn", drop=("sex",))
+
+
+def reader_with_schema(table: Table, settings: TableSettings | None = None) -> Table:
+    """Writes a schema file, and returns the reader of the table's files whose only setting is this file.
+
+    Args:
+        table: the reader of the three files of patients.
+        settings: the settings in the schema file; None for a schema file without settings.
+    """
+    path = Path(str(table.public)).with_name("schema.yaml")
+    fitted = Table(public=table.public, labels=("flu",), group="mrn", drop=("sex",))
+    fitted.public_schema().write(path, settings)
+    return replace(table, labels=(), schema=str(path))
+
+
+def test_settings_in_a_schema_apply_to_a_run(tmp_path: Path) -> None:
+    """A schema file has labels, group and dropped columns.
+
+    A reader with the schema alone gives the data set of these settings.
+    """
+    table = write_patients(folder=tmp_path)
+    completed = reader_with_schema(table=table, settings=SETTINGS)
+    dataset = completed.load()
+    expected = replace(completed, labels=("flu",), group="mrn", drop=("sex",)).load()
+    assert dataset.digest() == expected.digest()
+    # An owner has the name in the file, and the same name in lower case.
+    people = frozenset(
+        f"{letter}-0{number:03}".encode() for number in range(1, 5) for letter in "Aa"
+    )
+    assert dataset.owners == expected.owners == {"group": people}
+    assert isinstance(dataset.preprocessing, TableSchema)
+    assert dataset.preprocessing.names == ("age",)
+    completed.require_settings()
+
+
+def test_settings_of_a_schema_are_not_published(tmp_path: Path) -> None:
+    """Settings in a schema file are read, but are no part of the published schema."""
+    completed = reader_with_schema(table=write_patients(folder=tmp_path), settings=SETTINGS)
+    assert load_settings(str(completed.schema)) == SETTINGS
+    published = completed.load().preprocessing
+    assert isinstance(published, TableSchema)
+    assert "settings" not in published.plain()
+
+
+def test_schema_stores_the_encoding(tmp_path: Path) -> None:
+    """A schema file names cp1252. A private file in this encoding is read."""
+    completed = reader_with_schema(
+        table=write_patients(folder=tmp_path), settings=replace(SETTINGS, encoding="cp1252")
+    )
+    (tmp_path / "private.csv").write_bytes("mrn,age,sex,flu\nJos\u00e9,30,F,1\n".encode("cp1252"))
+    names = frozenset({"Jos\u00e9".encode(), "jos\u00e9".encode()})
+    assert completed.load().owners == {"group": names}
+
+
+def test_holder_reads_private_records_with_a_schema_alone(tmp_path: Path) -> None:
+    """A reader of the private file and the schema has the labels of the schema's settings."""
+    completed = reader_with_schema(table=write_patients(folder=tmp_path), settings=SETTINGS)
+    holder = Table(private=completed.private, schema=completed.schema)
+    assert holder.private_records().label_names == ("flu",)
+
+
+def test_settings_of_a_run_override_the_schema(tmp_path: Path) -> None:
+    """A run sets another group, or drops another column, than the schema. Its setting counts, and is refused here."""
+    table = write_patients(folder=tmp_path, private=["A-9,30,F,1", "A-9,31,M,0"])
+    completed = reader_with_schema(table=table, settings=SETTINGS)
+    assert completed.load().private.num_groups == 1
+    message = "and there is mrn; 'data.drop=[mrn]' leaves it out, where data.group=age says whose a row is"
+    with pytest.raises(InvalidValue, match=re.escape(message)):
+        replace(completed, group="age").load()
+    with refused("data.drop", value="mrn"):
+        replace(completed, drop=("mrn",)).load()
+
+
+def test_schema_without_settings_gives_defaults(tmp_path: Path) -> None:
+    """A schema without settings leaves labels empty, which is refused."""
+    completed = reader_with_schema(table=write_patients(folder=tmp_path))
+    assert "settings" not in Path(str(completed.schema)).read_text().replace("`settings`", "")
+    with refused("data.labels", value="[]", rule="columns that"):
+        completed.load()
+
+
+def test_an_unknown_setting_in_a_schema_is_refused(tmp_path: Path) -> None:
+    """A schema file has a setting `groups`, which does not exist. It is refused under its place."""
+    completed = reader_with_schema(table=write_patients(folder=tmp_path))
+    path = Path(str(completed.schema))
+    path.write_text(path.read_text().replace("columns:", "settings: {groups: mrn}\ncolumns:"))
+    line = r"^data\.schema=\S+\.settings\.groups=mrn: expected settings of pate-schema"
+    with pytest.raises(InvalidValue, match=line):
+        completed.load()
+
+
+def test_labels_in_a_schema_must_be_a_list(tmp_path: Path) -> None:
+    """A schema file names labels as one text. It is refused."""
+    completed = reader_with_schema(table=write_patients(folder=tmp_path))
+    path = Path(str(completed.schema))
+    path.write_text(path.read_text().replace("columns:", "settings: {labels: flu}\ncolumns:"))
+    with refused("data.labels", value="flu"):
+        completed.load()
