@@ -22,7 +22,7 @@ from pate.comparison.alternatives.feature_covariance import CovarianceRelease, s
 from pate.comparison.alternatives.full_batch import Multipliers
 from pate.comparison.alternatives.group_gradients import GroupGradients
 from pate.comparison.alternatives.noisy_gradient import NoisyGradient
-from pate.comparison.alternatives.sampled_groups import Groups
+from pate.comparison.alternatives.sampled_groups import SampledGroups
 from tests.unit.comparison.conftest import small_bench
 
 CLIP = 0.4
@@ -474,7 +474,7 @@ def test_all_releases_of_a_training_add_up_to_its_price(
     monkeypatch.setattr(NoisyGradient, "release", record_and_release)
     rival = method(name="rival", covariance=covariance)
     bench = small_bench()
-    rival.trained(noise_multiplier=2.0, training=Training(bench), seed=0)
+    rival.train_model(noise_multiplier=2.0, training=Training(bench), seed=0)
     event = rival.event_for(noise_multiplier=2.0, num_groups=bench.dataset.private.num_groups)
     prevalence = Prevalence(
         noise_multiplier=Multipliers.of_training(noise_multiplier=2.0).prevalence
@@ -518,7 +518,9 @@ def test_a_group_with_gaps_moves_the_sum_by_at_most_the_sensitivity(network_step
         labels = np.reshape(labels_of_group, (2, 2))
         known = labels != UNKNOWN
         if network_step:  # one record of the group takes part
-            groups = Groups(features, labels=labels == 1, group_ids=group_ids, known=known)
+            groups = SampledGroups.from_records(
+                features, labels=labels == 1, group_ids=group_ids, known=known
+            )
             linear = torch.nn.Linear(in_features=2, out_features=2, bias=False).double()
             torch.nn.init.zeros_(linear.weight)
             with clipped_sums(linear, clip=CLIP) as clipped_sum, warnings.catch_warnings():

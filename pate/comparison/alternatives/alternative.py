@@ -13,20 +13,20 @@ from pate.accounting import Adjacency, Budget, Event, calibrate
 from pate.aggregators.prevalence import Prevalence, ReleasedShares
 from pate.array_types import Float32Array, FloatArray
 from pate.comparison.alternatives.noisy_model import NoisyModel
-from pate.comparison.alternatives.public_directions import MOST_ROWS, PublicDirections
+from pate.comparison.alternatives.public_directions import MAX_ROWS, PublicDirections
 from pate.comparison.alternatives.schedule import Schedule
 from pate.comparison.bench import Bench
 from pate.comparison.method import Contender, Method
 from pate.comparison.trained import Trained, require_plain_name
 from pate.files.digests import full_text
-from pate.validation import require, require_positive
+from pate.validation import InvalidValue, require_positive
 from pate.votes.label_shares import RecordShares
 
 # The share of the prevalence in 1 / noise_multiplier**2 of all that is released.
 PREVALENCE_SHARE = 0.1
 # The prevalence of each label that is assumed before one is released.
 _LIKELY_PREVALENCE = 0.1
-# A method is refused if it would learn less than this share of the variance of the log-odds.
+# A method is refused if it is expected to learn less than this share of the variance of the log-odds.
 _MIN_LEARNED_SHARE = 0.01
 
 
@@ -48,7 +48,7 @@ class Training:
     @cached_property
     def public_inputs(self) -> Float32Array:
         """The first inputs of the public pool, at most 10,000, without labels."""
-        return np.asarray(self.bench.dataset.public.inputs[:MOST_ROWS])
+        return np.asarray(self.bench.dataset.public.inputs[:MAX_ROWS])
 
     @cached_property
     def directions(self) -> PublicDirections:
@@ -99,8 +99,12 @@ class Alternative(Method):
     def __post_init__(self) -> None:
         require_plain_name("methods", self.name)
         is_replace_one = Adjacency.parse(self.adjacency) is Adjacency.REPLACE_ONE
-        rule = f"replace_one for {self.name}, which divides by the number of private groups"
-        require(is_replace_one, "adjacency", self.adjacency, rule)
+        if not is_replace_one:
+            raise InvalidValue(
+                "adjacency",
+                self.adjacency,
+                rule=f"replace_one for {self.name}, which divides by the number of private groups",
+            )
         require_positive("clip_factor", self.clip_factor)
         require_positive("signal_variance", self.signal_variance)
 
@@ -131,7 +135,7 @@ class Alternative(Method):
             shares: the prevalence of each label, and the share of records that know it.
             concentrated: whether to assume the best case, in which all signal lies along the widest direction.
         """
-        noise_rate: FloatArray | float = self.rate(
+        noise_rate: FloatArray | float = self.noise_rate(
             noise_multiplier, clip=self.gradient_clip(shares), num_groups=training.num_groups
         )
         if shares.known is not None:  # the mean gradient is over the records that know a label
@@ -169,11 +173,17 @@ class Alternative(Method):
         """
 
     @abstractmethod
-    def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
-        """Trains a model with a seed; raises `InvalidValue` if the weights diverge."""
+    def train_model(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
+        """Returns a model that is trained with noise; raises `InvalidValue` if the weights diverge.
+
+        Args:
+            noise_multiplier: the noise multiplier of the method.
+            training: the data.
+            seed: the seed of the noise, of samples and of first weights.
+        """
 
     @abstractmethod
-    def rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
+    def noise_rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
         """Returns the variance of the noise in an entry of a mean gradient, divided by the number of steps.
 
         Args:
@@ -203,8 +213,8 @@ class Alternative(Method):
         )
 
         def train(seed: int) -> Trained:
-            """Trains a model with a seed."""
-            return Trained(self.trained(noise_multiplier, training, seed=seed))
+            """Returns a model that is trained with a seed."""
+            return Trained(self.train_model(noise_multiplier, training, seed=seed))
 
         return Contender(
             epsilon=budget.epsilon_of(event_for(noise_multiplier)),
@@ -247,7 +257,7 @@ def linear_model(
     """
 
     def log_odds(inputs: Any) -> FloatArray:
-        """Returns the log-odds of each label, `[num_samples, L]`."""
+        """Returns the log-odds of each label for n inputs, `[n, L]`."""
         features = training.directions.features(inputs, ridge=schedule.ridge)
         return np.asarray(features @ weights + bias)
 

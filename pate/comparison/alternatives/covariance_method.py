@@ -29,9 +29,9 @@ from pate.validation import require_choice
 class CovarianceMethod(FullBatch, ABC):
     """The base class of alternatives that know the covariance of the features.
 
-    Rule for the covariance, if `covariance` is None: it is that of the public pool, unless a noisy one of the private
-    features is expected to err less. The squared error of a pool of m records is taken as 1 / m. A noisy covariance
-    takes a fifth of 1 / multiplier**2 of all that is released after the prevalence.
+    Rule for the covariance, if `covariance` is None: the covariance of the public pool is taken, unless a noisy
+    covariance of the private features has a smaller expected error. The squared error of a pool of m records is assumed
+    to be 1 / m. A noisy covariance gets a fifth of 1 / noise_multiplier**2 of all releases after the prevalence.
 
     Attributes:
         covariance: `public`, `noisy`, or None for the rule.
@@ -65,7 +65,7 @@ class CovarianceMethod(FullBatch, ABC):
             is_noisy = self.covariance == NOISY
         return mechanism if is_noisy else None
 
-    def first_state(
+    def start_training(
         self, noise_multiplier: float, training: Training, *, seed: int
     ) -> "CovarianceState":
         """Returns the state of a training before its first gradient, with the released prevalence and covariance.
@@ -82,18 +82,20 @@ class CovarianceMethod(FullBatch, ABC):
         ridge = self.schedule(training, noise_multiplier, shares).ridge
         features = training.directions.features(private.inputs, ridge=ridge)
         public_features = training.directions.features(training.public_inputs, ridge=ridge)
-        covariance = self.released_covariance(training, multipliers.steps, features.shape[1])
-        if covariance is None:
-            axes = FeatureAxes.of_covariance(
-                public_features.T @ public_features / len(public_features)
-            )
+        covariance_release = self.released_covariance(
+            training, noise_multiplier=multipliers.steps, num_features=features.shape[1]
+        )
+        if covariance_release is None:
+            covariance = public_features.T @ public_features / len(public_features)
+            axes = FeatureAxes.of_covariance(covariance)
             gradient_share = 1.0
         else:
-            axes = FeatureAxes.of_covariance(
-                covariance.release(features, private.group_ids, rng=steps_rng),
-                noise_std=covariance.noise_std,
-            )
+            covariance = covariance_release.release(features, private.group_ids, rng=steps_rng)
+            axes = FeatureAxes.of_covariance(covariance, noise_std=covariance_release.noise_std)
             gradient_share = 1 - COVARIANCE_SHARE
+        prior_variances = _prior_variances(
+            training.directions, public_features, axes, signal_variance=self.signal_variance
+        )
         return CovarianceState(
             shares=shares,
             ridge=ridge,
@@ -104,10 +106,7 @@ class CovarianceMethod(FullBatch, ABC):
             num_groups=training.num_groups,
             axes=axes,
             prior=SignalPosterior.before_observations(
-                _prior_variances(
-                    training.directions, public_features, axes, signal_variance=self.signal_variance
-                ),
-                num_labels=len(shares.prevalence),
+                prior_variances, num_labels=len(shares.prevalence)
             ),
             noise_multiplier=multipliers.steps / math.sqrt(gradient_share),
             clip_factor=self.clip_factor,
@@ -143,7 +142,7 @@ class CovarianceState:
     clip_factor: float
     rng: np.random.Generator
 
-    def observed(
+    def observe_gradient(
         self,
         posterior: SignalPosterior,
         *,
@@ -154,9 +153,9 @@ class CovarianceState:
     ) -> SignalPosterior:
         """Returns the posterior after one more noisy gradient.
 
-        The gradient along an axis is s h c times what the weight still lacks: s is the share that the clip keeps, h the
-        curvature of the label, c the variance along the axis. So a gradient is an observation of the weight with known
-        noise.
+        The gradient along an axis is s h c times the distance of the weight from its best value. Here s is the share of
+        the gradient that remains after clipping, h the curvature of the label, and c the variance along the axis. So a
+        gradient is an observation of the best weight with known noise.
 
         Args:
             posterior: the posterior of the weights before the gradient.
@@ -174,15 +173,16 @@ class CovarianceState:
         )
         gradient_sum = self.groups.clipped_sum(weights=weights, bias=bias, clip=clip)
         gradient = noisy_gradient.release(gradient_sum, rng=self.rng) / self.num_groups / known
-        # A clip at a share of the typical length keeps about this share of a gradient.
-        share = min(self.clip_factor, 1.0)
-        slopes = share * curvature * self.axes.variances[:, None]  # [D, L]
+        # A clip at a share of the typical length leaves about this share of a gradient.
+        clip_share = min(self.clip_factor, 1.0)
+        slopes = clip_share * curvature * self.axes.variances[:, None]  # [D, L]
         noise_std = 2 * clip * noisy_gradient.noise_multiplier / self.num_groups / known
         # Gradients of N groups are also a sample, the same one in all steps.
-        sampling = num_steps * share * slopes / self.num_groups
+        sampling_variance = num_steps * clip_share * slopes / self.num_groups
         axes = self.axes.axes
         return posterior.with_observation(
-            axes.T @ gradient / slopes + axes.T @ weights, (noise_std**2 + sampling) / slopes**2
+            weights=axes.T @ gradient / slopes + axes.T @ weights,
+            variances=(noise_std**2 + sampling_variance) / slopes**2,
         )
 
 

@@ -15,13 +15,14 @@ from pate.validation import require_count
 
 @dataclass(frozen=True, kw_only=True)
 class DpFeatureCovariance(CovarianceMethod):
-    """Logistic regression by few noisy gradients, each scaled by the inverse covariance of the features.
+    """Logistic regression by a few noisy gradients, each scaled by the inverse covariance of the features.
 
     Rule: the noisy prevalence of the labels becomes the bias, and `Schedule.best` chooses the features. In each step
-    the clipped gradients of all groups are summed with noise. Along an axis of the covariance the gradient tells what
-    the weight still lacks, with noise of known variance. The weights are the posterior mean given all gradients so far
-    (`SignalPosterior`), so learning rate and ridge follow from the noise. Clip and curvature follow the model on the
-    public pool. The threshold of predictions has the best expected micro-F1 on the public pool.
+    the clipped gradients of all groups are summed with noise. Along a principal axis of the covariance, a gradient
+    measures the distance of a weight from its best value, with noise of known variance. The weights are the posterior
+    mean given all gradients so far (`SignalPosterior`), so learning rate and ridge follow from the noise. Clip and
+    curvature follow the model on the public pool. The threshold of predictions has the best expected micro-F1 on the
+    public pool.
 
     Formal guarantees:
         * If one group is replaced, each sum of gradients moves by at most two clips, and a sum of products x x^T by
@@ -40,15 +41,15 @@ class DpFeatureCovariance(CovarianceMethod):
         super().__post_init__()
         require_count("num_steps", self.num_steps)
 
-    def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
-        """Trains a linear model with a seed, by noisy sums of the gradients of all groups."""
-        state = self.first_state(noise_multiplier, training, seed=seed)
+    def train_model(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
+        """Returns a linear model that learns from noisy sums of the gradients of all groups."""
+        state = self.start_training(noise_multiplier, training, seed=seed)
         posterior = state.prior
         bias = scipy.special.logit(state.shares.prevalence)
         weights = np.zeros((len(state.axes.variances), len(bias)))
         for _ in range(self.num_steps):
             probabilities = scipy.special.expit(state.public_features @ weights + bias)
-            posterior = state.observed(
+            posterior = state.observe_gradient(
                 posterior,
                 bias=bias,
                 weights=weights,
@@ -58,6 +59,7 @@ class DpFeatureCovariance(CovarianceMethod):
             weights = state.axes.axes @ posterior.mean
 
         def log_odds(inputs: Any) -> FloatArray:
+            """Returns the log-odds of each label for n inputs, `[n, L]`."""
             features = training.directions.features(inputs, ridge=state.ridge)
             return np.asarray(features @ weights + bias)
 

@@ -32,8 +32,8 @@ class DpGradientDescent(FullBatch):
     Source: Song, Chaudhuri & Sarwate 2013; Tramèr & Boneh 2021 for public features; docs/proofs/alternatives.md.
     """
 
-    def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
-        """Trains a linear model with a seed, by noisy sums of the gradients of all groups."""
+    def train_model(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
+        """Returns a linear model that learns by gradient descent with noisy sums of the gradients of all groups."""
         prevalence_rng, steps_rng = RandomStreams(seed).generator("noise").spawn(2)
         multipliers = Multipliers.of_training(noise_multiplier)
         private = training.bench.dataset.private
@@ -53,7 +53,7 @@ class DpGradientDescent(FullBatch):
         )
         weights = np.zeros((features.shape[1], len(bias)))
         learning_rates = schedule.times / schedule.num_steps
-        if shares.known is not None:  # of the mean gradient over the records that know a label
+        if shares.known is not None:  # the mean gradient is over the records that know a label
             learning_rates = learning_rates / shares.known
         for _ in range(schedule.num_steps):
             gradient_sum = groups.clipped_sum(weights=weights, bias=bias, clip=clip)

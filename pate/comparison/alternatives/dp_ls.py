@@ -1,4 +1,4 @@
-"""DP-LS: least squares by noisy sufficient statistics."""
+"""DP-LS: least squares by noisy sufficient statistics, which are X'Y and X'X for features X and labels Y."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,8 @@ from pate.comparison.alternatives.alternative import Training
 from pate.comparison.alternatives.covariance_method import CovarianceMethod
 from pate.comparison.alternatives.noisy_model import NoisyModel
 
-_LEAST_PROBABILITY = 1e-3
+# Predicted probabilities are clipped to [_MIN_PROBABILITY, 1 - _MIN_PROBABILITY], so that log-odds are finite.
+_MIN_PROBABILITY = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,27 +33,29 @@ class DpLeastSquares(CovarianceMethod):
     docs/proofs/alternatives.md.
     """
 
-    def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
-        """Solves for a linear model with a seed, from the noisy sum of x y' over all groups."""
-        state = self.first_state(noise_multiplier, training, seed=seed)
+    def train_model(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
+        """Returns the linear model that follows from one noisy sum of x y' over all groups."""
+        state = self.start_training(noise_multiplier, training, seed=seed)
         prevalence = state.shares.prevalence
         bias = scipy.special.logit(prevalence)
         curvature = prevalence * (1 - prevalence)
         # With weights of 0 a gradient is the mean of x (y - prevalence)'.
-        posterior = state.observed(
-            state.prior,
+        posterior = state.observe_gradient(
+            posterior=state.prior,
             bias=bias,
             weights=np.zeros((len(state.axes.variances), len(bias))),
             curvature=curvature,
             num_steps=1,
         )
-        weights = state.axes.axes @ posterior.mean * curvature  # of probabilities
+        # The posterior is of weights of log-odds. Times the curvature they are weights of probabilities.
+        weights = state.axes.axes @ posterior.mean * curvature
 
         def log_odds(inputs: Any) -> FloatArray:
+            """Returns the log-odds of each label for n inputs, `[n, L]`."""
             features = training.directions.features(inputs, ridge=state.ridge)
             probabilities = prevalence + features @ weights
             return np.asarray(
-                scipy.special.logit(probabilities.clip(_LEAST_PROBABILITY, 1 - _LEAST_PROBABILITY))
+                scipy.special.logit(probabilities.clip(_MIN_PROBABILITY, 1 - _MIN_PROBABILITY))
             )
 
         return NoisyModel(

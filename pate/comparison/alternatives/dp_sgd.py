@@ -23,7 +23,7 @@ from pate.comparison.alternatives.alternative import (
 from pate.comparison.alternatives.clipped_gradients import clipped_sums
 from pate.comparison.alternatives.noisy_gradient import NoisyGradient
 from pate.comparison.alternatives.noisy_model import NoisyModel
-from pate.comparison.alternatives.sampled_groups import Groups
+from pate.comparison.alternatives.sampled_groups import SampledGroups
 from pate.comparison.bench import Bench
 from pate.extras import require_extra
 from pate.run.random_streams import RandomStreams
@@ -117,14 +117,14 @@ class DpSgd(Alternative):
         all_steps = SelfComposedEvent(step, count=self.num_steps)
         return ComposedEvent(events=(prevalence.event, all_steps))
 
-    def rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
+    def noise_rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
         """Returns the variance of the noise in an entry of a mean gradient, divided by the number of steps."""
         # The sensitivity of a sum is two clips, and the mean is over the expected groups of a step.
         expected_groups = self.sampling_prob(num_groups) * num_groups
         return (2 * clip * noise_multiplier / expected_groups) ** 2 / self.num_steps
 
-    def trained(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
-        """Trains a network with a seed, by noisy sums of the gradients of sampled groups."""
+    def train_model(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
+        """Returns a network that learns by noisy sums of the gradients of sampled groups."""
         prevalence_rng, steps_rng = RandomStreams(seed).generator("noise").spawn(2)
         private = training.bench.dataset.private
         prevalence_multiplier = self._prevalence_multiplier(noise_multiplier, training.num_groups)
@@ -145,13 +145,16 @@ class DpSgd(Alternative):
             return features
 
         def log_odds(inputs: Any) -> FloatArray:
-            """Returns the log-odds of each label, `[num_samples, L]`."""
+            """Returns the log-odds of each label for n inputs, `[n, L]`."""
             with torch.no_grad(), one_thread():
                 network_inputs = torch.from_numpy(np.ascontiguousarray(scaled_inputs(inputs)))
                 return np.asarray(network(network_inputs).numpy())
 
-        groups = Groups(
-            scaled_inputs(private.inputs), private.labels, private.group_ids, known=private.known
+        groups = SampledGroups.from_records(
+            inputs=scaled_inputs(private.inputs),
+            labels=private.labels,
+            group_ids=private.group_ids,
+            known=private.known,
         )
         with one_thread(), torch.random.fork_rng(devices=[]), warnings.catch_warnings():
             # Opacus and torch warn of hooks and generators that are not used here.
@@ -188,7 +191,7 @@ class DpSgd(Alternative):
     def _descend(
         self,
         network: nn.Module,
-        groups: Groups,
+        groups: SampledGroups,
         *,
         noisy_gradient: NoisyGradient,
         learning_rates: FloatArray,

@@ -1,8 +1,9 @@
 """The base class of alternatives whose every step sums over all groups, at the price of one Gaussian."""
 
+import math
 from abc import ABC
 from dataclasses import dataclass
-from math import sqrt
+from typing import Self
 
 from pate.accounting import Event, GaussianEvent
 from pate.aggregators.prevalence import Prevalence
@@ -22,12 +23,17 @@ class Multipliers:
     steps: float
 
     @classmethod
-    def of_training(cls, noise_multiplier: float) -> "Multipliers":
-        """Returns the multipliers of the parts of a training with a noise multiplier."""
-        # Gaussians compose by 1 / m^2: a share s of 1 / m^2 is the prevalence's, the rest the steps'.
+    def of_training(cls, noise_multiplier: float) -> Self:
+        """Returns the multipliers of the two parts of a training.
+
+        Args:
+            noise_multiplier: the noise multiplier of the whole training.
+        """
+        # The values 1 / multiplier^2 of Gaussian mechanisms add up. The prevalence gets a fixed share of the sum, and
+        # the steps get the rest.
         return cls(
-            prevalence=noise_multiplier / sqrt(PREVALENCE_SHARE),
-            steps=noise_multiplier / sqrt(1 - PREVALENCE_SHARE),
+            prevalence=noise_multiplier / math.sqrt(PREVALENCE_SHARE),
+            steps=noise_multiplier / math.sqrt(1 - PREVALENCE_SHARE),
         )
 
 
@@ -44,7 +50,7 @@ class FullBatch(Alternative, ABC):
         prevalence = Prevalence(noise_multiplier=multipliers.prevalence).event
         return GaussianEvent.composed([prevalence.noise_multiplier, multipliers.steps])
 
-    def rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
+    def noise_rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
         """Returns the variance of the noise in an entry of a mean gradient, divided by the number of steps."""
         # The sensitivity of a sum is two clips, and the mean is over all groups.
         steps_multiplier = Multipliers.of_training(noise_multiplier).steps

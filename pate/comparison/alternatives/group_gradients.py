@@ -11,11 +11,12 @@ from pate.array_types import BoolArray, FloatArray, IntArray
 
 # The most entries of products of features and residuals that are in memory at once.
 _BLOCK_ENTRIES = 2**22
-# For groups of at most so many records, the length of the gradient follows from inner products, without the gradient.
+# The largest size of a small group. The length of the gradient of a small group is computed from inner products of its
+# records, without the gradient itself.
 FEW_RECORDS = 8
-# The length of the gradient of such a group counts as at least the sum of its records' lengths divided by this number.
-MOST_CANCELED = 8.0
-# The number of records that are added up in one product.
+# The gradient of a small group counts as at least as long as the sum of its records' lengths divided by this number.
+MAX_CANCELLATION = 8.0
+# The largest number of records in one matrix product.
 ROWS_AT_ONCE = 4096
 
 
@@ -76,32 +77,44 @@ class GroupGradients:
         residuals = self.labels - scipy.special.expit(self.features @ weights + bias)
         if self.known is not None:
             residuals *= self.known
-        num_few = int(np.searchsorted(self.sizes, FEW_RECORDS, side="right"))
-        end = int(self.sizes[:num_few].sum())
-        residuals[:end] *= self._shares_of_few(residuals, clip)[:, None]
+        num_small_groups = int(np.searchsorted(self.sizes, FEW_RECORDS, side="right"))
+        num_small_records = int(self.sizes[:num_small_groups].sum())
+        record_weights = self._weights_in_small_groups(residuals, clip)
+        residuals[:num_small_records] *= record_weights[:, None]
         total = np.zeros((self.features.shape[1], residuals.shape[1]))
-        for start in range(0, end, ROWS_AT_ONCE):
-            rows = slice(start, min(start + ROWS_AT_ONCE, end))
+        for start in range(0, num_small_records, ROWS_AT_ONCE):
+            rows = slice(start, min(start + ROWS_AT_ONCE, num_small_records))
             total += self.features[rows].T @ residuals[rows]
         max_records = max(1, _BLOCK_ENTRIES // total.size)
-        for first, last in self._blocks(first_group=num_few, max_records=max_records):
-            rows = slice(
-                int(self._starts[first]), int(self._starts[last - 1] + self.sizes[last - 1])
-            )
-            products = np.einsum("ik,il->ikl", self.features[rows], residuals[rows])
-            starts = self._starts[first:last] - self._starts[first]
-            means = np.add.reduceat(products, starts, axis=0) / self.sizes[first:last, None, None]
-            lengths = np.sqrt(np.square(means).sum(axis=(1, 2)))
-            total += np.einsum("g,gkl->kl", clip / np.maximum(lengths, clip), means)
+        for first, end in self._blocks(first_group=num_small_groups, max_records=max_records):
+            total += self._clipped_sum_of_block(residuals, clip=clip, first=first, end=end)
         return np.asarray(total)
+
+    def _clipped_sum_of_block(
+        self, residuals: FloatArray, *, clip: float, first: int, end: int
+    ) -> FloatArray:
+        """Returns the sum of the clipped gradients of consecutive groups, `[k, L]`, from the gradient of each group.
+
+        Args:
+            residuals: labels - probabilities of each record, `[n, L]`.
+            clip: the largest l2 length of a group's gradient.
+            first: the first group.
+            end: the last group + 1.
+        """
+        rows = slice(int(self._starts[first]), int(self._starts[end - 1] + self.sizes[end - 1]))
+        products = np.einsum("ik,il->ikl", self.features[rows], residuals[rows])
+        starts = self._starts[first:end] - self._starts[first]
+        means = np.add.reduceat(products, starts, axis=0) / self.sizes[first:end, None, None]
+        lengths = np.sqrt(np.square(means).sum(axis=(1, 2)))
+        return np.asarray(np.einsum("g,gkl->kl", clip / np.maximum(lengths, clip), means))
 
     @cached_property
     def _starts(self) -> IntArray:
         """The first record of each group, `[N]`."""
         return np.cumsum(self.sizes) - self.sizes
 
-    def _shares_of_few(self, residuals: FloatArray, clip: float) -> FloatArray:
-        """Returns the weight of each record of a group of at most 8 records in the clipped sum, `[num_such_records]`.
+    def _weights_in_small_groups(self, residuals: FloatArray, clip: float) -> FloatArray:
+        """Returns the weight of each record of a small group in the clipped sum, `[num_small_records]`.
 
         The weight is the clipping factor of the group, divided by the number of records in the group. The length of a
         group's gradient is computed from inner products of features and of residuals. If the gradients of the records
@@ -112,36 +125,38 @@ class GroupGradients:
             residuals: labels - probabilities of each record, `[n, L]`.
             clip: the largest l2 length of a group's gradient.
         """
-        factors = [np.empty(0)]
+        weights = [np.empty(0)]
         for size in range(1, FEW_RECORDS + 1):
-            first, last = np.searchsorted(self.sizes, [size, size + 1]).tolist()
-            for start in range(first, last, ROWS_AT_ONCE):
-                groups = min(ROWS_AT_ONCE, last - start)
-                begin = int(self._starts[start])
-                rows = slice(begin, begin + groups * size)
-                x = self.features[rows].reshape(groups, size, -1)
-                r = residuals[rows].reshape(groups, size, -1)
+            first, end = np.searchsorted(self.sizes, [size, size + 1]).tolist()
+            for group in range(first, end, ROWS_AT_ONCE):
+                num_groups = min(ROWS_AT_ONCE, end - group)
+                first_row = int(self._starts[group])
+                rows = slice(first_row, first_row + num_groups * size)
+                x = self.features[rows].reshape(num_groups, size, -1)
+                r = residuals[rows].reshape(num_groups, size, -1)
                 # |sum_i x_i r_i^T|^2 = sum_ij (x_i . x_j) (r_i . r_j)
                 inner_products = (x @ x.transpose(0, 2, 1)) * (r @ r.transpose(0, 2, 1))
                 uncanceled = np.sqrt(np.diagonal(inner_products, axis1=1, axis2=2)).sum(axis=1)
                 lengths = np.sqrt(np.maximum(inner_products.sum(axis=(1, 2)), 0))
-                lengths = np.maximum(lengths, uncanceled / MOST_CANCELED) / size
-                factors.append(np.repeat(clip / np.maximum(lengths, clip) / size, size))
-        return np.concatenate(factors)
+                lengths = np.maximum(lengths, uncanceled / MAX_CANCELLATION) / size
+                weights.append(np.repeat(clip / np.maximum(lengths, clip) / size, size))
+        return np.concatenate(weights)
 
     def _blocks(self, first_group: int, max_records: int) -> list[tuple[int, int]]:
         """Returns consecutive blocks of groups, as pairs (first group, last group + 1).
 
         Args:
             first_group: the first group of the first block.
-            max_records: the number of records that a block has at most, unless it is a single group.
+            max_records: the largest number of records in a block; a single larger group is a block too.
         """
         blocks = []
-        held = 0
+        num_records = 0
         for index, size in enumerate(self.sizes[first_group:].tolist(), start=first_group):
-            if held and held + size > max_records:
+            if num_records and num_records + size > max_records:
                 blocks.append((first_group, index))
                 first_group = index
-                held = 0
-            held += size
-        return [*blocks, (first_group, len(self.sizes))] if held else blocks
+                num_records = 0
+            num_records += size
+        if num_records:
+            blocks.append((first_group, len(self.sizes)))
+        return blocks

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from pate.array_types import FloatArray
-from pate.comparison.alternatives.group_gradients import FEW_RECORDS, MOST_CANCELED, ROWS_AT_ONCE
+from pate.comparison.alternatives.group_gradients import FEW_RECORDS, MAX_CANCELLATION, ROWS_AT_ONCE
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 
-# The relative rounding error of the length of a clipped contribution.
-_FLOAT = 2.0**-20
-# The largest rounding error of all entries together, as a share of the clip.
-_FINENESS = 2.0**-20
+# A bound on the relative rounding error of the l2 length of a clipped contribution.
+_LENGTH_ERROR = 2.0**-20
+# The largest l2 length of the spacings of all entries of a sum on the grid, as a share of the clip.
+_GRID_SHARE = 2.0**-20
 # The spacing of doubles at 1.
-_UNIT = 2.0**-52
+_DOUBLE_SPACING = 2.0**-52
 
 
 @dataclass(frozen=True)
@@ -38,25 +38,32 @@ class NoisyGradient:
     num_units: int
 
     def step(self, num_entries: int) -> float:
-        """Returns the spacing of the grid, a power of 2, for sums with `num_entries` entries."""
-        return float(2.0 ** math.floor(math.log2(self.clip * _FINENESS / math.sqrt(num_entries))))
+        """Returns the spacing of the grid for sums with `num_entries` entries, a power of 2."""
+        return float(2.0 ** math.floor(math.log2(self.clip * _GRID_SHARE / math.sqrt(num_entries))))
 
     def sensitivity(self, num_entries: int) -> float:
         """Returns the largest l2 distance, in steps, by which a replaced unit moves a rounded sum.
 
         The sum has `num_entries` entries. The distance is twice that of an added or removed unit.
         """
-        # A unit that comes or goes moves the sum by a clip, and rounding either sum moves each entry by half a step:
-        # that is sqrt(size) steps in all. Another unit in its place moves it as far again. `floats` bounds what adding
-        # in double precision errs (docs/proofs/alternatives.md).
-        of_few = MOST_CANCELED * (ROWS_AT_ONCE + FEW_RECORDS * self.num_units / ROWS_AT_ONCE)
-        floats = 2 * _UNIT * (self.num_units + 8 + of_few) * self.num_units * max(self.clip, 1.0)
-        return 2 * (
-            (self.clip * (1 + _FLOAT) + floats) / self.step(num_entries) + math.sqrt(num_entries)
+        # An added or removed unit moves the sum by at most one clip. Rounding moves each entry of the sums with and
+        # without the unit by half a step, which is sqrt(num_entries) steps in all. A replaced unit moves the sum twice
+        # as far. The bound on errors of sums in double precision is derived in docs/proofs/alternatives.md.
+        num_terms_of_few = MAX_CANCELLATION * (
+            ROWS_AT_ONCE + FEW_RECORDS * self.num_units / ROWS_AT_ONCE
         )
+        num_terms = self.num_units + 8 + num_terms_of_few
+        float_error = 2 * _DOUBLE_SPACING * num_terms * self.num_units * max(self.clip, 1.0)
+        distance = self.clip * (1 + _LENGTH_ERROR) + float_error
+        return 2 * (distance / self.step(num_entries) + math.sqrt(num_entries))
 
     def release(self, gradient_sum: FloatArray, rng: np.random.Generator) -> FloatArray:
-        """Returns the sum, rounded to the grid, plus noise, in the shape of `gradient_sum`."""
+        """Returns a sum that is rounded to the grid, plus noise.
+
+        Args:
+            gradient_sum: the sum of the clipped contributions of all units, of any shape.
+            rng: draws the noise.
+        """
         step = self.step(gradient_sum.size)
         noise_std = self.noise_multiplier * self.sensitivity(gradient_sum.size)
         noise = RoundedGaussian(noise_std).sample(gradient_sum.shape, rng)

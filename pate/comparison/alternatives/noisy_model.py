@@ -20,13 +20,22 @@ class NoisyModel:
 
     A label is predicted if its probability is at least a threshold. The threshold is the same for all labels and has
     the best expected micro-F1 on the public pool.
+
+    Attributes:
+        log_odds: returns the log-odds of each label, `[n, L]`, for inputs `[n, …]`.
+        bias: the log-odds of the prevalence of each label, `[L]`.
+        noise_variance: the variance of the noise in the log-odds of each label, `[L]`.
+        public_inputs: the inputs of the public pool, `[m, …]`.
     """
 
-    # returns the log-odds of each label, [m, L], for inputs [m, …]
     log_odds: Callable[[Any], FloatArray]
-    bias: FloatArray  # [L], the log-odds of the prevalence of each label
-    noise_variance: FloatArray  # [L], the variance of the noise in the log-odds of each label
-    public_inputs: Float32Array  # the inputs of the public pool
+    bias: FloatArray
+    noise_variance: FloatArray
+    public_inputs: Float32Array
+
+    def predict(self, inputs: Any) -> BoolArray:
+        """Returns the predicted labels, bool `[n, L]`."""
+        return np.asarray(self.predict_proba(inputs) >= self.threshold)
 
     @cached_property
     def threshold(self) -> float:
@@ -35,16 +44,11 @@ class NoisyModel:
 
     def predict_proba(self, inputs: Any) -> FloatArray:
         """Returns the probability of each label, `[n, L]`, corrected for the noise in the weights."""
-        # The mean of sigmoid(x + z) over z of variance s^2 is about sigmoid(x / sqrt(1 + pi s^2 / 8)) (MacKay 1992).
-        shrunk = 1 / np.sqrt(1 + math.pi / 8 * self.noise_variance)
         blocks = [
             self.log_odds(inputs[first : first + ROWS_AT_ONCE])
             for first in range(0, len(inputs), ROWS_AT_ONCE)
         ]
-        return np.asarray(
-            scipy.special.expit(self.bias + (np.concatenate(blocks) - self.bias) * shrunk)
-        )
-
-    def predict(self, inputs: Any) -> BoolArray:
-        """Returns the predicted labels, bool `[n, L]`."""
-        return np.asarray(self.predict_proba(inputs) >= self.threshold)
+        # The mean of sigmoid(x + z) over z of variance s^2 is about sigmoid(x / sqrt(1 + pi s^2 / 8)) (MacKay 1992).
+        shrinkage = 1 / np.sqrt(1 + math.pi / 8 * self.noise_variance)
+        corrected_log_odds = self.bias + (np.concatenate(blocks) - self.bias) * shrinkage
+        return np.asarray(scipy.special.expit(corrected_log_odds))

@@ -1,4 +1,4 @@
-"""The principal directions of a public pool, along which linear models of private records learn."""
+"""The principal directions of the inputs of a public pool, which are the features of linear models."""
 
 import math
 from dataclasses import dataclass
@@ -8,19 +8,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.array_types import FloatArray
-from pate.validation import require, require_features, require_non_negative
+from pate.validation import InvalidValue, require_features, require_non_negative
 from pate.votes.recipe import DEFAULT_RECIPE
 
-# The most directions that are kept.
-_MOST_DIRECTIONS = 256
-# The most public inputs that determine the directions, from the first.
-MOST_ROWS = 10_000
+# The largest number of directions.
+_MAX_DIRECTIONS = 256
+# The largest number of public inputs that determine the directions; further inputs are ignored.
+MAX_ROWS = 10_000
 # Directions with a smaller variance, as a share of the largest variance, are dropped.
 _SMALLEST_VARIANCE = 1e-9
-# The last feature of every input, as in rounds of centered votes.
-CONSTANT = DEFAULT_RECIPE.constant_feature
-# The length of the other features of an input, so that all its features have length 1.
-_LENGTH = math.sqrt(1 - CONSTANT * CONSTANT)
+# The last feature of every input, which is the same number as in rounds of centered votes.
+_CONSTANT_FEATURE = DEFAULT_RECIPE.constant_feature
+# The l2 length of all other features of an input together, so that all its features have length 1.
+_OTHER_LENGTH = math.sqrt(1 - _CONSTANT_FEATURE**2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,7 +33,8 @@ class PublicDirections:
         center: the mean of the inputs, `[d]`.
         directions: orthonormal directions in falling order of variance, at most 256, `[d, k]`.
         variances: the variance of the inputs along each direction, > 0, `[k]`.
-        has_height: whether the inputs vary along no further direction; then features have one constant entry more.
+        has_height: whether these are all directions along which the inputs vary. If so, features have one more entry
+            that is constant, the height.
     """
 
     center: FloatArray
@@ -44,32 +45,37 @@ class PublicDirections:
     @classmethod
     def fit(cls, public_inputs: Any) -> Self:
         """Returns the directions of the first 10,000 public inputs; raises `InvalidValue` if all inputs are equal."""
-        rows = _flat(np.asarray(public_inputs[:MOST_ROWS]))
+        rows = _flat(np.asarray(public_inputs[:MAX_ROWS]))
         center = rows.mean(axis=0)
         rows = rows - center
-        # With fewer rows than entries the matrix of products of rows is the smaller one. It has the same variances, and
-        # its vectors are mapped back to directions of inputs below.
-        wide = rows.shape[1] > len(rows)
-        variances, vectors = np.linalg.eigh((rows @ rows.T if wide else rows.T @ rows) / len(rows))
+        # If there are fewer rows than columns, the matrix of inner products of rows is the smaller one. It has the same
+        # eigenvalues, and its eigenvectors are mapped to directions of inputs below.
+        is_wide = rows.shape[1] > len(rows)
+        products = rows @ rows.T if is_wide else rows.T @ rows
+        variances, vectors = np.linalg.eigh(products / len(rows))
         variances = variances[::-1]
         vectors = vectors[:, ::-1]
         num_varying = int(np.sum(variances > _SMALLEST_VARIANCE * max(variances[0], 1e-30)))
-        require(num_varying > 0, "public_inputs", "all alike", "at least two different inputs")
-        num_kept = min(num_varying, _MOST_DIRECTIONS)
-        variances = variances[:num_kept]
-        vectors = vectors[:, :num_kept]
-        if wide:
+        if num_varying == 0:
+            raise InvalidValue("public_inputs", "all alike", rule="at least two different inputs")
+        num_directions = min(num_varying, _MAX_DIRECTIONS)
+        variances = variances[:num_directions]
+        vectors = vectors[:, :num_directions]
+        if is_wide:
             vectors = rows.T @ vectors / np.sqrt(len(rows) * variances)
         return cls(
             center=center,
             directions=vectors,
             variances=variances,
-            has_height=num_kept == num_varying,
+            has_height=num_directions == num_varying,
         )
 
     @property
     def standard_deviations(self) -> FloatArray:
-        """The standard deviation of the inputs along each direction, and along the height an average one: `[D - 1]`."""
+        """The standard deviation of the inputs along each direction, `[D - 1]`.
+
+        The height counts as a direction whose variance is the mean of the others.
+        """
         variances = self.variances
         if self.has_height:
             variances = np.append(variances, variances.mean())
@@ -78,24 +84,24 @@ class PublicDirections:
     def features(self, inputs: Any, *, ridge: float) -> FloatArray:
         """Returns D features of each input, `[n, D]`, scaled to length 1.
 
-        The features are the input along each direction, then a constant "height" if `has_height`, and last a constant,
-        as in `PublicPCA.with_constant`.
+        The features are the entries of the input along each direction, then the height if `has_height`, and then a
+        constant, as in `PublicPCA.with_constant`.
 
         Args:
             inputs: `[n, …]`.
-            ridge: a number >= 0 in units of the mean variance. With 0 all directions get the same variance. A large
-                ridge leaves the variances as they are.
+            ridge: a number >= 0 in units of the mean variance. With 0 all directions get the same variance. With a
+                large ridge the variances keep their proportions.
         """
         require_non_negative("ridge", ridge)
         spread = np.sqrt(self.variances + ridge * self.variances.mean())
-        # on the pool, entries have a mean square of 1
+        # Scaled so that the entries of the pool have a mean square of 1.
         spread *= np.sqrt((self.variances / spread**2).mean())
         columns = (_flat(np.asarray(inputs)) - self.center) @ (self.directions / spread)
         if self.has_height:
             columns = np.append(columns, np.ones((len(columns), 1)), axis=1)
         lengths = np.linalg.norm(columns, axis=1, keepdims=True)
-        columns *= _LENGTH / np.where(lengths > 0, lengths, 1)
-        return np.append(columns, np.full((len(columns), 1), CONSTANT), axis=1)
+        columns *= _OTHER_LENGTH / np.where(lengths > 0, lengths, 1)
+        return np.append(columns, np.full((len(columns), 1), _CONSTANT_FEATURE), axis=1)
 
 
 def _flat(inputs: NDArray[Any]) -> FloatArray:

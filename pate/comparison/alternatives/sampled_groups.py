@@ -1,39 +1,54 @@
 """Poisson samples of groups of records."""
 
+from dataclasses import dataclass
+from typing import Self
+
 import numpy as np
 
 from pate.array_types import BoolArray, FloatArray, IntArray
 
 
-class Groups:
-    """Private records in N groups, from which each step of DP-SGD draws a sample of groups and one record per group."""
+@dataclass(frozen=True, eq=False)
+class SampledGroups:
+    """Private records in N groups, from which each step of DP-SGD draws a sample of groups and one record per group.
 
-    def __init__(
-        self,
+    Attributes:
+        inputs: the inputs of the n records, sorted by group, `[n, …]`.
+        labels: the labels of the records, 0 or 1, and NaN where a label is unknown, `[n, L]`.
+        starts: the row of the first record of each group, `[N]`.
+        sizes: the number of records in each group, `[N]`.
+    """
+
+    inputs: FloatArray
+    labels: FloatArray
+    starts: IntArray
+    sizes: IntArray
+
+    @classmethod
+    def from_records(
+        cls,
         inputs: FloatArray,
         labels: BoolArray,
         group_ids: IntArray,
         known: BoolArray | None = None,
-    ) -> None:
-        """Sorts the records by their groups.
+    ) -> Self:
+        """Returns records sorted by their groups.
 
         Args:
             inputs: the inputs of the records, `[n, …]`.
-            labels: `[n, L]`.
+            labels: the labels of the records, `[n, L]`.
             group_ids: the group of each record, `[n]`.
-            known: which labels are known, `[n, L]`; None where all are. The others become NaN.
+            known: which labels are known, `[n, L]`; None if all are.
         """
-        order = np.argsort(group_ids, kind="stable")  # records of a group are adjacent
-        _, self.starts, self.sizes = np.unique(
-            group_ids[order], return_index=True, return_counts=True
-        )
-        self.inputs = inputs[order]
-        self.labels = labels[order].astype(np.float64)
+        order = np.argsort(group_ids, kind="stable")
+        _, starts, sizes = np.unique(group_ids[order], return_index=True, return_counts=True)
+        sorted_labels = labels[order].astype(np.float64)
         if known is not None:
-            self.labels[~known[order]] = np.nan
+            sorted_labels[~known[order]] = np.nan
+        return cls(inputs=inputs[order], labels=sorted_labels, starts=starts, sizes=sizes)
 
     def draw(self, sampling_prob: float, rng: np.random.Generator) -> IntArray:
-        """Draws a Poisson sample of the groups and one random record of each; returns the m rows of these records.
+        """Draws a Poisson sample of the groups and one random record of each; returns the rows of these records, `[m]`.
 
         Two random numbers are drawn for every group, sampled or not, so that no group affects the draws of others.
 
@@ -41,6 +56,8 @@ class Groups:
             sampling_prob: the probability that a group is in the sample.
             rng: draws the groups and the records.
         """
-        coins, picked = rng.random((2, len(self.starts)))
-        rows = self.starts + np.minimum((picked * self.sizes).astype(np.int64), self.sizes - 1)
-        return np.asarray(rows[coins < sampling_prob])
+        # One uniform number decides whether a group is sampled. The other one, times the size of the group, picks its
+        # record, and rounding may not lift it to the size.
+        coins, positions = rng.random((2, len(self.starts)))
+        indices_in_group = np.minimum((positions * self.sizes).astype(np.int64), self.sizes - 1)
+        return np.asarray((self.starts + indices_in_group)[coins < sampling_prob])

@@ -8,7 +8,7 @@ import numpy as np
 
 from pate.array_types import FloatArray
 
-# The scales of the prior variances that are tried.
+# The scales of the prior variances among which the most likely one is found: the powers of 2 from 1/64 to 64.
 _SCALES = 2.0 ** np.arange(-6, 7)
 
 
@@ -16,16 +16,16 @@ _SCALES = 2.0 ** np.arange(-6, 7)
 class SignalPosterior:
     """The Gaussian posterior of the weights of L labels along D axes.
 
-    Rule: the weights are independent with mean 0, and their variances along the axes are known up to a scale. The scale
-    is the same for all labels. The one of thirteen scales that makes the observations most likely is taken. So the
-    ridge that shrinks a weight follows from the known variance of the noise.
+    Rule: the weights are independent with mean 0, and their variances along the axes are known up to a scale, which is
+    the same for all labels. Of thirteen scales the one with the largest likelihood is taken (empirical Bayes). The mean
+    of the posterior is then a ridge estimate, whose ridge follows from the known variance of the noise.
 
     Formal guarantee: the posterior reads nothing but what was released, and public numbers.
 
     Attributes:
         prior_variances: the variance of a weight along each axis, up to a scale, > 0, `[D]`.
-        precision: the sum over the observations of 1 / variance, `[D, L]`.
-        weighted_sum: the sum over the observations of weight / variance, `[D, L]`.
+        precision: the sum of 1 / variance over the observations of a weight, `[D, L]`.
+        weighted_sum: the sum of observation / variance over the observations of a weight, `[D, L]`.
     """
 
     prior_variances: FloatArray
@@ -35,15 +35,15 @@ class SignalPosterior:
     @classmethod
     def before_observations(cls, prior_variances: FloatArray, num_labels: int) -> Self:
         """Returns the posterior without any observation, which is the prior."""
-        nothing = np.zeros((len(prior_variances), num_labels))
-        return cls(prior_variances=prior_variances, precision=nothing, weighted_sum=nothing)
+        zeros = np.zeros((len(prior_variances), num_labels))
+        return cls(prior_variances=prior_variances, precision=zeros, weighted_sum=zeros)
 
     def with_observation(self, weights: FloatArray, variances: FloatArray) -> Self:
         """Returns the posterior with one more observation.
 
         Args:
-            weights: the observed weights, with noise, `[D, L]`.
-            variances: the variances of their noise, > 0, `[D, L]`.
+            weights: the observed weights, which have noise, `[D, L]`.
+            variances: the variance of the noise of each weight, > 0, `[D, L]`.
         """
         return type(self)(
             prior_variances=self.prior_variances,
@@ -53,10 +53,10 @@ class SignalPosterior:
 
     @cached_property
     def scale(self) -> float:
-        """The scale of the prior variances that makes the observations most likely, of thirteen from 1/64 to 64."""
+        """The scale of the prior variances with the largest likelihood, one of thirteen from 1/64 to 64."""
         log_likelihoods = []
         for scale in _SCALES:
-            # of all observations of a weight together, which are as good as their weighted mean
+            # The weighted mean of all observations of a weight is a sufficient statistic. It is normal with mean 0.
             variances = scale * self.prior_variances[:, None] + 1 / self.precision
             squares = np.square(self.weighted_sum / self.precision)
             log_likelihoods.append(-np.sum(np.log(variances) + squares / variances))

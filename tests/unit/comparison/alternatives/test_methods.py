@@ -154,7 +154,7 @@ def test_least_squares_without_noise_or_clip_is_ordinary(covariance: str) -> Non
     bench = small_bench()
     training = Training(bench)
     method = replace(SQUARES, covariance=covariance, clip_factor=50.0)
-    model = method.trained(1e-5, training, seed=0)
+    model = method.train_model(noise_multiplier=1e-5, training=training, seed=0)
     private = bench.dataset.private
     shares = training.shares(1e-5, rng=np.random.default_rng(0))
     ridge = method.schedule(training, 1e-5, shares).ridge
