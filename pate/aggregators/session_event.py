@@ -88,29 +88,14 @@ def session_event(
     )
     if bounded_range is None and other_releases is None:
         return price_by_accesses
-    composed_accesses = _composed_calls(
-        target.epsilon, num_calls=accesses.num_accesses, failure_prob=accesses.overrun_prob
+    session = _session_of_hits(
+        target,
+        accesses=accesses,
+        target_hits=target_hits,
+        num_calls=num_calls,
+        call_epsilon=call_epsilon,
+        bounded_range=bounded_range,
     )
-    session: pa.SessionEvent
-    if bounded_range is None:
-        session = pa.SessionEvent(
-            epsilon=target.epsilon,
-            hit_prob=target.hit_prob,
-            target_hits=target_hits,
-            num_calls=num_calls,
-            accesses=composed_accesses,
-        )
-    else:
-        # The hits are priced by the laws of the calls themselves.
-        session = pa.BoundarySessionEvent(
-            epsilon=target.epsilon,
-            hit_prob=target.hit_prob,
-            target_hits=target_hits,
-            num_calls=num_calls,
-            accesses=composed_accesses,
-            call_epsilon=call_epsilon,
-            bounded_range=bounded_range,
-        )
     price_by_hits = pa.ApproximateEvent(session, failure_prob)
     return _cheaper(
         price_by_hits,
@@ -160,7 +145,49 @@ def _accesses(
     )
     if price.num_accesses >= num_calls:
         return all_calls
-    return _Accesses(price.num_accesses, price.overrun_prob)
+    return _Accesses(num_accesses=price.num_accesses, overrun_prob=price.overrun_prob)
+
+
+def _session_of_hits(
+    target: charging.QTarget,
+    *,
+    accesses: _Accesses,
+    target_hits: int,
+    num_calls: int,
+    call_epsilon: float,
+    bounded_range: bool | None,
+) -> pa.SessionEvent:
+    """Returns the event that prices a session by its hits, if no query fails.
+
+    Args:
+        target: the target of one query.
+        accesses: the number of accesses to the private data that the price covers.
+        target_hits: as in `session_event`, like the next three arguments.
+        num_calls: the largest number of queries.
+        call_epsilon: the pure-DP epsilon of the mechanism on one query.
+        bounded_range: None for queries outside the boundary wrapper.
+    """
+    composed_accesses = _composed_calls(
+        target.epsilon, num_calls=accesses.num_accesses, failure_prob=accesses.overrun_prob
+    )
+    if bounded_range is None:
+        return pa.SessionEvent(
+            epsilon=target.epsilon,
+            hit_prob=target.hit_prob,
+            target_hits=target_hits,
+            num_calls=num_calls,
+            accesses=composed_accesses,
+        )
+    # The hits are priced by the laws of the calls themselves.
+    return pa.BoundarySessionEvent(
+        epsilon=target.epsilon,
+        hit_prob=target.hit_prob,
+        target_hits=target_hits,
+        num_calls=num_calls,
+        accesses=composed_accesses,
+        call_epsilon=call_epsilon,
+        bounded_range=bounded_range,
+    )
 
 
 def _composed_calls(epsilon: float, num_calls: int, failure_prob: float) -> pa.Event:

@@ -168,27 +168,41 @@ def _best_order(
         shape: the number of queries, labels and teachers.
         selection_share: the part of the budget for the selection.
     """
-    failure_prob = failure_prob_of(aggregator)
     num_levels = min(shape.num_teachers // aggregator.adjacency.gap_sensitivity + 2, _MAX_LEVELS)
-
-    def sort_key(rdp_budget: RdpBudget) -> tuple[float, float]:
-        """Returns the level that passes with probability 0.95, and minus the log odds of the highest level.
-
-        The second number compares budgets with the same level.
-        """
-        stand_in = TableTest(
-            renyi_order=rdp_budget.renyi_order,
-            budget=(1 - selection_share) * rdp_budget.rdp,
-            failure_prob=failure_prob,
-        )
-        logits = stand_in.table(num_levels=num_levels).logits
-        levels_to_95 = math.inf
-        if logits[-1] >= _LOGIT_OF_95:
-            # In fractions of a level, so that neighboring orders differ.
-            levels_to_95 = float(np.interp(_LOGIT_OF_95, logits, np.arange(len(logits))))
-        return levels_to_95, -float(logits[-1])
-
+    sort_key = partial(
+        _sort_key_of_order,
+        test_share=1 - selection_share,
+        failure_prob=failure_prob_of(aggregator),
+        num_levels=num_levels,
+    )
     return min(_near_the_best(rdp_budgets, sort_key), key=sort_key)
+
+
+def _sort_key_of_order(
+    rdp_budget: RdpBudget, *, test_share: float, failure_prob: float, num_levels: int
+) -> tuple[float, float]:
+    """Returns the level of a table that passes with probability 0.95, and minus the log odds of the highest level.
+
+    The table is the optimal one for the budget. The smaller pair is the better one; the second number compares budgets
+    with the same level.
+
+    Args:
+        rdp_budget: the budget of one query at one Renyi order.
+        test_share: the part of the budget for the test.
+        failure_prob: the probability that the test fails.
+        num_levels: the number of levels of the table.
+    """
+    stand_in = TableTest(
+        renyi_order=rdp_budget.renyi_order,
+        budget=test_share * rdp_budget.rdp,
+        failure_prob=failure_prob,
+    )
+    logits = stand_in.table(num_levels=num_levels).logits
+    levels_to_95 = math.inf
+    if logits[-1] >= _LOGIT_OF_95:
+        # In fractions of a level, so that neighboring orders differ.
+        levels_to_95 = float(np.interp(_LOGIT_OF_95, logits, np.arange(len(logits))))
+    return levels_to_95, -float(logits[-1])
 
 
 def _near_the_best(
@@ -214,23 +228,46 @@ def _with_best_order_and_share(
     finds the order for equal shares, then the share at that order, and then the order again. This suffices, as the best
     order hardly depends on the share. Both searches are coarse first and then fine.
     """
+    search = _NoiseSearch(aggregator=aggregator, shape=shape)
+    sort_key_at_even = partial(search.sort_key, selection_share=EVEN_SHARE)
+    near_budgets = _near_the_best(rdp_budgets, sort_key_at_even)
+    best_at_even = min(near_budgets, key=sort_key_at_even)
 
-    def key_of(rdp_budget: RdpBudget, selection_share: float) -> tuple[float, float]:
-        candidate = _with_noise_for(aggregator, rdp_budget, shape, selection_share=selection_share)
-        steps = candidate.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
+    coarse_share = search.best_share(_COARSE_SHARES, rdp_budget=best_at_even)
+    fine_shares = [coarse_share + step for step in _FINE_STEPS]
+    best_share = search.best_share(fine_shares, rdp_budget=best_at_even)
+
+    best_budget = min(near_budgets, key=partial(search.sort_key, selection_share=best_share))
+    return _with_noise_for(aggregator, best_budget, shape, selection_share=best_share)
+
+
+@dataclass(frozen=True)
+class _NoiseSearch:
+    """The comparison of copies of an aggregator by the gap that they release.
+
+    Attributes:
+        aggregator: the aggregator to copy.
+        shape: the number of queries, labels and teachers.
+    """
+
+    aggregator: StableTopK
+    shape: VoteShape
+
+    def sort_key(self, rdp_budget: RdpBudget, selection_share: float) -> tuple[float, float]:
+        """Returns numbers that are smallest for the best copy; see `SelectThenTest.sort_key`.
+
+        Args:
+            rdp_budget: the budget of one query at one Renyi order.
+            selection_share: the part of the budget for the selection.
+        """
+        candidate = _with_noise_for(
+            self.aggregator, rdp_budget, self.shape, selection_share=selection_share
+        )
+        steps = candidate.steps(
+            num_labels=self.shape.num_labels, num_teachers=self.shape.num_teachers
+        )
         return steps.sort_key()
 
-    def best_budget_at(selection_share: float, candidates: list[RdpBudget]) -> RdpBudget:
-        return min(candidates, key=partial(key_of, selection_share=selection_share))
-
-    def best_share_among(shares: Sequence[float]) -> float:
-        return min(shares, key=partial(key_of, best_at_even))
-
-    near_budgets = _near_the_best(rdp_budgets, partial(key_of, selection_share=EVEN_SHARE))
-    best_at_even = best_budget_at(EVEN_SHARE, near_budgets)
-
-    coarse_share = best_share_among(_COARSE_SHARES)
-    best_share = best_share_among([coarse_share + step for step in _FINE_STEPS])
-
-    best_budget = best_budget_at(best_share, near_budgets)
-    return _with_noise_for(aggregator, best_budget, shape, selection_share=best_share)
+    def best_share(self, selection_shares: Sequence[float], *, rdp_budget: RdpBudget) -> float:
+        """Returns the share of the selection, among some, whose copy of the aggregator is the best."""
+        return min(selection_shares, key=partial(self.sort_key, rdp_budget))
