@@ -98,7 +98,10 @@ def run_app(task: Task, *, command: str, finish: Finish | None = None) -> None:
         try:
             with ended_by_signals():
                 in_sweep = command_line.is_sweep(sys.argv[1:])
-                words = [quoting.quoted(argument=word, in_sweep=in_sweep) for word in sys.argv[1:]]
+                words = [
+                    quoting.quote_argument(argument=word, in_sweep=in_sweep)
+                    for word in sys.argv[1:]
+                ]
                 line, code = _run(task, command=command, arguments=words, finish=finish)
         except KeyboardInterrupt as error:
             stopped = error if isinstance(error, Stopped) else Stopped(signal.SIGINT)

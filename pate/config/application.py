@@ -19,7 +19,7 @@ import hydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from pate.config.help_page import CONFIGURATION, folded, page_width, settings_of_parts
+from pate.config.help_page import CONFIGURATION, fold_page, page_width, settings_of_parts
 from pate.config.schema import folder_of
 from pate.config.sources import register_configs
 from pate.validation import require
@@ -169,4 +169,4 @@ def print_help(folder: Path, name: str, options: Namespace) -> None:
         page = page.replace(
             CONFIGURATION, f"\nSettings of the chosen parts\n{parts}\n{CONFIGURATION}", 1
         )
-    sys.stdout.write(f"{folded(page, line_width=page_width())}\n")
+    sys.stdout.write(f"{fold_page(page, line_width=page_width())}\n")

@@ -19,10 +19,15 @@ from typing import Any, NamedTuple, get_args, get_type_hints
 from pate.validation import InvalidValue
 
 TRUSTED_PREFIXES = ("pate.", "sklearn.")
+"""The modules whose classes may be loaded, unless the user adds others."""
 
+# The dotted name of a class, in ASCII.
 _NAME = re.compile(r"[A-Za-z]\w*(\.[A-Za-z_]\w*)+", re.ASCII)
-_PRIVATE_MODULES = {"conftest", "experimental", "externals", "tests"}  # of scikit-learn
+# Modules of scikit-learn that are not for users, though no underscore says so.
+_PRIVATE_SKLEARN_MODULES = {"conftest", "experimental", "externals", "tests"}
+# A slot without a group of its own: an argument of a class of scikit-learn.
 _IN_SKLEARN = "within an estimator"
+# The base classes that each slot allows.
 _BASES = {
     "accountant": "pate.accounting.Accountant",
     "aggregator": "pate.aggregators.Aggregator",
@@ -35,6 +40,7 @@ _BASES = {
     _IN_SKLEARN: "sklearn.base.BaseEstimator or sklearn.gaussian_process.kernels.Kernel or "
     "sklearn.model_selection.BaseCrossValidator or sklearn.model_selection.BaseShuffleSplit",
 }
+# The group of entry points under which other packages offer members of a configuration group.
 _ENTRY_POINTS = {
     "aggregator": "pate.aggregators",
     "data": "pate.data",
@@ -46,9 +52,14 @@ GROUPS_OF_CLASSES = ("data", *(slot for slot in _BASES if slot != _IN_SKLEARN))
 
 
 class Kind(NamedTuple):
-    """The classes that are allowed in a slot, with a description for messages."""
+    """The classes that are allowed in a slot.
 
-    rule: str  # for messages, such as "a subclass of pate.teachers.Voter"
+    Attributes:
+        rule: a description of these classes for messages, such as "a subclass of pate.teachers.Voter".
+        accepts: returns True for an allowed class.
+    """
+
+    rule: str
     accepts: Callable[[type], bool]
 
 
@@ -63,7 +74,7 @@ def installed_parts(group: str) -> Mapping[str, str]:
 
 
 def is_within(name: str, prefixes: tuple[str, ...]) -> bool:
-    """Returns True if a dotted name is one of the given modules or lies within one.
+    """Returns True if a dotted name is that of a module in `prefixes`, or of something within one.
 
     A prefix may end in a dot: `mine.` and `mine` mean the same module.
     """
@@ -83,7 +94,9 @@ def is_class_name(target: str) -> bool:
         return False
     if package != "sklearn":
         return True
-    return not any(module.startswith("_") or module in _PRIVATE_MODULES for module in modules)
+    return not any(
+        module.startswith("_") or module in _PRIVATE_SKLEARN_MODULES for module in modules
+    )
 
 
 def trusted_class(target: Any, kind: Kind, trusted_prefixes: tuple[str, ...]) -> type:
@@ -98,25 +111,32 @@ def trusted_class(target: Any, kind: Kind, trusted_prefixes: tuple[str, ...]) ->
     Raises:
         InvalidValue: the class does not exist, is defined in another place, is abstract, or does not fit the slot.
     """
-    is_part = any(target in installed_parts(group).values() for group in _ENTRY_POINTS)
+    is_installed_part = any(target in installed_parts(group).values() for group in _ENTRY_POINTS)
+    if not isinstance(target, str) or not (
+        is_installed_part or is_within(target, prefixes=trusted_prefixes)
+    ):
+        rule = f"a name that begins with {' or '.join(trusted_prefixes)}, or with a prefix in allowed_targets"
+        raise InvalidValue("_target_", target, rule=rule)
     cls = None
-    rule = f"a name that begins with {' or '.join(trusted_prefixes)}, or with a prefix in allowed_targets"
-    if isinstance(target, str) and (is_part or is_within(target, prefixes=trusted_prefixes)):
-        missing_module = ""
-        try:
-            cls = find_class(target)
-        except ModuleNotFoundError as error:
-            missing_module = f": it needs {error.name}"
-        rule = f"a class that can be imported{missing_module}: install its package, or put its folder into PYTHONPATH"
-        rule += "; public, such as sklearn.svm.SVC, no function, and no name of another package within it"
-    if cls is not None and (is_part or is_within(cls.__module__, prefixes=trusted_prefixes)):
-        rule = kind.rule
-        if kind.accepts(cls):
-            missing_methods = sorted(getattr(cls, "__abstractmethods__", ()))
-            if not missing_methods:
-                return cls
-            rule = f"a class with {' and '.join(missing_methods)}"
-    raise InvalidValue("_target_", target, rule=rule)
+    missing_module = ""
+    try:
+        cls = find_class(target)
+    except ModuleNotFoundError as error:
+        missing_module = f": it needs {error.name}"
+    if cls is None or not (
+        is_installed_part or is_within(cls.__module__, prefixes=trusted_prefixes)
+    ):
+        rule = (
+            f"a class that can be imported{missing_module}: install its package, or put its folder into PYTHONPATH; "
+            "public, such as sklearn.svm.SVC, no function, and no name of another package within it"
+        )
+        raise InvalidValue("_target_", target, rule=rule)
+    if not kind.accepts(cls):
+        raise InvalidValue("_target_", target, rule=kind.rule)
+    missing_methods = sorted(getattr(cls, "__abstractmethods__", ()))
+    if missing_methods:
+        raise InvalidValue("_target_", target, rule=f"a class with {' and '.join(missing_methods)}")
+    return cls
 
 
 def find_class(target: str) -> type | None:
@@ -131,20 +151,22 @@ def find_class(target: str) -> type | None:
     """
     if not is_class_name(target):
         return None
-    names = target.split(".")
-    package = names[0]
+    unread_names = target.split(".")
+    package = unread_names[0]
     module = None
-    while len(names) > 1 and (module is None or hasattr(module, "__path__")):
-        name = package if module is None else f"{module.__name__}.{names[0]}"
+    # Only a package, which has a `__path__`, has modules within it.
+    while len(unread_names) > 1 and (module is None or hasattr(module, "__path__")):
+        module_name = package if module is None else f"{module.__name__}.{unread_names[0]}"
         try:
-            module = import_module(name)
+            module = import_module(module_name)
         except ModuleNotFoundError as error:
-            if error.name != name:
+            if error.name != module_name:
                 raise
             break
-        names = names[1:]
-    cls: object = getattr(module, names[0], None)
-    for name in names[1:]:  # a class within a class
+        unread_names = unread_names[1:]
+    outer_name, *inner_names = unread_names
+    cls: object = getattr(module, outer_name, None)
+    for name in inner_names:
         cls = vars(cls).get(name) if isinstance(cls, type) else None
     if not isinstance(cls, type) or not is_within(cls.__module__, prefixes=(package,)):
         return None
@@ -167,18 +189,19 @@ def kind_of_group(group: str) -> Kind:
     These are the subclasses of the group's base class. In the group `data` they are the classes with a method `load()`.
     """
     if group == "data":
-
-        def loads(cls: type) -> bool:
-            return _has_method(cls, "load", num_arguments=0)
-
-        return Kind("a class with a method load() that needs no argument", loads)
+        return Kind(rule="a class with a method load() that needs no argument", accepts=_has_load)
 
     def is_subclass(cls: type) -> bool:
         names = [base.rpartition(".") for base in _BASES[group].split(" or ")]
         bases = tuple(getattr(import_module(module), name) for module, _, name in names)
         return issubclass(cls, bases)
 
-    return Kind(f"a subclass of {_BASES[group]}", is_subclass)
+    return Kind(rule=f"a subclass of {_BASES[group]}", accepts=is_subclass)
+
+
+def _has_load(cls: type) -> bool:
+    """Returns True if a class has a method `load()` that needs no argument."""
+    return _has_method(cls, "load", num_arguments=0)
 
 
 def kind_of_argument(cls: type | None, name: str) -> Kind:
@@ -210,8 +233,9 @@ def kind_of_argument(cls: type | None, name: str) -> Kind:
         is_callable = _has_method(inner, "__call__", num_arguments=1)
         return is_part or is_callable or issubclass(inner, annotated)
 
-    rule = f"a part of a run ({', '.join(GROUPS_OF_CLASSES)}), or a class that the annotation of {name} names"
-    return Kind(rule, accepts)
+    groups = ", ".join(GROUPS_OF_CLASSES)
+    rule = f"a part of a run ({groups}), or a class that the annotation of {name} names"
+    return Kind(rule=rule, accepts=accepts)
 
 
 def _classes_in(hint: Any) -> Iterator[type]:
@@ -227,7 +251,7 @@ def _has_method(cls: type, method: str, *, num_arguments: int) -> bool:
     function = inspect.getattr_static(cls, method, default=None)
     if not isinstance(function, FunctionType):
         return False
-    arguments = [None] * (1 + num_arguments)  # with self
+    arguments = [None] * (1 + num_arguments)  # one more for self
     try:
         inspect.signature(function).bind(*arguments)
     except TypeError:

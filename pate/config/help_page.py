@@ -19,18 +19,25 @@ from omegaconf import DictConfig, OmegaConf
 
 from pate.config.classes import GROUPS_OF_CLASSES, find_class
 
-CONFIGURATION = "\nCurrent configuration"  # the line from which on a page is YAML
-# columns
-_NARROWEST = 40
-_WIDEST = 110
-_IN_A_PIPE = 80
+# The line of a page below which the composed configuration follows as YAML.
+CONFIGURATION = "\nCurrent configuration"
+# The widths of a page in columns: the smallest, the largest, and that of output into a pipe or file.
+_MIN_WIDTH = 40
+_MAX_WIDTH = 110
+_PIPE_WIDTH = 80
+# A name, at least two blanks, and the text that explains the name.
 _ENTRY = re.compile(r"(?P<indent> *)(?P<name>\S+)(?P<gap> {2,})(?P<text>\S.*)")
+# One or several names in a section `Attributes:`, and their text.
 _ATTRIBUTE = re.compile(r"^ {4}(?P<names>\w+(?:, \w+)*): (?P<text>.*(?:\n {6,}.*)*)", re.MULTILINE)
-_BEHIND = re.compile(r"  # (?!noqa|type:)(?P<text>.*)$")
-_WORD = re.compile(r"(?:'[^']*'|\S)+")  # of a command line
-_DEEPEST = 6  # columns before a remark below an example
-# settings that no class explains, or that all explain in the same words
-_SET_BESIDE = {
+_COMMENT_BEHIND_CODE = re.compile(r"  # (?!noqa|type:)(?P<text>.*)$")
+# A command of an example, with a remark behind two or more blanks.
+_EXAMPLE = re.compile(r"(?P<command>\S.*?)(?: {2,}(?P<remark>\S.*))?")
+# A word of a command line; blanks in single quotes separate no words.
+_WORD = re.compile(r"(?:'[^']*'|\S)+")
+# The largest indent, in columns, of a remark in the examples.
+_MAX_REMARK_INDENT = 6
+# Texts of settings that no class explains, or that all classes explain in the same words.
+_TEXTS_OF_SETTINGS = {
     "adjacency": "replace_one or add_remove, as the setting of that name",
     "cache": "the folder where features are kept for later runs; null for pate_cache beside the runs' folders",
     "device": '"auto" (the GPU where there is one), "cpu" or "cuda"',
@@ -44,7 +51,8 @@ def page_width() -> int:
 
     This is the width of the terminal, or the variable COLUMNS. Output into a pipe or file has 80 characters.
     """
-    return max(_NARROWEST, min(_WIDEST, shutil.get_terminal_size((_IN_A_PIPE, 24)).columns))
+    terminal = shutil.get_terminal_size(fallback=(_PIPE_WIDTH, 24))
+    return max(_MIN_WIDTH, min(_MAX_WIDTH, terminal.columns))
 
 
 def settings_of_parts(config: DictConfig) -> str:
@@ -65,8 +73,9 @@ def settings_of_parts(config: DictConfig) -> str:
         width = max(len(group) + 1 + len(name) for name in names) + 2
         lines = [f"  {group}: {target.rpartition('.')[2]}"]
         for name in names:
-            text = texts.get(name) or _SET_BESIDE.get(name, "")
-            text = re.sub(r"\bNone\b", "null", text)  # as YAML spells these values
+            text = texts.get(name) or _TEXTS_OF_SETTINGS.get(name, "")
+            # YAML spells these values in another way than Python.
+            text = re.sub(r"\bNone\b", "null", text)
             text = text.replace("True", "true").replace("False", "false")
             lines.append(f"    {f'{group}.{name}':<{width}}{text}".rstrip())
         paragraphs.append("\n".join(lines))
@@ -79,38 +88,48 @@ def comments_of(cls: type | None) -> dict[str, str]:
     Base classes are included. If the docstring of a class names another class of its module, as in "of
     `ConfidentGNMax`", the descriptions of that class are used for fields without a description of their own.
     """
+    if cls is None:
+        return {}
     texts: dict[str, str] = {}
-    bases = [
-        base for base in reversed(cls.__mro__ if cls is not None else ()) if base is not object
-    ]
+    bases = [base for base in reversed(cls.__mro__) if base is not object]
+    # Later classes replace the descriptions of earlier ones.
+    for described in (*_mentioned_classes(bases), *bases):
+        try:
+            source = inspect.getsource(described)
+        except (OSError, TypeError):  # a built-in class, or one without a file
+            continue
+        texts |= dict(_comments_at_fields(source))
+        texts |= _attributes(described)
+    return texts
+
+
+def _mentioned_classes(bases: list[type]) -> list[type]:
+    """Returns the dataclasses that docstrings of `bases` name in backticks, without `bases` themselves.
+
+    A class is found only in the module of the docstring that names it.
+    """
     mentioned = [
         getattr(sys.modules[base.__module__], name, None)
         for base in bases
         for name in re.findall(r"`(\w+)`", vars(base).get("__doc__") or "")
     ]
-    related = [
+    return [
         cls
         for cls in mentioned
         if inspect.isclass(cls) and dataclasses.is_dataclass(cls) and cls not in bases
     ]
-    for base in (*related, *bases):
-        try:
-            source = inspect.getsource(base)
-        except (OSError, TypeError):  # a built-in class, or one without a file
-            continue
-        texts |= dict(_comments_at_fields(source))
-        for match in _ATTRIBUTE.finditer(
-            _attributes(inspect.getdoc(base) if "__doc__" in vars(base) else None)
-        ):
-            text = " ".join(match["text"].split())
-            texts |= dict.fromkeys(match["names"].split(", "), text)
+
+
+def _attributes(cls: type) -> dict[str, str]:
+    """Returns the texts in the section `Attributes:` of a class's own docstring, by name."""
+    docstring = inspect.getdoc(cls) if "__doc__" in vars(cls) else None
+    _, _, behind_heading = (docstring or "").partition("\nAttributes:\n")
+    section = re.split(r"\n(?=\S)", behind_heading, maxsplit=1)[0]
+    texts: dict[str, str] = {}
+    for match in _ATTRIBUTE.finditer(section):
+        text = " ".join(match["text"].split())
+        texts |= dict.fromkeys(match["names"].split(", "), text)
     return texts
-
-
-def _attributes(docstring: str | None) -> str:
-    """Returns the section `Attributes:` of a docstring; an empty text if there is none."""
-    _, heading, text = (docstring or "").partition("\nAttributes:\n")
-    return re.split(r"\n(?=\S)", text, maxsplit=1)[0] if heading else ""
 
 
 def _comments_at_fields(source: str) -> Iterator[tuple[str, str]]:
@@ -131,14 +150,15 @@ def _comments_at_fields(source: str) -> Iterator[tuple[str, str]]:
             if not line.lstrip().startswith("#"):
                 break
             comment_above.insert(0, line.strip().lstrip("# "))
-        comment_behind = _BEHIND.search(lines[(node.end_lineno or node.lineno) - 1])
+        last_line = lines[(node.end_lineno or node.lineno) - 1]
+        comment_behind = _COMMENT_BEHIND_CODE.search(last_line)
         text = comment_behind["text"] if comment_behind else " ".join(comment_above)
         if text:
             yield node.target.id, text
 
 
-def folded(text: str, line_width: int) -> str:
-    """Returns a help page whose lines have at most the given width.
+def fold_page(text: str, line_width: int) -> str:
+    """Returns a help page whose lines have at most `line_width` characters.
 
     Paragraphs and entries (a name, blanks, a text) are wrapped anew. Lines of examples are kept, because users copy
     them; a line that is too long is continued after a backslash. All lines from `Current configuration` on are YAML and
@@ -151,18 +171,16 @@ def folded(text: str, line_width: int) -> str:
     in_examples = False
     while index < len(lines):
         line = lines[index]
+        num_lines = 1
         if not line.strip():
             folds.append("")
             in_examples = False
-            index += 1
-            continue
-        in_examples = in_examples or line.strip() == "Examples"
-        if in_examples:
-            folds += _folded_example(line, line_width)
-            index += 1
-            continue
-        num_lines = _paragraph_length(lines[index:])
-        folds += _folded_paragraph(lines[index : index + num_lines], line_width)
+        elif in_examples or line.strip() == "Examples":
+            folds += _fold_example(line, line_width)
+            in_examples = True
+        else:
+            num_lines = _paragraph_length(lines[index:])
+            folds += _fold_paragraph(lines[index : index + num_lines], line_width)
         index += num_lines
     settings, gap, footer = yaml.rpartition("\n\n")
     end = "\n".join(wrap(footer, line_width, break_long_words=False, break_on_hyphens=False))
@@ -191,6 +209,7 @@ def _paragraph_length(lines: list[str]) -> int:
 
 
 def _indent(line: str) -> int:
+    """Returns the number of blanks at the beginning of a line."""
     return len(line) - len(line.lstrip())
 
 
@@ -203,14 +222,14 @@ def _begins_block(lines: list[str]) -> bool:
     )
 
 
-def _folded_example(line: str, line_width: int) -> list[str]:
+def _fold_example(line: str, line_width: int) -> list[str]:
     """Returns a line of the examples, wrapped: a command is continued after a backslash, its remark is put below."""
     if len(line) <= line_width:
         return [line]
     text = line.strip()
     indent = _indent(line)
     if not text.startswith("pate-"):
-        margin = " " * min(indent, _DEEPEST)
+        margin = " " * min(indent, _MAX_REMARK_INDENT)
         return wrap(
             text,
             line_width,
@@ -218,17 +237,20 @@ def _folded_example(line: str, line_width: int) -> list[str]:
             subsequent_indent=margin,
             break_on_hyphens=False,
         )
-    command, gap, remark = re.fullmatch(r"(\S.*?)(?:( {2,})(\S.*))?", text).groups()  # type: ignore[union-attr]
+    example = _EXAMPLE.fullmatch(text)
+    if example is None:
+        return [line]
     folds: list[str] = []
     row = " " * indent
-    for word in _WORD.findall(command):
+    margin = " " * (indent + 4)
+    for word in _WORD.findall(example["command"]):
         if row.strip() and len(row) + len(word) > line_width - len(" \\"):
             folds.append(f"{row}\\")
-            row = " " * (indent + 4)
+            row = margin
         row += f"{word} "
     folds.append(row.rstrip())
-    if gap is not None:
-        margin = " " * (indent + 4)
+    remark = example["remark"]
+    if remark is not None:
         folds += wrap(
             remark,
             line_width,
@@ -239,7 +261,7 @@ def _folded_example(line: str, line_width: int) -> list[str]:
     return folds
 
 
-def _folded_paragraph(lines: list[str], line_width: int) -> list[str]:
+def _fold_paragraph(lines: list[str], line_width: int) -> list[str]:
     """Returns the lines of a paragraph or entry, wrapped anew."""
     entry = _ENTRY.fullmatch(lines[0])
     indent = _indent(line=lines[0])
@@ -255,7 +277,8 @@ def _folded_paragraph(lines: list[str], line_width: int) -> list[str]:
         )
     head = f"{entry['indent']}{entry['name']}{entry['gap']}"
     hanging = " " * len(head)
-    if len(head) > line_width // 2:  # no room beside the name
+    has_room_beside_name = len(head) <= line_width // 2
+    if not has_room_beside_name:
         hanging = " " * (indent + 4)
         return [
             head.rstrip(),

@@ -23,11 +23,13 @@ from pate.extras import how_to_install
 from pate.setting_names import COMMAND
 from pate.validation import InvalidValue, as_setting, nearest
 
-_BETWEEN_COMMAS = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")
+# An item of a list, up to the next comma that stands in no quotes.
+_LIST_ITEM = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")
 _NUMERAL = re.compile(r"[+-]?[\d.]+(?:[eE][+-]?\d+)?")
-# the errors of Hydra and OmegaConf where a file holds no mapping, or a name is missing
+# The classes of errors that Hydra and OmegaConf raise if a file holds no mapping, or if a name is missing.
 _GENERAL_ERRORS = (AssertionError, AttributeError, LookupError, TypeError, ValueError)
-_HINTS = {
+# Advice for an unknown member of a configuration group, by group.
+_HINT_OF_GROUP = {
     "data": "; files of a table are data=table data.private=FILE data.public=FILE data.test=FILE",
     "hydra/launcher": f"; submitit's come with {how_to_install('slurm')}",
     "teacher": "; teacher=sklearn takes any classifier of scikit-learn (pate-train teacher=sklearn --help)",
@@ -70,7 +72,7 @@ class _KnownMistake:
         return self.line.format(**groups)
 
 
-# The first that matches explains a message.
+# A message is explained by the first of these that matches it.
 _KNOWN_MISTAKES = (
     _KnownMistake(
         message=r"(?:Multiple values for |Error resolving interpolation '\$\{chosen:\$\{)(?P<name>\w+)",
@@ -170,18 +172,14 @@ def _mistake_while_composing(error: Exception, arguments: Iterable[str]) -> Inva
         arguments: the arguments of the command line.
     """
     if isinstance(error, yaml.YAMLError):
-        mark = getattr(error, "problem_mark", None)
-        reason = " ".join(str(getattr(error, "problem", None) or error).split())
-        if mark is None:
-            return InvalidValue("settings", rule=f"settings in YAML ({reason})")
-        rule = f"settings in YAML (line {mark.line + 1}: {reason})"
-        return InvalidValue("file", mark.name, rule=rule)
+        return _mistake_in_yaml(error)
     if isinstance(error, RecursionError):
-        rule = "files that do not include themselves, nor values too deep"
-        return InvalidValue("defaults", rule=rule)
+        return InvalidValue(
+            "defaults", rule="files that do not include themselves, nor values too deep"
+        )
     if not isinstance(error, _GENERAL_ERRORS):
         return None
-    *_, (frame, _) = walk_tb(error.__traceback__)
+    *_, (frame, _) = walk_tb(error.__traceback__)  # the frame in which the error was raised
     if str(frame.f_globals.get("__name__")).startswith("pate."):
         return None
     if str(error).startswith("Config group override"):
@@ -189,14 +187,26 @@ def _mistake_while_composing(error: Exception, arguments: Iterable[str]) -> Inva
             require_choices(arguments)
         except InvalidValue as refusal:
             return refusal
-    rule = f"what Hydra can compose ({type(error).__name__}: {error})"
-    return InvalidValue("settings", rule=rule)
+    return InvalidValue(
+        "settings", rule=f"what Hydra can compose ({type(error).__name__}: {error})"
+    )
+
+
+def _mistake_in_yaml(error: yaml.YAMLError) -> InvalidValue:
+    """Returns the mistake in a file that is no YAML, with the file and the line if the parser names them."""
+    mark = getattr(error, "problem_mark", None)
+    reason = " ".join(str(getattr(error, "problem", None) or error).split())
+    if mark is None:
+        return InvalidValue("settings", rule=f"settings in YAML ({reason})")
+    return InvalidValue(
+        "file", mark.name, rule=f"settings in YAML (line {mark.line + 1}: {reason})"
+    )
 
 
 def _explain_composition(error: Exception) -> str:
     """Returns one line on an error of Hydra or OmegaConf, which names the key or group, the rule and the value."""
     messages = [str(part) for part in (error, error.__cause__) if part is not None]
-    # the rest names the folders of an installation
+    # Hydra ends with its search path: the folders of this installation, which tell the user nothing.
     message = "\n".join(messages).partition("Config search path:")[0]
     line = _explain_member(error, message) or _explain_key(error, message)
     if line:
@@ -214,11 +224,11 @@ def _explain_member(error: Exception, message: str) -> str:
     if match is None:
         return ""
     group, _, name = match[1].rpartition("/")
-    # members of the folder of `--config-dir` as well
+    # Hydra's options include members in a folder of `--config-dir`.
     names = tuple(sorted({*(getattr(error, "options", None) or ()), *members(group)}))
     if not group or not names:
         return ""
-    hint = nearest(name, choices=names) + _HINTS.get(group, "")
+    hint = nearest(name, choices=names) + _HINT_OF_GROUP.get(group, "")
     return f"{group}={name}: expected one of {', '.join(names)}{hint}"
 
 
@@ -273,30 +283,32 @@ def _words_of(text: str) -> list[str]:
 
     A comma within quotes separates no items.
     """
-    words = (word.strip(" '\"") for word in _BETWEEN_COMMAS.findall(text))
+    words = (word.strip(" '\"") for word in _LIST_ITEM.findall(text))
     return [word for word in words if word]
 
 
 def _key_hint(error: Exception, key: str) -> str:
     """Returns advice on an unknown key: the keys that exist in its place, and the most similar one."""
     cause = error.__cause__
-    if not isinstance(cause, OmegaConfBaseException):
-        return "; --help lists them"
-    if not isinstance(cause.parent_node, DictConfig):
+    if not isinstance(cause, OmegaConfBaseException) or not isinstance(
+        cause.parent_node, DictConfig
+    ):
         return "; --help lists them"
     names = tuple(str(name) for name in cause.parent_node if name not in ("_target_", "hydra"))
-    if key.startswith("data.") and set(names) <= {PUBLIC_LABELS}:  # a reader without settings
-        return _HINTS["data"]
-    if names:
-        part = key.partition(".")[0] if "." in key else ""
-        unknown = str(cause.key)
-        near = (
-            papers_words.hint(word=unknown, known_settings=names, part_name=part)
-            or _other_place(unknown, settings=cause.parent_node)
-            or nearest(unknown, choices=names)
-        )
-        return f": one of {', '.join(names)}{near}"
-    return f"; with + before it, it becomes one: +{key}=…"
+    reads_no_setting = set(names) <= {PUBLIC_LABELS}
+    if key.startswith("data.") and reads_no_setting:
+        return _HINT_OF_GROUP["data"]
+    if not names:
+        return f"; with + before it, it becomes one: +{key}=…"
+    part_name = key.partition(".")[0] if "." in key else ""
+    unknown_key = str(cause.key)
+    # The first advice that is not empty is the best one.
+    advice = (
+        papers_words.hint(word=unknown_key, known_settings=names, part_name=part_name)
+        or _other_place(unknown_key, settings=cause.parent_node)
+        or nearest(unknown_key, choices=names)
+    )
+    return f": one of {', '.join(names)}{advice}"
 
 
 def _other_place(key: str, settings: DictConfig) -> str:
@@ -306,11 +318,11 @@ def _other_place(key: str, settings: DictConfig) -> str:
         key: the unknown key.
         settings: the known settings and parts, none of which is called `key`.
     """
-    place = _SETTING_OF_PARAMETER.get(key, "")
-    if place.partition(".")[0] not in settings:
+    known_name = _SETTING_OF_PARAMETER.get(key, "")
+    if known_name.partition(".")[0] not in settings:
         parts = [name for name in map(str, settings) if _has_key(settings, part=name, key=key)]
-        place = f"{parts[0]}.{key}" if parts else ""
-    return f" (did you mean {place}?)" if place else ""
+        known_name = f"{parts[0]}.{key}" if parts else ""
+    return f" (did you mean {known_name}?)" if known_name else ""
 
 
 def _has_key(settings: DictConfig, part: str, key: str) -> bool:

@@ -7,9 +7,12 @@ from pathlib import Path
 
 from pate.files.plain_yaml import read_yaml
 
+# The file with the words of the papers and their settings.
 _FILE = Path(__file__).with_suffix(".yaml")
+# The page that explains the words.
 _PAGE = "docs/papers-words.md"
-_LETTERS = {
+# Names of characters that papers use in symbols.
+_CHARACTER_NAMES = {
     "\N{GREEK SMALL LETTER SIGMA}": "sigma",
     "\N{GREEK SMALL LETTER DELTA}": "delta",
     "\N{GREEK SMALL LETTER EPSILON}": "epsilon",
@@ -23,7 +26,7 @@ _LETTERS = {
 def settings_by_word() -> Mapping[str, Mapping[str, str | None]]:
     """Returns the settings that each word of the papers can mean, with an aggregator that has the setting, or None."""
     words: Mapping[str, Mapping[str, str | None]] = read_yaml(
-        _FILE.read_text(encoding="utf-8"), _FILE.name, rule="YAML"
+        _FILE.read_text(encoding="utf-8"), name=_FILE.name, rule="YAML"
     )
     return words
 
@@ -64,6 +67,7 @@ def hint(word: str, known_settings: tuple[str, ...], *, part_name: str = "aggreg
 
 
 def _spelled_plainly(word: str) -> str:
-    for letter, name in _LETTERS.items():
-        word = word.replace(letter, name)
+    """Returns a word in lower case without underscores and marks, with Greek letters and the star by their names."""
+    for character, name in _CHARACTER_NAMES.items():
+        word = word.replace(character, name)
     return re.sub(r"[\W_]", "", word.lower())

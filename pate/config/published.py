@@ -25,19 +25,26 @@ from pate.settings import settings_of
 from pate.validation import InvalidValue
 from pate.votes import Recipe
 
+# The settings of a run that are the terms of its release.
 _TERMS = tuple(
     dataclass_field.name
     for dataclass_field in settings_of("train")
     if dataclass_field.metadata["published"]
 )
+# The parts of a run, beside its aggregator and data, whose settings are published.
 _PARTS = ("accountant", "features", "teacher", "student")
+# The order of settings in the file.
 _ORDER = (*_TERMS, "aggregator", *_PARTS, "data")
-# of classes that are published by their whole name; of any other the last name is
+# Classes in these modules are published by their whole names, all others by the last part of their names.
 _PUBLIC_PREFIXES = (*TRUSTED_PREFIXES, "pate_federated.")
-_NAMED = ("name", "labels", "_target_")  # of the data, in the bundle whatever their class declares
-_CHECKED = (*_TERMS, "aggregator", *_PARTS, "holder", "holders", "name")
+# Settings of the data that are published whatever their class declares.
+_PUBLISHED_DATA_KEYS = ("name", "labels", "_target_")
+# Settings and groups that must not read values from outside the configuration, since they are published.
+_CHECKED_KEYS = (*_TERMS, "aggregator", *_PARTS, "holder", "holders", "name")
+# A reference such as ${..name}: dots that lead upwards, then names of keys.
 _REFERENCE = re.compile(r"\$\{(?P<dots>\.*)(?P<name>[\w.\[\]-]+)\}")
-_NOTHING = object()  # stands for no value
+# A value that no configuration holds, for a reference to nothing.
+_NO_VALUE = object()
 
 
 def public_settings(settings: Mapping[str, Any], aggregator: Aggregator, **changed: Any) -> str:
@@ -94,7 +101,7 @@ def release_settings(
     if public_answers:
         public["public_answers_sha256"] = public_answers
     public["accountant"] = _component(settings["accountant"])
-    # once more through the allow-list, as it goes into a file that is published
+    # The holders' statements pass through the allow-list once more, since other people wrote them.
     for part, text in holders.items():
         node = read_yaml(text, name=f"settings.{part}", rule="YAML as pate-vote writes it")
         is_part = part in ("features", "teacher", "data")
@@ -142,7 +149,9 @@ def own_settings(config: DictConfig, settings: Mapping[str, Any]) -> dict[str, A
     for path in _read_elsewhere(config):
         group = str(path[0])
         key = str(path[1]) if len(path) > 1 else ""
-        if (group in _CHECKED and key != "cache") or (group == "data" and key in ("", *_NAMED)):
+        is_checked = group in _CHECKED_KEYS and key != "cache"
+        is_published_of_data = group == "data" and key in ("", *_PUBLISHED_DATA_KEYS)
+        if is_checked or is_published_of_data:
             rule = "the value itself, as it may be published, and not ${oc.env:…} or another that is read elsewhere"
             raise InvalidValue(".".join(map(str, path)), rule=rule)
         if group == "data" and group in publishable:
@@ -195,25 +204,28 @@ def _is_pure(
     """
     if path in visited_paths:
         return False
-    if _REFERENCE.sub("", text).count("${"):  # a resolver, or a reference whose name is one
+    has_resolver = "${" in _REFERENCE.sub("", text)
+    if has_resolver:
         return False
     for match in _REFERENCE.finditer(text):
         names = tuple(re.findall(r"[^.\[\]]+", match["name"]))
-        dots = len(match["dots"])
-        target = (*path[: len(path) - dots], *names) if dots else names
+        num_dots = len(match["dots"])
+        target = (*path[: len(path) - num_dots], *names) if num_dots else names
         value = _at(plain_values, path=target)
-        if value is _NOTHING:
+        if value is _NO_VALUE:
             return False
-        for inner, inner_text in _texts(value, path=target):
-            if not _is_pure(
-                plain_values, path=inner, text=inner_text, visited_paths=visited_paths | {path}
-            ):
-                return False
+        if not all(
+            _is_pure(
+                plain_values, path=inner_path, text=inner, visited_paths=visited_paths | {path}
+            )
+            for inner_path, inner in _texts(value, path=target)
+        ):
+            return False
     return True
 
 
 def _at(plain_values: Any, path: tuple[Any, ...]) -> Any:
-    """Returns the value at a path of nested plain values; `_NOTHING` if there is none."""
+    """Returns the value at a path of nested plain values; `_NO_VALUE` if there is none."""
     value = plain_values
     for key in path:
         if isinstance(value, dict) and key in value:
@@ -221,18 +233,18 @@ def _at(plain_values: Any, path: tuple[Any, ...]) -> Any:
         elif isinstance(value, list) and str(key).isdecimal() and int(key) < len(value):
             value = value[int(key)]
         else:
-            return _NOTHING
+            return _NO_VALUE
     return value
 
 
 def _terms(settings: Mapping[str, Any], aggregator: Aggregator) -> dict[str, Any]:
     """Returns the terms of the release, and the settings of the aggregator with the noise that it used."""
-    values = {
+    used_values = {
         name: value
         for name, value in vars(aggregator).items()
         if is_scalar(value) or isinstance(value, str)
     }
-    public = _component({**settings["aggregator"], **values})
+    public = _component({**settings["aggregator"], **used_values})
     table = getattr(aggregator, "table", None)
     if isinstance(table, CertifiedTable):
         public["table_sha256"] = table.digest
@@ -276,8 +288,8 @@ def _component(node: Mapping[str, Any], *, is_data: bool = False) -> dict[str, A
     is_ours = is_within(target, prefixes=("pate.",) if is_data else _PUBLIC_PREFIXES)
     cls = find_class(target)
     fields = {} if cls is None else published_fields(cls, node, declared_only=is_data)
-    # a class that declares no fields, such as an estimator: its numbers, and the estimators within it
-    if cls is not None and is_ours and not (is_data or is_dataclass(cls)):
+    # Of a class that declares no fields, such as an estimator, the numbers and the estimators within it are published.
+    if cls is not None and is_ours and not is_data and not is_dataclass(cls):
         parameters = {name for name in inspect.signature(cls).parameters if not is_seed(name)}
         fields = {
             name: value

@@ -16,23 +16,30 @@ from pate.config.schema import PATHS
 from pate.settings import names_with
 from pate.validation import as_setting
 
-# A value with one of these is already written for Hydra, or is a mistake that an error explains.
-_OF_HYDRA = set("'\"\\${}()=")
-_PARTS = re.compile(r"([\[\],])")
+# A value with one of these characters is already written for Hydra, or is a mistake that an error explains.
+_HYDRA_CHARACTERS = set("'\"\\${}()=")
+# The characters that divide a list into items.
+_LIST_MARKS = re.compile(r"([\[\],])")
+# A value that is a single mark, such as a separator of labels.
 _MARK = re.compile(r"[,;:'\"~#&!<>^`\s]")
+# Two shares of the records, such as .1,.1
 _SHARES = re.compile(r"[\d.]+,[\d.]+")
+# Names of several members of a group, such as table,digits
 _MEMBERS = re.compile(r"\w+(?:,\w+)+")
+# Characters that Hydra takes for no text unless they are quoted.
 _NO_HYDRA_TEXT = re.compile(r"[^\x00-\x7f]|[~&#!;<>^`]")
-# settings whose values are names of columns or words of cells, also where these look like numbers or truths
+# The settings whose values are names of columns or words of cells, even where these look like numbers or truth values.
 NAME_SETTINGS = re.compile(
     r"data\.(labels|drop|category|text|missing|inputs|group|id|budget|split|file|true)|"
     + "|".join(sorted(names_with("is_name")))
 )
+# The settings whose values are taken literally.
 _LITERAL_SETTINGS = PATHS | names_with("is_text")
+# Names that Hydra reads as numbers, truth values or null.
 _READ_AS_VALUE = re.compile(r"[+-]?\.?\d[\w.+-]*|true|false|null|[+-]?(?:nan|inf)", re.IGNORECASE)
 
 
-def quoted(argument: str, *, in_sweep: bool = False) -> str:
+def quote_argument(argument: str, *, in_sweep: bool = False) -> str:
     """Returns an argument of a command line in a form that Hydra can parse, with quotes around its value where needed.
 
     A path or a free text is taken literally, unless it is quoted, is a list of vote files, or is one of several values
@@ -43,25 +50,33 @@ def quoted(argument: str, *, in_sweep: bool = False) -> str:
         in_sweep: whether commas separate the values of several runs.
     """
     key, equals, value = argument.partition("=")
-    if equals and not in_sweep and _is_literal(key.lstrip("+"), value):
-        return f"{key}={_quoted_text(key.lstrip('+'), value)}"
+    name = key.lstrip("+")
+    if equals and not in_sweep and _is_literal(name, value):
+        return f"{key}={_quote_text(name, value)}"
     is_mark = _MARK.fullmatch(value) is not None
     if is_mark or (key == "split" and _SHARES.fullmatch(value)):
         quote = '"' if value == "'" else "'"
         return f"{key}={quote}{value}{quote}"
-    if not equals or argument.startswith("-") or _OF_HYDRA & set(value):
+    if not equals or argument.startswith("-") or _HYDRA_CHARACTERS & set(value):
         return argument
     is_list = value.startswith("[")
     if is_list and not value.endswith("]"):
-        return argument  # no list; Hydra will refuse it, and `explain` quote it whole
-    parts = _PARTS.split(value)
-    # Of a value that is no list a comma separates the jobs of a sweep, and null is no name.
+        # Hydra refuses a list without its end, and `mistakes.explain` shows it with quotes around the whole.
+        return argument
+    parts = _LIST_MARKS.split(value)
+    # In a value that is no list, a comma separates the jobs of a sweep. The value null is no name.
     is_one_name = len(parts) == 1 and value.lower() != "null"
     are_names = NAME_SETTINGS.fullmatch(key) is not None and (is_list or is_one_name)
-    return f"{key}={''.join(_quoted_part(part, are_names=are_names) for part in parts)}"
+    return f"{key}={''.join(_quote_part(part, are_names=are_names) for part in parts)}"
 
 
-def _quoted_part(part: str, *, are_names: bool) -> str:
+def _quote_part(part: str, *, are_names: bool) -> str:
+    """Returns an item or a mark of a list, in quotes if Hydra would read it as anything but this text.
+
+    Args:
+        part: the item or mark.
+        are_names: whether items are names, which stay text where they look like numbers.
+    """
     text = part.strip()
     is_no_text = _NO_HYDRA_TEXT.search(part) is not None
     is_misread = are_names and _READ_AS_VALUE.fullmatch(text) is not None
@@ -78,9 +93,10 @@ def _is_literal(name: str, value: str) -> bool:
     return name in _LITERAL_SETTINGS and not names_members and not is_list_of_votes
 
 
-def _quoted_text(name: str, value: str) -> str:
-    """Returns a path or text in a form that Hydra can parse. null, interpolations and quoted texts are unchanged."""
-    if name.startswith("hydra."):  # which is read before any configuration is composed
+def _quote_text(name: str, value: str) -> str:
+    """Returns a path or text in a form that Hydra can parse; null, interpolations and quoted texts are unchanged."""
+    if name.startswith("hydra."):
+        # Hydra reads its own settings before any configuration is composed, and expands no ~.
         value = os.path.expanduser(value)
     in_quotes = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
     if value in ("", "null", "???") or "${" in value or in_quotes:
@@ -91,5 +107,5 @@ def _quoted_text(name: str, value: str) -> str:
         parsed = None
     if isinstance(parsed, str) and (parsed == value or "\\" in value):
         return value
-    (setting,) = shlex.split(as_setting(name, value))
+    (setting,) = shlex.split(as_setting(name, value))  # without the quotes for a shell
     return setting.partition("=")[2]

@@ -23,7 +23,12 @@ from pate.config.classes import GROUPS_OF_CLASSES, installed_parts, kind_of_grou
 from pate.package_commands import package_commands, package_folders
 from pate.settings import names_with, settings_classes, settings_of
 
-_PLAIN: tuple[Any, ...] = (str, int, float, bool, str | None, int | None, float | None, bool | None)
+# The types of fields that OmegaConf checks; a field of another type accepts any value.
+_CHECKED_TYPES: tuple[Any, ...] = (
+    *(str, int, float, bool),
+    *(str | None, int | None, float | None, bool | None),
+)
+# The settings of parts that name a file or folder.
 _PATHS_OF_PARTS = (
     "aggregator.table",
     "data.cache",
@@ -42,8 +47,8 @@ _PATHS_OF_PARTS = (
 PATHS = names_with("is_path") | {*_PATHS_OF_PARTS, "hydra.run.dir", "hydra.sweep.dir"}
 """Settings that name a file or folder; `votes` may be a list or a pattern."""
 
-# fields of a class that no key of its group sets
-_SET_ELSEWHERE = {
+# The fields of classes that no key of their group sets, by group.
+_FIELDS_WITHOUT_KEY = {
     "aggregator": ("adjacency", "span", "weights", "start"),
     "method": ("name", "adjacency"),
 }
@@ -53,8 +58,11 @@ PUBLIC_LABELS = "public_labels"
 
 Field = tuple[str, Any, Any]
 """A field of a schema: name, type and default, as `make_dataclass` takes them."""
-_PAGE_COLUMNS = 116  # of the longest lines on a page of help
-_COLUMN = 16  # where texts begin on a page of help, behind the indent
+
+# The width of the longest lines on a page of help, in columns.
+_PAGE_COLUMNS = 116
+# The column, behind the indent, in which texts begin on a page of help.
+_TEXT_COLUMN = 16
 _SENTENCE = re.compile(r".*?\.(?=\s|$)")
 _PACKAGE = Path(__file__).resolve().parents[1]
 CONFIG_FOLDER: Path = next(
@@ -161,10 +169,11 @@ def settings_page(command: str) -> str:
     lines = []
     for dataclass_field in settings_of(command):
         text = dataclass_field.metadata["help"]
-        if len(dataclass_field.name) + 2 <= _COLUMN:
-            lines.append(f"  {dataclass_field.name:<{_COLUMN}}{text}")
+        name = dataclass_field.name
+        if len(name) + 2 <= _TEXT_COLUMN:
+            lines.append(f"  {name:<{_TEXT_COLUMN}}{text}")
         else:
-            lines += [f"  {dataclass_field.name}", " " * (2 + _COLUMN) + text]
+            lines += [f"  {name}", " " * (2 + _TEXT_COLUMN) + text]
     return "\n".join(lines).lstrip()
 
 
@@ -173,14 +182,16 @@ def command_schema(command: str) -> type:
     """Returns the dataclass that describes a command's configuration: its parts, then its settings."""
     content = yaml.load((folder_of(command) / f"{command}.yaml").read_bytes(), yaml.SafeLoader)
     schema: list[Field] = []
+    # An entry of the list of defaults is a file, or a mapping from a group to the chosen member.
     for entry in content["defaults"]:
-        for group, choice in entry.items() if isinstance(entry, dict) else ():
+        choices_of_groups = entry if isinstance(entry, dict) else {}
+        for group, choice in choices_of_groups.items():
             if group in GROUPS_OF_CLASSES:
                 schema.append((group, Any, None if choice is None else MISSING))
     hints = get_type_hints(settings_classes()[command])
     for dataclass_field in settings_of(command):
         hint = hints[dataclass_field.name]
-        # a path is text on a command line, whatever Python may be given
+        # Python takes a `Path` for some settings. On a command line, a path is text.
         kind = str | None if Path in get_args(hint) else hint
         schema.append((dataclass_field.name, kind, _default_of(field=dataclass_field)))
     return dataclasses.make_dataclass(f"{command.title().replace('_', '')}Config", schema)
@@ -192,12 +203,12 @@ def _nested_default(cls: type) -> Any:
     null stands for the default of the nested field. So a later version may add a nested field or change its default,
     and still continue a run that an earlier version began.
     """
+    optional_types: dict[Any, Any] = {int: int | None, float: float | None}
     hints = get_type_hints(cls)
     schema: list[Field] = []
     for dataclass_field in dataclasses.fields(cls):
-        hint = hints[dataclass_field.name]
-        kind = {int: int | None, float: float | None}.get(hint, Any)
-        schema.append((dataclass_field.name, kind, None))
+        name = dataclass_field.name
+        schema.append((name, optional_types.get(hints[name], Any), None))
     return dataclasses.field(
         default_factory=dataclasses.make_dataclass(f"{cls.__name__}Config", schema)
     )
@@ -235,13 +246,14 @@ def member_schema(group: str, name: str, trusted_prefixes: tuple[str, ...]) -> A
         return {}
     extra: list[Field] = []
     if group == "teacher":
-        from pate.models import KernelTeacher  # by default one for each private group
+        from pate.models import KernelTeacher
 
-        kind, number = (int | None, None) if cls is KernelTeacher else (int, 400)
-        extra = [("num_teachers", kind, number)]
+        # None stands for one kernel teacher for each private group.
+        kind, default = (int | None, None) if cls is KernelTeacher else (int, 400)
+        extra = [("num_teachers", kind, default)]
     if group == "data":
         extra = [(PUBLIC_LABELS, Any, None)]
-    return schema_of(cls, excluded_fields=_SET_ELSEWHERE.get(group, ()), extra_fields=extra)
+    return schema_of(cls, excluded_fields=_FIELDS_WITHOUT_KEY.get(group, ()), extra_fields=extra)
 
 
 def target_of(group: str, name: str) -> str | None:
@@ -286,20 +298,14 @@ def schema_of(
         hints = {}
     fields: list[Field] = [("_target_", str, f"{cls.__module__}.{cls.__qualname__}"), *extra_fields]
     for dataclass_field in dataclasses.fields(cls):
-        if dataclass_field.init and dataclass_field.name not in excluded_fields:
-            if dataclasses.is_dataclass(dataclass_field.default) and not isinstance(
-                dataclass_field.default, type
-            ):
-                fields.append(
-                    (dataclass_field.name, Any, _nested_default(type(dataclass_field.default)))
-                )
-                continue
-            hint = hints.get(dataclass_field.name)
-            fields.append(
-                (
-                    dataclass_field.name,
-                    hint if hint in _PLAIN else Any,
-                    _default_of(field=dataclass_field),
-                )
-            )
+        name = dataclass_field.name
+        default = dataclass_field.default
+        if not dataclass_field.init or name in excluded_fields:
+            continue
+        if dataclasses.is_dataclass(default) and not isinstance(default, type):
+            fields.append((name, Any, _nested_default(type(default))))
+            continue
+        hint = hints.get(name)
+        kind = hint if hint in _CHECKED_TYPES else Any
+        fields.append((name, kind, _default_of(field=dataclass_field)))
     return dataclasses.make_dataclass(f"{cls.__name__}Config", fields)

@@ -28,8 +28,11 @@ from pate.config.schema import (
 )
 from pate.settings import settings_classes
 
+# The scheme of paths of computed configurations, as in pate://parts.
 _SCHEME = "pate"
+# The name under which Hydra lists our folders and this source in its search path.
 _PROVIDER = "pate"
+# The group of the schemas.
 _SCHEMA = "schema"
 
 
@@ -44,7 +47,7 @@ class PartSource(ConfigSource):
 
     def __init__(self, provider: str, path: str) -> None:
         super().__init__(provider, path)
-        # an attribute of the object reaches a launcher's processes
+        # A launcher's processes receive the attributes of this object, but not those of its class.
         self._trusted = PartSource.trusted
 
     @staticmethod
@@ -114,7 +117,8 @@ class PartSearchPath(SearchPathPlugin):
         present = {entry.path.removeprefix("file://") for entry in search_path.get_path()}
         for folder in self.folders:
             search_path.append("command-line", f"file://{folder}")
-        if str(FILE_COMMANDS) not in present:  # `data` is a group elsewhere
+        # The commands in FILE_COMMANDS have a setting `data`. In the other folders `data` is a group.
+        if str(FILE_COMMANDS) not in present:
             for folder in shipped_folders():
                 if str(folder) not in present:
                     search_path.append(_PROVIDER, f"file://{folder}")
@@ -134,10 +138,10 @@ def register_configs(
     PartSearchPath.folders = tuple(config_folders)
     Plugins.instance().register(PartSource)
     Plugins.instance().register(PartSearchPath)
-    # for --help
+    # These two resolvers fill the pages of --help.
     OmegaConf.register_new_resolver("choices", choices, replace=True)
     OmegaConf.register_new_resolver("settings", settings_page, replace=True)
-    # for lists of defaults, which take no null and no mapping
+    # This resolver stands in lists of defaults, which take no null and no mapping.
     OmegaConf.register_new_resolver("chosen", _chosen, replace=True)
 
 

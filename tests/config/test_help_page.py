@@ -10,7 +10,7 @@ import pytest
 
 from pate.config import help_page
 from pate.config.classes import find_class
-from pate.config.help_page import comments_of, folded, page_width, settings_of_parts
+from pate.config.help_page import comments_of, fold_page, page_width, settings_of_parts
 from pate.config.schema import CONFIG_FOLDER, FILE_COMMANDS, members, target_of
 
 PAGE = """\
@@ -64,17 +64,17 @@ def test_page_is_wrapped_except_examples_and_yaml() -> None:
 
     At 100 columns, the lines of a paragraph are joined.
     """
-    assert folded(PAGE, line_width=40) == NARROW
+    assert fold_page(PAGE, line_width=40) == NARROW
     assert (
         "A paragraph that is written in lines of some length, and that goes on in the next line."
-        in folded(PAGE, line_width=100)
+        in fold_page(PAGE, line_width=100)
     )
 
 
 def test_long_command_breaks_after_a_backslash_outside_quotes() -> None:
     """An example command longer than the page breaks behind a backslash, and never within a quoted argument."""
     page = f"Examples\n  pate-train 'name=[two words]' second=2 third=3\n{help_page.CONFIGURATION}\n\nend"
-    lines = folded(page, line_width=36).splitlines()
+    lines = fold_page(page, line_width=36).splitlines()
     assert lines[1:3] == ["  pate-train 'name=[two words]' \\", "      second=2 third=3"]
 
 
@@ -197,7 +197,7 @@ def test_every_setting_of_every_part_that_ships_is_explained() -> None:
             texts = comments_of(cls)
             names = [item.name for item in dataclasses.fields(cls) if item.init]
             descriptions = {
-                setting: texts.get(setting) or help_page._SET_BESIDE.get(setting, "")
+                setting: texts.get(setting) or help_page._TEXTS_OF_SETTINGS.get(setting, "")
                 for setting in names
             }
             lacking += [

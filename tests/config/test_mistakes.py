@@ -15,7 +15,7 @@ from pate.config import build
 from pate.config.build import part_maker
 from pate.config.checks import require_choices, require_sound, require_words
 from pate.config.mistakes import explain
-from pate.config.quoting import quoted
+from pate.config.quoting import quote_argument
 from pate.config.schema import command_schema
 from pate.extras import how_to_install
 from pate.validation import InvalidValue
@@ -310,6 +310,6 @@ def test_arguments_may_have_letters_of_all_languages(word: str, value: object) -
 
     Arguments that Hydra can read stay as they are.
     """
-    assert read(quoted(word)) == value
+    assert read(quote_argument(word)) == value
     words = "seed=3 labels=[a,b] data='\u00f6.csv' labels=[\"\u00f6\",b] --config-dir=\u00f6 -m a=${b:\u00f6} ~data"
-    assert all(quoted(word) == word for word in words.split())
+    assert all(quote_argument(word) == word for word in words.split())

@@ -17,7 +17,7 @@ import pate
 from pate.accounting import Ledger
 from pate.config.command_line import expand_home, is_sweep
 from pate.config.mistakes import explain
-from pate.config.quoting import quoted
+from pate.config.quoting import quote_argument
 from pate.config.schema import PATHS, command_schema
 from pate.data import Arrays, HuggingFace, ImageFolder, Table
 from pate.run.folder import RunFolder
@@ -54,9 +54,9 @@ def resolved(value: Any) -> str:
 def test_suggested_setting_is_parsed_as_meant(name: str, setting: str) -> None:
     """`as_setting` writes a setting for the shell. For random names, the shell and Hydra read the value back."""
     (pasted,) = shlex.split(as_setting(setting, value=name))
-    assert resolved(read(quoted(pasted))) == name
+    assert resolved(read(quote_argument(pasted))) == name
     (pasted,) = shlex.split(as_setting(name="data.drop", value=[name, "b"]))
-    assert [resolved(each) for each in read(quoted(pasted))] == [name, "b"]  # type: ignore[attr-defined]
+    assert [resolved(each) for each in read(quote_argument(pasted))] == [name, "b"]  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow
@@ -71,7 +71,7 @@ def test_path_is_taken_literally(name: str, setting: str) -> None:
         return  # means something to Hydra
     if (setting == "votes" and name.startswith("[")) or (setting == "data" and "," in name):
         return
-    assert resolved(read(quoted(f"{setting}={name}"))) == name
+    assert resolved(read(quote_argument(f"{setting}={name}"))) == name
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def test_path_is_taken_literally(name: str, setting: str) -> None:
 )
 def test_paths_with_special_characters_are_quoted(name: str) -> None:
     """Paths with brackets, commas, quotes or the form of numbers are read unchanged."""
-    assert read(quoted(f"data.private={name}")) == name
-    assert read(quoted(f"+output_dir={name}")) == name
+    assert read(quote_argument(f"data.private={name}")) == name
+    assert read(quote_argument(f"+output_dir={name}")) == name
 
 
 def test_non_literal_paths_are_unchanged() -> None:
@@ -92,9 +92,9 @@ def test_non_literal_paths_are_unchanged() -> None:
         "output_dir=null votes=[a.npz,b.npz] ledger=${oc.env:HOME}/l "
         "data.private='\"a,b\"' data.private='a' seed=1,2"
     )
-    assert all(quoted(word) == word for word in words.split())
-    assert quoted("data=arrays,table") == "data=arrays,table"  # for which Hydra wants -m
-    assert quoted("data.private=a.csv,b.csv", in_sweep=True) == "data.private=a.csv,b.csv"
+    assert all(quote_argument(word) == word for word in words.split())
+    assert quote_argument("data=arrays,table") == "data=arrays,table"  # for which Hydra wants -m
+    assert quote_argument("data.private=a.csv,b.csv", in_sweep=True) == "data.private=a.csv,b.csv"
     assert not is_sweep(["-x", "seed=1", "--cfg", "job"])
     assert all(is_sweep([word]) for word in ("-m", "--multirun", "--multi", "hydra.mode=MULTIRUN"))
 
@@ -102,7 +102,7 @@ def test_non_literal_paths_are_unchanged() -> None:
 def test_refusal_of_a_value_suggests_quotes() -> None:
     """A value that Hydra cannot read is refused. The suggested argument gives the value after the shell and Hydra."""
     for value in ("[x]/f", "a b(c)", "[a,b"):
-        line = unread(quoted(f"data.name={value}"))
+        line = unread(quote_argument(f"data.name={value}"))
         (told,) = shlex.split(line[line.index("'data.name=") :])
         expected: Any = ["a", "b"] if value == "[a,b" else value
         assert read(told) == expected
@@ -147,7 +147,7 @@ def test_commands_compose_with_the_home_folder(
             "output_dir=~",
             "data.name=~/x",
         ]
-        config = compose("train", [quoted(word) for word in words])
+        config = compose("train", [quote_argument(word) for word in words])
     expand_home(config)
     assert config.data.private == f"{tmp_path}/a.csv"
     assert config.ledger == f"{tmp_path}/l.db"
@@ -160,7 +160,7 @@ def test_commands_compose_with_the_home_folder(
 )
 def test_free_text_is_taken_literally(text: str) -> None:
     """A publisher's name and address may have commas and brackets, and a date stays text."""
-    assert read(quoted(f"publisher={text}")) == text
+    assert read(quote_argument(f"publisher={text}")) == text
 
 
 def test_every_setting_of_a_command_that_names_a_file_is_a_path() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hydra.core.override_parser.overrides_parser import OverridesParser
 
-from pate.config.quoting import quoted
+from pate.config.quoting import quote_argument
 from pate.data import Dataset, Table
 from pate.data.table.dealing import Dealing
 from pate.data.table.table_file import TableFile
@@ -226,7 +226,7 @@ def test_printed_command_line_trains_on_the_split_files(undivided_file: Path) ->
     )
     assert ended.returncode == 0, ended.stderr
     program, *words = shlex.split(ended.stdout.splitlines()[-1])
-    overrides = [OverridesParser.create().parse_override(quoted(word)) for word in words]
+    overrides = [OverridesParser.create().parse_override(quote_argument(word)) for word in words]
     settings = {override.key_or_group: override.value() for override in overrides}
     assert program == "pate-train"
     assert settings == {
