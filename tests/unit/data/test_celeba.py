@@ -6,8 +6,10 @@ import logging
 import os
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import pytest
@@ -18,12 +20,15 @@ from pate.data import CelebA, Partition, celeba
 from pate.data.celeba_lists import read_attributes, read_numbers
 from pate.data.celeba_photographs import decode_images
 from pate.validation import InvalidValue
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, Refusal, refused
 
+# A copy of eight photographs. The three attributes of a photograph are the bits of its row number, which is 0 to 7.
 NAMES = ("Bald", "Smiling", "Young")
-SPLIT_OF = [0, 0, 0, 0, 1, 1, 2, 2]
-PERSON_OF = [5, 5, 6, 7, 8, 8, 9, 9]
 LABELS = [[(row >> bit) & 1 == 1 for bit in range(3)] for row in range(8)]
+# The split of each photograph: 0 is private, 1 is public and 2 is the test set.
+SPLIT_OF = [0, 0, 0, 0, 1, 1, 2, 2]
+# The identity of the person in each photograph.
+PERSON_OF = [5, 5, 6, 7, 8, 8, 9, 9]
 
 
 class Edit(Protocol):
@@ -42,9 +47,8 @@ def write_images(folder: Path) -> None:
     """Writes eight gray photographs of 18x22 pixels, whose brightness is the row number times 30."""
     folder.mkdir(parents=True)
     for row in range(8):
-        Image.fromarray(np.full((22, 18, 3), row * 30, np.uint8)).save(
-            folder / file_name(row=row), quality=95
-        )
+        pixels = np.full((22, 18, 3), row * 30, np.uint8)
+        Image.fromarray(pixels).save(folder / file_name(row=row), quality=95)
 
 
 @pytest.fixture
@@ -125,19 +129,22 @@ def test_text_and_csv_copies_give_hand_computed_splits(copy: Path) -> None:
 def test_parent_folder_and_authors_folders_are_accepted(text_copy: Path) -> None:
     """The parent of the copy, and a copy in the authors' folders, give the data set of the plain copy."""
     plain = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
-    for name, place in (
-        ("list_attr", "Anno"),
-        ("identity", "Anno"),
-        ("list_eval", "Eval"),
-        ("img", "Img"),
-    ):
-        (text_copy / place).mkdir(exist_ok=True)
-        (path,) = text_copy.glob(f"{name}*")
-        path.rename(text_copy / place / path.name)
-    for name in ("celeba", "CelebA"):
-        text_copy = text_copy.rename(text_copy.with_name(name))
-        read = CelebA(root=str(text_copy.parent), image_size=4, partition_by_identity=True).load()
-        assert read.digest() == plain.digest()
+    folder_of_beginning = {
+        "list_attr": "Anno",
+        "identity": "Anno",
+        "list_eval": "Eval",
+        "img": "Img",
+    }
+    for beginning, folder_name in folder_of_beginning.items():
+        folder = text_copy / folder_name
+        folder.mkdir(exist_ok=True)
+        (path,) = text_copy.glob(f"{beginning}*")
+        path.rename(folder / path.name)
+    for copy_name in ("celeba", "CelebA"):
+        text_copy = text_copy.rename(text_copy.with_name(copy_name))
+        parent = str(text_copy.parent)
+        dataset = CelebA(root=parent, image_size=4, partition_by_identity=True).load()
+        assert dataset.digest() == plain.digest()
 
 
 @pytest.mark.parametrize("suffix", [".JPG", ".jpeg", ".png"])
@@ -153,21 +160,18 @@ def test_photographs_may_have_another_suffix_than_listed(copy: Path, suffix: str
 def test_links_are_followed_and_non_files_count_as_missing(text_copy: Path, tmp_path: Path) -> None:
     """A link to the folder of photographs is followed.
 
-    Folders, loose links and pipes in place of photographs are missing.
+    Folders, loose links and pipes in place of photographs count as missing photographs.
     """
     plain = CelebA(root=text_copy, image_size=4).load()
     images = text_copy / "img_align_celeba"
     images.rename(tmp_path / "elsewhere")
     images.symlink_to(tmp_path / "elsewhere")
     assert CelebA(root=text_copy, image_size=4, missing="error").load().digest() == plain.digest()
-    for number, make in (
-        ("1", Path.mkdir),
-        ("2", lambda path: path.symlink_to("/nonexistent")),
-        ("3", os.mkfifo),
-    ):
-        path = images / f"00000{number}.jpg"
-        path.unlink()
-        make(path)
+    for row in range(3):
+        (images / file_name(row=row)).unlink()
+    (images / file_name(row=0)).mkdir()
+    (images / file_name(row=1)).symlink_to("/nonexistent")
+    os.mkfifo(images / file_name(row=2))
     assert CelebA(root=text_copy, image_size=4).load().private.record_ids.tolist() == [4]
 
 
@@ -182,24 +186,22 @@ def test_paths_with_blanks_or_tilde_are_read(
 
 
 def test_partition_by_identity_groups_photographs_by_person(text_copy: Path) -> None:
-    """Without persons, each photograph is a group.
+    """Without `partition_by_identity`, each photograph is a group. With it, the photographs of a person are one group.
 
-    With `partition_by_identity` a person's photographs are one group, with one teacher.
-
-    Owners have the persons in both cases.
+    A group has one teacher. The owners contain the persons in both cases.
     """
     dataset = CelebA(root=text_copy, image_size=4).load()
     ungrouped = dataset.private
     of_people = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
     people = of_people.private
-    assert dataset.privacy_unit == PrivacyUnit("one photograph")
+    assert dataset.privacy_unit == PrivacyUnit(words="one photograph")
     person = PrivacyUnit(
         words="one identity of identity_CelebA, with all its photographs",
         columns=("identity_CelebA",),
     )
     assert of_people.privacy_unit == person
     assert ungrouped.group_ids.tolist() == [1, 2, 3, 4]
-    # by whom a ledger of several runs knows them again
+    # A ledger of several runs recognizes the people and the photographs by these names.
     assert dataset.owners["group"] == {b"5", b"6", b"7"}
     assert dataset.owners["id"] == {b"000001.jpg", b"000002.jpg", b"000003.jpg", b"000004.jpg"}
     assert people.group_ids.tolist() == [5, 5, 6, 7]
@@ -218,9 +220,9 @@ def test_limit_keeps_the_first_photographs_of_each_split(text_copy: Path) -> Non
 def test_missing_photographs_are_skipped_and_counted(
     copy: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Two of four private photographs are missing.
+    """Two of four private photographs are missing. One warning counts them, and the other two are read.
 
-    One warning counts them, and the other two are read; `missing=error` refuses.
+    With `missing=error`, the copy is refused.
     """
     for number in (2, 4):
         next(copy.rglob(f"00000{number}.jpg")).unlink()
@@ -242,9 +244,9 @@ def test_missing_photographs_are_skipped_and_counted(
 def test_damaged_photograph_is_named_and_decoded_after_replacement(
     text_copy: Path,
 ) -> None:
-    """A torn photograph is refused by its name.
+    """A torn photograph is refused by its name. After it is mended, it is decoded.
 
-    After it is mended, removed or replaced, the changed photographs are decoded again.
+    After one photograph is removed and another is replaced, the other photographs keep their inputs.
     """
     damaged = text_copy / "img_align_celeba" / "000006.jpg"
     content = damaged.read_bytes()
@@ -255,8 +257,8 @@ def test_damaged_photograph_is_named_and_decoded_after_replacement(
     mended = CelebA(root=text_copy, image_size=4).load()
     assert np.asarray(mended.public.inputs).mean() * 255 == pytest.approx(135, abs=1)
     damaged.unlink()
-    # one that is replaced
-    Image.new("RGB", (18, 22), (250, 250, 250)).save(damaged.with_name("000007.jpg"))
+    replaced = damaged.with_name("000007.jpg")
+    Image.new(mode="RGB", size=(18, 22), color=(250, 250, 250)).save(replaced)
     again = CelebA(root=text_copy, image_size=4).load()
     assert again.public.record_ids.tolist() == [5]
     assert again.test.inputs[:1].min() * 255 == pytest.approx(250, abs=1)
@@ -266,9 +268,9 @@ def test_damaged_photograph_is_named_and_decoded_after_replacement(
 def test_photographs_are_decoded_once_for_each_size_and_crop(
     text_copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three sizes and crops have three caches.
+    """Three sizes and crops have three caches. A second load decodes no photograph.
 
-    A second load decodes nothing, and another cache folder gives the same data.
+    A cache in another folder gives the same data.
     """
     copies = [
         CelebA(root=text_copy, image_size=4),
@@ -297,87 +299,101 @@ def test_stray_blanks_and_line_ends_are_ignored(text_copy: Path, blanks: str) ->
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("image_size", 0), ("limit", 0), ("crop", -1), ("missing", "warn")]
+    ("make_reader", "refusal"),
+    [
+        (partial(CelebA, image_size=0), refused("image_size", value=0)),
+        (partial(CelebA, limit=0), refused("limit", value=0)),
+        (partial(CelebA, crop=-1), refused("crop", value=-1)),
+        (partial(CelebA, missing="warn"), refused("missing", value="warn")),
+    ],
+    ids=["image_size", "limit", "crop", "missing"],
 )
-def test_impossible_parameters_are_refused(name: str, value: Any) -> None:
-    """A size, limit, crop or `missing` that cannot be is refused under its name."""
-    with refused(name, value=value):
-        CelebA(root="celeba", **{name: value})
+def test_impossible_parameters_are_refused(
+    make_reader: Callable[..., CelebA], refusal: Refusal
+) -> None:
+    """An impossible image size, limit, crop or way to treat missing photographs is refused by its name."""
+    with refusal:
+        make_reader(root="celeba")
 
 
 def test_published_model_carries_the_preprocessing_of_photographs(copy: Path) -> None:
-    """The preprocessing of the data set turns a photograph's file into its input.
-
-    With a crop there is none.
+    """The preprocessing of the data set turns a photograph's file into its input. With a crop, there is none.
 
     Users of the published model have photographs, which must be resized like the private ones.
     """
     dataset = CelebA(root=copy, image_size=8).load()
     assert dataset.preprocessing is not None
-    (path,) = copy.rglob("000007.jpg")
-    np.testing.assert_array_equal(
-        dataset.preprocessing.inputs([path])[0], np.asarray(dataset.test.inputs)[0]
-    )
+    (first_test_photograph,) = copy.rglob("000007.jpg")
+    (photograph_input,) = dataset.preprocessing.inputs([first_test_photograph])
+    first_test_input = np.asarray(dataset.test.inputs)[0]
+    np.testing.assert_array_equal(photograph_input, first_test_input)
     assert CelebA(root=copy, image_size=8, crop=4).load().preprocessing is None
 
 
-def save(path: Path, pixels: np.ndarray) -> Path:
+def write_picture(path: Path, pixels: np.ndarray) -> Path:
     """Writes pixels as a picture, and returns the path."""
     Image.fromarray(pixels.astype(np.uint8)).save(path)
     return path
 
 
-def test_pictures_are_cropped_centrally_with_channels_first(
-    tmp_path: Path,
-) -> None:
-    """Pictures of known pixels become arrays with channels first.
-
-    They are cropped in the middle, and smoothed when made smaller.
-    """
-    pixels = np.zeros((4, 4, 3))
-    pixels[:, :, 0] = 255
-    pixels[:, :, 2] = 51
-    images = decode_images(image_paths=[save(tmp_path / "colors.png", pixels)], image_size=4)
+def test_pictures_become_bytes_with_channels_first(tmp_path: Path) -> None:
+    """A picture whose pixels are all (255, 0, 51) becomes an array of bytes with the three channels first."""
+    pixels = np.full((4, 4, 3), (255, 0, 51))
+    path = write_picture(path=tmp_path / "colors.png", pixels=pixels)
+    images = decode_images(image_paths=[path], image_size=4)
     assert images.dtype == np.uint8
     assert images[0, :, 0, 0].tolist() == [255, 0, 51]
+
+
+def test_square_in_the_middle_of_a_tall_picture_is_read(tmp_path: Path) -> None:
+    """A picture of 6x2 pixels is white in the two rows in the middle. It is read as white."""
     tall = np.zeros((6, 2, 3))
     tall[2:4] = 255
-    assert (
-        decode_images(image_paths=[save(tmp_path / "tall.png", pixels=tall)], image_size=2).min()
-        == 255
-    )
+    path = write_picture(path=tmp_path / "tall.png", pixels=tall)
+    assert decode_images(image_paths=[path], image_size=2).min() == 255
+
+
+def test_pictures_are_smoothed_when_made_smaller(tmp_path: Path) -> None:
+    """Black and white stripes of one pixel become gray when the picture is made smaller."""
     stripes = np.zeros((16, 16, 3))
-    stripes[:, ::2] = 255  # shrinking averages
-    np.testing.assert_allclose(
-        decode_images(image_paths=[save(tmp_path / "b.png", pixels=stripes)], image_size=2),
-        127,
-        atol=5,
-    )
+    stripes[:, ::2] = 255
+    path = write_picture(path=tmp_path / "stripes.png", pixels=stripes)
+    images = decode_images(image_paths=[path], image_size=2)
+    np.testing.assert_allclose(images, 127, atol=5)
+
+
+def test_crop_takes_the_middle_of_a_picture(tmp_path: Path) -> None:
+    """A black picture has a white square of 2x2 pixels in the middle. A crop of two pixels is white.
+
+    A crop that is larger than the picture changes nothing.
+    """
     pixels = np.zeros((8, 6, 3))
     pixels[3:5, 2:4] = 255
-    path = save(tmp_path / "a.png", pixels)
+    path = write_picture(path=tmp_path / "square.png", pixels=pixels)
     assert decode_images(image_paths=[path], image_size=2, crop_pixels=2).min() == 255
-    decoded = decode_images(image_paths=[path], image_size=6)
-    assert decoded.min() == 0
-    assert (
-        decode_images(image_paths=[path], image_size=6, crop_pixels=100).tolist()
-        == decoded.tolist()
-    )
+    without_crop = decode_images(image_paths=[path], image_size=6)
+    assert without_crop.min() == 0
+    with_large_crop = decode_images(image_paths=[path], image_size=6, crop_pixels=100)
+    assert with_large_crop.tolist() == without_crop.tolist()
 
 
-def test_all_image_modes_are_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("mode", "file_format"),
+    [
+        pytest.param("L", "JPEG", id="gray"),
+        pytest.param("CMYK", "JPEG", id="CMYK"),
+        pytest.param("RGBA", "PNG", id="colors and alpha"),
+        pytest.param("P", "GIF", id="palette"),
+        pytest.param("1", "PNG", id="one bit"),
+        pytest.param("LA", "PNG", id="gray and alpha"),
+    ],
+)
+def test_all_image_modes_are_read(tmp_path: Path, mode: str, file_format: str) -> None:
     """White pictures in gray, CMYK, with alpha, in a palette or with one bit are all read as white."""
-    path = tmp_path / "a.jpg"
-    for mode, form in (
-        ("L", "JPEG"),
-        ("CMYK", "JPEG"),
-        ("RGBA", "PNG"),
-        ("P", "GIF"),
-        ("1", "PNG"),
-        ("LA", "PNG"),
-    ):
-        Image.new("L", (8, 8), 255).convert(mode).save(path, format=form)
-        assert (decode_images(image_paths=[path], image_size=2) == 255).all(), mode
+    path = tmp_path / "white.jpg"
+    white = Image.new(mode="L", size=(8, 8), color=255)
+    white.convert(mode).save(path, format=file_format)
+    assert (decode_images(image_paths=[path], image_size=2) == 255).all()
 
 
 @pytest.mark.parametrize(
@@ -436,139 +452,206 @@ def test_overlong_field_of_a_csv_list_is_refused(csv_copy: Path) -> None:
 
 
 ATTRIBUTES = "list_attr_celeba.txt"
-PARTS = "list_eval_partition.txt"
+SPLITS = "list_eval_partition.txt"
 PEOPLE = "identity_CelebA.txt"
 LISTED = r"list_attr_celeba\.txt"
 NUMBER = (
     r".* row='?000001\.jpg.*: expected a file name, once, and a whole number, and nothing else$"
 )
-WRONG = [
-    (PARTS, "000002.jpg 0", "000002.jpg 3", r"list_eval_partition row 000002\.jpg=3: expected 0 "),
-    (PARTS, "000003.jpg 0\n", "", r"list_eval_partition=000003\.jpg: expected a row for each"),
-    (
-        PEOPLE,
-        "000003.jpg 6\n",
-        "",
-        r"identity_CelebA=000003\.jpg: expected a row for each image of",
+
+
+@dataclass(frozen=True)
+class BrokenList:
+    """A list of the copy in which one text is replaced by an invalid one.
+
+    Attributes:
+        list_file: the name of the list.
+        old: the text that is replaced.
+        new: the invalid text.
+        message: the beginning of the refusal, as a regular expression.
+    """
+
+    list_file: str
+    old: str
+    new: str
+    message: str
+
+
+def broken_rows_of_numbers(list_file: str, old_row: str) -> list[BrokenList]:
+    """Returns copies of a list of numbers in which the first row is replaced by an invalid row.
+
+    Args:
+        list_file: the name of the list.
+        old_row: the first row of the list.
+    """
+    invalid_rows = (
+        "000001.jpg 0 1",
+        "000001.jpg",
+        "000001.jpg -1",
+        f"000001.jpg {10**30}",
+        "000001.jpg 1\n000001.jpg 0",
+    )
+    return [
+        BrokenList(list_file=list_file, old=old_row, new=invalid_row, message=NUMBER)
+        for invalid_row in invalid_rows
+    ]
+
+
+BROKEN_LISTS = [
+    BrokenList(
+        list_file=SPLITS,
+        old="000002.jpg 0",
+        new="000002.jpg 3",
+        message=r"list_eval_partition row 000002\.jpg=3: expected 0 ",
     ),
-    (
-        PEOPLE,
-        "000005.jpg 8",
-        "000005.jpg 7",
-        r"group_ids: expected each group in one split, found 1 in pr",
+    BrokenList(
+        list_file=SPLITS,
+        old="000003.jpg 0\n",
+        new="",
+        message=r"list_eval_partition=000003\.jpg: expected a row for each",
     ),
-    (
-        ATTRIBUTES,
-        "8\n",
-        "",
-        rf"{LISTED} line 1=Bald Smiling Young: expected the number of images, names",
+    BrokenList(
+        list_file=PEOPLE,
+        old="000003.jpg 6\n",
+        new="",
+        message=r"identity_CelebA=000003\.jpg: expected a row for each image of",
     ),
-    (
-        ATTRIBUTES,
-        "02.jpg  1",
-        "02.jpg",
-        rf"{LISTED} row 000002\.jpg, values=2: expected 1 or -1, .* for each of 3 ",
+    BrokenList(
+        list_file=PEOPLE,
+        old="000005.jpg 8",
+        new="000005.jpg 7",
+        message=r"group_ids: expected each group in one split, found 1 in pr",
     ),
-    (
-        ATTRIBUTES,
-        "02.jpg  1",
-        "02.jpg yes",
-        rf"{LISTED} row 000002\.jpg, Bald=yes: expected 1 or -1",
+    BrokenList(
+        list_file=ATTRIBUTES,
+        old="8\n",
+        new="",
+        message=rf"{LISTED} line 1=Bald Smiling Young: expected the number of images, names",
     ),
-    (ATTRIBUTES, "02.jpg  1 -1", "02.jpg  1 0", rf"{LISTED} row 000002\.jpg, Smiling=0: expected "),
-    (ATTRIBUTES, "000002.jpg", "000001.jpg", rf"{LISTED}=8 rows: expected each image once$"),
+    BrokenList(
+        list_file=ATTRIBUTES,
+        old="02.jpg  1",
+        new="02.jpg",
+        message=rf"{LISTED} row 000002\.jpg, values=2: expected 1 or -1, .* for each of 3 ",
+    ),
+    BrokenList(
+        list_file=ATTRIBUTES,
+        old="02.jpg  1",
+        new="02.jpg yes",
+        message=rf"{LISTED} row 000002\.jpg, Bald=yes: expected 1 or -1",
+    ),
+    BrokenList(
+        list_file=ATTRIBUTES,
+        old="02.jpg  1 -1",
+        new="02.jpg  1 0",
+        message=rf"{LISTED} row 000002\.jpg, Smiling=0: expected ",
+    ),
+    BrokenList(
+        list_file=ATTRIBUTES,
+        old="000002.jpg",
+        new="000001.jpg",
+        message=rf"{LISTED}=8 rows: expected each image once$",
+    ),
+    *broken_rows_of_numbers(list_file=SPLITS, old_row="000001.jpg 0"),
+    *broken_rows_of_numbers(list_file=PEOPLE, old_row="000001.jpg 5"),
 ]
-for name, first in ((PARTS, "000001.jpg 0"), (PEOPLE, "000001.jpg 5")):
-    for row in ("000001.jpg 0 1", "000001.jpg", "000001.jpg -1", f"000001.jpg {10**30}"):
-        WRONG.append((name, first, row, NUMBER))
-    WRONG.append((name, first, "000001.jpg 1\n000001.jpg 0", NUMBER))
 
 
-@pytest.mark.parametrize(("file", "old", "new", "line"), WRONG)
+@pytest.mark.parametrize("broken", BROKEN_LISTS)
 def test_invalid_list_is_refused_in_one_line(
-    text_copy: Path, edit: Edit, file: str, old: str, new: str, line: str
+    text_copy: Path, edit: Edit, broken: BrokenList
 ) -> None:
     """A text in one list is replaced by an invalid one. The refusal names list, row and value."""
-    edit(file, old=old, new=new)
-    with pytest.raises(InvalidValue, match=f"^{line}"):
+    edit(broken.list_file, old=broken.old, new=broken.new)
+    with pytest.raises(InvalidValue, match=f"^{broken.message}"):
         CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
 
 
 def test_two_names_of_one_photograph_are_refused(text_copy: Path, edit: Edit) -> None:
-    """Two rows name one photograph with two suffixes.
-
-    They are refused.
+    """Two rows name one photograph with two suffixes. They are refused.
 
     Otherwise a private picture would also be public.
     """
     edit(ATTRIBUTES, old="000005.jpg", new="000001.png")
-    edit(PARTS, old="000005.jpg", new="000001.png")
+    edit(SPLITS, old="000005.jpg", new="000001.png")
     with refused("img_align_celeba/000001.jpg", rule="one row for"):
         CelebA(root=text_copy, image_size=4).load()
 
 
-def test_refusal_names_missing_files(text_copy: Path, tmp_path: Path) -> None:
-    """Empty lists, a missing root, missing photographs of a split and a missing list are refused."""
-    for content in ("", "0\n", "0\nBald Young\n"):
-        (tmp_path / ATTRIBUTES).write_text(content)
-        with pytest.raises(
-            InvalidValue,
-            match=rf"{LISTED} line 1='?0?'?: expected the number of images, names in line 2",
-        ):
-            read_attributes(tmp_path)
+@pytest.mark.parametrize("content", ["", "0\n", "0\nBald Young\n"])
+def test_list_of_attributes_without_rows_is_refused(tmp_path: Path, content: str) -> None:
+    """A list of attributes that is empty, or has no photograph, is refused by its first line."""
+    (tmp_path / ATTRIBUTES).write_text(content)
+    message = rf"{LISTED} line 1='?0?'?: expected the number of images, names in line 2"
+    with pytest.raises(InvalidValue, match=message):
+        read_attributes(tmp_path)
+
+
+def test_root_that_does_not_exist_is_refused() -> None:
+    """A root that does not exist is refused. The rule asks for the folder of the user's copy."""
     with refused("data.root", value=ANY, rule="folder of your"):
         CelebA(root="/nonexistent").load()
-    for number in (7, 8):
-        (text_copy / "img_align_celeba" / f"00000{number}.jpg").unlink()
+
+
+def test_split_without_any_photograph_is_refused(text_copy: Path) -> None:
+    """Both photographs of the test split are missing. The copy is refused, and the refusal names the split."""
+    for row in (6, 7):
+        (text_copy / "img_align_celeba" / file_name(row=row)).unlink()
     with refused("data.root", value=ANY, rule="photographs of the test"):
         CelebA(root=text_copy).load()
-    (text_copy / PARTS).unlink()
+
+
+def test_copy_without_the_list_of_splits_is_refused(text_copy: Path) -> None:
+    """The list of splits is missing. The copy is refused, and the refusal names the list."""
+    (text_copy / SPLITS).unlink()
     with refused("data.root", value=ANY, rule="list_eval_partition.txt or"):
         CelebA(root=text_copy).load()
 
 
 @pytest.mark.parametrize(
-    ("file", "old", "new", "line"),
+    "disagreeing",
     [
-        (
-            ATTRIBUTES,
-            "8\n",
-            "202599\n",
-            "list_attr_celeba line 1=202599: expected 8, the rows that follow; ",
+        pytest.param(
+            BrokenList(
+                list_file=ATTRIBUTES,
+                old="8\n",
+                new="202599\n",
+                message="list_attr_celeba line 1=202599: expected 8, the rows that follow; ",
+            ),
+            id="number of rows",
         ),
-        (
-            PARTS,
-            "000001",
-            "999999.jpg 0\n000001",
-            "list_attr_celeba=8 images: expected also the 1 that only list",
+        pytest.param(
+            BrokenList(
+                list_file=SPLITS,
+                old="000001",
+                new="999999.jpg 0\n000001",
+                message="list_attr_celeba=8 images: expected also the 1 that only list",
+            ),
+            id="one photograph more",
         ),
-        (PEOPLE, "000001", "999999.jpg 4\n000001", None),
     ],
 )
 def test_disagreeing_lists_are_warned_of_or_refused(
-    text_copy: Path,
-    edit: Edit,
-    caplog: pytest.LogCaptureFixture,
-    file: str,
-    old: str,
-    new: str,
-    line: str | None,
+    text_copy: Path, edit: Edit, caplog: pytest.LogCaptureFixture, disagreeing: BrokenList
 ) -> None:
-    """Two lists disagree on the photographs.
+    """Two lists disagree on the photographs. One warning says so, and `missing=error` refuses the copy."""
+    edit(disagreeing.list_file, old=disagreeing.old, new=disagreeing.new)
+    dataset = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
+    assert dataset.private.group_ids.tolist() == [5, 5, 6, 7]
+    (warning,) = caplog.records
+    assert warning.getMessage().startswith(disagreeing.message)
+    with pytest.raises(InvalidValue, match=f"^{disagreeing.message}.*data.missing=skip goes on"):
+        CelebA(root=text_copy, image_size=4, missing="error").load()
 
-    One warning says so, and `missing=error` refuses.
 
-    Identities of photographs that are not listed are ignored: `line` is None.
-    """
-    edit(file, old=old, new=new)
-    read = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
-    assert read.private.group_ids.tolist() == [5, 5, 6, 7]
-    assert [record.getMessage()[: len(line or "")] for record in caplog.records] == (
-        [] if line is None else [line]
-    )
-    if line is not None:
-        with pytest.raises(InvalidValue, match=f"^{line}.*data.missing=skip goes on"):
-            CelebA(root=text_copy, image_size=4, missing="error").load()
+def test_identities_of_unlisted_photographs_are_ignored(
+    text_copy: Path, edit: Edit, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The list of identities has one photograph more than the other lists. It is ignored without a warning."""
+    edit(PEOPLE, old="000001", new="999999.jpg 4\n000001")
+    dataset = CelebA(root=text_copy, image_size=4, partition_by_identity=True).load()
+    assert dataset.private.group_ids.tolist() == [5, 5, 6, 7]
+    assert caplog.records == []
 
 
 @pytest.mark.parametrize("link", [os.link, os.symlink])

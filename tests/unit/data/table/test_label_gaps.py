@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,10 @@ import pytest
 
 from pate.data import Dataset, Table
 from pate.data.table.labels import Labels
+from pate.data.table.spelling import CellSpelling
 from pate.data.table.table_settings import TableSettings
 from pate.data.table.uncertain import UncertainLabels
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, Refusal, refused
 from tests.unit.data.table.frames import NUM_ROWS, people_frames, write_frames
 from tests.unit.data.table.test_labels import DIAGNOSES, write_diagnoses
 
@@ -53,7 +56,7 @@ def test_missing_cells_of_csv_are_unknown_labels(tmp_path: Path, cell: str) -> N
 
 
 def test_words_of_the_setting_missing_are_unknown_labels(tmp_path: Path) -> None:
-    """`data.missing` lists a word and a number, which two labels have."""
+    """Two cells are a word and a number. They are refused, unless `data.missing` makes them unknown labels."""
     table = write_frames(folder=tmp_path, frames=frames_with_flu(cells=["asked not", "-9.0", 1]))
     with refused("data.private.flu"):
         table.load()
@@ -68,7 +71,7 @@ def test_words_of_the_setting_missing_are_unknown_labels(tmp_path: Path) -> None
 def test_uncertain_cells_follow_the_setting(
     tmp_path: Path, cell: str, uncertain: str, value: bool | None
 ) -> None:
-    """A label is uncertain. Without `data.uncertain` the row is refused; with it, the setting says what is meant."""
+    """A row with an uncertain label is refused without `data.uncertain`, and read as this setting says otherwise."""
     table = write_frames(folder=tmp_path, frames=frames_with_flu(cells=[cell, 1, 0]))
     with refused("data.private.flu", rule="data.uncertain=missing (or positive, negative) says"):
         table.load()
@@ -78,16 +81,14 @@ def test_uncertain_cells_follow_the_setting(
 
 @pytest.mark.parametrize("setting", ["positive", "negative"])
 def test_uncertain_and_empty_cells_differ(tmp_path: Path, setting: str) -> None:
-    """An uncertain label is read as a value, and an empty one stays unknown."""
-    dataset = replace(
-        write_frames(folder=tmp_path, frames=frames_with_flu(cells=["-1", "", 1])),
-        uncertain=setting,
-    ).load()
+    """With `data.uncertain=positive` or `negative`, an uncertain label has this value, and an empty one is unknown."""
+    table = write_frames(folder=tmp_path, frames=frames_with_flu(cells=["-1", "", 1]))
+    dataset = replace(table, uncertain=setting).load()
     assert first_labels(dataset=dataset, num_rows=3) == [setting == "positive", UNKNOWN, True]
 
 
 def test_uncertain_word_is_no_word_for_no(tmp_path: Path) -> None:
-    """A label has the words ja, nein and -1. -1 does not count as a word for no."""
+    """A label has the words ja, nein and -1. The cell -1 is refused, and unknown with `data.uncertain=missing`."""
     frames = people_frames()
     for frame in frames.values():
         frame["flu"] = np.where(frame["flu"] == 1, "ja", "nein")
@@ -114,23 +115,23 @@ def test_uncertain_word_is_no_word_for_no(tmp_path: Path) -> None:
 def test_typed_cells_may_be_missing_or_uncertain(
     tmp_path: Path, ending: str, type_name: str, no: Any, yes: Any, uncertain_cell: Any
 ) -> None:
-    """A typed file has a null, an uncertain cell, a yes and a no."""
+    """A typed file has a null, an uncertain cell, a yes and a no. Only the null is an unknown label."""
     cells = [None, uncertain_cell, yes, no] * (NUM_ROWS // 4)
     table = write_frames(folder=tmp_path, frames=people_frames(), endings={"private": ending})
-    frame = pa.Table.from_pandas(people_frames()["private"], preserve_index=False)
-    column = pa.array(cells, pa.type_for_alias(type_name))
-    frame = frame.set_column(frame.column_names.index("flu"), "flu", column)
+    private = pa.Table.from_pandas(people_frames()["private"], preserve_index=False)
+    typed_cells = pa.array(cells, pa.type_for_alias(type_name))
+    private = private.drop_columns(["flu"]).append_column("flu", typed_cells)
     if ending == "parquet":
-        pytest.importorskip("pyarrow.parquet").write_table(frame, str(table.private))
+        pytest.importorskip("pyarrow.parquet").write_table(private, str(table.private))
     else:
-        pytest.importorskip("pyarrow.feather").write_feather(frame, str(table.private))
+        pytest.importorskip("pyarrow.feather").write_feather(private, str(table.private))
     dataset = replace(table, uncertain="positive").load()
     uncertain = UNKNOWN if uncertain_cell is None else True
     assert first_labels(dataset=dataset, num_rows=4) == [UNKNOWN, uncertain, True, False]
 
 
 def test_not_a_number_in_parquet_is_an_unknown_label(tmp_path: Path) -> None:
-    """A column of floats has NaN, which is not null."""
+    """A Parquet column of floats has NaN, which is not null. This label is unknown."""
     frames = people_frames()
     flu = frames["private"]["flu"].astype(float)
     flu[0] = np.nan
@@ -140,7 +141,7 @@ def test_not_a_number_in_parquet_is_an_unknown_label(tmp_path: Path) -> None:
 
 
 def test_null_and_absent_fields_of_json_are_unknown_labels(tmp_path: Path) -> None:
-    """In JSON lines, one label is null and one is absent."""
+    """In JSON lines, one label is null and one is absent. Both labels are unknown."""
     table = write_frames(folder=tmp_path, frames=people_frames())
     rows = people_frames()["private"].to_dict("records")
     rows[0]["flu"] = None
@@ -152,7 +153,7 @@ def test_null_and_absent_fields_of_json_are_unknown_labels(tmp_path: Path) -> No
 
 
 def test_many_files_and_batches_have_one_mask(tmp_path: Path) -> None:
-    """Two files of 9,000 rows each have gaps in the second batch of the second file alone."""
+    """Two files of 9,000 rows each have empty labels only in the last 100 rows. Only these labels are unknown."""
     table = write_frames(folder=tmp_path, frames=people_frames())
     frame = people_frames(num_rows=18_000)["private"]
     frame["person"] += 10_000
@@ -171,7 +172,7 @@ def test_many_files_and_batches_have_one_mask(tmp_path: Path) -> None:
 
 
 def test_table_without_gaps_has_no_mask_unless_a_setting_says_so(tmp_path: Path) -> None:
-    """All labels are known. `data.uncertain` makes a mask, which changes neither labels nor digests."""
+    """A table whose labels are all known has a mask only with `data.uncertain`. Labels and digests stay the same."""
     table = write_frames(folder=tmp_path, frames=people_frames())
     plain = table.load()
     declared = replace(table, uncertain="missing").load()
@@ -185,7 +186,7 @@ def test_table_without_gaps_has_no_mask_unless_a_setting_says_so(tmp_path: Path)
 
 
 def test_digest_of_private_rows_depends_on_gaps_and_not_on_their_reading(tmp_path: Path) -> None:
-    """Two tables differ in one gap. Their digests differ, and no reading of -1 changes one."""
+    """The private digest is the same for each meaning of -1. It is another for a table with one empty label less."""
     table = write_frames(folder=tmp_path, frames=frames_with_flu(cells=["-1", "", 0]))
     readings = ("missing", "positive", "negative")
     digests = {replace(table, uncertain=reading).load().private_digest() for reading in readings}
@@ -196,7 +197,10 @@ def test_digest_of_private_rows_depends_on_gaps_and_not_on_their_reading(tmp_pat
 
 
 def test_notes_count_unknown_labels_of_each_split(tmp_path: Path) -> None:
-    """30 of 60 private and 15 of 60 test cells of flu are empty, and no cell of cough."""
+    """A note for each split has the share of its unknown labels.
+
+    In the label flu, 30 of 60 private and 15 of 60 test cells are empty. In cough, none is.
+    """
     frames = people_frames()
     for split, num_gaps in (("private", 30), ("test", 15)):
         flu = frames[split]["flu"].astype(object)
@@ -214,7 +218,7 @@ def test_notes_count_unknown_labels_of_each_split(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("split", ["private", "test"])
 def test_split_that_tells_no_label_is_refused(tmp_path: Path, split: str) -> None:
-    """All labels of the private or the test rows are empty."""
+    """All labels of the private or of the test rows are empty. This split is refused."""
     frames = people_frames()
     frames[split][["flu", "cough"]] = ""
     with refused(f"data.{split}.flu", rule="a label in some row"):
@@ -222,8 +226,8 @@ def test_split_that_tells_no_label_is_refused(tmp_path: Path, split: str) -> Non
 
 
 @pytest.mark.parametrize("cell", ["", "-1"])
-def test_public_rows_may_tell_some_labels_or_none(tmp_path: Path, cell: str) -> None:
-    """Public labels are missing or uncertain: in one row they are measured elsewhere, in all rows nothing is."""
+def test_public_split_with_some_labels_has_a_mask(tmp_path: Path, cell: str) -> None:
+    """One public label is missing or uncertain. The public split is labeled, and this one label is unknown."""
     frames = people_frames()
     frames["public"]["flu"] = frames["public"]["flu"].astype(object)
     frames["public"].loc[0, "flu"] = cell
@@ -231,6 +235,12 @@ def test_public_rows_may_tell_some_labels_or_none(tmp_path: Path, cell: str) -> 
     assert dataset.public_labeled
     assert dataset.public.known is not None
     assert np.count_nonzero(~dataset.public.known) == 1
+
+
+@pytest.mark.parametrize("cell", ["", "-1"])
+def test_public_split_without_any_label_counts_as_unlabeled(tmp_path: Path, cell: str) -> None:
+    """All public labels are missing or uncertain. The public split is unlabeled, and has no mask."""
+    frames = people_frames()
     frames["public"][["flu", "cough"]] = cell
     dataset = replace(write_frames(folder=tmp_path, frames=frames), uncertain="missing").load()
     assert not dataset.public_labeled
@@ -238,20 +248,21 @@ def test_public_rows_may_tell_some_labels_or_none(tmp_path: Path, cell: str) -> 
 
 
 def test_records_of_a_holder_have_the_mask(tmp_path: Path) -> None:
-    """A holder reads only the private file, in which one label is empty."""
+    """A holder reads only the private file, in which one label is empty. The records have a mask with this label."""
     table = write_frames(folder=tmp_path, frames=frames_with_flu(cells=["", 1]))
     schema = tmp_path / "schema.yaml"
     table.public_schema().write(schema, TableSettings())
-    held = replace(table, schema=str(schema)).private_records()
-    assert held.records.known is not None
-    assert np.count_nonzero(~held.records.known) == 1
-    assert any("unknown" in note for note in held.notes)
+    private_records = replace(table, schema=str(schema)).private_records()
+    assert private_records.records.known is not None
+    assert np.count_nonzero(~private_records.records.known) == 1
+    assert any("unknown" in note for note in private_records.notes)
 
 
 def test_missing_word_in_a_column_of_label_lists_makes_all_labels_unknown(tmp_path: Path) -> None:
     """One column lists the labels. An empty cell means no label, and a word of `data.missing` unknown labels."""
-    cells = {**DIAGNOSES, "private": ["flu;cough", "-", None, "cough"]}
-    private = replace(write_diagnoses(folder=tmp_path, cells=cells), missing=("-",)).load().private
+    cells = DIAGNOSES | {"private": ["flu;cough", "-", None, "cough"]}
+    table = write_diagnoses(folder=tmp_path, cells=cells)
+    private = replace(table, missing=("-",)).load().private
     assert private.known is not None
     assert private.known[:4].tolist() == [[True] * 2, [False] * 2, [True] * 2, [True] * 2]
     assert private.labels[1:3].tolist() == [[False] * 2] * 2
@@ -271,34 +282,69 @@ def test_schema_file_says_what_uncertain_labels_mean(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "name", "rule"),
+    ("with_wrong_setting", "refusal"),
     [
-        ({"uncertain": "0.5"}, "uncertain", "never by half"),
-        ({"uncertain": 0.5}, "uncertain", "one of missing, positive, negative"),
-        ({"uncertain": ["missing"]}, "uncertain", "one of missing"),
-        ({"uncertain_words": ("maybe",)}, "uncertain_words", "none without data.uncertain"),
-        ({"uncertain": "missing", "uncertain_words": ("no",)}, "uncertain_words", "do not mean"),
-        ({"uncertain": "missing", "uncertain_words": ("1.0",)}, "uncertain_words", "do not mean"),
-        ({"uncertain": "missing", "uncertain_words": "maybe"}, "uncertain_words", "a list of"),
-        ({"uncertain": "missing", "uncertain_words": ("",)}, "uncertain_words", "a list of"),
-        ({"uncertain": "missing", "label_separator": ";"}, "uncertain", "nothing beside"),
+        pytest.param(
+            partial(replace, uncertain="0.5"),
+            refused("data.uncertain", value=ANY, rule="never by half"),
+            id="a share as text",
+        ),
+        pytest.param(
+            partial(replace, uncertain=0.5),
+            refused("data.uncertain", value=ANY, rule="one of missing, positive, negative"),
+            id="a share as a number",
+        ),
+        pytest.param(
+            partial(replace, uncertain=["missing"]),
+            refused("data.uncertain", value=ANY, rule="one of missing"),
+            id="a list of meanings",
+        ),
+        pytest.param(
+            partial(replace, uncertain_words=("maybe",)),
+            refused("data.uncertain_words", value=ANY, rule="none without data.uncertain"),
+            id="words without a meaning",
+        ),
+        pytest.param(
+            partial(replace, uncertain="missing", uncertain_words=("no",)),
+            refused("data.uncertain_words", value=ANY, rule="do not mean"),
+            id="a word for no",
+        ),
+        pytest.param(
+            partial(replace, uncertain="missing", uncertain_words=("1.0",)),
+            refused("data.uncertain_words", value=ANY, rule="do not mean"),
+            id="a number that means yes",
+        ),
+        pytest.param(
+            partial(replace, uncertain="missing", uncertain_words="maybe"),
+            refused("data.uncertain_words", value=ANY, rule="a list of"),
+            id="one word that is no list",
+        ),
+        pytest.param(
+            partial(replace, uncertain="missing", uncertain_words=("",)),
+            refused("data.uncertain_words", value=ANY, rule="a list of"),
+            id="an empty word",
+        ),
+        pytest.param(
+            partial(replace, uncertain="missing", label_separator=";"),
+            refused("data.uncertain", value=ANY, rule="nothing beside"),
+            id="a column that lists labels",
+        ),
     ],
 )
-def test_impossible_settings_are_refused_before_a_file_is_opened(
-    settings: dict[str, Any], name: str, rule: str
+def test_wrong_settings_of_gaps_are_refused_before_a_file_is_opened(
+    with_wrong_setting: Callable[[Table], Table], refusal: Refusal
 ) -> None:
-    """A setting of gaps has an impossible value. No file exists."""
-    with refused(f"data.{name}", value=ANY, rule=rule):
-        replace(Table(private="none.csv", public="none.csv", test="none.csv"), **settings)
+    """A setting of missing or uncertain labels has an impossible value. It is refused, although no file exists."""
+    table = Table(private="none.csv", public="none.csv", test="none.csv")
+    with refusal:
+        with_wrong_setting(table)
 
 
 def test_codes_of_a_decimal_comma_are_read_as_numbers() -> None:
-    """With a decimal comma, -1,000 is -1."""
-    from pate.data.table.spelling import CellSpelling
-
-    form = Labels(("flu",), uncertain=UncertainLabels("positive"))
+    """With a decimal comma, the cell -1,000 is the code -1 of an uncertain label."""
+    labels = Labels(("flu",), uncertain=UncertainLabels("positive"))
     cells = pa.table({"flu": ["-1,000", "0,0", "1", None]})
-    read = form.read(cells, CellSpelling(decimal="comma"))
-    assert read.bits[:, 0].tolist() == [True, False, True, False]
-    assert read.known[:, 0].tolist() == [True, True, True, False]
-    assert not read.wrong.any()
+    label_bits = labels.read(cells, CellSpelling(decimal="comma"))
+    assert label_bits.bits[:, 0].tolist() == [True, False, True, False]
+    assert label_bits.known[:, 0].tolist() == [True, True, True, False]
+    assert not label_bits.wrong.any()

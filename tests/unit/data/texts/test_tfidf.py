@@ -32,12 +32,12 @@ def test_a_vector_does_not_depend_on_other_texts(fitted: TfidfVectors) -> None:
     together = fitted.vectors(texts)
     rng = np.random.default_rng(2)
     order = rng.permutation(len(texts))
-    shuffled = fitted.vectors([texts[place] for place in order])
+    shuffled = fitted.vectors([texts[index] for index in order])
     np.testing.assert_array_equal(shuffled, together[order])
-    for place in (*rng.integers(len(texts), size=40).tolist(), len(texts) - 1):
-        neighbors = some_texts(int(rng.integers(3)), seed=place)
-        vector = fitted.vectors([*neighbors, texts[place]])[-1]
-        np.testing.assert_array_equal(vector, together[place])
+    for index in (*rng.integers(len(texts), size=40).tolist(), len(texts) - 1):
+        neighbors = some_texts(count=int(rng.integers(3)), seed=index)
+        vector = fitted.vectors([*neighbors, texts[index]])[-1]
+        np.testing.assert_array_equal(vector, together[index])
 
 
 def test_a_vector_has_length_1(fitted: TfidfVectors) -> None:

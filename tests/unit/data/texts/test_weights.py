@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from pate.data.texts.weights import Weights
 from pate.data.texts.word_vectors import StaticVectors
 from pate.features import Text
 from pate.validation import MissingPackage
-from tests.refusals import ANY, refused
+from tests.refusals import ANY, Refusal, refused
 from tests.unit.data.texts.syllables import PUBLIC, WORDS, some_texts
 from tests.unit.data.texts.weight_files import (
     write_glove,
@@ -25,12 +26,10 @@ from tests.unit.data.texts.weight_files import (
     write_token_encoder,
 )
 
-KINDS = ["glove", "model2vec", "onnx"]
 
-
-@pytest.fixture(params=KINDS)
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """Returns the path of pretrained weights, for each kind of weights."""
+@pytest.fixture(params=["glove", "model2vec", "onnx"])
+def weights_path(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Returns the path of pretrained weights: word vectors of GloVe, a model of model2vec, or an ONNX encoder."""
     if request.param == "glove":
         return write_glove(tmp_path / "vectors.txt")
     if request.param == "model2vec":
@@ -39,23 +38,23 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def fitted(place: Path) -> TextVectors:
+def fitted(weights_path: Path) -> TextVectors:
     """Returns vectors that are fitted to public texts with each kind of weights."""
-    kind = EncoderVectors if place.suffix == ".onnx" else StaticVectors
-    return kind.fit(PUBLIC, weights=Weights(place), dimension=8)
+    kind = EncoderVectors if weights_path.suffix == ".onnx" else StaticVectors
+    return kind.fit(PUBLIC, weights=Weights(weights_path), dimension=8)
 
 
 def test_a_vector_does_not_depend_on_other_texts(fitted: TextVectors) -> None:
     """The vector of a text is the same, bit for bit, among other texts, for each kind of weights."""
     texts = [*some_texts(count=200, seed=1), "", "!?", PUBLIC[0]]
     together = fitted.vectors(texts)
-    for place in range(0, 203, 17):
-        vector = fitted.vectors([PUBLIC[1], texts[place]])[1]
-        np.testing.assert_array_equal(vector, together[place])
+    for index in range(0, 203, 17):
+        vector = fitted.vectors([PUBLIC[1], texts[index]])[1]
+        np.testing.assert_array_equal(vector, together[index])
 
 
 def test_vector_is_centered_and_has_length_1(fitted: TextVectors) -> None:
-    """Vectors have length 1, an empty text the vector 0, and the mean over public texts is near 0."""
+    """Vectors have length 1, and their mean over the public texts is near 0. An empty text has the vector 0."""
     vectors = fitted.vectors(some_texts(count=200, seed=1))
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-6)
     np.testing.assert_array_equal(fitted.vectors([""]), 0)
@@ -63,13 +62,13 @@ def test_vector_is_centered_and_has_length_1(fitted: TextVectors) -> None:
 
 
 def test_vectors_survive_a_round_trip_with_the_digest_of_weights(
-    fitted: TextVectors, place: Path, tmp_path: Path
+    fitted: TextVectors, weights_path: Path, tmp_path: Path
 ) -> None:
     """Vectors are written and read without the file of weights. They are the same, and name the weights by digest."""
     (tmp_path / "out").mkdir()
     path = tmp_path / "out" / fitted.file
     fitted.save(path)
-    moved = place.rename(tmp_path / "elsewhere")
+    moved = weights_path.rename(tmp_path / "elsewhere")
     read = TextVectors.load(path, sha256=fitted.digest, remedy="copy it again")
     np.testing.assert_array_equal(read.vectors(PUBLIC[:9]), fitted.vectors(PUBLIC[:9]))
     assert read.origin["weights_sha256"] == Weights(moved).sha256
@@ -77,11 +76,14 @@ def test_vectors_survive_a_round_trip_with_the_digest_of_weights(
 
 
 def test_arrays_of_wrong_shapes_are_refused(fitted: TextVectors, tmp_path: Path) -> None:
-    """An array of a file of vectors has another shape. Loading refuses it."""
+    """One array in a file of vectors has another number of dimensions, or one row less. Loading refuses the file."""
     for name, array in fitted.arrays.items():
-        for other in (np.zeros(3, array.dtype), array[:-1]):
-            arrays = {**fitted.arrays, name: other}
-            changed = type(fitted)(arrays, fitted.settings, fitted.origin)
+        for wrong_array in (np.zeros(3, array.dtype), array[:-1]):
+            changed = type(fitted)(
+                arrays=fitted.arrays | {name: wrong_array},
+                settings=fitted.settings,
+                origin=fitted.origin,
+            )
             changed.save(tmp_path / changed.file)
             with refused("file", value=ANY, rule="what makes numbers of texts"):
                 TextVectors.load(tmp_path / changed.file, remedy="copy it again")
@@ -93,75 +95,76 @@ def test_static_vectors_match_hand_computed_weighted_means(tmp_path: Path) -> No
     The word `a` is in every public text, `b` and `c` are in a third each. A word in a share p of the public texts
     weighs 0.3 / (0.3 + p), and 1 + log(n) times as much if it occurs n times in the text.
     """
-    path = tmp_path / "v.txt"
+    path = tmp_path / "vectors.txt"
     path.write_text("3 2\na 1 0\nb 0 1\nc -1 -1\n")
     vectors = StaticVectors.fit(["a b", "a c", "a"] * 10, weights=Weights(path), dimension=2)
-    often = 0.3 / 1.3
-    rare = 0.3 / (0.3 + 1 / 3)
-    word_vectors = np.array([[1, 0], [0, 1], [-1, -1]])
+    weight_of_a = 0.3 / 1.3
+    weight_of_b_or_c = 0.3 / (0.3 + 1 / 3)
+    word_vectors = np.array([[1, 0], [0, 1], [-1, -1]])  # of a, b and c
+    # The first three texts are the public ones.
     weights_of_text = {
-        "a b": [often, rare, 0],
-        "a c": [often, 0, rare],
-        "a": [often, 0, 0],
-        "b b a": [often, rare * (1 + np.log(2)), 0],
+        "a b": [weight_of_a, weight_of_b_or_c, 0],
+        "a c": [weight_of_a, 0, weight_of_b_or_c],
+        "a": [weight_of_a, 0, 0],
+        "b b a": [weight_of_a, weight_of_b_or_c * (1 + np.log(2)), 0],
     }
-    rows = np.stack(
+    means = np.stack(
         [np.array(weights) @ word_vectors / sum(weights) for weights in weights_of_text.values()]
     )
-    rows -= rows[:3].mean(axis=0)  # of the public texts
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
+    centered = means - means[:3].mean(axis=0)
+    expected = centered / np.linalg.norm(centered, axis=1, keepdims=True)
     actual = vectors.vectors(list(weights_of_text)).astype(np.float64)
-    # products, as directions are its own; numbers have 16 bits
-    np.testing.assert_allclose(actual @ actual.T, rows @ rows.T, atol=2e-3)
+    # The directions may be rotated, so inner products are compared. The numbers of a vector have 16 bits.
+    np.testing.assert_allclose(actual @ actual.T, expected @ expected.T, atol=2e-3)
     assert vectors.count_known(["a b", "c x x"]) == (3, 5)
 
 
 def test_pieces_of_words_are_the_longest_from_the_left(tmp_path: Path) -> None:
-    """A word is cut into the longest known pieces from the left, without accents.
+    """A word without its accents is cut into the longest known pieces from the left.
 
-    A word with an unknown piece has none.
+    A word that cannot be cut into known pieces has no piece.
     """
-    weights = Weights(write_model2vec(tmp_path / "m"))
+    weights = Weights(write_model2vec(tmp_path / "model"))
     vectors = StaticVectors.fit(PUBLIC, weights=weights, dimension=8)
     words = vectors.settings["words"]
     assert vectors.pieces_of(word="baban") == []
-    assert [words[place] for place in vectors.pieces_of(word="babar")] == ["ba", "##bar"]
+    assert [words[piece] for piece in vectors.pieces_of(word="babar")] == ["ba", "##bar"]
     assert vectors.pieces_of(word="b\u00e1bar") == vectors.pieces_of(word="babar")
 
 
 def test_words_with_capital_letters_are_found(tmp_path: Path) -> None:
     """A file of weights has the word Zug. The text zug finds its vector."""
-    weights = Weights(write_glove(tmp_path / "g.txt"))
+    weights = Weights(write_glove(tmp_path / "vectors.txt"))
     assert StaticVectors.fit(PUBLIC, weights=weights).pieces_of(word="zug") != []
 
 
 def test_large_encoder_is_published_by_digest_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An encoder above the limit is not part of the published file.
+    """An encoder above the limit of size is not part of the published file of vectors.
 
-    Loading needs the same encoder beside it, and refuses another.
+    Loading this file needs the same encoder beside it, and refuses another encoder.
     """
-    place = write_onnx_encoder(tmp_path / "small.onnx")
+    original = write_onnx_encoder(tmp_path / "small.onnx")
     monkeypatch.setattr(encoder, "_MAX_STORED_BYTES", 10)
-    vectors = EncoderVectors.fit(PUBLIC, weights=Weights(place))
+    vectors = EncoderVectors.fit(PUBLIC, weights=Weights(original))
     (tmp_path / "out").mkdir()
     path = tmp_path / "out" / vectors.file
     vectors.save(path)
-    assert path.stat().st_size < place.stat().st_size
+    assert path.stat().st_size < original.stat().st_size
     with refused("file", value=ANY, rule="encoder of SHA-256"):
         TextVectors.load(path, remedy="copy it again")
     encoder_path = path.with_name("small.onnx")
-    encoder_path.write_bytes(place.read_bytes())
+    encoder_path.write_bytes(original.read_bytes())
     read = TextVectors.load(path, remedy="copy it again")
     np.testing.assert_array_equal(read.vectors(PUBLIC[:5]), vectors.vectors(PUBLIC[:5]))
-    encoder_path.write_bytes(place.read_bytes()[:-1])
+    encoder_path.write_bytes(original.read_bytes()[:-1])
     with refused("file", value=ANY, rule="another"):
         TextVectors.load(path, remedy="copy it again")
 
 
 def write_sentence_transformer(folder: Path) -> Weights:
-    """Makes a folder look like a model of sentence-transformers, and returns its weights."""
+    """Writes the list of modules of a sentence-transformers model into a folder, and returns the folder as weights."""
     modules = '[{"type": "sentence_transformers.models.Transformer"}]'
     (folder / "modules.json").write_text(modules)
     return Weights(folder)
@@ -173,70 +176,113 @@ def test_missing_sentence_transformers_are_reported(
     """Without the package sentence_transformers, a folder with a model of it is refused as needing a package."""
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with refused("features.kind", value="encoder", kind=MissingPackage):
-        EncoderVectors.fit(PUBLIC, weights=write_sentence_transformer(tmp_path))
+        EncoderVectors.fit(PUBLIC, weights=write_sentence_transformer(folder=tmp_path))
+
+
+class LetterCounter:
+    """A stand-in for a model of sentence-transformers, whose vectors are the numbers of the letters a and e, and 3.
+
+    The stand-in fails unless it is loaded on the CPU, from local safetensors. `batch_sizes` gets the number of texts of
+    each call.
+    """
+
+    batch_sizes: ClassVar[list[int]] = []
+
+    def __init__(
+        self, path: str, *, device: str, local_files_only: bool, model_kwargs: dict[str, bool]
+    ) -> None:
+        assert device == "cpu"
+        assert local_files_only
+        assert model_kwargs == {"use_safetensors": True}
+
+    def encode(self, texts: list[str], show_progress_bar: bool) -> np.ndarray:
+        """Returns the vector of each text, `[num_texts, 3]`."""
+        self.batch_sizes.append(len(texts))
+        return np.array([[text.count("a"), text.count("e"), 3.0] for text in texts])
 
 
 def test_sentence_transformer_encodes_each_text_separately(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stand-in for sentence-transformers gets each text alone, on the CPU and from local safetensors.
+    """A model of sentence-transformers gets each text alone, on the CPU and from local safetensors.
 
-    The model is no part of the vectors' arrays.
+    The arrays of the fitted vectors do not contain the model.
     """
     batch_sizes: list[int] = []
-
-    class Transformer:
-        def __init__(
-            self, path: str, *, device: str, local_files_only: bool, model_kwargs: dict[str, bool]
-        ) -> None:
-            assert device == "cpu"
-            assert local_files_only
-            assert model_kwargs == {"use_safetensors": True}
-
-        def encode(self, texts: list[str], show_progress_bar: bool) -> np.ndarray:
-            batch_sizes.append(len(texts))
-            return np.array([[text.count("a"), text.count("e"), 3.0] for text in texts])
-
-    module = SimpleNamespace(SentenceTransformer=Transformer)
+    monkeypatch.setattr(LetterCounter, "batch_sizes", batch_sizes)
+    module = SimpleNamespace(SentenceTransformer=LetterCounter)
     monkeypatch.setitem(sys.modules, "sentence_transformers", module)
-    vectors = EncoderVectors.fit(PUBLIC, weights=write_sentence_transformer(tmp_path))
+    vectors = EncoderVectors.fit(PUBLIC, weights=write_sentence_transformer(folder=tmp_path))
     assert vectors.dimension == 3
     assert set(batch_sizes) == {1}
     assert "model" not in vectors.arrays
 
 
 def test_token_encoder_averages_token_vectors(tmp_path: Path) -> None:
-    """An encoder gives a vector for each token. The text's vector is their mean, of length 1."""
-    table = write_token_encoder(tmp_path)
+    """An encoder gives a vector for each token. The vector of a text is their mean, divided by its length."""
+    vector_of_token = write_token_encoder(folder=tmp_path)
     vectors = EncoderVectors.fit(PUBLIC, weights=Weights(tmp_path))
-    places = [1 + WORDS.index(word) for word in PUBLIC[0].split()]
-    mean = table[places].astype(np.float64).mean(axis=0)
+    tokens = [1 + WORDS.index(word) for word in PUBLIC[0].split()]
+    mean = vector_of_token[tokens].astype(np.float64).mean(axis=0)
     expected = mean / np.linalg.norm(mean)
     np.testing.assert_allclose(vectors.encode([PUBLIC[0]])[0], expected, atol=1e-6)
 
 
-FOLDER_RULE = ".onnx file, or a folder with model.onnx and tokenizer.json or of sente"
-
-
 @pytest.mark.parametrize(
-    ("kind", "name", "content", "setting", "rule"),
+    ("kind", "file_name", "content", "refusal"),
     [
-        ("static", "v.txt", "", "features.weights", "word vectors"),
-        ("static", "v.txt", "a 1 2\nb x y\n", "features.weights", "word vectors"),
-        ("static", "v.txt", "a nan 2\nb 1 2\n", "features.weights", "word vectors"),
-        ("static", "model.safetensors", "x", "file", "tokenizer of"),
-        ("encoder", "e.onnx", "x", "features.weights", ".onnx file, or a folder"),
-        ("tfidf", "x", "", "features.weights", "beside features.kind=tfidf"),
+        pytest.param(
+            "static",
+            "vectors.txt",
+            "",
+            refused("features.weights", value=ANY, rule="word vectors"),
+            id="no word vectors",
+        ),
+        pytest.param(
+            "static",
+            "vectors.txt",
+            "a 1 2\nb x y\n",
+            refused("features.weights", value=ANY, rule="word vectors"),
+            id="a word vector of letters",
+        ),
+        pytest.param(
+            "static",
+            "vectors.txt",
+            "a nan 2\nb 1 2\n",
+            refused("features.weights", value=ANY, rule="word vectors"),
+            id="a word vector with NaN",
+        ),
+        pytest.param(
+            "static",
+            "model.safetensors",
+            "x",
+            refused("file", value=ANY, rule="tokenizer of"),
+            id="a model without a tokenizer",
+        ),
+        pytest.param(
+            "encoder",
+            "encoder.onnx",
+            "x",
+            refused("features.weights", value=ANY, rule=".onnx file, or a folder"),
+            id="a file that is no ONNX graph",
+        ),
+        pytest.param(
+            "tfidf",
+            "weights",
+            "",
+            refused("features.weights", value=ANY, rule="beside features.kind=tfidf"),
+            id="weights beside tf-idf",
+        ),
     ],
 )
 def test_a_file_without_weights_is_refused_in_one_line(
-    tmp_path: Path, kind: str, name: str, content: str, setting: str, rule: str
+    tmp_path: Path, kind: str, file_name: str, content: str, refusal: Refusal
 ) -> None:
-    """A file that is empty or of another form is refused as weights, in one line."""
+    """A file that is empty, of another form, or needed by no features, is refused as weights in one line."""
     pytest.importorskip("onnxruntime")
-    path = tmp_path / name
+    path = tmp_path / file_name
     path.write_text(content)
-    with refused(setting, value=ANY, rule=rule) as caught:
+    with refusal as caught:
         Text(kind=kind, weights=str(path)).fit_texts(tmp_path / "cache", texts=PUBLIC)
     assert "\n" not in str(caught.value)
 
@@ -246,7 +292,8 @@ def test_a_folder_without_an_encoder_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
     (folder / "x").write_text("x")
-    with refused("features.weights", value=ANY, rule=FOLDER_RULE):
+    rule = ".onnx file, or a folder with model.onnx and tokenizer.json or of sente"
+    with refused("features.weights", value=ANY, rule=rule):
         Text(kind="encoder", weights=str(folder)).fit_texts(tmp_path / "cache", texts=PUBLIC)
 
 

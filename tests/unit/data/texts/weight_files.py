@@ -13,35 +13,48 @@ from safetensors.numpy import save_file
 from pate.array_types import Float32Array
 from tests.unit.data.texts.syllables import SYLLABLES, WORDS
 
+# The version of the operators in an ONNX graph, and of the format of its file.
 _ONNX_OPSET = 20
 _ONNX_IR = 9
+# The sizes of the vectors in files of word vectors, and in encoders.
+_WORD_VECTOR_SIZE = 16
+_ENCODER_SIZE = 12
 
 
 def random_vectors(count: int, size: int) -> Float32Array:
-    """Returns random vectors, `[count, size]`, whose seed is the count."""
+    """Returns normal vectors, `[count, size]`. The seed of their draw is the count."""
     return np.random.default_rng(count).normal(size=(count, size)).astype(np.float32)
 
 
 def write_glove(path: Path) -> Path:
-    """Writes word vectors as GloVe does: one word has a blank, one a capital letter; no text has the last word."""
+    """Writes a vector for each word of `WORDS` and for three further words, in the format of GloVe; returns the path.
+
+    One of the further words has a blank, one has a capital letter, and no text has the last one.
+    """
     words = [*WORDS, "two words", "Zug", "nichts"]
+    vectors = random_vectors(count=len(words), size=_WORD_VECTOR_SIZE)
     lines = [
-        f"{word} {' '.join(map(str, row))}\n"
-        for word, row in zip(words, random_vectors(count=len(words), size=16), strict=True)
+        f"{word} {' '.join(map(str, vector))}\n"
+        for word, vector in zip(words, vectors, strict=True)
     ]
     path.write_text("".join(lines), encoding="utf-8")
     return path
 
 
 def write_model2vec(folder: Path) -> Path:
-    """Writes a model as model2vec does: pieces of words, rows shared by `mapping`, and a weight for each row."""
+    """Writes a model of vectors for pieces of words, in the format of model2vec; returns its folder.
+
+    Two pieces share a row of the array `embeddings`, by the array `mapping`. Each piece has a weight.
+    """
     folder.mkdir()
     tokens = ["[UNK]", *SYLLABLES, *(f"##{syllable}" for syllable in SYLLABLES)]
     model = {"type": "WordPiece", "vocab": {token: row for row, token in enumerate(tokens)}}
     (folder / "tokenizer.json").write_text(json.dumps({"model": model}))
     mapping = np.arange(len(tokens)) // 2
     arrays = {
-        "embeddings": random_vectors(count=len(tokens), size=16)[: mapping.max() + 1],
+        "embeddings": random_vectors(count=len(tokens), size=_WORD_VECTOR_SIZE)[
+            : mapping.max() + 1
+        ],
         "mapping": mapping,
         "weights": np.linspace(1, 2, len(tokens)),
     }
@@ -50,16 +63,16 @@ def write_model2vec(folder: Path) -> Path:
 
 
 def write_onnx_encoder(path: Path) -> Path:
-    """Writes an ONNX graph from a text to the sum of random vectors of its words."""
+    """Writes an ONNX graph that computes the sum of the random vectors of a text's words; returns its path."""
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     helper = onnx.helper
     nodes = [
-        helper.make_node("StringSplit", ["text"], ["words", "number"]),
+        helper.make_node(op_type="StringSplit", inputs=["text"], outputs=["words", "num_words"]),
         helper.make_node(
-            "TfIdfVectorizer",
-            ["words"],
-            ["counts"],
+            op_type="TfIdfVectorizer",
+            inputs=["words"],
+            outputs=["counts"],
             max_gram_length=1,
             min_gram_length=1,
             max_skip_count=0,
@@ -68,12 +81,20 @@ def write_onnx_encoder(path: Path) -> Path:
             ngram_indexes=list(range(len(WORDS))),
             pool_strings=WORDS,
         ),
-        helper.make_node("MatMul", ["counts", "table"], ["vector"]),
+        helper.make_node(op_type="MatMul", inputs=["counts", "table"], outputs=["vector"]),
     ]
-    text = helper.make_tensor_value_info("text", onnx.TensorProto.STRING, [None])
-    vector = helper.make_tensor_value_info("vector", onnx.TensorProto.FLOAT, [None, 12])
-    table = onnx.numpy_helper.from_array(random_vectors(count=len(WORDS), size=12), "table")
-    _write_graph(path, helper.make_graph(nodes, "encoder", [text], [vector], [table]))
+    text = helper.make_tensor_value_info(
+        name="text", elem_type=onnx.TensorProto.STRING, shape=[None]
+    )
+    vector = helper.make_tensor_value_info(
+        name="vector", elem_type=onnx.TensorProto.FLOAT, shape=[None, _ENCODER_SIZE]
+    )
+    vector_of_word = random_vectors(count=len(WORDS), size=_ENCODER_SIZE)
+    table = onnx.numpy_helper.from_array(vector_of_word, name="table")
+    graph = helper.make_graph(
+        nodes=nodes, name="encoder", inputs=[text], outputs=[vector], initializer=[table]
+    )
+    _write_graph(path=path, graph=graph)
     return path
 
 
@@ -85,23 +106,35 @@ def write_token_encoder(folder: Path) -> Float32Array:
     onnx = pytest.importorskip("onnx")
     tokenizers = pytest.importorskip("tokenizers")
     pytest.importorskip("onnxruntime")
-    places = {"[UNK]": 0, **{word: place + 1 for place, word in enumerate(WORDS)}}
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(places))
+    token_numbers = {token: number for number, token in enumerate(["[UNK]", *WORDS])}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel(vocab=token_numbers))
     tokenizer.model.unk_token = "[UNK]"
     tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     tokenizer.enable_padding(length=128)
     tokenizer.save(str(folder / "tokenizer.json"))
-    vectors = random_vectors(count=len(WORDS) + 1, size=12)
+    vectors = random_vectors(count=len(token_numbers), size=_ENCODER_SIZE)
     helper = onnx.helper
-    node = helper.make_node("Gather", ["table", "input_ids"], ["last_hidden_state"])
-    ids = helper.make_tensor_value_info("input_ids", onnx.TensorProto.INT64, [None, None])
-    states = helper.make_tensor_value_info(
-        "last_hidden_state", onnx.TensorProto.FLOAT, [None, None, 12]
+    node = helper.make_node(
+        op_type="Gather", inputs=["table", "input_ids"], outputs=["last_hidden_state"]
     )
-    table = onnx.numpy_helper.from_array(vectors, "table")
+    token_ids = helper.make_tensor_value_info(
+        name="input_ids", elem_type=onnx.TensorProto.INT64, shape=[None, None]
+    )
+    token_vectors = helper.make_tensor_value_info(
+        name="last_hidden_state",
+        elem_type=onnx.TensorProto.FLOAT,
+        shape=[None, None, _ENCODER_SIZE],
+    )
+    table = onnx.numpy_helper.from_array(vectors, name="table")
+    graph = helper.make_graph(
+        nodes=[node],
+        name="encoder",
+        inputs=[token_ids],
+        outputs=[token_vectors],
+        initializer=[table],
+    )
     (folder / "onnx").mkdir()
-    graph = helper.make_graph([node], "encoder", [ids], [states], [table])
-    _write_graph(folder / "onnx" / "model.onnx", graph)
+    _write_graph(path=folder / "onnx" / "model.onnx", graph=graph)
     return vectors
 
 
@@ -109,6 +142,6 @@ def _write_graph(path: Path, graph: Any) -> None:
     """Writes an ONNX graph into a file."""
     import onnx
 
-    opset = onnx.helper.make_opsetid("", _ONNX_OPSET)
+    opset = onnx.helper.make_opsetid(domain="", version=_ONNX_OPSET)
     model = onnx.helper.make_model(graph, opset_imports=[opset], ir_version=_ONNX_IR)
     path.write_bytes(model.SerializeToString())
