@@ -55,7 +55,7 @@ def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]
         "comparison/frontier.html",
         frontier=frontier,
         pictures={frontier.metric: frontier_picture(frontier, titles) for frontier in pictured},
-        each=[(frontier, _in_order(frontier, titles)) for frontier in frontiers],
+        metric_frontiers=[(frontier, _in_order(frontier, titles)) for frontier in frontiers],
         parameters=parameters,
     )
 

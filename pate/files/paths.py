@@ -13,16 +13,16 @@ from pate.validation import InvalidValue
 
 
 def at_home(path: Any) -> Any:
-    """Returns a path with the home folder in place of a leading `~`; values that are no text are unchanged."""
+    """Returns a path with the home folder in place of a leading `~`; a value that is no text is returned unchanged."""
     return os.path.expanduser(path) if isinstance(path, str) else path
 
 
 def files_named(path: Path | str) -> list[Path]:
     """Returns the paths of the files that a path names, in the order of their names.
 
-    A folder names all that lies directly in it, except names that begin with a point or an underscore, which programs
-    give to files of their own. A pattern such as `data/part-*.parquet` names all paths that match it, if no file has
-    the pattern itself as its name. Any other path names itself, whether it exists or not.
+    A folder names all entries directly in it, except those whose names begin with a point or an underscore, as names of
+    hidden and temporary files do. A pattern such as `data/part-*.parquet` names all paths that match it, unless a file
+    has this very name. Any other path names itself, whether it exists or not.
     """
     path = Path(path)
     if path.is_dir():
@@ -34,12 +34,12 @@ def files_named(path: Path | str) -> list[Path]:
 
 
 def is_pattern(path: Path | str) -> bool:
-    """Returns True if a path is a pattern of names: it has a sign `*`, `?` or `[`, and no file is called so."""
+    """Returns True if a path is a pattern of names: it contains `*`, `?` or `[`, and no file has this very name."""
     return glob.has_magic(str(path)) and not os.path.lexists(path)
 
 
 def is_regular(path: Path | str) -> bool:
-    """Returns True if a path is a file, and no folder, loose link, or pipe that would keep a reader waiting."""
+    """Returns True if a path is a regular file or a link to one; False for folders, pipes, broken links and no file."""
     return os.path.isfile(path)
 
 
@@ -59,13 +59,13 @@ def make_folder(folder: Path | str, *, existing_parent: Path | None = None) -> P
         if parent.is_dir():
             break
         if parent == existing_parent:
-            raise FileNotFoundError(errno.ENOENT, "the folder is gone", str(existing_parent))
+            raise FileNotFoundError(errno.ENOENT, "the folder does not exist", str(existing_parent))
         missing.append(parent)
     for parent in reversed(missing):
         try:
             os.mkdir(parent, OWNER_FOLDER_MODE)
             os.chmod(parent, OWNER_FOLDER_MODE)
-        except FileExistsError:  # another process was faster, or a file has the name
+        except FileExistsError:  # another process has made the folder, or a file has the name
             if parent.is_dir():
                 continue
             if parent != folder:
@@ -85,7 +85,8 @@ def require_no_links(folder: Path, name: str) -> None:
     """
 
     def raise_error(error: OSError) -> None:
-        raise error  # a folder that cannot be read may have a link in it
+        """Raises the error of a subfolder that cannot be read, and so may contain a link."""
+        raise error
 
     if not folder.is_dir():
         return
@@ -93,28 +94,36 @@ def require_no_links(folder: Path, name: str) -> None:
         for entry_name in (*folder_names, *file_names):
             path = os.path.join(parent, entry_name)
             if os.path.islink(path):
-                relative = os.path.relpath(path, folder)
-                rule = f"no links in it, found {relative}; remove that"
-                raise InvalidValue(name, folder, rule=rule)
+                raise InvalidValue(
+                    name,
+                    folder,
+                    rule=f"no links in it, found {os.path.relpath(path, folder)}; remove that",
+                )
 
 
 @contextmanager
 def owners_umask() -> Iterator[None]:
-    """Makes all files that any library creates in a `with` block readable by their owner alone."""
-    before = os.umask(~OWNER_FOLDER_MODE & 0o777)
+    """Makes all files that any library creates in a `with` block readable by their owner alone.
+
+    The umask of the process is set for the block, and then restored.
+    """
+    previous_umask = os.umask(~OWNER_FOLDER_MODE & 0o777)
     try:
         yield
     finally:
-        os.umask(before)
+        os.umask(previous_umask)
 
 
 def file_identity(path: Path | str) -> tuple[int, int] | str:
     """Returns a value that is equal for all names of one file, including symbolic and hard links.
 
-    For a file that does not exist, the value is its path with all links resolved.
+    The value is the numbers of the device and of the inode. If the file does not exist, or its file system has no inode
+    numbers, the value is the path with all links resolved.
     """
     try:
         status = os.stat(path)
     except OSError:
         return os.path.realpath(path)
-    return (status.st_dev, status.st_ino) if status.st_ino else os.path.realpath(path)
+    if not status.st_ino:
+        return os.path.realpath(path)
+    return status.st_dev, status.st_ino

@@ -1,4 +1,4 @@
-"""Secrets: short files that only their owner could ever read or write."""
+"""Secrets: short files, such as keys and entropy, that no user but their owner can read or write."""
 
 import os
 import stat
@@ -7,12 +7,12 @@ from pathlib import Path
 from pate.files.posix import OWNER_FILE_MODE, SAFE_OPEN_FLAGS, require_posix
 from pate.validation import InvalidValue
 
-# The most bytes of a secret that are read.
+# The largest number of bytes of a secret that are read.
 _MAX_SECRET_BYTES = 4096
 
 
 def read_secret(path: Path, *, remedy: str) -> str:
-    """Returns the text of a file that no other user could read or write.
+    """Returns the text of a file that no user but its owner can read or write.
 
     Args:
         path: the file.
@@ -26,16 +26,19 @@ def read_secret(path: Path, *, remedy: str) -> str:
     try:
         descriptor = os.open(path, os.O_RDONLY | SAFE_OPEN_FLAGS)
     except OSError as error:
-        rule = f"{rule} ({error.strerror}); {remedy}"
-        raise InvalidValue("secret", path, rule=rule) from error
+        raise InvalidValue("secret", path, rule=f"{rule} ({error.strerror}); {remedy}") from error
     try:
         status = os.fstat(descriptor)
-        if status.st_mode != stat.S_IFREG | OWNER_FILE_MODE or status.st_uid != os.geteuid():
-            rule = (
-                f"{rule}, found mode {status.st_mode:o} of user {status.st_uid}; {remedy}, "
-                "or chmod 600 if nobody else could read it"
+        has_owner_mode = status.st_mode == stat.S_IFREG | OWNER_FILE_MODE
+        if not has_owner_mode or status.st_uid != os.geteuid():
+            raise InvalidValue(
+                "secret",
+                path,
+                rule=(
+                    f"{rule}, found mode {status.st_mode:o} of user {status.st_uid}; {remedy}, "
+                    "or chmod 600 if nobody else could read it"
+                ),
             )
-            raise InvalidValue("secret", path, rule=rule)
         return os.fsdecode(os.read(descriptor, _MAX_SECRET_BYTES))
     finally:
         os.close(descriptor)
