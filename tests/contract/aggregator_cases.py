@@ -8,7 +8,7 @@ from tests.contract.case import (
     TIED_COUNTS,
     UNSURE_COUNTS,
     Case,
-    rows,
+    repeat_query,
 )
 
 __all__ = [
@@ -19,7 +19,7 @@ __all__ = [
     "TIED_COUNTS",
     "UNSURE_COUNTS",
     "Case",
-    "rows",
+    "repeat_query",
 ]
 
 CASES: tuple[Case, ...] = tuple(case for file in CASE_FILES for case in file.contract)

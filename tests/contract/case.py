@@ -47,11 +47,17 @@ class Case:
             return counts
         return np.arange(NUM_TEACHERS)[:, None, None] < counts
 
-    def released(self, counts: IntArray, rng: Any = 0, *, ledger: Any = None) -> Release:
-        """Returns a release of votes with these counts `[Q, L]`, drawn with a seed or a generator."""
-        rng = np.random.default_rng(rng) if isinstance(rng, int) else rng
+    def draw_release(self, counts: IntArray, *, rng: Any = 0, ledger: Any = None) -> Release:
+        """Returns a release of votes with these counts `[Q, L]`.
+
+        Args:
+            counts: the counts.
+            rng: the source of the noise, or its seed.
+            ledger: the ledger that is charged; None for no charge.
+        """
+        generator = np.random.default_rng(rng) if isinstance(rng, int) else rng
         return self.aggregator.aggregate(
-            self.votes_with(counts), num_teachers=NUM_TEACHERS, rng=rng, ledger=ledger
+            self.votes_with(counts), num_teachers=NUM_TEACHERS, rng=generator, ledger=ledger
         )
 
     def event(self, num_queries: int) -> Event:
@@ -61,8 +67,8 @@ class Case:
         )
 
 
-def charging(ledger: Ledger, aggregator: Aggregator, votes: VoteSource) -> MemoryRecord:
-    """Returns a record of a release of votes that charges a ledger."""
+def record_that_charges(ledger: Ledger, aggregator: Aggregator, votes: VoteSource) -> MemoryRecord:
+    """Returns an empty record of a release of votes, which charges the ledger at the first draw."""
     event = aggregator.event(votes.shape)
     return MemoryRecord(charge=partial(ledger.charge, event, adjacency=aggregator.adjacency))
 
@@ -77,6 +83,6 @@ UNSURE_COUNTS = np.array([[34, 26, 18, 10]])
 TIED_COUNTS = np.array([[20, 20, 20, 20]])
 
 
-def rows(votes: IntArray, num_queries: int) -> IntArray:
+def repeat_query(counts: IntArray, *, num_queries: int) -> IntArray:
     """Returns the counts of one query, `[1, num_labels]`, repeated for each query: `[num_queries, num_labels]`."""
-    return np.repeat(votes, num_queries, axis=0)
+    return np.repeat(counts, num_queries, axis=0)

@@ -1,4 +1,4 @@
-"""The contract suite, run on a case of your own as `pytest` runs it on the package's cases."""
+"""The contract suite as a list of promises, which can be run on a case from outside the package."""
 
 import inspect
 import itertools
@@ -10,37 +10,64 @@ import pytest
 from tests.contract import test_aggregators as suite
 from tests.contract.case import Case
 
-_TOO_LARGE = (suite.FIRST_OF_CLASS,)  # a million queries take long
+# The cases of the test of memory, which takes too long for an aggregator from outside.
+_CASES_OF_SLOW_TEST = suite.FIRST_OF_CLASS
 
 
 def promises(case: Case) -> Iterator[Any]:
-    """Yields each test of the suite that fits the case, with each of its values, as parameters `(promise, values)`."""
+    """Yields each test of the suite that fits the case, as parameters `(promise, values)`.
+
+    `promise` is the test. `values` holds one combination of its other parametrized arguments by their names.
+    """
+    cases_of_other_votes = suite.COUNTING if case.reads_teachers else suite.READING
     for name, function in vars(suite).items():
         if not name.startswith("test_") or "case" not in inspect.signature(function).parameters:
             continue
-        marks = {
+        values_of_names = {
             mark.args[0]: mark.args[1] for mark in function.pytestmark if mark.name == "parametrize"
         }
-        listed = marks.pop("case")
-        other = suite.COUNTING if case.reads_teachers else suite.READING
-        if any(listed is cases for cases in (*_TOO_LARGE, other)):
+        cases_of_test = values_of_names.pop("case")
+        if cases_of_test is _CASES_OF_SLOW_TEST or cases_of_test is cases_of_other_votes:
             continue
-        for number, values in enumerate(_combined(marks)):
+        for number, values in enumerate(_combinations(values_of_names)):
             yield pytest.param(function, values, id=f"{name}-{number}")
 
 
-def keep(
-    promise: Callable[..., None], case: Case, values: dict[str, Any], request: pytest.FixtureRequest
+def run_promise(
+    promise: Callable[..., None],
+    *,
+    case: Case,
+    values: dict[str, Any],
+    request: pytest.FixtureRequest,
 ) -> None:
-    """Runs one test of the suite with the fixtures that the test requests."""
-    fixtures = inspect.signature(promise).parameters.keys() - values.keys() - {"case"}
-    promise(case=case, **values, **{name: request.getfixturevalue(name) for name in fixtures})
+    """Runs one test of the suite on a case, with the fixtures that the test requests.
+
+    Args:
+        promise: the test.
+        case: the case.
+        values: the other parametrized arguments of the test by their names.
+        request: the source of the fixtures.
+    """
+    arguments = {"case": case} | values
+    for name in inspect.signature(promise).parameters:
+        if name not in arguments:
+            arguments[name] = request.getfixturevalue(name)
+    promise(**arguments)
 
 
-def _combined(marks: dict[Any, Any]) -> Iterator[dict[str, Any]]:
-    """Yields the combinations of the values of several `parametrize`, each by the names of the arguments."""
-    keys = [(key,) if isinstance(key, str) else key for key in marks]
-    rows = [[(value,) if isinstance(key, str) else value for value in marks[key]] for key in marks]
-    for chosen in itertools.product(*rows):
-        pairs = (zip(names, row, strict=True) for names, row in zip(keys, chosen, strict=True))
-        yield {name: value for pair in pairs for name, value in pair}
+def _combinations(values_of_names: dict[Any, Any]) -> Iterator[dict[str, Any]]:
+    """Yields the combinations of the values of several `parametrize` marks, each by the names of the arguments.
+
+    Args:
+        values_of_names: for each mark, one name with its values, or a tuple of names with a row of values each time.
+    """
+    combinations: list[dict[str, Any]] = [{}]
+    for names, rows in values_of_names.items():
+        if isinstance(names, str):
+            arguments_of_rows = [{names: value} for value in rows]
+        else:
+            arguments_of_rows = [dict(zip(names, row, strict=True)) for row in rows]
+        combinations = [
+            first | second for first, second in itertools.product(combinations, arguments_of_rows)
+        ]
+    yield from combinations

@@ -12,7 +12,7 @@ import pytest
 from pate.accounting import Adjacency, PureDpAccountant, PureDpEvent, SelfComposedEvent
 from pate.aggregators.aggregator import fields_marked
 from tests.cases.discovery import CaseFile, case_files
-from tests.contract.promises import keep, promises
+from tests.contract.promises import promises, run_promise
 from tests.e2e.commands import Arguments, call
 from tests.privacy.test_shipped import verdict_of
 
@@ -161,7 +161,7 @@ def test_noise_is_declared_and_each_promise_kept(
             "monkeypatch" not in promise.__code__.co_varnames
             and "tmp_path" not in promise.__code__.co_varnames
         ):
-            keep(promise, case, values, request)
+            run_promise(promise, case=case, values=values, request=request)
             num_promises += 1
     assert num_promises >= 20
 

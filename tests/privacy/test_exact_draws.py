@@ -224,7 +224,7 @@ def test_releases_are_the_same_without_floats(case: Case, monkeypatch: pytest.Mo
     counts = np.random.default_rng(0).integers(low=0, high=NUM_TEACHERS + 1, size=(40, NUM_LABELS))
 
     def draw() -> Any:
-        release = case.released(counts, rng=3)
+        release = case.draw_release(counts, rng=3)
         return np.column_stack([release.labels, release.answered])
 
     require_equal_draws(draw, monkeypatch)

@@ -30,7 +30,7 @@ from pate.aggregators import (
 from pate.votes import VoteShape
 from pate.votes.counts import histogram
 from pate.votes.made_up import MadeUpVotes
-from tests.contract.case import charging
+from tests.contract.case import record_that_charges
 from tests.refusals import ANY, refused
 
 SHAPE = VoteShape(num_queries=1, num_labels=4, num_teachers=9)
@@ -87,9 +87,9 @@ def test_source_with_more_votes_than_declared_is_refused() -> None:
     source = MadeUpVotes(num_queries=3, num_labels=4, num_teachers=9, agreement=1.0, num_present=1)
     source.num_queries = 2
     for aggregator in (ClippedVotes(noise_std=1.0, vote_clip=2), GaussianVotes(noise_std=1.0)):
-        record = charging(ledger, aggregator, votes=source)
+        record = record_that_charges(ledger, aggregator=aggregator, votes=source)
         with refused("votes.shape", value=ANY, rule="2"):
-            aggregator.release(source, np.random.default_rng(0), record)
+            aggregator.release(source, rng=np.random.default_rng(0), record=record)
     assert ledger.entries == []
 
 

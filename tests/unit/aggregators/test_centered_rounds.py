@@ -17,7 +17,7 @@ from pate.models import LowRankStudent
 from pate.models.kernel_votes import KernelVotes
 from pate.votes.labeled_rows import LabeledRows
 from pate.votes.recipe import Recipe
-from tests.contract.case import charging
+from tests.contract.case import record_that_charges
 from tests.refusals import ANY, Refusal, refused
 
 NUM_RECORDS = 4000
@@ -78,8 +78,10 @@ def release_votes(
     """Returns the release of an aggregator; with a ledger, the release is charged to it."""
     votes = votes or kernel_votes()
     if ledger is not None:
-        record = charging(ledger, aggregator, votes)
-    return aggregator.release(votes, np.random.default_rng(seed), record or MemoryRecord())
+        record = record_that_charges(ledger, aggregator=aggregator, votes=votes)
+    return aggregator.release(
+        votes, rng=np.random.default_rng(seed), record=record or MemoryRecord()
+    )
 
 
 def student_of_release(release: Any) -> Any:
@@ -205,7 +207,7 @@ def test_the_charge_of_all_rounds_comes_before_the_first_draw() -> None:
     """The price of a release exceeds the ledger's cap: nothing is charged and no part is drawn."""
     ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant, max_epsilon=0.6)
     votes = kernel_votes()
-    record = charging(ledger, aggregator=fitted_votes(), votes=votes)
+    record = record_that_charges(ledger, aggregator=fitted_votes(), votes=votes)
     with pytest.raises(BudgetExceeded):
         release_votes(fitted_votes(), votes, record=record)
     assert ledger.entries == []

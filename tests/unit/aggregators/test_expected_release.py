@@ -157,7 +157,7 @@ def test_expectation_of_centered_votes_matches_the_best_reader(
         num_queries=600, num_labels=40, num_teachers=400, agreement=1.0, num_present=3
     )
     summary = aggregator.summarize(votes)
-    release: Any = aggregator.release(votes, np.random.default_rng(1), MemoryRecord())
+    release: Any = aggregator.release(votes, rng=np.random.default_rng(1), record=MemoryRecord())
     signal = aggregator._release_from_sum(
         summary, std_in_steps=0.0, event=NonPrivateEvent(), num_teachers=400
     ).scores
@@ -262,4 +262,4 @@ def test_useful_and_already_judged_releases_give_no_warning() -> None:
     GaussianVotes(noise_std=10.0).aggregate(VOTES, num_teachers=100, rng=np.random.default_rng(0))
     votes = CountTable(VOTES, num_teachers=100)
     loud = GaussianVotes(noise_std=987.5)  # whoever planned this release has judged it
-    loud.release(votes, np.random.default_rng(0), MemoryRecord())
+    loud.release(votes, rng=np.random.default_rng(0), record=MemoryRecord())

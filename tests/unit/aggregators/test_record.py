@@ -83,8 +83,8 @@ def test_stored_release_is_read_back_without_a_charge(
     ledger = Ledger(target_delta=1e-6)
     charge = partial(ledger.charge, aggregator.event(VOTES.shape), adjacency=ledger.adjacency)
     record = MemoryRecord(charge)
-    first = aggregator.release(VOTES, np.random.default_rng(1), record)
-    again = aggregator.release(VOTES, np.random.default_rng(2), record)
+    first = aggregator.release(VOTES, rng=np.random.default_rng(1), record=record)
+    again = aggregator.release(VOTES, rng=np.random.default_rng(2), record=record)
     np.testing.assert_array_equal(again.labels, first.labels)
     np.testing.assert_array_equal(again.answered, first.answered)
     assert again.event == first.event == ledger.entries[0].event
@@ -94,6 +94,6 @@ def test_stored_release_is_read_back_without_a_charge(
 def test_release_and_aggregate_draw_the_same() -> None:
     """`release` from a source and `aggregate` from an array give the same labels under one seed."""
     aggregator = GaussianVotes(noise_std=3.0)
-    released = aggregator.release(VOTES, np.random.default_rng(1), MemoryRecord())
+    released = aggregator.release(VOTES, rng=np.random.default_rng(1), record=MemoryRecord())
     aggregated = aggregator.aggregate(VOTE_COUNTS, num_teachers=40, rng=np.random.default_rng(1))
     np.testing.assert_array_equal(released.labels, aggregated.labels)

@@ -17,7 +17,7 @@ from pate.aggregators.session_event import session_event
 from pate.array_types import BoolArray
 from pate.run.session_progress import SessionProgressRecord
 from pate.votes.arrays import CountedVotes
-from tests.contract.case import charging
+from tests.contract.case import record_that_charges
 from tests.refusals import refused
 
 CLEAR_COUNTS = [40, 39, 0, 0]
@@ -111,7 +111,7 @@ def release_from_source(
 ) -> Any:
     """Returns the release of a session from a source of votes, with a record of its rounds."""
     source = CountedVotes(counts=np.array(counts_of_queries), num_teachers=40)
-    return aggregator.release(source, np.random.default_rng(seed), record)
+    return aggregator.release(source, rng=np.random.default_rng(seed), record=record)
 
 
 def test_continued_session_releases_the_same_answers() -> None:
@@ -227,7 +227,7 @@ def test_the_whole_session_is_in_the_ledger_before_the_first_round() -> None:
     entries_at_reports = list[int]()
     watch = lambda *_: entries_at_reports.append(len(ledger.entries))  # noqa: E731
     votes = [UNSURE_COUNTS] * 60
-    record = charging(
+    record = record_that_charges(
         ledger,
         aggregator=boundary_max(),
         votes=CountedVotes(counts=np.array(votes), num_teachers=40),

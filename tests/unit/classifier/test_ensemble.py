@@ -22,7 +22,7 @@ from pate.classifier.tasks import OneClass, Task
 from pate.data import Partition
 from pate.run.random_streams import RandomStreams
 from pate.validation import InvalidValue
-from tests.contract.case import charging
+from tests.contract.case import record_that_charges
 from tests.refusals import refused
 
 RNG = np.random.default_rng(0)
@@ -123,8 +123,8 @@ def test_votes_have_the_form_that_the_aggregator_reads(
     cast = votes_of_teachers(task=task, label_bits=targets)
     ledger = Ledger(target_delta=1e-6)
     votes_source = source_of_votes(task=task, label_bits=targets)
-    record = charging(ledger, aggregator, votes=votes_source)
-    release = aggregator.release(votes_source, np.random.default_rng(3), record)
+    record = record_that_charges(ledger, aggregator=aggregator, votes=votes_source)
+    release = aggregator.release(votes_source, rng=np.random.default_rng(3), record=record)
     clear = np.abs(cast.sum(axis=0) - 5).min(axis=1) >= 3  # the same whatever is counted
     np.testing.assert_array_equal(release.labels[clear], cast.sum(axis=0)[clear] > 5)
     assert [entry.event for entry in ledger.entries] == [release.event]
@@ -208,8 +208,8 @@ def test_nothing_is_charged_for_votes_that_cannot_be_read(aggregator: Aggregator
 
     unreadable.bits = unreadable.confidences = unreadable.label_shares = fail  # type: ignore[method-assign]
     with refused("votes", rule="votes"):
-        record = charging(ledger, aggregator, votes=unreadable)
-        aggregator.release(unreadable, np.random.default_rng(3), record)
+        record = record_that_charges(ledger, aggregator=aggregator, votes=unreadable)
+        aggregator.release(unreadable, rng=np.random.default_rng(3), record=record)
     assert ledger.entries == []
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from pate_federated.distributed_votes import DistributedVotes
 from tests.contract.case import Case
-from tests.contract.promises import keep, promises
+from tests.contract.promises import promises, run_promise
 
 PLAIN = Case(
     name="distributed", aggregator=DistributedVotes(noise_std=3.0, num_holders=4), refuses=False
@@ -24,7 +24,7 @@ def test_promises_are_kept(
     promise: Callable[..., None], values: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
     """Each promise of the contract holds for `DistributedVotes` without dropouts and colluders."""
-    keep(promise, case=PLAIN, values=values, request=request)
+    run_promise(promise, case=PLAIN, values=values, request=request)
 
 
 @pytest.mark.parametrize(("promise", "values"), list(promises(WITH_DROPOUTS)))
@@ -32,4 +32,4 @@ def test_promises_are_kept_with_dropouts_and_colluders(
     promise: Callable[..., None], values: dict[str, Any], request: pytest.FixtureRequest
 ) -> None:
     """Each promise of the contract holds for `DistributedVotes` with one dropout and two colluders of five holders."""
-    keep(promise, case=WITH_DROPOUTS, values=values, request=request)
+    run_promise(promise, case=WITH_DROPOUTS, values=values, request=request)
