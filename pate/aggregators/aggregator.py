@@ -59,8 +59,11 @@ class Aggregator(Parameters, ABC):
            `[num_queries, num_labels]`.
         3. `draw(summary, shape, rng)` returns the labels, with fresh noise for each query.
 
-    This class supplies the other methods. `release` checks the votes, charges the price, and only then draws. `fitted`
-    finds the noise for a budget. `aggregate` takes the votes as an array.
+    This class supplies the other methods:
+        * `release` checks the votes, charges the price, and only then draws.
+        * `aggregate` does the same for votes that are given as an array.
+        * `fitted` finds the noise for a budget, and `calibrated` is `fitted` for numbers or a ledger. Both end in
+          `scaled_to`, which searches the factor of the noise, and `scaled`, which applies it.
 
     A subclass is a frozen dataclass whose fields are public parameters. The metadata of a field may have four keys:
         * `"noise": True` marks a noise, which calibration multiplies. Its value is a number > 0, or None if that is the
@@ -396,10 +399,10 @@ class Aggregator(Parameters, ABC):
             # The votes are computed before the charge, because teachers may fail.
             summary = self.summarize(votes)
 
-            def draw() -> Arrays:
+            def draw_part() -> Arrays:
                 return self.draw_all(summary, shape, rng)._asdict()
 
-            arrays = record.part("release", draw)
+            arrays = record.part("release", draw_part)
         return Release.from_arrays(arrays, event=event, adjacency=self.adjacency)
 
     def draw_all(self, summary: NDArray[Any], shape: VoteShape, rng: Rng) -> Answers:

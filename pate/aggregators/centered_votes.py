@@ -67,10 +67,8 @@ from pate.votes.shape import VoteShape
 from pate.votes.shrinkage import shrink_singular_values
 from pate.votes.source import CenterableVotes, GroupVotes, TeacherVotes, VoteSource
 
-# The number of directions of the scores from which a student learns, by default. Only the expectation uses it.
-_STUDENT_DIRECTIONS = 128
 
-
+# `eq=False`: some fields are arrays, which the generated `__eq__` and `__hash__` cannot compare. The class has its own.
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CenteredVotes(Aggregator):
     """Releases the noisy mean of all teachers' votes minus a center, clipped over all queries and labels together.
@@ -156,12 +154,7 @@ class CenteredVotes(Aggregator):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.recipe, Mapping):
-            try:
-                recipe = Recipe.from_values(self.recipe)
-            except InvalidValue as error:
-                name = f"recipe.{error.name.removeprefix('recipe.')}"
-                raise InvalidValue(name, error.value, rule=error.rule) from None
-            normalize_field(self, "recipe", recipe)
+            normalize_field(self, "recipe", _recipe_from(self.recipe))
         require_kind("recipe", self.recipe, Recipe, rule="a Recipe, or fields of one by name")
         share = self.prevalence_share
         is_share = isinstance(share, (int, float)) and 0 <= share < 1
@@ -197,11 +190,11 @@ class CenteredVotes(Aggregator):
         require(share == 0, "prevalence_share", share, rule="0 once the center is known")
         votes_shape = (votes.num_queries, votes.num_labels)
         blocks = votes.require_type(CenterableVotes).votes_around(
-            self._given_center, noise_multiplier=self.votes_multiplier, recipe=self.recipe
+            self._center_or_half, noise_multiplier=self.votes_multiplier, recipe=self.recipe
         )
         return self._clipped_sum(votes_shape).total(
             blocks,
-            center=self._center(votes_shape),
+            center=self._broadcast_center(votes_shape),
             num_teachers=votes.num_teachers,
             weights=self.weights,
         )
@@ -222,18 +215,15 @@ class CenteredVotes(Aggregator):
         """
         require_generator(rng)
         votes = votes.require_type(CenterableVotes)
+        # Two generators, so that the noise of the votes does not depend on whether the prevalence is drawn now or read
+        # from the record.
         prevalence_rng, votes_rng = rng.spawn(2)
         rounds = self.round_votes(votes)
         if rounds is not None:
             return self._release_in_rounds(
                 votes, rounds, record, prevalence_rng=prevalence_rng, votes_rng=votes_rng
             )
-        if self.start is not None:
-            rule = (
-                "null, as only votes in rounds have a start: kernel, convex or trained teachers on numbers, "
-                f"{self.recipe.fewest_teachers_in_rounds} of them or aggregator.rounds above 1, and no aggregator.clip"
-            )
-            raise InvalidValue("start", "given", rule=rule)
+        self._require_no_start()
         return self._release_once(votes, record, prevalence_rng=prevalence_rng, votes_rng=votes_rng)
 
     def aggregate(
@@ -263,6 +253,7 @@ class CenteredVotes(Aggregator):
         source = VoteBlocks(votes, num_teachers=num_teachers, weights=self.weights)
         warn_if_useless(self, source.shape)
         record = self._memory_record(source.shape, ledger)
+        # One generator for both: the new record holds nothing, so both are drawn, the prevalence first.
         return self._release_once(source, record, prevalence_rng=rng, votes_rng=rng)
 
     def noiseless_from(self, source: VoteSource, record: ReleaseRecord) -> Release:
@@ -276,6 +267,7 @@ class CenteredVotes(Aggregator):
         rounds = self.round_votes(source)
         if rounds is not None:
             first_prevalence = self._first_prevalence(rounds, shares)
+            # Without `rng` no noise is added, and without `record` nothing is charged or stored.
             return self._rounds_mechanism.release(
                 rounds,
                 first_prevalence,
@@ -283,8 +275,8 @@ class CenteredVotes(Aggregator):
                 public_start=self._public_start(rounds),
             )
         center = self.center if shares is None else shares.prevalence
-        at_center = self._at_center(center, votes=source)
-        summary = self._summary_around(center, votes=source)
+        at_center = self._with_center_and_span_of(source, center=center)
+        summary = self._cached_summary(source, center=center)
         return at_center._release_from_sum(
             summary, std_in_steps=0.0, event=NonPrivateEvent(), num_teachers=source.num_teachers
         )
@@ -310,6 +302,7 @@ class CenteredVotes(Aggregator):
         votes = votes.require_type(CenterableVotes)
         is_in_rounds = self.round_votes(votes) is not None
         if self.prevalence_share > 0:
+            # The sums are made only to check that the votes have label shares.
             votes.share_sums()
         if not is_in_rounds:
             _read_all(votes.require_type(TeacherVotes).confidences())
@@ -371,115 +364,52 @@ class CenteredVotes(Aggregator):
             clip = self.recipe.answer_clip * usual_clip
         return replace(self, prevalence_share=0.0, center=answers, clip=clip)
 
-    @property
-    def num_rounds(self) -> int:
-        """The number of rounds for teachers that can vote in rounds: `rounds`, or its default."""
-        return self.rounds or self.recipe.num_rounds
+    # Both forms: the prevalence, the center, and the text by which a release is known.
 
-    def votes_once(self, num_teachers: int) -> bool:
-        """Returns whether teachers that could vote in rounds cast one matrix of votes.
-
-        Args:
-            num_teachers: the number of teachers.
-        """
-        has_few_teachers = num_teachers < self.recipe.fewest_teachers_in_rounds
-        is_once = self.rounds == 1 or (self.rounds is None and has_few_teachers)
-        return is_once or self.clip is not None or np.ndim(self.center) > 1
-
-    def round_votes(self, source: CenterableVotes) -> RoundVotes | None:
-        """Returns the votes of teachers that vote in rounds; None if they vote once.
-
-        Args:
-            source: the private votes.
-
-        Raises:
-            InvalidValue: the votes or this aggregator do not fit rounds.
-        """
-        center_axes = np.ndim(self.center)
-        if isinstance(source, GroupVotes):
-            # Groups cast votes in rounds alone.
-            if self.clip is not None:
-                rule = "no clip, but a clip_factor, for votes in rounds"
-                raise InvalidValue("clip", self.clip, rule=rule)
-            require(center_axes < 2, "center.ndim", center_axes, "0 or 1 for votes in rounds")
-        elif self.votes_once(source.num_teachers):
+    def _release_shares(
+        self, votes: CenterableVotes, rng: Rng, record: ReleaseRecord
+    ) -> ReleasedShares | None:
+        """Returns the prevalence, which is drawn unless the record already holds it; None for a public center."""
+        if self.prevalence_share == 0:
             return None
-        self._rounds_mechanism.require_fits(
-            num_teachers=source.num_teachers, num_labels=source.num_labels
-        )
-        if self.start is None:
-            return source.in_rounds(noise_multiplier=self.votes_multiplier, recipe=self.recipe)
-        # The number of directions is that for noise that is smaller by a factor, and at least that of the start. The
-        # recipe decides by the noise whether a kernel is added, so its limit grows by the same factor.
-        direction_ratio = self.start.direction_ratio
-        kernel_from = self.recipe.kernel_from * direction_ratio
-        return source.in_rounds(
-            noise_multiplier=self.votes_multiplier / direction_ratio,
-            least_directions=self.start.least_directions,
-            recipe=replace(self.recipe, kernel_from=kernel_from),
-        )
 
-    def start_weights(self, source: VoteSource, record: ReleaseRecord) -> FloatArray | None:
-        """Returns the weights `[num_features, num_labels]` at which the student began; None without a public start.
-
-        Nothing private is read: they are computed from the public start and the released prevalence.
-
-        Args:
-            source: the votes of the release, of which public features are read.
-            record: the record of the release.
-        """
-        if self.start is None:
-            return None
-        rounds = self.round_votes(source.require_type(CenterableVotes))
-        assert rounds is not None  # a release with a start is drawn in rounds
-        part = record.committed("prevalence")
-        first_prevalence = self._first_prevalence(
-            rounds, None if part is None else _shares_of_part(part)
-        )
-        return self._rounds_mechanism.start_weights(
-            rounds, first_prevalence, self.start.public_start(rounds)
-        )
-
-    def _release_in_rounds(
-        self,
-        votes: CenterableVotes,
-        rounds: RoundVotes,
-        record: ReleaseRecord,
-        *,
-        prevalence_rng: Rng,
-        votes_rng: Rng,
-    ) -> RoundsRelease:
-        """Releases the prevalence, if it has a share of the budget, and then the votes round after round.
-
-        Args:
-            votes: the private votes.
-            rounds: the same votes, as teachers cast them in rounds.
-            record: charges the price and stores the parts.
-            prevalence_rng: the source of the noise of the prevalence.
-            votes_rng: the source of the noise of the votes.
-        """
-        if record.committed("release") is None:
-            rounds.open()
-        event = self.event(votes.shape)
-        shares = self._release_shares(votes, prevalence_rng, record)
-
-        def draw() -> Arrays:
-            first_prevalence = self._first_prevalence(rounds, shares)
-            release = self._rounds_mechanism.release(
-                rounds,
-                first_prevalence,
-                num_queries=votes.num_queries,
-                rng=votes_rng,
+        def draw_part() -> Arrays:
+            shares = self.prevalence.release_shares(
+                votes.share_sums(),
+                num_teachers=votes.num_teachers,
+                rng=rng,
                 record=record,
-                public_start=self._public_start(rounds),
+                records_per_teacher=votes.records_per_teacher,
             )
-            known_shares = None if shares is None else shares.known
-            return replace(release, known_shares=known_shares).arrays()
+            arrays = {"prevalence": shares.prevalence, "known": shares.known}
+            return {name: array for name, array in arrays.items() if array is not None}
 
-        arrays = record.part("release", draw)
-        return RoundsRelease.from_arrays(
-            arrays, event=event, adjacency=self.adjacency, recipe=self.recipe
-        )
+        return _shares_of_part(record.part("prevalence", draw_part))
+
+    @property
+    def _center_or_half(self) -> FloatArray:
+        """The public center in the shape in which the user gave it; 1/2 if the user gave none."""
+        return np.asarray(0.5 if self.center is None else self.center, dtype=np.float64)
+
+    def _cut_to_floor(self, shares: FloatArray) -> FloatArray:
+        """Returns shares cut to [f, 1 - f], where f is `recipe.center_floor`."""
+        floor = self.recipe.center_floor
+        return shares.clip(floor, 1 - floor)
+
+    @property
+    def _text(self) -> str:
+        """All public parameters as text, by which a release is known; equal aggregators have one text."""
+        texts = field_texts(replace(self, start=None))
+        if self.start is None:
+            del texts["start"]
+        else:
+            texts["start"] = self.start.identity
+        if texts["recipe"] == full_text(DEFAULT_RECIPE):
+            # Releases of versions without recipes are known by a text without one.
+            del texts["recipe"]
+        return text_of_fields(type(self), texts)
+
+    # One matrix of votes.
 
     def _release_once(
         self,
@@ -506,20 +436,20 @@ class CenteredVotes(Aggregator):
             raise InvalidValue("num_queries", shape.num_queries, rule=rule)
         shares = self._release_shares(votes, prevalence_rng, record)
         center = self.center if shares is None else shares.prevalence
-        at_center = self._at_center(center, votes)
+        at_center = self._with_center_and_span_of(votes, center=center)
         arrays = record.committed("release")
         if arrays is None:
             # The votes are computed before the part is drawn, because teachers may fail.
-            summary = self._summary_around(center, votes)
+            summary = self._cached_summary(votes, center=center)
 
-            def draw() -> Arrays:
+            def draw_part() -> Arrays:
                 release = at_center._noisy_release(
                     summary, event=event, num_teachers=shape.num_teachers, rng=votes_rng
                 )
                 known_shares = None if shares is None else shares.known
                 return replace(release, known_shares=known_shares).arrays()
 
-            arrays = record.part("release", draw)
+            arrays = record.part("release", draw_part)
         return CenteredRelease.from_arrays(
             arrays,
             event=event,
@@ -528,73 +458,12 @@ class CenteredVotes(Aggregator):
             recipe=self.recipe,
         )
 
-    def _release_shares(
-        self, votes: CenterableVotes, rng: Rng, record: ReleaseRecord
-    ) -> ReleasedShares | None:
-        """Returns the prevalence, which is drawn unless the record already holds it; None for a public center."""
-        if self.prevalence_share == 0:
-            return None
-
-        def draw() -> Arrays:
-            shares = self.prevalence.release_shares(
-                votes.share_sums(),
-                num_teachers=votes.num_teachers,
-                rng=rng,
-                record=record,
-                records_per_teacher=votes.records_per_teacher,
-            )
-            arrays = {"prevalence": shares.prevalence, "known": shares.known}
-            return {name: array for name, array in arrays.items() if array is not None}
-
-        return _shares_of_part(record.part("prevalence", draw))
-
-    @property
-    def _rounds_mechanism(self) -> CenteredRounds:
-        """The mechanism that releases round after round, with the noise and the clip of this aggregator."""
-        return CenteredRounds(
-            noise_multiplier=self.votes_multiplier,
-            num_rounds=self.num_rounds,
-            clip_factor=self.clip_factor,
-            adjacency=self.adjacency,
-            recipe=self.recipe,
-        )
-
-    def _first_prevalence(
-        self, votes: RoundVotes, shares: ReleasedShares | None
-    ) -> NoisyPrevalence:
-        """Returns the prevalence of each label at which the student begins.
+    def _with_center_and_span_of(self, votes: CenterableVotes, *, center: Any) -> CenteredVotes:
+        """Returns the copy `centered_at(center)` with the span and the weights of votes.
 
         Args:
-            votes: the private votes, of which public numbers are used.
-            shares: the released prevalence, and what is known of it; None for a public center.
-        """
-        center = self._given_center if shares is None else shares.prevalence
-        prevalence = np.broadcast_to(self._cut_to_floor(center), votes.num_labels).copy()
-        if shares is None:
-            return NoisyPrevalence(prevalence, variance=0.0)
-        known = np.ones_like(prevalence) if shares.known is None else shares.known
-        # The noise of the last mean of the prevalence, in proportion to its clip, about. The clip is taken as the usual
-        # length of a teacher's shares.
-        shares_of_all = prevalence * known
-        squared_clip = float((shares_of_all * (1 - shares_of_all)).sum())
-        squared_clip += KNOWN_WEIGHT**2 * float((known * (1 - known)).sum())
-        squared_clip /= max(votes.records_per_teacher, 1.0)
-        multiplier = self.prevalence.last_multiplier
-        noise_per_clip = self.adjacency.num_moved * multiplier / votes.total_weight
-        # The prevalence is a share of all records, divided by the known share.
-        variance = squared_clip * noise_per_clip**2 / known**2
-        return NoisyPrevalence(prevalence, variance=variance, known=known)
-
-    def _public_start(self, votes: RoundVotes) -> PublicStart | None:
-        """Returns the public weights at which the student begins; None to begin at the prevalence."""
-        return None if self.start is None else self.start.public_start(votes)
-
-    def _at_center(self, center: Any, votes: CenterableVotes) -> CenteredVotes:
-        """Returns a copy of the aggregator with this center, whose price is that of the votes alone.
-
-        Args:
-            center: the public or released center.
             votes: the private votes, whose public span and weights the copy takes over.
+            center: the public or released center.
         """
         span = votes.span(noise_multiplier=self.votes_multiplier, recipe=self.recipe)
         return replace(
@@ -603,10 +472,17 @@ class CenteredVotes(Aggregator):
             weights=votes.weights,
         )
 
-    def _summary_around(self, center: Any, votes: CenterableVotes) -> IntArray:
-        """Returns the sum of the clipped votes minus a center, `[num_queries, num_labels]`, in steps of a grid."""
-        at_center = self._at_center(center, votes)
-        key = ("summary", self._text, at_center._given_center.tobytes())
+    def _cached_summary(self, votes: CenterableVotes, *, center: Any) -> IntArray:
+        """Returns the sum of the clipped votes minus a center, `[num_queries, num_labels]`, in steps of a grid.
+
+        The votes keep the sum in memory, because a release and `noiseless_from` both read it.
+
+        Args:
+            votes: the private votes.
+            center: the public or released center.
+        """
+        at_center = self._with_center_and_span_of(votes, center=center)
+        key = ("summary", self._text, at_center._center_or_half.tobytes())
         return np.asarray(votes.cached(key, compute=partial(at_center.summarize, votes)))
 
     def _clipped_sum(self, votes_shape: tuple[int, ...]) -> ClippedSum:
@@ -617,38 +493,30 @@ class CenteredVotes(Aggregator):
         """
         clip = self.clip
         if clip is None:
-            shares = self._cut_to_floor(self._center(votes_shape))
+            shares = self._cut_to_floor(self._broadcast_center(votes_shape))
             clip = self.clip_factor * math.sqrt(float((shares * (1 - shares)).sum()))
         return ClippedSum(
             clip=clip, shape=(votes_shape[0], votes_shape[1]), adjacency=self.adjacency
         )
 
-    def _center(self, votes_shape: tuple[int, ...]) -> FloatArray:
+    def _broadcast_center(self, votes_shape: tuple[int, ...]) -> FloatArray:
         """Returns the center of every vote, float64 `[num_queries, num_labels]`.
 
         Raises `InvalidValue` if the center has another number of queries or labels than `votes_shape`.
         """
-        center = self._given_center
+        center = self._center_or_half
         try:
             return np.broadcast_to(center, votes_shape).copy()
         except ValueError as error:
             rule = f"{votes_shape}, its last axis, or a number"
             raise InvalidValue("center.shape", center.shape, rule=rule) from error
 
-    @property
-    def _given_center(self) -> FloatArray:
-        """The public center in the shape in which the user gave it; 1/2 if the user gave none."""
-        return np.asarray(0.5 if self.center is None else self.center, dtype=np.float64)
-
-    def _cut_to_floor(self, shares: FloatArray) -> FloatArray:
-        """Returns shares cut to [f, 1 - f], where f is `recipe.center_floor`."""
-        floor = self.recipe.center_floor
-        return shares.clip(floor, 1 - floor)
-
     def _noisy_release(
         self, summary: IntArray, event: Event, num_teachers: int, rng: Rng
     ) -> CenteredRelease:
         """Returns the release of a sum plus noise, which is drawn here.
+
+        The noise is that of the votes alone, `votes_multiplier`; the prevalence has noise of its own.
 
         Args:
             summary: `[num_queries, num_labels]`, the sum of the clipped votes in steps.
@@ -656,7 +524,7 @@ class CenteredVotes(Aggregator):
             num_teachers: the declared number of teachers.
             rng: the source of the noise.
         """
-        std_in_steps = self.noise_multiplier * self._clipped_sum(summary.shape).l2_sensitivity
+        std_in_steps = self.votes_multiplier * self._clipped_sum(summary.shape).l2_sensitivity
         noise = RoundedGaussian(std_in_steps).sample(summary.shape, rng)
         return self._release_from_sum(
             summary + noise, std_in_steps=std_in_steps, event=event, num_teachers=num_teachers
@@ -680,7 +548,7 @@ class CenteredVotes(Aggregator):
         """
         total_weight = num_teachers if self.weights is None else float(self.weights.sum())
         unit = self._clipped_sum(noisy_sum.shape).step / total_weight
-        center = self._center(noisy_sum.shape)
+        center = self._broadcast_center(noisy_sum.shape)
         residual = np.asarray(noisy_sum * unit, dtype=np.float64)
         low_rank = self._low_rank_part(residual, noise_std=std_in_steps * unit)
         scores = low_rank + center
@@ -718,21 +586,194 @@ class CenteredVotes(Aggregator):
     @property
     def _has_public_answers(self) -> bool:
         """Whether the center is a public answer to each query: probabilities `[num_queries, num_labels]`."""
-        center = self._given_center
+        center = self._center_or_half
         return center.ndim == 2 and bool(((center >= 0) & (center <= 1)).all())
 
+    # Votes in rounds.
+
     @property
-    def _text(self) -> str:
-        """All public parameters as text, by which a release is known; equal aggregators have one text."""
-        texts = field_texts(replace(self, start=None))
+    def num_rounds(self) -> int:
+        """The number of rounds for teachers that can vote in rounds: `rounds`, or its default."""
+        return self.rounds or self.recipe.num_rounds
+
+    def votes_once(self, num_teachers: int) -> bool:
+        """Returns whether teachers that could vote in rounds cast one matrix of votes.
+
+        Args:
+            num_teachers: the number of teachers.
+        """
+        if self.clip is not None or np.ndim(self.center) > 1:
+            return True
+        if self.rounds is not None:
+            return self.rounds == 1
+        return num_teachers < self.recipe.fewest_teachers_in_rounds
+
+    def round_votes(self, source: CenterableVotes) -> RoundVotes | None:
+        """Returns the votes of teachers that vote in rounds; None if they vote once.
+
+        Args:
+            source: the private votes.
+
+        Raises:
+            InvalidValue: the votes or this aggregator do not fit rounds.
+        """
+        center_axes = np.ndim(self.center)
+        if isinstance(source, GroupVotes):
+            # Groups cast votes in rounds alone.
+            if self.clip is not None:
+                rule = "no clip, but a clip_factor, for votes in rounds"
+                raise InvalidValue("clip", self.clip, rule=rule)
+            require(center_axes < 2, "center.ndim", center_axes, "0 or 1 for votes in rounds")
+        elif self.votes_once(source.num_teachers):
+            return None
+        self._rounds_mechanism.require_fits(
+            num_teachers=source.num_teachers, num_labels=source.num_labels
+        )
         if self.start is None:
-            del texts["start"]
-        else:
-            texts["start"] = self.start.identity
-        if texts["recipe"] == full_text(DEFAULT_RECIPE):
-            # Releases of versions without recipes are known by a text without one.
-            del texts["recipe"]
-        return text_of_fields(type(self), texts)
+            return source.in_rounds(noise_multiplier=self.votes_multiplier, recipe=self.recipe)
+        # With a start the student can use more directions: as many as for noise `direction_ratio` times smaller, and no
+        # fewer than the start has. A kernel is added where there are more than `kernel_from` directions for each linear
+        # one. This limit grows by the same factor, so the start does not change whether a kernel is added.
+        direction_ratio = self.start.direction_ratio
+        kernel_from = self.recipe.kernel_from * direction_ratio
+        return source.in_rounds(
+            noise_multiplier=self.votes_multiplier / direction_ratio,
+            least_directions=self.start.least_directions,
+            recipe=replace(self.recipe, kernel_from=kernel_from),
+        )
+
+    def start_weights(self, source: VoteSource, record: ReleaseRecord) -> FloatArray | None:
+        """Returns the weights `[num_features, num_labels]` at which the student began; None without a public start.
+
+        Nothing private is read: they are computed from the public start and the released prevalence.
+
+        Args:
+            source: the votes of the release, of which public features are read.
+            record: the record of the release.
+        """
+        if self.start is None:
+            return None
+        rounds = self.round_votes(source.require_type(CenterableVotes))
+        assert rounds is not None  # a release with a start is drawn in rounds
+        part = record.committed("prevalence")
+        first_prevalence = self._first_prevalence(
+            rounds, None if part is None else _shares_of_part(part)
+        )
+        return self._rounds_mechanism.start_weights(
+            rounds, first_prevalence, self.start.public_start(rounds)
+        )
+
+    def _require_no_start(self) -> None:
+        """Raises `InvalidValue` if the aggregator has a public start, which one matrix of votes cannot use."""
+        if self.start is not None:
+            rule = (
+                "null, as only votes in rounds have a start: kernel, convex or trained teachers on numbers, "
+                f"{self.recipe.fewest_teachers_in_rounds} of them or aggregator.rounds above 1, and no aggregator.clip"
+            )
+            raise InvalidValue("start", "given", rule=rule)
+
+    def _release_in_rounds(
+        self,
+        votes: CenterableVotes,
+        rounds: RoundVotes,
+        record: ReleaseRecord,
+        *,
+        prevalence_rng: Rng,
+        votes_rng: Rng,
+    ) -> RoundsRelease:
+        """Releases the prevalence, if it has a share of the budget, and then the votes round after round.
+
+        Args:
+            votes: the private votes.
+            rounds: the same votes, as teachers cast them in rounds.
+            record: charges the price and stores the parts.
+            prevalence_rng: the source of the noise of the prevalence.
+            votes_rng: the source of the noise of the votes.
+        """
+        if record.committed("release") is None:
+            rounds.open()
+        event = self.event(votes.shape)
+        shares = self._release_shares(votes, prevalence_rng, record)
+
+        def draw_part() -> Arrays:
+            first_prevalence = self._first_prevalence(rounds, shares)
+            release = self._rounds_mechanism.release(
+                rounds,
+                first_prevalence,
+                num_queries=votes.num_queries,
+                rng=votes_rng,
+                record=record,
+                public_start=self._public_start(rounds),
+            )
+            known_shares = None if shares is None else shares.known
+            return replace(release, known_shares=known_shares).arrays()
+
+        arrays = record.part("release", draw_part)
+        return RoundsRelease.from_arrays(
+            arrays, event=event, adjacency=self.adjacency, recipe=self.recipe
+        )
+
+    @property
+    def _rounds_mechanism(self) -> CenteredRounds:
+        """The mechanism that releases round after round, with the noise and the clip of this aggregator."""
+        return CenteredRounds(
+            noise_multiplier=self.votes_multiplier,
+            num_rounds=self.num_rounds,
+            clip_factor=self.clip_factor,
+            adjacency=self.adjacency,
+            recipe=self.recipe,
+        )
+
+    def _first_prevalence(
+        self, votes: RoundVotes, shares: ReleasedShares | None
+    ) -> NoisyPrevalence:
+        """Returns the prevalence of each label at which the student begins.
+
+        Args:
+            votes: the private votes, of which public numbers are used.
+            shares: the released prevalence, and what is known of it; None for a public center.
+        """
+        center = self._center_or_half if shares is None else shares.prevalence
+        prevalence = np.broadcast_to(self._cut_to_floor(center), votes.num_labels).copy()
+        if shares is None:
+            return NoisyPrevalence(prevalence, variance=0.0)
+        known = np.ones_like(prevalence) if shares.known is None else shares.known
+        variance = self._prevalence_variance(prevalence, known=known, votes=votes)
+        return NoisyPrevalence(prevalence, variance=variance, known=known)
+
+    def _prevalence_variance(
+        self, prevalence: FloatArray, *, known: FloatArray, votes: RoundVotes
+    ) -> FloatArray:
+        """Returns the approximate variance of the noise in the released prevalence, `[num_labels]`.
+
+        Args:
+            prevalence: `[num_labels]`, the released prevalence of each label among the records for which it is known.
+            known: `[num_labels]`, the released share of records for which each label is known.
+            votes: the private votes, of which public numbers are used.
+        """
+        # The clip of the last mean is approximately the usual length of one teacher's shares.
+        shares_of_all = prevalence * known
+        squared_length = float((shares_of_all * (1 - shares_of_all)).sum())
+        squared_length += KNOWN_WEIGHT**2 * float((known * (1 - known)).sum())
+        squared_clip = squared_length / max(votes.records_per_teacher, 1.0)
+        # The standard deviation of the noise in the last mean, for a clip of 1.
+        multiplier = self.prevalence.last_multiplier
+        noise_per_clip = self.adjacency.num_moved * multiplier / votes.total_weight
+        # The prevalence is a share of all records, divided by the known share.
+        return np.asarray(squared_clip * noise_per_clip**2 / known**2)
+
+    def _public_start(self, votes: RoundVotes) -> PublicStart | None:
+        """Returns the public weights at which the student begins; None to begin at the prevalence."""
+        return None if self.start is None else self.start.public_start(votes)
+
+
+def _recipe_from(values: Mapping[str, Any]) -> Recipe:
+    """Returns the recipe with these fields; an error names the field as `recipe.NAME`."""
+    try:
+        return Recipe.from_values(values)
+    except InvalidValue as error:
+        name = f"recipe.{error.name.removeprefix('recipe.')}"
+        raise InvalidValue(name, error.value, rule=error.rule) from None
 
 
 def _read_all(blocks: Iterable[object]) -> None:
@@ -761,6 +802,10 @@ def _highest_scores(
 def _shares_of_part(part: Arrays) -> ReleasedShares:
     """Returns the released prevalence that the part `prevalence` of a record holds."""
     return ReleasedShares(prevalence=part["prevalence"], known=part.get("known"))
+
+
+# The number of directions of the scores from which a student learns, by default. Only the expectation uses it.
+_STUDENT_DIRECTIONS = 128
 
 
 @expected_from_votes.register(CenteredVotes)
