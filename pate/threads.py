@@ -56,7 +56,7 @@ def one_blas_thread() -> Iterator[None]:
 
 @contextmanager
 def all_cores() -> Iterator[None]:
-    """Computes blocks of `pate.pool.in_order` on all cores during a `with` block, with one thread for each product.
+    """Computes blocks of `pate.pool.in_order` on all cores during a `with` block; each matrix product has one thread.
 
     It can also decorate a function. The bytes of results do not depend on the number of cores.
     """

@@ -353,7 +353,7 @@ def _with_fixed_pairs_first(steps: list[RepeatedStep], *, mu: float) -> Steps:
 
 
 def _has_no_protection(leaf: LeafEvent) -> bool:
-    """Returns True for an event with an infinite price, which no pair of distributions dominates."""
+    """Returns True for an event whose price is infinite: no pair of distributions bounds its losses."""
     match leaf:
         case events.NonPrivateEvent():
             return True

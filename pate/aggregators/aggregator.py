@@ -181,7 +181,7 @@ class Aggregator(Parameters, ABC):
         return None
 
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:
-        """Returns the epsilon that the formula of the mechanism's paper gives, which is not an upper bound.
+        """Returns the epsilon by the formula of the mechanism's paper: it may be too low, so it is never charged.
 
         Aggregators whose paper has no formula return None.
         """

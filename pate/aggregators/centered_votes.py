@@ -419,7 +419,7 @@ class CenteredVotes(Aggregator):
         prevalence_rng: Rng,
         votes_rng: Rng,
     ) -> CenteredRelease:
-        """Releases the prevalence, if it has a share of the budget, and then all votes around it in one part.
+        """Releases the prevalence, if it has a share of the budget, and then all votes around their center in one part.
 
         Args:
             votes: the private votes.

@@ -203,7 +203,7 @@ class ChargedRelease(Release):
     """A release of a session under target charging; every field may be published.
 
     Attributes:
-        hits: bool `[num_queries]`, True for the queries that used up a part of the session.
+        hits: bool `[num_queries]`, True for the queries that were hits; each uses up one of `target_hits`.
         num_asked: the number of queries up to and including the hit at which the session halted; all later queries are
             refused. It is `num_queries` for a session that did not halt.
         target_hits: the number of hits after which the session halts.

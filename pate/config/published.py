@@ -238,7 +238,10 @@ def _at(plain_values: Any, path: tuple[Any, ...]) -> Any:
 
 
 def _terms(settings: Mapping[str, Any], aggregator: Aggregator) -> dict[str, Any]:
-    """Returns the terms of the release, and the settings of the aggregator with the noise that it used."""
+    """Returns the published settings of the run, such as epsilon and delta, and those of its aggregator.
+
+    The aggregator's settings have the noise that it used.
+    """
     used_values = {
         name: value
         for name, value in vars(aggregator).items()

@@ -179,7 +179,7 @@ def settings_page(command: str) -> str:
 
 @cache
 def command_schema(command: str) -> type:
-    """Returns the dataclass that describes a command's configuration: its parts, then its settings."""
+    """Returns the dataclass that describes a command's configuration: the command's parts, then its own settings."""
     content = yaml.load((folder_of(command) / f"{command}.yaml").read_bytes(), yaml.SafeLoader)
     schema: list[Field] = []
     # An entry of the list of defaults is a file, or a mapping from a group to the chosen member.

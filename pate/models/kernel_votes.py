@@ -107,7 +107,10 @@ class KernelVotes(FunctionVotes):
         return mean_labels(known, teacher_of=self.teacher_of, num_teachers=self.num_teachers)
 
     def share_sums(self) -> RecordShares:
-        """Returns an object that computes sums of the teachers' label shares, a block of teachers at a time."""
+        """Returns an object that sums label shares over the teachers, a block of teachers at a time.
+
+        The share of a teacher for a label is the fraction of its records that have the label.
+        """
         return RecordShares(
             labels=self.private.labels,
             teacher_of=self.teacher_of,

@@ -226,14 +226,14 @@ class RunCharge:
     ) -> None:
         """Makes or opens the ledger, enters the owners of the records, and shows what the records have cost so far.
 
-        The run must have claimed its folder before. The method charges nothing new; charges of this run in an earlier
-        ledger are copied.
+        The run must have claimed its folder before. Nothing new is drawn or charged here. If `ledger=` names another
+        file than when the run began, its charges are copied from that earlier ledger.
 
         Args:
             monitor: receives the lines about the account.
-            redraw: true draws a lost release once more, with fresh noise and for a second charge. A release is lost if
-                its file was written and is gone.
-            score_price: the price of the run's scores, which an earlier ledger may hold; None where none are released.
+            redraw: true lets the run draw a lost release once more later, with fresh noise and a second charge. A
+                release is lost if its file was written and is gone.
+            score_price: the price of the run's scores, whose charge is copied too; None where none are released.
 
         Raises:
             InvalidValue: the ledger lacks what the run has drawn, or its cap has no room for another draw.

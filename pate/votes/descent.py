@@ -197,12 +197,15 @@ class Descent:
     def _posterior_mean(
         self, feature_weights: FloatArray, *, learning_times: LearningTimes, noise_rate: FloatArray
     ) -> FloatArray:
-        """Returns the posterior mean of the weights, divided by a power of the share that each label had time to learn.
+        """Returns the posterior mean of the weights, rescaled to make up for what the descent had no time to learn.
+
+        The descent has learned a share of each weight, by a speed of its direction and the time of its label. The
+        weights of a label are divided by its mean share to the power `recipe.missed_power`.
 
         Args:
             feature_weights: `[num_features - 1, num_labels]`, the weights of all features but the constant.
             learning_times: the learning time of each label.
-            noise_rate: `[num_labels]`, as in `learning_times`.
+            noise_rate: `[num_labels]`, the noise per unit of time that `learning_times` was computed for.
         """
         speeds = learning_times.speeds.T  # [num_features - 1, num_labels]
         times = learning_times.times  # [num_labels]

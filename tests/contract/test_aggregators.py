@@ -266,7 +266,7 @@ def test_ledger_is_charged_before_anything_is_drawn(case: Case, tmp_path: Path) 
 def test_a_release_from_a_source_charges_its_announced_price(
     case: Case, prevalence_share: float
 ) -> None:
-    """The only entry of the ledger is the event that the shape of the source determines."""
+    """The ledger has one entry, with the event that `event` announces for the source's shape."""
     aggregator = case.aggregator
     if isinstance(aggregator, CenteredVotes):
         aggregator = dataclasses.replace(aggregator, prevalence_share=prevalence_share)

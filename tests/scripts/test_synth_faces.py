@@ -89,7 +89,7 @@ def test_a_face_depends_on_its_seed_number_and_size_alone() -> None:
     ],
 )
 def test_impossible_parameters_are_refused(make_copy: Callable[[], FaceCopy], name: str) -> None:
-    """A copy with a negative count, size or seed is refused under this name."""
+    """A copy with a negative count, size or seed is refused, and the error names that parameter."""
     with refused(name, value=-1, rule="a whole number >="):
         make_copy()
 

@@ -59,7 +59,7 @@ class AlignedSum:
 
     @classmethod
     def from_coins(cls, canary_sum: CanarySum, coins: FloatArray) -> AlignedSum:
-        """Returns the projection for known coins, 1 or -1 for each canary, `[m]`."""
+        """Returns the projection of a sum, given the coin of each canary: `[m]`, 1 or -1."""
         squared_length = float(coins @ canary_sum.gram @ coins)
         shift_length = math.sqrt(max(squared_length, 0.0))
         if shift_length == 0:

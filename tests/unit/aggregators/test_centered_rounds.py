@@ -242,9 +242,9 @@ def test_a_release_with_all_rounds_committed_is_read_back(recorded: RecordedRele
 
 
 def test_weights_are_the_mean_of_both_students(recorded: RecordedRelease) -> None:
-    """From the same rounds, the published weights are half those of the last round and half those of the moments.
+    """The published weights are the mean of two students: the weights after the last round, and the moment student's.
 
-    The weights of both students differ. The constants are matched anew.
+    The weights of both students differ. The constants of labels are not compared: they are matched to the prevalence.
     """
     weights = {}
     for share in (0.0, 0.5, 1.0):

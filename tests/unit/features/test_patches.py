@@ -126,7 +126,9 @@ def test_features_match_a_direct_computation(stride: int) -> None:
 
 @pytest.mark.parametrize(("count", "grid"), [(9, 2), (27, 3), (10, 1), (7, 4)])
 def test_regions_cover_all_positions_equally(count: int, grid: int) -> None:
-    """The weights of the regions add up to 1 at each position, with overlap and without. They are symmetric."""
+    """The weights of all regions add up to 1 at each position, with overlap and without.
+
+    Positions counted from the other end have the same weights."""
     for overlap in (False, True):
         weights = region_weights(num_positions=count, num_regions=grid, overlap=overlap)
         np.testing.assert_allclose(weights.sum(axis=0), 1)

@@ -69,7 +69,7 @@ LOST = {
 def test_column_without_known_cells_yields_a_remark(
     tmp_path: Path, usual: dict[str, Any], case: str
 ) -> None:
-    """The test records have in some columns only cells that are unlike the public ones.
+    """In some columns of the test records, no cell is a number or category that the public records have.
 
     The remarks name these columns.
     """
