@@ -71,7 +71,7 @@ def test_bound_keeps_its_confidence() -> None:
     ],
 )
 def test_bound_follows_noise_and_clip(noise_std: float, move_factor: float, mu: float) -> None:
-    """The bound on mu grows with less noise than claimed and with larger moves of the sum, and falls with more noise."""
+    """The bound on mu grows with less noise than claimed and larger moves of the sum, and falls with more noise."""
     least_mu = least_mu_of_attack(seed=0, num_runs=4, noise_std=noise_std, move_factor=move_factor)
     assert 0.7 * mu < least_mu < mu
 
