@@ -81,8 +81,9 @@ class Ledger:
     Terms:
         * An account is the ledger of one private data set; a file may hold several. Its name is the digest of the data
           set: `data`, or else the digest that the lines of the file name. It has no name where neither names one.
-        * A charge is the price of one release. It is one line of the file, and has a key, the name of the release.
+        * A charge is the price of one release. It has a key, the name of the release.
         * A release may be drawn in parts, each of which is committed under the key of its charge.
+        * A line is one commit in the file: a charge, or a later part. A `LedgerEntry` is a charge that was read.
 
     Args:
         path: the file, which is created if it does not exist; None keeps the ledger in the memory of this process.
@@ -287,11 +288,14 @@ class Ledger:
             rule = f"{self.adjacency}, the adjacency of all prices in this ledger"
             raise InvalidValue("adjacency", adjacency, rule=rule)
         require_same_adjacency(event, self.adjacency)
-        event_from_json(event_to_json(event))  # a charge that cannot be read back is never written
+        # The call is made for its errors alone: a charge that cannot be read back is never written.
+        event_from_json(event_to_json(event))
         pending = PendingCommit(
             key=key, event=event, content=content, note=note, release_key=release_key
         )
         # 1. A new charge needs a total, which may take seconds. So it is computed before the lock is taken.
+        #    A later part of a release that this object knows to be charged needs no total. For a release without
+        #    parts (`release_key` is empty) no charge is found here; its line is searched for by its key.
         payment: _Payment | None = None
         if not self._index.charge_of(release_key):
             self._index.read()  # lines of other processes, which may also name an account that has no name yet
@@ -300,6 +304,7 @@ class Ledger:
         # 2. The store takes the lock, and writes the line unless the key has one. The total is computed again if
         #    another process has charged since.
         existing_line = self._index.line_of(key)
+        # `data` is the name of the account of that line, which is empty in a file that counts for one data set.
         account = self._index.account if existing_line is None else existing_line.data
         committed_content = self._store.commit(
             account,
@@ -309,7 +314,7 @@ class Ledger:
         )
         # 3. The line may be that of an earlier commit, which must have had this price.
         self._index.add_read_lines()
-        self._index.require_price(event, charge_key=key, shown_key=key)
+        self._index.require_price(event, key=key)
         return committed_content
 
     def read(self, key: str) -> bytes | None:
@@ -524,7 +529,7 @@ class Ledger:
         )
 
     def _payment_of(
-        self, pending: PendingCommit, *, computed_before: _Payment | None = None
+        self, pending: PendingCommit, *, payment_before_lock: _Payment | None = None
     ) -> _Payment:
         """Returns how a release, or a part of a release, is paid for; checks that it may be committed.
 
@@ -532,8 +537,8 @@ class Ledger:
 
         Args:
             pending: the release, or the part.
-            computed_before: the payment that an earlier call returned for the same commit. Its total is taken over
-                unless another process has charged since.
+            payment_before_lock: the payment that an earlier call, before the store took the lock, returned for the same
+                commit. Its total is taken over unless another process has charged since. None computes the total.
 
         Raises:
             BudgetExceeded: the event does not fit under the cap.
@@ -548,10 +553,10 @@ class Ledger:
         if self._index.charges_with_seed(pending.note.seed_name, except_release=""):
             total_epsilon = math.inf
         elif (
-            isinstance(computed_before, _NewCharge)
-            and computed_before.num_earlier_charges == num_charges
+            isinstance(payment_before_lock, _NewCharge)
+            and payment_before_lock.num_earlier_charges == num_charges
         ):
-            total_epsilon = computed_before.total_epsilon
+            total_epsilon = payment_before_lock.total_epsilon
         else:
             total_epsilon = self._total_with(pending.event)
         self._index.require_one_unit()
@@ -570,7 +575,7 @@ class Ledger:
             BudgetExceeded: the event does not fit under the cap.
             InvalidValue: the reasons that `commit` names.
         """
-        payment = self._payment_of(pending, computed_before=payment_before_lock)
+        payment = self._payment_of(pending, payment_before_lock=payment_before_lock)
         if isinstance(payment, _EarlierCharge):
             return LineText(charge_key=payment.charge_key)
         process = charging_process(os.getpid())

@@ -58,7 +58,8 @@ class LedgerIndex:
         self.account = data_digest
         self.entries: list[LedgerEntry] = []
         self.interleaved: set[Event] = set()
-        # the number of lines that were read, and the number of entries of this account among them
+        # The number of lines that were read, and the number of entries of this account among them. Both are one tuple,
+        # so that one assignment changes both.
         self._num_read = (0, 0)
         self._entry_index: dict[str, int] = {}  # the index in `entries` by the key of the charge
         # The numbers of all charges of the file, whichever their data set, by the name of the seed of their noise.
@@ -86,7 +87,7 @@ class LedgerIndex:
             del self.entries[num_entries:]  # an interrupted call may have left entries there
             for line in new_lines:
                 self._add_line(line)
-            # One assignment at the end, so that an interrupt forgets no charge.
+            # This is one assignment, and the last step: an interrupted call is repeated whole, and no charge is lost.
             self._num_read = num_lines + len(new_lines), len(self.entries)
             return self.entries
 
@@ -96,7 +97,10 @@ class LedgerIndex:
         A line of another data set adds only the name of its seed, by which shared noise is detected.
         """
         is_charge = not line.charge_key
-        is_own = line.data in ("", self.account)
+        is_own = line.data in (
+            "",
+            self.account,
+        )  # a line without a data set belongs to every account
         seed_name = seed_name_of_line(line, self._store.path) if is_charge else ""
         if seed_name:
             # Sets, so that a line that an interrupted call has added counts once.
@@ -140,17 +144,17 @@ class LedgerIndex:
         """Returns the charge with a key, which must be among the charges that were read."""
         return self.entries[self._entry_index[charge_key]]
 
-    def require_price(self, event: Event, *, charge_key: str, shown_key: str) -> None:
-        """Raises `InvalidValue` unless a charge has the price `event`.
+    def require_price(self, event: Event, *, key: str, charge_key: str | None = None) -> None:
+        """Raises `InvalidValue` unless a release was charged at the price `event`.
 
         Args:
             event: the price that the charge must have.
-            charge_key: the key of the charge.
-            shown_key: the key that the error message shows.
+            key: the key of the release or of a part, which the error message shows.
+            charge_key: the key of the charge, where it is not stored under `key` yet; None searches for `key`.
         """
-        if self.price_of(charge_key) != event:
+        if self.price_of(key if charge_key is None else charge_key) != event:
             rule = "a new key, this one stands for another price"
-            raise InvalidValue("key", shown_key, rule=rule)
+            raise InvalidValue("key", key, rule=rule)
 
     def charge_of(self, release_key: str) -> str:
         """Returns the key of the charge for a release; an empty string for a release without a charge.
@@ -257,7 +261,7 @@ class LedgerIndex:
         charge_key = self.charge_of(commit.release_key)
         if charge_key:
             # The price is checked before the part is written, which would otherwise be read back at this price.
-            self.require_price(commit.event, charge_key=charge_key, shown_key=commit.key)
+            self.require_price(commit.event, key=commit.key, charge_key=charge_key)
             if note.seed_name == "" or self._agrees_with(charge_key, commit):
                 return charge_key
         own_key = note.run_key or commit.key

@@ -61,7 +61,8 @@ class RdpAccountant(Accountant):
     """
 
     name = "rdp"
-    any_event_order = True  # curves are added
+    # The total does not depend on the order of the events, because it is a sum of their curves.
+    any_event_order = True
 
     def __init__(self, orders: Iterable[float] | FloatArray | None = None) -> None:
         self._refines = orders is None
@@ -95,6 +96,7 @@ class RdpAccountant(Accountant):
 
     def copy(self) -> Self:
         """Returns an independent accountant with the same events; adding events to the copy leaves this one as is."""
+        # The copy shares the array `rdp`. `compose` makes a new array and never changes this one.
         duplicate = copy.copy(self)
         duplicate._spent = self._spent.copy()
         return duplicate

@@ -22,7 +22,7 @@ from pate.files.strict_json import read_number, to_json_line
 from pate.report import Report
 from pate.report.console import PlainConsole, print_page
 from pate.report.wording import MODEL_NAMES
-from pate.run.totals import PaidRelease, Total, releases_of, share_noise, totals_of
+from pate.run.totals import PaidRelease, Total, any_share_noise, releases_of, totals_of
 from pate.validation import InvalidValue
 
 # The columns of the table on the terminal.
@@ -225,7 +225,7 @@ class SweepSummary:
     @cached_property
     def noise_is_shared_within(self) -> bool:
         """Whether two of the releases drew their noise from one seed."""
-        return share_noise(self.releases)
+        return any_share_noise(self.releases)
 
     @cached_property
     def noise_is_shared(self) -> bool:

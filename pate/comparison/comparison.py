@@ -23,7 +23,7 @@ from pate.data.dataset import require_dataset
 from pate.files.atomic import write_text
 from pate.progress import Monitor
 from pate.run.folder import EnsembleFolder, RunFolder
-from pate.run.owned_folder import OwnFile, OwnFiles
+from pate.run.owned_folder import OwnFile, OwnSubfolder
 from pate.threads import all_cores
 
 
@@ -33,9 +33,9 @@ class ComparisonFolder(RunFolder):
     table = OwnFile("comparison.csv")
     page = OwnFile("frontier.html")
     picture = OwnFile("frontier.png")
-    trials = OwnFiles("runs", patterns=("*.json",))
-    calibrations = OwnFiles("calibrations", patterns=("*.json",))
-    ensembles = OwnFiles("ensembles")
+    trials = OwnSubfolder("runs", patterns=("*.json",))
+    calibrations = OwnSubfolder("calibrations", patterns=("*.json",))
+    ensembles = OwnSubfolder("ensembles")
 
     def remove_partials(self) -> None:
         """Removes partial files that a killed process left in this folder and in the folders of its ensembles."""

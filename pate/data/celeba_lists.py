@@ -21,8 +21,8 @@ IDENTITY_LIST = "identity_CelebA"
 _SUBFOLDERS = ("", "Anno", "Eval")
 # The largest number of digits of a number in a list, so that it fits into 64 bits.
 _MAX_DIGITS = 18
-# The number of characters of a wrong value that a message shows.
-_SHOWN = 40
+# The largest number of characters of a wrong value that a message shows.
+_MAX_SHOWN = 40
 
 
 class Attributes(NamedTuple):
@@ -55,7 +55,7 @@ def read_attributes(folder: Path) -> Attributes:
         InvalidValue: the list is missing, a row has other cells than expected, or a photograph occurs twice.
     """
     path, lines = _read_lines(folder, list_name=ATTRIBUTE_LIST)
-    first_line = " ".join(lines[0])[:_SHOWN]
+    first_line = " ".join(lines[0])[:_MAX_SHOWN]
     if path.suffix == ".csv":
         names = lines[0][1:]
         rows = lines[1:]
@@ -101,8 +101,8 @@ def _wrong_row(
     values = row[1:]
     for name, value in zip(names, values, strict=False):
         if value not in allowed_values:
-            name_of_cell = f"{list_file} row {row[0]}, {name[:_SHOWN]}"
-            return InvalidValue(name_of_cell, value[:_SHOWN], rule=rule)
+            name_of_cell = f"{list_file} row {row[0]}, {name[:_MAX_SHOWN]}"
+            return InvalidValue(name_of_cell, value[:_MAX_SHOWN], rule=rule)
     return InvalidValue(f"{list_file} row {row[0]}, values", str(len(values)), rule=rule)
 
 
@@ -137,7 +137,7 @@ def read_numbers(folder: Path, list_name: str, file_names: Sequence[str]) -> Lis
         is_number = len(row) == 2 and row[1].isdecimal() and len(row[1]) <= _MAX_DIGITS
         if not is_number or row[0] in number_of_file:
             rule = "a file name, once, and a whole number, and nothing else"
-            raise InvalidValue(f"{path.name} row", " ".join(row)[:_SHOWN], rule=rule)
+            raise InvalidValue(f"{path.name} row", " ".join(row)[:_MAX_SHOWN], rule=rule)
         number_of_file[row[0]] = int(row[1])
     missing_file = next((file for file in file_names if file not in number_of_file), None)
     if missing_file is not None:
@@ -184,16 +184,18 @@ def _read_lines(folder: Path, list_name: str) -> tuple[Path, list[list[str]]]:
         if line.strip()
     ]
     if path.suffix == ".txt":
-        return path, [line.split() for line in lines] or [[]]
+        return path, [line.split() for line in lines] or [[]]  # callers read the first line
     first_line = lines[0] if lines else ""
     separator = ";" if first_line.count(";") > first_line.count(",") else ","
     try:
-        rows = list(csv.reader(lines, delimiter=separator, skipinitialspace=True)) or [[""]]
+        rows = list(csv.reader(lines, delimiter=separator, skipinitialspace=True))
     except csv.Error as error:
         raise InvalidValue(
             str(path), error, rule="a list of images, separated by commas"
         ) from error
-    rows = [[cell.strip() for cell in row] for row in rows]
-    # pandas writes the numbers of rows into a first column without a name.
-    has_row_numbers = not rows[0][0] and min(map(len, rows)) > 1
+    # An empty list has one line with one empty cell, because the code below and the callers read the first line.
+    rows = [[cell.strip() for cell in row] for row in rows] or [[""]]
+    # pandas writes the numbers of rows into a first column without a name. Each row then has a further column.
+    first_cell = rows[0][0]
+    has_row_numbers = first_cell == "" and all(len(row) > 1 for row in rows)
     return path, [row[1:] for row in rows] if has_row_numbers else rows

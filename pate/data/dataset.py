@@ -165,6 +165,7 @@ class Dataset:
         Args:
             num_copies: the number of copies of each private record, int64 `[num_private]`.
         """
+        # Each record or group gets a range of `max_copies` ids, above all present ids, so all ids are different.
         _, group_of_record = np.unique(self.private.group_ids, return_inverse=True)
         rows = np.repeat(np.arange(len(num_copies)), num_copies)
         first_copies = np.repeat(np.cumsum(num_copies) - num_copies, num_copies)
@@ -174,7 +175,6 @@ class Dataset:
         ]
         first_id = 1 + max(largest_ids)
         max_copies = int(num_copies.max())
-        # Each record or group has a range of `max_copies` ids of its own, above all present ids, so ids are unique.
         private = replace(
             self.private.take(rows),
             record_ids=first_id + rows * max_copies + copy_numbers,
@@ -305,8 +305,9 @@ def require_dataset(loaded_object: Any, *, allow_weights: bool = False) -> Datas
         return loaded_object
     if loaded_object.budgets is not None:
         raise InvalidValue("data.budget", "several", rule=TRAIN_ONLY_RULE)
-    if loaded_object.shared is not None and loaded_object.weights is not None:
-        raise InvalidValue("data.group", list(loaded_object.shared.names), rule=TRAIN_ONLY_RULE)
+    shared = loaded_object.shared
+    if shared is not None and shared.weights is not None:
+        raise InvalidValue("data.group", list(shared.names), rule=TRAIN_ONLY_RULE)
     return loaded_object
 
 

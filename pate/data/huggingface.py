@@ -18,7 +18,7 @@ from pate.data.picture_column import PictureColumn
 from pate.data.pictures import is_white
 from pate.data.preprocessing import Preprocessing
 from pate.data.split import SPLITS
-from pate.data.table.arrow import arrow
+from pate.data.table.arrow import import_pyarrow
 from pate.data.table.column import Column
 from pate.data.table.column_names import as_column_names, as_name, require_column
 from pate.data.table.column_remarks import remarks_on_dates
@@ -267,7 +267,7 @@ class HuggingFace(TextReader):
             )
             return PictureColumn(name, missing=False, form=form, open_cell=_open_picture)
         first_cell = public.select_columns([name]).with_format("arrow")[:1].column(0)
-        types = arrow().types
+        types = import_pyarrow().types
         list_checks = (types.is_list, types.is_large_list, types.is_fixed_size_list)
         if any(is_list_type(first_cell.type) for is_list_type in list_checks):
             numbers = first_cell[0].as_py() or ()

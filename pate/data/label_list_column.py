@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.array_types import BoolArray
-from pate.data.table.arrow import arrow, is_missing
+from pate.data.table.arrow import import_pyarrow, is_missing
 from pate.data.table.cells import as_numbers
 from pate.data.table.labels import Labels
 from pate.validation import InvalidValue
@@ -82,7 +82,7 @@ class LabelListColumn:
         """
         if self.name not in table.column_names:
             return table
-        pa = arrow()
+        pa = import_pyarrow()
         lists = table.column(self.name).combine_chunks()
         is_missing_list = np.repeat(is_missing(lists)[:, None], len(self.label_names), axis=1)
         if self.holds_classes:
@@ -98,9 +98,11 @@ class LabelListColumn:
 
     def _bits_of_classes(self, lists: Any) -> NDArray[np.int8]:
         """Returns the bits of lists of classes, `[num_lists, num_labels]`."""
-        compute = arrow().compute
+        compute = import_pyarrow().compute
         list_of_item = compute.list_parent_indices(lists).to_numpy()
-        classes = compute.list_flatten(lists).cast(arrow().int64()).fill_null(-1).to_numpy()
+        classes = (
+            compute.list_flatten(lists).cast(import_pyarrow().int64()).fill_null(-1).to_numpy()
+        )
         is_class = (classes >= 0) & (classes < len(self.label_names))
         bits = np.zeros((len(lists), len(self.label_names)), np.int8)
         bits[list_of_item[is_class], classes[is_class]] = 1
@@ -112,7 +114,7 @@ class LabelListColumn:
 
         Both are `[num_lists, num_labels]`. A list of another length determines no bit.
         """
-        pa = arrow()
+        pa = import_pyarrow()
         items = pa.compute.list_flatten(lists)
         list_of_item = pa.compute.list_parent_indices(lists).to_numpy()
         num_items = np.bincount(list_of_item, minlength=len(lists))

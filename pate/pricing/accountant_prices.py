@@ -89,12 +89,13 @@ def cheapest_accountant(
     """
     budget_accountant = budget.accountant()
     skipped_accountants = set(_LOOSER_ACCOUNTANTS)
-    # `auto` has computed the stepwise price already.
+    # A stepwise price is left out if `auto` has computed it already, or if many steps make it slow and no lower.
     has_stepwise_price = isinstance(budget_accountant, AutoAccountant)
-    if has_stepwise_price or _num_steps(release.event) > _MAX_STEPS:
+    has_many_steps = _num_steps(release.event) > _MAX_STEPS
+    if has_stepwise_price or has_many_steps:
         skipped_accountants.update(_STEPWISE_ACCOUNTANTS)
     cheapest = AccountantPrice(accountant=budget_accountant.name, epsilon=release.epsilon)
-    cheapest_epsilon = release.epsilon
+    cheapest_epsilon = release.epsilon  # `cheapest.epsilon`, whose type also allows None
     for accountant_name, make_accountant in accountants.items():
         if accountant_name in skipped_accountants:
             continue

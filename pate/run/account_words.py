@@ -16,7 +16,7 @@ from pate.validation import rounded_up
 
 
 def other_ledger_lines(
-    account: Ledger, *, path: Path, terms: CountedTerms, others: Iterable[OtherLedger]
+    ledger_file: Path, *, terms: CountedTerms, others: Iterable[OtherLedger]
 ) -> Iterator[str]:
     """Yields a warning for each ledger in the same folder that counts for another adjacency or another delta.
 
@@ -24,21 +24,20 @@ def other_ledger_lines(
     a ledger without a charge for these records gets no warning.
 
     Args:
-        account: the account of the run's private records in the run's ledger.
-        path: the file of the run's ledger.
+        ledger_file: the file of the run's ledger.
         terms: the adjacency and the delta of the run.
         others: the ledgers in the same folder that count for other terms.
     """
     for other in others:
-        if other.num_charges or path.name != LEDGER_NAME:
+        if other.num_charges or ledger_file.name != LEDGER_NAME:
             yield (
-                f"ledger={account.path} counts for {terms.words}, and {other.path} "
+                f"ledger={ledger_file} counts for {terms.words}, and {other.path} "
                 f"for {other.terms.words}: the two cannot be added up"
             )
 
 
 def account_lines(
-    account: Ledger, *, event: Event, run_key: str, counting_accountant: str
+    account: Ledger, *, event: Event, run_key: str, accountant_remark: str
 ) -> Iterator[str]:
     """Yields sentences on the total cost of earlier releases of the records, and on the room that a cap leaves.
 
@@ -48,14 +47,14 @@ def account_lines(
             cap.
         run_key: the prefix of the keys of this run's own charges. Charges with this prefix are not counted as earlier
             releases.
-        counting_accountant: a remark that names the accountant of the total; an empty text adds nothing.
+        accountant_remark: the remark after the total, such as ", by accountant=rdp"; empty for no remark.
     """
     statement = account.statement()
     num_earlier = statement.num_charges - len(account.charges_of(run_key))
     if num_earlier:
         releases = f"{num_earlier} earlier release{'s' if num_earlier > 1 else ''}"
         total = total_in_words(account, statement=statement)
-        yield f"ledger={account.path}: {releases} of these records, together {total}{counting_accountant}"
+        yield f"ledger={account.path}: {releases} of these records, together {total}{accountant_remark}"
     if account.max_epsilon is not None:
         num_fitting = account.affords(event)
         yield f"max_total_epsilon={account.max_epsilon:g}: {fitting_in_words(num_fitting)}"
@@ -86,27 +85,50 @@ def total_in_words(account: Ledger, *, statement: AccountStatement) -> str:
         account: the account in the ledger.
         statement: the total of the account, as its accountant computes it.
     """
+    # One release costs what its privacy card states, which no cap makes smaller.
     is_one_price = statement.num_charges < 2
-    # One release costs what its privacy card states.
-    spent = statement.epsilon if is_one_price else statement.spent_epsilon
-    total = f"epsilon {format_epsilon(spent)} at delta {format_delta(account.target_delta)}, {account.adjacency}"
+    epsilon = statement.epsilon if is_one_price else statement.spent_epsilon
+    total = f"epsilon {format_epsilon(epsilon)} at delta {format_delta(account.target_delta)}, {account.adjacency}"
     if statement.unit is not None:
         num_releases = statement.num_charges
         changed = statement.unit.protected_under(account.adjacency, num_releases=num_releases)
         total += f", for {changed}"
     if statement.noise_is_shared:
         return f"{total}; no epsilon covers all of them: two share their noise"
-    if not is_one_price:
-        total += ", if all prices were fixed beforehand"
+    cap_words = _cap_of_one_price(account, epsilon) if is_one_price else _cap_of_sum(account)
+    return f"{total}{cap_words}{_words_on_charges_without_unit(statement)}"
+
+
+def _cap_of_one_price(account: Ledger, epsilon: float) -> str:
+    """Returns the remark that the price of a single release, at most the cap, is smaller by another accountant.
+
+    The remark is empty without a cap, and for a price that the account's own accountant finds to be within the cap.
+
+    Args:
+        account: the account in the ledger.
+        epsilon: the price, as the account's accountant computes it.
+    """
     cap = account.guaranteed_epsilon
-    if cap is not None and not is_one_price:
-        total += f"; however prices were chosen, at most the cap {rounded_up(cap)}"
-    elif cap is not None and spent > cap:
-        total += f", by accountant={account.accountant_name}; by a tighter one at most the cap {rounded_up(cap)}"
+    if cap is None or epsilon <= cap:
+        return ""
+    return f", by accountant={account.accountant_name}; by a tighter one at most the cap {rounded_up(cap)}"
+
+
+def _cap_of_sum(account: Ledger) -> str:
+    """Returns the remark that says when the sum of several prices is a guarantee, and when only the cap is one."""
+    cap = account.guaranteed_epsilon
+    condition = ", if all prices were fixed beforehand"
+    if cap is None:
+        return condition
+    return f"{condition}; however prices were chosen, at most the cap {rounded_up(cap)}"
+
+
+def _words_on_charges_without_unit(statement: AccountStatement) -> str:
+    """Returns the remark that charges without a unit count as charges for the account's unit; empty without such."""
     num_unknown = statement.num_without_unit
-    if num_unknown:
-        charges = "1 charge that names no unit is"
-        if num_unknown > 1:
-            charges = f"{num_unknown} charges that name no unit are"
-        total += f", provided that the {charges} for the same"
-    return total
+    if num_unknown == 0:
+        return ""
+    charges = "1 charge that names no unit is"
+    if num_unknown > 1:
+        charges = f"{num_unknown} charges that name no unit are"
+    return f", provided that the {charges} for the same"

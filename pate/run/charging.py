@@ -303,7 +303,7 @@ class RunCharge:
         if statement.num_charges > 1:
             cost = f"all {statement.num_charges} releases of these records cost"
         total = total_in_words(self.account, statement=statement)
-        monitor.say(f"ledger={self.account.path}: {cost} {total}{self._counting_accountant}")
+        monitor.say(f"ledger={self.account.path}: {cost} {total}{self._accountant_remark}")
 
     def require_paid(self) -> None:
         """Raises `InvalidValue` unless the ledger holds the charge at its price and the release's file is unchanged.
@@ -340,7 +340,7 @@ class RunCharge:
         )
 
     @property
-    def _counting_accountant(self) -> str:
+    def _accountant_remark(self) -> str:
         """Returns a remark that names the ledger's accountant, or an empty text if it is the run's own accountant."""
         name = self.account.accountant_name
         if name == self.budget.accountant().name or self.account.noise_is_shared:
@@ -474,16 +474,14 @@ class RunCharge:
     def _lines(self) -> Iterator[str]:
         """Yields warnings of other ledgers and of shared noise, then the cost of earlier releases and the room left."""
         terms = CountedTerms.of_run(self._terms)
-        yield from other_ledger_lines(
-            self.account, path=self._path, terms=terms, others=self._others
-        )
+        yield from other_ledger_lines(self._path, terms=terms, others=self._others)
         yield from self._noise_lines()
         yield from self._lines_on_people_in_others()
         yield from account_lines(
             self.account,
             event=self.priced.event,
             run_key=self.keys.run,
-            counting_accountant=self._counting_accountant,
+            accountant_remark=self._accountant_remark,
         )
 
     def _lines_on_people_in_others(self) -> Iterator[str]:

@@ -22,7 +22,7 @@ from pate.files.manifest import MANIFEST, Manifest
 from pate.files.paths import is_regular, make_folder, require_no_links
 from pate.files.posix import OWNER_FOLDER_MODE
 from pate.files.reading import FROM_BACKUP, damaged, read_json, read_text
-from pate.run.owned_folder import OwnedFolder, OwnFile, OwnFiles
+from pate.run.owned_folder import OwnedFolder, OwnFile, OwnSubfolder
 from pate.validation import InvalidValue
 
 # An error lists differing settings in at most this many characters.
@@ -52,9 +52,9 @@ class EnsembleFolder(OwnedFolder):
 
     training_secret = OwnFile("training.secret")
     partition = OwnFile("partition.json")
-    teachers = OwnFiles("teachers", patterns=("teachers-*-*.safetensors",))
+    teachers = OwnSubfolder("teachers", patterns=("teachers-*-*.safetensors",))
     teachers_key = OwnFile("teachers.key")
-    confidences = OwnFiles("casting", patterns=("confidences-*.npz",))
+    confidences = OwnSubfolder("casting", patterns=("confidences-*.npz",))
     votes = OwnFile("votes.npz")
 
 
@@ -94,8 +94,8 @@ class RunFolder(EnsembleFolder):
     run_id = OwnFile("run.id")
     ledger_place = OwnFile("ledger.json")
     own_ledger = OwnFile("ledger.db")
-    own_large_parts = OwnFiles("ledger.db.releases", patterns=("*",))
-    release = OwnFiles(
+    own_large_parts = OwnSubfolder("ledger.db.releases", patterns=("*",))
+    release = OwnSubfolder(
         "release",
         patterns=(
             "release.npz",
@@ -113,7 +113,7 @@ class RunFolder(EnsembleFolder):
             "student/student.safetensors",
         ),
     )
-    models = OwnFiles(
+    models = OwnSubfolder(
         "models",
         patterns=(
             "*/student.json",
@@ -121,21 +121,21 @@ class RunFolder(EnsembleFolder):
             "*/trained.json",
         ),
     )
-    all_records_model = OwnFiles(
+    all_records_model = OwnSubfolder(
         "all_records_model",
         patterns=(
             "student.json",
             "student.safetensors",
         ),
     )
-    tensorboard = OwnFiles("tensorboard")
+    tensorboard = OwnSubfolder("tensorboard")
     page = OwnFile("report.html")
     report = OwnFile("report.json")
     manifest = OwnFile(MANIFEST)
-    runs = OwnFiles("runs")
+    runs = OwnSubfolder("runs")
     terms = OwnFile("terms.json")
     cast_digest = OwnFile("cast.sha256")
-    pool_answers = OwnFiles("", patterns=("beyond_*.npz",))
+    pool_answers = OwnSubfolder("", patterns=("beyond_*.npz",))
 
     @property
     def real_parent(self) -> Path:

@@ -12,6 +12,9 @@ from pathlib import Path
 
 from pate.files.atomic import remove_partials
 
+# The regular expression that a `*` in a pattern for names stands for: letters, digits and -_.@+, at least one.
+_STAR = r"[-\w.@+]+"
+
 
 class OwnFile:
     """A file of a folder, declared as an attribute of the folder's class.
@@ -30,8 +33,14 @@ class OwnFile:
         remove_partials(folder, name_patterns=[re.escape(self.name)])
 
 
-class OwnFiles(OwnFile):
-    """A subfolder of a folder, declared as an attribute, with shell patterns for the names of all files in it."""
+class OwnSubfolder(OwnFile):
+    """A subfolder of a folder, declared as an attribute of the folder's class.
+
+    Args:
+        name: the name of the subfolder; empty for the folder itself.
+        patterns: patterns for the names of all files in the subfolder. A `*` stands for letters, digits and -_.@+. In
+            the names of further subfolders, `*` stands for any name.
+    """
 
     def __init__(self, name: str, *, patterns: Sequence[str] = ()) -> None:
         super().__init__(name)
@@ -39,25 +48,35 @@ class OwnFiles(OwnFile):
 
     def remove_partials(self, folder: Path) -> None:
         """Removes the half-written files that a killed process has left in the subfolder of `folder`."""
+        subfolder = folder / self.name
         for pattern in self.patterns:
-            parent_pattern, _, name = pattern.rpartition("/")
-            parents = [folder / self.name]
-            if parent_pattern:
-                parents = list((folder / self.name).glob(parent_pattern))
-            expression = re.escape(name).replace(r"\*", r"[-\w.@+]+")
+            parent_pattern, _, name_pattern = pattern.rpartition("/")
+            parents = list(subfolder.glob(parent_pattern)) if parent_pattern else [subfolder]
+            expression = re.escape(name_pattern).replace(re.escape("*"), _STAR)
             for parent in parents:
                 remove_partials(parent, name_patterns=[expression])
 
 
 class OwnedFolder:
-    """A folder whose files are declared as attributes. Files that are not declared are never overwritten or removed."""
+    """A folder whose files are declared as attributes. Files that are not declared are never overwritten or removed.
+
+    >>> class NotesFolder(OwnedFolder):
+    ...     report = OwnFile("report.json")
+    ...     pages = OwnSubfolder("pages", patterns=("page-*.html",))
+    >>> NotesFolder(Path("notes")).report.as_posix()
+    'notes/report.json'
+
+    Args:
+        path: the folder; a `~` at its beginning is the user's home.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path.expanduser()
 
     def remove_partials(self) -> None:
         """Removes the half-written copies of the declared files that a killed process has left."""
-        for kind in type(self).__mro__:
-            for declared in vars(kind).values():
+        # `vars` of a class lacks the files that its base classes declare, so all classes are looked at.
+        for folder_class in type(self).__mro__:
+            for declared in vars(folder_class).values():
                 if isinstance(declared, OwnFile):
                     declared.remove_partials(self.path)

@@ -22,7 +22,7 @@ def write_report(
     released: ReleasedRun,
     baselines: BaselineModels,
     membership: Membership | None,
-    events: RunWriter,
+    curves: RunWriter,
 ) -> Report:
     """Writes the files of a finished run, and returns its report.
 
@@ -33,7 +33,7 @@ def write_report(
         released: the votes, the release and the student.
         baselines: the models that the student is compared with.
         membership: the result of the membership inference attack on the student; None if it could not be measured.
-        events: writes the curves of the report, and is closed at the end.
+        curves: writes the curves of the report, and is closed at the end.
     """
     from pate.report.page import render_html
 
@@ -47,7 +47,7 @@ def write_report(
     _write_published_files(run, released=released, report=report, privacy=privacy)
     page = render_html(replace(report, privacy=privacy), figures)
     write_text(run.folder.page, text=page)
-    _write_events(events, report=report, figures=figures, results=results)
+    _write_curves(curves, report=report, figures=figures, results=results)
     run.folder.write_manifests(report.to_json() + "\n")
     report.write(run.folder.report)
     return report
@@ -128,21 +128,21 @@ def _write_published_files(
     )
 
 
-def _write_events(
-    events: RunWriter, *, report: Report, figures: RunFigures, results: Results
+def _write_curves(
+    curves: RunWriter, *, report: Report, figures: RunFigures, results: Results
 ) -> None:
     """Writes the curves and histograms of a run, and closes their file.
 
     Args:
-        events: the file of curves.
+        curves: the file of curves.
         report: the report of the run.
         figures: the numbers that are drawn on the page of the report.
         results: the results of the run, with the accuracy of each teacher.
     """
     if figures.gaps is not None:
-        events.histogram("gap", figures.gaps)
+        curves.histogram("gap", figures.gaps)
     if len(results.accuracies):
-        events.histogram("teacher_accuracy", results.accuracies)
-    events.queries(figures.answered, figures.epsilon_after_query)
-    events.report(report)
-    events.close()
+        curves.histogram("teacher_accuracy", results.accuracies)
+    curves.queries(figures.answered, figures.epsilon_after_query)
+    curves.report(report)
+    curves.close()

@@ -20,7 +20,7 @@ OnRound = Callable[[int, int, int], None]
 
 
 def with_progress(
-    record: ReleaseRecord, *, priced: PricedRelease, advance: Advance, events: RunWriter
+    record: ReleaseRecord, *, priced: PricedRelease, advance: Advance, curves: RunWriter
 ) -> ReleaseRecord:
     """Returns the record of a release, wrapped to report progress if the aggregator releases in a session.
 
@@ -28,11 +28,11 @@ def with_progress(
         record: the record of the release.
         priced: the release with its price and its aggregator.
         advance: the progress bar of the monitor, which is moved after each round.
-        events: writes the curve of hits.
+        curves: writes the curve of hits.
     """
     if not isinstance(priced.aggregator, TargetChargedAggregator):
         return record
-    progress = SessionProgress(advance=advance, events=events, epsilon=priced.epsilon)
+    progress = SessionProgress(advance=advance, curves=curves, epsilon=priced.epsilon)
     return SessionProgressRecord(
         record, target_hits=priced.aggregator.target_hits, on_round=progress
     )
@@ -78,12 +78,12 @@ class SessionProgress:
 
     Attributes:
         advance: the progress bar of the monitor.
-        events: writes the curve of hits.
+        curves: writes the curve of hits.
         epsilon: the epsilon of the whole session.
     """
 
     advance: Advance
-    events: RunWriter
+    curves: RunWriter
     epsilon: float
 
     def __call__(self, num_asked: int, num_hits: int, num_remaining: int) -> None:
@@ -94,7 +94,7 @@ class SessionProgress:
             num_hits: the number of hits among these queries.
             num_remaining: the number of hits until the session ends.
         """
-        self.events.hits(
+        self.curves.hits(
             num_asked, hits=num_hits, remaining_hits=num_remaining, epsilon=self.epsilon
         )
         cost = f"epsilon {format_epsilon(self.epsilon)}"

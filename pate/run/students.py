@@ -59,7 +59,7 @@ class StudentTraining:
         pool: the inputs of the public samples that are not queries, float32, one entry for each sample.
         seed: the seed of the training.
         models: the folder in which trained students are kept.
-        events: writes the values of each epoch.
+        curves: writes the values of each epoch.
         monitor: receives the progress of the training.
     """
 
@@ -67,7 +67,7 @@ class StudentTraining:
     pool: Float32Array
     seed: int
     models: "KeptModels"
-    events: RunWriter
+    curves: RunWriter
     monitor: Monitor
 
     def train(self, name: str, *, training_set: TrainingSet) -> TrainedStudent:
@@ -83,7 +83,7 @@ class StudentTraining:
             self.show_curve(name, trained_student=trained_student)
             return trained_student
         trained_student = self.fit(
-            name, training_set=training_set, seed=self.seed, on_values=self.events.epoch
+            name, training_set=training_set, seed=self.seed, on_values=self.curves.epoch
         )
         self.models.write(name, trained_student, inputs_digest=inputs_digest)
         return trained_student
@@ -124,7 +124,7 @@ class StudentTraining:
             trained_student: the student.
         """
         for epoch, values in enumerate(trained_student.curve):
-            self.events.epoch(epoch, values, model=name)
+            self.curves.epoch(epoch, values, model=name)
 
 
 @dataclass(frozen=True)

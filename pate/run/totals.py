@@ -1,7 +1,7 @@
 """Total prices of the releases of several runs, such as a sweep.
 
 There is one total for each data set, adjacency and unit of privacy. Two releases that drew the same noise have no
-total: the difference of their results has no noise at all.
+total: the difference of their results has no noise at all. So the caller of `totals_of` asks `any_share_noise` first.
 """
 
 from collections.abc import Callable, Iterable
@@ -12,7 +12,7 @@ from pathlib import Path
 from pate.accounting import Accountant, Adjacency, AutoAccountant, Event, PrivacyUnit
 from pate.accounting.ledger import Ledger
 from pate.accounting.total import total_price
-from pate.files.reading import read_text
+from pate.files.reading import FROM_BACKUP, read_text
 from pate.run.draw_keys import DrawKeys
 from pate.run.folder import RunFolder
 from pate.run.ledger_place import LedgerPlace
@@ -48,7 +48,7 @@ class PaidRelease:
         adjacency: the adjacency that the ledger counts for.
         target_delta: the delta that the ledger counts for.
         unit: the unit of privacy; None if the ledger is of an earlier version of pate, which stored no unit.
-        noise: the name of the seed of the noise; "" for noise from the operating system, which nobody can repeat.
+        seed_name: the name of the seed of the noise; "" for noise from the operating system, which nobody can repeat.
         shares_noise_in_ledger: whether another release in the same ledger was drawn from the same seed.
         accountant: makes an accountant of the ledger's kind.
         ledger_total: the total of all releases of the same records in the ledger; None if it is not known.
@@ -61,7 +61,7 @@ class PaidRelease:
     adjacency: Adjacency
     target_delta: float
     unit: PrivacyUnit | None
-    noise: str
+    seed_name: str
     shares_noise_in_ledger: bool
     accountant: Callable[[], Accountant]
     ledger_total: LedgerTotal | None = None
@@ -71,7 +71,8 @@ class PaidRelease:
 
         Two runs of one name are copies that hold one and the same release, so they do not count as sharing noise.
         """
-        return self.noise != "" and self.noise == other.noise and self.run != other.run
+        has_same_seed = self.seed_name != "" and self.seed_name == other.seed_name
+        return has_same_seed and self.run != other.run
 
 
 @dataclass(frozen=True)
@@ -97,7 +98,7 @@ class Total:
 
     @property
     def words(self) -> str:
-        """Returns the adjacency and the unit of the total in words."""
+        """The adjacency and the unit of the total in words."""
         if self.unit is None:
             return str(self.adjacency)
         return f"{self.adjacency}, for {self.unit.protected_under(self.adjacency, num_releases=self.count)}"
@@ -116,7 +117,7 @@ def releases_of(folder: Path) -> list[PaidRelease]:
     if not path.is_file() or not run.private_digest.is_file():
         return []
     data = read_text(
-        run.private_digest, rule="the digest of the private records", remedy="none"
+        run.private_digest, rule="the digest of the private records", remedy=FROM_BACKUP
     ).strip()
     ledger = Ledger.stored(path, data=data)
     statement = ledger.statement()
@@ -132,7 +133,7 @@ def releases_of(folder: Path) -> list[PaidRelease]:
             adjacency=ledger.adjacency,
             target_delta=ledger.target_delta,
             unit=entry.unit,
-            noise=entry.seed_name,
+            seed_name=entry.seed_name,
             shares_noise_in_ledger=ledger.is_seed_used(entry.seed_name, except_release=entry.key),
             accountant=ledger.accountant,
             ledger_total=ledger_total,
@@ -141,7 +142,7 @@ def releases_of(folder: Path) -> list[PaidRelease]:
     ]
 
 
-def share_noise(releases: Iterable[PaidRelease]) -> bool:
+def any_share_noise(releases: Iterable[PaidRelease]) -> bool:
     """Returns True if any two of the releases drew their noise from one seed, so that they have no total price."""
     return any(first.shares_noise_with(second) for first, second in combinations(releases, 2))
 
@@ -149,7 +150,8 @@ def share_noise(releases: Iterable[PaidRelease]) -> bool:
 def totals_of(releases: Iterable[PaidRelease]) -> list[Total]:
     """Returns the total prices of several releases: one for each data set, adjacency and unit of privacy.
 
-    A total is a guarantee if all prices were fixed beforehand and no two releases share noise. Prices under two
+    A total is a guarantee if all prices were fixed beforehand and no two releases share noise. This function does not
+    look at shared noise: the caller asks `any_share_noise` first. Prices under two
     adjacencies, or for two units, cannot be added. Releases of earlier versions of pate name no unit and are in no
     total. The delta of a total is the largest delta of its releases, or the sum of their deltas if their failure
     probabilities exceed the largest delta.
@@ -178,6 +180,7 @@ def totals_of(releases: Iterable[PaidRelease]) -> list[Total]:
         ledger_totals = {member.ledger_total for member in members}
         in_ledger = ledger_totals.pop() if len(ledger_totals) == 1 else None
         if in_ledger is not None:
+            # The ledger's epsilon holds at the ledger's delta, and so at `delta`, which is at least as large.
             epsilon = min(epsilon, in_ledger.epsilon)
         counts_others = in_ledger is not None and in_ledger.num_releases > len(members)
         totals.append(

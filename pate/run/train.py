@@ -82,23 +82,23 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
         run = _price_run(plan, folder=folder, monitor=monitor, start_time=start_time)
 
         with (
-            RunWriter(folder=folder.tensorboard if plan.tensorboard else None) as events,
+            RunWriter(folder=folder.tensorboard if plan.tensorboard else None) as curves,
             ExitStack() as at_end,
         ):
             # 2. The teachers learn from disjoint records, and vote on public samples. Private: `ensemble`, `votes`, and
-            #    the curves in `events`.
-            ensemble = _train_teachers(run, events=events)
+            #    `curves`, which TensorBoard shows to the owner.
+            ensemble = _train_teachers(run, curves=curves)
             votes = at_end.enter_context(closing(ensemble.vote()))
-            events.write_teacher_curves()
+            curves.write_teacher_curves()
 
             # 3. The only way out. `release` has the stated epsilon, and may be published; `record` holds its content.
             record = run.charge.record()
             release = _release_labels(
-                run, ensemble=ensemble, votes=votes, record=record, events=events
+                run, ensemble=ensemble, votes=votes, record=record, curves=curves
             )
 
             # 4. Post-processing of the release, which costs nothing more. `student` may be published, too.
-            students = _student_training(run, events=events)
+            students = _student_training(run, curves=curves)
             training_set = release.training_set(ensemble.queries.inputs)
             student = _train_student(run, students=students, training_set=training_set)
             scores = _release_scores(run, student=student)
@@ -113,7 +113,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
                 student=student,
                 scores=scores,
             )
-            report = _measure(run, released=released, students=students, events=events)
+            report = _measure(run, released=released, students=students, curves=curves)
         run.models.remove()
         return report
 
@@ -179,7 +179,7 @@ def _price_run(plan: Plan, *, folder: RunFolder, monitor: Monitor, start_time: f
     )
 
 
-def _train_teachers(run: PricedRun, *, events: RunWriter) -> Ensemble:
+def _train_teachers(run: PricedRun, *, curves: RunWriter) -> Ensemble:
     """Assigns the private records to teachers, and trains the teachers that have no checkpoint yet.
 
     Private: all objects of this function.
@@ -203,7 +203,7 @@ def _train_teachers(run: PricedRun, *, events: RunWriter) -> Ensemble:
         engine=run.plan.engine,
         folder=run.folder,
         monitor=run.monitor,
-        on_losses=events.add_teacher_losses,
+        on_losses=curves.add_teacher_losses,
         weights=record_weights(run.dataset, priced=run.priced),
         scratch=run.plan.scratch,
     )
@@ -236,7 +236,7 @@ def _release_labels(
     ensemble: Ensemble,
     votes: VoteSource,
     record: ReleaseRecord,
-    events: RunWriter,
+    curves: RunWriter,
 ) -> Release:
     """Draws noise around the votes, and returns the labels that may leave.
 
@@ -253,7 +253,7 @@ def _release_labels(
     rounds = Rounds.of_release(aggregator, votes=votes)
     if rounds is None:
         release = _release_at_once(
-            run, aggregator=aggregator, votes=votes, record=record, events=events
+            run, aggregator=aggregator, votes=votes, record=record, curves=curves
         )
     else:
         release = _release_in_rounds(
@@ -274,11 +274,11 @@ def _release_at_once(
     aggregator: Aggregator,
     votes: VoteSource,
     record: ReleaseRecord,
-    events: RunWriter,
+    curves: RunWriter,
 ) -> Release:
-    """Releases labels from votes that are complete. A session reports each of its rounds to the screen and `events`."""
+    """Releases labels from votes that are complete. A session reports each of its rounds to the screen and `curves`."""
     with run.monitor.stage("releasing labels", run.priced.shape.num_queries) as advance:
-        progress_record = with_progress(record, priced=run.priced, advance=advance, events=events)
+        progress_record = with_progress(record, priced=run.priced, advance=advance, curves=curves)
         return aggregator.release(votes, rng=run.streams.generator("noise"), record=progress_record)
 
 
@@ -312,14 +312,14 @@ def _release_in_rounds(
             )
 
 
-def _student_training(run: PricedRun, *, events: RunWriter) -> StudentTraining:
+def _student_training(run: PricedRun, *, curves: RunWriter) -> StudentTraining:
     """Returns the training of students on labels of the queries, and on the public samples that are no queries."""
     return StudentTraining(
         student=run.plan.student,
         pool=run.dataset.public.inputs[run.priced.shape.num_queries :],
         seed=run.student_seed,
         models=run.models,
-        events=events,
+        curves=curves,
         monitor=run.monitor,
     )
 
@@ -359,7 +359,7 @@ def _release_scores(run: PricedRun, *, student: TrainedStudent) -> ReleasedScore
 
 
 def _measure(
-    run: PricedRun, *, released: ReleasedRun, students: StudentTraining, events: RunWriter
+    run: PricedRun, *, released: ReleasedRun, students: StudentTraining, curves: RunWriter
 ) -> Report:
     """Compares the student with models of the private records, attacks it, and writes and returns the report.
 
@@ -388,7 +388,7 @@ def _measure(
         )
     with run.monitor.stage("writing the report"):
         return write_report(
-            run, released=released, baselines=baselines, membership=membership, events=events
+            run, released=released, baselines=baselines, membership=membership, curves=curves
         )
 
 
@@ -410,6 +410,7 @@ def _majority_labels(run: PricedRun, *, released: ReleasedRun) -> MajorityLabels
         rows = baseline_rows(private)
         sample = sample_in_words(num_taken=len(rows), num_records=len(private))
         votes = ensemble.of_rows(rows).vote()
+    # Closed votes are made again if they are read again, as `_public_start` does.
     with closing(votes), run.monitor.stage("releasing without noise, to compare with"):
         majority = run.priced.aggregator.noiseless_from(votes, record=released.record)
     training_set = majority.training_set(ensemble.queries.inputs)

@@ -185,7 +185,7 @@ def release_votes(
         record = charge.record()
         with monitor.stage("releasing labels", priced.shape.num_queries) as advance:
             progress_record = with_progress(
-                record, priced=priced, advance=advance, events=RunWriter(folder=None)
+                record, priced=priced, advance=advance, curves=RunWriter(folder=None)
             )
             release = aggregator.release(
                 votes, rng=streams.generator("noise"), record=progress_record

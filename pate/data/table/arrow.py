@@ -8,7 +8,7 @@ from pate.array_types import BoolArray, IntArray
 from pate.extras import require_extra
 
 
-def arrow() -> Any:
+def import_pyarrow() -> Any:
     """Returns the module pyarrow, with `pyarrow.compute` loaded; raises `MissingPackage` if it is not installed."""
     require_extra("tables and DataFrames", "table")
     import pyarrow
@@ -19,7 +19,7 @@ def arrow() -> Any:
 
 def joined(array: Any) -> Any:
     """Returns a pyarrow array without chunks. The chunks of a chunked array are joined."""
-    return array.combine_chunks() if isinstance(array, arrow().ChunkedArray) else array
+    return array.combine_chunks() if isinstance(array, import_pyarrow().ChunkedArray) else array
 
 
 def is_missing(cells: Any) -> BoolArray:
@@ -46,5 +46,5 @@ def codes_among(words: Any, categories: Any) -> IntArray:
         words: a pyarrow array of words.
         categories: a pyarrow array of distinct words.
     """
-    places = arrow().compute.index_in(words, value_set=categories, skip_nulls=True)
+    places = import_pyarrow().compute.index_in(words, value_set=categories, skip_nulls=True)
     return np.asarray(places.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)

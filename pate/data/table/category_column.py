@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from pate.array_types import Float32Array
-from pate.data.table.arrow import arrow, codes_among, is_missing
+from pate.data.table.arrow import codes_among, import_pyarrow, is_missing
 from pate.data.table.cells import as_texts
 from pate.data.table.column import MISSING, Column, Encoded
 from pate.data.table.spelling import USUAL, CellSpelling, canonical_words
@@ -57,7 +57,7 @@ class CategoryColumn(Column):
     def encode(self, cells: Any, spelling: CellSpelling = USUAL) -> Encoded:
         """Returns the one-hot encoding of words, `[num_cells, num_features]`. No word is marked as wrong."""
         words = as_texts(cells)
-        categories = arrow().array(self.categories, arrow().string())
+        categories = import_pyarrow().array(self.categories, import_pyarrow().string())
         codes = codes_among(words, categories)
         missing = is_missing(cells=words)
         if ((codes < 0) & ~missing).any():
@@ -112,6 +112,6 @@ class CategoryColumn(Column):
 
 def _with_truths_as_numbers(words: Any) -> Any:
     """Returns canonical words in which True is 1 and False is 0: cells of a DataFrame that are bool are numbers."""
-    compute = arrow().compute
+    compute = import_pyarrow().compute
     words = compute.if_else(compute.equal(words, "True"), "1", words)
     return compute.if_else(compute.equal(words, "False"), "0", words)

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.data.table.arrow import arrow
+from pate.data.table.arrow import import_pyarrow
 from pate.data.table.cells import as_texts
 
 # The names of the types of pandas' missing values.
@@ -35,7 +35,7 @@ def column_cells(column: Any) -> Any:
     Whole numbers of at least 2**53 are rounded to floats, as pandas does if a cell of their column is missing. Truth
     values are 0 and 1, durations seconds, moments words in UTC with at most six digits after the second.
     """
-    pa = arrow()
+    pa = import_pyarrow()
     from pandas import CategoricalDtype
 
     if isinstance(column.dtype, CategoricalDtype):
@@ -51,7 +51,7 @@ def _typed_cells(column: Any) -> Any:
 
     The result is that of `_cells_one_by_one`.
     """
-    pa = arrow()
+    pa = import_pyarrow()
     from pandas import StringDtype
     from pandas.api.types import infer_dtype
 
@@ -74,7 +74,7 @@ def _typed_cells(column: Any) -> Any:
 
 def _cells_one_by_one(cells: Iterable[Any]) -> Any:
     """Returns Python objects as a pyarrow array, each read by itself."""
-    pa = arrow()
+    pa = import_pyarrow()
     readings = [_reading(cell) for cell in cells]
     is_number = np.array([isinstance(reading, float) for reading in readings], np.bool_)
     is_moment = np.array([isinstance(reading, np.datetime64) for reading in readings], np.bool_)
@@ -146,7 +146,7 @@ def _word_of_part(part: Any) -> str:
     """Returns the word for a part of a list or an interval, with quotation marks around a text."""
     if isinstance(part, str | bytes):
         return repr(_reading(part))
-    return str(_cells_one_by_one([part]).cast(arrow().string())[0].as_py())
+    return str(_cells_one_by_one([part]).cast(import_pyarrow().string())[0].as_py())
 
 
 def _moment(cell: datetime.datetime) -> np.datetime64:
@@ -162,7 +162,7 @@ def _moment(cell: datetime.datetime) -> np.datetime64:
 
 def _moment_words(moments: NDArray[np.datetime64]) -> Any:
     """Returns moments `[num_cells]` as pyarrow words such as 2020-01-31 12:00:00.5; null for NaT."""
-    pa = arrow()
+    pa = import_pyarrow()
     words = pa.array(moments.astype("datetime64[us]")).cast(pa.string())
     without_zeros = pa.compute.replace_substring_regex(words, r"(\.\d*?)0+$", r"\1")
     return pa.compute.replace_substring_regex(without_zeros, r"\.$", "")

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pate.array_types import BoolArray, FloatArray
-from pate.data.table.arrow import arrow, is_missing, joined
+from pate.data.table.arrow import import_pyarrow, is_missing, joined
 from pate.data.table.dates import DAY_S, days_of
 from pate.data.table.spelling import TRUTHS, USUAL, CellSpelling, canonical_words
 
@@ -34,7 +34,7 @@ def as_texts(cells: Any) -> Any:
     written as digits, even if their column holds floats. Decimal numbers have no zeros at the end, because all cells
     of a column share one number of digits. Bytes that are not UTF-8 become the replacement character U+FFFD.
     """
-    pa = arrow()
+    pa = import_pyarrow()
     cells = _decoded(cells)
     if pa.types.is_integer(cells.type):
         return cells.cast(pa.string())  # without blanks around it
@@ -61,7 +61,7 @@ def digest_cells(cells: Any) -> Any:
     Args:
         cells: a pyarrow array with all cells of a column in a batch.
     """
-    pa = arrow()
+    pa = import_pyarrow()
     cells = _decoded(cells)
     if not pa.types.is_floating(cells.type):
         return cells
@@ -82,7 +82,7 @@ def digest_texts(cells: Any) -> Any:
     Args:
         cells: some of the cells that `digest_cells` returned.
     """
-    pa = arrow()
+    pa = import_pyarrow()
     if pa.types.is_floating(cells.type) or pa.types.is_integer(cells.type):
         return cells.cast(pa.string())  # without blanks around it
     try:
@@ -102,7 +102,7 @@ def as_numbers(cells: Any, spelling: CellSpelling = USUAL) -> FloatArray:
         cells: a pyarrow array of cells.
         spelling: the notation of numbers and missing cells.
     """
-    pa = arrow()
+    pa = import_pyarrow()
     cells = _decoded(cells)
     if cells.type == pa.string():
         words = spelling.number_words(as_texts(cells))
@@ -131,7 +131,7 @@ def as_dates(
 
     For `date_orders` and `first_year` see `days_of`.
     """
-    pa = arrow()
+    pa = import_pyarrow()
     cells = _decoded(cells)
     date_orders = tuple(date_orders)
 
@@ -159,7 +159,7 @@ def with_missing(table: Any, spelling: CellSpelling) -> Any:
     """
     if not spelling.missing:
         return table
-    pa = arrow()
+    pa = import_pyarrow()
     missing_words = pa.array(spelling.missing, pa.string())
     missing_values = canonical_words(missing_words, spelling)
     numbers = as_numbers(cells=missing_words, spelling=spelling)
@@ -181,7 +181,7 @@ def with_missing(table: Any, spelling: CellSpelling) -> Any:
 
 def _decoded(array: Any) -> Any:
     """Returns a pyarrow array without chunks and dictionaries, in which texts have the type string."""
-    pa = arrow()
+    pa = import_pyarrow()
     array = joined(array)
     if pa.types.is_dictionary(array.type):
         values = _decoded(array.dictionary)  # pyarrow takes nothing from views of strings
@@ -191,7 +191,7 @@ def _decoded(array: Any) -> Any:
 
 def _float_texts(cells: Any) -> Any:
     """Returns a pyarrow array of floats as strings `[num_cells]`; whole numbers below 2**63 as digits."""
-    pa = arrow()
+    pa = import_pyarrow()
     values = np.asarray(cells.cast(pa.float64()).to_numpy(zero_copy_only=False))
     texts = pa.array(values, pa.float64(), from_pandas=True).cast(pa.string())
     is_whole = _are_whole(values)
@@ -215,14 +215,14 @@ def _text_of(value: Any) -> str | None:
 
 def _trimmed(texts: Any) -> Any:
     """Returns pyarrow strings without surrounding blanks; null for an empty string."""
-    pa = arrow()
+    pa = import_pyarrow()
     trimmed = pa.compute.utf8_trim_whitespace(texts)
     return pa.compute.if_else(pa.compute.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
 
 
 def _cast_numbers(words: Any) -> Any:
     """Returns pyarrow words as floats; raises an error of pyarrow if a word is no number."""
-    return words.cast(arrow().float64())
+    return words.cast(import_pyarrow().float64())
 
 
 def _number_of(word: str) -> float:
@@ -238,7 +238,7 @@ def _cast_days(cells: Any, *, refuse_rounding: bool = True) -> Any:
         cells: a pyarrow array.
         refuse_rounding: whether an error is raised if a conversion would lose part of a second.
     """
-    pa = arrow()
+    pa = import_pyarrow()
     seconds = cells.cast(pa.timestamp("s"), safe=refuse_rounding).cast(pa.int64())
     return pa.compute.divide(seconds.cast(pa.float64()), DAY_S)
 
@@ -253,7 +253,7 @@ def _parse(
         parse_all: converts all words at once, and may fail.
         parse_word: converts a single word. It is called for each distinct word if `parse_all` fails.
     """
-    pa = arrow()
+    pa = import_pyarrow()
     try:
         parsed = parse_all(words)
     except pa.ArrowInvalid:

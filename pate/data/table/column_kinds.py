@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pate.data.table.arrow import arrow, count_values, is_missing
+from pate.data.table.arrow import count_values, import_pyarrow, is_missing
 from pate.data.table.category_column import CategoryColumn
 from pate.data.table.cells import as_dates, as_numbers, as_texts, have_values
 from pate.data.table.column import Column, EmptyColumn
@@ -115,12 +115,12 @@ def _require_no_other_spelling(name: str, cells: Any, spelling: CellSpelling) ->
     }
     if not spelling_by:
         return
-    is_wrong = arrow().array(np.isinf(as_numbers(cells=distinct, spelling=spelling)))
+    is_wrong = import_pyarrow().array(np.isinf(as_numbers(cells=distinct, spelling=spelling)))
     word = distinct.filter(is_wrong)[0].as_py()
     readings = []
     for settings, other in spelling_by.items():
         if not any(fewer < settings for fewer in spelling_by):
-            number = as_numbers(cells=arrow().array([word]), spelling=other)[0]
+            number = as_numbers(cells=import_pyarrow().array([word]), spelling=other)[0]
             reading = np.format_float_positional(number, trim="-")
             readings.append(f"{' '.join(sorted(settings))} reads it as {reading}")
     mark = spelling.thousands or "nothing"

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from pate.array_types import BoolArray, FloatArray, IntArray
-from pate.data.table.arrow import arrow, count_values
+from pate.data.table.arrow import count_values, import_pyarrow
 from pate.data.table.cells import as_dates, as_numbers, as_texts, have_values, with_missing
 from pate.data.table.column_names import visible
 from pate.data.table.date_column import DateColumn
@@ -117,7 +117,7 @@ def remarks_on_dates(column: DateColumn, cells: Any, spelling: CellSpelling) -> 
         is_frequent = counts[end] >= max(_FREQUENT_ROWS, _MIN_PLACEHOLDER_SHARE * len(days))
         is_above_mean = counts[end] > len(days) / len(counts) * _MIN_PLACEHOLDER_RATIO
         if is_frequent and is_above_mean and is_at_years_end(day=end):
-            word = words.filter(arrow().array(days == end))[0].as_py()
+            word = words.filter(import_pyarrow().array(days == end))[0].as_py()
             setting = as_setting(name="data.missing", value=[word])
             yield (
                 f"{counts[end]} of {len(days)} cells are {word}; {setting} if that means a missing cell"
@@ -148,8 +148,8 @@ class _ColumnCells:
         """Yields all remarks on the column."""
         if self._are_whole and _MIN_ROWS <= len(self._values) == len(self._numbers):
             yield self._on_record_numbers()  # as the numbers of contracts and cases are
-        has_zeros = arrow().compute.match_substring_regex(self._words, r"^0\d")
-        if self._is_number and not self.is_code and arrow().compute.any(has_zeros).as_py():
+        has_zeros = import_pyarrow().compute.match_substring_regex(self._words, r"^0\d")
+        if self._is_number and not self.is_code and import_pyarrow().compute.any(has_zeros).as_py():
             setting = as_setting(name="data.category", value=[self.name])
             yield f"numbers with a zero in front; if they are codes, {setting} makes each a category"
         if not (self._is_number or self.is_date or self.is_code):
@@ -293,7 +293,7 @@ def _remarks_on_words(count_per_word: Mapping[str, int], spelling: CellSpelling)
     counts = np.array([*count_per_word.values()], np.int64)
     num_cells = int(counts.sum())
     words = [" ".join(visible(word).split()) for word in count_per_word]
-    distinct = arrow().array(list(count_per_word), arrow().string())
+    distinct = import_pyarrow().array(list(count_per_word), import_pyarrow().string())
     likeliest = _likeliest_reading(words=distinct, counts_per_word=counts, spelling=spelling)
     fails = likeliest.fails_on(words=distinct)
     num_failing = int(counts[fails].sum())

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from pate.data.table.arrow import arrow
+from pate.data.table.arrow import import_pyarrow
 from pate.data.table.column_names import column_name, require_columns
 from pate.data.table.source_file import BATCH_ROWS, MISSING_WORDS, SourceFile
 
@@ -104,7 +104,7 @@ def csv_batches(file: SourceFile, columns: list[str] | None) -> Iterator[Any]:
         InvalidValue: rows have different lengths, a cell has a NUL byte, or a column without a name has a cell. Other
             damage raises an error of pyarrow.
     """
-    pa = arrow()
+    pa = import_pyarrow()
     from pyarrow import csv as arrow_csv
 
     head = read_head(file)
@@ -166,7 +166,7 @@ def _require_clean(file: SourceFile, batch: Any, num_names: int) -> None:
         batch: a pyarrow table of some rows.
         num_names: the number of columns that have a name; they come first.
     """
-    compute = arrow().compute
+    compute = import_pyarrow().compute
     for column in batch.columns:
         if compute.any(compute.match_substring(column, "\0")).as_py():
             raise file.nul_refusal()

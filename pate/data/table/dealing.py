@@ -17,7 +17,7 @@ import numpy as np
 
 from pate.array_types import IntArray
 from pate.data.split import SPLITS
-from pate.data.table.arrow import arrow
+from pate.data.table.arrow import import_pyarrow
 from pate.data.table.cells import as_texts, with_missing
 from pate.data.table.column_names import require_column
 from pate.data.table.csv_table import read_head
@@ -88,7 +88,7 @@ class Dealing:
             writers = [stack.enter_context(_writer(file, path)) for path in paths.values()]
             for numbers, batch in file.rows():
                 for part, write in enumerate(writers):
-                    write(batch.filter(arrow().array(part_of_row[numbers] == part)))
+                    write(batch.filter(import_pyarrow().array(part_of_row[numbers] == part)))
         return paths
 
     @cached_property
@@ -104,7 +104,7 @@ class Dealing:
             as_texts(with_missing(table, spelling).column(0))
             for _, table in self.file.rows([self.group])
         ]
-        words = arrow().chunked_array(chunks)
+        words = import_pyarrow().chunked_array(chunks)
         if words.null_count:
             rule = f"a value in each row, {words.null_count} of {len(words)} rows have none"
             raise InvalidValue("group", self.group, rule=rule)
@@ -160,7 +160,7 @@ def _writer(file: TableFile, path: Path) -> Iterator[Write]:
 
         schema = next(file.batches()).schema
         writer = parquet.ParquetWriter if file.kind == "parquet" else ipc.new_file
-        with writer(arrow().PythonFile(out, mode="w"), schema) as table_writer:
+        with writer(import_pyarrow().PythonFile(out, mode="w"), schema) as table_writer:
             yield table_writer.write_table
 
 

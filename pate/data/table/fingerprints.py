@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pate.data.copies import rounded
-from pate.data.table.arrow import arrow
+from pate.data.table.arrow import import_pyarrow
 from pate.data.table.cells import as_texts, digest_cells, digest_texts
 from pate.data.table.column import Column
 from pate.data.table.number_column import NumberColumn
@@ -58,7 +58,7 @@ def _values_of(cells: Any, column: Column, spelling: CellSpelling) -> Any:
         is_whole = np.isfinite(numbers) & (numbers % 1 == 0)
         with np.errstate(over="ignore"):
             values = np.where(is_whole, numbers, rounded(numbers.astype(np.float32)))
-        return arrow().array(values).cast(arrow().string())
+        return import_pyarrow().array(values).cast(import_pyarrow().string())
     return canonical_words(words=as_texts(cells), spelling=spelling).fill_null(_MISSING_WORD)
 
 
@@ -133,7 +133,7 @@ def _hash_rows(columns: list[Any]) -> NDArray[np.uint64]:
     """
     from pandas.util import hash_array  # loads slowly
 
-    pa = arrow()
+    pa = import_pyarrow()
     lines = pa.compute.binary_join_element_wise(*columns, _CELL_SEPARATOR).cast(pa.binary())
     # pandas hashes a text by its bytes in UTF-8
     return np.asarray(hash_array(lines.to_numpy(zero_copy_only=False), categorize=False), np.uint64)

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from pate.data.table.arrow import arrow
+from pate.data.table.arrow import import_pyarrow
 from pate.data.table.cell_words import column_cells
 from pate.data.table.column_names import column_name, require_columns
 from pate.validation import InvalidValue
@@ -40,7 +40,7 @@ def as_table(data: Any) -> Any:
     Raises:
         InvalidValue: a name occurs twice, columns have different lengths, or the data have another type.
     """
-    pa = arrow()
+    pa = import_pyarrow()
     is_frame = hasattr(data, "iloc") and hasattr(data, "columns")
     if isinstance(data, Mapping) or is_frame:
         names = [column_name(str(key)) for key in data]
@@ -65,5 +65,7 @@ def as_table(data: Any) -> Any:
 def _as_array(column: Any) -> Any:
     """Returns a column as a pyarrow array; a column of pandas by `column_cells`, each cell by itself."""
     return (
-        column_cells(column) if hasattr(column, "iloc") else arrow().array(column, from_pandas=True)
+        column_cells(column)
+        if hasattr(column, "iloc")
+        else import_pyarrow().array(column, from_pandas=True)
     )

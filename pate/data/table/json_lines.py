@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from pate.data.table.arrow import arrow
+from pate.data.table.arrow import import_pyarrow
 from pate.data.table.column_names import column_name, require_columns
 from pate.data.table.source_file import BATCH_ROWS, MISSING_WORDS, SourceFile
 
@@ -45,7 +45,7 @@ class JsonLines:
         Raises:
             InvalidValue: a line is not a JSON object.
         """
-        pa = arrow()
+        pa = import_pyarrow()
         fields = self.fields
         name_of = {field: column_name(field) for field in fields}
         require_columns(self._file.name, list(name_of.values()))

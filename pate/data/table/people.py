@@ -13,7 +13,7 @@ import numpy as np
 from pate.array_types import IntArray
 from pate.data.id_arrays import count_shared, distinct
 from pate.data.split import SPLITS
-from pate.data.table.arrow import arrow, codes_among
+from pate.data.table.arrow import codes_among, import_pyarrow
 from pate.data.table.cells import as_texts
 from pate.data.table.spelling import USUAL, CellSpelling, canonical_word, canonical_words
 
@@ -62,7 +62,7 @@ def person_names(words: Any, spelling: CellSpelling = USUAL) -> Any:
         words: a pyarrow array of words that name persons.
         spelling: the notation of numbers and dates.
     """
-    pa = arrow()
+    pa = import_pyarrow()
     words = canonical_words(words, spelling)
     is_unusual = pa.compute.match_substring_regex(words, _UNUSUAL).fill_null(False)
     names = [person_name(word) for word in words.filter(is_unusual).to_pylist()]
@@ -79,7 +79,7 @@ def looks_of(names: Any) -> Any:
     Args:
         names: a pyarrow array of names, `[num_names]`.
     """
-    compute = arrow().compute
+    compute = import_pyarrow().compute
 
     def substitute(words: Any, pattern: str, replacement: str) -> Any:
         return compute.replace_substring_regex(words, pattern=pattern, replacement=replacement)
@@ -104,7 +104,7 @@ def looks_of(names: Any) -> Any:
 
 def _in_lower_case(names: Any) -> Any:
     """Returns pyarrow names `[num_names]` in lower case. Straße becomes strasse, as STRASSE does."""
-    compute = arrow().compute
+    compute = import_pyarrow().compute
     lowered = compute.utf8_lower(names)
     return compute.replace_substring(lowered, pattern="\u00df", replacement="ss")
 
@@ -134,7 +134,7 @@ class People:
                 number names the same person as the word of its digits.
             spelling: the notation of numbers and dates.
         """
-        pa = arrow()
+        pa = import_pyarrow()
         if all(column.type == pa.int64() for column in columns):
             return cls._from_numbers([column.to_numpy() for column in columns])
         texts = [as_texts(column) for column in columns]

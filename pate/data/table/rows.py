@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pate.accounting import PrivacyUnit
 from pate.array_types import BoolArray, IntArray
-from pate.data.table.arrow import arrow, is_missing, joined
+from pate.data.table.arrow import import_pyarrow, is_missing, joined
 from pate.data.table.cells import as_texts, with_missing
 from pate.data.table.column import Encoded, row_in_words, wrong_cells_in_words
 from pate.data.table.fingerprints import CellDigest
@@ -186,7 +186,8 @@ class Rows:
         )
         self._require_labels()
         names_of_column = {
-            column: arrow().chunked_array(chunks) for column, chunks in chunks_of_column.items()
+            column: import_pyarrow().chunked_array(chunks)
+            for column, chunks in chunks_of_column.items()
         }
         for column, names in names_of_column.items():
             self._require_values(column, names=names)
@@ -312,7 +313,7 @@ class Rows:
 
     def _require_values(self, column: str, names: Any) -> None:
         """Raises `InvalidValue` if a cell of a column is missing or has only invisible characters."""
-        pa = arrow()
+        pa = import_pyarrow()
         num_missing = names.null_count
         if names.type == pa.string():
             is_invisible = pa.compute.match_substring_regex(names, pattern=_INVISIBLE_WORD)
@@ -331,7 +332,7 @@ def _known_mask(read_batch: _ReadBatch) -> BoolArray | None:
 
 def _names(cells: Any) -> Any:
     """Returns the cells of a column as names `[num_rows]`: int64 if they are typed as whole numbers, else words."""
-    pa = arrow()
+    pa = import_pyarrow()
     if pa.types.is_integer(cells.type) and cells.type != pa.uint64():
         return joined(cells).cast(pa.int64())
     return as_texts(cells)
@@ -375,11 +376,11 @@ def gather_batches(
         tables.append(table)
         num_bytes = sum(table.nbytes for table in tables)
         if num_bytes >= _GATHERED_BYTES:
-            yield np.concatenate(numbers), arrow().concat_tables(tables)
+            yield np.concatenate(numbers), import_pyarrow().concat_tables(tables)
             numbers = []
             tables = []
             num_kb_done += num_bytes // 1000
             report_progress(min(num_kb_done, file_size_kb))
     if tables:
-        yield np.concatenate(numbers), arrow().concat_tables(tables)
+        yield np.concatenate(numbers), import_pyarrow().concat_tables(tables)
         report_progress(file_size_kb)

@@ -17,7 +17,7 @@ from itertools import product
 from typing import Any, NamedTuple
 from unicodedata import normalize
 
-from pate.data.table.arrow import arrow, joined
+from pate.data.table.arrow import import_pyarrow, joined
 from pate.data.table.column_names import visible
 from pate.data.table.dates import ORDERS
 from pate.validation import InvalidValue, as_setting, require_choice
@@ -97,7 +97,7 @@ def _canonical_moment(moment_match: re.Match[str]) -> str:
 
 def with_points(words: Any) -> Any:
     """Returns pyarrow words `[num_words]` in which numbers with a decimal comma are written with a decimal point."""
-    return arrow().compute.replace_substring_regex(
+    return import_pyarrow().compute.replace_substring_regex(
         words,
         pattern=r"^(\s*[+-]?\d+),(\d+(?:[eE][+-]?\d+)?\s*)$",
         replacement=r"\1.\2",
@@ -172,7 +172,7 @@ class CellSpelling:
         """Returns pyarrow words `[num_words]` in which numbers have no marks between thousands."""
         if self.thousands is None:
             return words
-        compute = arrow().compute
+        compute = import_pyarrow().compute
         mark = GROUPING[self.thousands]
         decimal_mark = re.escape(self.decimal_mark)
         # The last group has three digits, the others two or three, because 12,34,567 is usual in India.
@@ -187,7 +187,7 @@ class CellSpelling:
         With a decimal comma, 1.234 is changed to a word that is not a number, because it could mean 1234, unless
         `thousands` is a point.
         """
-        compute = arrow().compute
+        compute = import_pyarrow().compute
         words = self.without_grouping(words)
         if self.decimal_mark == ".":
             return words
@@ -227,16 +227,16 @@ def canonical_words(words: Any, spelling: CellSpelling = USUAL) -> Any:
         words: a pyarrow array of words.
         spelling: the notation of numbers: decimal mark and mark between thousands.
     """
-    compute = arrow().compute
+    compute = import_pyarrow().compute
     coded = joined(array=words).dictionary_encode()
     words = spelling.without_grouping(coded.dictionary)
     if spelling.decimal_mark == ",":
         words = with_points(words)
     is_plain = compute.match_substring_regex(words, pattern=_PLAIN)
-    is_truth = compute.is_in(compute.utf8_lower(words), value_set=arrow().array([*TRUTHS]))
+    is_truth = compute.is_in(compute.utf8_lower(words), value_set=import_pyarrow().array([*TRUTHS]))
     # Only these words may have another canonical form. Python is slow, so the others are not converted.
     may_change = compute.or_(compute.invert(is_plain), is_truth)
     canonical = [canonical_word(word) or None for word in words.filter(may_change).to_pylist()]
-    replacements = arrow().array(canonical, words.type)
+    replacements = import_pyarrow().array(canonical, words.type)
     all_canonical = compute.replace_with_mask(words, may_change, replacements)
     return all_canonical.take(coded.indices)

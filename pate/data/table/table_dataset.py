@@ -17,7 +17,7 @@ from pate.data.owner_names import OwnerNames
 from pate.data.preprocessing import Preprocessing
 from pate.data.shared_records import SharedRecords, linked_groups
 from pate.data.split import SPLITS, Split
-from pate.data.table.arrow import arrow, joined
+from pate.data.table.arrow import import_pyarrow, joined
 from pate.data.table.cells import as_texts
 from pate.data.table.column import Column
 from pate.data.table.people import People, person_names
@@ -172,7 +172,7 @@ def _names_for_ledgers(columns: Sequence[Any], spelling: CellSpelling) -> OwnerN
         columns: chunked pyarrow arrays, words or int64, that name owners or records.
         spelling: the notation of the words.
     """
-    pa = arrow()
+    pa = import_pyarrow()
     names = []
     for column in columns:
         if len(columns) == 1 and column.type == pa.int64():

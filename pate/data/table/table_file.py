@@ -14,7 +14,7 @@ import numpy as np
 
 from pate.array_types import IntArray
 from pate.data.split import SPLITS
-from pate.data.table.arrow import arrow
+from pate.data.table.arrow import import_pyarrow
 from pate.data.table.cells import as_texts
 from pate.data.table.column import row_in_words
 from pate.data.table.column_names import require_column
@@ -244,7 +244,7 @@ class TableFile:
                 rule = f"private, public or test, {row} has something else"
                 raise InvalidValue("data.split", split, rule=rule)
             is_of_part = parts == self.part
-            batch = batch.select(columns).filter(arrow().array(is_of_part))
+            batch = batch.select(columns).filter(import_pyarrow().array(is_of_part))
             if self.part == "public":
                 yield np.arange(num_of_part, num_of_part + batch.num_rows), batch
             else:
@@ -257,7 +257,7 @@ class TableFile:
         Args:
             columns: the names of the columns to read; None for all columns.
         """
-        return arrow().concat_tables([table for _, table in self.rows(columns)])
+        return import_pyarrow().concat_tables([table for _, table in self.rows(columns)])
 
     def batches(self, columns: list[str] | None = None) -> Iterator[Any]:
         """Yields pyarrow tables of some thousand rows in order; at least one table, which may have no rows.
@@ -283,19 +283,21 @@ class TableFile:
 
     def _typed_alike(self, columns: list[str]) -> Iterator[Any]:
         """Yields the batches of all typed files, with each column cast to one type for all files."""
-        schema = arrow().schema([self._schema.field(column) for column in columns])
+        schema = import_pyarrow().schema([self._schema.field(column) for column in columns])
         for file in self.files:
             for batch in self._batches_of(file, columns):
                 try:
                     alike = batch.cast(schema)
-                except arrow().ArrowInvalid:  # without the cause: pyarrow's messages show cells
+                except (
+                    import_pyarrow().ArrowInvalid
+                ):  # without the cause: pyarrow's messages show cells
                     rule = "columns of one type in each file, or whole numbers below 2**53 beside decimals"
                     raise file.refusal(rule) from None
                 yield alike
 
     def _batches_of(self, file: SourceFile, columns: list[str] | None = None) -> Iterator[Any]:
         """Yields pyarrow tables with the rows of one file, as `batches` does."""
-        pa = arrow()
+        pa = import_pyarrow()
         kind = file.kind
         try:
             if kind == "csv":
@@ -322,7 +324,7 @@ def _of_equal_length(batches: Iterator[Any]) -> Iterator[Any]:
 
     The first table has no rows. Digests of private cells depend on which floats lie in one batch.
     """
-    pa = arrow()
+    pa = import_pyarrow()
     waiting = [next(batches)]
     yield waiting[0].slice(0, 0)
     num_waiting = waiting[0].num_rows

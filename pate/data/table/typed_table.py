@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from typing import Any
 
-from pate.data.table.arrow import arrow
+from pate.data.table.arrow import import_pyarrow
 from pate.data.table.column_names import column_name, require_columns
 from pate.data.table.source_file import BATCH_ROWS, SourceFile
 
@@ -21,7 +21,7 @@ def typed_batches(file: SourceFile, columns: list[str] | None) -> Iterator[Any]:
     Raises:
         InvalidValue: two columns have the same name. Damage raises an error of pyarrow.
     """
-    pa = arrow()
+    pa = import_pyarrow()
     from pyarrow import parquet
 
     with ExitStack() as stack:
@@ -60,7 +60,7 @@ def common_schema(files: Sequence[SourceFile], schemas: Sequence[Any]) -> Any:
     Raises:
         InvalidValue: no type holds the cells of a column in all files, such as numbers and texts.
     """
-    pa = arrow()
+    pa = import_pyarrow()
     fields = {field.name: pa.field(field.name, field.type) for field in schemas[0]}
     for file, schema in zip(files, schemas, strict=True):
         for name, field in fields.items():
@@ -84,7 +84,7 @@ def _open_arrow(source: Any) -> tuple[Any, Iterator[Any]]:
 
     try:
         file = ipc.open_file(source)
-    except arrow().ArrowInvalid:
+    except import_pyarrow().ArrowInvalid:
         source.seek(0)
         stream = ipc.open_stream(source)
         return stream.schema, iter(stream)

@@ -26,7 +26,7 @@ RELEASE = PaidRelease(
     adjacency=Adjacency.REPLACE_ONE,
     target_delta=1e-6,
     unit=PATIENT,
-    noise="",
+    seed_name="",
     shares_noise_in_ledger=False,
     accountant=RdpAccountant,
 )
