@@ -56,7 +56,7 @@ from pate.classifier.group_votes import GroupVotesPlan
 from pate.classifier.held_out import FitScores, HeldOutArguments
 from pate.classifier.inputs import is_frame, require_readable, rows_of
 from pate.classifier.label_models import Model
-from pate.classifier.past_fits import FitPrice, PlannedFit, warn_of_past_fits
+from pate.classifier.past_fits import FitPrice, RememberedFit, warn_of_past_fits
 from pate.classifier.publication import FitCharge, Publication
 from pate.classifier.tasks import LabelSets, OneClass, Task
 from pate.data.partition import Partition
@@ -222,9 +222,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     allow_useless: bool = False
     verbose: int = 0
 
-    # These two are no parameters: a clone has `_is_clone`, and `PATESearch` sets `_tuned`, the runs of its tuning.
-    _is_clone = False
-    _tuned = cast(TunedRuns | None, None)
+    # These two have no annotations, so the dataclass makes no parameters of them. `cast` states the type instead.
+    _is_clone = False  # a clone sets True
+    _tuned = cast(TunedRuns | None, None)  # `PATESearch` sets the runs of its tuning
 
     def fit(
         self,
@@ -288,7 +288,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             public_labels=y_public,
             test=HeldOutArguments(inputs=X_test, labels=y_test, groups=groups_test),
         )
-        with shown_as(CLASSIFIER):
+        with shown_as(
+            CLASSIFIER
+        ):  # an error names parameters as this class does, such as `n_teachers`
             inputs = self._read_inputs(arguments, score_epsilon=self.score_epsilon)
             plan = self._plan_fit(inputs, score_epsilon=self.score_epsilon)
             try:
@@ -297,18 +299,23 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 raise self._named_by_epsilon(error) from error
             scores = plan.scores(unit)
         pools = plan.pools
-        if pools.known is not None and not isinstance(y, np.ma.MaskedArray):
-            warnings.warn(_GAPS_READ, GapsFromLabels, stacklevel=2)
-        self._warn_of_plan(plan, priced, has_groups=groups is not None)
+        self._warn_of_plan(
+            plan,
+            priced,
+            has_groups=groups is not None,
+            labels_are_masked=isinstance(y, np.ma.MaskedArray),
+        )
         streams = streams_of(self.random_state)
         fit_ledger = self._fit_ledger(plan, unit)
         with shown_as(CLASSIFIER):
             ledger = fit_ledger.open(priced, score_price=None if scores is None else scores.price)
-        planned_fit = self._planned_fit(plan, priced, unit)
+        remembered_fit = self._remembered_fit(plan, priced, unit)
         if self.ledger is None:
-            warn_of_past_fits(planned_fit.dearest_fits(), stacklevel=2)
+            warn_of_past_fits(remembered_fit.dearest_fits(), stacklevel=2)
             if scores is not None:
-                warn_of_past_fits(scores.planned_fit(self._seed).dearest_fits(), stacklevel=2)
+                warn_of_past_fits(scores.remembered_fit(self._seed).dearest_fits(), stacklevel=2)
+        # This fits the estimators to public rows with invented labels. So an estimator that cannot read the rows fails
+        # before anything is spent.
         plan.rehearse()
 
         # 2. The teachers learn from disjoint records, and vote on public samples.
@@ -331,16 +338,13 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         )
         aggregator = priced.aggregator.with_prior(prior)
         price = format_epsilon(priced.epsilon)
-        record = FitRecord(ledger, priced, planned_fit)
-        try:
-            with stage(f"release, epsilon {price}", verbose=self.verbose), all_cores():
-                release = aggregator.release(votes, streams.generator("noise"), record)
-        except BaseException as error:
-            if record.is_charged:
-                error.add_note(
-                    f"{record.spent_sentence}, and its release is lost: nobody has seen it"
-                )
-            raise
+        record = FitRecord(ledger, priced, remembered_fit)
+        with (
+            record.noting_price("its release is lost, and nobody has seen it"),
+            stage(f"release, epsilon {price}", verbose=self.verbose),
+            all_cores(),
+        ):
+            release = aggregator.release(votes, streams.generator("noise"), record)
         charge = FitCharge(
             priced=priced, budget=plan.budget, unit=unit, seed=self._seed, tuned=self._tuned
         )
@@ -350,7 +354,11 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         #    Not private: `model`, which may be published under the same epsilon.
         answers = f"{release.num_answered} answers to {release.num_queries} queries"
         try:
-            with stage(f"student of {answers}", verbose=self.verbose), all_cores():
+            with (
+                record.noting_price("release_ is the release that was paid for"),
+                stage(f"student of {answers}", verbose=self.verbose),
+                all_cores(),
+            ):
                 model = self._train_student(plan, release, seed=student_seed)
                 constant_lines = list(
                     constant_student_warnings(
@@ -361,19 +369,13 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 )
         except Exception as error:
             raise self._student_error(error) from error
-        except BaseException as error:
-            error.add_note(f"{record.spent_sentence}: release_ is the release that was paid for")
-            raise
         self._set_student(model, inputs, plan, publication=plan.publication(model, release, charge))
         for line in constant_lines:
             warnings.warn(line, DoubtfulPlan, stacklevel=2)
         if scores is not None:
             account = fit_ledger.score_account(ledger)
-            try:
+            with record.noting_price("the student is fitted to its release"):
                 self._release_scores(scores, account, streams.generator("scores"))
-            except BaseException as error:
-                error.add_note(f"{record.spent_sentence}, and the student is fitted to its release")
-                raise
         return self
 
     def price_of(
@@ -650,7 +652,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             score_epsilon: the price of scores on test records; None for no scores.
         """
         reader = InputReader(
-            form=copy(self),
+            validation_estimator=copy(
+                self
+            ),  # scikit-learn's checks set `n_features_in_` on the copy
             teacher=self._teacher,
             student=self._student,
             votes_by_group=not self._has_estimators,
@@ -768,15 +772,21 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             waiver=error.waiver,
         )
 
-    def _warn_of_plan(self, plan: FitPlan, priced: PricedRelease, *, has_groups: bool) -> None:
+    def _warn_of_plan(
+        self, plan: FitPlan, priced: PricedRelease, *, has_groups: bool, labels_are_masked: bool
+    ) -> None:
         """Warns if a fit is allowed but rarely intended, such as a fit of a clone without groups.
 
         Args:
             plan: the plan of the fit.
             priced: the priced release.
             has_groups: whether the user passed `groups`.
+            labels_are_masked: whether the user passed labels as a masked array, which says by itself that some may be
+                missing.
         """
         task = plan.task
+        if plan.pools.known is not None and not labels_are_masked:
+            warnings.warn(_GAPS_READ, GapsFromLabels, stacklevel=3)
         if not has_groups and self._is_clone:
             warnings.warn(_UNGROUPED, UngroupedFit, stacklevel=3)
         if self.classes is None and task.reads_classes:
@@ -801,7 +811,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             seed=self._seed,
         )
 
-    def _planned_fit(self, plan: FitPlan, priced: PricedRelease, unit: PrivacyUnit) -> PlannedFit:
+    def _remembered_fit(
+        self, plan: FitPlan, priced: PricedRelease, unit: PrivacyUnit
+    ) -> RememberedFit:
         """Returns a fit as the process will remember it once it is charged."""
         price = FitPrice(
             epsilon=priced.epsilon,
@@ -811,7 +823,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             unit=unit,
             adjacency=priced.aggregator.adjacency,
         )
-        return PlannedFit.from_inputs(plan.pools.inputs, price=price)
+        return RememberedFit.from_inputs(plan.pools.inputs, price=price)
 
     def _set_release(self, release: Release, charge: FitCharge, *, spent_epsilon: float) -> None:
         """Sets all attributes of the release that was paid for; the student is not of this release yet.
@@ -895,7 +907,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             all_cores(),
         ):
             released = scores.release(self.student_, account, seed=self._seed, rng=rng)
-        scores.planned_fit(self._seed).remember()
+        scores.remembered_fit(self._seed).remember()
         assert self._publication is not None  # as a student with scores can be published
         self._publication = replace(self._publication, scores=released)
         self.scores_ = released

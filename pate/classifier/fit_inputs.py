@@ -121,9 +121,9 @@ class InputReader:
     """The parameters of a classifier that decide how the arguments of a fit are read.
 
     Attributes:
-        form: a copy of the classifier. scikit-learn's `validate_data` compares inputs with the number and the names of
-            the features that an estimator has stored, or stores those of new inputs. A copy stores them here, so that
-            the classifier itself does not change before its release is paid.
+        validation_estimator: a copy of the classifier. scikit-learn's `validate_data` compares inputs with the number
+            and the names of the features that an estimator has stored, or stores those of new inputs. A copy stores
+            them here, so that the classifier itself does not change before its release is paid.
         teacher: the unfitted estimator of the teachers.
         student: the unfitted estimator of the student.
         votes_by_group: whether each private group votes by itself; False if estimators do.
@@ -132,7 +132,7 @@ class InputReader:
         score_epsilon: the price of scores on test records; None for no scores.
     """
 
-    form: BaseEstimator
+    validation_estimator: BaseEstimator
     teacher: Any
     student: Any
     votes_by_group: bool
@@ -177,8 +177,8 @@ class InputReader:
             schema=schema,
             public_labels=public_labels,
             test=self._read_test_records(arguments, task, pools),
-            num_features=self.form.n_features_in_,
-            feature_names=getattr(self.form, "feature_names_in_", None),
+            num_features=self.validation_estimator.n_features_in_,
+            feature_names=getattr(self.validation_estimator, "feature_names_in_", None),
         )
 
     def _require_public_labels_allowed(self, arguments: FitArguments) -> None:
@@ -252,22 +252,25 @@ class InputReader:
             labels: the private labels without gaps, as numbers or classes.
         """
         if is_frame(arguments.inputs):
-            inputs = validate_inputs(self.form, arguments.inputs, reset=True)
+            inputs = validate_inputs(self.validation_estimator, arguments.inputs, reset=True)
             num_rows = len(inputs)
             require(num_rows > 0, "X", "a DataFrame without rows", "at least one record")
             # `check_X_y` checks labels only beside an array of inputs, which zeros stand in for.
             _, labels = check_X_y(
-                np.zeros((num_rows, 1)), labels, multi_output=True, estimator=self.form
+                np.zeros((num_rows, 1)),
+                labels,
+                multi_output=True,
+                estimator=self.validation_estimator,
             )
         else:
             inputs, labels = validate_data(
-                self.form,
+                self.validation_estimator,
                 arguments.inputs,
                 labels,
                 multi_output=True,
                 dtype=np.float32,
                 accept_sparse="csr",
-                ensure_all_finite=_finite_rule(self.form),
+                ensure_all_finite=_finite_rule(self.validation_estimator),
             )
         require_moderate("X", numbers_of(inputs), allows_missing=True)
         return inputs, np.asarray(dense(labels))
@@ -276,7 +279,9 @@ class InputReader:
         """Returns the public inputs as scikit-learn accepts them; None if a part of the private inputs is public."""
         if arguments.public_inputs is None:
             return None
-        public_inputs = validate_inputs(self.form, arguments.public_inputs, reset=False)
+        public_inputs = validate_inputs(
+            self.validation_estimator, arguments.public_inputs, reset=False
+        )
         require_moderate("X_public", numbers_of(public_inputs), allows_missing=True)
         warn_of_shared_rows(
             private_inputs,
@@ -302,7 +307,7 @@ class InputReader:
         test = arguments.test
         require_readable("X_test", test.inputs)
         require_same_kind(pools.inputs, test.inputs, name="X_test")
-        inputs = validate_inputs(self.form, test.inputs, reset=False)
+        inputs = validate_inputs(self.validation_estimator, test.inputs, reset=False)
         require_moderate("X_test", numbers_of(inputs), allows_missing=True)
         warn_of_shared_rows(
             pools.inputs,

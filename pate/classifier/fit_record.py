@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from pate.accounting import Ledger
 from pate.accounting.ledger_entry import ChargeNote
 from pate.accounting.rounding import format_delta, format_epsilon
 from pate.aggregators import MemoryRecord
-from pate.classifier.past_fits import PlannedFit
+from pate.classifier.past_fits import RememberedFit
 from pate.pricing import PricedRelease
 from pate.run.random_streams import seed_name
 
@@ -23,12 +25,14 @@ class FitRecord(MemoryRecord):
         spent_epsilon: the total of the ledger after the charge; 0 before the charge.
     """
 
-    def __init__(self, ledger: Ledger, priced: PricedRelease, planned_fit: PlannedFit) -> None:
+    def __init__(
+        self, ledger: Ledger, priced: PricedRelease, remembered_fit: RememberedFit
+    ) -> None:
         super().__init__(charge=self._charge_ledger)
         self.spent_epsilon = 0.0
         self._ledger = ledger
         self._priced = priced
-        self._planned_fit = planned_fit
+        self._remembered_fit = remembered_fit
         self._key = uuid.uuid4().hex
 
     @property
@@ -36,19 +40,30 @@ class FitRecord(MemoryRecord):
         """Whether the ledger holds the charge, even if this process was interrupted while it wrote the charge."""
         return self._ledger.read(self._key) is not None
 
-    @property
-    def spent_sentence(self) -> str:
-        """The sentence that the price of the release is spent, for the note of an error."""
-        epsilon = format_epsilon(self._priced.epsilon)
-        delta = format_delta(self._planned_fit.price.delta)
-        return f"epsilon {epsilon} at delta {delta} is spent"
+    @contextmanager
+    def noting_price(self, consequence: str) -> Iterator[None]:
+        """Adds to each error of a `with` block the note that the price of the release is spent, if it is charged.
+
+        Interrupts such as Ctrl-C get the note, too.
+
+        Args:
+            consequence: what became of the release, as the end of the note.
+        """
+        try:
+            yield
+        except BaseException as error:
+            if self.is_charged:
+                epsilon = format_epsilon(self._priced.epsilon)
+                delta = format_delta(self._remembered_fit.price.delta)
+                error.add_note(f"epsilon {epsilon} at delta {delta} is spent: {consequence}")
+            raise
 
     def _charge_ledger(self) -> None:
         """Charges the ledger, records the fit in the memory of the process, and computes the total of the ledger."""
         aggregator = self._priced.aggregator
         note = ChargeNote(
             description=f"a fit: {type(aggregator).__name__}",
-            seed_name=seed_name(self._planned_fit.price.seed),
+            seed_name=seed_name(self._remembered_fit.price.seed),
         )
         self._ledger.commit(
             key=self._key,
@@ -57,5 +72,5 @@ class FitRecord(MemoryRecord):
             note=note,
             adjacency=aggregator.adjacency,
         )
-        self._planned_fit.remember()
+        self._remembered_fit.remember()
         self.spent_epsilon = self._ledger.spent_epsilon

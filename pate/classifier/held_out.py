@@ -13,7 +13,7 @@ from pate.accounting.ledger_entry import ChargeNote
 from pate.array_types import BoolArray, IntArray
 from pate.classifier.frames import as_pandas
 from pate.classifier.inputs import require_order_of_rows
-from pate.classifier.past_fits import FitPrice, PlannedFit
+from pate.classifier.past_fits import FitPrice, RememberedFit
 from pate.classifier.public_labels import read_labels
 from pate.classifier.tasks import Task
 from pate.data import Dataset
@@ -164,7 +164,7 @@ class FitScores:
     dataset: Dataset
     num_queries: int
 
-    def planned_fit(self, seed: int | None) -> PlannedFit:
+    def remembered_fit(self, seed: int | None) -> RememberedFit:
         """Returns the scores as the process will remember them once they are charged.
 
         Args:
@@ -178,7 +178,7 @@ class FitScores:
             unit=self.price.unit,
             adjacency=Adjacency.REPLACE_ONE,
         )
-        return PlannedFit.from_inputs(self.records.inputs, price=price)
+        return RememberedFit.from_inputs(self.records.inputs, price=price)
 
     def release(
         self, model: Predictor, account: Ledger, *, seed: int | None, rng: np.random.Generator

@@ -98,8 +98,8 @@ _FITS = dict[bytes, PastFits]()
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlannedFit:
-    """A fit that is priced and not charged yet; only charged fits are remembered.
+class RememberedFit:
+    """A fit in the form in which the memory of this process holds it; `remember` adds it once it is charged.
 
     Attributes:
         record_digests: the digests of the private records that are remembered.
@@ -111,7 +111,7 @@ class PlannedFit:
 
     @classmethod
     def from_inputs(cls, inputs: Any, *, price: FitPrice) -> Self:
-        """Returns a fit that is priced and not charged yet, with keyed digests of its private records.
+        """Returns a fit that may not be charged yet, with keyed digests of its private records.
 
         At most 1,000 records, those with the smallest digests, are remembered.
 

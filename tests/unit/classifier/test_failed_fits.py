@@ -118,7 +118,7 @@ def test_an_interrupted_draw_says_that_its_price_is_spent(
     monkeypatch.setattr(CenteredVotes, "release", interrupt)
     with pytest.raises(KeyboardInterrupt) as caught:
         model.fit(INPUTS, LABELS, X_public=PUBLIC_INPUTS)
-    assert "is spent, and its release is lost" in caught.value.__notes__[0]
+    assert "is spent: its release is lost" in caught.value.__notes__[0]
     assert model.release_ is first_release
     assert len(Ledger.stored(tmp_path / "ledger").entries) == 2
 

@@ -7,7 +7,7 @@ import pytest
 
 from pate.accounting import Adjacency, GaussianEvent, PrivacyUnit, PureDpEvent
 from pate.classifier import RepeatedRelease
-from pate.classifier.past_fits import FitPrice, PastFits, PlannedFit, warn_of_past_fits
+from pate.classifier.past_fits import FitPrice, PastFits, RememberedFit, warn_of_past_fits
 
 ROWS = np.random.default_rng(0).standard_normal((5000, 3)).astype(np.float32)
 
@@ -49,9 +49,9 @@ def remember_fit(
         unit=unit,
         adjacency=adjacency,
     )
-    planned_fit = PlannedFit.from_inputs(rows, price=price)
-    past = planned_fit.dearest_fits()
-    planned_fit.remember()
+    remembered_fit = RememberedFit.from_inputs(rows, price=price)
+    past = remembered_fit.dearest_fits()
+    remembered_fit.remember()
     return past
 
 
@@ -134,6 +134,6 @@ def test_a_fit_that_is_not_charged_is_not_remembered() -> None:
         unit=ROW,
         adjacency=Adjacency.REPLACE_ONE,
     )
-    planned_fit = PlannedFit.from_inputs(rows, price=price)
-    assert planned_fit.dearest_fits().count == 1
+    remembered_fit = RememberedFit.from_inputs(rows, price=price)
+    assert remembered_fit.dearest_fits().count == 1
     assert count_and_epsilon_of_fits(rows=rows, epsilon=1.0) == (1, 1.0)
