@@ -1,6 +1,8 @@
 """The boundary wrapper, running twice and conditional release: distributions, draws, prices and messages."""
 
 from collections import Counter
+from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -40,15 +42,14 @@ def selection(noise: str = "gumbel", adjacency: Adjacency = Adjacency.REPLACE_ON
 
 @pytest.mark.parametrize("noise", ["gumbel", "laplace", "exponential"])
 def test_the_boundary_takes_its_probability_from_every_outcome(noise: str) -> None:
-    """The boundary wrapper adds one outcome to a selection, whose weight is that of all outcomes
-    but the likeliest, at most 1/2.
+    """The wrapper adds the boundary, whose weight is that of all outcomes but the likeliest, or 1/2 if that is less.
 
     The probabilities of one histogram and of a batch are all weights divided by their sum.
     """
     wrapper = BoundaryWrapper(selection(noise=noise))
-    plain = wrapper.mechanism.probabilities(VOTES)
-    rest = min(1 - plain.max(), 0.5)
-    expected = np.append(plain / (1 + rest), rest / (1 + rest))
+    probs_of_selection = wrapper.mechanism.probabilities(VOTES)
+    boundary_weight = min(1 - probs_of_selection.max(), 0.5)
+    expected = np.append(probs_of_selection, boundary_weight) / (1 + boundary_weight)
     np.testing.assert_allclose(wrapper.probabilities(VOTES), expected, rtol=1e-12)
     batch = wrapper.probabilities(np.stack([VOTES, [9, 9, 9], [0, 0, 0]]))
     assert batch.shape == (3, 5)
@@ -65,30 +66,24 @@ def test_a_tiny_boundary_probability_keeps_its_digits() -> None:
     distribution = wrapper.probabilities(np.array([800, 10, 0]))
     assert 0 < distribution[-1] == pytest.approx(np.exp(-(790 - 10) / 10.0), rel=1e-9)
     outcome = BoundaryWrapper(selection())(VOTES, rng=rng())
-    assert (
-        outcome.indices.shape
-        == outcome.in_target.shape
-        == RunTwice(selection())(VOTES, rng=rng()).in_target.shape
-    )
-    assert outcome.in_target.shape == ()
+    assert outcome.indices.shape == outcome.in_target.shape == ()
+    assert RunTwice(selection())(VOTES, rng=rng()).in_target.shape == ()
 
 
 @pytest.mark.parametrize(
     ("adjacency", "sensitivity"), [(Adjacency.REPLACE_ONE, 2), (Adjacency.ADD_REMOVE, 1)]
 )
 def test_the_price_is_that_of_the_wrapped_call(adjacency: Adjacency, sensitivity: int) -> None:
-    """A boundary wrapper and a pair of runs have the target and event of a call of epsilon 2 *
-    `sensitivity` / noise scale.
+    """A boundary wrapper and a pair of runs have the target and event of a call, of epsilon 2 `sensitivity` / scale.
 
-    With Laplace noise, whose distribution is a numerical integral, the event also has a small
-    failure probability.
+    With Laplace noise, whose distribution is a numerical integral, the event also has a small failure probability.
     """
     epsilon = 2 * sensitivity / 4.0
     for noise in ("gumbel", "laplace", "exponential"):
         wrapped = selection(noise=noise, adjacency=adjacency)
         assert BoundaryWrapper(wrapped).target == tight_boundary(epsilon)
         pure = PureDpEvent(tight_boundary(epsilon).epsilon)
-        if noise == "laplace":  # its distribution is an integral, known to some digits
+        if noise == "laplace":
             failure_prob = BoundaryWrapper(wrapped).failure_prob
             assert 2.0**-40 < failure_prob < 1e-11
             assert BoundaryWrapper(wrapped).event == ApproximateEvent(pure, failure_prob)
@@ -100,34 +95,42 @@ def test_the_price_is_that_of_the_wrapped_call(adjacency: Adjacency, sensitivity
 
 
 def test_two_runs_are_independent_and_compared_in_order() -> None:
-    """A selection is run twice: the pairs of outcomes follow the product of their distribution.
+    """The pairs of outcomes of a selection that is run twice follow the product of its distribution.
 
-    An outcome is a hit if both runs differ; two rankings also differ if only the order of their
-    labels differs.
+    An outcome is a hit if both runs differ. Two rankings also differ if only the order of their labels differs.
     """
-    twice = RunTwice(selection())(np.tile(VOTES, (DRAWS, 1)), rng=np.random.default_rng(6))
+    equal_queries = np.tile(VOTES, (DRAWS, 1))
+    selected = RunTwice(selection())(equal_queries, rng=np.random.default_rng(6))
     distribution = selection().probabilities(VOTES)
-    pairs = Counter(zip(twice.first.tolist(), twice.second.tolist(), strict=True))
-    joint = {(i, j): float(distribution[i] * distribution[j]) for i in range(4) for j in range(4)}
+    pairs = Counter(zip(selected.first.tolist(), selected.second.tolist(), strict=True))
+    joint = {
+        (first, second): float(distribution[first] * distribution[second])
+        for first, second in product(range(4), repeat=2)
+    }
     assert p_value(outcome_counts=pairs, distribution=joint) > 1e-4
-    np.testing.assert_array_equal(twice.in_target, twice.first != twice.second)
+    np.testing.assert_array_equal(selected.in_target, selected.first != selected.second)
+
     ranked = RunTwice(OneShotTopK(k=2, epsilon=1.0))(
-        np.tile(VOTES, (500, 1)), rng=np.random.default_rng(7)
+        equal_queries[:500], rng=np.random.default_rng(7)
     )
-    expected = [
-        a != b
-        for a, b in zip(ranked.first.indices.tolist(), ranked.second.indices.tolist(), strict=True)
-    ]
-    assert ranked.in_target.tolist() == expected
-    assert 0 < sum(expected) < 500
+    rankings_differ = (ranked.first.indices != ranked.second.indices).any(axis=1)
+    np.testing.assert_array_equal(ranked.in_target, rankings_differ)
+    assert 0 < rankings_differ.sum() < 500
+
+
+class TextMechanism:
+    """A mechanism whose outcome is a text."""
+
+    event = PureDpEvent(epsilon=0.1)
+
+    def __call__(self, votes: Any, *, rng: np.random.Generator) -> str:
+        return "text"
 
 
 def test_mechanisms_without_pure_privacy_are_refused() -> None:
-    """Target charging needs a pure epsilon of each call: both wrappers refuse mechanisms with other
-    events.
+    """Both wrappers refuse mechanisms without a pure epsilon, which target charging needs.
 
-    A mechanism whose outcomes cannot be compared, or an object that is no mechanism, is refused
-    too.
+    A mechanism whose outcomes cannot be compared, and an object that is no mechanism, are refused too.
     """
     stability = StabilityTest(pass_probs=(0.0, 0.0, 0.0, 0.5), failure_prob=1e-6)
     for wrapped, refusal in (
@@ -142,32 +145,42 @@ def test_mechanisms_without_pure_privacy_are_refused() -> None:
             refused("mechanism.event", value="NoOpEvent"),
         ),
     ):
-        for make in (BoundaryWrapper, RunTwice):
+        for make_wrapper in (BoundaryWrapper, RunTwice):
             with refusal:
-                make(wrapped)
-    text_mechanism = type(
-        "Odd", (), {"event": PureDpEvent(epsilon=0.1), "__call__": lambda self, votes, *, rng: "y"}
-    )()
+                make_wrapper(wrapped)
     with refused("mechanism", value="str"):
-        RunTwice(mechanism=text_mechanism)(VOTES, rng=rng())
+        RunTwice(mechanism=TextMechanism())(VOTES, rng=rng())
     with refused("mechanism", value="tuple"):
         BoundaryWrapper(mechanism=())
 
 
-EPSILON = 0.1
+EPSILON = 0.1  # of each call
 
 
-def stored(target_hits: int = 2, failure_prob: float = 0.0) -> ConditionalRelease:
+def conditional_release(target_hits: int = 2, failure_prob: float = 0.0) -> ConditionalRelease:
     """Returns a conditional release in a session for revised calls of epsilon `EPSILON`."""
     session = TargetCharging.of_targets(
-        [revise(EPSILON)], target_hits, target_delta=1e-6, failure_prob=failure_prob
+        [revise(EPSILON)], target_hits=target_hits, target_delta=1e-6, failure_prob=failure_prob
     )
     return ConditionalRelease(session)
 
 
-def always(value: Any) -> Any:
-    """Returns a function that draws `value`, whatever the random generator."""
-    return lambda rng: value
+def draw_always(outcome: int) -> Callable[[np.random.Generator], int]:
+    """Returns a function that draws `outcome`, whatever the random generator."""
+
+    def draw(_rng: np.random.Generator) -> int:
+        return outcome
+
+    return draw
+
+
+def accept_above(threshold: int) -> Callable[[int], bool]:
+    """Returns a function that accepts outcomes above a threshold."""
+
+    def accept(outcome: int) -> bool:
+        return outcome > threshold
+
+    return accept
 
 
 def accept_all(outcome: Any) -> bool:
@@ -186,94 +199,100 @@ def rng() -> np.random.Generator:
 
 
 def test_an_outcome_is_published_once_and_only_then_charged_as_a_hit() -> None:
-    """A stored outcome 5 is revised with falling thresholds until the outcome exceeds the
-    threshold: only this call is a hit.
+    """A stored outcome 5 is revised with falling thresholds, and the first threshold below 5 makes the only hit.
 
     A further revision of the published outcome, or of an unknown key, is refused without a charge.
     """
-    released = stored()
-    first = released.release(
-        draw=always(value=5), accept=lambda y: y > 9, epsilon=EPSILON, rng=rng()
+    releases = conditional_release()
+    first = releases.release(
+        draw=draw_always(outcome=5), accept=accept_above(threshold=9), epsilon=EPSILON, rng=rng()
     )
     assert (first.published, first.outcome) == (False, None)
-    again = [released.revise(first.key, accept=lambda y, low=low: y > low) for low in (8, 6, 4)]
-    assert [answer.published for answer in again] == [False, False, True]
-    assert again[-1].outcome == 5
-    assert (released.session.hits, released.session.num_calls) == ([1], 4)
+    answers = [
+        releases.revise(first.key, accept=accept_above(threshold=threshold))
+        for threshold in (8, 6, 4)
+    ]
+    assert [answer.published for answer in answers] == [False, False, True]
+    assert answers[-1].outcome == 5
+    assert (releases.session.hits, releases.session.num_calls) == ([1], 4)
     for key in (first.key, 7):
         with refused("key", value=key):
-            released.revise(key, accept=accept_all)
-    assert released.session.num_calls == 4
+            releases.revise(key, accept=accept_all)
+    assert releases.session.num_calls == 4
 
 
 def test_the_outcome_is_drawn_once_from_the_generator_given() -> None:
-    """`release` draws the outcome once from its generator; `revise` publishes the same outcome
-    without a second draw.
-    """
-    released = stored()
-    drawn = []
+    """`release` draws the outcome once from its generator, and `revise` publishes it without a second draw."""
+    releases = conditional_release()
+    drawn_outcomes = []
 
     def draw(generator: np.random.Generator) -> int:
-        drawn.append(int(generator.integers(1000)))
-        return drawn[-1]
+        drawn_outcomes.append(int(generator.integers(1000)))
+        return drawn_outcomes[-1]
 
-    first = released.release(
+    first = releases.release(
         draw=draw, accept=reject_all, epsilon=EPSILON, rng=np.random.default_rng(3)
     )
-    again = released.revise(first.key, accept=accept_all)
-    assert drawn == [again.outcome] == [int(np.random.default_rng(3).integers(1000))]
+    answer = releases.revise(first.key, accept=accept_all)
+    expected_outcome = int(np.random.default_rng(3).integers(1000))
+    assert drawn_outcomes == [answer.outcome] == [expected_outcome]
 
 
 def test_after_the_last_hit_nothing_is_drawn_or_looked_at() -> None:
-    """The session's only hit is used up: `release` and `revise` are refused before `draw` or
-    `accept` is called.
-    """
-    released = stored(target_hits=1)
-    asked = []
-    waiting = released.release(draw=always(value=1), accept=reject_all, epsilon=EPSILON, rng=rng())
-    released.release(draw=always(value=2), accept=accept_all, epsilon=EPSILON, rng=rng())
+    """Once the session's only hit is used up, `release` and `revise` are refused and call neither argument."""
+    releases = conditional_release(target_hits=1)
+    arguments_of_calls = []
+    waiting = releases.release(
+        draw=draw_always(outcome=1), accept=reject_all, epsilon=EPSILON, rng=rng()
+    )
+    releases.release(draw=draw_always(outcome=2), accept=accept_all, epsilon=EPSILON, rng=rng())
 
-    def never(argument: Any) -> bool:
-        asked.append(argument)
+    def record_call(argument: Any) -> bool:
+        arguments_of_calls.append(argument)
         return True
 
-    for ask in (
-        lambda: released.release(draw=never, accept=never, epsilon=EPSILON, rng=rng()),
-        lambda: released.revise(waiting.key, accept=never),
-    ):
-        with refused("hits", value=1, rule="fewer than target_hits=1"):
-            ask()
-    assert asked == []
+    with refused("hits", value=1, rule="fewer than target_hits=1"):
+        releases.release(draw=record_call, accept=record_call, epsilon=EPSILON, rng=rng())
+    with refused("hits", value=1, rule="fewer than target_hits=1"):
+        releases.revise(waiting.key, accept=record_call)
+    assert arguments_of_calls == []
 
 
 def test_a_session_that_covers_no_second_question_refuses_it() -> None:
-    """The session's target allows one question for each outcome: `revise` is refused and not
-    counted as a call.
-    """
+    """In a session whose target allows one question for each outcome, `revise` is refused and is no call."""
     session = TargetCharging.of_targets([not_prior(EPSILON)], target_hits=2, target_delta=1e-6)
-    released = ConditionalRelease(session)
-    first = released.release(draw=always(value=1), accept=reject_all, epsilon=EPSILON, rng=rng())
+    releases = ConditionalRelease(session)
+    first = releases.release(
+        draw=draw_always(outcome=1), accept=reject_all, epsilon=EPSILON, rng=rng()
+    )
     for _ in range(2):
         with refused("target", value=ANY, rule="no larger epsilon"):
-            released.revise(first.key, accept=accept_all)
+            releases.revise(first.key, accept=accept_all)
     assert session.num_calls == 1
 
 
 def test_a_delta_is_charged_with_the_first_question_alone() -> None:
-    """The failure probability of a call is charged when its outcome is drawn, and not again by
-    `revise`.
+    """The failure probability of a call is charged when its outcome is drawn, and `revise` charges none.
 
     A second draw that would exceed the session's failure probability is refused.
     """
-    released = stored(target_hits=2, failure_prob=2e-7)
-    first = released.release(
-        draw=always(value=1), accept=reject_all, epsilon=EPSILON, failure_prob=1.5e-7, rng=rng()
+    releases = conditional_release(target_hits=2, failure_prob=2e-7)
+    first = releases.release(
+        draw=draw_always(outcome=1),
+        accept=reject_all,
+        epsilon=EPSILON,
+        failure_prob=1.5e-7,
+        rng=rng(),
     )
-    released.revise(first.key, accept=reject_all)
-    assert released.session.state["spent_failure_prob"] == 1.5e-7
+    releases.revise(first.key, accept=reject_all)
+    assert releases.session.state["spent_failure_prob"] == 1.5e-7
     with refused("failure_prob", value=3e-07, rule="at most 2e-07"):
-        released.release(
-            draw=always(value=1), accept=reject_all, epsilon=EPSILON, failure_prob=1.5e-7, rng=rng()
+        releases.release(
+            draw=draw_always(outcome=1),
+            accept=reject_all,
+            epsilon=EPSILON,
+            failure_prob=1.5e-7,
+            rng=rng(),
         )
 
 
@@ -282,16 +301,18 @@ def test_an_error_in_a_question_is_charged_as_a_hit() -> None:
 
     The stored outcome cannot be revised again.
     """
-    released = stored()
-    waiting = released.release(draw=always(value=0), accept=reject_all, epsilon=EPSILON, rng=rng())
+    releases = conditional_release()
+    waiting = releases.release(
+        draw=draw_always(outcome=0), accept=reject_all, epsilon=EPSILON, rng=rng()
+    )
 
-    def fail(generator: np.random.Generator) -> int:
+    def divide_by_zero(_generator_or_outcome: Any) -> Any:
         return 1 // 0
 
     with pytest.raises(ZeroDivisionError):
-        released.revise(waiting.key, accept=lambda y: 1 / y > 0)
+        releases.revise(waiting.key, accept=divide_by_zero)
     with pytest.raises(ZeroDivisionError):
-        released.release(draw=fail, accept=accept_all, epsilon=EPSILON, rng=rng())
-    assert released.session.hits == [2]
+        releases.release(draw=divide_by_zero, accept=accept_all, epsilon=EPSILON, rng=rng())
+    assert releases.session.hits == [2]
     with refused("key", value=0):
-        released.revise(waiting.key, accept=accept_all)
+        releases.revise(waiting.key, accept=accept_all)

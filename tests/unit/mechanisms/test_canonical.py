@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pate.accounting import BoundedRangeEvent, PureDpEvent
+from pate.array_types import FloatArray
 from pate.mechanisms import CanonicalTopK
 from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.maxima import ordered_distribution
@@ -17,12 +18,21 @@ from tests.statistical.chi_square import p_value
 
 
 def loss_by_definition(counts: np.ndarray, chosen: tuple[int, ...], gamma: float) -> float:
-    """Returns (1 - gamma) max(largest count outside, smallest count inside) - gamma (smallest count inside) for
-    a set.
+    """Returns the loss of a set of labels: (1 - gamma) max(o, i) - gamma i.
+
+    Here o is the largest count outside the set, and i is the smallest count inside.
     """
-    missing = [int(counts[i]) for i in range(len(counts)) if i not in chosen]
-    worst = min(int(counts[i]) for i in chosen)
-    return (1 - gamma) * max([*missing, worst]) - gamma * worst
+    counts_outside = [int(counts[label]) for label in range(len(counts)) if label not in chosen]
+    smallest_inside = min(int(counts[label]) for label in chosen)
+    largest = max([*counts_outside, smallest_inside])
+    return (1 - gamma) * largest - gamma * smallest_inside
+
+
+def losses_of_sets(counts: np.ndarray, *, sets: list[tuple[int, ...]], gamma: float) -> FloatArray:
+    """Returns the loss of each set of labels by its definition."""
+    return np.array(
+        [loss_by_definition(counts=counts, chosen=chosen, gamma=gamma) for chosen in sets]
+    )
 
 
 def four_partitions(falling_counts: np.ndarray, k: int) -> list[CanonicalClasses]:
@@ -31,95 +41,100 @@ def four_partitions(falling_counts: np.ndarray, k: int) -> list[CanonicalClasses
     The first has a class for each pair of the first missing rank and the last rank; the second has a class for each
     last rank. The others have the likely classes for the gammas 0 and 0.5.
     """
-    likely = (
-        CanonicalClasses.likely(falling_counts, k, loss_weight=0.01, gamma=gamma)
-        for gamma in (0.0, 0.5)
-    )
+    num_ranks = len(falling_counts)
     return [
-        CanonicalClasses.all(len(falling_counts), k),
-        CanonicalClasses.by_worst(num_ranks=len(falling_counts), k=k),
-        *likely,
+        CanonicalClasses.all(num_ranks=num_ranks, k=k),
+        CanonicalClasses.by_worst(num_ranks=num_ranks, k=k),
+        CanonicalClasses.likely(falling_counts, k=k, loss_weight=0.01, gamma=0.0),
+        CanonicalClasses.likely(falling_counts, k=k, loss_weight=0.01, gamma=0.5),
     ]
 
 
-@pytest.mark.parametrize("size", range(1, 9))
-def test_class_sizes_count_every_set_once(size: int) -> None:
-    """The sizes of all classes of sets with equal loss sum to the number of sets of k labels, for
-    every k.
-    """
-    falling_counts = -np.sort(-np.random.default_rng(size).integers(low=0, high=4, size=size))
-    for k in range(1, size + 1):
+@pytest.mark.parametrize("num_labels", range(1, 9))
+def test_class_sizes_count_every_set_once(num_labels: int) -> None:
+    """For every k, the sizes of all classes sum to the number of sets of k labels."""
+    rng = np.random.default_rng(num_labels)
+    falling_counts = -np.sort(-rng.integers(low=0, high=4, size=num_labels))
+    for k in range(1, num_labels + 1):
         for classes in four_partitions(falling_counts=falling_counts, k=k):
-            sizes = [classes.size(place) for place in range(len(classes.first))]
+            sizes = [classes.size(class_index) for class_index in range(len(classes.first))]
             assert min(sizes) >= 1
-            assert sum(sizes) == comb(size, k)
+            num_sets = comb(num_labels, k)
+            assert sum(sizes) == num_sets
             np.testing.assert_allclose(classes.log_sizes, np.log(sizes), atol=1e-12)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", range(4))
-def test_members_are_uniform_and_all_sets_occur(kind: int) -> None:
-    """Sets drawn from a class are uniform over its members; together the classes have every set of
-    3 of 6 labels once.
+@pytest.mark.parametrize(
+    "partition_index",
+    range(4),
+    ids=["all", "by_worst", "likely_at_gamma_0", "likely_at_gamma_half"],
+)
+def test_members_are_uniform_and_all_sets_occur(partition_index: int) -> None:
+    """Sets that are drawn from a class are uniform over its members.
+
+    Together, the classes have every set of 3 of 6 labels once.
     """
     rng = np.random.default_rng(0)
-    draws = 2_000
-    classes = four_partitions(falling_counts=np.array([5, 5, 3, 3, 3, 1]), k=3)[kind]
-    seen: set[tuple[int, ...]] = set()
-    for place in range(len(classes.first)):
-        size = classes.size(place)
-        members = Counter(
-            map(tuple, classes.draw_members(class_indices=np.full(draws, place), rng=rng).tolist())
-        )
-        assert len(members) == size
-        assert max(abs(n - draws / size) for n in members.values()) <= 6 * np.sqrt(draws / size)
-        assert not seen & members.keys()
-        seen |= members.keys()
-    assert seen == set(combinations(range(6), 3))
+    num_draws = 2_000
+    partitions = four_partitions(falling_counts=np.array([5, 5, 3, 3, 3, 1]), k=3)
+    classes = partitions[partition_index]
+    sets_of_earlier_classes: set[tuple[int, ...]] = set()
+    for class_index in range(len(classes.first)):
+        size = classes.size(class_index)
+        drawn_sets = classes.draw_members(class_indices=np.full(num_draws, class_index), rng=rng)
+        num_draws_of_set = Counter(map(tuple, drawn_sets.tolist()))
+        assert len(num_draws_of_set) == size
+        deviations = np.array(list(num_draws_of_set.values())) - num_draws / size
+        assert np.abs(deviations).max() <= 6 * np.sqrt(num_draws / size)
+        assert not sets_of_earlier_classes & num_draws_of_set.keys()
+        sets_of_earlier_classes |= num_draws_of_set.keys()
+    assert sets_of_earlier_classes == set(combinations(range(6), 3))
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.5])
-@pytest.mark.parametrize("weight", [0.05, 0.5, 5.0])
-def test_classes_that_weigh_nothing_are_left_out(weight: float, gamma: float) -> None:
+@pytest.mark.parametrize("loss_weight", [0.05, 0.5, 5.0])
+def test_classes_that_weigh_nothing_are_left_out(loss_weight: float, gamma: float) -> None:
     """Of 400 labels with random counts, only likely classes of sets of 8 labels are kept.
 
     The classes that are left out have less than e^-120 of the weight.
     """
     falling_counts = -np.sort(-np.random.default_rng(2).integers(low=0, high=3_000, size=400))
-    k = 8
-    every = CanonicalClasses.all(400, 8)
-    likely = CanonicalClasses.likely(falling_counts, k, loss_weight=weight, gamma=gamma)
-    weights = [
-        c.log_sizes - weight * c.losses(falling_counts=falling_counts[None], gamma=gamma)[0]
-        for c in (every, likely)
-    ]
-    assert np.logaddexp.reduce(weights[0]) == pytest.approx(
-        np.logaddexp.reduce(weights[1]), rel=1e-12
-    )
-    inside = (every.first >= likely.first.min()) & (every.high <= likely.high.max())
-    assert np.logaddexp.reduce(weights[0][~inside], initial=-np.inf) < -120
+    every = CanonicalClasses.all(num_ranks=400, k=8)
+    likely = CanonicalClasses.likely(falling_counts, k=8, loss_weight=loss_weight, gamma=gamma)
+
+    def log_weights_of(classes: CanonicalClasses) -> FloatArray:
+        losses = classes.losses(falling_counts=falling_counts[None], gamma=gamma)[0]
+        return np.asarray(classes.log_sizes - loss_weight * losses)
+
+    total_log_weight = np.logaddexp.reduce(log_weights_of(every))
+    assert total_log_weight == pytest.approx(np.logaddexp.reduce(log_weights_of(likely)), rel=1e-12)
+    is_likely = (every.first >= likely.first.min()) & (every.high <= likely.high.max())
+    unlikely_log_weights = log_weights_of(every)[~is_likely]
+    assert np.logaddexp.reduce(unlikely_log_weights, initial=-np.inf) < -120
     assert len(likely.first) < len(every.first)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("noise", "gamma"), [("gumbel", 0.4), ("half_logistic", 0.0)])
 def test_few_and_many_classes_have_the_same_distribution(noise: str, gamma: float) -> None:
-    """The draws for few classes and for many classes both follow the exact distribution by a
-    chi-square test with a fixed seed.
-    """
+    """Draws by few classes and by many classes both follow the exact distribution, by a chi-square test."""
     rng = np.random.default_rng(4)
     counts = np.array([4, 4, 2, 1, 0])
     mechanism = CanonicalTopK(k=2, epsilon=2.0, noise=noise, gamma=gamma)
     distribution = mechanism.distribution(counts)
-    block = mechanism._draw_block(rng, counts=np.tile(counts, (20_000, 1)), has_few_classes=True)
-    single = np.concatenate(
-        [mechanism._draw_block(rng, counts[None], has_few_classes=False) for _ in range(3_000)]
+    drawn_by_few = mechanism._draw_block(
+        rng, counts=np.tile(counts, (20_000, 1)), has_few_classes=True
     )
-    for drawn in (block, single):
-        assert (
-            p_value(outcome_counts=Counter(map(tuple, drawn.tolist())), distribution=distribution)
-            > 1e-4
-        )
+    drawn_by_many = np.concatenate(
+        [
+            mechanism._draw_block(rng, counts=counts[None], has_few_classes=False)
+            for _ in range(3_000)
+        ]
+    )
+    for drawn in (drawn_by_few, drawn_by_many):
+        outcome_counts = Counter(map(tuple, drawn.tolist()))
+        assert p_value(outcome_counts=outcome_counts, distribution=distribution) > 1e-4
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.3, 0.5, 1.0])
@@ -127,59 +142,51 @@ def test_few_and_many_classes_have_the_same_distribution(noise: str, gamma: floa
 def test_distribution_is_the_noisy_minimum_of_the_loss_over_all_sets(
     noise: str, gamma: float
 ) -> None:
-    """The distribution of canonical top-k equals that of the set with the smallest loss after
-    noise, over all pairs of four labels.
-    """
+    """Canonical top-k has the distribution of the set with the smallest noisy loss, for all pairs of four labels."""
     counts = np.array([1, 4, 0, 3])
     mechanism = CanonicalTopK(k=2, epsilon=3.0, noise=noise, gamma=gamma)
     sets = list(combinations(range(4), 2))
-    values = np.array(
-        [
-            -mechanism.weight_for(len(counts))
-            * loss_by_definition(counts=counts, chosen=chosen, gamma=gamma)
-            for chosen in sets
-        ]
-    )
-    expected = ordered_distribution(values, k=1, noise_kind=UNIT_NOISES[noise])
+    loss_weight = mechanism.weight_for(num_counts=len(counts))
+    utilities = -loss_weight * losses_of_sets(counts, sets=sets, gamma=gamma)
+    expected = ordered_distribution(utilities, k=1, noise_kind=UNIT_NOISES[noise])
     distribution = mechanism.distribution(counts)
     assert distribution.keys() == set(sets)
-    for place, chosen in enumerate(sets):
-        assert distribution[chosen] == pytest.approx(expected[(place,)], rel=1e-9)
+    for set_index, chosen in enumerate(sets):
+        assert distribution[chosen] == pytest.approx(expected[(set_index,)], rel=1e-9)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("gamma", [0.0, 0.25, 0.5, 0.8, 1.0])
-@pytest.mark.parametrize(("k", "d"), [(1, 3), (2, 3), (1, 4), (2, 4), (3, 4)])
-def test_losses_times_their_weight_move_by_the_price_at_most(k: int, d: int, gamma: float) -> None:
+@pytest.mark.parametrize(("k", "num_labels"), [(1, 3), (2, 3), (1, 4), (2, 4), (3, 4)])
+def test_losses_times_their_weight_move_by_the_price_at_most(
+    k: int, num_labels: int, gamma: float
+) -> None:
     """For all counts up to 4, weight times the range of the losses' changes by one teacher is at most 1.
 
-    The losses of all sets of k of d labels are compared before and after every change of a teacher. The 1 is reached,
-    except with k = 1 and gamma = 0.
+    The losses of all sets of k labels are compared before and after every change of a teacher. The 1 is reached, except
+    with k = 1 and gamma = 0.
     """
+    sets = list(combinations(range(num_labels), r=k))
+    falling_histograms = [
+        np.array(counts)
+        for counts in product(range(5), repeat=num_labels)
+        if list(counts) == sorted(counts, reverse=True)
+    ]
     for adjacency, moves in (("replace_one", (-1, 0, 1)), ("add_remove", (0, 1))):
-        weight = CanonicalTopK(k=k, epsilon=1.0, gamma=gamma, adjacency=adjacency).weight_for(d)
-        sets = list(combinations(range(d), k))
-        widest = 0.0
-        for counts in product(range(5), repeat=d):
-            if list(counts) != sorted(counts, reverse=True):
-                continue
-            before = np.array(
-                [
-                    loss_by_definition(counts=np.array(counts), chosen=chosen, gamma=gamma)
-                    for chosen in sets
-                ]
-            )
-            for move in product(moves, repeat=d):
-                if min(np.array(counts) + move) < 0:
+        mechanism = CanonicalTopK(k=k, epsilon=1.0, gamma=gamma, adjacency=adjacency)
+        loss_weight = mechanism.weight_for(num_counts=num_labels)
+        widest_range = 0.0
+        for counts in falling_histograms:
+            losses = losses_of_sets(counts, sets=sets, gamma=gamma)
+            for move in product(moves, repeat=num_labels):
+                moved_counts = counts + move
+                if moved_counts.min() < 0:
                     continue
-                after = [
-                    loss_by_definition(counts=np.array(counts) + move, chosen=chosen, gamma=gamma)
-                    for chosen in sets
-                ]
-                widest = max(widest, float(np.ptp(np.array(after) - before)))
-        assert weight * widest <= 1 + 1e-12
+                changes = losses_of_sets(moved_counts, sets=sets, gamma=gamma) - losses
+                widest_range = max(widest_range, float(np.ptp(changes)))
+        assert loss_weight * widest_range <= 1 + 1e-12
         if k > 1 or gamma > 0:
-            assert weight * widest >= 1 - 1e-12
+            assert loss_weight * widest_range >= 1 - 1e-12
 
 
 def test_prices_and_refusals() -> None:
@@ -193,11 +200,8 @@ def test_prices_and_refusals() -> None:
     assert CanonicalTopK(k=3, epsilon=2.0, noise="laplace").event == PureDpEvent(epsilon=2.0)
     assert CanonicalTopK(k=3, epsilon=2.0).weight_for(num_counts=9) == 1.0
     assert CanonicalTopK(k=3, epsilon=2.0, adjacency="add_remove").weight_for(num_counts=9) == 2.0
-    assert (
-        CanonicalTopK(k=1, epsilon=2.0).weight_for(num_counts=9)
-        == CanonicalTopK(k=8, epsilon=2.0).weight_for(num_counts=9)
-        == 2.0
-    )
+    assert CanonicalTopK(k=1, epsilon=2.0).weight_for(num_counts=9) == 2.0
+    assert CanonicalTopK(k=8, epsilon=2.0).weight_for(num_counts=9) == 2.0
     for gamma in (-0.1, 1.1, np.nan):
         with refused("gamma", value=gamma):
             CanonicalTopK(k=1, epsilon=1.0, noise="laplace", gamma=gamma)

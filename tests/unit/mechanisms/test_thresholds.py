@@ -1,17 +1,18 @@
 """Above threshold and between thresholds: distributions, draws, prices, limits and messages."""
 
 import math
+import operator
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import pytest
 
 from pate.accounting import Adjacency, ApproximateEvent, PureDpEvent, SelfComposedEvent
 from pate.accounting.target_charging import TargetCharging, min_accesses, not_prior
+from pate.array_types import IntArray
 from pate.mechanisms import (
     AboveThreshold,
     BetweenThresholds,
@@ -24,8 +25,7 @@ from tests.statistical.chi_square import p_value
 
 
 def test_distributions_sum_to_one_far_and_near() -> None:
-    """Counts up to 2^40 votes away from the thresholds have distributions that sum to 1, above and
-    between thresholds.
+    """For counts up to 2^40 votes from the thresholds, the distributions of both mechanisms sum to 1.
 
     A probability of about e^-100 is accurate to 9 digits.
     """
@@ -36,9 +36,8 @@ def test_distributions_sum_to_one_far_and_near() -> None:
     for distribution in (above, between):
         assert (distribution >= 0).all()
         np.testing.assert_allclose(distribution.sum(axis=1), desired=1, rtol=1e-12)
-    # its digits are kept
-    rare = BetweenThresholds(lower=100, upper=101, epsilon=1.0).probabilities(0)[1]
-    assert rare == pytest.approx(math.tanh(0.5) * math.exp(-100), rel=1e-9)
+    rare_prob = BetweenThresholds(lower=100, upper=101, epsilon=1.0).probabilities(0)[1]
+    assert rare_prob == pytest.approx(math.tanh(0.5) * math.exp(-100), rel=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -53,69 +52,69 @@ def test_distributions_sum_to_one_far_and_near() -> None:
 def test_noise_grows_with_what_one_change_moves(
     statistic: str, adjacency: Adjacency, sensitivity: int
 ) -> None:
-    """One teacher moves a count by 1, and a gap by 2 under replace-one: the rate of the noise is
-    epsilon over this `sensitivity`.
+    """The rate of the noise is epsilon over the sensitivity of the statistic.
 
-    Event and target have epsilon 0.5. The drawn rate is rounded down, and the event has the epsilon
-    of the drawn rate.
+    One teacher moves a count by 1, and a gap by 2 under replace-one. Event and target have epsilon 0.5. The drawn rate
+    is rounded down, and the event has the epsilon of the drawn rate.
     """
-    for test in (
-        AboveThreshold(threshold=3, epsilon=0.5, statistic=statistic, adjacency=adjacency),
-        BetweenThresholds(lower=3, upper=7, epsilon=0.5, statistic=statistic, adjacency=adjacency),
-    ):
-        assert float(test.noise.rate) == 0.5 / sensitivity
-        assert test.event == PureDpEvent(epsilon=0.5)
-        assert test.target.epsilon == 0.5
+    above = AboveThreshold(threshold=3, epsilon=0.5, statistic=statistic, adjacency=adjacency)
     between = BetweenThresholds(
         lower=3, upper=7, epsilon=0.5, statistic=statistic, adjacency=adjacency
     )
+    for mechanism in (above, between):
+        assert float(mechanism.noise.rate) == 0.5 / sensitivity
+        assert mechanism.event == PureDpEvent(epsilon=0.5)
+        assert mechanism.target.epsilon == 0.5
     expected = (1 - math.exp(-4 * 0.5 / sensitivity)) / (math.exp(0.5) + 1)
     assert between.target.hit_prob == pytest.approx(expected, rel=1e-12)
-    assert AboveThreshold(
-        threshold=3, epsilon=0.5, statistic=statistic, adjacency=adjacency
-    ).target == not_prior(epsilon=0.5)
+    assert above.target == not_prior(epsilon=0.5)
     as_drawn = AboveThreshold(threshold=0, epsilon=0.1)
     assert 0.1 - 2**-32 < as_drawn.call_epsilon <= 0.1
     assert as_drawn.event == PureDpEvent(as_drawn.call_epsilon)
 
 
 def test_outcomes_charge_a_session() -> None:
-    """Between thresholds, outcomes in the target are hits of the session, which ends at its second
-    hit, the fourth call.
+    """Counts between the thresholds are hits of the session, which ends at its second hit, the fourth call.
+
+    A single count has a single outcome.
     """
-    test = BetweenThresholds(lower=300, upper=500, epsilon=1.0)
-    session = TargetCharging.of_targets([test.target], target_hits=2, target_delta=1e-6)
-    outcome = test(np.array([100, 400, 700, 420, 410]), rng=np.random.default_rng(0))
+    between = BetweenThresholds(lower=300, upper=500, epsilon=1.0)
+    session = TargetCharging.of_targets([between.target], target_hits=2, target_delta=1e-6)
+    outcome = between(np.array([100, 400, 700, 420, 410]), rng=np.random.default_rng(0))
     assert outcome.in_target.tolist() == [False, True, False, True, True]
-    assert session.charge_batch(outcome.in_target, target=test.target) == 4
-    released = AboveThreshold(threshold=300, epsilon=5.0)(700, rng=np.random.default_rng(0))
-    assert released.in_target and released.values.shape == ()
+    assert session.charge_batch(outcome.in_target, target=between.target) == 4
+    outcome_of_one = AboveThreshold(threshold=300, epsilon=5.0)(700, rng=np.random.default_rng(0))
+    assert outcome_of_one.in_target and outcome_of_one.values.shape == ()
 
 
 def test_impossible_values_are_refused() -> None:
-    """Equal thresholds, counts that are no whole numbers, two-dimensional or huge counts, and a
-    `largest` below the threshold are refused.
+    """Equal thresholds, fractional, two-dimensional or huge counts, and a `largest` below the threshold are refused.
 
     An empty array of counts is allowed.
     """
     with refused("upper", value=3, rule="more than lower=3"):
         BetweenThresholds(lower=3, upper=3, epsilon=1.0)
-    test = AboveThreshold(threshold=3, epsilon=1.0)
+    above = AboveThreshold(threshold=3, epsilon=1.0)
     for values, refusal in (
         (np.array([0.5]), refused("values.dtype", value="float64")),
         (np.zeros((2, 2), dtype=int), refused("values.shape", value=(2, 2))),
         (np.array([2**60]), refused("values", value=1152921504606846976)),
     ):
         with refusal:
-            test(values, rng=np.random.default_rng(0))
+            above(values, rng=np.random.default_rng(0))
     with refused("largest", value=2, rule="a whole number >= 3"):
-        test.probabilities(3, largest=2)
-    assert test(np.zeros(0, dtype=int), rng=np.random.default_rng(0)).values.shape == (0,)
+        above.probabilities(values=3, largest=2)
+    no_counts = np.zeros(0, dtype=int)
+    assert above(no_counts, rng=np.random.default_rng(0)).values.shape == (0,)
 
 
-def always(value: Any) -> Any:
-    """Returns a function that draws `value`, whatever the random generator."""
-    return lambda rng: value
+def draw_always(outcome: int) -> Callable[[np.random.Generator], int]:
+    """Returns a function that draws `outcome`, whatever the random generator."""
+
+    def draw(_rng: np.random.Generator) -> int:
+        return outcome
+
+    return draw
 
 
 def rng() -> np.random.Generator:
@@ -124,30 +123,47 @@ def rng() -> np.random.Generator:
 
 
 def test_sweep_equals_conditional_releases_with_falling_thresholds() -> None:
-    """The sweep returns the labels and noisy counts of a session in which each noisy count is
-    compared with falling thresholds.
+    """A sweep returns what a session returns that compares each noisy count with falling thresholds.
 
-    The session halts with its k-th hit.
+    These are the labels and noisy counts of its hits. The session halts with its k-th hit.
     """
     sweep = SweepTopK(k=3, epsilon=0.3, failure_prob=1e-9)
     counts = np.array([5, 9, 9, 1, 7, 3])
     for seed in range(20):
-        at_once = sweep(counts, rng=np.random.default_rng(seed))
-        noisy = counts + sweep.noise.sample(counts.shape, np.random.default_rng(seed))
-        released = ConditionalRelease(
-            TargetCharging.of_targets([sweep.target], target_hits=3, target_delta=1e-6)
+        outcome = sweep(counts, rng=np.random.default_rng(seed))
+        noise = sweep.noise.sample(counts.shape, np.random.default_rng(seed))
+        hits = hits_of_falling_thresholds(sweep, noisy_counts=counts + noise)
+        assert list(hits) == outcome.indices.tolist()
+        assert list(hits.values()) == outcome.scores.tolist()
+
+
+def hits_of_falling_thresholds(sweep: SweepTopK, noisy_counts: IntArray) -> dict[int, int]:
+    """Returns the noisy count of each label that is a hit, in order, in a session with falling thresholds."""
+    releases = ConditionalRelease(
+        TargetCharging.of_targets([sweep.target], target_hits=sweep.k, target_delta=1e-6)
+    )
+
+    def reject_all(_outcome: int) -> bool:
+        return False
+
+    keys = []
+    for noisy_count in noisy_counts.tolist():
+        stored = releases.release(
+            draw=draw_always(outcome=noisy_count),
+            accept=reject_all,
+            epsilon=float(sweep.noise.rate),
+            rng=rng(),
         )
-        top = int(noisy.max())
-        epsilon = float(sweep.noise.rate)
-        kept = partial(released.release, accept=lambda y: False, epsilon=epsilon, rng=rng())
-        keys = [kept(always(value=int(value))).key for value in noisy]
-        found: list[tuple[int, int]] = []
-        for threshold in range(top, int(noisy.min()) - 1, -1):
-            for index, key in enumerate(keys):
-                if not released.session.halted and index not in dict(found):
-                    answer = released.revise(key, accept=lambda y, level=threshold: y == level)
-                    found += [(index, answer.outcome)] if answer.published else []
-        assert found == list(zip(at_once.indices.tolist(), at_once.scores.tolist(), strict=True))
+        keys.append(stored.key)
+    hits: dict[int, int] = {}
+    for threshold in range(int(noisy_counts.max()), int(noisy_counts.min()) - 1, -1):
+        for label, key in enumerate(keys):
+            if releases.session.halted or label in hits:
+                continue
+            answer = releases.revise(key, accept=partial(operator.eq, threshold))
+            if answer.published:
+                hits[label] = answer.outcome
+    return hits
 
 
 def sparse_vector(
@@ -211,33 +227,30 @@ def test_draws_follow_the_distribution_of_two_queries() -> None:
         for _ in range(1500)
     )
     assert p_value(outcome_counts=drawn, distribution=distribution) > 1e-4
-    never = {
-        (first, second): float(
-            (pass_at_2 if first else 1 - pass_at_2) * (pass_at_2 if second else 1 - pass_at_2)
-        )
+    prob_if_hits_are_kept = {True: pass_at_2, False: 1 - pass_at_2}
+    distribution_if_hits_are_kept = {
+        (first, second): float(prob_if_hits_are_kept[first] * prob_if_hits_are_kept[second])
         for first, second in distribution
     }
-    assert p_value(outcome_counts=drawn, distribution=never) < 1e-4
+    assert p_value(outcome_counts=drawn, distribution=distribution_if_hits_are_kept) < 1e-4
 
 
 def test_an_exchange_pays_for_both_items() -> None:
-    """A session under replace-one has twice the hits of add-remove: those of the old item and of
-    the new item.
-    """
-    for adjacency, hits in ((Adjacency.ADD_REMOVE, 2), (Adjacency.REPLACE_ONE, 4)):
+    """A session under replace-one has the hits of the old and of the new item, twice those under add-remove."""
+    for adjacency, target_hits in ((Adjacency.ADD_REMOVE, 2), (Adjacency.REPLACE_ONE, 4)):
         mechanism = sparse_vector(epsilon=0.5, adjacency=adjacency)
-        assert mechanism.target_hits == hits
-        count = min_accesses(
+        assert mechanism.target_hits == target_hits
+        num_accesses = min_accesses(
             target_hits=mechanism.target_hits,
             hit_prob=not_prior(epsilon=0.5).hit_prob,
             overrun_prob=1e-9,
         )
         assert mechanism.event == ApproximateEvent(
-            SelfComposedEvent(PureDpEvent(epsilon=0.5), count), failure_prob=1e-9
+            SelfComposedEvent(PureDpEvent(epsilon=0.5), count=num_accesses), failure_prob=1e-9
         )
 
 
-CALL = AboveThreshold(threshold=3, epsilon=1.0)
+ABOVE = AboveThreshold(threshold=3, epsilon=1.0)
 SWEEP = SweepTopK(k=2, epsilon=1.0, failure_prob=1e-9)
 VECTOR = SparseVector(epsilon=1.0, item_hits=2, failure_prob=1e-9)
 
@@ -245,21 +258,33 @@ VECTOR = SparseVector(epsilon=1.0, item_hits=2, failure_prob=1e-9)
 @pytest.mark.parametrize(
     ("make_invalid", "name", "value"),
     [
-        (lambda: replace(CALL, threshold=2.5), "threshold", 2.5),
-        (lambda: replace(CALL, threshold=True), "threshold", True),
-        (lambda: replace(CALL, epsilon=0.0), "epsilon", 0.0),
-        (lambda: replace(CALL, statistic="counts"), "statistic", "counts"),
-        (lambda: replace(CALL, adjacency="swap"), "adjacency", "swap"),
+        (lambda: replace(ABOVE, threshold=2.5), "threshold", 2.5),
+        (lambda: replace(ABOVE, threshold=True), "threshold", True),
+        (lambda: replace(ABOVE, epsilon=0.0), "epsilon", 0.0),
+        (lambda: replace(ABOVE, statistic="counts"), "statistic", "counts"),
+        (lambda: replace(ABOVE, adjacency="swap"), "adjacency", "swap"),
         (lambda: replace(SWEEP, k=0), "k", 0),
         (lambda: replace(SWEEP, failure_prob=0.0), "failure_prob", 0.0),
         (lambda: replace(SWEEP, adjacency=1), "adjacency", 1),
         (lambda: replace(VECTOR, item_hits=0), "item_hits", 0),
         (lambda: replace(VECTOR, failure_prob=1.0), "failure_prob", 1.0),
     ],
+    ids=[
+        "fractional threshold",
+        "true as threshold",
+        "no epsilon",
+        "unknown statistic",
+        "unknown adjacency",
+        "no label",
+        "no failure probability",
+        "number as adjacency",
+        "no hit",
+        "certain failure",
+    ],
 )
 def test_impossible_parameters_are_refused(
     make_invalid: Callable[[], object], name: str, value: object
 ) -> None:
-    """A valid mechanism is copied with one impossible parameter: it is refused with the parameter's name and value."""
+    """A copy of a valid mechanism with one impossible parameter is refused, by the parameter's name and value."""
     with refused(name, value=value):
         make_invalid()
