@@ -1,4 +1,4 @@
-"""A comparison of three aggregators whose numbers are made up, a constant 0.2, the ceiling 0.6; and small real ones."""
+"""A frontier of made-up runs, with floor 0.2 and ceiling 0.6, and the parts of small real comparisons."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,25 +16,28 @@ from tests.e2e.small_run import NUM_QUERIES, NUM_TEACHERS, small_dataset
 VOTES = GaussianVotes(noise_std=1.0)
 
 
-def method(name: str, aggregator: Aggregator, num_teachers: int = NUM_TEACHERS) -> PATEMethod:
-    """Returns a PATE method of linear teachers and a linear student."""
-    teacher = LinearTeacher(device="cpu")
-    student = LinearStudent()
+def pate_method(name: str, aggregator: Aggregator, num_teachers: int = NUM_TEACHERS) -> PATEMethod:
+    """Returns a PATE method with linear teachers and a linear student."""
     return PATEMethod(
         name=name,
         aggregator=aggregator,
-        teacher=teacher,
+        teacher=LinearTeacher(device="cpu"),
         num_teachers=num_teachers,
-        student=student,
+        student=LinearStudent(),
     )
 
 
-def small_bench(folder: Path = Path("nowhere"), data: Dataset | None = None) -> Bench:
-    """Returns the bench of a comparison on a small data set, whose files lie in `folder`."""
-    dataset = data or small_dataset()
+def small_bench(folder: Path = Path("nowhere"), dataset: Dataset | None = None) -> Bench:
+    """Returns the bench of a comparison, whose files lie in `folder`.
+
+    Args:
+        folder: the folder of the comparison.
+        dataset: the data set; None for the small one.
+    """
+    data = dataset or small_dataset()
     return Bench.for_dataset(
-        dataset,
-        load_dataset=lambda: dataset,
+        data,
+        load_dataset=lambda: data,
         folder=folder,
         num_queries=NUM_QUERIES,
         engine=StackedEngine(),
@@ -43,7 +46,7 @@ def small_bench(folder: Path = Path("nowhere"), data: Dataset | None = None) -> 
     )
 
 
-def plan(
+def small_comparison_plan(
     methods: tuple[Method, ...] = (),
     *,
     load_dataset: Callable[[], Dataset] = small_dataset,
@@ -55,10 +58,10 @@ def plan(
     allow_useless: bool = True,
     name: str = "small",
 ) -> ComparisonPlan:
-    """Returns a plan of small runs; without methods, of Gaussian votes alone."""
+    """Returns the plan of a small comparison; if no methods are passed, Gaussian votes are the only method."""
     return ComparisonPlan(
         load_dataset=load_dataset,
-        methods=methods or (method(name="votes", aggregator=VOTES),),
+        methods=methods or (pate_method(name="votes", aggregator=VOTES),),
         engine=StackedEngine(),
         student=LinearStudent(),
         num_queries=num_queries,
@@ -73,14 +76,14 @@ def plan(
     )
 
 
-def scored(
+def run_with_scores(
     name: str,
     micro_f1: float | None,
     *,
     teacher: str | None = None,
     num_teachers: int | None = None,
 ) -> Run:
-    """Returns a run with a micro-F1 and fixed other scores, or without scores if `micro_f1` is None."""
+    """Returns a run without an epsilon, with a micro-F1 and fixed other scores; None gives a run without scores."""
     has_scores = micro_f1 is not None
     return Run(
         aggregator=name,
@@ -95,7 +98,7 @@ def scored(
     )
 
 
-def released(
+def private_run(
     name: str,
     epsilon: float,
     micro_f1: float | None,
@@ -106,9 +109,12 @@ def released(
     student: str | None = "linear",
     note: str = "",
 ) -> Run:
-    """Returns a private run at an epsilon; without `micro_f1` it answered no query, for the reason `note`."""
+    """Returns a run of a private method at an epsilon.
+
+    Without a micro-F1 the run has no scores and answered no query, for the reason `note`.
+    """
     return replace(
-        scored(name, micro_f1, teacher=teacher, num_teachers=num_teachers),
+        run_with_scores(name, micro_f1, teacher=teacher, num_teachers=num_teachers),
         adjacency="replace_one",
         epsilon=epsilon,
         delta=1e-6,
@@ -126,28 +132,30 @@ def frontier() -> Frontier:
     teachers, and `never<b>`, which has no scores.
     """
     runs = [
-        scored(name="prior", micro_f1=0.1),
-        scored(name="best_constant", micro_f1=0.2),
-        scored(name="true_label_student", micro_f1=0.58),
-        scored(name="all_records_model", micro_f1=0.6),
-        scored(name="majority_vote_student", micro_f1=0.55, teacher="linear", num_teachers=400),
-        *(
-            released(name="late", epsilon=epsilon, micro_f1=value, seed=seed)
-            for epsilon in (1.0, 8.0)
-            for seed, value in enumerate((0.1, 0.3))
+        run_with_scores(name="prior", micro_f1=0.1),
+        run_with_scores(name="best_constant", micro_f1=0.2),
+        run_with_scores(name="true_label_student", micro_f1=0.58),
+        run_with_scores(name="all_records_model", micro_f1=0.6),
+        run_with_scores(
+            name="majority_vote_student", micro_f1=0.55, teacher="linear", num_teachers=400
         ),
-        released(name="early", epsilon=1.0, micro_f1=0.45, num_teachers=2000),
-        released(name="early", epsilon=8.0, micro_f1=0.5, num_teachers=2000),
-        released(name="early", epsilon=1.0, micro_f1=0.3),
-        released(name="early", epsilon=8.0, micro_f1=0.55),
-        released(
+        *(
+            private_run(name="late", epsilon=epsilon, micro_f1=micro_f1, seed=seed)
+            for epsilon in (1.0, 8.0)
+            for seed, micro_f1 in enumerate((0.1, 0.3))
+        ),
+        private_run(name="early", epsilon=1.0, micro_f1=0.45, num_teachers=2000),
+        private_run(name="early", epsilon=8.0, micro_f1=0.5, num_teachers=2000),
+        private_run(name="early", epsilon=1.0, micro_f1=0.3),
+        private_run(name="early", epsilon=8.0, micro_f1=0.55),
+        private_run(
             name="never<b>",
             epsilon=1.0,
             micro_f1=None,
             seed=None,
             note="target_epsilon=1: expected more",
         ),
-        released(
+        private_run(
             name="never<b>",
             epsilon=8.0,
             micro_f1=None,

@@ -1,4 +1,4 @@
-"""A method of one's own beside PATE: one class, and it is in every table."""
+"""A user's own method in a comparison, beside a PATE method."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,20 +13,24 @@ from pate.array_types import BoolArray, Float32Array, FloatArray
 from pate.comparison import Bench, Contender, Method, Trained, compare, read_runs
 from pate.validation import InvalidValue
 from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor
-from tests.unit.comparison.conftest import VOTES, method, plan
+from tests.unit.comparison.conftest import VOTES, pate_method, small_comparison_plan
 
 
 @dataclass(frozen=True)
 class Constant:
-    """A model that predicts the same probabilities for every sample."""
+    """A model that predicts the same probabilities for every sample.
 
-    shares: FloatArray
+    Attributes:
+        label_probabilities: the probability of each label, `[L]`.
+    """
+
+    label_probabilities: FloatArray
 
     def predict(self, inputs: Float32Array) -> BoolArray:
         return self.predict_proba(inputs) >= 0.5
 
     def predict_proba(self, inputs: Float32Array) -> FloatArray:
-        return np.tile(self.shares, (len(inputs), 1))
+        return np.tile(self.label_probabilities, (len(inputs), 1))
 
 
 @dataclass(frozen=True)
@@ -53,13 +57,13 @@ class NoisyShares(Method):
         if parameters is None:
             if (budget.epsilon or 0) < 1:
                 raise InvalidValue(name="target_epsilon", value=budget.epsilon, rule="at least 1")
-            multiplier = calibrate(
+            noise_multiplier = calibrate(
                 GaussianEvent,
                 target_epsilon=budget.epsilon,
                 target_delta=budget.delta,
                 accountant=budget.accountant,
             )
-            parameters = {"noise_multiplier": multiplier}
+            parameters = {"noise_multiplier": noise_multiplier}
         labels = bench.dataset.private.labels
         noise_multiplier = parameters["noise_multiplier"]
         noise_std = noise_multiplier * np.sqrt(labels.shape[1]) / len(labels)
@@ -67,7 +71,8 @@ class NoisyShares(Method):
         def train(seed: int) -> Trained:
             """Returns a model that predicts the noisy prevalence of each label."""
             noise = np.random.default_rng(seed).normal(scale=noise_std, size=labels.shape[1])
-            return Trained(Constant(np.clip(labels.mean(axis=0) + noise, 0, 1)))
+            noisy_shares = np.clip(labels.mean(axis=0) + noise, a_min=0, a_max=1)
+            return Trained(Constant(label_probabilities=noisy_shares))
 
         return Contender(
             epsilon=budget.epsilon_of(GaussianEvent(noise_multiplier)),
@@ -78,14 +83,13 @@ class NoisyShares(Method):
 
 @pytest.mark.slow
 def test_own_method_is_compared_with_pate(tmp_path: Path) -> None:
-    """A user's method, which releases noisy shares of labels and refuses an epsilon below 1, is
-    compared with Gaussian votes.
+    """A user's method that releases noisy shares of labels is compared with Gaussian votes.
 
-    It has rows for each epsilon and seed, a note where it refuses, and its warning and parameters
-    are shown; a second comparison writes the same table.
+    The method refuses an epsilon below 1. It has a row for each other epsilon and seed, and one with a note for the
+    refusal. Its warning and its parameters are shown. A second comparison writes the same table.
     """
-    comparison_plan = plan(
-        (method(name="votes", aggregator=VOTES), NoisyShares()),
+    comparison_plan = small_comparison_plan(
+        (pate_method(name="votes", aggregator=VOTES), NoisyShares()),
         epsilons=(0.5, 5.0),
         allow_useless=False,
     )
@@ -99,17 +103,15 @@ def test_own_method_is_compared_with_pate(tmp_path: Path) -> None:
     for run in rows[1:]:
         assert run.priced_epsilon <= 5.0
         assert run.micro_f1 > 0
-        assert (run.teacher, run.num_teachers, run.student, run.num_answered) == (
-            None,
-            None,
-            None,
-            None,
-        )
+        assert run.teacher is None
+        assert run.num_teachers is None
+        assert run.student is None
+        assert run.num_answered is None
     assert monitor.lines == ["noisy_shares: says nothing of a sample"]
     assert [line.title for line in frontier.lines] == [f"votes ({NUM_TEACHERS})", "noisy_shares"]
     page = (tmp_path / "frontier.html").read_text()
     assert "noisy_shares" in page
     assert "noise_multiplier" in page
-    kept = (tmp_path / "comparison.csv").read_bytes()
+    first_table = (tmp_path / "comparison.csv").read_bytes()
     compare(comparison_plan, output_dir=tmp_path, monitor=SilentMonitor())
-    assert (tmp_path / "comparison.csv").read_bytes() == kept
+    assert (tmp_path / "comparison.csv").read_bytes() == first_table

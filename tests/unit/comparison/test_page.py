@@ -1,4 +1,4 @@
-"""The page, the picture and the console: self-contained, escaped, and they say what no epsilon covers."""
+"""The page, the picture and the console output of a comparison."""
 
 import io
 import re
@@ -13,14 +13,13 @@ from pate.comparison import Frontier
 from pate.comparison.page import _limits, render_page
 from tests.unit.report.test_page import Page, parsed_page
 
+# Parameters of methods in words, with an epsilon each, for the page.
 PARAMETERS = {"early@400": [(1.0, "noise_std 3"), (8.0, "noise_std <1>")]}
 
 
 @pytest.mark.slow
 def test_page_is_self_contained_and_escapes_names(frontier: Frontier) -> None:
-    """The page loads nothing from elsewhere, and names and parameters with HTML characters are
-    escaped.
-    """
+    """The page loads nothing from elsewhere, and escapes HTML characters in names and parameters."""
     html = render_page(frontier, parameters=PARAMETERS)
     parsed_page(html=html)
     assert "never<b>" not in html
@@ -29,9 +28,10 @@ def test_page_is_self_contained_and_escapes_names(frontier: Frontier) -> None:
 
 
 @pytest.mark.slow
-def test_tables_hold_scores_goals_and_what_is_out_of_reach(frontier: Frontier) -> None:
-    """The page's tables have a mean, with its deviation for several seeds, the goals, and "out of
-    reach" for a method without scores.
+def test_tables_of_the_page_have_scores_and_goals(frontier: Frontier) -> None:
+    """The page's tables have the mean score of each method, with its standard deviation if there are several seeds.
+
+    A method without scores is "out of reach". The goals are headings.
     """
     rows = Page(render_page(frontier, parameters=PARAMETERS)).texts(tag="tr")
     assert any(
@@ -45,10 +45,9 @@ def test_tables_hold_scores_goals_and_what_is_out_of_reach(frontier: Frontier) -
 
 
 def test_console_prints_scores_goals_and_warnings(frontier: Frontier, tmp_path: Path) -> None:
-    """The console shows the best method at each epsilon, the scores, the goals, and a method
-    without scores as out of reach, with its reason.
+    """The console shows the best method at each epsilon and all scores.
 
-    It states that no epsilon covers the whole comparison.
+    It names a method without scores with the reason, and states that no epsilon covers the whole comparison.
     """
     console = Console(file=io.StringIO(), width=160)
     print_frontier(frontier, folder=tmp_path, console=console)
@@ -72,28 +71,24 @@ def test_score_above_the_floor_is_called_better_without_a_higher_ceiling(
         replace(run, micro_f1=0.15) if run.aggregator == "all_records_model" else run
         for run in frontier.runs
     ]
-    low = replace(frontier, runs=tuple(runs))
-    assert low.ceiling() <= low.floor()
-    said = low.verdict
-    assert (
-        "with 0.450, better than a constant;" in said
-        and "no better" not in said
-        and "reachable" not in said
-    )
-    assert {low.cheapest(line, share) for line in low.lines for share in low.shares} == {None}
+    low_frontier = replace(frontier, runs=tuple(runs))
+    assert low_frontier.ceiling() <= low_frontier.floor()
+    assert "with 0.450, better than a constant;" in low_frontier.verdict
+    assert "no better" not in low_frontier.verdict
+    assert "reachable" not in low_frontier.verdict
+    for line in low_frontier.lines:
+        for share in low_frontier.shares:
+            assert low_frontier.cheapest(line, share=share) is None
 
 
-def test_the_axis_holds_every_score_with_its_bar_and_nothing_outside_of_0_to_1(
+def test_the_axis_contains_all_bars_and_stays_between_0_and_1(
     frontier: Frontier,
 ) -> None:
-    """The limits of the vertical axis contain every score with its error bar and never leave the
-    range of 0 to 1.
-    """
-    late = frontier.lines[0]
-    near = replace(late, points=(replace(late.points[0], mean=0.0005, std=0.0005),))
-    assert _limits(lines=[near, *frontier.lines[1:]], shown_levels=(0.2, 0.6)) == (
-        0.0,
-        pytest.approx(0.648),
-    )
-    spread = replace(late, points=(replace(late.points[0], mean=0.5, std=0.9),))
-    assert _limits(lines=[spread], shown_levels=(0.2, 0.6)) == (0.0, 1.0)
+    """The vertical axis contains every score with its error bar, and does not leave the range of 0 to 1."""
+    line = frontier.lines[0]
+    line_near_0 = replace(line, points=(replace(line.points[0], mean=0.0005, std=0.0005),))
+    bottom, top = _limits(lines=[line_near_0, *frontier.lines[1:]], shown_levels=(0.2, 0.6))
+    assert bottom == 0.0
+    assert top == pytest.approx(0.648)
+    line_with_long_bar = replace(line, points=(replace(line.points[0], mean=0.5, std=0.9),))
+    assert _limits(lines=[line_with_long_bar], shown_levels=(0.2, 0.6)) == (0.0, 1.0)

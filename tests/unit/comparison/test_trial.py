@@ -1,4 +1,4 @@
-"""Calibrations and results on disk: read back, priced again, refused where they are too cheap or damaged."""
+"""Calibrations and runs on disk: they are read back and priced again, and refused if too cheap or damaged."""
 
 import json
 from dataclasses import dataclass, replace
@@ -20,44 +20,48 @@ from pate.votes import VoteShape
 from tests.e2e.damage import WAYS, Way, flip_one_bit, remove
 from tests.e2e.small_run import NUM_LABELS, NUM_QUERIES, NUM_TEACHERS
 from tests.refusals import ANY, refused
-from tests.unit.comparison.conftest import method, small_bench
+from tests.unit.comparison.conftest import pate_method, small_bench
 
 BUDGET = Budget(epsilon=2.0, delta=1e-6)
-SHAPE = {"num_queries": NUM_QUERIES, "num_labels": NUM_LABELS, "num_teachers": NUM_TEACHERS}
-TABLE = StableTopK(selection_scale=40.0, test="table", table_order=5.0, table_budget=0.01)
+TABLE_TEST = StableTopK(selection_scale=40.0, test="table", table_order=5.0, table_budget=0.01)
 
 
 def calibrated_contender(aggregator: Aggregator, path: Path) -> Contender:
-    """Returns the aggregator fitted to epsilon 2, with a calibration that is kept in a file."""
+    """Returns a method with the aggregator, calibrated to epsilon 2.
+
+    Args:
+        aggregator: the aggregator, whose noise is replaced.
+        path: the file of the calibration, which is written, or read if it exists.
+    """
     return calibrate_method(
-        method(name="m", aggregator=aggregator),
+        pate_method(name="m", aggregator=aggregator),
         budget=BUDGET,
-        bench=small_bench(path.parent),
+        bench=small_bench(folder=path.parent),
         file_path=path,
     )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("aggregator", [GaussianVotes(noise_std=1.0), TABLE])
+@pytest.mark.parametrize("aggregator", [GaussianVotes(noise_std=1.0), TABLE_TEST])
 def test_calibrated_contender_costs_at_most_the_epsilon(aggregator: Any, tmp_path: Path) -> None:
-    """A method calibrated to epsilon 2 has the noise of `calibrated` and costs between 1.99 and 2.
+    """A method that is calibrated to epsilon 2 costs between 1.99 and 2, and has the noise of `Aggregator.calibrated`.
 
-    A second call reads the same values from its file.
+    A second call reads the same values from the file of the calibration.
     """
     contender = calibrated_contender(aggregator=aggregator, path=tmp_path / "t.json")
-    wanted = aggregator.calibrated(
+    calibrated_aggregator = aggregator.calibrated(
         target_epsilon=2.0,
         target_delta=1e-6,
         num_queries=NUM_QUERIES,
         num_labels=NUM_LABELS,
         num_teachers=NUM_TEACHERS,
     )
-    solved = with_failure_prob_for(
+    contender_aggregator = with_failure_prob_for(
         aggregator=replace(aggregator, **contender.parameters),
         delta=1e-6,
-        num_queries=SHAPE["num_queries"],
+        num_queries=NUM_QUERIES,
     )
-    assert solved == wanted
+    assert contender_aggregator == calibrated_aggregator
     assert 1.99 < contender.epsilon <= 2.0
     assert set(contender.parameters) <= {
         "noise_std",
@@ -65,27 +69,26 @@ def test_calibrated_contender_costs_at_most_the_epsilon(aggregator: Any, tmp_pat
         "table_order",
         "table_budget",
     }
-    again = calibrated_contender(aggregator=aggregator, path=tmp_path / "t.json")
-    assert (again.epsilon, again.parameters) == (contender.epsilon, contender.parameters)
+    stored_contender = calibrated_contender(aggregator=aggregator, path=tmp_path / "t.json")
+    assert stored_contender.epsilon == contender.epsilon
+    assert stored_contender.parameters == contender.parameters
 
 
 @pytest.mark.slow
 def test_edited_calibration_file_makes_no_release_cheaper(tmp_path: Path) -> None:
-    """The noise in a calibration file is lowered by 10%: it is priced again and refused, because it
-    costs more than epsilon 2.
-    """
+    """A calibration is priced again when it is read, and refused if the noise in its file was lowered by 10%."""
     path = tmp_path / "t.json"
     calibrated_contender(aggregator=GaussianVotes(noise_std=1.0), path=path)
-    kept = json.loads(path.read_text())
-    kept["parameters"]["noise_std"] *= 0.9
-    path.write_text(json.dumps(kept))
+    calibration = json.loads(path.read_text())
+    calibration["parameters"]["noise_std"] *= 0.9
+    path.write_text(json.dumps(calibration))
     with refused("epsilon", value="2.24535"):
         calibrated_contender(aggregator=GaussianVotes(noise_std=1.0), path=path)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Overshooting(GaussianVotes):
-    """A calibrator whose noise does not quite meet the budget."""
+    """Gaussian votes whose calibrated noise is 1% too small for the budget."""
 
     def fitted(self, budget: accounting.Budget, shape: VoteShape) -> Self:
         """Returns the aggregator with 1% less noise than the budget needs."""
@@ -94,19 +97,17 @@ class Overshooting(GaussianVotes):
 
 @pytest.mark.slow
 def test_a_calibrator_that_overshoots_is_refused(tmp_path: Path) -> None:
-    """A user's aggregator whose fitted noise is 1% too small is refused.
+    """A user's aggregator whose calibrated noise is 1% too small is refused.
 
-    The refusal is stored, and a second call raises it again.
+    The refusal is stored in the file of the calibration, and a second call raises it again.
     """
-    assert (
-        calibrated_contender(
-            aggregator=GaussianVotes(noise_std=1.0), path=tmp_path / "a.json"
-        ).epsilon
-        <= 2
+    contender = calibrated_contender(
+        aggregator=GaussianVotes(noise_std=1.0), path=tmp_path / "a.json"
     )
+    assert contender.epsilon <= 2
     with refused("epsilon", value=ANY, rule="at most 2 once calibrated"):
         calibrated_contender(aggregator=Overshooting(noise_std=1.0), path=tmp_path / "b.json")
-    with pytest.raises(NotTrained, match="expected at most 2 once"):  # as the file says
+    with pytest.raises(NotTrained, match="expected at most 2 once"):
         calibrated_contender(aggregator=Overshooting(noise_std=1.0), path=tmp_path / "b.json")
 
 
@@ -122,38 +123,35 @@ DAMAGE = [way for way in WAYS if way not in (remove, flip_one_bit)]
 
 
 @pytest.mark.parametrize("way", DAMAGE, ids=lambda way: way.__name__)
-def test_damaged_calibration_is_refused_in_one_line(tmp_path: Path, way: Way) -> None:
-    """A stored run and a stored calibration are read back equal, and only their owner may read
-    them.
+def test_a_damaged_run_or_calibration_is_refused(tmp_path: Path, way: Way) -> None:
+    """A stored run and a stored calibration are read back equal, and only their owner may read them.
 
-    After their file is damaged in one `way`, reading it is refused with advice to repeat the
-    command.
+    After their files are damaged in some way, reading them is refused with the advice to repeat the command.
     """
-    calibration = tmp_path / "calibrations" / "a.json"
+    calibration_path = tmp_path / "calibrations" / "a.json"
+    run_path = tmp_path / "runs" / "a.json"
+    calibration = Calibration(parameters={"noise_std": 2.5}, epsilon=1.9)
 
-    def fail_if_trained() -> Contender:
-        pytest.fail("the method was calibrated, although no result was asked for")
+    def fail_if_calibrated() -> Contender:
+        pytest.fail("the method was calibrated, although no run was missing")
 
-    cached = Trial(
+    trial = Trial(
         bench=small_bench(),
         blank=RUN,
-        paths={3: tmp_path / "runs" / "a.json"},
-        contender=fail_if_trained,
+        paths={3: run_path},
+        contender=fail_if_calibrated,
     )
-    assert cached.read(3) is None
-    assert Calibration.read(calibration) is None
-    cached.write(3, run=RUN)
-    Calibration(parameters={"noise_std": 2.5}, epsilon=1.9).write(calibration)
-    assert cached.read(3) == RUN
-    assert Calibration.read(calibration) == Calibration(parameters={"noise_std": 2.5}, epsilon=1.9)
-    assert [path.stat().st_mode & 0o777 for path in (calibration, calibration.parent)] == [
-        0o600,
-        0o700,
-    ]
-    for path, read in (
-        (cached.paths[3], lambda: cached.read(3)),
-        (calibration, lambda: Calibration.read(calibration)),
-    ):
-        way(path)
-        with refused("file", value=ANY, rule="the same command", kind=DamagedFile):
-            read()
+    assert trial.read(seed=3) is None
+    assert Calibration.read(calibration_path) is None
+    trial.write(seed=3, run=RUN)
+    calibration.write(calibration_path)
+    assert trial.read(seed=3) == RUN
+    assert Calibration.read(calibration_path) == calibration
+    assert calibration_path.stat().st_mode & 0o777 == 0o600
+    assert calibration_path.parent.stat().st_mode & 0o777 == 0o700
+    way(run_path)
+    with refused("file", value=ANY, rule="the same command", kind=DamagedFile):
+        trial.read(seed=3)
+    way(calibration_path)
+    with refused("file", value=ANY, rule="the same command", kind=DamagedFile):
+        Calibration.read(calibration_path)

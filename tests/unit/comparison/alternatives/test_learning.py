@@ -1,4 +1,4 @@
-"""Features, the rule for learning, gradients of groups, thresholds: against values worked out another way."""
+"""Schedules, gradients of groups, noise, posteriors and covariances, against values that are computed another way."""
 
 import numpy as np
 import pytest
@@ -11,138 +11,137 @@ from pate.comparison.alternatives.public_directions import PublicDirections
 from pate.comparison.alternatives.schedule import Schedule
 from pate.comparison.alternatives.signal_posterior import SignalPosterior
 
-RULE = {"clip_factor": 0.5, "signal_variance": 2.0}
+# The clip in typical lengths of a gradient, and the variance of the log-odds, of all schedules.
+CLIP_FACTOR = 0.5
+SIGNAL_VARIANCE = 2.0
 
 
-def public_pool(rows: int = 300, width: int = 6) -> np.ndarray:
-    """Returns random public inputs `[rows, width]`, whose spread grows with the column."""
+def public_pool() -> np.ndarray:
+    """Returns 300 random public inputs of six columns; the standard deviation of column i is i, for i from 1 to 6."""
     rng = np.random.default_rng(1)
-    return (rng.normal(size=(rows, width)) * np.arange(1, width + 1)).astype(np.float32)
+    return (rng.normal(size=(300, 6)) * np.arange(1, 7)).astype(np.float32)
 
 
-def test_more_noise_learns_for_shorter_and_expects_more_error() -> None:
-    """The larger the noise, the shorter the learning times and the larger the expected error of the
-    best schedule.
+def best_schedule(
+    prevalence: np.ndarray, noise_rate: float, *, concentrated: bool = False
+) -> Schedule:
+    """Returns the schedule with the least expected error on the public pool.
 
-    If the signal is in one direction, the expected gain at large noise is over twice as large.
+    Args:
+        prevalence: the prevalence of each label.
+        noise_rate: the variance of the noise in an entry of a mean gradient, divided by the number of steps.
+        concentrated: whether all signal is along the widest direction.
     """
-    directions = PublicDirections.fit(public_inputs=public_pool())
+    return Schedule.best(
+        PublicDirections.fit(public_inputs=public_pool()),
+        public_inputs=public_pool(),
+        prevalence=prevalence,
+        noise_rate=noise_rate,
+        clip_factor=CLIP_FACTOR,
+        signal_variance=SIGNAL_VARIANCE,
+        concentrated=concentrated,
+    )
+
+
+def test_more_noise_shortens_learning_and_raises_the_expected_error() -> None:
+    """The larger the noise, the shorter the learning times of the best schedule, and the larger its expected error."""
     prevalence = np.array([0.05, 0.3])
-    found = [
-        Schedule.best(
-            directions,
-            public_inputs=public_pool(),
-            prevalence=prevalence,
-            noise_rate=rate,
-            clip_factor=0.5,
-            signal_variance=2.0,
-        )
-        for rate in (1e-8, 1e-5, 1e-2)
-    ]
-    assert found[0].times.min() > found[1].times.min() > found[2].times.min()
-    assert found[0].error < found[1].error < found[2].error <= 2.0 * 1.001
-    assert all(10 <= each.num_steps <= 100 for each in found)
-    at_best = [
-        Schedule.best(
-            directions,
-            public_inputs=public_pool(),
-            prevalence=prevalence,
-            noise_rate=1e-2,
-            clip_factor=0.5,
-            signal_variance=2.0,
-            concentrated=yes,
-        )
-        for yes in (False, True)
-    ]
-    assert 2 - at_best[1].error > 2 * (2 - at_best[0].error) > 0  # what a refusal goes by
+    little, more, most = (
+        best_schedule(prevalence, noise_rate=noise_rate) for noise_rate in (1e-8, 1e-5, 1e-2)
+    )
+    assert little.times.min() > more.times.min() > most.times.min()
+    assert little.error < more.error < most.error <= SIGNAL_VARIANCE * 1.001
+    assert all(10 <= schedule.num_steps <= 100 for schedule in (little, more, most))
+
+
+def test_a_signal_in_one_direction_is_learned_better_at_large_noise() -> None:
+    """At large noise, the expected gain is over twice as large if all signal is along the widest direction.
+
+    The gain is the variance of the log-odds minus the expected error. A method is refused by this best case.
+    """
+    prevalence = np.array([0.05, 0.3])
+    spread = best_schedule(prevalence, noise_rate=1e-2)
+    concentrated = best_schedule(prevalence, noise_rate=1e-2, concentrated=True)
+    gain = SIGNAL_VARIANCE - spread.error
+    assert SIGNAL_VARIANCE - concentrated.error > 2 * gain > 0
 
 
 def test_noise_of_trained_weights_has_the_expected_variance() -> None:
-    """Gradient descent runs on noise without any signal: the variance of the scores is the
-    schedule's `noise_variance` within 35%.
+    """Gradient descent runs on noise without any signal, 400 times.
+
+    The variance of the log-odds is the schedule's `noise_variance` within 35%.
     """
     rng = np.random.default_rng(0)
-    directions = PublicDirections.fit(public_inputs=public_pool())
     prevalence = np.array([0.2, 0.4])
-    rate = 1e-4
-    schedule = Schedule.best(
-        directions,
-        public_inputs=public_pool(),
-        prevalence=prevalence,
-        noise_rate=rate,
-        clip_factor=0.5,
-        signal_variance=2.0,
-    )
+    noise_rate = 1e-4
+    schedule = best_schedule(prevalence, noise_rate=noise_rate)
+    directions = PublicDirections.fit(public_inputs=public_pool())
     features = directions.features(public_pool(), ridge=schedule.ridge)
-    curvature = RULE["clip_factor"] * prevalence * (1 - prevalence)
+    curvature = CLIP_FACTOR * prevalence * (1 - prevalence)
     weights = np.zeros((400, 8, 2))
-    step = schedule.times / schedule.num_steps
-    second = features.T @ features / len(features)
+    learning_rates = schedule.times / schedule.num_steps
+    covariance = features.T @ features / len(features)
     for _ in range(schedule.num_steps):
-        noise = np.sqrt(rate * schedule.num_steps) * rng.normal(size=weights.shape)
-        weights += step * (noise - curvature * (second @ weights))
-    scores = np.einsum("nk,rkl->rnl", features[:, :-1], weights[:, :-1])
-    np.testing.assert_allclose(scores.var(axis=(0, 1)), schedule.noise_variance, rtol=0.35)
+        noise = np.sqrt(noise_rate * schedule.num_steps) * rng.normal(size=weights.shape)
+        weights += learning_rates * (noise - curvature * (covariance @ weights))
+    log_odds = np.einsum("nk,rkl->rnl", features[:, :-1], weights[:, :-1])
+    np.testing.assert_allclose(log_odds.var(axis=(0, 1)), schedule.noise_variance, rtol=0.35)
 
 
-@pytest.mark.parametrize("num_groups", [5, 20, 60])  # of more records than 8, of a few, of one
+@pytest.mark.parametrize(
+    "num_groups", [5, 20, 60], ids=["large groups", "small groups", "single records"]
+)
 def test_gradients_of_groups_are_those_of_a_loop(num_groups: int) -> None:
-    """The clipped sum of the groups' mean gradients equals that of a loop over groups of one, a few
-    or many records.
-    """
+    """The sum of the clipped mean gradients of 80 records in groups equals that of a loop over the groups."""
     rng = np.random.default_rng(3)
     features = rng.normal(size=(80, 4))
     labels = rng.random(size=(80, 3)) < 0.4
-    ids = rng.integers(low=0, high=num_groups, size=80)
+    group_ids = rng.integers(low=0, high=num_groups, size=80)
     weights = rng.normal(size=(4, 3))
     bias = rng.normal(size=3)
     clip = 0.8
-    total = np.zeros((4, 3))
-    for group in np.unique(ids):
-        rows = ids == group
-        gradient = (
-            features[rows].T @ (labels[rows] - expit(features[rows] @ weights + bias)) / rows.sum()
-        )
-        total += gradient * min(1.0, clip / np.linalg.norm(gradient))
-    groups = GroupGradients.from_records(features, labels, group_ids=ids)
-    np.testing.assert_allclose(groups.clipped_sum(weights, bias, clip), total)
+    residuals = labels - expit(features @ weights + bias)
+    expected_sum = np.zeros((4, 3))
+    for group in np.unique(group_ids):
+        rows = group_ids == group
+        gradient = features[rows].T @ residuals[rows] / rows.sum()
+        expected_sum += gradient * min(1.0, clip / np.linalg.norm(gradient))
+    groups = GroupGradients.from_records(features, labels, group_ids=group_ids)
+    clipped_sum = groups.clipped_sum(weights=weights, bias=bias, clip=clip)
+    np.testing.assert_allclose(clipped_sum, expected_sum)
 
 
-def test_a_group_whose_records_cancel_counts_for_less_than_its_clip() -> None:
-    """A group has two records with nearly opposite features: its clipped mean gradient is above 0 and shorter than
-    1e-9, the clip.
-    """
+def test_a_group_whose_records_cancel_adds_less_than_its_clip() -> None:
+    """The clipped gradient of two records with nearly opposite features is above 0 and shorter than the clip, 1e-9."""
     features = np.array([[1.0, 0.0], [-1.0, 1e-9]])
     labels = np.zeros((2, 1), bool)
-    total = GroupGradients.from_records(features, labels, group_ids=np.zeros(2, int)).clipped_sum(
-        np.zeros((2, 1)), bias=np.full(1, 20.0), clip=1e-9
-    )
-    assert 0 < np.linalg.norm(total) < 1e-9
+    group = GroupGradients.from_records(features, labels, group_ids=np.zeros(2, int))
+    clipped_sum = group.clipped_sum(weights=np.zeros((2, 1)), bias=np.array([20.0]), clip=1e-9)
+    assert 0 < np.linalg.norm(clipped_sum) < 1e-9
 
 
-def test_noise_has_the_std_that_it_says() -> None:
-    """The standard deviation of released zeros is the noise multiplier times sensitivity and step,
-    about 3.
-    """
-    noisy = NoisyGradient(clip=0.5, noise_multiplier=3.0, num_units=1000)
-    drawn = noisy.release(gradient_sum=np.zeros((200, 50)), rng=np.random.default_rng(0))
-    std = 3.0 * noisy.sensitivity(num_entries=drawn.size) * noisy.step(num_entries=drawn.size)
-    assert drawn.std() == pytest.approx(std, rel=0.03)
-    assert std == pytest.approx(3.0, rel=1e-5)
+def test_the_noise_of_a_gradient_has_the_stated_standard_deviation() -> None:
+    """The standard deviation of a released sum of zeros is noise multiplier times sensitivity times step, about 3."""
+    noisy_gradient = NoisyGradient(clip=0.5, noise_multiplier=3.0, num_units=1000)
+    noise = noisy_gradient.release(gradient_sum=np.zeros((200, 50)), rng=np.random.default_rng(0))
+    sensitivity_in_steps = noisy_gradient.sensitivity(num_entries=noise.size)
+    noise_std = 3.0 * sensitivity_in_steps * noisy_gradient.step(num_entries=noise.size)
+    assert noise.std() == pytest.approx(noise_std, rel=0.03)
+    assert noise_std == pytest.approx(3.0, rel=1e-5)
 
 
 def test_a_posterior_shrinks_by_the_known_noise() -> None:
-    """Two observations of a weight of variance 1 with noise of variance 1 and 2: mean and variance worked out by hand.
+    """A weight is observed as 2 with noise of variance 1, and as 0.5 with noise of variance 2.
 
-    A weighted mean of 1.5 has the precision 1 + 1/2. At scale 1 it shrinks by 1.5 / 2.5, and the variance is 1 / 2.5.
+    The weighted mean of the observations is 1.5, with precision 1 + 1/2. If the weight has variance v, the posterior
+    mean is 1.5 v / (v + 1 / 1.5), and the posterior variance is 1 / (1 / v + 1.5).
     """
-    one = np.ones((1, 1))
     posterior = (
         SignalPosterior.before_observations(prior_variances=np.ones(1), num_labels=1)
-        .with_observation(2.0 * one, one)
-        .with_observation(0.5 * one, 2.0 * one)
+        .with_observation(weights=np.array([[2.0]]), variances=np.array([[1.0]]))
+        .with_observation(weights=np.array([[0.5]]), variances=np.array([[2.0]]))
     )
-    # the likeliest variance of the weight, 1.5**2 - 1 / 1.5, is between the scales 1 and 2
+    # The most likely variance of the weight, 1.5**2 - 1 / 1.5, is between the scales 1 and 2.
     assert posterior.scale in (1.0, 2.0)
     variance = posterior.scale
     assert posterior.mean.item() == pytest.approx(1.5 * variance / (variance + 1 / 1.5))
@@ -150,53 +149,59 @@ def test_a_posterior_shrinks_by_the_known_noise() -> None:
 
 
 @pytest.mark.parametrize("scale", [0.25, 8.0])
-def test_the_likeliest_scale_is_that_of_the_weights(scale: float) -> None:
-    """Weights of a known variance, observed with noise: the posterior finds the variance, of those in factors of 2."""
+def test_the_most_likely_scale_is_that_of_the_weights(scale: float) -> None:
+    """Weights are drawn with variances of a known scale, and observed with noise.
+
+    The posterior finds the scale. Its mean has the error that its variances state, which is smaller than the noise.
+    """
     rng = np.random.default_rng(0)
-    prior_variances = np.geomspace(0.1, 10, 200)
-    spread = np.sqrt(scale * prior_variances[:, None])
-    weights = spread * rng.normal(size=(200, 30))
-    variances = np.full_like(weights, 4.0)
-    observed = weights + 2.0 * rng.normal(size=weights.shape)
-    posterior = SignalPosterior.before_observations(prior_variances, num_labels=30)
-    posterior = posterior.with_observation(observed, variances)
+    prior_variances = np.geomspace(0.1, 10, num=200)
+    stds = np.sqrt(scale * prior_variances[:, None])
+    weights = stds * rng.normal(size=(200, 30))
+    observed_weights = weights + 2.0 * rng.normal(size=weights.shape)
+    posterior = SignalPosterior.before_observations(
+        prior_variances, num_labels=30
+    ).with_observation(weights=observed_weights, variances=np.full_like(weights, 4.0))
     assert posterior.scale == scale
     error = np.square(posterior.mean - weights).mean()
     assert error == pytest.approx(posterior.variances.mean(), rel=0.1)
-    assert error < np.square(observed - weights).mean() / 1.5
+    assert error < np.square(observed_weights - weights).mean() / 1.5
 
 
 def test_axes_of_a_noisy_covariance_have_no_variance_below_the_noise() -> None:
-    """The variances along the axes are eigenvalues, raised to the largest eigenvalue of the noise."""
+    """The variances along the axes are the eigenvalues of the covariance, raised to the largest one of the noise."""
     covariance = np.diag([0.5, 0.3, -0.1])
-    exact = FeatureAxes.of_covariance(covariance[:2, :2])
-    assert np.sort(exact.variances) == pytest.approx([0.3, 0.5])
-    noisy = FeatureAxes.of_covariance(covariance, noise_std=0.1)
-    assert np.sort(noisy.variances) == pytest.approx([2 * 0.1 * np.sqrt(3)] * 2 + [0.5])
+    exact_axes = FeatureAxes.of_covariance(covariance[:2, :2])
+    assert np.sort(exact_axes.variances) == pytest.approx([0.3, 0.5])
+    noisy_axes = FeatureAxes.of_covariance(covariance, noise_std=0.1)
+    largest_of_noise = 2 * 0.1 * np.sqrt(3)
+    assert np.sort(noisy_axes.variances) == pytest.approx([largest_of_noise, largest_of_noise, 0.5])
 
 
 @pytest.mark.slow
 def test_a_released_covariance_is_unbiased_with_the_claimed_noise() -> None:
-    """Many releases: their mean is that of the groups, and their noise has the standard deviation of `noise_std`.
+    """The mean of 2,000 releases is the covariance, in which each group counts once for any number of records.
 
-    Groups count once each, whatever their number of records.
+    The noise of an entry has the standard deviation `noise_std`, and that of an entry on the diagonal is sqrt(2) times
+    larger. The mean squared error is at most `squared_error`, and close to it.
     """
     rng = np.random.default_rng(2)
     features = rng.normal(size=(60, 4))
     features /= np.linalg.norm(features, axis=1, keepdims=True)
     group_ids = np.repeat(np.arange(24), [1, 4] * 12)
-    release = CovarianceRelease(noise_multiplier=2.0, num_groups=24)
-    released = np.array([release.release(features, group_ids, rng=rng) for _ in range(2000)])
-    of_groups = [
-        np.mean([np.outer(x, x) for x in features[group_ids == group]], axis=0)
-        for group in range(24)
-    ]
-    error = 4 * release.noise_std * np.sqrt(2 / 2000)
-    assert released.mean(axis=0) == pytest.approx(np.mean(of_groups, axis=0), abs=error)
-    spread = released.std(axis=0)
+    mechanism = CovarianceRelease(noise_multiplier=2.0, num_groups=24)
+    releases = np.array([mechanism.release(features, group_ids, rng=rng) for _ in range(2000)])
+    means_of_groups = []
+    for group in range(24):
+        rows = features[group_ids == group]
+        means_of_groups.append(rows.T @ rows / len(rows))
+    covariance = np.mean(means_of_groups, axis=0)
+    sampling_error = 4 * mechanism.noise_std * np.sqrt(2 / 2000)
+    assert releases.mean(axis=0) == pytest.approx(covariance, abs=sampling_error)
+    stds = releases.std(axis=0)
     off_diagonal = ~np.eye(4, dtype=bool)
-    assert spread[off_diagonal] == pytest.approx(release.noise_std, rel=0.08)
-    assert spread[~off_diagonal] == pytest.approx(np.sqrt(2) * release.noise_std, rel=0.08)
-    assert (released == released.transpose(0, 2, 1)).all()
-    squared = np.square(released - np.mean(of_groups, axis=0)).sum(axis=(1, 2)).mean()
-    assert squared <= release.squared_error(num_features=4) < 1.2 * squared + 1 / 24
+    assert stds[off_diagonal] == pytest.approx(mechanism.noise_std, rel=0.08)
+    assert stds[~off_diagonal] == pytest.approx(np.sqrt(2) * mechanism.noise_std, rel=0.08)
+    assert (releases == np.swapaxes(releases, 1, 2)).all()
+    squared_error = np.square(releases - covariance).sum(axis=(1, 2)).mean()
+    assert squared_error <= mechanism.squared_error(num_features=4) < 1.2 * squared_error + 1 / 24

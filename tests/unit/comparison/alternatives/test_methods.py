@@ -1,4 +1,4 @@
-"""The alternatives as methods: calibrated, repeatable, refused in one line, beside PATE in one comparison."""
+"""The alternatives as methods of a comparison: their prices, calibrations, seeds and refusals."""
 
 import sys
 from dataclasses import replace
@@ -21,9 +21,11 @@ from pate.comparison.calibration import Calibration, calibrate_method
 from pate.report import multilabel_metrics
 from tests.e2e.small_run import SilentMonitor, small_dataset
 from tests.refusals import ANY, refused
-from tests.unit.comparison.conftest import plan, small_bench
+from tests.unit.comparison.conftest import small_bench, small_comparison_plan
 
-pytestmark = pytest.mark.skipif(find_spec("opacus") is None, reason="needs opacus")  # not loaded
+pytestmark = pytest.mark.skipif(find_spec("opacus") is None, reason="needs opacus")
+
+# One method of each kind; `MLP` is DP-SGD with a hidden layer.
 GRADIENT = DpGradientDescent(name="dp_gd")
 COVARIANCE = DpFeatureCovariance(name="dp_fc")
 SQUARES = DpLeastSquares(name="dp_ls")
@@ -38,38 +40,34 @@ def budget_at_epsilon(epsilon: float) -> Budget:
 
 @pytest.mark.parametrize("method", [GRADIENT, COVARIANCE, SQUARES], ids=lambda method: method.name)
 def test_methods_without_samples_cost_exactly_a_gaussian(method: Alternative) -> None:
-    """The event of a method without samples is one Gaussian with the given noise multiplier:
-    prevalence and steps add their mu^2.
+    """The price of a method that samples no groups is one Gaussian event with the method's noise multiplier.
 
-    Fitted to epsilon 3, it costs between the Gaussian's epsilon and 3.
+    Calibrated to epsilon 3, the method costs at least the epsilon of this Gaussian, and at most 3.
     """
-    event = method.event_for(2.0, num_groups=960)
+    event = method.event_for(noise_multiplier=2.0, num_groups=960)
     assert isinstance(event, GaussianEvent)
     assert event.noise_multiplier == pytest.approx(2.0, rel=1e-9)
     assert event.noise_multiplier <= 2.0
     contender = method.at(budget_at_epsilon(epsilon=3.0), small_bench())
-    noise = contender.parameters["noise_multiplier"]
-    assert gaussian_epsilon(mu=1 / noise, target_delta=1e-5) <= contender.epsilon <= 3.0
+    mu = 1 / contender.parameters["noise_multiplier"]
+    assert gaussian_epsilon(mu=mu, target_delta=1e-5) <= contender.epsilon <= 3.0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", [GRADIENT, LINEAR], ids=lambda method: method.name)
-def test_a_kept_calibration_is_priced_again(method: Alternative, tmp_path: Path) -> None:
-    """A stored calibration gives the same epsilon, at most 3.
+def test_a_stored_calibration_is_priced_again(method: Alternative, tmp_path: Path) -> None:
+    """A calibration that is read from its file has the epsilon of the first calibration, at most 3.
 
-    With 10% less noise in the file, it is refused.
+    With 10% less noise in the file, the calibration is refused.
     """
-    path = tmp_path / "kept" / "a.json"
+    path = tmp_path / "calibrations" / "a.json"
     contender = calibrate_method(
         method, budget=budget_at_epsilon(epsilon=3.0), bench=small_bench(), file_path=path
     )
-    assert (
-        calibrate_method(
-            method, budget=budget_at_epsilon(epsilon=3.0), bench=small_bench(), file_path=path
-        ).epsilon
-        == contender.epsilon
-        <= 3.0
+    stored_contender = calibrate_method(
+        method, budget=budget_at_epsilon(epsilon=3.0), bench=small_bench(), file_path=path
     )
+    assert stored_contender.epsilon == contender.epsilon <= 3.0
     Calibration(
         parameters={"noise_multiplier": 0.9 * contender.parameters["noise_multiplier"]}, epsilon=3.0
     ).write(path)
@@ -84,31 +82,34 @@ def test_a_kept_calibration_is_priced_again(method: Alternative, tmp_path: Path)
     "method", [GRADIENT, COVARIANCE, SQUARES, LINEAR, MLP], ids=lambda method: method.name
 )
 def test_a_seed_gives_the_same_model_and_another_seed_another(method: Alternative) -> None:
-    """A method trained twice with one seed gives equal probabilities, and with another seed
-    different ones.
+    """Two trainings with one seed give equal probabilities, and a training with another seed different ones.
 
-    At epsilon 20 its mean average precision exceeds chance by 0.2.
+    At epsilon 20 the mean average precision exceeds chance by 0.2.
     """
-    here = small_bench()
-    contender = method.at(budget_at_epsilon(epsilon=20.0), here)
-    probabilities = [
-        contender.train(seed).model.predict_proba(here.dataset.test.inputs) for seed in (3, 3, 4)
-    ]
-    assert (probabilities[0] == probabilities[1]).all()
-    assert (probabilities[0] != probabilities[2]).any()
-    true = here.dataset.test.labels
-    found = multilabel_metrics(
-        predicted_labels=probabilities[0] >= 0.5, scores=probabilities[0], true_labels=true
+    bench = small_bench()
+    test = bench.dataset.test
+    contender = method.at(budget_at_epsilon(epsilon=20.0), bench)
+    first, repeated, other = (
+        contender.train(seed).model.predict_proba(test.inputs) for seed in (3, 3, 4)
     )
-    chance = float(np.mean(true.mean(axis=0)))
-    assert found.mean_average_precision is not None
-    assert found.mean_average_precision > chance + 0.2
+    assert (first == repeated).all()
+    assert (first != other).any()
+    metrics = multilabel_metrics(
+        predicted_labels=first >= 0.5, scores=first, true_labels=test.labels
+    )
+    chance = float(np.mean(test.labels.mean(axis=0)))
+    assert metrics.mean_average_precision is not None
+    assert metrics.mean_average_precision > chance + 0.2
 
 
-def test_invalid_method_is_refused_in_one_line() -> None:
-    """A method for the add-remove adjacency, or with an unknown network, is refused."""
+def test_a_method_for_add_remove_is_refused() -> None:
+    """A method whose adjacency is add_remove is refused, as it divides by the number of groups."""
     with refused("adjacency", value="add_remove"):
         replace(GRADIENT, adjacency=str(Adjacency.ADD_REMOVE))
+
+
+def test_a_convolutional_network_is_refused_for_other_inputs_than_images() -> None:
+    """DP-SGD with the network `cnn` is refused for a data set whose inputs are no images."""
     with refused("method.network", value="cnn"):
         replace(LINEAR, network="cnn").check(small_bench())
 
@@ -121,43 +122,47 @@ def test_unknown_covariance_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("pool_size", "noise_multiplier", "is_noisy"),
-    [(300, 30.0, False), (300, 0.1, True), (30, 1.0, True), (30, 30.0, False)],
+    [
+        pytest.param(300, 30.0, False, id="large pool, much noise"),
+        pytest.param(300, 0.1, True, id="large pool, little noise"),
+        pytest.param(30, 1.0, True, id="small pool, medium noise"),
+        pytest.param(30, 30.0, False, id="small pool, much noise"),
+    ],
 )
 def test_the_covariance_with_less_error_is_taken(
     pool_size: int, noise_multiplier: float, is_noisy: bool
 ) -> None:
-    """A noisy covariance of 960 groups is released where the pool is small or the noise is.
+    """A noisy covariance of 960 groups is released if the public pool or the noise is small.
 
-    `covariance=public` and `covariance=noisy` decide it whatever the noise.
+    With `covariance=public` none is released, and with `covariance=noisy` one is, for any pool and noise.
     """
     dataset = small_dataset()
-    some = slice(0, pool_size)
-    bench = small_bench(data=replace(dataset, public=dataset.public.take(some)))
-    training = Training(bench)
+    small_pool = dataset.public.take(slice(0, pool_size))
+    training = Training(small_bench(dataset=replace(dataset, public=small_pool)))
 
     def is_covariance_released(method: CovarianceMethod) -> bool:
-        release = method.released_covariance(training, noise_multiplier, num_features=9)
-        return release is not None
+        """Returns True if a method releases a noisy covariance."""
+        mechanism = method.released_covariance(
+            training, noise_multiplier=noise_multiplier, num_features=9
+        )
+        return mechanism is not None
 
-    assert (
-        is_covariance_released(method=COVARIANCE)
-        == is_covariance_released(method=SQUARES)
-        == is_noisy
-    )
+    assert is_covariance_released(method=COVARIANCE) == is_noisy
+    assert is_covariance_released(method=SQUARES) == is_noisy
     assert not is_covariance_released(method=replace(COVARIANCE, covariance="public"))
     assert is_covariance_released(method=replace(COVARIANCE, covariance="noisy"))
 
 
 @pytest.mark.parametrize("covariance", ["public", "noisy"])
 def test_least_squares_without_noise_or_clip_is_ordinary(covariance: str) -> None:
-    """With next to no noise and nothing clipped, `dp_ls` predicts as least squares does on the centered labels."""
+    """With almost no noise and a large clip, `dp_ls` predicts as ordinary least squares on the centered labels."""
     bench = small_bench()
     training = Training(bench)
     method = replace(SQUARES, covariance=covariance, clip_factor=50.0)
     model = method.train_model(noise_multiplier=1e-5, training=training, seed=0)
     private = bench.dataset.private
-    shares = training.shares(1e-5, rng=np.random.default_rng(0))
-    ridge = method.schedule(training, 1e-5, shares).ridge
+    shares = training.shares(noise_multiplier=1e-5, rng=np.random.default_rng(0))
+    ridge = method.schedule(training, noise_multiplier=1e-5, shares=shares).ridge
     prevalence = private.labels.mean(axis=0)
     weights = np.linalg.lstsq(
         training.directions.features(private.inputs, ridge=ridge),
@@ -165,18 +170,18 @@ def test_least_squares_without_noise_or_clip_is_ordinary(covariance: str) -> Non
         rcond=None,
     )[0]
     test_features = training.directions.features(bench.dataset.test.inputs, ridge=ridge)
-    expected = (prevalence + test_features @ weights).clip(1e-3, 1 - 1e-3)
+    expected = np.clip(prevalence + test_features @ weights, a_min=1e-3, a_max=1 - 1e-3)
     error = np.abs(model.predict_proba(bench.dataset.test.inputs) - expected).mean()
     assert error < (0.01 if covariance == "noisy" else 0.08)
     assert np.abs(prevalence - expected).mean() > 0.1
 
 
-def test_without_opacus_a_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Opacus is not installed: a DP-SGD method is refused, and full-batch gradient descent is not."""
+def test_without_opacus_dp_sgd_alone_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """If Opacus is not installed, DP-SGD is refused, and gradient descent on all groups is not."""
     monkeypatch.setitem(sys.modules, "opacus", None)
     with refused("method", value="dp_sgd"):
         replace(LINEAR)
-    replace(GRADIENT)  # which does without
+    replace(GRADIENT)
 
 
 @pytest.mark.slow
@@ -184,14 +189,14 @@ def test_without_opacus_a_line_says_what_to_install(monkeypatch: pytest.MonkeyPa
 def test_comparison_notes_methods_that_are_useless_or_diverge(
     tmp_path: Path,
 ) -> None:
-    """A comparison at epsilons 0.001 and 30 has scores where a method is useful.
+    """A comparison at epsilons 0.001 and 30 has scores only if a method is useful.
 
-    A useless method, or one that diverges, has a note and no scores; the ceiling of all records
-    equals its baseline row.
+    A method that is useless or that diverges has a note in place of scores. The model of all records has the same
+    scores as a method and as a baseline.
     """
-    wild = replace(MLP, name="wild", learning_rate=1e7)
-    comparison_plan = plan(
-        (GRADIENT, wild, AllRecords(name="all_records")),
+    diverging_method = replace(MLP, name="wild", learning_rate=1e7)
+    comparison_plan = small_comparison_plan(
+        (GRADIENT, diverging_method, AllRecords(name="all_records")),
         epsilons=(0.001, 30.0),
         seeds=(0,),
         allow_useless=False,
@@ -200,18 +205,18 @@ def test_comparison_notes_methods_that_are_useless_or_diverge(
     runs = {
         (run.aggregator, run.epsilon): run for run in read_runs(tmp_path / "all" / "comparison.csv")
     }
-    good = runs["dp_gd", 30.0]
-    useless = runs["dp_gd", 0.001]
-    assert good.mean_average_precision is not None
-    assert good.priced_epsilon is not None and good.priced_epsilon <= 30.0
-    assert useless.mean_average_precision is None
-    assert useless.note.startswith("methods=dp_gd: expected to learn 0.")
+    useful_run = runs["dp_gd", 30.0]
+    useless_run = runs["dp_gd", 0.001]
+    assert useful_run.mean_average_precision is not None
+    assert useful_run.priced_epsilon is not None and useful_run.priced_epsilon <= 30.0
+    assert useless_run.mean_average_precision is None
+    assert useless_run.note.startswith("methods=dp_gd: expected to learn 0.")
     assert runs["wild", 30.0].note.startswith(
         "method.learning_rate=10000000.0: expected a smaller one"
     )
-    ceiling = runs["all_records", None]
-    alone = runs["all_records_model", None]
-    assert ceiling.mean_average_precision == alone.mean_average_precision
+    method_run = runs["all_records", None]
+    baseline_run = runs["all_records_model", None]
+    assert method_run.mean_average_precision == baseline_run.mean_average_precision
 
 
 @pytest.mark.slow
@@ -219,19 +224,22 @@ def test_comparison_notes_methods_that_are_useless_or_diverge(
     "method", [GRADIENT, COVARIANCE, SQUARES, LINEAR, MLP], ids=lambda method: method.name
 )
 def test_unknown_labels_of_private_records_are_left_out(method: Alternative) -> None:
-    """Three labels of ten are known. Left out, the others let a model predict about as many labels as there are.
+    """30% of the labels are known. If the others are left out, the mean prediction is about the true prevalence.
 
-    Read as absent, they let it predict less than half as many.
+    If the unknown labels count as absent, the mean prediction is less than 60% of the prevalence.
     """
     dataset = small_dataset()
     private = dataset.private
     known = np.random.default_rng(5).random(private.labels.shape) < 0.3
     labels = private.labels & known
-    shares = []
-    for mask in (known, None):
-        data = replace(dataset, private=replace(private, labels=labels, known=mask))
-        contender = method.at(budget_at_epsilon(epsilon=50.0), small_bench(data=data))
-        probabilities = contender.train(0).model.predict_proba(dataset.test.inputs)
-        shares.append(probabilities.mean() / dataset.test.labels.mean())
-    assert shares[0] == pytest.approx(1.0, abs=0.2)
-    assert shares[1] < 0.6
+
+    def mean_prediction(known_labels: np.ndarray | None) -> float:
+        """Returns the mean prediction divided by the prevalence; None marks all labels as known."""
+        private_with_gaps = replace(private, labels=labels, known=known_labels)
+        bench = small_bench(dataset=replace(dataset, private=private_with_gaps))
+        contender = method.at(budget_at_epsilon(epsilon=50.0), bench)
+        probabilities = contender.train(seed=0).model.predict_proba(dataset.test.inputs)
+        return float(probabilities.mean() / dataset.test.labels.mean())
+
+    assert mean_prediction(known_labels=known) == pytest.approx(1.0, abs=0.2)
+    assert mean_prediction(known_labels=None) < 0.6
