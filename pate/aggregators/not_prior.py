@@ -299,13 +299,13 @@ class NotPriorTopK(TargetChargedAggregator):
         """Draws the check and the release of each query of a round; see `TargetChargedAggregator._ask`."""
         is_checked = first_query + np.arange(len(counts)) >= self.first_queries
         check_probs = self._check_probabilities_of(counts, prior=prior, num_teachers=num_teachers)
-        agrees = is_checked & (uniforms[:, 0].on_grid() < check_probs)
+        agrees = is_checked & (uniforms[:, 0].rounded_down() < check_probs)
         step = self.release_step
         ranking = VoteRanking.from_counts(counts)
         selection = step.steps(num_labels=counts.shape[1], num_teachers=num_teachers).selection
         k = selection.select(ranking, uniforms[:, 1])
         labels, answered = step.test_sets(
-            ranking, selected_k=k, uniforms=uniforms[:, 2].on_grid(), num_teachers=num_teachers
+            ranking, selected_k=k, uniforms=uniforms[:, 2].rounded_down(), num_teachers=num_teachers
         )
         if prior is not None:
             labels = np.where(agrees[:, None], prior, labels)

@@ -85,7 +85,7 @@ class SelectThenTest:
 
         return bisect_left(gaps, True, key=is_released)
 
-    def sort_key(self) -> tuple[float, float]:
+    def released_gap_key(self) -> tuple[float, float]:
         """Returns a key to sort steps by: the smaller the key, the smaller the gap that the steps release.
 
         The first number is the gap whose set is released with probability 1/2 if all other gaps are 0, interpolated

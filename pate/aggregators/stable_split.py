@@ -229,15 +229,17 @@ def _with_best_order_and_share(
     order hardly depends on the share. Both searches are coarse first and then fine.
     """
     search = _NoiseSearch(aggregator=aggregator, shape=shape)
-    sort_key_at_even = partial(search.sort_key, selection_share=EVEN_SHARE)
-    near_budgets = _near_the_best(rdp_budgets, sort_key_at_even)
-    best_at_even = min(near_budgets, key=sort_key_at_even)
+    gap_key_at_even = partial(search.released_gap_key, selection_share=EVEN_SHARE)
+    near_budgets = _near_the_best(rdp_budgets, gap_key_at_even)
+    best_at_even = min(near_budgets, key=gap_key_at_even)
 
     coarse_share = search.best_share(_COARSE_SHARES, rdp_budget=best_at_even)
     fine_shares = [coarse_share + step for step in _FINE_STEPS]
     best_share = search.best_share(fine_shares, rdp_budget=best_at_even)
 
-    best_budget = min(near_budgets, key=partial(search.sort_key, selection_share=best_share))
+    best_budget = min(
+        near_budgets, key=partial(search.released_gap_key, selection_share=best_share)
+    )
     return _with_noise_for(aggregator, best_budget, shape, selection_share=best_share)
 
 
@@ -253,8 +255,10 @@ class _NoiseSearch:
     aggregator: StableTopK
     shape: VoteShape
 
-    def sort_key(self, rdp_budget: RdpBudget, selection_share: float) -> tuple[float, float]:
-        """Returns numbers that are smallest for the best copy; see `SelectThenTest.sort_key`.
+    def released_gap_key(
+        self, rdp_budget: RdpBudget, selection_share: float
+    ) -> tuple[float, float]:
+        """Returns numbers that are smallest for the best copy; see `SelectThenTest.released_gap_key`.
 
         Args:
             rdp_budget: the budget of one query at one Renyi order.
@@ -266,8 +270,8 @@ class _NoiseSearch:
         steps = candidate.steps(
             num_labels=self.shape.num_labels, num_teachers=self.shape.num_teachers
         )
-        return steps.sort_key()
+        return steps.released_gap_key()
 
     def best_share(self, selection_shares: Sequence[float], *, rdp_budget: RdpBudget) -> float:
         """Returns the share of the selection, among some, whose copy of the aggregator is the best."""
-        return min(selection_shares, key=partial(self.sort_key, rdp_budget))
+        return min(selection_shares, key=partial(self.released_gap_key, rdp_budget))

@@ -79,13 +79,15 @@ class StableTopK(StableAggregator):
     (array([ True,  True, False, False]), array([ True, False]))
     """
 
+    # The fields that are common to `StableTopK` and `StableFixedTopK` are those of `StableAggregator`.
     regularizer: Regularizer | None = field(default=None, metadata={"public": True})
 
     def __post_init__(self) -> None:
         super().__post_init__()
         normalize_field(self, "regularizer", checked_regularizer(self.regularizer))
-        # A regularizer of numbers can be checked only against votes.
         if self.regularizer is None or callable(self.regularizer):
+            # Made only for its checks of the noise, with the smallest votes. An array as regularizer has to have one
+            # number for each candidate, so it can be checked only against the votes.
             self.gap_selection(num_labels=2, num_teachers=1)
 
     def gap_selection(self, *, num_labels: int, num_teachers: int) -> GapSelection:
@@ -102,6 +104,7 @@ class StableTopK(StableAggregator):
         """Returns the selection and the test, for votes with this number of labels and teachers."""
         if is_hashable(self):
             return _cached_steps(self, num_labels, num_teachers)
+        # With an array as regularizer the aggregator has no hash, so no cache can hold its steps.
         return _make_steps(self, num_labels, num_teachers)
 
     def event(self, shape: VoteShape) -> Event:
@@ -140,11 +143,11 @@ class StableTopK(StableAggregator):
         splits = [split_budget(planned, budget, shape, selection_share=share) for share in shares]
         candidates = [split.scaled_to(budget, shape) for split in splits]
 
-        def sort_key(candidate: StableTopK) -> tuple[float, float]:
+        def smallest_released_gap(candidate: StableTopK) -> tuple[float, float]:
             steps = candidate.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
-            return steps.sort_key()
+            return steps.released_gap_key()
 
-        return min(candidates, key=sort_key)
+        return min(candidates, key=smallest_released_gap)
 
     def distribution(
         self, votes: NDArray[np.integer], *, num_teachers: int
@@ -235,8 +238,5 @@ def _make_steps(aggregator: StableTopK, num_labels: int, num_teachers: int) -> S
     return SelectThenTest(selection, aggregator.stability_test(num_teachers=num_teachers))
 
 
-# The cache is small, because a test may hold thousands of numbers.
-@lru_cache(maxsize=64)
-def _cached_steps(aggregator: StableTopK, num_labels: int, num_teachers: int) -> SelectThenTest:
-    """Returns the result of `_make_steps`, and keeps it in memory for the next call."""
-    return _make_steps(aggregator, num_labels, num_teachers)
+# Price, draw and calibration ask for the same steps. The cache is small, as a test may hold thousands of numbers.
+_cached_steps = lru_cache(maxsize=64)(_make_steps)

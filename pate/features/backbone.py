@@ -46,16 +46,19 @@ class BackboneExtractor(Extractor):
     def _numbers_at_once(self) -> int:
         """Returns about how many numbers one image and its output of the first layer take in memory.
 
-        Raises:
-            ValueError: the arrays of weights have other shapes than those of the network. They are refused before the
-                network is built.
+        Raises `ValueError` if the arrays have other shapes than those of the network.
         """
+        self._require_shapes()
+        resized_numbers = 3 * int(self.settings["image_size"]) ** 2
+        return _NUMBERS_PER_PIXEL * (math.prod(self.picture_shape) + resized_numbers)
+
+    def _require_shapes(self) -> None:
+        """Raises `ValueError` unless the arrays of weights have the shapes of the network."""
+        # On this device a network has shapes, but no numbers in memory.
         with torch.device("meta"):
             shapes = net_of(str(self.settings["model"])).shapes.items()
         if any(self.arrays[f"{PREFIX}{name}"].shape != shape for name, shape in shapes):
             raise ValueError("arrays of other shapes")
-        resized_numbers = 3 * int(self.settings["image_size"]) ** 2
-        return _NUMBERS_PER_PIXEL * (math.prod(self.picture_shape) + resized_numbers)
 
     def project(self, measurements: Float32Array) -> Float32Array:
         """Returns the features: the measurements, centered and projected on the public directions."""
@@ -65,18 +68,23 @@ class BackboneExtractor(Extractor):
     def measure(self, images: Float32Array) -> Float32Array:
         """Returns the network's vector of each image, float32 `[num_images, d]`."""
         size = int(self.settings["image_size"])
-        device = require_device("auto")
-        mean = torch.tensor(self._net.mean, device=device)[:, None, None]
-        std = torch.tensor(self._net.std, device=device)[:, None, None]
+        mean = torch.tensor(self._net.mean, device=self._device)[:, None, None]
+        std = torch.tensor(self._net.std, device=self._device)[:, None, None]
         with torch.inference_mode():
-            batch = torch.from_numpy(np.ascontiguousarray(images)).to(device)
+            batch = torch.from_numpy(np.ascontiguousarray(images)).to(self._device)
             if batch.shape[2:] != (size, size):
                 batch = functional.interpolate(
                     batch, size=(size, size), mode="bilinear", antialias=True
                 )
+            # `mean` has three channels, so the one channel of a gray image becomes three equal ones by broadcasting.
             outputs = self._net.module((batch - mean) / std).flatten(1)
             vectors: Float32Array = outputs.cpu().numpy()
         return vectors
+
+    @cached_property
+    def _device(self) -> torch.device:
+        """The device that computes."""
+        return require_device("auto")
 
     @cached_property
     def _net(self) -> Net:
@@ -85,8 +93,10 @@ class BackboneExtractor(Extractor):
         tensors = {
             name: torch.from_numpy(np.array(self.arrays[f"{PREFIX}{name}"])) for name in net.shapes
         }
+        # `strict=False`: the network also has counters of training batches. `Net.shapes` leaves them out, as a network
+        # in use does not read them. All its other arrays are in `tensors`.
         net.module.load_state_dict(tensors, strict=False)
-        net.module.eval().requires_grad_(False).to(require_device("auto"))
+        net.module.eval().requires_grad_(False).to(self._device)
         return net
 
 
@@ -106,6 +116,7 @@ class Backbone(Features):
         dimension: the largest number of features of an image.
         most_pictures: the largest number of public images to which the projection is fitted, the first ones.
         seed: the seed of the projection.
+        cache: the folder of extractors and features; see `Features`.
     """
 
     model: str = field(default="efficientnet_lite0", metadata={"public": True})
@@ -123,6 +134,7 @@ class Backbone(Features):
         if self.image_size is not None:
             require_count("features.image_size", self.image_size)
         require_count("features.seed", self.seed, minimum=0)
+        # An unknown model, and a file that does not exist, are refused here; the results are not used.
         net_of(self.model)
         weights_path(self.model, weights=self.weights)
 

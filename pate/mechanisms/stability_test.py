@@ -35,7 +35,8 @@ GRID = 2**53
 LARGEST_PROB = 1 - 2.0**-40
 # No noise exceeds so many of its standard deviations with a probability above 2**-40.
 _MAX_STDS = 128
-# Gaps up to _FEW_GAPS always have their own probabilities, and larger ones, up to _MAX_GAPS, only until LARGEST_PROB.
+# A test stores the probabilities of the gaps 0..g. Here g is the number of teachers, but not above the first gap with
+# the probability LARGEST_PROB (or _FEW_GAPS, if that is more), and not above _MAX_GAPS.
 _FEW_GAPS = 1000
 _MAX_GAPS = 250_000
 
@@ -56,7 +57,7 @@ class StabilityTest(Parameters):
             to sens. The probabilities are rounded down to multiples of 2**-53 and to at most 1 - 2**-40, so that a
             draw has them exactly. Gaps larger than the last one pass with the last probability.
         failure_prob: the largest pass probability for gaps up to sens, in (0, 1).
-        adjacency: how neighboring data sets differ.
+        adjacency: how neighboring data sets differ, an `Adjacency` or its name.
         num_teachers: the number of teachers T, which is the largest gap. With 0 the largest gap is that of the last
             probability.
 
@@ -100,7 +101,7 @@ class StabilityTest(Parameters):
             test_std: the standard deviation of the noise, in votes, > 0.
             failure_prob: the pass probability at gaps up to sens.
             num_teachers: the number of teachers T, which is the largest gap.
-            adjacency: how neighboring data sets differ.
+            adjacency: how neighboring data sets differ, an `Adjacency` or its name.
         """
         return _gaussian_test(
             test_std=require_positive("test_std", test_std),
@@ -125,7 +126,7 @@ class StabilityTest(Parameters):
             test_std: the standard deviation of the noise, in votes, > 0.
             failure_prob: the pass probability at gaps up to sens.
             num_teachers: the number of teachers T, which is the largest gap.
-            adjacency: how neighboring data sets differ.
+            adjacency: how neighboring data sets differ, an `Adjacency` or its name.
         """
         return _laplace_test(
             test_std=require_positive("test_std", test_std),
@@ -209,6 +210,11 @@ def _require_probabilities(
     return probs
 
 
+# The functions below build the tests of the three kinds. Each states the probability of passing as a function of the
+# *excess* of a gap: the votes by which the gap exceeds sens, 0 if it does not. They have caches, because a test may
+# hold 250,000 numbers, and price, draw and calibration ask for the same test again.
+
+
 @lru_cache(maxsize=64)
 def _gaussian_test(
     *, test_std: float, failure_prob: float, num_teachers: int, adjacency: Adjacency
@@ -216,6 +222,7 @@ def _gaussian_test(
     """Returns the test of `StabilityTest.gaussian` from a cache; the arguments are valid."""
 
     def pass_probability(excess: FloatArray) -> FloatArray:
+        # P(sens + excess + N(0, test_std**2) - c > sens), where c / test_std = -ndtri(failure_prob)
         quantiles = excess / test_std + ndtri(failure_prob)
         return np.asarray(np.exp(log_ndtr(quantiles)))
 
@@ -235,7 +242,7 @@ def _laplace_test(
     """Returns the test of `StabilityTest.laplace` from a cache; the arguments are valid."""
 
     def pass_probability(excess: FloatArray) -> FloatArray:
-        # the distribution function of Laplace noise with scale 1, at (excess - c) / b
+        # P(sens + excess + Laplace(b) - c > sens): the distribution function of Laplace(1) at (excess - c) / b
         quantiles = excess * math.sqrt(2) / test_std + math.log(2 * failure_prob)
         tails = 0.5 * np.exp(-np.abs(quantiles))
         return np.where(quantiles < 0, tails, 1 - tails)
@@ -269,7 +276,7 @@ def _table_test(table: StabilityTable, *, num_teachers: int, adjacency: Adjacenc
 
 
 def _certain_excess(pass_probability: Callable[[FloatArray], FloatArray], test_std: float) -> float:
-    """Returns the smallest multiple of `test_std` at which a test passes with at least the largest probability."""
+    """Returns the smallest multiple of `test_std` that, as excess, passes with at least `LARGEST_PROB`."""
     num_stds = np.arange(_MAX_STDS + 1.0)
     return test_std * float(np.searchsorted(pass_probability(num_stds * test_std), LARGEST_PROB))
 
@@ -282,14 +289,14 @@ def _build_test(
     num_teachers: int,
     adjacency: Adjacency,
 ) -> StabilityTest:
-    """Returns a stability test that has a probability for each gap up to T.
+    """Returns a stability test of T teachers that stores the probabilities of the gaps 0..g.
 
-    Above 1,000 it has them only up to about the first gap with the largest possible probability, and never above
-    250,000; larger gaps pass with the last probability.
+    Here g is T, but not above the first gap with the largest possible probability (or 1,000, if that is more), and not
+    above 250,000. Larger gaps pass with the last probability.
 
     Args:
-        pass_probability: the probability of passing, as a function of the votes by which a gap exceeds sens.
-        certain_excess: the votes above sens at which the largest possible probability is reached.
+        pass_probability: the probability of passing, as a function of the excess.
+        certain_excess: the excess at which the largest possible probability is reached.
         failure_prob: the largest pass probability at gaps up to sens.
         num_teachers: the number of teachers T.
         adjacency: how neighboring data sets differ.
@@ -299,6 +306,7 @@ def _build_test(
     largest_gap = min(num_teachers, max(_FEW_GAPS, first_certain_gap), _MAX_GAPS)
     gaps = np.arange(largest_gap + 1.0)
     probs = pass_probability(np.maximum(gaps - sens, 0.0))
+    # Without excess the probability is at most `failure_prob`, which rounding must not exceed.
     pass_probs = np.where(gaps <= sens, np.minimum(probs, failure_prob), probs)
     return StabilityTest(
         pass_probs=tuple(pass_probs.tolist()),

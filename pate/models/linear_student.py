@@ -66,6 +66,7 @@ class LinearStudent(ThresholdedStudent):
         """Fits the model as `fit` does, each label to the rows for which it is known."""
         inputs = training.inputs
         known = training.known
+        # The fit uses no seed. It is checked all the same, so that all students refuse the same arguments.
         rows, labels = require_rows(inputs=inputs, labels=training.labels, seed=seed)
         if len(rows) < 2:  # predicts the labels of the only row, or none
             return LinearModel.constant(labels.any(axis=0), inputs=inputs)

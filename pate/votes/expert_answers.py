@@ -59,34 +59,25 @@ class AnswerFile:
         Raises:
             InvalidValue: the file is damaged or compressed, or its queries or labels are others.
         """
-        mask_shape = None
+        mask_shape: tuple[int, ...] | None = None
         with reading(path, rule=_RULE, remedy=_REMEDY) as archive:
             names = {member.removesuffix(".npy") for member in archive.namelist()}
             unknown = sorted(names.difference(_ARRAY_NAMES))
-            if "answers" not in names or unknown:
-                raise ValueError(f"not so: {', '.join(unknown)[:80] or 'no answers'}")
+            if unknown:
+                raise ValueError(f"unknown arrays: {', '.join(unknown)[:80]}")
+            if "answers" not in names:
+                raise ValueError("no array answers")
             shape, _ = form_of(archive, array_name="answers", dtype_kinds="fb")
             if "answered" in names:
                 mask_shape, _ = form_of(archive, array_name="answered", dtype_kinds="b")
-            small = {
+            small_arrays = {
                 name: read_member(archive, array_name=name, dtype_kinds="iuU")
                 for name in names.intersection(("groups", *NAME_FORMS))
             }
-        num_queries, num_labels = public.probabilities.shape
-        rule = (
-            f"[num_experts, {num_queries}, {num_labels}], queries and labels as in public_answers"
-        )
-        fits = len(shape) == 3 and shape[0] > 0 and shape[1:] == public.probabilities.shape
-        require(fits, f"votes={path}, answers.shape", list(shape), rule)
-        rule = f"{list(shape)}, as answers"
-        has_mask_shape = mask_shape in (None, shape)
-        require(has_mask_shape, f"votes={path}, answered.shape", list(mask_shape or ()), rule)
-        groups = small.get("groups")
-        if groups is not None:
-            rule = f"[{shape[0]}, n], the private groups in each prompt"
-            has_rows = groups.ndim == 2 and groups.shape[1] > 0 and len(groups) == shape[0]
-            require(has_rows, f"votes={path}, groups.shape", list(groups.shape), rule)
-        _require_names(small, path=path, public=public)
+        groups = small_arrays.get("groups")
+        _require_shapes(shape, mask_shape=mask_shape, path=path, public=public)
+        _require_groups(groups, num_experts=shape[0], path=path)
+        _require_names(small_arrays, path=path, public=public)
         return cls(path=path, num_experts=shape[0], is_masked=mask_shape is not None, groups=groups)
 
     def blocks(self, unanswered: FloatArray) -> Iterator[FloatArray]:
@@ -101,6 +92,7 @@ class AnswerFile:
         experts_at_once = max(1, _BLOCK_ENTRIES // unanswered.size)
         for block, mask in self._stored_blocks(num_experts=experts_at_once):
             answered = np.ones(block.shape, dtype=np.bool_) if mask is None else mask
+            # A file may hold other bytes than 0 and 1 as bits, so they are checked as whole numbers.
             require_entries("answered", answered.view(np.uint8) <= 1, "bits")
             if block.dtype.kind == "b":
                 require_entries("votes", block.view(np.uint8) <= 1, "bits")
@@ -172,28 +164,73 @@ class ExpertAnswers(TeacherVotes):
 
     def confidences(self) -> Iterator[NDArray[Any]]:
         """Yields blocks of probabilities; those of the public model where an expert has not answered."""
-        return self._blocks(self.public.probabilities)
+        return self._probabilities(self.public.probabilities)
 
     def votes_around(
         self, center: FloatArray, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> Iterator[NDArray[Any]]:
-        """Returns the probabilities, and the center where an expert has not answered."""
-        return self._blocks(np.broadcast_to(center, self.public.probabilities.shape))
+        """Returns the probabilities, and the center where an expert has not answered.
+
+        The noise and the recipe are not used: other sources choose directions by them.
+        """
+        return self._probabilities(np.broadcast_to(center, self.public.probabilities.shape))
 
     def label_shares(self) -> FloatArray:
         """Returns the mean of each expert's probabilities of a label over the queries, `[num_experts, num_labels]`."""
         return np.concatenate([block.mean(axis=1) for block in self.confidences()])
 
-    def _blocks(self, unanswered: FloatArray) -> Iterator[NDArray[Any]]:
+    def _probabilities(self, unanswered: FloatArray) -> Iterator[NDArray[Any]]:
+        """Yields blocks of the probabilities of all files; see `AnswerFile.blocks`."""
         for file in self._files:
             yield from file.blocks(unanswered)
 
 
-def _require_names(small: Mapping[str, NDArray[Any]], *, path: Path, public: PublicAnswers) -> None:
+def _require_shapes(
+    shape: tuple[int, ...],
+    *,
+    mask_shape: tuple[int, ...] | None,
+    path: Path,
+    public: PublicAnswers,
+) -> None:
+    """Raises `InvalidValue` unless answers have queries and labels as the public answers, and a mask has their shape.
+
+    Args:
+        shape: the shape of the array `answers`.
+        mask_shape: the shape of the array `answered`; None if the file has none.
+        path: the file.
+        public: the public answers.
+    """
+    num_queries, num_labels = public.probabilities.shape
+    fits = len(shape) == 3 and shape[0] > 0 and shape[1:] == public.probabilities.shape
+    rule = f"[num_experts, {num_queries}, {num_labels}], queries and labels as in public_answers"
+    require(fits, f"votes={path}, answers.shape", list(shape), rule)
+    if mask_shape not in (None, shape):
+        name = f"votes={path}, answered.shape"
+        raise InvalidValue(name, list(mask_shape or ()), rule=f"{list(shape)}, as answers")
+
+
+def _require_groups(groups: NDArray[Any] | None, *, num_experts: int, path: Path) -> None:
+    """Raises `InvalidValue` unless the private groups of a file have one row for each expert.
+
+    Args:
+        groups: `[num_experts, n]`, the private groups in each prompt; None if the file has none.
+        num_experts: the number of experts in the file.
+        path: the file.
+    """
+    if groups is None:
+        return
+    has_rows = groups.ndim == 2 and groups.shape[1] > 0 and len(groups) == num_experts
+    rule = f"[{num_experts}, n], the private groups in each prompt"
+    require(has_rows, f"votes={path}, groups.shape", list(groups.shape), rule)
+
+
+def _require_names(
+    small_arrays: Mapping[str, NDArray[Any]], *, path: Path, public: PublicAnswers
+) -> None:
     """Raises `InvalidValue` if a file has names of queries or labels that differ from those of the public answers.
 
     Args:
-        small: arrays of the file, by name.
+        small_arrays: the arrays of the file but for the answers, by name.
         path: the file.
         public: the public answers.
     """
@@ -202,8 +239,8 @@ def _require_names(small: Mapping[str, NDArray[Any]], *, path: Path, public: Pub
         "label_names": np.array(public.label_names),
     }
     for name, expected in expected_names.items():
-        if name in small:
-            is_equal = np.array_equal(small[name].astype(np.str_), expected.astype(np.str_))
+        if name in small_arrays:
+            is_equal = np.array_equal(small_arrays[name].astype(np.str_), expected.astype(np.str_))
             rule = "those of public_answers, in their order"
             require(is_equal, f"votes={path}, {name}", "others", rule)
 
@@ -226,6 +263,7 @@ def _require_separate_groups(files: Sequence[AnswerFile]) -> None:
         first += len(block)
     expert_of_entry = np.concatenate(experts)
     _, group_of_entry = np.unique(np.concatenate(ids), return_inverse=True)
+    # The first expert of each group must be the only one of that group.
     num_groups = int(group_of_entry.max()) + 1
     first_expert_of_group = np.full(num_groups, fill_value=num_experts)
     np.minimum.at(first_expert_of_group, group_of_entry, expert_of_entry)

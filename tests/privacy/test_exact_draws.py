@@ -20,7 +20,7 @@ from pate.mechanisms.noise.comparisons import _probability_below, are_normally_a
 from pate.mechanisms.noise.drawn_noise import draw_noise
 from pate.mechanisms.noise.exponential_coins import _first_weights, toss_rare_exponential
 from pate.mechanisms.noise.kinds import KINDS, UNIT_NOISES
-from pate.mechanisms.noise.lazy_uniforms import LazyBitsUniform, LazyUniforms
+from pate.mechanisms.noise.lazy_uniforms import LazyUniform, LazyUniforms
 from pate.mechanisms.noise.weighted_index import (
     Weights,
     boundary_weights,
@@ -124,7 +124,7 @@ def test_every_boundary_is_where_it_should_be(deficits: list[float]) -> None:
         for sign, expected in ((-1, index), (1, index + 1)):
             steps = boundary + (sign << 320)
             words = [(steps >> (2048 - 64 * (number + 1))) & ONES for number in range(32)]
-            uniform = LazyBitsUniform(words[0], rng=ChosenWords(words[1:]))
+            uniform = LazyUniform(words[0], rng=ChosenWords(words[1:]))
             assert index_of(uniform, weights) == expected
 
 
@@ -321,7 +321,7 @@ def test_a_session_that_is_continued_reads_the_same_bits() -> None:
     """
     weights = softmax_weights(np.array([0.0, 36.0]), noise_scale=1.0)
 
-    def draw_uniform(seed_of_generator: int) -> LazyBitsUniform:
+    def draw_uniform(seed_of_generator: int) -> LazyUniform:
         uniforms = LazyUniforms(
             np.array([ONES], dtype=np.uint64),
             rng=np.random.default_rng(seed_of_generator),

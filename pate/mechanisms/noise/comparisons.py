@@ -211,7 +211,7 @@ def are_normally_above(
     rows_per_block = max(1, _BLOCK_SIZE // values.shape[1])
     for start in range(0, len(values), rows_per_block):
         rows = slice(start, start + rows_per_block)
-        excess = uniforms[rows].grid()
+        excess = uniforms[rows].grid_index()
         if table is None:
             clipped = np.clip(values[rows], smallest, largest)
             excess -= _probability_below(clipped, threshold=threshold, noise_std=noise_std)

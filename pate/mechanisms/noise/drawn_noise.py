@@ -12,7 +12,7 @@ import numpy as np
 from pate.array_types import FloatArray, IntArray
 from pate.mechanisms.noise.enclosures import Bounds, Limits, exp_bounds, log_bounds
 from pate.mechanisms.noise.kinds import KINDS
-from pate.mechanisms.noise.lazy_uniforms import LazyBitsUniform, LazyUniforms
+from pate.mechanisms.noise.lazy_uniforms import LazyUniform, LazyUniforms
 
 # With log q below this, log(1 - exp(-q)) is log q to the last digit.
 _SMALL_LOG = -34.0
@@ -38,9 +38,7 @@ class Number:
     refinements: Sequence[Callable[[], None]]
 
 
-def number_of(
-    uniform: LazyBitsUniform, quantile_bounds: Callable[[Fraction, int], Bounds]
-) -> Number:
+def number_of(uniform: LazyUniform, quantile_bounds: Callable[[Fraction, int], Bounds]) -> Number:
     """Returns the value of an increasing function at a uniform number.
 
     Args:

@@ -28,7 +28,7 @@ _GENERATORS_OF_WORDS = (
 _DIGITS_PER_BIT = 0.30103  # log10(2)
 
 
-class LazyBitsUniform:
+class LazyUniform:
     """A uniform random number on [0, 1) of which only the first bits are drawn.
 
     The number lies in [numerator / 2**bits, (numerator + 1) / 2**bits].
@@ -51,13 +51,16 @@ class LazyBitsUniform:
 
     @property
     def digits(self) -> int:
-        """The number of decimal digits that the bits drawn so far determine, plus 4."""
+        """The number of decimal digits that the bits drawn so far determine, plus 4.
+
+        With 4 more digits, bounds on the number to compare with are narrower than the interval of this number.
+        """
         return int(self.bits * _DIGITS_PER_BIT) + 4
 
     def bounds(self) -> Bounds:
         """Returns the ends of the interval in which the number lies, from the bits drawn so far."""
-        unit = 1 << self.bits
-        return Fraction(self.numerator, unit), Fraction(self.numerator + 1, unit)
+        denominator = 1 << self.bits
+        return Fraction(self.numerator, denominator), Fraction(self.numerator + 1, denominator)
 
     def extend(self) -> None:
         """Draws 64 more bits."""
@@ -108,7 +111,7 @@ class LazyUniforms:
             if reserved_words is None
             else reserved_words
         )
-        self._entries: dict[tuple[int, ...], LazyBitsUniform] = {}
+        self._entries: dict[tuple[int, ...], LazyUniform] = {}
 
     @classmethod
     def draw(
@@ -128,6 +131,11 @@ class LazyUniforms:
         )
 
     def __getitem__(self, index: Any) -> Self:
+        """Returns a part of the array, for an index as numpy takes it.
+
+        A part extends its numbers by itself. Two parts that share a number need reserved words; without them they
+        extend the number by different bits.
+        """
         return type(self)(
             first_words=self.first_words[index],
             rng=self._rng,
@@ -137,27 +145,28 @@ class LazyUniforms:
     def approximate(self) -> FloatArray:
         """Returns each number as a float in [2**-53, 1 - 2**-53], with an error of at most 2**-52."""
         # The first bit is flipped, so that signed numbers with the center 0 become floats, which is much faster.
+        # The 11 last of the 64 bits are dropped, so that a float holds the rest exactly.
         centered = (self.first_words ^ np.uint64(1 << 63)).view(np.int64) >> 11
         floats = centered * 2.0**-53
         floats += 0.5 + 2.0**-54
         np.maximum(floats, 2.0**-53, out=floats)
         return np.asarray(np.minimum(floats, 1 - 2.0**-53, out=floats))
 
-    def grid(self) -> IntArray:
+    def grid_index(self) -> IntArray:
         """Returns each number times 2**53, rounded down."""
         return (self.first_words >> np.uint64(11)).view(np.int64)
 
-    def on_grid(self) -> FloatArray:
+    def rounded_down(self) -> FloatArray:
         """Returns the multiple of 2**-53 at or below each number.
 
         Such a multiple is below another multiple p with probability exactly p.
         """
-        return np.asarray(self.grid() * 2.0**-53)
+        return np.asarray(self.grid_index() * 2.0**-53)
 
-    def entry(self, index: tuple[int, ...]) -> LazyBitsUniform:
+    def entry(self, index: tuple[int, ...]) -> LazyUniform:
         """Returns the number at an index. Two calls with the same index return the same object."""
         if index not in self._entries:
-            self._entries[index] = LazyBitsUniform(
+            self._entries[index] = LazyUniform(
                 int(self.first_words[index]),
                 rng=self._rng,
                 reserved_words=self._reserved_words[index].tolist(),

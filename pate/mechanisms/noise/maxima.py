@@ -76,6 +76,7 @@ def ordered_distribution(
     largest_spread = _MAX_PANELS * noise_kind.panel
     rule = f"values at most {largest_spread:g} noise scales apart, to be integrated"
     require(spread <= largest_spread, "spread", spread, rule)
+    # Any value may be among the k largest, so the panels begin where the noise of the smallest value begins.
     density, cdf, half_widths = _on_grid(
         values, noise_kind=noise_kind, start_value=values.min() + noise_kind.low
     )
@@ -106,6 +107,8 @@ def largest_distribution(
 ) -> FloatArray:
     """Returns for each class the probability that the largest of all members' noisy values is one of its own, `[n]`.
 
+    A class is a number of members with one value.
+
     Args:
         values: the value of all members of each class, `[n]`.
         class_sizes: the number of members of each class, `[n]`.
@@ -125,6 +128,7 @@ def _products_of_others(factors: FloatArray) -> FloatArray:
     """Returns for each of n factors the product of the n - 1 other factors; shapes are `[..., n, P, 16]`."""
     ones = np.ones_like(factors[..., :1, :, :])
     before = np.cumprod(np.concatenate([ones, factors[..., :-1, :, :]], axis=-3), axis=-3)
+    # The last factor comes first, and the first is left out.
     after = np.cumprod(np.concatenate([ones, factors[..., :0:-1, :, :]], axis=-3), axis=-3)
     return np.asarray(before * after[..., ::-1, :, :])
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from pate.array_types import BoolArray, FloatArray, IntArray
 from pate.mechanisms.noise.enclosures import Bounds, exp_bounds, is_below
-from pate.mechanisms.noise.lazy_uniforms import LazyBitsUniform, Words, draw_words
+from pate.mechanisms.noise.lazy_uniforms import LazyUniform, Words, draw_words
 from pate.mechanisms.noise.rejection import draw_by_rejection
 from pate.mechanisms.parameters import POSITIVE, Parameters
 from pate.validation import require, require_generator
@@ -110,7 +110,7 @@ class RoundedGaussian(Parameters):
             rng: draws further bits.
         """
         for_whole_part, fraction, coin = (
-            LazyBitsUniform(first_word=word, rng=rng) for word in first_words
+            LazyUniform(first_word=word, rng=rng) for word in first_words
         )
         whole_part = 0
         while for_whole_part.below(partial(exp_bounds, Fraction(-whole_part - 1))):

@@ -14,7 +14,7 @@ import numpy as np
 
 from pate.array_types import FloatArray, IntArray
 from pate.mechanisms.noise.enclosures import exp_bounds
-from pate.mechanisms.noise.lazy_uniforms import LazyBitsUniform, LazyUniforms
+from pate.mechanisms.noise.lazy_uniforms import LazyUniform, LazyUniforms
 
 Interval = tuple[int, int]
 # Returns, for a number of digits, an interval of whole numbers around each weight. All intervals have one unit, and
@@ -55,7 +55,7 @@ def draw_index(
     return indices
 
 
-def index_of(uniform: LazyBitsUniform, weights: Weights) -> int:
+def index_of(uniform: LazyUniform, weights: Weights) -> int:
     """Returns the first index whose cumulated weight exceeds `uniform` times the total weight, exactly."""
     while True:
         intervals = weights(uniform.digits)

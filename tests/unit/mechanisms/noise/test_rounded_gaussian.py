@@ -8,7 +8,7 @@ import pytest
 
 from pate.mechanisms.noise import rounded_gaussian
 from pate.mechanisms.noise.enclosures import Bounds
-from pate.mechanisms.noise.lazy_uniforms import LazyBitsUniform, draw_words
+from pate.mechanisms.noise.lazy_uniforms import LazyUniform, draw_words
 from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 from tests.refusals import ANY, refused
 
@@ -75,7 +75,7 @@ def test_the_largest_word_gives_the_number_0() -> None:
 def test_further_bits_decide_a_comparison() -> None:
     """A number whose first 64 bits are those of a limit draws more bits until it is compared."""
     edge = int(rounded_gaussian._EXP_TABLE[2])
-    uniform = LazyBitsUniform(first_word=edge, rng=np.random.default_rng(0))
+    uniform = LazyUniform(first_word=edge, rng=np.random.default_rng(0))
     limit = Fraction(edge, 2**64) + Fraction(1, 2**66)
 
     def limit_bounds(digits: int) -> Bounds:
