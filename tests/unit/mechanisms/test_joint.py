@@ -3,12 +3,14 @@
 import dataclasses
 import math
 from collections import Counter
+from dataclasses import dataclass
 from itertools import permutations, product
 
 import numpy as np
 import pytest
 
 from pate.accounting import ApproximateEvent, PureDpEvent
+from pate.array_types import IntArray
 from pate.mechanisms import JointTopK, PermuteAndFlipJointTopK
 from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.maxima import ordered_distribution
@@ -17,81 +19,96 @@ from tests.refusals import refused
 from tests.statistical.chi_square import p_value
 
 Sequence = tuple[int, ...]
-BATCHED = ("falling", "order", "losses", "log_sizes")
 
 
 def losses_by_definition(counts: np.ndarray, k: int) -> dict[Sequence, int]:
-    """Returns the loss of every sequence of k different labels: the largest amount by which its
-    i-th count falls short of the i-th largest count.
+    """Returns the loss of every sequence of k different labels.
+
+    It is the largest amount by which the i-th count of the sequence falls short of the i-th largest count.
     """
-    best = sorted(counts.tolist(), reverse=True)
-    return {
-        s: max(best[i] - int(counts[s[i]]) for i in range(k))
-        for s in permutations(range(len(counts)), k)
-    }
+    largest_counts = sorted(counts.tolist(), reverse=True)[:k]
+    losses = {}
+    for sequence in permutations(range(len(counts)), r=k):
+        pairs = zip(largest_counts, sequence, strict=True)
+        losses[sequence] = max(largest - int(counts[label]) for largest, label in pairs)
+    return losses
 
 
-def random_instances(number: int) -> list[tuple[np.ndarray, int]]:
+@dataclass(frozen=True)
+class Instance:
+    """The counts of a query, and the number of labels that are selected."""
+
+    counts: IntArray
+    k: int
+
+
+def random_instances(number: int) -> list[Instance]:
     """Returns random histograms of up to 5 labels, each with a random k."""
     rng = np.random.default_rng(0)
     sizes = [int(rng.integers(low=1, high=6)) for _ in range(number)]
     return [
-        (rng.integers(low=0, high=5, size=size), int(rng.integers(low=1, high=size + 1)))
+        Instance(
+            counts=rng.integers(low=0, high=5, size=size),
+            k=int(rng.integers(low=1, high=size + 1)),
+        )
         for size in sizes
     ]
 
 
 def test_class_counts_agree_with_all_sequences() -> None:
-    """For 150 random histograms, the number of sequences of each loss equals that of an enumeration
-    of all sequences of k labels.
-    """
-    for counts, k in random_instances(number=150):
-        expected = Counter(losses_by_definition(counts=counts, k=k).values())
-        assert JointTopK(k=k, epsilon=1.0).class_counts(counts) == dict(expected)
+    """For 150 random histograms, the number of sequences of each loss is that of an enumeration."""
+    for instance in random_instances(number=150):
+        k = instance.k
+        expected = Counter(losses_by_definition(counts=instance.counts, k=k).values())
+        assert JointTopK(k=k, epsilon=1.0).class_counts(instance.counts) == dict(expected)
+        falling_counts = -np.sort(-instance.counts)[None]
         for classes in (
-            JointClasses.from_counts(falling_counts=-np.sort(-counts)[None], k=k, splits_ties=True),
-            JointClasses.likely(falling_counts=-np.sort(-counts)[None], k=k, loss_weight=0.01),
+            JointClasses.from_counts(falling_counts=falling_counts, k=k, splits_ties=True),
+            JointClasses.likely(falling_counts=falling_counts, k=k, loss_weight=0.01),
         ):
-            sizes = np.zeros(int(classes.losses.max()) + 1)
-            np.add.at(sizes, classes.losses[0], np.exp(classes.log_sizes[0]))
+            sizes = np.bincount(classes.losses[0], weights=np.exp(classes.log_sizes[0]))
             assert sizes == pytest.approx([expected[loss] for loss in range(len(sizes))])
             assert sizes.sum() == pytest.approx(sum(expected.values()))
 
 
 @pytest.mark.parametrize("likely", [False, True])
 def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
-    """Sequences drawn from a class have the loss of the class and are uniform; together the classes
-    have every sequence of 3 labels once.
+    """Sequences that are drawn from a class have the loss of the class and are uniform.
+
+    Together, the classes have every sequence of 3 labels once.
     """
     rng = np.random.default_rng(1)
-    falling = np.array([[3, 3, 1, 1, 0]])
-    k = 3
-    draws = 3_000
-    losses = losses_by_definition(counts=falling[0], k=k)
+    falling_counts = np.array([[3, 3, 1, 1, 0]])
+    num_draws = 3_000
+    losses = losses_by_definition(counts=falling_counts[0], k=3)
     classes = (
-        JointClasses.likely(falling_counts=falling, k=k, loss_weight=0.01)
+        JointClasses.likely(falling_counts=falling_counts, k=3, loss_weight=0.01)
         if likely
-        else JointClasses.from_counts(falling_counts=falling, k=k, splits_ties=True)
+        else JointClasses.from_counts(falling_counts=falling_counts, k=3, splits_ties=True)
     )
-    seen: set[Sequence] = set()
-    many = dataclasses.replace(
-        classes, **{name: np.repeat(getattr(classes, name), draws, axis=0) for name in BATCHED}
+    repeated = dataclasses.replace(
+        classes,
+        falling=np.repeat(classes.falling, num_draws, axis=0),
+        order=np.repeat(classes.order, num_draws, axis=0),
+        losses=np.repeat(classes.losses, num_draws, axis=0),
+        log_sizes=np.repeat(classes.log_sizes, num_draws, axis=0),
     )
-    for place, (loss, log_size) in enumerate(
-        zip(classes.losses[0], classes.log_sizes[0], strict=True)
-    ):
-        members = Counter(map(tuple, many.draw_members(np.full(draws, place), rng=rng).tolist()))
-        size = round(np.exp(log_size))
-        assert len(members) == size
-        assert max(abs(n - draws / size) for n in members.values()) <= 6 * np.sqrt(draws / size)
-        assert {losses[member] for member in members} == {int(loss)}
-        assert not seen & members.keys()
-        seen |= members.keys()
-    assert seen == losses.keys()
+    sequences_of_earlier_classes: set[Sequence] = set()
+    for class_index, loss in enumerate(classes.losses[0]):
+        sequences = repeated.draw_members(class_indices=np.full(num_draws, class_index), rng=rng)
+        num_draws_of_sequence = Counter(map(tuple, sequences.tolist()))
+        size = round(np.exp(classes.log_sizes[0, class_index]))
+        assert len(num_draws_of_sequence) == size
+        deviations = np.array(list(num_draws_of_sequence.values())) - num_draws / size
+        assert np.abs(deviations).max() <= 6 * np.sqrt(num_draws / size)
+        assert {losses[sequence] for sequence in num_draws_of_sequence} == {int(loss)}
+        assert not sequences_of_earlier_classes & num_draws_of_sequence.keys()
+        sequences_of_earlier_classes |= num_draws_of_sequence.keys()
+    assert sequences_of_earlier_classes == losses.keys()
 
 
 @pytest.mark.parametrize(
-    ("k", "weight", "both_ends"),
+    ("k", "loss_weight", "drops_small_losses"),
     [
         (8, 0.05, False),
         (8, 0.5, False),
@@ -102,75 +119,69 @@ def test_members_of_a_class_have_its_loss_and_are_uniform(likely: bool) -> None:
     ],
 )
 def test_losses_that_weigh_nothing_are_left_out_and_no_others(
-    k: int, weight: float, both_ends: bool
+    k: int, loss_weight: float, drops_small_losses: bool
 ) -> None:
     """Of 300 labels with random counts, only likely losses of sequences are kept.
 
-    The losses that are left out have between e^-85 and e^-61 of the weight, by exact counts.
-    `both_ends` says that small losses are left out too.
+    The losses that are left out have between e^-85 and e^-61 of the weight, by exact counts. `drops_small_losses` says
+    that small losses are left out too.
     """
-    falling = -np.sort(-np.random.default_rng(2).integers(low=0, high=2_000, size=300))
-    classes = JointClasses.likely(falling_counts=falling[None], k=k, loss_weight=weight)
-    lowest = classes.losses[0, 1]
-    highest = classes.losses[0, -1]
-    counted = JointTopK(k=k, epsilon=1.0).class_counts(falling)
-    log_weights = {loss: math.log(n) - weight * loss for loss, n in counted.items()}
-    everything = np.logaddexp.reduce(list(log_weights.values()))
-    for end, cut in (("above", highest < max(log_weights)), ("below", both_ends)):
-        left_out = [
-            w
-            for loss, w in log_weights.items()
-            if (loss > highest if end == "above" else loss < lowest)
-        ]
-        assert bool(left_out) == cut
-        assert np.logaddexp.reduce([-np.inf, *left_out]) - everything < -61.5
-        assert not left_out or np.logaddexp.reduce(left_out) - everything > -85
-    for loss in (loss for loss in log_weights if lowest <= loss <= highest):
-        found = np.logaddexp.reduce(classes.log_sizes[classes.losses == loss])
-        expected = log_weights[loss] + weight * loss
-        # the best sequence has a class of its own
-        assert found == pytest.approx(expected, abs=1e-9) or loss == 0
+    falling_counts = -np.sort(-np.random.default_rng(2).integers(low=0, high=2_000, size=300))
+    classes = JointClasses.likely(falling_counts=falling_counts[None], k=k, loss_weight=loss_weight)
+    smallest_loss = classes.losses[0, 1]
+    largest_loss = classes.losses[0, -1]
+    num_sequences = JointTopK(k=k, epsilon=1.0).class_counts(falling_counts)
+    losses = np.array(list(num_sequences))
+    log_sizes = np.array([math.log(number) for number in num_sequences.values()])
+    log_weights = log_sizes - loss_weight * losses
+    total_log_weight = np.logaddexp.reduce(log_weights)
+    drops_large_losses = largest_loss < losses.max()
+    for is_dropped, drops_losses in (
+        (losses > largest_loss, drops_large_losses),
+        (losses < smallest_loss, drops_small_losses),
+    ):
+        assert is_dropped.any() == drops_losses
+        if drops_losses:
+            dropped_log_share = np.logaddexp.reduce(log_weights[is_dropped]) - total_log_weight
+            assert -85 < dropped_log_share < -61.5
+    for loss, log_size in zip(losses, log_sizes, strict=True):
+        # The best sequence, of loss 0, has a class of its own.
+        if smallest_loss <= loss <= largest_loss and loss > 0:
+            log_sizes_of_loss = classes.log_sizes[classes.losses == loss]
+            assert np.logaddexp.reduce(log_sizes_of_loss) == pytest.approx(log_size, abs=1e-9)
 
 
 @pytest.mark.slow
-def test_few_and_many_places_have_the_same_distribution() -> None:
-    """The draws for few classes and for many classes both follow the exact distribution by a
-    chi-square test with a fixed seed.
-    """
+def test_few_and_many_classes_have_the_same_distribution() -> None:
+    """Draws by few classes and by many classes both follow the exact distribution, by a chi-square test."""
     rng = np.random.default_rng(3)
     counts = np.array([4, 4, 2, 1, 0])
-    draws = 20_000
     for mechanism in (JointTopK(k=2, epsilon=2.0), PermuteAndFlipJointTopK(k=2, epsilon=2.0)):
         distribution = mechanism.distribution(counts)
-        every = mechanism._draw_block(rng, counts=np.tile(counts, (draws, 1)), has_few_classes=True)
-        likely = np.concatenate(
+        drawn_by_few = mechanism._draw_block(
+            rng, counts=np.tile(counts, (20_000, 1)), has_few_classes=True
+        )
+        drawn_by_many = np.concatenate(
             [
-                mechanism._draw_block(rng, counts[None], has_few_classes=False)
-                for _ in range(draws // 8)
+                mechanism._draw_block(rng, counts=counts[None], has_few_classes=False)
+                for _ in range(2_500)
             ]
         )
-        for block in (every, likely):
-            assert (
-                p_value(
-                    outcome_counts=Counter(map(tuple, block.tolist())), distribution=distribution
-                )
-                > 1e-4
-            )
+        for drawn in (drawn_by_few, drawn_by_many):
+            outcome_counts = Counter(map(tuple, drawn.tolist()))
+            assert p_value(outcome_counts=outcome_counts, distribution=distribution) > 1e-4
 
 
 def test_permute_and_flip_is_the_noisy_maximum_over_sequences() -> None:
-    """Joint permute-and-flip has the distribution of the sequence with the smallest loss after
-    exponential noise.
-    """
+    """Joint permute-and-flip has the distribution of the sequence with the smallest loss after exponential noise."""
     counts = np.array([2, 1, 1])
     mechanism = PermuteAndFlipJointTopK(k=2, epsilon=3.0)
     losses = losses_by_definition(counts=counts, k=2)
-    values = -mechanism.weight * np.array(list(losses.values()), dtype=float)
-    distribution = ordered_distribution(values, k=1, noise_kind=UNIT_NOISES["exponential"])
-    for place, sequence in enumerate(losses):
-        assert mechanism.distribution(counts)[sequence] == pytest.approx(
-            distribution[(place,)], rel=1e-10
-        )
+    utilities = -mechanism.weight * np.array(list(losses.values()), dtype=float)
+    expected = ordered_distribution(utilities, k=1, noise_kind=UNIT_NOISES["exponential"])
+    distribution = mechanism.distribution(counts)
+    for sequence_index, sequence in enumerate(losses):
+        assert distribution[sequence] == pytest.approx(expected[(sequence_index,)], rel=1e-10)
 
 
 @pytest.mark.parametrize(("adjacency", "range_of_one"), [("replace_one", 2), ("add_remove", 1)])
@@ -180,16 +191,17 @@ def test_the_widest_range_of_losses_is_the_charged_one(adjacency: str, range_of_
     It is `range_of_one` for sequences of one label, and twice that for two labels.
     """
     moves = (-1, 0, 1) if adjacency == "replace_one" else (0, 1)
-    widest = {1: 0.0, 2: 0.0}  # by the number of labels in a sequence
-    for k in widest:
+    widest_ranges = {1: 0.0, 2: 0.0}  # by the number of labels in a sequence
+    for k in widest_ranges:
         mechanism = JointTopK(k=k, epsilon=1.0, adjacency=adjacency)
         for counts in product(range(1, 4), repeat=3):
-            before = mechanism.losses_of(np.array(counts))[1]
+            _, losses = mechanism.losses_of(np.array(counts))
             for move in product(moves, repeat=3):
-                moved = mechanism.losses_of(np.array(counts) + move)[1] - before
-                widest[k] = max(widest[k], float(np.ptp(moved)))
-        assert widest[k] == mechanism.range_of_losses
-    assert widest == {1: range_of_one, 2: 2 * range_of_one}
+                _, moved_losses = mechanism.losses_of(np.array(counts) + move)
+                range_of_changes = float(np.ptp(moved_losses - losses))
+                widest_ranges[k] = max(widest_ranges[k], range_of_changes)
+        assert widest_ranges[k] == mechanism.range_of_losses
+    assert widest_ranges == {1: range_of_one, 2: 2 * range_of_one}
 
 
 @pytest.mark.slow
@@ -200,15 +212,13 @@ def test_permute_and_flip_leaves_classes_out_only_at_a_price() -> None:
     0.5 at epsilon 61. At epsilon 30 with failure probability 1e-12, it draws 1000 different labels.
     """
     counts = np.random.default_rng(1).permutation(1_000_000) // 7 * 7
+    without_failures = PermuteAndFlipJointTopK(k=1000, epsilon=math.log(30_000))
     with refused("failure_prob", value=0.0, rule="2.7e-22"):
-        PermuteAndFlipJointTopK(k=1000, epsilon=math.log(30_000))(
-            counts, rng=np.random.default_rng(0)
-        )
+        without_failures(counts, rng=np.random.default_rng(0))
+    too_large_epsilon = PermuteAndFlipJointTopK(k=1000, epsilon=61.0, failure_prob=0.5)
     with refused("failure_prob", value=0.5):
-        PermuteAndFlipJointTopK(k=1000, epsilon=61.0, failure_prob=0.5)(
-            counts, rng=np.random.default_rng(0)
-        )
+        too_large_epsilon(counts, rng=np.random.default_rng(0))
     mechanism = PermuteAndFlipJointTopK(k=1000, epsilon=30.0, failure_prob=1e-12)
     assert mechanism.event == ApproximateEvent(PureDpEvent(epsilon=30.0), failure_prob=1e-12)
-    picked = mechanism(counts, rng=np.random.default_rng(0)).indices
-    assert len(np.unique(picked)) == 1000
+    outcome = mechanism(counts, rng=np.random.default_rng(0))
+    assert len(np.unique(outcome.indices)) == 1000

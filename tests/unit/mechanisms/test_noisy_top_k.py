@@ -2,6 +2,7 @@
 
 import math
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import mpmath
@@ -27,17 +28,16 @@ from tests.refusals import refused
 
 
 def test_one_shot_gumbel_is_peeling() -> None:
-    """The k largest counts after Gumbel noise have the distribution of k exponential mechanisms in
-    turn, and the same price.
-    """
+    """The k largest counts after Gumbel noise have distribution and price of k exponential mechanisms in turn."""
     counts = np.array([4, 0, 3, 3])
-    values = (counts - counts.max()) / PeelingTopK(k=3, epsilon=4.0).noise_scale
-    by_quadrature = ordered_distribution(values, k=3, noise_kind=UNIT_NOISES["gumbel"])
-    peeled = PeelingTopK(k=3, epsilon=4.0).distribution(counts)
-    assert by_quadrature.keys() == peeled.keys()
-    for outcome, probability in peeled.items():
+    peeling = PeelingTopK(k=3, epsilon=4.0)
+    counts_in_scales = (counts - counts.max()) / peeling.noise_scale
+    by_quadrature = ordered_distribution(counts_in_scales, k=3, noise_kind=UNIT_NOISES["gumbel"])
+    distribution = peeling.distribution(counts)
+    assert by_quadrature.keys() == distribution.keys()
+    for outcome, probability in distribution.items():
         assert by_quadrature[outcome] == pytest.approx(probability, rel=1e-10)
-    assert OneShotTopK(k=3, epsilon=4.0).event == PeelingTopK(k=3, epsilon=4.0).event
+    assert OneShotTopK(k=3, epsilon=4.0).event == peeling.event
 
 
 @pytest.mark.parametrize("noise", list(UNIT_NOISES))
@@ -48,66 +48,69 @@ def test_noise_agrees_with_its_own_distribution_function(noise: str) -> None:
     The density is at most the probability of larger noise, so that this probability falls no faster than e^-x.
     """
     kind = UNIT_NOISES[noise]
-    x = np.linspace(max(kind.low, -3), 8, 45)[1:]
-    log_q = np.log(-np.log(kind.cdf(x)))
-    np.testing.assert_allclose(
-        kind.quantile_of_log(log_q, np.log1p(-kind.cdf(x))), desired=x, rtol=1e-9, atol=1e-9
-    )
-    slopes = (kind.cdf(x + 1e-6) - kind.cdf(x - 1e-6)) / 2e-6
-    np.testing.assert_allclose(kind.density(x), slopes, rtol=1e-6, atol=2e-6)
-    assert (kind.density(x) <= (1 - kind.cdf(x)) * (1 + 1e-9)).all()
+    points = np.linspace(max(kind.low, -3), 8, num=45)[1:]
+    probs_below = kind.cdf(points)
+    quantiles = kind.quantile_of_log(np.log(-np.log(probs_below)), np.log1p(-probs_below))
+    np.testing.assert_allclose(quantiles, desired=points, rtol=1e-9, atol=1e-9)
+    densities = kind.density(points)
+    slopes = (kind.cdf(points + 1e-6) - kind.cdf(points - 1e-6)) / 2e-6
+    np.testing.assert_allclose(densities, desired=slopes, rtol=1e-6, atol=2e-6)
+    assert (densities <= (1 - probs_below) * (1 + 1e-9)).all()
 
 
 @pytest.mark.parametrize("noise", list(UNIT_NOISES))
-@pytest.mark.parametrize("log_size", [5.0, 1000.0])
+@pytest.mark.parametrize("log_num_noises", [5.0, 1000.0])
 def test_largest_of_many_noises_has_the_mean_of_its_distribution(
-    noise: str, log_size: float
+    noise: str, log_num_noises: float
 ) -> None:
-    """The largest of N draws of noise lies near log N and varies like one Gumbel variable, for N up
-    to e^1000.
+    """The largest of N draws of noise lies near log N and varies like one Gumbel variable, for N up to e^1000.
 
-    Each kind of noise has a tail of at most 2 exp(-x).
+    The tail of each kind of noise is near exp(-x), half of it for Laplace noise and twice it for half-logistic noise.
     """
-    rng = np.random.default_rng(0)
-    size = int(np.exp(log_size)) if log_size < 700 else 10**434
-    values = (
-        draw_largest(
-            noise,
-            log_num_noises=np.full((1, 20_000), log_size),
-            exact_num_noises=lambda row, place: size,
-            rng=rng,
-        ).values
-        - log_size
+    num_noises = int(np.exp(log_num_noises)) if log_num_noises < 700 else 10**434
+
+    def exact_num_noises(_row: int, _column: int) -> int:
+        return num_noises
+
+    largest = draw_largest(
+        noise,
+        log_num_noises=np.full((1, 20_000), log_num_noises),
+        exact_num_noises=exact_num_noises,
+        rng=np.random.default_rng(0),
     )
-    shift = {"laplace": -np.log(2), "half_logistic": np.log(2)}.get(noise, 0.0)
-    assert values.mean() - shift == pytest.approx(np.euler_gamma, abs=0.06)
-    assert values.std() == pytest.approx(np.pi / np.sqrt(6), rel=0.04)
+    excess = largest.values - log_num_noises
+    log_tail_factor = {"laplace": -np.log(2), "half_logistic": np.log(2)}.get(noise, 0.0)
+    assert excess.mean() - log_tail_factor == pytest.approx(np.euler_gamma, abs=0.06)
+    assert excess.std() == pytest.approx(np.pi / np.sqrt(6), rel=0.04)
 
 
 COUNTS = np.array([6, 2, 5, 4, 0])
-PART = np.array([True, False, True, True, True])
+CANDIDATE_MASK = np.array([True, False, True, True, True])
 
 
-@pytest.mark.parametrize("size", [1, 2, 3])
-def test_j_picks_of_subset_peeling_have_the_distribution_of_peeling(size: int) -> None:
-    """Subset peeling picks `size` labels among a part of all labels.
+@pytest.mark.parametrize("num_picks", [1, 2, 3])
+def test_picks_of_subset_peeling_have_the_distribution_of_peeling(num_picks: int) -> None:
+    """Subset peeling has the distribution of `PeelingTopK` at the same rho on its candidates.
 
-    Its distribution is that of `PeelingTopK` at the same rho on that part, without the order of the
-    picks.
+    The order of the picks does not count.
     """
     peeling = SubsetPeeling(noise_scale=3.0)
-    ordered = PeelingTopK(k=size, rho=peeling.event.rho).distribution(COUNTS[PART])
+    candidates = np.flatnonzero(CANDIDATE_MASK)
+    ordered_peeling = PeelingTopK(k=num_picks, rho=peeling.event.rho)
     expected: Counter[tuple[int, ...]] = Counter()
-    for picks, probability in ordered.items():
-        expected[tuple(sorted(np.flatnonzero(PART)[list(picks)].tolist()))] += probability
-    distribution = peeling.distribution_of(COUNTS, candidate_mask=PART, num_picks=size)
+    for picks, probability in ordered_peeling.distribution(COUNTS[candidates]).items():
+        labels = np.sort(candidates[list(picks)])
+        expected[tuple(labels.tolist())] += probability
+    distribution = peeling.distribution_of(
+        COUNTS, candidate_mask=CANDIDATE_MASK, num_picks=num_picks
+    )
     assert distribution == pytest.approx(dict(expected), rel=1e-12)
 
 
 def test_impossible_parameters_are_refused() -> None:
     """Subset peeling refuses a noise scale of nan, and an exact distribution over too many sequences.
 
-    `LipschitzTopK` refuses an unknown noise.
+    `LipschitzTopK` refuses the name of an unknown noise.
     """
     with refused("noise_scale", value="nan", rule="a number > 0"):
         SubsetPeeling(noise_scale=math.nan)
@@ -119,13 +122,8 @@ def test_impossible_parameters_are_refused() -> None:
         LipschitzTopK(k=1, epsilon=0.1, noise="laplas")
 
 
-def mechanism(
-    k: int = 2, domain_size: int = 3, epsilon: float = 6.0, failure_prob: float = 0.1
-) -> LimitedDomainTopK:
-    """Returns a limited-domain top-k mechanism."""
-    return LimitedDomainTopK(
-        k=k, domain_size=domain_size, epsilon=epsilon, failure_prob=failure_prob
-    )
+LIMITED_DOMAIN = LimitedDomainTopK(k=2, domain_size=3, epsilon=6.0, failure_prob=0.1)
+TOP_STABLE = TopStableTopK(k=1, domain_size=3, epsilon=3.0, failure_prob=0.2)
 
 
 def test_nothing_outside_the_domain_is_released_and_nothing_below_the_bottom() -> None:
@@ -133,54 +131,38 @@ def test_nothing_outside_the_domain_is_released_and_nothing_below_the_bottom() -
 
     -1 stands for the bottom; if it comes first, no label follows.
     """
-    outcome = mechanism()(np.tile([2, 5, 4, 1], (5_000, 1)), rng=np.random.default_rng(0)).indices
-    assert set(outcome.ravel().tolist()) == {-1, 0, 1, 2}
-    assert (outcome[outcome[:, 0] < 0] == -1).all()
-
-
-def mechanism_of_top_stable(
-    k: int = 1,
-    domain_size: int = 3,
-    epsilon: float = 3.0,
-    failure_prob: float = 0.2,
-    adjacency: Adjacency = Adjacency.REPLACE_ONE,
-) -> TopStableTopK:
-    """Returns a top-stable top-k mechanism."""
-    return TopStableTopK(
-        k=k,
-        domain_size=domain_size,
-        epsilon=epsilon,
-        failure_prob=failure_prob,
-        adjacency=adjacency,
-    )
+    equal_queries = np.tile([2, 5, 4, 1], (5_000, 1))
+    labels = LIMITED_DOMAIN(equal_queries, rng=np.random.default_rng(0)).indices
+    assert set(labels.ravel().tolist()) == {-1, 0, 1, 2}
+    begins_with_bottom = labels[:, 0] < 0
+    assert (labels[begins_with_bottom] == -1).all()
 
 
 def test_the_smallest_protected_gap_passes_with_the_failure_probability() -> None:
-    """The gap below the third label is as large as one teacher can close: the top three are
-    released with the failure probability.
+    """If one teacher can close the gap below the third label, the top three have the failure probability.
 
-    The scale of the gap's noise is 4 times the gap sensitivity over epsilon.
+    The scale of the gap's noise is 4 times the gap sensitivity over epsilon. With a failure probability of 0.9, the
+    threshold is 0.
     """
     for adjacency in Adjacency:
-        made = mechanism_of_top_stable(adjacency=adjacency, k=3, failure_prob=1e-3)
+        mechanism = replace(TOP_STABLE, k=3, failure_prob=1e-3, adjacency=adjacency)
         counts = np.array([9, 9, 9, 9 - adjacency.gap_sensitivity])
-        assert made.distribution(counts)[0, 1, 2] == pytest.approx(1e-3, rel=1e-9)
-        assert mechanism_of_top_stable(k=3, failure_prob=0.9).threshold == 0
-        assert made.gap_scale == 2 * made.threshold_scale == 4 * adjacency.gap_sensitivity / 3.0
+        assert mechanism.distribution(counts)[0, 1, 2] == pytest.approx(1e-3, rel=1e-9)
+        assert mechanism.gap_scale == 2 * mechanism.threshold_scale
+        assert mechanism.gap_scale == 4 * adjacency.gap_sensitivity / 3.0
+    assert replace(TOP_STABLE, k=3, failure_prob=0.9).threshold == 0
 
 
 def test_the_price_of_add_remove_does_not_hold_for_replacing_a_record() -> None:
-    """A mechanism for the add-remove adjacency is refuted when its price is verified for
-    replace-one.
+    """The price of a mechanism for the add-remove adjacency is refuted when it is verified for replace-one.
 
-    This is the negative control of `privacy/test_shipped.py`, which verifies the price for
-    add-remove.
+    This is the negative control of `privacy/test_shipped.py`, which verifies the price for add-remove.
     """
-    made = mechanism_of_top_stable(
+    mechanism = TopStableTopK(
         k=1, domain_size=2, epsilon=2.0, failure_prob=0.01, adjacency=Adjacency.ADD_REMOVE
     )
     assert verify(
-        made.distribution,
+        mechanism.distribution,
         event=Claim(deltas=((2.0, 0.01),)),
         num_labels=3,
         num_teachers=4,
@@ -188,55 +170,58 @@ def test_the_price_of_add_remove_does_not_hold_for_replacing_a_record() -> None:
     ).refuted
 
 
-@pytest.mark.parametrize("make", [mechanism, mechanism_of_top_stable])
-def test_impossible_arguments_and_counts_are_refused(make: Any) -> None:
-    """Both mechanisms with a domain refuse impossible sizes, failure probabilities and epsilons,
-    and impossible counts.
-    """
-    for name, value in (
-        ("domain_size", 0),
-        ("failure_prob", 0),
-        ("failure_prob", 1.0),
-        ("epsilon", -1),
-    ):
-        with refused(name, value=value):
-            make(**{name: value})
+@pytest.mark.parametrize("mechanism", [LIMITED_DOMAIN, TOP_STABLE], ids=["limited", "stable"])
+def test_impossible_arguments_and_counts_are_refused(mechanism: Any) -> None:
+    """Both mechanisms with a domain refuse impossible sizes, failure probabilities, epsilons and counts."""
+    with refused("domain_size", value=0):
+        replace(mechanism, domain_size=0)
+    with refused("failure_prob", value=0):
+        replace(mechanism, failure_prob=0)
+    with refused("failure_prob", value=1.0):
+        replace(mechanism, failure_prob=1.0)
+    with refused("epsilon", value=-1):
+        replace(mechanism, epsilon=-1)
     for counts, name in (([1, 2], "domain_size"), ([1, 2, -4], "counts")):
         with pytest.raises(InvalidValue, match=rf"^{name}.*: expected"):
-            make()(np.array(counts), rng=np.random.default_rng(0))
+            mechanism(np.array(counts), rng=np.random.default_rng(0))
+
+
+def test_a_stable_set_needs_a_label_outside_its_domain() -> None:
+    """`TopStableTopK` with a domain of 3 labels refuses counts of 3 labels."""
     with refused("domain_size", value=3, rule="at most 2"):
-        mechanism_of_top_stable()(np.array([3, 2, 1]), rng=np.random.default_rng(0))
+        TOP_STABLE(np.array([3, 2, 1]), rng=np.random.default_rng(0))
 
 
 ARGMAX_DISTRIBUTIONS = {
-    name: getattr(maxima, f"{name}_argmax")
-    for name in ("gumbel", "exponential", "gaussian", "laplace")
+    "gumbel": maxima.gumbel_argmax,
+    "exponential": maxima.exponential_argmax,
+    "gaussian": maxima.gaussian_argmax,
+    "laplace": maxima.laplace_argmax,
 }
 
 
-@pytest.mark.parametrize("name", ARGMAX_DISTRIBUTIONS)
-@pytest.mark.parametrize("size", [1, 2, 40])
-def test_equal_values_are_equally_likely(name: str, size: int) -> None:
-    """Candidates with equal values win with equal probability, for each kind of noise and 1, 2 or
-    40 candidates.
-    """
-    np.testing.assert_allclose(
-        ARGMAX_DISTRIBUTIONS[name](np.full((1, size), 3.7)), np.full((1, size), 1 / size), rtol=1e-9
-    )
+@pytest.mark.parametrize("noise", ARGMAX_DISTRIBUTIONS)
+@pytest.mark.parametrize("num_candidates", [1, 2, 40])
+def test_equal_values_are_equally_likely(noise: str, num_candidates: int) -> None:
+    """Candidates with equal values win with equal probability, for each kind of noise."""
+    equal_values = np.full((1, num_candidates), 3.7)
+    probabilities = ARGMAX_DISTRIBUTIONS[noise](equal_values)
+    assert probabilities.shape == (1, num_candidates)
+    np.testing.assert_allclose(probabilities, desired=1 / num_candidates, rtol=1e-9)
 
 
 def test_two_candidates_in_closed_form() -> None:
-    """The first of two candidates, 1.3 noise scales ahead, wins with the probability that the
-    difference of two draws of noise gives.
+    """A candidate that is 1.3 noise scales ahead wins if the difference of two draws of noise is at most 1.3.
+
+    This probability has a closed form for each kind of noise.
     """
-    x = mpmath.mpf("1.3")
+    lead = mpmath.mpf("1.3")
     expected = {
-        "gumbel": 1 / (1 + mpmath.exp(-x)),
-        "exponential": 1 - mpmath.exp(-x) / 2,
-        "gaussian": mpmath.ncdf(x / mpmath.sqrt(2)),
-        "laplace": 1 - mpmath.exp(-x) * (2 + x) / 4,
+        "gumbel": 1 / (1 + mpmath.exp(-lead)),
+        "exponential": 1 - mpmath.exp(-lead) / 2,
+        "gaussian": mpmath.ncdf(lead / mpmath.sqrt(2)),
+        "laplace": 1 - mpmath.exp(-lead) * (2 + lead) / 4,
     }
-    for name, distribution in ARGMAX_DISTRIBUTIONS.items():
-        assert distribution(np.array([[1.3, 0.0]]))[0, 0] == pytest.approx(
-            float(expected[name]), rel=1e-10
-        ), name
+    for noise, argmax_distribution in ARGMAX_DISTRIBUTIONS.items():
+        probabilities = argmax_distribution(np.array([[1.3, 0.0]]))
+        assert probabilities[0, 0] == pytest.approx(float(expected[noise]), rel=1e-10), noise
