@@ -86,8 +86,8 @@ class Accountant(ABC):
         by_gaussian = gaussian_trade_off(bounds.mu, alpha=alpha)
         if bounds.is_exact:
             return by_gaussian
-        negligible = _NEGLIGIBLE_SHARE * min(alpha, 1 - alpha)
-        largest_epsilon = self._largest_useful_epsilon(negligible)
+        negligible_delta = _NEGLIGIBLE_SHARE * min(alpha, 1 - alpha)
+        largest_epsilon = self._largest_useful_epsilon(negligible_delta)
         by_lines = trade_off_lower_bound(
             self._delta_of_line, alpha=alpha, largest_epsilon=largest_epsilon
         )

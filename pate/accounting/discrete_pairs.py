@@ -2,10 +2,10 @@
 
 The *test curve* of a pair maps a probability q in [0, 1] to the largest P(S) over all sets of outcomes S with
 Q(S) = q; it is concave. One pair dominates another if and only if its curve is nowhere below the other curve
-(Blackwell 1953). The curve of a discrete pair is a polygon: an outcome with probability q under Q and
-P / Q = 1 + excess is an edge of width q and slope 1 + excess. So upper bounds on some points of a curve give a
-dominating pair: the concave hull of the points is its curve. All heights here are P(S) - Q(S), and all slopes are
-excesses, so that nothing cancels where the privacy loss is small (docs/proofs/winner.md, step 4).
+(Blackwell 1953). The *excess ratio* of an outcome is P / Q - 1. The curve of a discrete pair is a polygon: an outcome
+with probability q under Q and excess ratio e is an edge of width q and slope 1 + e. So upper bounds on some points of a
+curve give a dominating pair: the concave hull of the points is its curve. All heights here are P(S) - Q(S), and all
+slopes are excess ratios, so that nothing cancels where the privacy loss is small (docs/proofs/winner.md, step 4).
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from pate.accounting.winner_law import moved_mass
 from pate.array_types import FloatArray
 
 FARTHEST = 8.3
-"""Standard deviations: the mass beyond, 5e-17, is missing, or is bounded by a closed form."""
-# The excess of a possible outcome is above -1. A smaller computed excess is a rounding error.
-_SMALLEST_EXCESS = -1 + 2.0**-50
+"""Standard deviations: the mass beyond, 5e-17, counts as an infinite loss, or is bounded by a closed form."""
+# The excess ratio of a possible outcome is above -1. A smaller computed ratio is a rounding error.
+_SMALLEST_EXCESS_RATIO = -1 + 2.0**-50
 # The relative rounding error of a power and of its exponent.
 _ROUNDING = 2.0**-50
 # The thresholds at which tangents of the test curve of a normal cut a polygon off.
@@ -36,18 +36,25 @@ _DISTANCES_FROM_THRESHOLD = np.array([0.0, 0.4, 0.8, 1.3, 2.0, 3.0])
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """A pair (P, Q) of discrete distributions: the probability of each outcome under Q, and excess = P / Q - 1."""
+    """A pair (P, Q) of discrete distributions.
 
-    masses: FloatArray  # the probability of each outcome under Q, `[num_outcomes]`
-    excess: FloatArray  # P / Q - 1 of each outcome, `[num_outcomes]`
-    missing: float = 0.0  # the probability under P of an infinite loss
-    parts: tuple[Pair, ...] = ()  # the pairs that this pair dominates, in a tree
+    Attributes:
+        masses: the probability of each outcome under Q, `[num_outcomes]`.
+        excess_ratios: P / Q - 1 of each outcome, `[num_outcomes]`.
+        infinite_loss_prob: the probability under P of an infinite loss.
+        dominated_pairs: the pairs that this pair was constructed to dominate, its children in a tree of pairs.
+    """
+
+    masses: FloatArray
+    excess_ratios: FloatArray
+    infinite_loss_prob: float = 0.0
+    dominated_pairs: tuple[Pair, ...] = ()
 
     @property
     def losses(self) -> FloatArray:
         """The privacy loss log(P / Q) of each outcome; -inf where P is 0."""
         with np.errstate(divide="ignore"):
-            return np.log1p(self.excess)
+            return np.log1p(self.excess_ratios)
 
     def mixed_with(self, other: Pair, *, share: float) -> Pair:
         """Returns the pair of a release that uses `other` with probability `share`, and else this pair.
@@ -55,16 +62,28 @@ class Pair:
         The release also reveals which of the two was used.
         """
         masses = np.concatenate([(1 - share) * self.masses, share * other.masses])
-        missing = (1 - share) * self.missing + share * other.missing
+        infinite_loss_prob = (
+            1 - share
+        ) * self.infinite_loss_prob + share * other.infinite_loss_prob
         return Pair(
-            masses=masses, excess=np.concatenate([self.excess, other.excess]), missing=missing
+            masses=masses,
+            excess_ratios=np.concatenate([self.excess_ratios, other.excess_ratios]),
+            infinite_loss_prob=infinite_loss_prob,
         )
 
     def product(self, other: Pair) -> Pair:
         """Returns the pair of two releases together, with independent outcomes: one of this pair and one of `other`."""
         masses = np.outer(self.masses, other.masses).ravel()
-        excess = (self.excess[:, None] + other.excess + np.outer(self.excess, other.excess)).ravel()
-        return Pair(masses=masses, excess=excess, missing=self.missing + other.missing)
+        excess_ratios = (
+            self.excess_ratios[:, None]
+            + other.excess_ratios
+            + np.outer(self.excess_ratios, other.excess_ratios)
+        ).ravel()
+        return Pair(
+            masses=masses,
+            excess_ratios=excess_ratios,
+            infinite_loss_prob=self.infinite_loss_prob + other.infinite_loss_prob,
+        )
 
 
 class _CurvePoints(NamedTuple):
@@ -115,11 +134,15 @@ def pair_above_points(q_masses: FloatArray, heights: FloatArray, *, mean_shift: 
     crossings = np.diff(heights_of_lines) / np.diff(slopes)
     corners = np.concatenate([[0.0], crossings, [1.0]]).clip(0, 1)
     masses = np.diff(np.maximum.accumulate(corners))
-    missing = max(-float(heights_of_lines.max()), 0.0)
-    return Pair(masses=masses[masses > 0], excess=slopes[masses > 0], missing=missing)
+    infinite_loss_prob = max(-float(heights_of_lines.max()), 0.0)
+    return Pair(
+        masses=masses[masses > 0],
+        excess_ratios=slopes[masses > 0],
+        infinite_loss_prob=infinite_loss_prob,
+    )
 
 
-def censored_pair(mean_shift: float, threshold: float, *, falls: bool) -> Pair:
+def censored_pair(mean_shift: float, threshold: float, *, q_mean_falls: bool) -> Pair:
     """Returns a pair with few outcomes that dominates the release of max(Z, threshold).
 
     Z is from P = N(0, 1) or from Q, a normal whose mean is moved by `mean_shift`.
@@ -127,9 +150,9 @@ def censored_pair(mean_shift: float, threshold: float, *, falls: bool) -> Pair:
     Args:
         mean_shift: the distance between the two means, > 0.
         threshold: the value below which Z is not revealed.
-        falls: True for Q = N(-mean_shift, 1), False for Q = N(mean_shift, 1).
+        q_mean_falls: True for Q = N(-mean_shift, 1), False for Q = N(mean_shift, 1).
     """
-    if falls:
+    if q_mean_falls:
         inner_edges = threshold + mean_shift + _DISTANCES_FROM_THRESHOLD
         edges = np.append(inner_edges, FARTHEST + mean_shift)
         q_below = ndtr(threshold + mean_shift)
@@ -142,7 +165,9 @@ def censored_pair(mean_shift: float, threshold: float, *, falls: bool) -> Pair:
     above = gaussian_pair(mean_shift, edges=edges)
     masses = np.append(above.masses, q_below)
     return Pair(
-        masses=masses, excess=np.append(above.excess, -moved / q_below), missing=above.missing
+        masses=masses,
+        excess_ratios=np.append(above.excess_ratios, -moved / q_below),
+        infinite_loss_prob=above.infinite_loss_prob,
     )
 
 
@@ -170,8 +195,10 @@ def gaussian_pair(mean_shift: float, edges: FloatArray) -> Pair:
     masses[:-1] += q_of_cell - to_upper_end
     if edges[0] <= -FARTHEST:
         masses[0] += ndtr(edges[0])
-    missing = float(curve.masses[-1] + curve.heights[-1]) if edges[-1] >= FARTHEST else 0.0
-    return Pair(masses=masses, excess=slopes, missing=missing)
+    infinite_loss_prob = (
+        float(curve.masses[-1] + curve.heights[-1]) if edges[-1] >= FARTHEST else 0.0
+    )
+    return Pair(masses=masses, excess_ratios=slopes, infinite_loss_prob=infinite_loss_prob)
 
 
 def pair_above_pairs(pairs: list[Pair]) -> Pair:
@@ -182,19 +209,21 @@ def pair_above_pairs(pairs: list[Pair]) -> Pair:
     corners_x = []
     corners_y = []
     for pair in pairs:
-        order = np.argsort(-pair.excess)
+        order = np.argsort(-pair.excess_ratios)
         masses = pair.masses[order]
-        excess = pair.excess[order]
+        excess_ratios = pair.excess_ratios[order]
         inner_corners = np.minimum(np.cumsum(masses[:-1]), 1.0)
         corners_x.append(np.concatenate([[0.0], inner_corners, [1.0]]))
-        corners_y.append(pair.missing + np.append(0.0, np.cumsum(masses * excess)))
+        corners_y.append(
+            pair.infinite_loss_prob + np.append(0.0, np.cumsum(masses * excess_ratios))
+        )
     x, y = _upper_hull(x=np.concatenate(corners_x), y=np.concatenate(corners_y))
     slopes = np.diff(y) / np.diff(x)
     return Pair(
         masses=np.diff(x),
-        excess=np.maximum(slopes, _SMALLEST_EXCESS),
-        missing=float(y[0]),
-        parts=tuple(pairs),
+        excess_ratios=np.maximum(slopes, _SMALLEST_EXCESS_RATIO),
+        infinite_loss_prob=float(y[0]),
+        dominated_pairs=tuple(pairs),
     )
 
 
@@ -227,12 +256,12 @@ def largest_excess_moment(
     worst = np.zeros_like(renyi_orders)
     for pair in pairs:
         exponents = renyi_orders[:, None] * pair.losses
-        terms = np.expm1(exponents) - renyi_orders[:, None] * pair.excess
+        terms = np.expm1(exponents) - renyi_orders[:, None] * pair.excess_ratios
         rounding = _ROUNDING * (np.abs(np.expm1(exponents)) + np.abs(exponents))
         # E[P/Q - 1] of a pair above others is a little more than 0, and counts a times.
-        surplus = max(float(pair.masses @ pair.excess) + pair.missing, 0.0)
+        surplus = max(float(pair.masses @ pair.excess_ratios) + pair.infinite_loss_prob, 0.0)
         excess_moment = (terms + rounding) @ pair.masses + renyi_orders * surplus
-        if pair.missing > 0:
+        if pair.infinite_loss_prob > 0:
             excess_moment = excess_moment + far_moment
         np.maximum(worst, excess_moment, out=worst)
     return worst

@@ -33,7 +33,7 @@ class _Masses(NamedTuple):
     """The probabilities of intervals and bounds on their rounding errors, `[num_intervals]` each."""
 
     values: FloatArray
-    rounding: FloatArray
+    rounding_errors: FloatArray
 
 
 class _Cells(NamedTuple):
@@ -73,10 +73,10 @@ def discretized_loss(
     The delta at epsilon = 1 of a Gaussian release whose noise has the standard deviation of its sensitivity is .12694:
 
     >>> pair = ShiftedMaximum(num_normals=1, mean_shift=1.0)
-    >>> masses, infinite_mass = discretized_loss(pair, 0.01, largest_multiple=1000, negligible_mass=1e-12)
+    >>> masses, infinite_loss_prob = discretized_loss(pair, 0.01, largest_multiple=1000, negligible_mass=1e-12)
     >>> n = len(masses) // 2
     >>> losses = 0.01 * np.arange(-n, n + 1)
-    >>> delta = infinite_mass + masses @ np.maximum(-np.expm1(1.0 - losses), 0.0)
+    >>> delta = infinite_loss_prob + masses @ np.maximum(-np.expm1(1.0 - losses), 0.0)
     >>> round(float(delta), 5)
     0.12694
     """
@@ -98,7 +98,7 @@ def discretized_loss(
         end_error=end_error,
     )
     if isinstance(pair, SampledPair):
-        infinite_mass = _add_tails(masses, pair, cells)
+        infinite_loss_prob = _add_tails(masses, pair, cells)
     else:
         _add_intervals(
             masses,
@@ -108,8 +108,8 @@ def discretized_loss(
             other_masses=first_masses,
             end_error=end_error,
         )
-        infinite_mass = _add_mirrored_tails(masses, pair, cells)
-    return masses, infinite_mass * (1 + _MASS_ROUNDING)
+        infinite_loss_prob = _add_mirrored_tails(masses, pair, cells)
+    return masses, infinite_loss_prob * (1 + _MASS_ROUNDING)
 
 
 def _add_intervals(
@@ -137,9 +137,9 @@ def _add_intervals(
         (favored_masses.values - ratio * other_masses.values) / scale, 0.0, favored_masses.values
     )
     # What rounding and the search for the ends may have moved goes one point farther, where the price is larger.
-    moved_by_rounding = (favored_masses.rounding + ratio * other_masses.rounding) / scale + (
-        favored_masses.values + favored_masses.rounding
-    ) * end_error
+    moved_by_rounding = (
+        favored_masses.rounding_errors + ratio * other_masses.rounding_errors
+    ) / scale + (favored_masses.values + favored_masses.rounding_errors) * end_error
     index = len(masses) // 2 + lower_multiples
     np.add.at(masses, index, favored_masses.values - to_upper_end)
     np.add.at(masses, index + 1, to_upper_end)
@@ -176,8 +176,8 @@ def _interval_masses(tails: Tails) -> _Masses:
     above = tails.above
     is_below_smaller = below[1:] < above[:-1]
     difference = np.where(is_below_smaller, below[1:] - below[:-1], above[:-1] - above[1:])
-    rounding = _MASS_ROUNDING * np.where(is_below_smaller, below[1:], above[:-1])
-    return _Masses(values=np.maximum(difference, 0.0), rounding=rounding)
+    rounding_errors = _MASS_ROUNDING * np.where(is_below_smaller, below[1:], above[:-1])
+    return _Masses(values=np.maximum(difference, 0.0), rounding_errors=rounding_errors)
 
 
 def _cells(

@@ -260,7 +260,8 @@ class ExactAccountant(LossAccountant):
         epsilons = rdp_to_epsilons(self._rdp.orders, self._rdp.rdp, target_delta=level_delta)
         # Beyond the sum of the largest losses delta is 0.
         sum_of_losses = math.fsum(
-            times * largest_loss(pairs, otherwise=math.inf) for pairs, times in ordered_steps
+            times * largest_loss(pairs, loss_if_unbounded=math.inf)
+            for pairs, times in ordered_steps
         )
         largest_epsilon = min(float(epsilons.min()), sum_of_losses)
         if not _SMALLEST_REACH < largest_epsilon < _LARGEST_REACH:

@@ -56,7 +56,7 @@ _BLOCK_ROUNDING = 1e-11
 # The largest number of points where losses are convolved, which then takes a second at most.
 _LARGEST_CONVOLUTION = 6000
 # The probability that the loss of one noisy maximum lies beyond its grid.
-_MAXIMUM_MISSING = 1e-15
+_MAXIMUM_TAIL_PROB = 1e-15
 # This is added to the profile of a noisy maximum: more than rounding takes away.
 _MAXIMUM_ROUNDING = 1e-13
 # The share of the variance of all losses that interpolation between the points of a grid may add.
@@ -66,7 +66,7 @@ _BLOCK_WIDENING = 3e-4
 # The grid of a block reaches so many standard deviations of its loss.
 _BLOCK_DEVIATIONS = 9.2
 # Minus the logarithm of the mass that may lie beyond the largest loss of a block with a rare loss.
-_LOG_MISSING = 42.0
+_MINUS_LOG_TAIL_PROB = 42.0
 # A grid has at least so many points from 0 to its largest epsilon.
 _POINTS_PER_REACH = 2000
 # A grid has at most so many points, where all losses are small beside its largest epsilon.
@@ -165,8 +165,10 @@ def _compose_one_by_one(steps: Steps, grid: LossGrid, *, negligible: float) -> P
     for pairs, times in reversed(steps):
         if isinstance(pairs, FixedPair):
             block = _repeated_block(pairs, times=times, grid=grid, negligible=negligible)
-            all_times = fixed_pair_step(grid, loss_masses=block.masses, infinite_mass=block.missing)
-            values = all_times(values)
+            compose_all_times = fixed_pair_step(
+                grid, loss_masses=block.masses, infinite_loss_prob=block.infinite_loss_prob
+            )
+            values = compose_all_times(values)
             continue
         if pairs not in step_of:
             step_of[pairs] = composition_step(pairs, grid, negligible=negligible)
@@ -185,8 +187,8 @@ def _aligned(spacing: float, steps: Steps) -> float:
     spacing = rounded_spacing(spacing)
     variance_of_loss = {0.0: 0.0}
     for pairs, times in steps:
-        is_range_of_losses = isinstance(pairs, Box) and pairs.parts
-        loss = 0.0 if is_range_of_losses else largest_loss(pairs, otherwise=0.0)
+        is_range_of_losses = isinstance(pairs, Box) and pairs.dominated_pairs
+        loss = 0.0 if is_range_of_losses else largest_loss(pairs, loss_if_unbounded=0.0)
         if loss >= spacing:
             variance_of_loss[loss] = variance_of_loss.get(loss, 0.0) + times * loss * loss
     loss = max(variance_of_loss, key=variance_of_loss.__getitem__)
@@ -197,12 +199,17 @@ def _aligned(spacing: float, steps: Steps) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """The loss distribution of a pair that dominates a block of steps: probabilities of multiples of a spacing."""
+    """The loss distribution of a pair that dominates a block of steps: probabilities of multiples of a spacing.
 
-    # the masses at -n..n times the spacing, `[2 n + 1]`; they may sum to a little more than 1
+    Attributes:
+        masses: the probabilities of -n..n times the spacing, `[2 n + 1]`; they may sum to a little more than 1.
+        infinite_loss_prob: the probability of an infinite loss.
+        spacing: the distance between two losses, > 0.
+    """
+
     masses: FloatArray
-    missing: float  # the mass of an infinite loss
-    spacing: float  # > 0
+    infinite_loss_prob: float
+    spacing: float
 
     @classmethod
     def from_profile(cls, deltas: FloatArray, spacing: float) -> Self:
@@ -225,19 +232,23 @@ class Block:
             (before - hull) / -np.expm1(-spacing) - (hull - after) / np.expm1(spacing), 0.0
         )
         masses_left = (masses_right[1:] * np.exp(-losses[1:]))[::-1]
-        missing = float(hull[-1])
+        infinite_loss_prob = float(hull[-1])
         block = cls(
-            masses=np.concatenate([masses_left, masses_right]), missing=missing, spacing=spacing
+            masses=np.concatenate([masses_left, masses_right]),
+            infinite_loss_prob=infinite_loss_prob,
+            spacing=spacing,
         )
         # Rounding may have made the profile of the block too small, or its total mass less than 1. One factor repairs
         # both.
         shortfall = np.divide(
             profile, block.profile(), out=np.ones_like(profile), where=profile > 0
         )
-        factor = max(1.0, float(shortfall.max()), 1 / (float(block.masses.sum()) + missing)) * (
-            1 + _BLOCK_ROUNDING
+        factor = max(
+            1.0, float(shortfall.max()), 1 / (float(block.masses.sum()) + infinite_loss_prob)
+        ) * (1 + _BLOCK_ROUNDING)
+        return replace(
+            block, masses=block.masses * factor, infinite_loss_prob=infinite_loss_prob * factor
         )
-        return replace(block, masses=block.masses * factor, missing=missing * factor)
 
     def profile(self) -> FloatArray:
         """Returns the privacy profile at -n..n times the spacing, `[2 n + 1]`, with a relative error below 1e-11."""
@@ -250,7 +261,7 @@ class Block:
             return mass_share * mass + delta_share * delta
 
         deltas = list(accumulate(mass_beyond, next_delta))
-        return np.array(deltas[::-1]) + self.missing
+        return np.array(deltas[::-1]) + self.infinite_loss_prob
 
     def convolved(self, other_block: Self, *, largest_num_points: int) -> Self:
         """Returns the distribution of the sum of the losses of this and another block with the same spacing.
@@ -263,16 +274,18 @@ class Block:
         n = largest_num_points
         masses = np.convolve(self.masses, other_block.masses)
         masses *= 1 + min(len(self.masses), len(other_block.masses)) * 2.0**-51
-        missing = self.missing * max(other_block.total, 1.0) + other_block.missing * max(
-            self.total, 1.0
-        )
+        infinite_loss_prob = self.infinite_loss_prob * max(
+            other_block.total, 1.0
+        ) + other_block.infinite_loss_prob * max(self.total, 1.0)
         middle = len(masses) // 2
         if middle > n:
-            missing += float(masses[middle + n + 1 :].sum()) * (1 + _BLOCK_ROUNDING)
+            infinite_loss_prob += float(masses[middle + n + 1 :].sum()) * (1 + _BLOCK_ROUNDING)
             mass_below = float(masses[: middle - n].sum()) * (1 + _BLOCK_ROUNDING)
             masses = masses[middle - n : middle + n + 1].copy()
             masses[0] += mass_below
-        return replace(self, masses=masses, missing=missing * (1 + _BLOCK_ROUNDING))
+        return replace(
+            self, masses=masses, infinite_loss_prob=infinite_loss_prob * (1 + _BLOCK_ROUNDING)
+        )
 
     def power(self, num_losses: int, *, largest_num_points: int) -> Self:
         """Returns the distribution of the sum of `num_losses` >= 1 independent losses of this block.
@@ -296,7 +309,7 @@ class Block:
     @property
     def total(self) -> float:
         """The sum of all probabilities, that of an infinite loss included."""
-        return float(self.masses.sum()) + self.missing
+        return float(self.masses.sum()) + self.infinite_loss_prob
 
 
 def compose_in_blocks(
@@ -360,9 +373,11 @@ def _grid_of_run(run: Run, *, spacing: float, largest_finite_loss: float) -> Los
     """Returns a grid for the losses of a run, whose points reach from 0 to a loss that is almost never exceeded."""
     usual_losses = _BLOCK_DEVIATIONS * math.sqrt(math.fsum(pairs.variance for pairs in run))
     rare_loss = max(
-        largest_loss(pairs, otherwise=0.0) - 2 * math.sqrt(pairs.variance) for pairs in run
+        largest_loss(pairs, loss_if_unbounded=0.0) - 2 * math.sqrt(pairs.variance) for pairs in run
     )
-    farthest = min(usual_losses + max(_LOG_MISSING / 3 * rare_loss, 0.0), largest_finite_loss)
+    farthest = min(
+        usual_losses + max(_MINUS_LOG_TAIL_PROB / 3 * rare_loss, 0.0), largest_finite_loss
+    )
     return LossGrid(
         first_index=0,
         num_points=math.ceil(farthest / spacing) + 3,
@@ -386,10 +401,10 @@ def _repeated_block(pair: FixedPair, times: int, grid: LossGrid, negligible: flo
     if isinstance(pair, NoisyMaximum):
         block = _maximum_block(pair, spacing=grid.spacing, num_points=num_points)
     else:
-        masses, missing = discretized_loss(
+        masses, infinite_loss_prob = discretized_loss(
             pair, spacing=grid.spacing, largest_multiple=grid.num_points, negligible_mass=negligible
         )
-        block = Block(masses=masses, missing=missing, spacing=grid.spacing)
+        block = Block(masses=masses, infinite_loss_prob=infinite_loss_prob, spacing=grid.spacing)
     return block.power(times, largest_num_points=num_points)
 
 
@@ -402,7 +417,7 @@ def _maximum_block(pair: NoisyMaximum, spacing: float, num_points: int) -> Block
         spacing: the distance between two losses.
         num_points: the largest loss, as a multiple of the spacing.
     """
-    size = min(math.ceil(pair.reach(_MAXIMUM_MISSING) / spacing) + 1, num_points)
+    size = min(math.ceil(pair.reach(_MAXIMUM_TAIL_PROB) / spacing) + 1, num_points)
     epsilons = np.arange(-size, size + 1, dtype=np.float64) * spacing
     # The part at 0 and above is enough: neighbors can be exchanged, so that the mirror image holds below 0.
     profile = noisy_maximum_profile(pair.event, epsilons)[size:] + _MAXIMUM_ROUNDING
@@ -429,7 +444,7 @@ def are_composed_one_by_one(steps: Steps) -> bool:
     """Returns True if steps are composed one by one: they are few, or one has a rare and enormous loss."""
     total_cost = sum(times * cost_of_step(pairs) for pairs, times in steps)
     has_rare_loss = any(
-        largest_loss(pairs, otherwise=0.0) > _RARE_LOSS * math.sqrt(pairs.variance)
+        largest_loss(pairs, loss_if_unbounded=0.0) > _RARE_LOSS * math.sqrt(pairs.variance)
         for pairs, _ in steps
     )
     return total_cost <= CAPACITY or has_rare_loss
@@ -474,8 +489,8 @@ def _runs(steps: Steps, *, capacity: int) -> Iterator[Run]:
         yield tuple(run)
 
 
-def largest_loss(pairs: DominatingPairs, *, otherwise: float) -> float:
-    """Returns the largest loss of one step, or the value `otherwise` for pairs whose losses are unbounded."""
+def largest_loss(pairs: DominatingPairs, *, loss_if_unbounded: float) -> float:
+    """Returns the largest loss of one step, or `loss_if_unbounded` for pairs whose losses are unbounded."""
     if isinstance(pairs, Box):
         return pairs.up
-    return pairs.length if isinstance(pairs, Span) else otherwise
+    return pairs.length if isinstance(pairs, Span) else loss_if_unbounded

@@ -74,21 +74,21 @@ class Box:
     """A set of two-point pairs of an event, represented by one pair that dominates all of them.
 
     A two-point pair has two outcomes, with the privacy losses up > 0 > down. The dominating pair has the largest `up`
-    and the smallest `down` of the set. `parts` are two boxes with one half of the pairs each.
+    and the smallest `down` of the set. `dominated_pairs` are two boxes with one half of the pairs each.
     """
 
-    upper_losses: FloatArray  # the loss `up` of each pair, falling, `[num_pairs]`
-    lower_losses: FloatArray  # the loss `down` of each pair, falling, `[num_pairs]`
+    up_losses: FloatArray  # the loss `up` of each pair, falling, `[num_pairs]`
+    down_losses: FloatArray  # the loss `down` of each pair, falling, `[num_pairs]`
 
     @cached_property
     def up(self) -> float:
         """The largest loss of all pairs."""
-        return float(self.upper_losses[0])
+        return float(self.up_losses[0])
 
     @cached_property
     def down(self) -> float:
         """The smallest loss of all pairs."""
-        return float(self.lower_losses[-1])
+        return float(self.down_losses[-1])
 
     @property
     def largest(self) -> float:
@@ -96,15 +96,13 @@ class Box:
         return max(self.up, -self.down)
 
     @cached_property
-    def parts(self) -> tuple[Self, ...]:
+    def dominated_pairs(self) -> tuple[Self, ...]:
         """The boxes with the first and the second half of the pairs; empty for a single pair."""
-        middle = len(self.upper_losses) // 2
-        parts = (slice(middle), slice(middle, None)) if middle else ()
+        middle = len(self.up_losses) // 2
+        halves = (slice(middle), slice(middle, None)) if middle else ()
         return tuple(
-            replace(
-                self, upper_losses=self.upper_losses[part], lower_losses=self.lower_losses[part]
-            )
-            for part in parts
+            replace(self, up_losses=self.up_losses[half], down_losses=self.down_losses[half])
+            for half in halves
         )
 
     @cached_property
@@ -112,12 +110,12 @@ class Box:
         """The largest second moment of the loss of a pair; used to choose grids, and not a rigorous bound."""
         with np.errstate(over="ignore", invalid="ignore"):
             p_up, p_down = two_point_probabilities(
-                upper_loss=self.upper_losses, lower_loss=self.lower_losses
+                up_loss=self.up_losses, down_loss=self.down_losses
             )
             return float(
                 np.fmax.reduce(
-                    p_up * self.upper_losses * self.upper_losses
-                    + p_down * self.lower_losses * self.lower_losses
+                    p_up * self.up_losses * self.up_losses
+                    + p_down * self.down_losses * self.down_losses
                 )
             )
 
@@ -141,18 +139,18 @@ DominatingPairs = Box | Span | ShiftedMaximum | FixedPair | Winner
 """The pairs of distributions that together dominate one event."""
 
 
-def two_point_probabilities(upper_loss: Any, lower_loss: Any) -> tuple[Any, Any]:
+def two_point_probabilities(up_loss: Any, down_loss: Any) -> tuple[Any, Any]:
     """Returns the probabilities, under P, of both outcomes of two-point pairs, given their privacy losses.
 
     Q has the probabilities P e^-loss. Both distributions sum to 1 if P of the first outcome is
-    (1 - e^lower_loss) / (1 - e^(lower_loss - upper_loss)).
+    (1 - e^down_loss) / (1 - e^(down_loss - up_loss)).
 
     Args:
-        upper_loss: the loss of the first outcome, > 0; a number or an array.
-        lower_loss: the loss of the second outcome, < 0.
+        up_loss: the loss of the first outcome, > 0; a number or an array.
+        down_loss: the loss of the second outcome, < 0.
     """
-    scale = np.expm1(lower_loss - upper_loss)
-    return np.expm1(lower_loss) / scale, np.exp(lower_loss) * np.expm1(-upper_loss) / scale
+    scale = np.expm1(down_loss - up_loss)
+    return np.expm1(down_loss) / scale, np.exp(down_loss) * np.expm1(-up_loss) / scale
 
 
 def composition_step(
@@ -171,13 +169,13 @@ def composition_step(
         case Span():
             return _span_step(grid, length=pairs.length)
         case ShiftedMaximum():
-            masses, missing = discretized_loss(
+            masses, infinite_loss_prob = discretized_loss(
                 pairs,
                 spacing=grid.spacing,
                 largest_multiple=grid.num_points,
                 negligible_mass=negligible,
             )
-            return fixed_pair_step(grid, loss_masses=masses, infinite_mass=missing)
+            return fixed_pair_step(grid, loss_masses=masses, infinite_loss_prob=infinite_loss_prob)
     raise TypeError(type(pairs).__name__)
 
 
@@ -195,7 +193,8 @@ class _WeightedSums(NamedTuple):
 class _CoveredStep:
     """A composition step that takes the maximum over all pairs of a tree, or a little more.
 
-    Leaves of the tree are pairs of the event. An inner node is a pair that dominates its children (`parts`). The search
+    Leaves of the tree are pairs of the event. An inner node is a pair that dominates its children
+    (`dominated_pairs`). The search
     replaces a node by its children only where the expectation of the node is above those of the leaves seen so far. The
     nodes at which the search stops cover the whole tree. Successive steps have similar values V, so several steps use
     the same cover. The first steps differ most, so few of them share a cover.
@@ -254,7 +253,7 @@ class _CoveredStep:
             pair = pending.pop()
             shifts = self._shifts(pair)
             # A winner has many leaves. The leaves that the search reaches are computed together at its end.
-            if self._is_winner and not pair.parts:
+            if self._is_winner and not pair.dominated_pairs:
                 shifts_of_leaves.append(shifts)
                 continue
             moved = [
@@ -262,11 +261,11 @@ class _CoveredStep:
                 for shift in shifts
             ]
             bound = reduce(np.add, moved)  # the sum of P(loss) V(x - loss)
-            if pair.parts and (bound > enough).any():
-                pending += pair.parts
+            if pair.dominated_pairs and (bound > enough).any():
+                pending += pair.dominated_pairs
                 continue
             np.maximum(best, bound, out=best)
-            if pair.parts:
+            if pair.dominated_pairs:
                 shifts_of_inner_nodes.append(shifts)
             else:
                 shifts_of_leaves.append(shifts)
@@ -346,7 +345,7 @@ def _shifts_of_box(box: Box, grid: LossGrid) -> Shifts:
     """Returns the shifts by both losses of the pair that dominates a box."""
     up = grid.rounded_outward(box.up)
     down = grid.rounded_outward(box.down)
-    p_up, p_down = two_point_probabilities(upper_loss=up, lower_loss=down)
+    p_up, p_down = two_point_probabilities(up_loss=up, down_loss=down)
     return (
         grid.shift(up, loss_probability=p_up),
         grid.shift(down, loss_probability=p_down),
@@ -355,13 +354,13 @@ def _shifts_of_box(box: Box, grid: LossGrid) -> Shifts:
 
 def _shifts_of_discrete_pair(pair: Pair, grid: LossGrid) -> Shifts:
     """Returns the shifts by all losses of a discrete pair; the last shift is that by an infinite loss."""
-    p_masses = pair.masses * (1 + pair.excess)
+    p_masses = pair.masses * (1 + pair.excess_ratios)
     shifts = [
         grid.shift(grid.rounded_outward(loss), loss_probability=p_mass)
         for loss, p_mass in zip(pair.losses.tolist(), p_masses.tolist(), strict=True)
     ]
     by_infinite_loss = Shift(
-        whole_steps=-grid.num_points, lower_weight=pair.missing, upper_weight=0.0
+        whole_steps=-grid.num_points, lower_weight=pair.infinite_loss_prob, upper_weight=0.0
     )
     return (*shifts, by_infinite_loss)
 
@@ -376,7 +375,7 @@ def _span_step(grid: LossGrid, length: float) -> CompositionStep:
     """
     length = grid.rounded_outward(length)
     ends = _ends_of_pieces(grid, length=length)
-    pairs = [_span_pair(grid, upper_loss=t, lower_loss=t - length) for t in ends]
+    pairs = [_span_pair(grid, up_loss=t, down_loss=t - length) for t in ends]
     num_padding = grid.padding(max(pair.distance for pair in pairs))
     widths = [after - before for before, after in pairwise(ends)]
     # D = up_factor * (change of V(x - t)) - down_factor * (change of V(x - t + length)), both over a piece
@@ -431,11 +430,11 @@ class _SpanPair(NamedTuple):
     distance: float  # the larger loss less the smaller
 
 
-def _span_pair(grid: LossGrid, *, upper_loss: float, lower_loss: float) -> _SpanPair:
+def _span_pair(grid: LossGrid, *, up_loss: float, down_loss: float) -> _SpanPair:
     """Returns the pair with two losses, each of which is rounded away from 0."""
-    up = grid.rounded_outward(upper_loss)
-    down = grid.rounded_outward(lower_loss)
-    p_up, p_down = two_point_probabilities(upper_loss=up, lower_loss=down)
+    up = grid.rounded_outward(up_loss)
+    down = grid.rounded_outward(down_loss)
+    p_up, p_down = two_point_probabilities(up_loss=up, down_loss=down)
     return _SpanPair(
         up_shift=grid.shift(up),
         down_shift=grid.shift(down),
@@ -446,14 +445,14 @@ def _span_pair(grid: LossGrid, *, upper_loss: float, lower_loss: float) -> _Span
 
 
 def fixed_pair_step(
-    grid: LossGrid, loss_masses: FloatArray, infinite_mass: float
+    grid: LossGrid, loss_masses: FloatArray, infinite_loss_prob: float
 ) -> CompositionStep:
     """Returns the composition step of a single pair, given the distribution of its loss.
 
     Args:
         grid: the grid of the values V.
         loss_masses: the probabilities of the losses -n..n times the grid's spacing, `[2 n + 1]`.
-        infinite_mass: the probability of an infinite loss.
+        infinite_loss_prob: the probability of an infinite loss.
     """
     n = len(loss_masses) // 2
     rounding = _ROUNDING + len(loss_masses) * 2.0**-52
@@ -461,7 +460,7 @@ def fixed_pair_step(
     def step(values: FloatArray) -> FloatArray:
         padded = grid.padded(values, num_padding=n + 1)
         reachable_values = padded[1 : 1 + 2 * n + grid.num_points]
-        expectation = np.convolve(reachable_values, loss_masses, mode="valid") + infinite_mass
+        expectation = np.convolve(reachable_values, loss_masses, mode="valid") + infinite_loss_prob
         return np.minimum(expectation * (1 + rounding), 1.0)
 
     return step
@@ -496,9 +495,7 @@ def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
             if event.epsilon == 0:
                 return None
             # Randomized response dominates (Kairouz, Oh & Viswanath 2015).
-            return Box(
-                upper_losses=np.array([event.epsilon]), lower_losses=np.array([-event.epsilon])
-            )
+            return Box(up_losses=np.array([event.epsilon]), down_losses=np.array([-event.epsilon]))
         case events.BoundedRangeEvent():
             return Span(event.epsilon) if event.epsilon > 0 else None
         case events.BitEvent():
@@ -517,16 +514,16 @@ def _bit_box(event: events.BitEvent) -> Box | None:
         return None
     loss_of_one = _rounded_difference(log_expit(higher_logits), smaller=log_expit(lower_logits))
     loss_of_zero = _rounded_difference(log_expit(-lower_logits), smaller=log_expit(-higher_logits))
-    upper_losses = np.concatenate([loss_of_one, loss_of_zero])
-    lower_losses = -np.concatenate([loss_of_zero, loss_of_one])
-    # by falling upper loss; among equal ones the smallest lower loss comes first
-    order = np.lexsort((lower_losses, -upper_losses))
-    upper_losses = upper_losses[order]
-    lower_losses = lower_losses[order]
+    up_losses = np.concatenate([loss_of_one, loss_of_zero])
+    down_losses = -np.concatenate([loss_of_zero, loss_of_one])
+    # by falling `up`; among equal ones the smallest `down` comes first
+    order = np.lexsort((down_losses, -up_losses))
+    up_losses = up_losses[order]
+    down_losses = down_losses[order]
     # A pair is dominated where an earlier pair, whose `up` is larger, has a `down` that is no larger.
-    smallest_down_before = np.append(np.inf, np.minimum.accumulate(lower_losses)[:-1])
-    is_undominated = lower_losses < smallest_down_before
-    return Box(upper_losses=upper_losses[is_undominated], lower_losses=lower_losses[is_undominated])
+    smallest_down_before = np.append(np.inf, np.minimum.accumulate(down_losses)[:-1])
+    is_undominated = down_losses < smallest_down_before
+    return Box(up_losses=up_losses[is_undominated], down_losses=down_losses[is_undominated])
 
 
 def _rounded_difference(larger: FloatArray, smaller: FloatArray) -> FloatArray:

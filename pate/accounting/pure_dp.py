@@ -177,7 +177,7 @@ class _GridLoss(NamedTuple):
     first: int  # the smallest loss, as a multiple of the grid's spacing
     # the probability of each loss of the grid, from the smallest loss on, `[num_points]`
     masses: FloatArray
-    missing: float  # the probability of an infinite loss
+    infinite_loss_prob: float  # the probability of an infinite loss
 
 
 def _loss_on_grid(epsilon: float, num_releases: int, grid_spacing: float) -> _GridLoss:
@@ -212,8 +212,12 @@ def _loss_on_grid(epsilon: float, num_releases: int, grid_spacing: float) -> _Gr
     size = last - first + 1
     lower_masses = np.bincount(index, masses[is_inside] - upper_mass, size)
     grid_masses = lower_masses + np.bincount(index + 1, upper_mass, size)
-    missing = float(masses[~is_inside].sum())
-    return _GridLoss(first=first, masses=np.asarray(grid_masses, dtype=np.float64), missing=missing)
+    infinite_loss_prob = float(masses[~is_inside].sum())
+    return _GridLoss(
+        first=first,
+        masses=np.asarray(grid_masses, dtype=np.float64),
+        infinite_loss_prob=infinite_loss_prob,
+    )
 
 
 def _log_tails_of_product(num_releases_by_epsilon: Mapping[float, int]) -> _LogTails:
@@ -230,24 +234,24 @@ def _log_tails_of_product(num_releases_by_epsilon: Mapping[float, int]) -> _LogT
     )
     grid_spacing = 2 * _DEVIATIONS * math.sqrt(variance) / _NUM_GRID_POINTS
     lowest = 0
-    missing = 0.0
+    infinite_loss_prob = 0.0
     masses = np.ones(1)
     for epsilon, num_releases in num_releases_by_epsilon.items():
         loss = _loss_on_grid(epsilon, num_releases=num_releases, grid_spacing=grid_spacing)
         lowest += loss.first
-        missing += loss.missing
+        infinite_loss_prob += loss.infinite_loss_prob
         masses = np.asarray(np.convolve(masses, loss.masses), dtype=np.float64)
     losses = (lowest + np.arange(len(masses))) * grid_spacing
     rounding = _ROUNDING * (1 + sum(num_releases_by_epsilon.values()) / 100)
-    missing = max(missing, float(np.finfo(float).tiny))
-    p = np.cumsum(masses[::-1]) * (1 + rounding) + missing
+    infinite_loss_prob = max(infinite_loss_prob, float(np.finfo(float).tiny))
+    p = np.cumsum(masses[::-1]) * (1 + rounding) + infinite_loss_prob
     # Smaller masses have lost their digits, and are left out of Q, which is rounded down.
     has_digits = masses > _SMALLEST_MASS
     log_masses = np.log(np.where(has_digits, masses, 1.0))
     masses_of_neighbor = np.exp(np.minimum(log_masses - losses, 0.0)) * has_digits
     q = np.cumsum(masses_of_neighbor[::-1]) * (1 - rounding)
     with np.errstate(divide="ignore"):
-        return _LogTails(p=np.log(np.append(missing, p)), q=np.log(np.append(0.0, q)))
+        return _LogTails(p=np.log(np.append(infinite_loss_prob, p)), q=np.log(np.append(0.0, q)))
 
 
 def pure_epsilon(event: LeafEvent) -> float:

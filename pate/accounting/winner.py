@@ -87,10 +87,12 @@ _POSITIVE_EDGES = np.array([0.0, 0.6, 1.2, 1.8, 2.6, 3.6, 5.0, FARTHEST])
 _EDGES = np.append(-_POSITIVE_EDGES[:0:-1], _POSITIVE_EDGES)
 # The largest number of trees into which all pairs are gathered.
 _LARGEST_NUM_ROOTS = 40
+# The largest number of pairs that get one parent in a tree.
+_LARGEST_NUM_CHILDREN = 4
 
 
 @lru_cache(maxsize=64)
-def bits(mean_shift: float) -> tuple[Pair, ...]:
+def bit_release_pairs(mean_shift: float) -> tuple[Pair, ...]:
     """Returns discrete pairs that dominate the release of the bit Z > t, for thresholds t near `mean_shift`.
 
     The pairs serve every t with |mean_shift - t| <= 2.4. Z is from P = N(mean_shift, 1) or from Q = N(0, 1).
@@ -106,7 +108,7 @@ def bits(mean_shift: float) -> tuple[Pair, ...]:
 
 
 @lru_cache(maxsize=64)
-def squares(mean_shift: float) -> tuple[Pair, ...]:
+def square_corner_pairs(mean_shift: float) -> tuple[Pair, ...]:
     """Returns a discrete pair for each corner of the squares that cover the middle region.
 
     The region is "between these" in the module docstring. At a point (a, b) in a square, the pairs of its four corners
@@ -125,7 +127,7 @@ def squares(mean_shift: float) -> tuple[Pair, ...]:
     slack_of_squares = _slack(lowest, widths=widths, mean_shift=mean_shift)  # [5, S]
     slack = np.zeros((5, len(points)))
     for kind in range(5):
-        slack_of_corners = np.repeat(slack_of_squares[kind], 4)
+        slack_of_corners = np.repeat(slack_of_squares[kind], len(_CORNERS))
         np.maximum.at(slack[kind], point_of_corner.ravel(), slack_of_corners)
     q, heights = curve_points(a=points[:, 0], b=points[:, 1], mean_shift=mean_shift)
     return tuple(
@@ -152,7 +154,7 @@ def _covering_squares() -> tuple[FloatArray, FloatArray]:
         slack_of_squares = _slack(
             lowest, widths=np.full(len(lowest), width), mean_shift=_SMALL_SHIFT
         )
-        slack = np.repeat(slack_of_squares, 4, axis=1)
+        slack = np.repeat(slack_of_squares, len(_CORNERS), axis=1)
         corners = (lowest[:, None] + width * _CORNERS).reshape(-1, 2)
         q, heights = curve_points(a=corners[:, 0], b=corners[:, 1], mean_shift=_SMALL_SHIFT)
         raised = (heights + slack[1:]) / _SMALL_SHIFT
@@ -161,7 +163,7 @@ def _covering_squares() -> tuple[FloatArray, FloatArray]:
         changes = np.stack([raised[0], raised[1] - raised[0], -raised[1]])
         masses = np.maximum(masses, np.abs(changes) / _STEEPEST)
         skew = np.maximum(1 + _SKEW * changes / masses, 1)
-        costs = (changes**2 / masses * skew).sum(axis=0).reshape(-1, 4)
+        costs = (changes**2 / masses * skew).sum(axis=0).reshape(-1, len(_CORNERS))
         is_accepted = (costs <= _LARGEST_COST).all(axis=1) | (width < 1.5 * _SMALLEST_WIDTH)
         accepted_corners.append(lowest[is_accepted])
         accepted_widths.append(np.full(int(is_accepted.sum()), width))
@@ -251,7 +253,7 @@ def winner_rdp(noise_multiplier: float, num_moving: int, orders: FloatArray) -> 
         bit_shift = math.sqrt(num_moving) * mean_shift
         excess_moment = np.maximum(
             np.expm1(_log_censored_moment(orders, bit_shift, threshold=_FARTHEST_BIT)),
-            largest_excess_moment(bits(bit_shift), orders, mean_shift=bit_shift),
+            largest_excess_moment(bit_release_pairs(bit_shift), orders, mean_shift=bit_shift),
         )
         if num_moving == 2:
             # the probability that the whole normal is revealed
@@ -262,7 +264,7 @@ def winner_rdp(noise_multiplier: float, num_moving: int, orders: FloatArray) -> 
             )
             of_small_counts = np.expm1(log_censored_moment + log_moment)
             of_squares = largest_excess_moment(
-                squares(mean_shift), orders, mean_shift=math.sqrt(2) * mean_shift
+                square_corner_pairs(mean_shift), orders, mean_shift=math.sqrt(2) * mean_shift
             )
             excess_moment = np.maximum(np.maximum(of_large_sums, of_small_counts), of_squares)
         rdp = np.log1p(excess_moment) * _ROUNDED_UP / (orders - 1)
@@ -299,7 +301,7 @@ class Winner:
     """
 
     roots: tuple[Pair, ...]
-    variance: float  # the largest second moment of a pair without parts
+    variance: float  # the largest second moment of a pair without dominated pairs
     largest: float  # the largest absolute loss of any pair
 
 
@@ -316,9 +318,9 @@ def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
     mean_shift = 1 / noise_multiplier
     bit_shift = math.sqrt(num_moving) / noise_multiplier
     pairs = [
-        *bits(bit_shift),
-        censored_pair(bit_shift, threshold=_FARTHEST_BIT, falls=True),
-        censored_pair(bit_shift, threshold=_FARTHEST_BIT, falls=False),
+        *bit_release_pairs(bit_shift),
+        censored_pair(bit_shift, threshold=_FARTHEST_BIT, q_mean_falls=True),
+        censored_pair(bit_shift, threshold=_FARTHEST_BIT, q_mean_falls=False),
     ]
     if num_moving == 2:
         # The probability that the whole normal is revealed is Phi(-x) = erfc(x / sqrt 2) / 2 at x = _LARGEST_SUM / sqrt
@@ -327,27 +329,30 @@ def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
         whole_normal = gaussian_pair(bit_shift, edges=_EDGES)
         moving_normal = gaussian_pair(mean_shift, edges=_EDGES)
         pairs_of_small_counts = [
-            censored_pair(mean_shift, threshold=-_SMALLEST_COUNT, falls=falls).product(
-                moving_normal
-            )
-            for falls in (True, False)
+            censored_pair(
+                mean_shift, threshold=-_SMALLEST_COUNT, q_mean_falls=q_mean_falls
+            ).product(moving_normal)
+            for q_mean_falls in (True, False)
         ]
         pairs_of_large_sums = [pair.mixed_with(whole_normal, share=rare) for pair in pairs]
-        pairs = [*pairs_of_large_sums, *pairs_of_small_counts, *squares(mean_shift)]
-    variance = max(float(pair.masses @ (pair.excess * pair.excess)) for pair in pairs)
+        pairs = [*pairs_of_large_sums, *pairs_of_small_counts, *square_corner_pairs(mean_shift)]
+    variance = max(float(pair.masses @ (pair.excess_ratios * pair.excess_ratios)) for pair in pairs)
     # Pairs that are alike in the masses of large losses of either sign stand side by side, and get one parent.
     scale = variance**0.5 / 4
     masses_of_large_losses = [
         [
-            pair.masses[pair.excess > scale].sum(),
-            pair.masses[pair.excess < -scale].sum(),
+            pair.masses[pair.excess_ratios > scale].sum(),
+            pair.masses[pair.excess_ratios < -scale].sum(),
         ]
         for pair in pairs
     ]
     order = _ordered_by_nearness(np.array(masses_of_large_losses), indices=np.arange(len(pairs)))
     level = [pairs[index] for index in order]
     while len(level) > _LARGEST_NUM_ROOTS:
-        level = [pair_above_pairs(level[start : start + 4]) for start in range(0, len(level), 4)]
+        level = [
+            pair_above_pairs(level[start : start + _LARGEST_NUM_CHILDREN])
+            for start in range(0, len(level), _LARGEST_NUM_CHILDREN)
+        ]
         pairs += level
     largest = max(float(np.abs(pair.losses).max()) for pair in pairs)
     return Winner(roots=tuple(level), variance=variance, largest=largest)

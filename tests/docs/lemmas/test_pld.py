@@ -188,12 +188,12 @@ def test_two_releases_the_second_chosen_after_the_first() -> None:
 
     def largest_second_delta(first_loss: float, epsilon: float) -> float:
         """Returns the largest delta after a loss, over all pairs of two points that the bounded range allows."""
-        upper_losses = np.linspace(0.05, 0.85, 33)
-        lower_losses = upper_losses - 0.9
-        upper_probs = np.expm1(-lower_losses) / (np.exp(-lower_losses) - np.exp(-upper_losses))
-        after_upper = np.maximum(0.0, -np.expm1(epsilon - first_loss - upper_losses))
-        after_lower = np.maximum(0.0, -np.expm1(epsilon - first_loss - lower_losses))
-        return float((upper_probs * after_upper + (1 - upper_probs) * after_lower).max())
+        up_losses = np.linspace(0.05, 0.85, 33)
+        down_losses = up_losses - 0.9
+        up_probs = np.expm1(-down_losses) / (np.exp(-down_losses) - np.exp(-up_losses))
+        after_up = np.maximum(0.0, -np.expm1(epsilon - first_loss - up_losses))
+        after_down = np.maximum(0.0, -np.expm1(epsilon - first_loss - down_losses))
+        return float((up_probs * after_up + (1 - up_probs) * after_down).max())
 
     truth_prob = float(expit(0.4))
     for epsilon in (0.1, 0.5, 0.9):

@@ -42,15 +42,15 @@ def gaussian_delta_at(epsilon: float, mu: float = 0.3) -> float:
     return -math.expm1(epsilon) + math.exp(epsilon) * gaussian_delta(mu=mu, epsilon=-epsilon)
 
 
-def mean_later_delta(upper_loss: float, lower_loss: float, loss: float) -> float:
+def mean_later_delta(up_loss: float, down_loss: float, loss: float) -> float:
     """Returns the mean of `gaussian_delta_at` after one two-point pair, at epsilon `loss` less the loss of the pair.
 
-    The pair has the losses `upper_loss` and `lower_loss`, with their probabilities under its first distribution.
+    The pair has the losses `up_loss` and `down_loss`, with their probabilities under its first distribution.
     """
-    upper_prob, lower_prob = two_point_probabilities(upper_loss, lower_loss)
-    after_upper = gaussian_delta_at(epsilon=loss - upper_loss)
-    after_lower = gaussian_delta_at(epsilon=loss - lower_loss)
-    return upper_prob * after_upper + lower_prob * after_lower
+    up_prob, down_prob = two_point_probabilities(up_loss, down_loss)
+    after_up = gaussian_delta_at(epsilon=loss - up_loss)
+    after_down = gaussian_delta_at(epsilon=loss - down_loss)
+    return up_prob * after_up + down_prob * after_down
 
 
 @pytest.mark.slow
@@ -72,7 +72,7 @@ def test_a_span_step_is_a_close_upper_bound_over_its_pairs(
     for index in range(150, 260, 18):
         x = float(grid.points[index])
         best = max(
-            mean_later_delta(upper_loss=t, lower_loss=t - loss_range, loss=x)
+            mean_later_delta(up_loss=t, down_loss=t - loss_range, loss=x)
             for t in np.linspace(0, loss_range, 200)[1:-1].tolist()
         )
         assert best * (1 - 1e-12) <= values_after[index] <= best * (1 + 1e-2) + 1e-4
@@ -89,7 +89,7 @@ def test_the_bend_between_two_ends_of_a_piece_is_needed() -> None:
     values_after = deltas_before_event(pairs=Span(length=0.4), grid=grid, later_deltas=values)
     index_of_zero = int(np.flatnonzero(grid.points == 0)[0])
     best = max(
-        two_point_probabilities(upper_loss=t, lower_loss=t - 0.4)[0] * -math.expm1(-t)
+        two_point_probabilities(up_loss=t, down_loss=t - 0.4)[0] * -math.expm1(-t)
         for t in np.linspace(0, 0.4, 400)[1:-1].tolist()
     )
     assert values[index_of_zero] == 0
@@ -115,13 +115,11 @@ def test_the_step_of_a_box_bounds_every_pair_in_it() -> None:
     pairs = []
     while pending:
         box = pending.pop()
-        pending.extend(box.parts)
-        pairs += [] if box.parts else [box]
+        pending.extend(box.dominated_pairs)
+        pairs += [] if box.dominated_pairs else [box]
     for index in range(200, 500, 11):
         best = max(
-            mean_later_delta(
-                upper_loss=pair.up, lower_loss=pair.down, loss=float(grid.points[index])
-            )
+            mean_later_delta(up_loss=pair.up, down_loss=pair.down, loss=float(grid.points[index]))
             for pair in pairs
         )
         for values_after in values_of_calls:
@@ -158,7 +156,7 @@ def test_rounding_is_covered_over_a_thousand_steps() -> None:
     epsilon = 0.01
     grid = LossGrid(first_index=-1100, num_points=2300, spacing=rounded_spacing(epsilon))
     step = composition_step(
-        pairs=Box(upper_losses=np.array([epsilon]), lower_losses=np.array([-epsilon])),
+        pairs=Box(up_losses=np.array([epsilon]), down_losses=np.array([-epsilon])),
         grid=grid,
         negligible=1e-300,
     )
@@ -188,15 +186,15 @@ def test_losses_beyond_the_grid_count_as_infinite() -> None:
     For losses far beyond the grid, of a box and of a Gaussian, every delta is 1.
     """
     grid = LossGrid(first_index=-10, num_points=30, spacing=rounded_spacing(spacing=0.1))
-    first, _ = two_point_probabilities(upper_loss=50.0, lower_loss=-0.3)
+    first, _ = two_point_probabilities(up_loss=50.0, down_loss=-0.3)
     values_after = deltas_before_event(
-        pairs=Box(upper_losses=np.array([50.0]), lower_losses=np.array([-0.3])),
+        pairs=Box(up_losses=np.array([50.0]), down_losses=np.array([-0.3])),
         grid=grid,
         later_deltas=deltas_without_later_events(grid),
     )
     assert values_after[-1] >= first * (1 - 1e-15)
     assert deltas_before_event(
-        pairs=Box(upper_losses=np.array([1e305]), lower_losses=np.array([-1e305])),
+        pairs=Box(up_losses=np.array([1e305]), down_losses=np.array([-1e305])),
         grid=grid,
         later_deltas=deltas_without_later_events(grid),
     ) == pytest.approx(1.0)

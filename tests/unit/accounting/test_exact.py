@@ -323,9 +323,9 @@ def test_the_papers_experiment_has_the_independent_epsilon() -> None:
 
 def boxes_of_single_pairs(box: Box) -> Iterator[Box]:
     """Yields the boxes of one pair each, into which a box of pairs is split."""
-    if not box.parts:
+    if not box.dominated_pairs:
         yield box
-    for half in box.parts:
+    for half in box.dominated_pairs:
         yield from boxes_of_single_pairs(box=half)
 
 
@@ -384,7 +384,7 @@ def test_losses_of_bits_bound_those_in_high_precision() -> None:
                 )
 
 
-PAIR = Box(upper_losses=np.array([0.05]), lower_losses=np.array([-0.05]))
+PAIR = Box(up_losses=np.array([0.05]), down_losses=np.array([-0.05]))
 WIDE_BIT = pa.OneBitEvent(logits=tuple(np.linspace(-3, 3, 60).tolist()), reach=1)
 
 
@@ -419,7 +419,7 @@ def test_a_repeated_pair_is_a_sum_over_binomials() -> None:
     for target in (0.0, 2.0, 4.0, 6.5):
         truth = binomial_delta(epsilon=0.05, count=900, target_epsilon=target)
         assert truth * (1 - 1e-11) <= result.delta(target) <= truth * 1.02 + 1e-13
-    cheaper = Box(upper_losses=np.array([0.045]), lower_losses=np.array([-0.045]))
+    cheaper = Box(up_losses=np.array([0.045]), down_losses=np.array([-0.045]))
     result = profile_of_block(
         block=compose_in_blocks(
             steps=(RepeatedStep(pairs=cheaper, num_times=900),),
@@ -520,10 +520,10 @@ def test_the_profile_of_a_block_bounds_its_values_and_mirror_image() -> None:
     mirrored = -np.expm1(-losses) + np.exp(-losses) * truth
     assert (profile[59::-1] >= mirrored).all()
     assert 1 <= result.total <= 1 + 1e-3
-    pair = Block(masses=np.array([0.1, 0.2, 0.7]), missing=0.0, spacing=1.0)
+    pair = Block(masses=np.array([0.1, 0.2, 0.7]), infinite_loss_prob=0.0, spacing=1.0)
     both = pair.convolved(pair, largest_num_points=1)
     assert both.masses == pytest.approx([0.01 + 0.04, 0.18, 0.28])
-    assert both.missing == pytest.approx(0.49)
+    assert both.infinite_loss_prob == pytest.approx(0.49)
     assert both.total >= 1
 
 
