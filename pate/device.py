@@ -24,11 +24,12 @@ else:
         def __getattr__(self, name: str) -> Any:
             if name.startswith("__"):
                 raise AttributeError(name)
-            require_extra("torch", "train")
+            require_extra("torch", extra="train")
             return getattr(import_module("torch"), name)
 
     torch = _LazyTorch()
 
+# The names that a setting `device` accepts.
 _DEVICES = ("auto", "cpu", "cuda")
 
 
@@ -38,11 +39,11 @@ def require_device(name: str) -> torch.device:
     Raises:
         InvalidValue: the name is unknown, or is "cuda" and torch can use no GPU.
     """
-    require_choice("device", name, _DEVICES)
-    available = torch.cuda.is_available()
-    if name == "cuda" and not available:
+    require_choice("device", name, choices=_DEVICES)
+    has_gpu = torch.cuda.is_available()
+    if name == "cuda" and not has_gpu:
         raise InvalidValue("device", "cuda", rule="a GPU that torch can use (or device=auto)")
-    return torch.device("cuda" if name != "cpu" and available else "cpu")
+    return torch.device("cuda" if has_gpu and name != "cpu" else "cpu")
 
 
 class DeviceFull(MemoryError):
@@ -58,6 +59,6 @@ def device_memory(advice: str) -> Iterator[None]:
     try:
         yield
     except torch.cuda.OutOfMemoryError as error:
-        # later sentences advise on torch's allocator
+        # Later sentences of torch's message give advice on its allocator.
         reason = ". ".join(str(error).split(". ")[:2])
         raise DeviceFull(f"{reason} ({advice})") from error

@@ -50,7 +50,7 @@ def require_extra(name: str, extra: str, value: object = UNSAID) -> None:
         try:
             is_installed = find_spec(package) is not None
         except (ImportError, ValueError):
-            # a test or a program has put an object in place of the package
+            # A test or a program has put an object in place of the package.
             is_installed = package in sys.modules
         if not is_installed:
             rule = f"the package {package}: {how_to_install(extra)}"
@@ -85,23 +85,26 @@ def how_to_install(extra: str, *, on_any_machine: bool = False) -> str:
         on_any_machine: false names the folder or wheel that this installation came from. True names the distribution,
             for a page that is read elsewhere, or its wheel if the distribution is not published.
     """
-    source = f"{DISTRIBUTION.replace('-', '_')}-{VERSION}-py3-none-any.whl"
-    if PUBLISHED:
-        source = DISTRIBUTION
     origin = None if on_any_machine else _origin()
     if origin is not None:
         source = origin
+    elif PUBLISHED:
+        source = DISTRIBUTION
+    else:
+        source = f"{DISTRIBUTION.replace('-', '_')}-{VERSION}-py3-none-any.whl"
     return f"pip install {shlex.quote(f'{source}[{extra}]')}"
 
 
 def how_to_install_federated() -> str:
     """Returns the command that installs `pate-federated`, the distribution for votes of several holders."""
-    source = f"pate_federated-{VERSION}-py3-none-any.whl"
-    if PUBLISHED:
-        source = "pate-federated"
-    folder = Path(_origin() or "", "packages", "pate-federated")
-    if folder.is_dir() and _origin() is not None:
+    origin = _origin()
+    folder = None if origin is None else Path(origin, "packages", "pate-federated")
+    if folder is not None and folder.is_dir():
         source = str(folder)
+    elif PUBLISHED:
+        source = "pate-federated"
+    else:
+        source = f"pate_federated-{VERSION}-py3-none-any.whl"
     return f"pip install {shlex.quote(source)}"
 
 

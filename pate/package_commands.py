@@ -21,16 +21,25 @@ from pate.errors import Spelling
 from pate.setting_names import COMMAND
 
 ENTRY_POINTS = "pate.commands"
+"""The group of entry points by which a package declares its commands."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PackageCommand:
-    """A command that an installed package adds: its settings, its folder of YAML, and the function that it runs."""
+    """A command that an installed package adds.
 
-    settings: type  # a dataclass whose fields are declared by `pate.settings.setting`
-    folder: Path  # with `NAME.yaml` and `hydra/help/NAME.yaml`, and with members of groups such as `aggregator/`
-    task: str  # `module:function`, called with the composed configuration
-    spelling: Spelling = COMMAND  # the settings by the parameters that errors name
+    Attributes:
+        settings: a dataclass with the command's settings, each declared by `pate.settings.setting`.
+        folder: the folder with `NAME.yaml` and `hydra/help/NAME.yaml`, and with members of groups in folders such as
+            `aggregator/`.
+        task: the function that the command runs, as `module:function`. It is called with the composed configuration.
+        spelling: the names that the command's user has for parameters in errors.
+    """
+
+    settings: type
+    folder: Path
+    task: str
+    spelling: Spelling = COMMAND
 
     def load_task(self) -> Callable[[Any], Any]:
         """Imports and returns the function that the command runs."""

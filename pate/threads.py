@@ -45,7 +45,7 @@ def one_blas_thread() -> Iterator[None]:
     threads_before = None if torch_module is None else torch_module.get_num_threads()
     if torch_module is not None:
         torch_module.set_num_threads(1)
-    libraries = _thread_libraries(len(sys.modules))
+    libraries = _thread_libraries(num_modules=len(sys.modules))
     try:
         with nullcontext() if libraries is None else libraries.limit(limits=1):
             yield
@@ -60,7 +60,8 @@ def all_cores() -> Iterator[None]:
 
     It can also decorate a function. The bytes of results do not depend on the number of cores.
     """
-    from joblib import cpu_count  # which knows a container's share; loads slowly
+    # `cpu_count` of joblib knows how many cores a container may use. The import is slow.
+    from joblib import cpu_count
 
     with one_blas_thread(), pool_of(cpu_count(), on_thread_start=_limit_this_thread):
         yield
@@ -75,7 +76,8 @@ def on_all_cores(compute: Callable[[Item], Result], items: Sequence[Item]) -> It
     from joblib import cpu_count
 
     num_workers = 1 if torch.cuda.is_available() else max(1, min(cpu_count(), len(items)))
-    num_ahead = 2 * num_workers  # items that are computed or wait to be read
+    # So many items are computed, or wait for the caller to read them.
+    num_ahead = 2 * num_workers
     with (
         one_thread(),
         ThreadPoolExecutor(num_workers, initializer=torch.set_num_threads, initargs=(1,)) as pool,
@@ -93,7 +95,7 @@ def on_all_cores(compute: Callable[[Item], Result], items: Sequence[Item]) -> It
 
 def _limit_this_thread() -> None:
     """Limits the calling thread, as some libraries count threads for each calling thread separately."""
-    libraries = _thread_libraries(len(sys.modules))
+    libraries = _thread_libraries(num_modules=len(sys.modules))
     if libraries is not None:
         libraries.limit(limits=1)
 

@@ -19,8 +19,12 @@ from rich.progress import (
 from pate.progress import Advance, Monitor, Stage
 from pate.report.console import PlainConsole
 
-_EVERY_S = 20.0  # between two lines of a log
-_WATCHER = "stages"  # the thread's name
+# The time between two lines of a log, in seconds.
+_SECONDS_BETWEEN_LINES = 20.0
+# The shortest wait between two looks at the stages, in seconds; the clock may have passed the due time already.
+_MIN_WAIT_S = 0.01
+# The name of the thread that shows stages which report nothing for a while.
+_WATCHER_NAME = "stages"
 
 
 class ConsoleMonitor(Monitor):
@@ -33,7 +37,7 @@ class ConsoleMonitor(Monitor):
         console: the console to print on; None for standard error.
         shown_after: a stage that ends within this number of seconds leaves no line.
         clock: returns the time in seconds.
-        watches: whether a thread shows stages that report nothing for a while. Tests call `show_if_due` instead.
+        watches: whether a thread shows stages that report nothing for a while. Without it, `show_if_due` does.
     """
 
     def __init__(
@@ -44,7 +48,7 @@ class ConsoleMonitor(Monitor):
         clock: Callable[[], float] = time.monotonic,
         watches: bool = True,
     ) -> None:
-        # not by FORCE_COLOR, which notebooks set: a notebook has no room for moving bars
+        # Rich would also look at FORCE_COLOR, which notebooks set. A notebook has no room for moving bars.
         is_terminal = sys.stderr.isatty()
         self._console = console or PlainConsole(
             stderr=True, highlight=False, force_terminal=is_terminal
@@ -52,9 +56,9 @@ class ConsoleMonitor(Monitor):
         self._shown_after = shown_after
         self._clock = clock
         self._watches = watches
-        self._stages: list[Stage] = []  # those that are open, one inside another
+        self._open_stages: list[Stage] = []  # the innermost stage last
         self._lock = threading.Lock()
-        self._shown_at = clock()  # when the last line was written
+        self._last_line_time = clock()
         self._all_ended = threading.Event()
         self._watcher: threading.Thread | None = None
         self._bars = Progress(
@@ -94,10 +98,10 @@ class ConsoleMonitor(Monitor):
         finally:
             self._bars.remove_task(task)
             self._end(stage)
-        passed = self._clock() - stage.start_time
-        if passed >= self._shown_after:
-            end = f" ({stage.note})" if stage.note else ""
-            self._print(line=f"{name}: {passed:.1f} s{end}", style="dim")
+        seconds = self._clock() - stage.start_time
+        if seconds >= self._shown_after:
+            note = f" ({stage.note})" if stage.note else ""
+            self._print(line=f"{name}: {seconds:.1f} s{note}", style="dim")
 
     def say(self, line: str) -> None:
         """Prints a line that belongs to no stage."""
@@ -110,32 +114,34 @@ class ConsoleMonitor(Monitor):
         """
         with self._lock:
             now = self._clock()
-            due = self._shown_at + _EVERY_S
+            due_time = self._last_line_time + _SECONDS_BETWEEN_LINES
             line = ""
-            if now >= due:
-                self._shown_at = now
-                due = now + _EVERY_S
-                if self._stages and not self._console.is_terminal:
-                    line = self._stages[-1].line(now)
+            if now >= due_time:
+                self._last_line_time = now
+                due_time = now + _SECONDS_BETWEEN_LINES
+                if self._open_stages and not self._console.is_terminal:
+                    line = self._open_stages[-1].line(now)
         if line:
             self._console.print(line, style="dim", markup=False, soft_wrap=True)
-        return due
+        return due_time
 
     def _begin(self, stage: Stage) -> None:
-        is_first = not self._stages
-        self._stages.append(stage)
+        """Opens a stage. With the first one, the bars and the thread that watches stages are started."""
+        is_first = not self._open_stages
+        self._open_stages.append(stage)
         self._bars.start()
         if is_first and self._watches and not self._console.is_terminal:
-            self._shown_at = self._clock()
+            self._last_line_time = self._clock()
             self._all_ended = threading.Event()
             self._watcher = threading.Thread(
-                target=self._watch, args=(self._all_ended,), name=_WATCHER, daemon=True
+                target=self._watch, args=(self._all_ended,), name=_WATCHER_NAME, daemon=True
             )
             self._watcher.start()
 
     def _end(self, stage: Stage) -> None:
-        self._stages.remove(stage)
-        if not self._stages:
+        """Closes a stage. With the last one, the bars and the thread end."""
+        self._open_stages.remove(stage)
+        if not self._open_stages:
             self._bars.stop()
             self._all_ended.set()
             if self._watcher is not None:
@@ -144,10 +150,13 @@ class ConsoleMonitor(Monitor):
 
     def _watch(self, all_ended: threading.Event) -> None:
         """Repeatedly shows stages that report no progress, until all stages have ended."""
-        while not all_ended.wait(max(self.show_if_due() - self._clock(), 0.01)):
-            pass
+        has_ended = False
+        while not has_ended:
+            seconds_until_due = self.show_if_due() - self._clock()
+            has_ended = all_ended.wait(timeout=max(seconds_until_due, _MIN_WAIT_S))
 
     def _print(self, line: str, style: str) -> None:
+        """Prints a line at once; the next line of a stage is due 20 s later."""
         with self._lock:
-            self._shown_at = self._clock()
+            self._last_line_time = self._clock()
         self._console.print(line, style=style, markup=False, soft_wrap=True)

@@ -25,35 +25,42 @@ from typing import Any
 
 from pate.validation import InvalidValue
 
-_ENDING = tuple(
+# The signals that end a command. Windows has no SIGHUP.
+_ENDING_SIGNALS = tuple(
     number for number in signal.Signals if number.name in ("SIGINT", "SIGTERM", "SIGHUP")
 )
-_PATIENCE_S = 0.4  # between a signal and the kill
-_TRACKER = b"resource_tracker"  # a process of Python that cleans up behind its parent, then ends
-# keeps the tracker from printing behind our last line
+# The time between a signal and the end of a process that does not react to it, in seconds.
+_PATIENCE_S = 0.4
+# A word in the command line of Python's trackers of shared memory. A tracker cleans up after its parent, then ends.
+_TRACKER = b"resource_tracker"
+# An option -W for Python, which keeps the trackers from printing warnings after our last line.
 _SILENT_TRACKER = "ignore:resource_tracker:UserWarning"
-_STREAMS = {"stdin": "r", "stdout": "w", "stderr": "w"}  # by number
-# the name of the error handler that writes characters which an output's encoding lacks
+# The standard streams in the order of their file descriptors, with the modes that they are opened in.
+_STREAMS = {"stdin": "r", "stdout": "w", "stderr": "w"}
+# The name of the error handler that writes characters which an output's encoding lacks.
 _PLAIN_LETTERS = "pate.plain_letters"
+# Similar ASCII text for characters that messages and names of files often have.
 _IN_ASCII = {
-    "\u2026": "...",
-    "\u2013": "-",
-    "\u2212": "-",
-    "\u00b1": "+-",
-    "\u00d7": "x",
-    "\u2192": "->",
+    "\N{HORIZONTAL ELLIPSIS}": "...",
+    "\N{EN DASH}": "-",
+    "\N{MINUS SIGN}": "-",
+    "\N{PLUS-MINUS SIGN}": "+-",
+    "\N{MULTIPLICATION SIGN}": "x",
+    "\N{RIGHTWARDS ARROW}": "->",
+    "\N{LEFT SINGLE QUOTATION MARK}": "'",
+    "\N{RIGHT SINGLE QUOTATION MARK}": "'",
+    "\N{LEFT DOUBLE QUOTATION MARK}": '"',
+    "\N{RIGHT DOUBLE QUOTATION MARK}": '"',
+    "\N{BULLET}": "*",
+    "\N{NO-BREAK SPACE}": " ",
 }
-_IN_ASCII |= {
-    "\u2018": "'",
-    "\u2019": "'",
-    "\u201c": '"',
-    "\u201d": '"',
-    "\u2022": "*",
-    "\u00a0": " ",
-}
-_SHORTAGES = (  # messages of CPython and the dynamic loader, which have no error class for a shortage
-    *("can't start new thread", "failed to map segment", "annot allocate memory"),
-    *("without exception set", "without setting an exception"),
+# Parts of messages of CPython and the dynamic loader, which have no error class for a lack of memory or threads.
+_SHORTAGES = (
+    "can't start new thread",
+    "failed to map segment",
+    "annot allocate memory",
+    "without exception set",
+    "without setting an exception",
 )
 
 
@@ -81,39 +88,43 @@ def ended_by_signals() -> Iterator[None]:
     trackers of shared memory that start later then clean up without a message.
     """
     if _SILENT_TRACKER not in sys.warnoptions:
-        # options that Python passes on to the processes that it starts
+        # Python passes these options on to the processes that it starts.
         sys.warnoptions.append(_SILENT_TRACKER)
-    before = {number: signal.getsignal(number) for number in _ENDING}
-    handled = [
-        number for number, handler in before.items() if handler not in (signal.SIG_IGN, None)
+    handlers_before = {number: signal.getsignal(number) for number in _ENDING_SIGNALS}
+    handled_signals = [
+        number
+        for number, handler in handlers_before.items()
+        if handler not in (signal.SIG_IGN, None)
     ]
-    if threading.current_thread() is not threading.main_thread() or not handled:
+    # Python lets no other thread than the main one set handlers.
+    is_main_thread = threading.current_thread() is threading.main_thread()
+    if not is_main_thread or not handled_signals:
         yield
         return
-    reading, writing = os.pipe()
-    os.set_blocking(writing, False)
+    read_end, write_end = os.pipe()
+    os.set_blocking(write_end, False)
 
-    def stop(number: int, frame: FrameType | None) -> None:
-        for handled_number in handled:
-            signal.signal(handled_number, signal.SIG_DFL)
-        raise Stopped(number)
+    def stop(signal_number: int, frame: FrameType | None) -> None:
+        for number in handled_signals:  # a second signal kills at once
+            signal.signal(number, signal.SIG_DFL)
+        raise Stopped(signal_number)
 
-    _start_thread(_watch, reading, handled)
-    waker = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    for number in handled:
+    _start_thread(_end_after_signal, read_end, handled_signals)
+    wakeup_fd_before = signal.set_wakeup_fd(write_end, warn_on_full_buffer=False)
+    for number in handled_signals:
         signal.signal(number, stop)
     try:
         yield
     finally:
-        signal.set_wakeup_fd(waker)
-        os.close(writing)
-        for number in handled:
+        signal.set_wakeup_fd(wakeup_fd_before)
+        os.close(write_end)
+        for number in handled_signals:
             if signal.getsignal(number) is stop:
-                signal.signal(number, before[number])
+                signal.signal(number, handlers_before[number])
 
 
 def _start_thread(target: Callable[..., None], *arguments: Any) -> bool:
-    """Starts a thread, and returns whether the system had a thread left.
+    """Starts a thread that calls `target(*arguments)`; returns False if the system has no thread left.
 
     The command continues without the thread.
     """
@@ -125,7 +136,7 @@ def _start_thread(target: Callable[..., None], *arguments: Any) -> bool:
     return True
 
 
-def _watch(pipe_end: int, handled_signals: list[signal.Signals]) -> None:
+def _end_after_signal(pipe_end: int, handled_signals: list[signal.Signals]) -> None:
     """Ends the process `_PATIENCE_S` seconds after the first handled signal, even if the block ends meanwhile.
 
     Returns if the block of `ended_by_signals` ends without such a signal.
@@ -134,9 +145,10 @@ def _watch(pipe_end: int, handled_signals: list[signal.Signals]) -> None:
         pipe_end: the end of a pipe into which the interpreter writes the number of each signal.
         handled_signals: the signals that end the process.
     """
-    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING_SIGNALS)
     with os.fdopen(pipe_end, "rb", buffering=0) as pipe:
-        while content := pipe.read(1):  # which is empty once the block closes the pipe
+        # The content is empty as soon as the block closes the other end of the pipe.
+        while content := pipe.read(1):
             number = content[0]
             if number in handled_signals:
                 time.sleep(_PATIENCE_S)
@@ -147,13 +159,16 @@ def _watch(pipe_end: int, handled_signals: list[signal.Signals]) -> None:
 
 
 def leave(code: int) -> None:
-    """Ends the process with an exit code after calling the `atexit` functions. A regular exit would take seconds."""
+    """Ends the process with an exit code after calling the `atexit` functions. A regular exit would take seconds.
 
-    def kill() -> None:
+    If these functions take longer than `_PATIENCE_S` seconds, the process ends without waiting for them.
+    """
+
+    def end_process() -> None:
         time.sleep(_PATIENCE_S)
         os._exit(code)
 
-    if _start_thread(kill):
+    if _start_thread(end_process):
         atexit._run_exitfuncs()
     os._exit(code)
 
@@ -163,13 +178,15 @@ def end_descendants() -> None:
     children: dict[int, list[int]] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
-            parent = int((folder / "stat").read_bytes().rpartition(b")")[2].split()[1])
+            # The file stat has a name in parentheses, then the state of the process and the number of its parent.
+            fields_behind_name = (folder / "stat").read_bytes().rpartition(b")")[2].split()
+            parent = int(fields_behind_name[1])
             if _TRACKER not in (folder / "cmdline").read_bytes():
                 children.setdefault(parent, []).append(int(folder.name))
-    waiting = [os.getpid()]
-    while waiting:
-        for process in children.get(waiting.pop(), []):
-            waiting.append(process)
+    parents = [os.getpid()]
+    while parents:
+        for process in children.get(parents.pop(), []):
+            parents.append(process)
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(process, signal.SIGKILL)
 
@@ -180,21 +197,22 @@ class _LossyStream(io.TextIOWrapper):
     def write(self, text: str) -> int:
         with suppress(OSError):
             return super().write(text)
-        _drop(self.fileno())
+        _discard_output(self.fileno())
         return len(text)
 
     def flush(self) -> None:
         try:
             super().flush()
         except OSError:
-            _drop(self.fileno())
+            _discard_output(self.fileno())
 
 
-def _drop(number: int) -> None:
+def _discard_output(descriptor: int) -> None:
     """Connects a file descriptor with /dev/null, so that text which is written later, or still buffered, is dropped."""
-    null = os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free
-    if null != number:
-        os.dup2(null, number)
+    # The system gives out the lowest free descriptor, which may be the one that was closed.
+    null = os.open(os.devnull, os.O_RDWR)
+    if null != descriptor:
+        os.dup2(null, descriptor)
         os.close(null)
 
 
@@ -217,13 +235,13 @@ def mend_streams() -> None:
     similar characters for those that its encoding, such as ASCII or Latin-1, lacks.
     """
     codecs.register_error(_PLAIN_LETTERS, plain_letters)
-    # no tracebacks of the logger where nobody reads its stream, as behind `| head`
+    # The logger prints no tracebacks where nobody reads its stream, as with `| head`.
     logging.raiseExceptions = False
-    for number in range(len(_STREAMS)):
+    for descriptor in range(len(_STREAMS)):
         try:
-            os.fstat(number)
+            os.fstat(descriptor)
         except OSError:
-            _drop(number)
+            _discard_output(descriptor)
     for name, mode in _STREAMS.items():
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - open to the end
@@ -231,18 +249,22 @@ def mend_streams() -> None:
         sys.stdout.reconfigure(errors=_PLAIN_LETTERS)
     if sys.stderr is sys.__stderr__ and type(sys.stderr) is io.TextIOWrapper:
         sys.stderr = _LossyStream(
-            sys.stderr.buffer, sys.stderr.encoding, _PLAIN_LETTERS, line_buffering=True
+            sys.stderr.buffer,
+            encoding=sys.stderr.encoding,
+            errors=_PLAIN_LETTERS,
+            line_buffering=True,
         )
 
 
 def nobody_reads() -> bool:
     """Returns True if standard output is a closed pipe; if so, buffered text is dropped."""
-    pipe = select.poll()
-    pipe.register(sys.stdout.fileno(), 0)  # errors alone
-    closed = any(flags & select.POLLERR for _, flags in pipe.poll(0))
-    if closed:
-        _drop(sys.stdout.fileno())
-    return closed
+    poll = select.poll()
+    no_events = 0  # errors are reported without being asked for
+    poll.register(sys.stdout.fileno(), no_events)
+    is_closed = any(flags & select.POLLERR for _, flags in poll.poll(0))
+    if is_closed:
+        _discard_output(sys.stdout.fileno())
+    return is_closed
 
 
 def report_shortages() -> None:
@@ -260,10 +282,10 @@ def report_shortages() -> None:
     def handle_uncaught(
         kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
-        if issubclass(kind, KeyboardInterrupt):  # also while a command is loading
+        if issubclass(kind, KeyboardInterrupt):
             sys.stderr.write("interrupted\n")
-        # packages or POSIX that the system lacks, before the command could be loaded
         elif issubclass(kind, InvalidValue):
+            # The system lacks a package or POSIX that the command needs before it can be loaded.
             sys.stderr.write(f"{error}\n")
             sys.exit(2)
         elif any(_is_shortage(cause) for cause in causes(error)):

@@ -12,7 +12,8 @@ from pate.files.atomic import write_text
 from pate.files.reading import FROM_BACKUP, damaged, read_text
 from pate.run.folder import RunFolder
 
-_KEY = re.compile(r"(?:[0-9a-f]{32}\n)+")
+# The content of the file: the name of the run, then a name for each later draw.
+_KEY_LINES = re.compile(r"(?:[0-9a-f]{32}\n)+")
 _KEYS_RULE = "the names of the run and of its draws, 32 hexadecimal digits a line"
 
 
@@ -21,10 +22,34 @@ class DrawKeys:
     """The keys of a run's draws in a ledger: one key for each time that its release was drawn with fresh noise.
 
     The keys are random and stored in the run's folder. A copy of the folder has the same keys, and so the same release.
+
+    Attributes:
+        run: the name of the run, which is the key of its first draw: 32 hexadecimal digits.
+        redraws: a name for each later draw: 32 hexadecimal digits.
     """
 
-    run: str  # 32 hexadecimal digits; the key of the first draw
-    redraws: tuple[str, ...] = ()  # 32 hexadecimal digits for each later draw
+    run: str
+    redraws: tuple[str, ...] = ()
+
+    @classmethod
+    def new(cls) -> Self:
+        """Returns the keys of a run that has not drawn yet: one random key."""
+        return cls(run=secrets.token_hex(nbytes=16))
+
+    @classmethod
+    def read(cls, folder: RunFolder) -> Self:
+        """Reads the keys from a run's folder; raises `DamagedFile` if the file is missing or holds no keys."""
+        path = folder.run_id
+        text = read_text(path, rule=_KEYS_RULE, remedy=FROM_BACKUP)
+        if _KEY_LINES.fullmatch(text) is None:
+            raise damaged(path, rule=_KEYS_RULE, finding="others", remedy=FROM_BACKUP)
+        run, *redraws = text.split()
+        return cls(run=run, redraws=tuple(redraws))
+
+    def write(self, folder: RunFolder) -> None:
+        """Writes the keys into a run's folder."""
+        lines = [f"{name}\n" for name in (self.run, *self.redraws)]
+        write_text(folder.run_id, text="".join(lines))
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -38,7 +63,7 @@ class DrawKeys:
 
     def with_redraw(self) -> DrawKeys:
         """Returns these keys and a new random key for one more draw."""
-        return DrawKeys(self.run, redraws=(*self.redraws, secrets.token_hex(nbytes=16)))
+        return DrawKeys(run=self.run, redraws=(*self.redraws, secrets.token_hex(nbytes=16)))
 
     def of_copy(self, content: bytes) -> DrawKeys:
         """Returns new keys for a copy of the run that drew another release under the same keys.
@@ -46,24 +71,5 @@ class DrawKeys:
         Args:
             content: the bytes that the copy drew; equal bytes give equal keys.
         """
-        run = hashlib.sha256(self.run.encode() + content).hexdigest()[: len(self.run)]
-        return DrawKeys(run, self.redraws)
-
-    @classmethod
-    def new(cls) -> Self:
-        """Returns the keys of a run that has not drawn yet: one random key."""
-        return cls(secrets.token_hex(nbytes=16))
-
-    @classmethod
-    def read(cls, folder: RunFolder) -> Self:
-        """Reads the keys from a run's folder; raises `DamagedFile` if the file is missing or holds no keys."""
-        path = folder.run_id
-        text = read_text(path, rule=_KEYS_RULE, remedy=FROM_BACKUP)
-        if _KEY.fullmatch(text) is None:
-            raise damaged(path, rule=_KEYS_RULE, finding="others", remedy=FROM_BACKUP)
-        run, *redraws = text.split()
-        return cls(run, tuple(redraws))
-
-    def write(self, folder: RunFolder) -> None:
-        """Writes the keys into a run's folder."""
-        write_text(folder.run_id, text="".join(f"{name}\n" for name in (self.run, *self.redraws)))
+        digest = hashlib.sha256(self.run.encode() + content).hexdigest()
+        return DrawKeys(run=digest[: len(self.run)], redraws=self.redraws)

@@ -82,6 +82,16 @@ def privacy_of(drawn_release: Release, release_charge: Charge) -> Privacy:
     plain_event = None
     if session is not None:
         plain_event = aggregator.plain_event(replace(priced.shape, num_queries=session.num_asked))
+    paper_epsilon = aggregator.paper_epsilon(
+        num_queries=drawn_release.num_queries, target_delta=budget.delta
+    )
+    charged_event = drawn_release.event if tuned is None else release_charge.published_event
+    parameters: dict[str, Scalar] = {
+        name: value
+        for name, value in published.items()
+        if isinstance(value, (str, int, float, bool))
+    }
+    parameters |= _num_public_labels(aggregator)
     return Privacy(
         epsilon=release_charge.epsilon,
         delta=budget.delta,
@@ -89,27 +99,18 @@ def privacy_of(drawn_release: Release, release_charge: Charge) -> Privacy:
         unit=release_charge.unit.protected_under(drawn_release.adjacency),
         unit_columns=release_charge.unit.columns,
         accountant=budget.accountant().name,
-        won_by=_won_by(release_charge),
+        won_by=_cheapest_accountant(release_charge),
         mechanism=type(aggregator).__name__,
         num_queries=drawn_release.num_queries,
-        paper_epsilon=aggregator.paper_epsilon(
-            num_queries=drawn_release.num_queries, target_delta=budget.delta
-        ),
+        paper_epsilon=paper_epsilon,
         noise_seeded=release_charge.seed is not None,
-        failure_prob=failure_probability(
-            drawn_release.event if tuned is None else release_charge.published_event
-        ),
+        failure_prob=failure_probability(charged_event),
         max_gap=None if test is None else test.num_teachers,
         gap_at_50=None if test is None else test.gap_to_pass(probability=0.5),
         gap_at_95=None if test is None else test.gap_to_pass(probability=0.95),
         target_hits=None if session is None else session.target_hits,
         plain_epsilon=None if plain_event is None else budget.epsilon_of(plain_event),
-        parameters={
-            name: value
-            for name, value in published.items()
-            if isinstance(value, (str, int, float, bool))
-        }
-        | _public_labels(aggregator),
+        parameters=parameters,
         classes={budget_class.name: budget_class.epsilon for budget_class in priced.classes},
         start=_earlier_price(aggregator),
         attacks=None if math.isinf(release_charge.epsilon) else _attack_bounds(release_charge),
@@ -123,8 +124,8 @@ def _earlier_price(aggregator: Aggregator) -> EarlierPrice | None:
     return start.price if isinstance(start, ReleasedStart) else None
 
 
-def _won_by(release_charge: Charge) -> str | None:
-    """Returns the accountant whose price was the least, if the budget's accountant takes the least of several."""
+def _cheapest_accountant(release_charge: Charge) -> str | None:
+    """Returns the name of the accountant with the smallest price; None if the budget's accountant takes no minimum."""
     if release_charge.tuned is None:
         return release_charge.priced.won_by
     budget = release_charge.budget
@@ -133,14 +134,14 @@ def _won_by(release_charge: Charge) -> str | None:
     return None if winner == spent.name else winner
 
 
-def _public_labels(aggregator: Aggregator) -> dict[str, str | int | float]:
-    """Returns the number of public rows whose labels the student began at, by its name; empty for none."""
+def _num_public_labels(aggregator: Aggregator) -> dict[str, Scalar]:
+    """Returns the number of public rows whose labels the student began at, by its published name; empty for none."""
     start = aggregator.start if isinstance(aggregator, CenteredVotes) else None
     return {NUM_PUBLIC_LABELS: len(start.labels)} if isinstance(start, LabeledRows) else {}
 
 
 def _attack_bounds(release_charge: Charge) -> AttackBounds:
-    """Returns the most that attacks find in all draws of a release together."""
+    """Returns bounds on what an attack can find out from all draws of a release together."""
     spent = release_charge.budget.accountant().compose(release_charge.published_event)
     return AttackBounds.from_accountant(spent)
 
@@ -159,7 +160,8 @@ def summary_of(drawn_release: Release, queries: Split | None = None) -> ReleaseS
         true_labels = queries.labels[drawn_release.answered]
         known = None if queries.known is None else queries.known[drawn_release.answered]
         is_right = labels == true_labels
-        is_right = is_right if known is None else is_right[known]
+        if known is not None:
+            is_right = is_right[known]
         if is_right.size > 0:
             label_accuracy = float(np.mean(is_right))
             answer_f1 = micro_f1(labels, true_labels=true_labels, known=known)
@@ -219,6 +221,7 @@ def write_price(
         shares = drawn_release.known_shares
         if shares is not None:
             known_shares = dict(zip(label_names, shares.tolist(), strict=True))
+    num_hits = drawn_release.num_hits if isinstance(drawn_release, ChargedRelease) else None
     shape = release_charge.priced.shape
     data = data if real else f"{data} (synthetic)"
     card = privacy_card(
@@ -228,7 +231,7 @@ def write_price(
         num_answered=drawn_release.num_answered,
         num_labels=shape.num_labels,
         num_teachers=shape.num_teachers,
-        num_hits=drawn_release.num_hits if isinstance(drawn_release, ChargedRelease) else None,
+        num_hits=num_hits,
         features=features,
         places=places,
         stated_public=stated_public,

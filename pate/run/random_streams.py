@@ -21,11 +21,14 @@ from pate.files.secret import read_secret
 from pate.mechanisms import cipher_generator
 from pate.validation import InvalidValue, require_count
 
-# A new purpose is added at the end, as a place is the key of its stream.
+# The position of a purpose is the key of its stream from a seed. So a new purpose is added at the end.
 _PURPOSES = ("partition", "teachers", "noise", "student", "scores", "tuning")
-_NOISES = ("noise", "scores")
-_BYTES = 32
-_FORM = re.compile(rf"[0-9a-f]{{{2 * _BYTES}}}\n")
+# The purposes whose random numbers are noise that a price relies on.
+_NOISE_PURPOSES = ("noise", "scores")
+# The length of a secret: 256 bits, as a key of ChaCha20 has.
+_NUM_SECRET_BYTES = 32
+# The content of a secret's file.
+_SECRET_LINE = re.compile(rf"[0-9a-f]{{{2 * _NUM_SECRET_BYTES}}}\n")
 
 
 @dataclass(frozen=True)
@@ -48,7 +51,7 @@ class RandomStreams:
     @classmethod
     def from_secret(cls) -> RandomStreams:
         """Returns streams from 256 random bits of the operating system, which are stored nowhere."""
-        return cls(secrets.token_bytes(_BYTES))
+        return cls(entropy=secrets.token_bytes(nbytes=_NUM_SECRET_BYTES))
 
     @classmethod
     def of_run(cls, secret_file: Path, seed: int | None) -> RandomStreams:
@@ -65,26 +68,28 @@ class RandomStreams:
             InvalidValue: another user can read the secret's file, or the file holds something else.
         """
         if seed is not None:
-            return cls(require_count("seed", seed, minimum=0))
+            return cls(entropy=require_count("seed", seed, minimum=0))
         if not os.path.lexists(secret_file):
-            write_text(secret_file, text=f"{secrets.token_hex(nbytes=_BYTES)}\n")
+            write_text(secret_file, text=f"{secrets.token_hex(nbytes=_NUM_SECRET_BYTES)}\n")
         remedy = "put it back as it was, or begin in a new output_dir"
         text = read_secret(secret_file, remedy=remedy)
-        if not _FORM.fullmatch(text):
-            rule = f"{2 * _BYTES} digits 0-9 and a-f and a line break"
-            raise InvalidValue("secret", secret_file, rule=f"{rule}; {remedy}")
-        return cls(bytes.fromhex(text.strip()), noise_is_fresh=True)
+        if not _SECRET_LINE.fullmatch(text):
+            rule = f"{2 * _NUM_SECRET_BYTES} digits 0-9 and a-f and a line break; {remedy}"
+            raise InvalidValue("secret", secret_file, rule=rule)
+        return cls(entropy=bytes.fromhex(text.strip()), noise_is_fresh=True)
 
     def generator(self, purpose: str) -> np.random.Generator:
         """Returns a new generator at the beginning of the stream for a purpose.
 
-        The purposes are "partition", "teachers", "noise", "student", "scores", the noise of scores, and "tuning", the
-        secret choices of a tuned release.
+        Args:
+            purpose: "partition", "teachers", "noise" (of the release), "student", "scores" (their noise), or "tuning"
+                (the secret choices of a tuned release).
         """
-        if self.noise_is_fresh and purpose in _NOISES:
+        if self.noise_is_fresh and purpose in _NOISE_PURPOSES:
             return RandomStreams.from_secret().generator(purpose)
         if isinstance(self.entropy, bytes):
-            return cipher_generator(hmac.digest(self.entropy, f"pate {purpose}".encode(), "sha256"))
+            message = f"pate {purpose}".encode()
+            return cipher_generator(key=hmac.digest(self.entropy, message, digest="sha256"))
         return np.random.default_rng(self._sequence(purpose, seed=self.entropy))
 
     def seeds(self, purpose: str, num_seeds: int) -> list[int]:
@@ -104,6 +109,7 @@ class RandomStreams:
 
     @staticmethod
     def _sequence(purpose: str, seed: int) -> np.random.SeedSequence:
+        """Returns numpy's sequence from which the stream of a purpose is computed."""
         return np.random.SeedSequence(seed, spawn_key=(_PURPOSES.index(purpose),))
 
 

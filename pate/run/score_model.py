@@ -27,10 +27,13 @@ _NUM_CELLS = 2 * _LARGEST_LOGIT * _CELLS_PER_UNIT
 _LINE_STD = 0.5
 # A recalibration has at least this slope, so that it keeps the order of probabilities.
 _MIN_SLOPE = 0.1
-# The number of Newton steps in which a recalibration is fitted.
+# The number of Newton steps in which a recalibration is fitted, and the largest change of intercept or slope in a step.
 _NEWTON_STEPS = 25
+_MAX_NEWTON_CHANGE = 0.5
+# The intercept and slope of the student's own probabilities, which no recalibration has changed.
+_OWN_LINE = (0.0, 1.0)
+# The logit in the middle of each cell, from high to low.
 _MIDDLES = _LARGEST_LOGIT - (np.arange(_NUM_CELLS) + 0.5) / _CELLS_PER_UNIT
-"""The logit in the middle of each cell, from high to low."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,15 +95,9 @@ class ScoreModel:
         num_records, num_labels = probabilities.shape
         cells = _cells_of(probabilities)
         shape = (2, _NUM_CELLS, num_labels)
-        places = np.ravel_multi_index(
-            (
-                predicted.astype(np.int64),
-                cells,
-                np.broadcast_to(np.arange(num_labels), cells.shape),
-            ),
-            shape,
-        )
-        counts = np.bincount(places.ravel(), minlength=int(np.prod(shape)))
+        labels = np.broadcast_to(np.arange(num_labels), cells.shape)
+        flat_indices = np.ravel_multi_index((predicted.astype(np.int64), cells, labels), shape)
+        counts = np.bincount(flat_indices.ravel(), minlength=int(np.prod(shape)))
         return cls(
             sizes=counts.reshape(shape) / num_records,
             shares=expit(_MIDDLES),
@@ -112,13 +109,38 @@ class ScoreModel:
         return replace(self, shares=expit(intercept + slope * _MIDDLES))
 
     def variances(self, num_bins: int) -> FloatArray:
-        """Returns the variances of labels - shares, added up in each bin of probability, of a record, `[B]`."""
+        """Returns for each of B bins the variance of the calibration sum of one record, `[B]`.
+
+        The calibration sum of a bin adds up label - share over the labels whose probability lies in the bin.
+        """
         sizes = self.sizes.sum(axis=(0, 2))
         weights = sizes * self.shares * (1 - self.shares)
         return np.bincount(_bins(num_bins), weights=weights, minlength=num_bins).astype(np.float64)
 
     def corrected(self, differences: FloatArray, *, variances: FloatArray) -> list[ScoreModel]:
-        """Returns the model whose line in logits explains differences best, and two a standard deviation beside it.
+        """Returns this model recalibrated to explain differences best, and two models a standard deviation beside it.
+
+        The second model has a lower slope, the third a higher one.
+
+        Args:
+            differences: labels - probabilities, summed in each of B bins of probability, per record, `[B]`.
+            variances: the variance of each difference, `[B]`.
+        """
+        line, covariance = self._fit_line(differences, variances=variances)
+        # One standard deviation of the slope, with the change of the intercept that goes with it on average.
+        change = covariance[:, 1] / math.sqrt(covariance[1, 1])
+        return [
+            self.recalibrated(float(intercept), slope=max(float(slope), _MIN_SLOPE))
+            for intercept, slope in (line, line - change, line + change)
+        ]
+
+    def _fit_line(
+        self, differences: FloatArray, *, variances: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Returns the most probable intercept and slope of a recalibration, `[2]`, and their covariance, `[2, 2]`.
+
+        They are found by Gauss-Newton steps for normal differences, with a normal prior around the line that changes
+        nothing.
 
         Args:
             differences: labels - probabilities, summed in each of B bins of probability, per record, `[B]`.
@@ -128,36 +150,32 @@ class ScoreModel:
         own_shares = expit(_MIDDLES)
         num_bins = len(differences)
         bins = _bins(num_bins)
-        line = np.array([0.0, 1.0])
-        precision_of_prior = np.eye(2) / _LINE_STD**2
+        line = np.array(_OWN_LINE)
+        prior_precision = np.eye(2) / _LINE_STD**2
         for _ in range(_NEWTON_STEPS):
             shares = expit(line[0] + line[1] * _MIDDLES)
-            moved = np.bincount(bins, weights=sizes * (shares - own_shares), minlength=num_bins)
-            slopes = sizes * shares * (1 - shares)
-            jacobian = np.stack(
+            explained = np.bincount(bins, weights=sizes * (shares - own_shares), minlength=num_bins)
+            by_intercept = sizes * shares * (1 - shares)
+            by_slope = by_intercept * _MIDDLES
+            jacobian = np.stack(  # [B, 2]
                 [
-                    np.bincount(bins, weights=weights, minlength=num_bins)
-                    for weights in (slopes, slopes * _MIDDLES)
+                    np.bincount(bins, weights=derivatives, minlength=num_bins)
+                    for derivatives in (by_intercept, by_slope)
                 ],
                 axis=1,
             )
-            weighted = jacobian.T / variances
-            information = weighted @ jacobian + precision_of_prior
-            gradient = weighted @ (differences - moved) - precision_of_prior @ (line - [0.0, 1.0])
-            line = line + np.clip(np.linalg.solve(information, gradient), -0.5, 0.5)
+            weighted_jacobian = jacobian.T / variances
+            information = weighted_jacobian @ jacobian + prior_precision
+            gradient = weighted_jacobian @ (differences - explained)
+            gradient = gradient - prior_precision @ (line - _OWN_LINE)
+            newton_step = np.linalg.solve(information, gradient)
+            line = line + np.clip(newton_step, -_MAX_NEWTON_CHANGE, _MAX_NEWTON_CHANGE)
             line[1] = max(line[1], _MIN_SLOPE)
-        covariance = np.linalg.inv(information)
-        aside = covariance[:, 1] / math.sqrt(
-            covariance[1, 1]
-        )  # with the intercept that goes with it
-        return [
-            self.recalibrated(float(intercept), max(float(slope), _MIN_SLOPE))
-            for intercept, slope in (line, line - aside, line + aside)
-        ]
+        return line, np.asarray(np.linalg.inv(information))
 
     @property
     def rates(self) -> FloatArray:
-        """Hits, false alarms and misses of each label, per record, `[L, 3]`."""
+        """The numbers of hits, false alarms and misses of each label, per record, `[L, 3]`."""
         shares = self.shares[:, None]
         return np.stack(
             [
@@ -177,32 +195,37 @@ class ScoreModel:
 
     @cached_property
     def _ranks(self) -> _Ranks:
-        return _Ranks.of_cells(self.sizes.sum(axis=0), self.shares)
+        """The records of each label by cell, predicted or not."""
+        return _Ranks.of_cells(self.sizes.sum(axis=0), shares=self.shares)
 
     @property
     def influences(self) -> Influences:
         """How much a record moves both scores, to first order around this model."""
         hits, false_alarms, misses = self.rates.T
         errors = false_alarms + misses
-        # the gradient of 2 h / (2 h + e)
         total = 2 * hits + errors
-        damped = np.minimum(1.0, total / self.least_positives) / len(total)
+        num_labels = len(total)
+        # Both scores are means over labels. Labels with less than `least_positives` have a smaller weight.
+        f1_weights = np.minimum(1.0, total / self.least_positives) / num_labels
         ranks = self._ranks
         positives = ranks.present.sum(axis=0)
-        damped_ranks = np.minimum(1.0, positives / self.least_positives) / len(positives)
+        rank_weights = np.minimum(1.0, positives / self.least_positives) / num_labels
         return Influences(
-            hits=2 * errors / total**2 * damped,
-            errors=-2 * hits / total**2 * damped,
-            present=ranks.influences_of_present * damped_ranks,
-            absent=ranks.influences_of_absent * damped_ranks,
+            # The derivatives of 2 h / (2 h + e) by h and by e.
+            hits=2 * errors / total**2 * f1_weights,
+            errors=-2 * hits / total**2 * f1_weights,
+            present=ranks.influences_of_present * rank_weights,
+            absent=ranks.influences_of_absent * rank_weights,
         )
 
     def expected(self, influences: Influences, *, power: int = 1) -> tuple[float, float]:
-        """Returns the sum over labels of influences of a record that the model expects, on macro-F1 and on precision.
+        """Returns what the model expects of a record: its influences on macro-F1 and on mean average precision.
+
+        Each of the two is summed over labels.
 
         Args:
-            influences: those of this model or of another.
-            power: 2 for the sum of their squares.
+            influences: the influences around this model or around another one.
+            power: 1 sums the influences, 2 their squares.
         """
         hits, false_alarms, misses = self.rates.T
         sizes = self.sizes.sum(axis=0)
@@ -240,7 +263,8 @@ class _Ranks:
         """
         present = sizes * shares[:, None]
         num_before = np.cumsum(sizes, axis=0) - sizes / 2
-        is_top = num_before <= 0  # no record is as high; one that was would be alone
+        # No record is in such a cell or above. A record there would be the first, with the precision of its cell alone.
+        is_top = num_before <= 0
         num_before = np.where(is_top, 1.0, num_before)
         precisions = (np.cumsum(present, axis=0) - present / 2) / num_before
         return cls(
@@ -258,8 +282,8 @@ class _Ranks:
     def influences_of_present(self) -> FloatArray:
         """The derivative of the average precision by the number of records with the label in each cell, `[C, L]`."""
         gains = _sums_below(self.present * (1 - self.precisions) / self.num_before)
-        moved = self.precisions + gains - self.average_precisions
-        return np.asarray(moved / self.present.sum(axis=0))
+        changes = self.precisions + gains - self.average_precisions
+        return np.asarray(changes / self.present.sum(axis=0))
 
     @property
     def influences_of_absent(self) -> FloatArray:
@@ -279,7 +303,7 @@ def _bins(num_bins: int) -> IntArray:
 
 
 def _cells_of(probabilities: FloatArray) -> IntArray:
-    """Returns the cell of each probability, in the shape of these."""
+    """Returns the cell of each probability, in an array of the same shape."""
     shares = np.clip(probabilities, expit(-_LARGEST_LOGIT), expit(_LARGEST_LOGIT))
     logits = np.log(shares) - np.log1p(-shares)
     cells = ((_LARGEST_LOGIT - logits) * _CELLS_PER_UNIT).astype(np.int64)

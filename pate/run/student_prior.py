@@ -41,16 +41,16 @@ class StudentPrior:
             answered: true for each earlier query that was answered, `[num_earlier]`.
             num_queries: the number of queries in the next round.
         """
-        start = len(labels)
-        expected = np.zeros((num_queries, labels.shape[1]), dtype=np.bool_)
+        num_earlier = len(labels)
         if not answered.any():
-            return expected
-        training_set = TrainingSet(self.inputs[:start][answered], labels[answered])
+            return np.zeros((num_queries, labels.shape[1]), dtype=np.bool_)
+        earlier_inputs = self.inputs[:num_earlier]
+        training_set = TrainingSet(inputs=earlier_inputs[answered], labels=labels[answered])
         model = self.student.learn(training_set, pool=self.inputs[:0], seed=self.seed)
-        next_inputs = self.inputs[start : start + num_queries]
-        expected |= model.predict(next_inputs)
+        next_inputs = self.inputs[num_earlier : num_earlier + num_queries]
+        predicted = np.array(model.predict(next_inputs), dtype=np.bool_)
         if self.never_empty:
-            empty = np.flatnonzero(~expected.any(axis=1))
-            likeliest = model.predict_proba(next_inputs).argmax(axis=1)
-            expected[empty, likeliest[empty]] = True
-        return expected
+            empty_queries = np.flatnonzero(~predicted.any(axis=1))
+            most_probable = model.predict_proba(next_inputs).argmax(axis=1)
+            predicted[empty_queries, most_probable[empty_queries]] = True
+        return predicted

@@ -4,7 +4,9 @@ There is one total for each data set, adjacency and unit of privacy. Two release
 total: the difference of their results has no noise at all. So the caller of `totals_of` asks `any_share_noise` first.
 """
 
-from collections.abc import Callable, Iterable
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, groupby
 from pathlib import Path
@@ -17,7 +19,7 @@ from pate.run.draw_keys import DrawKeys
 from pate.run.folder import RunFolder
 from pate.run.ledger_place import LedgerPlace
 
-# The keys of a run's charges begin with the name of the run: so many hexadecimal digits.
+# The number of hexadecimal digits in the name of a run, with which the keys of its charges begin.
 _NUM_NAME_DIGITS = 32
 
 
@@ -66,7 +68,7 @@ class PaidRelease:
     accountant: Callable[[], Accountant]
     ledger_total: LedgerTotal | None = None
 
-    def shares_noise_with(self, other: "PaidRelease") -> bool:
+    def shares_noise_with(self, other: PaidRelease) -> bool:
         """Returns True if this release and `other` drew their noise from one seed, whatever their records.
 
         Two runs of one name are copies that hold one and the same release, so they do not count as sharing noise.
@@ -159,38 +161,37 @@ def totals_of(releases: Iterable[PaidRelease]) -> list[Total]:
     If one ledger counts all releases of the data set, the total is at most the total of that ledger, which every run
     prints: a bound on all releases bounds some of them.
     """
-
-    def terms(release: PaidRelease) -> tuple[str, str, str]:
-        """Returns the data, adjacency and unit of a release; releases with equal terms belong to one total."""
-        return (
-            release.data,
-            str(release.adjacency),
-            "" if release.unit is None else release.unit.words,
-        )
-
-    totals = []
     with_unit = [release for release in releases if release.unit is not None]
-    for _, group in groupby(sorted(with_unit, key=terms), key=terms):
-        members = list(group)
-        names = {member.accountant().name for member in members}
-        accountant = members[0].accountant if len(names) == 1 else AutoAccountant
-        events = [member.event for member in members]
-        deltas = [member.target_delta for member in members]
-        epsilon, delta = total_price(events, deltas, accountant=accountant)
-        ledger_totals = {member.ledger_total for member in members}
-        in_ledger = ledger_totals.pop() if len(ledger_totals) == 1 else None
-        if in_ledger is not None:
-            # The ledger's epsilon holds at the ledger's delta, and so at `delta`, which is at least as large.
-            epsilon = min(epsilon, in_ledger.epsilon)
-        counts_others = in_ledger is not None and in_ledger.num_releases > len(members)
-        totals.append(
-            Total(
-                count=len(members),
-                adjacency=members[0].adjacency,
-                unit=members[0].unit,
-                epsilon=epsilon,
-                delta=delta,
-                in_ledger=in_ledger if counts_others else None,
-            )
-        )
-    return totals
+    groups = groupby(sorted(with_unit, key=_terms_of), key=_terms_of)
+    return [_total_of(list(group)) for _, group in groups]
+
+
+def _terms_of(release: PaidRelease) -> tuple[str, str, str]:
+    """Returns the data, adjacency and unit of a release; releases with equal terms belong to one total."""
+    unit = "" if release.unit is None else release.unit.words
+    return release.data, str(release.adjacency), unit
+
+
+def _total_of(releases: Sequence[PaidRelease]) -> Total:
+    """Returns the total price of releases with equal terms."""
+    accountant_names = {release.accountant().name for release in releases}
+    accountant = releases[0].accountant if len(accountant_names) == 1 else AutoAccountant
+    epsilon, delta = total_price(
+        events=[release.event for release in releases],
+        deltas=[release.target_delta for release in releases],
+        accountant=accountant,
+    )
+    ledger_totals = {release.ledger_total for release in releases}
+    in_ledger = ledger_totals.pop() if len(ledger_totals) == 1 else None
+    if in_ledger is not None:
+        # The ledger's epsilon holds at the ledger's delta, and so at `delta`, which is at least as large.
+        epsilon = min(epsilon, in_ledger.epsilon)
+    counts_others = in_ledger is not None and in_ledger.num_releases > len(releases)
+    return Total(
+        count=len(releases),
+        adjacency=releases[0].adjacency,
+        unit=releases[0].unit,
+        epsilon=epsilon,
+        delta=delta,
+        in_ledger=in_ledger if counts_others else None,
+    )

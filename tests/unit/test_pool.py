@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -20,67 +20,72 @@ from pate.votes.public_pca import PublicPCA
 from pate.votes.round_votes import RoundQuestion
 
 
-def later_the_smaller(item: int) -> int:
-    """Returns the square of an item, the later the smaller the item is modulo 8."""
+def square_slowly(item: int) -> int:
+    """Returns the square of an item after 2 to 16 milliseconds; of eight items in a row, the first takes longest."""
     time.sleep(0.002 * (8 - item % 8))
     return item * item
 
 
 def test_results_of_several_threads_have_the_order_of_the_items() -> None:
     """Items that take different times in three threads are returned in their order."""
+    squares = [item * item for item in range(20)]
     with pool_of(num_threads=3):
-        assert list(in_order(later_the_smaller, items=range(20))) == [
-            item * item for item in range(20)
-        ]
-        assert list(in_order(later_the_smaller, items=[])) == []
+        assert list(in_order(square_slowly, items=range(20))) == squares
+        assert list(in_order(square_slowly, items=[])) == []
 
 
 def test_without_a_pool_items_are_computed_lazily_in_the_same_thread() -> None:
     """Without a pool, an item is computed when it is asked for, in the same thread."""
-    makers = []
-    made = in_order(lambda item: makers.append((item, threading.get_ident())), items=range(3))
-    assert makers == []
-    next(made)
-    assert makers == [(0, threading.get_ident())]
+    threads_of_items = {}
+
+    def note_thread(item: int) -> None:
+        threads_of_items[item] = threading.get_ident()
+
+    results = in_order(note_thread, items=range(3))
+    assert threads_of_items == {}
+    next(results)
+    assert threads_of_items == {0: threading.get_ident()}
 
 
 def test_two_items_for_each_thread_are_in_memory_at_most() -> None:
-    """With two threads, at most four items more than returned are read."""
+    """With two threads, the pool never reads more than four items beyond those whose results were returned."""
     items_read = []
 
-    def items() -> Iterator[int]:
+    def read_items() -> Iterator[int]:
         for item in range(100):
             items_read.append(item)
             yield item
 
     with pool_of(num_threads=2):
-        for count, _ in enumerate(in_order(lambda item: item, items()), start=1):
-            assert len(items_read) <= count + 4
+        for num_returned, _ in enumerate(in_order(abs, items=read_items()), start=1):
+            assert len(items_read) <= num_returned + 4
 
 
 def test_an_error_of_one_item_ends_the_computation() -> None:
-    """Item 1 of 1,000 fails. The error is raised, and fewer than ten items were computed."""
-    results = []
+    """Item 1 of 1,000 fails. The error is raised, and no item from 10 on was computed."""
+    computed_items = []
 
-    def make(item: int) -> int:
+    def fail_at_item_1(item: int) -> None:
         if item == 1:
             raise ArithmeticError("item 1")
-        results.append(item)
-        return item
+        computed_items.append(item)
 
     with pool_of(num_threads=2), pytest.raises(ArithmeticError, match="item 1"):
-        list(in_order(make, items=range(1000)))
-    assert max(results) < 10
+        list(in_order(fail_at_item_1, items=range(1000)))
+    assert max(computed_items) < 10
 
 
 def test_an_item_made_of_items_ends_though_all_threads_wait_for_some() -> None:
-    """Items whose computation runs items of its own end, in a pool within a pool, with two threads."""
+    """Items that are each computed from items of their own come to an end with two threads.
 
-    def total(item: int) -> int:
-        return sum(in_order(later_the_smaller, items=range(item)))
+    A pool that is opened within another one has no effect: the outer pool of two threads stays.
+    """
 
-    with pool_of(num_threads=2), pool_of(num_threads=5):  # within a pool that one stays
-        assert list(in_order(total, items=range(5))) == [0, 0, 1, 5, 14]
+    def sum_of_squares_below(item: int) -> int:
+        return sum(in_order(square_slowly, items=range(item)))
+
+    with pool_of(num_threads=2), pool_of(num_threads=5):
+        assert list(in_order(sum_of_squares_below, items=range(5))) == [0, 0, 1, 5, 14]
         assert sum(thread.name.startswith("blocks") for thread in threading.enumerate()) == 2
 
 
@@ -91,32 +96,46 @@ def test_one_thread_for_each_product_and_the_number_from_before_afterwards() -> 
     Afterwards they have two again, also after an error.
     """
 
-    def numbers() -> set[int]:
+    def blas_threads(item: int = 0) -> set[int]:
+        """Returns the numbers of threads of all loaded libraries that multiply matrices."""
         return {
             library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
         }
 
-    with threadpool_limits(2, user_api="blas"):
-        assert numbers() == {2}
+    # SciPy has such a library of its own, which a limit reaches only once it is loaded.
+    with one_blas_thread():
+        pass
+    with threadpool_limits(limits=2, user_api="blas"):
+        assert blas_threads() == {2}
         with one_blas_thread():
-            assert numbers() == {1}
+            assert blas_threads() == {1}
         with pytest.raises(ArithmeticError), all_cores():
-            assert numbers() == {1}
-            assert set().union(*in_order(lambda _: numbers(), items=range(4))) == {1}
+            assert blas_threads() == {1}
+            for threads_of_item in in_order(blas_threads, items=range(4)):
+                assert threads_of_item == {1}
             raise ArithmeticError
-        assert numbers() == {2}
+        assert blas_threads() == {2}
 
 
-def of_rounds(kind: type[MomentVotes], num_teachers: int, **options: object) -> bytes:
-    """Returns the bytes of the votes and their sum of teachers with 1 to 40 records each."""
+def bytes_of_round(kind: type[MomentVotes], num_teachers: int, **learner_options: object) -> bytes:
+    """Returns the bytes of the public inputs and of one sum of votes, of teachers with 1 to 40 records each.
+
+    Args:
+        kind: the class of the votes.
+        num_teachers: the number of teachers.
+        **learner_options: fields of `kind` beside those of `MomentVotes`.
+    """
     rng = np.random.default_rng(0)
     teacher_of = np.repeat(np.arange(num_teachers), 1 + np.arange(num_teachers) % 40)
     inputs = rng.normal(size=(len(teacher_of), 8)).astype(np.float32)
     pool = rng.normal(size=(2100, 8)).astype(np.float32)
     landmarks = rng.normal(size=(5, 9))
-    noise = rng.normal(size=(9, 3))
+    linear_weights = rng.normal(size=(9, 3))
     kernel = PublicKernel(
-        landmarks, kernel_width=0.5, weights=rng.normal(size=(5, 3)), linear_weights=noise
+        landmarks,
+        kernel_width=0.5,
+        weights=rng.normal(size=(5, 3)),
+        linear_weights=linear_weights,
     )
     votes = kind(
         inputs=inputs,
@@ -126,44 +145,62 @@ def of_rounds(kind: type[MomentVotes], num_teachers: int, **options: object) -> 
         directions=replace(PublicPCA.fit(pool, max_directions=8), kernel=kernel),
         public_inputs=pool,
         records_per_teacher=8.0,
-        **options,
+        **learner_options,
     )
-    weights = rng.normal(size=(votes.width, 2))
-    clipped_moments = ClippedMoments(clip=0.5, num_teachers=num_teachers)
-    total = votes.total(
-        RoundQuestion(weights, label_scale=np.ones(2), clipped_moments=clipped_moments)
+    question = RoundQuestion(
+        weights=rng.normal(size=(votes.width, 2)),
+        label_scale=np.ones(2),
+        clipped_moments=ClippedMoments(clip=0.5, num_teachers=num_teachers),
     )
-    return votes.public.tobytes() + total.tobytes()
+    return votes.public.tobytes() + votes.total(question).tobytes()
 
 
-def test_votes_in_rounds_have_the_same_bytes_with_any_number_of_threads() -> None:
-    """Votes in rounds of kernel and convex teachers have the same bytes with one and three threads."""
-    learners = {"learner_of": np.arange(10) % 3, "num_learners": 3, "penalty": 10.0}
-    alone = (
-        of_rounds(kind=MomentVotes, num_teachers=80),
-        of_rounds(kind=ConvexVotes, num_teachers=10, **learners),
+def bytes_of_kernel_round() -> bytes:
+    """Returns the bytes of a round of 80 kernel teachers."""
+    return bytes_of_round(kind=MomentVotes, num_teachers=80)
+
+
+def bytes_of_convex_round() -> bytes:
+    """Returns the bytes of a round of 10 convex teachers with three learners."""
+    return bytes_of_round(
+        kind=ConvexVotes,
+        num_teachers=10,
+        learner_of=np.arange(10) % 3,
+        num_learners=3,
+        penalty=10.0,
     )
+
+
+@pytest.mark.parametrize(
+    "compute_bytes",
+    [
+        pytest.param(bytes_of_kernel_round, id="kernel teachers"),
+        pytest.param(bytes_of_convex_round, id="convex teachers"),
+    ],
+)
+def test_votes_in_rounds_have_the_same_bytes_with_any_number_of_threads(
+    compute_bytes: Callable[[], bytes],
+) -> None:
+    """Votes in rounds have the same bytes with one and three threads."""
+    bytes_of_one_thread = compute_bytes()
     with pool_of(num_threads=3):
-        assert (
-            of_rounds(kind=MomentVotes, num_teachers=80),
-            of_rounds(kind=ConvexVotes, num_teachers=10, **learners),
-        ) == alone
+        assert compute_bytes() == bytes_of_one_thread
 
 
 def test_logistic_students_have_the_same_bytes_with_any_number_of_threads(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A logistic student has the same bytes with one and three threads."""
+    """A logistic student has the same bytes with one and three threads, also where its 500 rows are several blocks."""
     monkeypatch.setattr("pate.models.logistic._BLOCK_ROWS", 64)
-    monkeypatch.setattr("pate.models.logistic._MANY_ROWS", 128)
+    monkeypatch.setattr("pate.models.logistic._MAX_ROWS", 128)
     rng = np.random.default_rng(0)
     inputs = rng.normal(size=(500, 6)).astype(np.float32)
     labels = rng.random((500, 3)) < 0.4
 
-    def fitted() -> bytes:
+    def student_bytes() -> bytes:
         model = LogisticStudent().fit(inputs, labels, seed=0)
         return b"".join(array.tobytes() for array in model.arrays.values())
 
-    single_threaded = fitted()
+    bytes_of_one_thread = student_bytes()
     with pool_of(num_threads=3):
-        assert fitted() == single_threaded
+        assert student_bytes() == bytes_of_one_thread
