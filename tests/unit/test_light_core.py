@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ from tests.refusals import refused
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 COMMANDS = [name.partition(":")[0] for name in PROJECT["scripts"].values()]
+# The packages that need numpy, scipy and randomgen alone.
 CORE = [
     "accounting",
     "aggregators",
@@ -32,7 +34,8 @@ CORE = [
     "testing",
     "votes",
 ]
-TRAINED = [
+# The packages and modules that need an extra.
+WITH_EXTRA = [
     "auditing.attack",
     "classifier",
     "cli",
@@ -41,31 +44,42 @@ TRAINED = [
     "features",
     "models",
     "pipeline",
+    "run",
+    "student",
+    "teachers",
 ]
-TRAINED += ["run", "student"]
+# Names that ask for the extra `predict`; others ask for `train`, `cli` or `pld`.
 PREDICTING = ["pate.load", "pate.features", "pate.models", "pate.run"]
-PACKAGES = sorted({name for text in extras._PACKAGES.values() for name in text.split()})
-DATA = ("Table", "CelebA", "HuggingFace")
-DOORS = ("pate.PATEClassifier", "pate.load", *(f"pate.data.{name}" for name in DATA))
+PACKAGES_OF_EXTRAS = sorted({name for text in extras._PACKAGES.values() for name in text.split()})
+# Public names that import what an extra brings when they are first used.
+LAZY_NAMES = [
+    "pate.PATEClassifier",
+    "pate.load",
+    "pate.data.Table",
+    "pate.data.CelebA",
+    "pate.data.HuggingFace",
+]
 
+# The beginning of a program in which no package of an extra can be imported.
 HIDE = f"""
 import sys
 class Hidden:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {PACKAGES}:
+        if name.partition(".")[0] in {PACKAGES_OF_EXTRAS}:
             raise ModuleNotFoundError("No module named " + repr(name), name=name)
 sys.meta_path.insert(0, Hidden())
 """
+# Uses each name that needs an extra, and prints "NAME | MESSAGE" for each that is refused. Then imports the core.
 WITHOUT_EXTRAS = f"""{HIDE}
 import importlib
 from pate.accounting import GaussianEvent, PldAccountant
 
-def door(name):
+def use_name(name):
     module, _, attribute = name.rpartition(".")
     return lambda: getattr(importlib.import_module(module), attribute)
 
-calls = {{name: door(name) for name in {DOORS}}}
-for name in {COMMANDS} + ["pate." + name for name in {[*TRAINED, "teachers"]}]:
+calls = {{name: use_name(name) for name in {LAZY_NAMES}}}
+for name in {COMMANDS} + ["pate." + name for name in {WITH_EXTRA}]:
     calls[name] = lambda name=name: importlib.import_module(name)
 calls["to_dp_event"] = GaussianEvent(1.0).to_dp_event
 calls["accountant=pld"] = lambda: PldAccountant().compose(GaussianEvent(1.0)).get_epsilon(1e-6)
@@ -79,6 +93,7 @@ pydoc.render_doc("pate")
 for name in {CORE}:
     print(len(dir(importlib.import_module("pate." + name))))
 """
+# Removes what only POSIX has, uses the core, then imports a command.
 WITHOUT_POSIX = """
 import os, signal, sys
 sys.modules |= dict.fromkeys(("fcntl", "pwd", "grp", "resource", "termios"))
@@ -105,27 +120,29 @@ import pate.cli.account
 """
 
 
-def answer(code: str, *words: str | Path, path: Path = ROOT) -> subprocess.CompletedProcess[str]:
+def run_program(
+    code: str, *, arguments: Sequence[str | Path] = (), folder: Path = ROOT
+) -> subprocess.CompletedProcess[str]:
     """Runs a program in a fresh interpreter that finds `pate` in a folder, and returns the finished process.
 
     Args:
         code: the source text of the program.
-        words: its arguments.
-        path: the folder of `pate`.
+        arguments: the arguments of the program.
+        folder: the folder that `pate` lies in, in which the program runs.
     """
     environment = os.environ | {
-        "PYTHONPATH": str(path),
+        "PYTHONPATH": str(folder),
         "PYTHONWARNINGS": "default",
         "PYTHONIOENCODING": "utf-8",
     }
-    command = [sys.executable, "-c", code, *map(str, words)]
+    command = [sys.executable, "-c", code, *map(str, arguments)]
     return subprocess.run(
         command,
         capture_output=True,
         text=True,
         encoding="utf-8",
         env=environment,
-        cwd=path,
+        cwd=folder,
         check=False,
     )
 
@@ -136,15 +153,18 @@ def test_a_missing_extra_is_refused_with_its_install_command() -> None:
 
     The refusal has the command that installs it.
     """
-    done = answer(code=WITHOUT_EXTRAS)
+    done = run_program(WITHOUT_EXTRAS)
     assert done.returncode == 0, done.stderr
-    answers = dict(line.split(" | ") for line in done.stdout.splitlines() if "|" in line)
-    expected_names = {f"pate.{name}" for name in (*TRAINED, "teachers")} | {*DOORS, *COMMANDS}
-    assert answers.keys() == expected_names | {"to_dp_event", "accountant=pld"}
-    for name, line in answers.items():
-        extra = {"to_dp_event": "pld", "accountant=pld": "pld"}.get(name, "train")
-        extra = "predict" if name in PREDICTING else extra
-        extra = "cli" if name.startswith(("pate.cli", "pate.config")) else extra
+    refusals = dict(line.split(" | ") for line in done.stdout.splitlines() if "|" in line)
+    expected_names = {f"pate.{name}" for name in WITH_EXTRA} | {*LAZY_NAMES, *COMMANDS}
+    assert refusals.keys() == expected_names | {"to_dp_event", "accountant=pld"}
+    for name, line in refusals.items():
+        if name in ("to_dp_event", "accountant=pld"):
+            extra = "pld"
+        elif name.startswith(("pate.cli", "pate.config")):
+            extra = "cli"
+        else:
+            extra = "predict" if name in PREDICTING else "train"
         assert re.fullmatch(
             rf"[\w.=]+: expected the package \w+: pip install '.*\[{extra}\]'", line
         ), (name, line)
@@ -153,21 +173,20 @@ def test_a_missing_extra_is_refused_with_its_install_command() -> None:
 @pytest.mark.process
 def test_a_command_without_its_packages_exits_with_2() -> None:
     """Without hydra, importing a command exits with code 2 and one line."""
-    done = answer(code=f"{HIDE}import pate.cli.account")
+    done = run_program(f"{HIDE}import pate.cli.account")
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
     assert done.stderr == f"pate.cli: expected the package hydra: {how_to_install(extra='cli')}\n"
 
 
-def hiding(*installed: str) -> str:
-    """Returns the beginning of a program that hides the packages of all extras but the installed ones."""
-    installed_packages = {name for extra in installed for name in extras._PACKAGES[extra].split()}
-    return HIDE.replace(
-        repr(PACKAGES), repr([name for name in PACKAGES if name not in installed_packages])
-    )
+def hide_all_but(extra: str) -> str:
+    """Returns the beginning of a program in which only the packages of one extra can be imported."""
+    installed_packages = extras._PACKAGES[extra].split()
+    hidden_packages = [name for name in PACKAGES_OF_EXTRAS if name not in installed_packages]
+    return HIDE.replace(repr(PACKAGES_OF_EXTRAS), repr(hidden_packages))
 
 
-def called(command: str, *words: str) -> str:
-    """Returns a program that runs a command with these arguments."""
+def call_command(command: str, words: Sequence[str] = ()) -> str:
+    """Returns the end of a program, which runs a command with the words of its command line."""
     return f"""
 sys.argv = {["pate-" + command, *words]}
 import importlib
@@ -179,14 +198,19 @@ importlib.import_module("pate.cli.{command}").main()
 def test_prices_need_the_extra_cli_alone() -> None:
     """With the extra `cli` alone, pate-account prices. pate-train and pate-predict name the extra that they need."""
     pytest.importorskip("hydra")
-    words = ["aggregator=gaussian_votes", "num_queries=600", "num_labels=40", "num_teachers=800"]
-    done = answer(
-        code=hiding("cli") + called("account", *words, "target_epsilon=3.6", "format=json")
-    )
+    words = [
+        "aggregator=gaussian_votes",
+        "num_queries=600",
+        "num_labels=40",
+        "num_teachers=800",
+        "target_epsilon=3.6",
+        "format=json",
+    ]
+    done = run_program(hide_all_but(extra="cli") + call_command("account", words=words))
     assert done.returncode == 0, done.stderr
     assert 3.5 < json.loads(done.stdout.splitlines()[-1])["epsilon"] <= 3.6
     for command, extra in (("train", "train"), ("predict", "predict")):
-        done = answer(code=hiding("cli") + called(command))
+        done = run_program(hide_all_but(extra="cli") + call_command(command))
         assert done.returncode == 2
         assert re.fullmatch(
             rf"pate-{command}: expected the package \w+: pip install '.*\[{extra}\]'\n", done.stderr
@@ -232,9 +256,9 @@ inputs = np.array([[1.0, 0.0], [0.0, 8.0], [-1.0, 0.25]], np.float32)
 print(bundle.predict_proba(inputs).tolist())
 print(bundle.predict(inputs).astype(int).tolist())
 """
-    done = answer(hiding("predict") + program, tmp_path)
+    done = run_program(hide_all_but(extra="predict") + program, arguments=[tmp_path])
     assert done.returncode == 0, done.stderr
-    # inputs times weights plus bias, cut to [0, 1]
+    # The probabilities are inputs times weights plus bias, cut to [0, 1].
     assert done.stdout.splitlines() == [
         "[[0.75, 0.0], [1.0, 1.0], [0.375, 1.0]]",
         "[[1, 0], [1, 1], [0, 1]]",
@@ -244,36 +268,31 @@ print(bundle.predict(inputs).astype(int).tolist())
 @pytest.mark.process
 def test_without_posix_the_core_works_and_runs_are_refused(tmp_path: Path) -> None:
     """Without POSIX, aggregators and accountants work. A ledger's file and the commands are refused in a line."""
-    done = answer(WITHOUT_POSIX, tmp_path)
+    done = run_program(WITHOUT_POSIX, arguments=[tmp_path])
     rule = "expected a POSIX system, such as Linux or macOS"
     assert done.returncode == 2, done.stderr
-    assert (
-        done.stdout.startswith(f"ledger={tmp_path}")
-        and rule in done.stdout
-        and "Ledger(target_delta" in done.stdout
-    )
+    assert done.stdout.startswith(f"ledger={tmp_path}")
+    assert rule in done.stdout
+    assert "Ledger(target_delta" in done.stdout
     assert done.stderr == f"pate.cli: {rule}; aggregators and accountants work here, too\n"
 
 
 @pytest.mark.process
 @pytest.mark.skipif(sys.platform == "win32", reason="makes links")
 def test_the_other_distribution_is_named_and_takes_only_two_names_along(tmp_path: Path) -> None:
-    """Beside another project's distribution `pate`, importing warns once.
+    """Where another project's distribution `pate` is installed, too, importing warns once.
 
-    If it has replaced `pate/__init__.py`, the rest works with a warning.
-
-    `PATE` 0.1.1 brings an empty `pate/__init__.py`.
+    If that distribution has replaced `pate/__init__.py`, or if the file is missing, all other modules work, and one
+    warning names the file. `PATE` 0.1.1 brings an empty `pate/__init__.py`.
     """
     (tmp_path / "PATE-0.1.1.dist-info").mkdir()
-    answer_beside = answer("import sys; sys.path.append(sys.argv[1]); import pate", tmp_path)
-    assert answer_beside.returncode == 0
-    assert (
-        answer_beside.stderr.count(
-            "another project's distribution `pate` is beside pate-multilabel"
-        )
-        == 1
+    done = run_program(
+        "import sys; sys.path.append(sys.argv[1]); import pate", arguments=[tmp_path]
     )
-    assert answer(code="import pate").stderr == ""
+    assert done.returncode == 0
+    warning = "another project's distribution `pate` is beside pate-multilabel"
+    assert done.stderr.count(warning) == 1
+    assert run_program("import pate").stderr == ""
     (tmp_path / "PATE-0.1.1.dist-info").rmdir()
     (tmp_path / "conf").symlink_to(ROOT / "conf")
     (tmp_path / "pate").mkdir()
@@ -285,14 +304,12 @@ def test_the_other_distribution_is_named_and_takes_only_two_names_along(tmp_path
         "print(ours.__file__, ours.GaussianVotes); sys.argv = ['pate-account', '--version']; "
         "from pate.cli.account import main; main()"
     )
-    for _ in range(2):
-        gone = answer(statement, ROOT, path=tmp_path)
-        assert gone.stdout.endswith("imported as pate\n")
-        assert gone.stdout.startswith(str(tmp_path)), gone.stderr
-        assert (
-            gone.stderr.count("pate/__init__.py is not that of pate-multilabel: uninstall `pate`")
-            == 1
-        )
+    warning = "pate/__init__.py is not that of pate-multilabel: uninstall `pate`"
+    for _ in ("a missing file", "an empty file"):
+        done = run_program(statement, arguments=[ROOT], folder=tmp_path)
+        assert done.stdout.endswith("imported as pate\n")
+        assert done.stdout.startswith(str(tmp_path)), done.stderr
+        assert done.stderr.count(warning) == 1
         (tmp_path / "pate" / "__init__.py").touch()
 
 
@@ -307,11 +324,9 @@ def test_the_install_command_names_the_source_of_the_package(
     monkeypatch.setattr(extras, "_origin", lambda: None)
     assert how_to_install(extra="ray") == f"pip install '{wheel}'"
     monkeypatch.setattr(extras, "PUBLISHED", True)
-    assert (
-        how_to_install(extra="ray")
-        == how_to_install(extra="ray", on_any_machine=True)
-        == "pip install 'pate-multilabel[ray]'"
-    )
+    published_command = "pip install 'pate-multilabel[ray]'"
+    assert how_to_install(extra="ray") == published_command
+    assert how_to_install(extra="ray", on_any_machine=True) == published_command
     monkeypatch.setitem(sys.modules, "ray", None)
     with refused("engine=ray", rule="package ray", kind=MissingPackage):
-        require_extra("engine=ray", "ray")
+        require_extra("engine=ray", extra="ray")

@@ -1,6 +1,8 @@
 """What is no array of moderate numbers is refused in a line that names the argument, and none of its values."""
 
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -35,95 +37,140 @@ from pate.data import Dataset, Partition, Split
 from pate.mechanisms import ConditionalRelease, PeelingTopK, RunTwice, StabilityTest, SubsetPeeling
 from pate.mechanisms.calls.sparse_vector import SparseVectorSession
 from pate.models import LinearStudent, Shard, StudentModel
+from pate.models.linear_model import LinearModel
 from pate.validation import InvalidValue
 from pate.votes import histogram
 from tests.refusals import ANY, Refusal, refused
 
 RNG = np.random.default_rng(0)
-ROWS = RNG.standard_normal((30, 4)).astype(np.float32)
-LABELS = RNG.random((30, 3)) < 0.4
-IDS = np.arange(30)
-TENSOR = torch.tensor(ROWS, requires_grad=True)
-MASKED = np.ma.masked_all((30, 4), np.float32)
-MODEL = LinearStudent().fit(ROWS, LABELS, seed=0)
+NUM_RECORDS = 30
+INPUTS = RNG.standard_normal((NUM_RECORDS, 4)).astype(np.float32)
+LABELS = RNG.random((NUM_RECORDS, 3)) < 0.4
+IDS = np.arange(NUM_RECORDS)
+MODEL = LinearStudent().fit(INPUTS, LABELS, seed=0)
 
 
-STRANGE = {
-    **{
-        name: np.where(np.arange(120).reshape(30, 4) == 30, np.float32(value), ROWS)
-        for name, value in (("huge", 1e38), ("infinite", np.inf), ("nan", np.nan))
-    },  # at [7, 2]
-    "masked": MASKED,
-    "gradients": TENSOR,
-    "no_features": np.zeros((30, 0), np.float32),
-    "text": np.array([["alice"] * 4] * 30),
+def inputs_with(number: float) -> np.ndarray:
+    """Returns the inputs with another number at [7, 2]."""
+    inputs = INPUTS.copy()
+    inputs[7, 2] = number
+    return inputs
+
+
+STRANGE_INPUTS = {
+    "huge": inputs_with(number=1e38),
+    "infinite": inputs_with(number=np.inf),
+    "nan": inputs_with(number=np.nan),
+    "masked": np.ma.masked_all((NUM_RECORDS, 4), np.float32),
+    "gradients": torch.tensor(INPUTS, requires_grad=True),
+    "no_features": np.zeros((NUM_RECORDS, 0), np.float32),
+    "text": np.array([["alice"] * 4] * NUM_RECORDS),
 }
-TAKES: dict[str, Callable[[Any], Any]] = {
-    "split": lambda rows: Split(rows, LABELS, record_ids=IDS, group_ids=IDS),
-    "student": lambda rows: LinearStudent().fit(rows, LABELS, seed=0),
-    "model": MODEL.predict,
-    "teacher": lambda rows: Shard(rows, LABELS),
-}
 
 
-@pytest.mark.parametrize("kind", STRANGE)
-@pytest.mark.parametrize("place", TAKES)
-def test_strange_inputs_of_teachers_are_refused(place: str, kind: str) -> None:
-    """Inputs that are huge, masked, sparse, text and so on are refused by splits, students, models and shards.
+def make_split(inputs: Any) -> Split:
+    """Makes a split of records with these inputs."""
+    return Split(inputs=inputs, labels=LABELS, record_ids=IDS, group_ids=IDS)
+
+
+def fit_student(inputs: Any) -> StudentModel:
+    """Fits a linear student on records with these inputs."""
+    return LinearStudent().fit(inputs, LABELS, seed=0)
+
+
+def make_shard(inputs: Any) -> Shard:
+    """Makes the records of one teacher with these inputs."""
+    return Shard(inputs=inputs, labels=LABELS)
+
+
+@pytest.mark.parametrize("kind", STRANGE_INPUTS)
+@pytest.mark.parametrize(
+    "use_inputs",
+    [
+        pytest.param(make_split, id="split"),
+        pytest.param(fit_student, id="student"),
+        pytest.param(MODEL.predict, id="model"),
+        pytest.param(make_shard, id="teacher"),
+    ],
+)
+def test_strange_inputs_of_teachers_are_refused(
+    use_inputs: Callable[[Any], Any], kind: str
+) -> None:
+    """Inputs that are huge, masked, text and so on are refused by splits, students, models and shards.
 
     The refusal is one line, and shows no value.
     """
     with pytest.raises(
         InvalidValue, match=r"^inputs(=\w+|\.\w+=\S+.*|\[7, 2\])?: expected "
     ) as caught:
-        TAKES[place](STRANGE[kind])
+        use_inputs(STRANGE_INPUTS[kind])
     assert "\n" not in str(caught.value)
     assert "alice" not in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ["huge", "masked", "gradients", "text"])
-def test_inputs_of_the_classifier(kind: str) -> None:
-    """The classifier refuses strange inputs, public inputs, labels and groups under their names.
+CLASSES = (INPUTS[:, 0] > 0).astype(int)
+PUBLIC_INPUTS = INPUTS + 1
 
-    The refusal shows no value.
-    """
-    model = PATEClassifier(n_teachers=3)
-    y = (ROWS[:, 0] > 0).astype(int)
-    for inputs, public_inputs, name in (
-        (STRANGE[kind], ROWS + 1, "X"),
-        (ROWS, STRANGE[kind], "X_public"),
-    ):
-        with pytest.raises(InvalidValue, match=rf"^{name}[=:.\[].*expected ") as caught:
-            model.fit(inputs, y, X_public=public_inputs)
-        assert "alice" not in str(caught.value)
+
+@pytest.mark.parametrize("kind", ["huge", "masked", "gradients", "text"])
+@pytest.mark.parametrize("name", ["X", "X_public"])
+def test_strange_inputs_of_the_classifier_are_refused(name: str, kind: str) -> None:
+    """The classifier refuses strange private and public inputs under the names of its arguments, and shows no value."""
+    inputs_by_name = {"X": INPUTS, "X_public": PUBLIC_INPUTS}
+    inputs_by_name[name] = STRANGE_INPUTS[kind]
+    with pytest.raises(InvalidValue, match=rf"^{name}[=:.\[].*expected ") as caught:
+        PATEClassifier(n_teachers=3).fit(
+            X=inputs_by_name["X"], y=CLASSES, X_public=inputs_by_name["X_public"]
+        )
+    assert "alice" not in str(caught.value)
+
+
+def test_masked_classes_of_the_classifier_are_refused() -> None:
+    """The classifier refuses a masked array of classes."""
+    masked_classes = np.ma.masked_all(NUM_RECORDS, int)
     with refused("y", value="MaskedArray"):
-        model.fit(ROWS, np.ma.masked_all(30, int), X_public=ROWS + 1)
-    groups = np.array([*(f"patient-{row // 2}" for row in range(29)), ""])
+        PATEClassifier(n_teachers=3).fit(X=INPUTS, y=masked_classes, X_public=PUBLIC_INPUTS)
+
+
+def test_an_empty_group_of_the_classifier_is_refused() -> None:
+    """The classifier refuses a record whose group is an empty text, by its row, and shows no other group."""
+    groups = np.array([*(f"patient-{row // 2}" for row in range(NUM_RECORDS - 1)), ""])
+    model = PATEClassifier(n_teachers=3, public_fraction=0.5)
     with refused("groups[29]", rule="a group for") as caught:
-        PATEClassifier(n_teachers=3, public_fraction=0.5).fit(ROWS, y, groups=groups)
+        model.fit(X=INPUTS, y=CLASSES, groups=groups)
     assert "patient" not in str(caught.value)
 
 
-VOTES = RNG.integers(0, 10, size=(5, 3))
-BITS = RNG.random((10, 5, 3)) < 0.5
-
-
-def test_counts() -> None:
-    """An aggregator of counts refuses masked, sparse and other strange votes."""
-    masked = np.ma.masked_array(VOTES, mask=VOTES > 2)
-    gradients = torch.tensor(VOTES.astype(float), requires_grad=True)
-    for votes in (masked, gradients, sparse.csr_matrix(VOTES), {}, "votes"):
-        with pytest.raises(InvalidValue, match=r"^votes[=.].*: expected "):
-            GaussianVotes(noise_std=3.0).aggregate(
-                votes, num_teachers=10, rng=np.random.default_rng(0)
-            )
+COUNTS = RNG.integers(0, 10, size=(5, 3))
+TEACHER_VOTES = RNG.random((10, 5, 3)) < 0.5
 
 
 @pytest.mark.parametrize(
-    "votes", [np.ma.masked_array(BITS, mask=BITS), torch.ones(10, 5, 3, requires_grad=True)]
+    "counts",
+    [
+        pytest.param(np.ma.masked_array(COUNTS, mask=COUNTS > 2), id="masked"),
+        pytest.param(torch.tensor(COUNTS.astype(float), requires_grad=True), id="gradients"),
+        pytest.param(sparse.csr_matrix(COUNTS), id="sparse"),
+        pytest.param({}, id="dict"),
+        pytest.param("votes", id="text"),
+    ],
 )
-def test_votes_of_teachers(votes: Any) -> None:
-    """Aggregators of single teachers' votes refuse masked votes and tensors with gradients."""
+def test_strange_counts_of_votes_are_refused(counts: Any) -> None:
+    """An aggregator of counts refuses counts that are masked, sparse, text and so on."""
+    aggregator = GaussianVotes(noise_std=3.0)
+    with pytest.raises(InvalidValue, match=r"^votes[=.].*: expected "):
+        aggregator.aggregate(counts, num_teachers=10, rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    "votes",
+    [
+        pytest.param(np.ma.masked_array(TEACHER_VOTES, mask=TEACHER_VOTES), id="masked"),
+        pytest.param(torch.ones(10, 5, 3, requires_grad=True), id="gradients"),
+    ],
+)
+def test_strange_votes_of_teachers_are_refused(votes: Any) -> None:
+    """Aggregators of single teachers' votes, and their histogram, refuse masked votes and tensors with gradients."""
     for aggregator in (
         ClippedVotes(noise_std=3.0, vote_clip=2),
         CenteredVotes(noise_multiplier=3.0),
@@ -134,42 +181,41 @@ def test_votes_of_teachers(votes: Any) -> None:
         histogram(votes)
 
 
+RECORDS = make_split(INPUTS)
+DATASET = Dataset(
+    name="a",
+    real=False,
+    kind="features",
+    label_names=("a", "b", "c"),
+    private=RECORDS.take(slice(10)),
+    public=RECORDS.take(slice(10, 20)),
+    test=RECORDS.take(slice(20, 30)),
+)
+
+
 @pytest.mark.parametrize(
-    ("change", "refusal"),
+    ("field_name", "field_value", "refusal"),
     [
-        ({"name": 3}, refused("name", value="int")),
-        ({"name": "a\nb"}, refused("name", value="'a\\nb'")),
-        ({"real": "yes"}, refused("real", value="str")),
-        ({"kind": ["features"]}, refused("kind", value="['features']")),
-        ({"label_names": (1, 2, 3)}, refused("label_names[0]", value="int")),
-        (
-            {"label_names": ("a", "", "c")},
-            refused("label_names[1]", value="''"),
-        ),
-        ({"label_names": "abc"}, refused("label_names", value="str")),
-        ({"private": None}, refused("private", value="NoneType")),
+        ("name", 3, refused("name", value="int")),
+        ("name", "a\nb", refused("name", value="'a\\nb'")),
+        ("real", "yes", refused("real", value="str")),
+        ("kind", ["features"], refused("kind", value="['features']")),
+        ("label_names", (1, 2, 3), refused("label_names[0]", value="int")),
+        ("label_names", ("a", "", "c"), refused("label_names[1]", value="''")),
+        ("label_names", "abc", refused("label_names", value="str")),
+        ("private", None, refused("private", value="NoneType")),
     ],
 )
-def test_data_sets(change: dict[str, Any], refusal: Refusal) -> None:
-    """A data set with one strange field is refused under its name."""
-    split = Split(ROWS, LABELS, record_ids=IDS, group_ids=IDS)
-    parts = {
-        "private": split.take(slice(10)),
-        "public": split.take(slice(10, 20)),
-        "test": split.take(slice(20, 30)),
-    }
-    fields: dict[str, Any] = {
-        "name": "a",
-        "real": False,
-        "kind": "features",
-        "label_names": ("a", "b", "c"),
-    }
+def test_strange_fields_of_a_data_set_are_refused(
+    field_name: str, field_value: Any, refusal: Refusal
+) -> None:
+    """A data set with one strange field is refused under the field's name."""
     with refusal:
-        Dataset(**(fields | parts | change))
+        replace(DATASET, **{field_name: field_value})
 
 
-def test_images_are_within_their_range() -> None:
-    """Images with a value above 1 are refused with its place."""
+def test_images_beyond_their_range_are_refused() -> None:
+    """Images with a value above 1 are refused with the indices of the value."""
     images = np.full((3, 1, 2, 2), 0.5, np.float32)
     images[1, 0, 1, 1] = 1.5
     private, public, test = (
@@ -188,7 +234,7 @@ def test_images_are_within_their_range() -> None:
         )
 
 
-def test_partitions() -> None:
+def test_strange_arguments_of_a_partition_are_refused() -> None:
     """A partition from a list or tensor, and a number in place of a generator, are refused."""
     for teacher_of in ([0, 1], torch.arange(2)):
         with refused("teacher_of", value=ANY, rule="a numpy array"):
@@ -197,24 +243,40 @@ def test_partitions() -> None:
         Partition.draw(IDS, num_teachers=2, rng=0)
 
 
+WEIGHTS = MODEL.arrays["weights"]
+BIAS = MODEL.arrays["bias"]
+
+
 @pytest.mark.parametrize(
     "arrays",
     [
-        {},
-        {"weights": MODEL.arrays["weights"]},
-        {"weights": MODEL.arrays["weights"][:2], "bias": MODEL.arrays["bias"]},
-        {"weights": MODEL.arrays["weights"], "bias": np.full(3, np.nan, np.float32)},
-        {"weights": MODEL.arrays["weights"].astype(np.float64), "bias": MODEL.arrays["bias"]},
+        pytest.param({}, id="no arrays"),
+        pytest.param({"weights": WEIGHTS}, id="no bias"),
+        pytest.param({"weights": WEIGHTS[:2], "bias": BIAS}, id="cut weights"),
+        pytest.param(
+            {"weights": WEIGHTS, "bias": np.full(3, np.nan, np.float32)}, id="nan in the bias"
+        ),
+        pytest.param({"weights": WEIGHTS.astype(np.float64), "bias": BIAS}, id="float64 weights"),
     ],
 )
-def test_students_without_their_weights(arrays: Any, tmp_path: Any) -> None:
-    """A stored linear student without, with cut, with NaN or with float64 weights is refused."""
-    type(MODEL)(arrays, 0.5, MODEL.input_shape, 30, {}).save(tmp_path)
+def test_students_without_their_weights_are_refused(
+    arrays: dict[str, np.ndarray], tmp_path: Path
+) -> None:
+    """A stored linear student is refused where arrays are missing, cut, of another type or not finite."""
+    damaged_model = LinearModel(
+        arrays=arrays,
+        threshold=0.5,
+        input_shape=MODEL.input_shape,
+        num_rows=NUM_RECORDS,
+        choices={},
+    )
+    damaged_model.save(tmp_path)
     with refused("file", value=ANY, rule="the weights of"):
         StudentModel.load(tmp_path)
 
 
 ENORMOUS = 10**400
+# A call with an argument of another kind, by the name that the refusal begins with and, where needed, another word.
 CALLS: dict[str, Callable[[], Any]] = {
     "targets": lambda: common_target("abc"),
     "target": lambda: best_session_price("", target_hits=3, target_delta=1e-6),
@@ -241,8 +303,8 @@ CALLS: dict[str, Callable[[], Any]] = {
 
 
 @pytest.mark.parametrize("name", CALLS)
-def test_arguments_of_another_kind(name: str) -> None:
-    """A call with an argument of another kind is refused in one line under its name."""
+def test_arguments_of_another_kind_are_refused(name: str) -> None:
+    """A call with an argument of another kind is refused in one line under the argument's name."""
     with pytest.raises(
         InvalidValue, match=rf"^{name.split()[0]}\S*=.*: expected |^{name}: expected "
     ) as caught:
@@ -250,7 +312,7 @@ def test_arguments_of_another_kind(name: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_prices_beyond_all_numbers() -> None:
+def test_prices_beyond_all_floats_are_infinite() -> None:
     """An epsilon and a zCDP cost beyond all floats are infinite."""
-    assert gaussian_epsilon(1e308, target_delta=1e-6) == np.inf
+    assert gaussian_epsilon(mu=1e308, target_delta=1e-6) == np.inf
     assert SubsetPeeling(noise_scale=1e-300).event.rho == np.inf

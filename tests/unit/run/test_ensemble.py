@@ -50,16 +50,23 @@ def dealt_partition(dataset: Dataset, folder: EnsembleFolder) -> Partition:
     )
 
 
-def trained_ensemble(
+def train_ensemble(
     dataset: Dataset, path: Path, engine: Engine, teacher: Voter | None = None
 ) -> tuple[Ensemble, SilentMonitor]:
-    """Trains an ensemble in a folder with an engine; returns the ensemble and the monitor."""
+    """Trains an ensemble in a folder with an engine; returns the ensemble and the monitor that saw its stages.
+
+    Args:
+        dataset: the data set.
+        path: the folder of the ensemble.
+        engine: the engine.
+        teacher: the teacher; None for linear teachers.
+    """
     folder = EnsembleFolder(path)
     monitor = SilentMonitor()
     ensemble = Ensemble.train(
-        teacher or LinearTeacher(device="cpu"),
-        dataset,
-        dealt_partition(dataset=dataset, folder=folder),
+        teacher=teacher or LinearTeacher(device="cpu"),
+        dataset=dataset,
+        partition=dealt_partition(dataset=dataset, folder=folder),
         num_queries=NUM_QUERIES,
         seeds=RandomStreams(entropy=3).seeds("teachers", num_seeds=NUM_TEACHERS),
         engine=engine,
@@ -82,19 +89,19 @@ def test_teachers_are_trained_once_and_before_votes_are_read(
     Reading votes, and a second ensemble in the folder, do neither.
     """
     engine = CountingEngine()
-    ensemble, monitor = trained_ensemble(dataset=dataset, path=tmp_path, engine=engine)
+    ensemble, monitor = train_ensemble(dataset=dataset, path=tmp_path, engine=engine)
     assert engine.num_trained == NUM_TEACHERS
     assert monitor.stages == ["training teachers"]
     votes = ensemble.vote()
     assert monitor.stages == ["training teachers", "casting votes"]
-    first = vote_bits(votes=votes)
-    assert first.shape == (NUM_TEACHERS, NUM_QUERIES, dataset.num_labels)
-    np.testing.assert_array_equal(vote_bits(votes=votes), first)
+    first_bits = vote_bits(votes=votes)
+    assert first_bits.shape == (NUM_TEACHERS, NUM_QUERIES, dataset.num_labels)
+    np.testing.assert_array_equal(vote_bits(votes=votes), first_bits)
     votes.counts()
     votes.label_shares()
     assert monitor.stages == ["training teachers", "casting votes"]
-    again, monitor = trained_ensemble(dataset=dataset, path=tmp_path, engine=engine)
-    np.testing.assert_array_equal(vote_bits(votes=again.vote()), first)
+    second_ensemble, monitor = train_ensemble(dataset=dataset, path=tmp_path, engine=engine)
+    np.testing.assert_array_equal(vote_bits(votes=second_ensemble.vote()), first_bits)
     assert monitor.stages == []
     assert engine.num_trained == NUM_TEACHERS
 
@@ -102,53 +109,50 @@ def test_teachers_are_trained_once_and_before_votes_are_read(
 def test_teachers_with_votes_on_disk_are_not_trained_again(
     dataset: Dataset, tmp_path: Path
 ) -> None:
-    """The teachers' files are removed.
+    """Without the teachers' files, votes are read from disk, and no teacher is trained.
 
-    Votes are read from disk without training; without the votes, teachers are trained to the same votes.
+    Confidences, which only teachers have, are refused. If the file of votes is missing too, the teachers are trained
+    again, to the same votes.
     """
-    first = vote_bits(
-        votes=trained_ensemble(dataset=dataset, path=tmp_path, engine=CountingEngine())[0].vote()
-    )
+    ensemble, _ = train_ensemble(dataset=dataset, path=tmp_path, engine=CountingEngine())
+    first_bits = vote_bits(votes=ensemble.vote())
     rmtree(tmp_path / "teachers")
     engine = CountingEngine()
-    votes = trained_ensemble(dataset=dataset, path=tmp_path, engine=engine)[0].vote()
-    np.testing.assert_array_equal(vote_bits(votes=votes), first)
+    ensemble, _ = train_ensemble(dataset=dataset, path=tmp_path, engine=engine)
+    votes = ensemble.vote()
+    np.testing.assert_array_equal(vote_bits(votes=votes), first_bits)
     assert engine.num_trained == 0
-    with pytest.raises(InvalidValue) as caught:  # what is finer than bits is with the teachers
+    with pytest.raises(InvalidValue) as caught:
         next(iter(votes.confidences()))
     assert f"remove {tmp_path / 'votes.npz'}" in str(caught.value)
     (tmp_path / "votes.npz").unlink()
-    votes = trained_ensemble(dataset=dataset, path=tmp_path, engine=engine)[0].vote()
+    ensemble, _ = train_ensemble(dataset=dataset, path=tmp_path, engine=engine)
     assert engine.num_trained == NUM_TEACHERS
-    np.testing.assert_array_equal(vote_bits(votes=votes), first)
+    np.testing.assert_array_equal(vote_bits(votes=ensemble.vote()), first_bits)
 
 
 def test_progress_counts_the_teachers_of_an_earlier_call(dataset: Dataset, tmp_path: Path) -> None:
-    """The progress of a folder is empty at first, then counts teachers, then names their votes.
+    """The text on progress is empty before any training, then counts trained teachers, then says that all voted.
 
-    Kernel teachers have none.
+    For kernel teachers, which are not trained, the text is always empty.
     """
     folder = EnsembleFolder(tmp_path)
     partition = dealt_partition(dataset=dataset, folder=folder)
     teacher = LinearTeacher(device="cpu")
     assert training_progress(teacher, partition=partition, folder=folder) == ""
-    ensemble, _ = trained_ensemble(dataset=dataset, path=tmp_path, engine=StackedEngine())
-    assert (
-        training_progress(teacher, partition=partition, folder=folder)
-        == "6 of 6 teachers are there"
-    )
+    ensemble, _ = train_ensemble(dataset=dataset, path=tmp_path, engine=StackedEngine())
+    progress = training_progress(teacher, partition=partition, folder=folder)
+    assert progress == "6 of 6 teachers are there"
     ensemble.vote()
-    assert (
-        training_progress(teacher, partition=partition, folder=folder)
-        == "the votes of all 6 teachers are there"
-    )
+    progress = training_progress(teacher, partition=partition, folder=folder)
+    assert progress == "the votes of all 6 teachers are there"
     assert training_progress(KernelTeacher(), partition=partition, folder=folder) == ""
 
 
 def test_untrained_teachers_vote_without_an_engine(dataset: Dataset, tmp_path: Path) -> None:
     """Kernel teachers vote without training, and have no confidences for queries."""
     engine = CountingEngine()
-    ensemble, _ = trained_ensemble(
+    ensemble, _ = train_ensemble(
         dataset=dataset, path=tmp_path, engine=engine, teacher=KernelTeacher()
     )
     assert engine.num_trained == 0
@@ -173,26 +177,32 @@ def test_a_shard_has_the_records_that_the_partition_gives_its_teacher(
 def test_a_teacher_does_not_vote_on_a_label_that_none_of_its_records_knows(
     dataset: Dataset, tmp_path: Path
 ) -> None:
-    """Its bits and confidences for the label are 0, and abstentions are counted by label."""
+    """A teacher without records that know a label abstains from it.
+
+    Teacher 2 knows nothing of label 0, and teachers 0 and 1 nothing of label 1. Abstentions are counted by label, count
+    as half a vote for an aggregator of counts, and as the center in centered votes. They do not lower the accuracy of a
+    teacher.
+    """
     teacher_of = dealt_partition(dataset=dataset, folder=EnsembleFolder(tmp_path)).teacher_of
     known = np.ones_like(dataset.private.labels)
     known[teacher_of == 2, 0] = False
     known[teacher_of < 2, 1] = False
-    labels = np.ones_like(known) & known  # else nobody would vote against
+    labels = (
+        known.copy()
+    )  # all known labels are present, so every teacher that knows a label votes for it
     with_gaps = replace(dataset, private=replace(dataset.private, labels=labels, known=known))
-    votes = (
-        trained_ensemble(dataset=with_gaps, path=tmp_path, engine=CountingEngine())[0]
-        .vote()
-        .require_type(TeacherVotes)
-    )
+    ensemble, _ = train_ensemble(dataset=with_gaps, path=tmp_path, engine=CountingEngine())
+    votes = ensemble.vote().require_type(TeacherVotes)
     assert votes.num_abstaining().tolist()[:3] == [1, 2, 0]
     counts = votes.counts()
-    assert counts[:, :3].tolist() == [[NUM_TEACHERS - 1, NUM_TEACHERS - 2, NUM_TEACHERS]] * len(
-        counts
-    )
-    halves = GaussianVotes(noise_std=1.0).summarize(votes)
-    assert (halves[:, :3] - counts[:, :3]).tolist() == [[0, 1, 0]] * len(counts)
-    right = np.ones((NUM_QUERIES, dataset.num_labels), np.bool_)
-    assert votes.accuracies(right).tolist() == [1.0] * NUM_TEACHERS
-    centered = next(iter(votes.votes_around(np.full(len(known[0]), 0.3), noise_multiplier=1.0)))
-    assert np.all(centered[2, :, 0] == 0.3) and np.all(centered[0, :, 1] == 0.3)
+    expected_counts = [NUM_TEACHERS - 1, NUM_TEACHERS - 2, NUM_TEACHERS]
+    assert counts[:, :3].tolist() == [expected_counts] * NUM_QUERIES
+    counts_with_halves = GaussianVotes(noise_std=1.0).summarize(votes)
+    halves_of_abstentions = counts_with_halves[:, :3] - counts[:, :3]
+    assert halves_of_abstentions.tolist() == [[0, 1, 0]] * NUM_QUERIES
+    true_labels = np.ones((NUM_QUERIES, dataset.num_labels), np.bool_)
+    assert votes.accuracies(true_labels).tolist() == [1.0] * NUM_TEACHERS
+    center = np.full(dataset.num_labels, 0.3)
+    centered_votes = next(iter(votes.votes_around(center, noise_multiplier=1.0)))
+    assert np.all(centered_votes[2, :, 0] == 0.3)
+    assert np.all(centered_votes[0, :, 1] == 0.3)
