@@ -41,9 +41,11 @@ _SAMPLE_WORDS = 2000
 # The largest number of words in a remark, and of characters of a word.
 _MAX_WORDS_SHOWN = 3
 _MAX_SHOWN = 20
+# A number with a sign or a short word beside it, such as $ 3.50, 12 % or 80kg.
 _NUMBER_WITH_UNIT = re.compile(
     r"[^\w\s.,+-]*\s*([+-]?\d[\d.,]*)\s*(?:[^\w\s.,]*|(?<=\s)[^\W\d]{1,5}|[^\W\d]{2,5})"
 )
+# A year of four digits from 1900 to 2099, without further digits beside it.
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 # The largest number of characters of a date, and the smallest number of different dates in a column of dates.
 _MAX_DATE = 40
@@ -99,29 +101,50 @@ def remarks_on_dates(column: DateColumn, cells: Any, spelling: CellSpelling) -> 
     """
     words = as_texts(cells)
     if column.order is not None:
-        sample = words.drop_null().unique().slice(0, _SAMPLE_WORDS).to_pylist()
-        example = telling_date(date_texts=sample)
-        day = days_as_text(
-            days_of(date_text=example, date_orders=(column.order,), first_year=spelling.first_year)
-        )
-        yield f"dates in the order {column.order}, {example} is {day}"
+        yield _remark_on_order(words, date_order=column.order, first_year=spelling.first_year)
     days = as_dates(cells, date_orders=(column.order,), first_year=spelling.first_year)
-    for absent in column.absent:
-        num_absent = int((np.floor(days) == days_of(absent)).sum())
+    for placeholder in column.absent:
+        num_cells = int((np.floor(days) == days_of(placeholder)).sum())
         yield (
-            f"{absent}, in {num_absent} of {len(days)} cells, is far from all other dates and read as a "
+            f"{placeholder}, in {num_cells} of {len(days)} cells, is far from all other dates and read as a "
             "missing cell"
         )
-    counts = Counter(days[np.isfinite(days)].tolist())
-    for end in (column.min, column.max):
-        is_frequent = counts[end] >= max(_FREQUENT_ROWS, _MIN_PLACEHOLDER_SHARE * len(days))
-        is_above_mean = counts[end] > len(days) / len(counts) * _MIN_PLACEHOLDER_RATIO
-        if is_frequent and is_above_mean and is_at_years_end(day=end):
-            word = words.filter(import_pyarrow().array(days == end))[0].as_py()
+    count_of_day = Counter(days[np.isfinite(days)].tolist())
+    for day in (column.min, column.max):
+        if _may_be_placeholder(day, count_of_day=count_of_day, num_cells=len(days)):
+            word = words.filter(import_pyarrow().array(days == day))[0].as_py()
             setting = as_setting(name="data.missing", value=[word])
             yield (
-                f"{counts[end]} of {len(days)} cells are {word}; {setting} if that means a missing cell"
+                f"{count_of_day[day]} of {len(days)} cells are {word}; {setting} if that means a missing cell"
             )
+
+
+def _remark_on_order(words: Any, date_order: str, first_year: int | None) -> str:
+    """Returns the remark that shows how a date of a column is read.
+
+    Args:
+        words: a pyarrow array of the public cells as texts.
+        date_order: the order of day, month and year in which the column is read.
+        first_year: the earliest year that two digits can mean; None if no setting names one.
+    """
+    sample = words.drop_null().unique().slice(0, _SAMPLE_WORDS).to_pylist()
+    example = telling_date(date_texts=sample)
+    days = days_of(date_text=example, date_orders=(date_order,), first_year=first_year)
+    return f"dates in the order {date_order}, {example} is {days_as_text(days)}"
+
+
+def _may_be_placeholder(day: float, count_of_day: Counter[float], num_cells: int) -> bool:
+    """Returns True if a day at the beginning or the end of a year is far more frequent than other days of its column.
+
+    Args:
+        day: the day, as days since 1970.
+        count_of_day: the number of cells with each day.
+        num_cells: the number of all cells, with missing ones.
+    """
+    mean_count = num_cells / len(count_of_day)
+    is_frequent = count_of_day[day] >= max(_FREQUENT_ROWS, _MIN_PLACEHOLDER_SHARE * num_cells)
+    is_above_mean = count_of_day[day] > mean_count * _MIN_PLACEHOLDER_RATIO
+    return is_frequent and is_above_mean and is_at_years_end(day=day)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,70 +169,91 @@ class _ColumnCells:
 
     def remarks(self) -> Iterator[str]:
         """Yields all remarks on the column."""
-        if self._are_whole and _MIN_ROWS <= len(self._values) == len(self._numbers):
-            yield self._on_record_numbers()  # as the numbers of contracts and cases are
-        has_zeros = import_pyarrow().compute.match_substring_regex(self._words, r"^0\d")
-        if self._is_number and not self.is_code and import_pyarrow().compute.any(has_zeros).as_py():
+        if self._may_be_record_numbers():
+            yield self._remark_on_record_numbers()
+        has_plain_numbers = self._is_number and not self.is_code
+        if has_plain_numbers and self._has_leading_zeros():
             setting = as_setting(name="data.category", value=[self.name])
             yield f"numbers with a zero in front; if they are codes, {setting} makes each a category"
-        if not (self._is_number or self.is_date or self.is_code):
-            counts = count_values(self._words)
-            if counts:
-                yield from _remarks_on_words(count_per_word=counts, spelling=self.spelling)
-        if self._is_number and not self.is_code and self._are_whole and _are_days(self._values):
+        has_words = not (self._is_number or self.is_date or self.is_code)
+        count_per_word = count_values(self._words) if has_words else {}
+        if count_per_word:
+            yield from _remarks_on_words(count_per_word=count_per_word, spelling=self.spelling)
+        if has_plain_numbers and self._are_whole and _are_days(self._values):
             word = self._words.drop_null()[0]
             yield (
                 f"whole numbers that may be dates, such as {word}; written as 2025-01-31 they are dates"
             )
         if self._may_be_people():
-            yield self._on_people()
+            yield self._remark_on_people()
 
-    def _on_record_numbers(self) -> str:
+    def _may_be_record_numbers(self) -> bool:
+        """Returns True if each row has another whole number, as the numbers of contracts and cases are."""
+        is_unique = len(self._values) == len(self._numbers)
+        return self._are_whole and is_unique and len(self._values) >= _MIN_ROWS
+
+    def _has_leading_zeros(self) -> bool:
+        """Returns True if some cell begins with a zero and another digit."""
+        has_zero = import_pyarrow().compute.match_substring_regex(self._words, r"^0\d")
+        return bool(import_pyarrow().compute.any(has_zero).as_py())
+
+    def _remark_on_record_numbers(self) -> str:
+        """Returns the remark that the column may hold the numbers of records, or of persons."""
         remark = "another number in each row"
         if self.is_ungrouped:
-            remark += f"; {self._group} if it is that of a person"
-        away = f"{as_setting(name='data.id', value=self.name)} or {self._drop}"
-        return f"{remark}; if it is the number of a record, {away} takes it from the features"
+            remark += f"; {self._group_setting} if it is that of a person"
+        settings = f"{as_setting(name='data.id', value=self.name)} or {self._drop_setting}"
+        return f"{remark}; if it is the number of a record, {settings} takes it from the features"
 
-    def _on_people(self) -> str:
+    def _remark_on_people(self) -> str:
+        """Returns the remark that the column may hold the names of people."""
         counts = self._counts_of_values
         return (
             f"{len(counts)} values in {counts.sum()} rows, which become features and are published; "
-            f"{self._group} if it says whose row it is, {self._drop} if it is only a name"
+            f"{self._group_setting} if it says whose row it is, {self._drop_setting} if it is only a name"
         )
 
     def _may_be_people(self) -> bool:
         """Returns True if values repeat a few times each, as the names of people with several rows do."""
         if not self.is_ungrouped or self.is_date:
             return False
-        if self._is_number:
-            num_numbers = int(np.isfinite(self._numbers).sum())
-            if not self._are_whole or len(self._values) == num_numbers:
-                return False
-            steps = np.diff(self._values).clip(max=_MAX_STEP).astype(np.int64)
-            step = max(np.gcd.reduce(steps), 1)
-            width = (self._values[-1] - self._values[0]) / step + 1
-            if len(self._values) < width <= _SMALL_RANGE:
-                return False
+        if self._is_number and not self._may_be_person_numbers():
+            return False
         counts = self._counts_of_values
         if len(counts) < _MIN_ROWS or counts.sum() > _MAX_ROWS_PER_KEY * len(counts):
             return False
-        return bool(counts.max() <= max(_FREQUENT_ROWS, counts.sum() / 10))
+        max_rows_of_key = max(_FREQUENT_ROWS, counts.sum() / 10)
+        return bool(counts.max() <= max_rows_of_key)
+
+    def _may_be_person_numbers(self) -> bool:
+        """Returns True if numbers are whole, some repeat, and they are not from a small range such as that of ages."""
+        num_numbers = int(np.isfinite(self._numbers).sum())
+        if not self._are_whole or len(self._values) == num_numbers:
+            return False
+        steps = np.diff(self._values).clip(max=_MAX_STEP).astype(np.int64)
+        common_step = max(np.gcd.reduce(steps), 1)
+        range_in_steps = (self._values[-1] - self._values[0]) / common_step + 1
+        has_gaps = len(self._values) < range_in_steps
+        return not (has_gaps and range_in_steps <= _SMALL_RANGE)
 
     @property
-    def _group(self) -> str:
+    def _group_setting(self) -> str:
+        """The setting that names the column as the owner of a row, as it is written in a command."""
         return as_setting(name="data.group", value=self.name)
 
     @property
-    def _drop(self) -> str:
+    def _drop_setting(self) -> str:
+        """The setting that leaves the column out, as it is written in a command."""
         return as_setting(name="data.drop", value=[self.name])
 
     @cached_property
     def _words(self) -> Any:
+        """The cells as texts, a pyarrow array."""
         return as_texts(self.cells)
 
     @cached_property
     def _numbers(self) -> FloatArray:
+        """The cells as numbers, `[num_cells]`: NaN for a missing cell, +inf for a cell that is not a number."""
         return as_numbers(self.cells, self.spelling)
 
     @cached_property
@@ -219,10 +263,12 @@ class _ColumnCells:
 
     @property
     def _is_number(self) -> bool:
+        """Whether the column holds numbers alone."""
         return have_values(self._numbers)
 
     @property
     def _are_whole(self) -> bool:
+        """Whether all numbers in the column are whole."""
         return not np.any(self._values % 1)
 
     @cached_property
@@ -276,9 +322,9 @@ class _Reading:
     @property
     def kind(self) -> str:
         """The kind of values, "numbers" or "dates", with the settings that choose this way of reading."""
-        return (
-            "dates" if self.spelling is None else " with ".join(["numbers", *sorted(self.settings)])
-        )
+        if self.spelling is None:
+            return "dates"
+        return " with ".join(["numbers", *sorted(self.settings)])
 
 
 def _remarks_on_words(count_per_word: Mapping[str, int], spelling: CellSpelling) -> Iterator[str]:
@@ -349,26 +395,34 @@ def _likeliest_reading(words: Any, counts_per_word: IntArray, spelling: CellSpel
 def _by_frequency(
     words: Sequence[str], counts_per_word: IntArray, is_shown: BoolArray
 ) -> list[str]:
-    """Returns the words that may be shown, cut to a length that fits a message; the most frequent word comes first.
+    """Returns the words that may be shown, cut to a length that fits a message. The most frequent word comes first.
 
     Args:
         words: distinct words.
         counts_per_word: the number of cells with each word, `[num_words]`.
         is_shown: whether each word may be returned, `[num_words]`.
     """
-    chosen = [
+    shown = [
         (-count, word)
-        for word, count, shows in zip(words, counts_per_word, is_shown, strict=True)
-        if shows
+        for word, count, may_be_shown in zip(words, counts_per_word, is_shown, strict=True)
+        if may_be_shown
     ]
     return [
-        word if len(word) <= _MAX_SHOWN else f"{word[:_MAX_SHOWN]}…" for _, word in sorted(chosen)
+        word if len(word) <= _MAX_SHOWN else f"{word[:_MAX_SHOWN]}…" for _, word in sorted(shown)
     ]
 
 
 def _remark_on_failing_cells(
     reading: _Reading, failing_words: Sequence[str], num_failing: int, num_cells: int
 ) -> str:
+    """Returns the remark that few cells prevent a column from being read as numbers or dates.
+
+    Args:
+        reading: the way to read the other cells.
+        failing_words: the words that cannot be read in this way, the most frequent word first.
+        num_failing: the number of cells with such a word.
+        num_cells: the number of all cells that are not missing.
+    """
     examples = ", ".join(failing_words[:_MAX_WORDS_SHOWN])
     if len(failing_words) > _MAX_WORDS_SHOWN:
         examples += ", …"

@@ -1,5 +1,6 @@
 """Parsing of dates and moments as days since 1970.
 
+A moment is a date with a time. An order says which of the three numbers of a date is the day, the month and the year.
 Dates are parsed by own code, because they must not be guessed. Both `pandas.to_datetime` and dateutil use another order
 for a cell that is invalid in the given order. A bare number becomes a day of the current month in dateutil.
 """
@@ -18,8 +19,13 @@ ORDERS = ("dmy", "mdy", "ymd")
 """The orders of day, month and year where all three are numbers; a year of four digits in front needs none."""
 
 DAY_S = 86400.0
+"""The number of seconds of a day."""
+
+# The moment that is day 0.
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+# The first three letters of each English month, in the order of the year.
 _MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+# Regular expressions of the parts of a date: each part is a named group. The weekday and the time may be absent.
 _MONTH = (
     r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?"
     r"|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
@@ -32,11 +38,13 @@ _TIME = (
     r"(?:[:.](?P<second>\d\d)(?:[.,](?P<fraction>\d{1,9}))?)?"
     r"\s*(?P<half>[ap]\.?m\.?)?\s*(?P<zone>z|utc|gmt|[+-]\d\d:?\d\d)?)?"
 )
+# A date of three numbers, with the same mark between them.
 _NUMBERS = re.compile(
     r"(?P<first>\d{4}|\d{1,2})(?P<mark>[./ -])\s?(?P<middle>\d{1,2})(?P=mark)\s?"
     rf"(?P<last>\d{{4}}|\d{{1,2}})\.?{_TIME}",
     re.IGNORECASE | re.ASCII,
 )
+# The forms of a date with the month as a word: the day, the month or the year comes first.
 _WORDS = tuple(
     re.compile(f"{_WEEKDAY}{form}{_TIME}", re.IGNORECASE | re.ASCII)
     for form in (
@@ -49,6 +57,46 @@ _WORDS = tuple(
 
 class NoDate(ValueError):
     """An error: a word is not a date, or not a date in any of the given orders."""
+
+
+def days_of(
+    date_text: str, date_orders: Iterable[str | None] = (), first_year: int | None = None
+) -> float:
+    """Returns a date or moment as days since 1970. A moment without a time zone is in UTC.
+
+    Args:
+        date_text: a date in ISO 8601, a date that begins with the year, a date with the month in English, or a date
+            in one of the orders.
+        date_orders: orders from `ORDERS`. The date is read in the first order that the numbers of digits allow.
+        first_year: the earliest year that two digits can mean; None if a year of two digits is an error.
+
+    Raises:
+        ValueError: the word is not a date.
+
+    >>> days_of("January 2, 1970")
+    1.0
+    >>> days_of("13.01.1970", date_orders=["dmy"])
+    12.0
+    >>> days_of("01/02/70 6:00 PM", date_orders=["mdy"], first_year=1930)
+    1.75
+    """
+    try:
+        moment = datetime.fromisoformat(date_text)
+    except ValueError:
+        written_date = WrittenDate.parse(date_text)
+        moment = written_date.moment(date_orders=date_orders, first_year=first_year)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    elapsed = moment - _EPOCH
+    days = elapsed.total_seconds() / DAY_S
+    # Rounding must not carry the last microsecond of a day into the next day.
+    next_day = elapsed.days + 1
+    return min(days, math.nextafter(next_day, 0))
+
+
+def days_as_text(days: float) -> str:
+    """Returns days since 1970 as a date in ISO 8601, with a time unless it is midnight."""
+    return str(np.datetime64(round(days * DAY_S), "s")).removesuffix("T00:00:00")
 
 
 @dataclass(frozen=True)
@@ -103,24 +151,20 @@ class WrittenDate:
                 `first_year` is None.
         """
         if not self.mark:
-            month = 1 + _MONTHS.index(self._text("month").lower()[:3])
+            month_name = self._text("month").lower()[:3]
             return self._moment_of(
                 year=self._text("year"),
-                month=month,
-                day=self._text("day"),
+                month=1 + _MONTHS.index(month_name),
+                day=int(self._text("day")),
                 first_year=first_year,
             )
-        order = "ymd"
-        if self.orders:
-            order = next((candidate for candidate in date_orders if candidate in self.orders), "")
-        if not order:
-            raise NoDate("an order is needed")
+        order = self._first_allowed(date_orders)
         numbers = (self._text("first"), self._text("middle"), self._text("last"))
         number_of = dict(zip(order, numbers, strict=True))
         return self._moment_of(
             year=number_of["y"],
             month=int(number_of["m"]),
-            day=number_of["d"],
+            day=int(number_of["d"]),
             first_year=first_year,
         )
 
@@ -132,76 +176,94 @@ class WrittenDate:
             return False
         return True
 
-    def _moment_of(self, year: str, month: int, day: str, first_year: int | None) -> datetime:
-        full_year = int(year)
-        if len(year) < 4:
-            if first_year is None or len(year) != 2:
-                raise NoDate("a year of four digits is needed")
-            full_year = first_year + (full_year - first_year) % 100
-        zone = (self.parts["zone"] or "z").lower()
+    def _first_allowed(self, date_orders: Iterable[str | None]) -> str:
+        """Returns the order in which the three numbers are read: the first order that their digits allow.
+
+        Raises:
+            NoDate: no order is allowed.
+        """
+        if not self.orders:
+            return "ymd"
+        for order in date_orders:
+            if order in self.orders:
+                return str(order)
+        raise NoDate("an order is needed")
+
+    def _moment_of(self, *, year: str, month: int, day: int, first_year: int | None) -> datetime:
+        """Returns the moment of a day at the time that is written behind the date; without a time zone in UTC.
+
+        Args:
+            year: the digits of the year, two or four.
+            month: the month, 1 to 12.
+            day: the day of the month.
+            first_year: the earliest year that two digits can mean; None if a year of two digits is an error.
+
+        Raises:
+            NoDate: the numbers are no day of the calendar or no time, or the year has two digits and `first_year` is
+                None.
+        """
+        microseconds = (self.parts["fraction"] or "0").ljust(6, "0")[:6]
         try:
             return datetime(
-                full_year,
-                month,
-                int(day),
-                self._hour(),
-                int(self.parts["minute"] or 0),
-                int(self.parts["second"] or 0),
-                int((self.parts["fraction"] or "0").ljust(6, "0")[:6]),
-                tzinfo=_offset(zone) if zone[0] in "+-" else UTC,
+                year=_full_year(year, first_year),
+                month=month,
+                day=day,
+                hour=self._hour(),
+                minute=int(self.parts["minute"] or 0),
+                second=int(self.parts["second"] or 0),
+                microsecond=int(microseconds),
+                tzinfo=_time_zone(self.parts["zone"]),
             )
+        except NoDate:
+            raise
         except ValueError as error:
             raise NoDate("a day of the calendar is needed") from error
 
     def _hour(self) -> int:
+        """Returns the hour, 0 to 23 for a valid time; raises `NoDate` if an hour before AM or PM is not 1 to 12."""
         hour = int(self.parts["hour"] or 0)
         half = self.parts["half"]
         if half is None:
             return hour
         if not 1 <= hour <= 12:
             raise NoDate("an hour from 1 to 12 is needed")
-        return hour % 12 + (12 if half.lower().startswith("p") else 0)
+        is_afternoon = half.lower().startswith("p")
+        return hour % 12 + (12 if is_afternoon else 0)
 
     def _text(self, part_name: str) -> str:
+        """Returns a part of the date; empty if the date has no such part."""
         return self.parts[part_name] or ""
 
 
-def _offset(zone: str) -> timezone:
-    minutes = int(zone[1:3]) * 60 + int(zone[-2:])
-    try:
-        return timezone(timedelta(minutes=-minutes if zone[0] == "-" else minutes))
-    except ValueError as error:
-        raise NoDate("a zone of less than a day is needed") from error
-
-
-def days_of(
-    date_text: str, date_orders: Iterable[str | None] = (), first_year: int | None = None
-) -> float:
-    """Returns a date or moment as days since 1970. A moment without a time zone is in UTC.
+def _full_year(digits: str, first_year: int | None) -> int:
+    """Returns the year that two or four digits mean.
 
     Args:
-        date_text: a date in ISO 8601, a date that begins with the year, a date with the month in English, or a date
-            in one of the orders.
-        date_orders: orders from `ORDERS`. The date is read in the first order that the numbers of digits allow.
+        digits: the digits of the year.
         first_year: the earliest year that two digits can mean; None if a year of two digits is an error.
 
     Raises:
-        ValueError: the word is not a date.
-
-    >>> days_of("13.01.1970", ["dmy"]), days_of("January 2, 1970"), days_of("01/02/70 6:00 PM", ["mdy"], 1930)
-    (12.0, 1.0, 1.75)
+        NoDate: the year has not four digits, and not two digits with a first year.
     """
+    if len(digits) == 4:
+        return int(digits)
+    if first_year is None or len(digits) != 2:
+        raise NoDate("a year of four digits is needed")
+    years_after_first = (int(digits) - first_year) % 100
+    return first_year + years_after_first
+
+
+def _time_zone(zone: str | None) -> timezone:
+    """Returns a time zone such as +01:00, -0130, Z or UTC; None is UTC.
+
+    Raises:
+        NoDate: the zone differs from UTC by a day or more.
+    """
+    if zone is None or zone[0] not in "+-":
+        return UTC
+    minutes = int(zone[1:3]) * 60 + int(zone[-2:])
+    offset = timedelta(minutes=-minutes if zone[0] == "-" else minutes)
     try:
-        moment = datetime.fromisoformat(date_text)
-    except ValueError:
-        moment = WrittenDate.parse(date_text).moment(date_orders, first_year)
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    elapsed = moment - _EPOCH
-    days = elapsed.total_seconds() / DAY_S
-    # rounding must not carry the last microsecond of a day into the next day
-    return min(days, math.nextafter(elapsed.days + 1, 0))
-
-
-def days_as_text(days: float) -> str:
-    """Returns days since 1970 as a date in ISO 8601, with a time unless it is midnight."""
-    return str(np.datetime64(round(days * DAY_S), "s")).removesuffix("T00:00:00")
+        return timezone(offset)
+    except ValueError as error:
+        raise NoDate("a zone of less than a day is needed") from error

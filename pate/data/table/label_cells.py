@@ -8,16 +8,23 @@ from typing import Any
 
 from pate.data.table.spelling import canonical_word
 
-# array([...], dtype=object), set(...) and their like, as Python writes them
+# A list inside a call, as Python and numpy write it, such as array([...], dtype=object) or set(...).
 _CALL = re.compile(
     r"(?:array|set|frozenset|list|tuple)\((?P<inner>.*?)(?:,\s*dtype=[\w<>.']+)?\)", re.DOTALL
 )
-_WORD = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
-_ITEM = rf"(?:{_WORD}|[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|None|null|nan|NaN|<NA>)"
-_ITEMS = re.compile(rf"{_ITEM}(?:(?:\s*,\s*|\s+){_ITEM})*\s*,?")  # numpy puts blanks between items
+# A word in single or double quotes, in which a backslash escapes the next character.
+_QUOTED_WORD = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
+# An item of a list: a quoted word, a number or a missing value.
+_ITEM = rf"(?:{_QUOTED_WORD}|[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|None|null|nan|NaN|<NA>)"
+# The items of a list, with commas between them, or with blanks as numpy writes them.
+_ITEMS = re.compile(rf"{_ITEM}(?:(?:\s*,\s*|\s+){_ITEM})*\s*,?")
+# The beginnings of a cell that is a list of quoted words, even if its end is missing.
 _OPENINGS_OF_WORDS = ("['", '["', "('", '("', "{'", '{"')
+# The items that stand for missing values.
 _MISSING_ITEMS = ("None", "null", "nan", "NaN", "<NA>")
+# The closing bracket of each opening bracket.
 _CLOSING = {"[": "]", "(": ")", "{": "}"}
+# The lists without items, as JSON, Python and numpy write them.
 _EMPTY_LISTS = ("[]", "()", "{}", "set()", "frozenset()", "list()", "tuple()")
 
 
@@ -29,24 +36,27 @@ class NoNames(ValueError):
 
 
 def names_in(cell: str, separator: str) -> list[str]:
-    """Returns the labels that a cell names, as canonical words. Empty items and missing items are skipped.
+    """Returns the labels that a cell names, as canonical words, without empty and missing items.
 
-    A cell in the form of a list is parsed as a list whatever the separator is, so that labels may contain the
-    separator.
+    A cell in the form of a list is parsed as a list. The labels in such a list may contain the separator.
 
     Args:
         cell: the text of the cell.
-        separator: the mark between two labels.
+        separator: the mark between two labels of a cell that is not a list.
 
     Raises:
         NoNames: the cell looks like a list, but is not a list of names.
 
-    >>> names_in("flu; cough;", ";"), names_in("['flu', 'pain; chest']", ";")
-    (['flu', 'cough'], ['flu', 'pain; chest'])
+    >>> names_in("flu; cough;", separator=";")
+    ['flu', 'cough']
+    >>> names_in("['flu', 'pain; chest']", separator=";")
+    ['flu', 'pain; chest']
     """
-    items = _items_of_list(cell.strip())
-    words = cell.split(separator) if items is None else items
-    return [name for word in words if (name := canonical_word(word))]
+    words = _items_of_list(cell.strip())
+    if words is None:
+        words = cell.split(separator)
+    names = map(canonical_word, words)
+    return [name for name in names if name]
 
 
 def is_list(cell: str) -> bool:
@@ -58,12 +68,16 @@ def is_list(cell: str) -> bool:
 
 
 def are_bits(cells: Iterable[str]) -> bool:
-    """Returns True if a cell is a list with items, and all lists have only 0 and 1, like a bit for each label."""
-    lists = [_items_of_list(cell.strip()) for cell in cells if is_list(cell)]
-    filled_lists = [items for items in lists if items]
-    return bool(filled_lists) and all(
-        set(map(canonical_word, items)) <= {"0", "1"} for items in filled_lists
-    )
+    """Returns True if the lists in a column have only the items 0 and 1, as if each item were the bit of a label.
+
+    Cells that are no lists are ignored. Without any list that has items, the result is False.
+    """
+    items_of_all_lists: set[str] = set()
+    for cell in cells:
+        if is_list(cell):
+            items = _items_of_list(cell.strip()) or []
+            items_of_all_lists.update(map(canonical_word, items))
+    return bool(items_of_all_lists) and items_of_all_lists <= {"0", "1"}
 
 
 def _items_of_list(cell: str) -> list[str] | None:
@@ -80,19 +94,20 @@ def _items_of_list(cell: str) -> list[str] | None:
         except (json.JSONDecodeError, RecursionError):
             pass  # a list as Python writes it, or no list
     call = _CALL.fullmatch(cell)
-    inner = cell if call is None else call["inner"].strip()
-    if call is not None and inner in _EMPTY_LISTS:
+    literal = cell if call is None else call["inner"].strip()
+    if literal in _EMPTY_LISTS:
         return []
-    is_bracketed = len(inner) > 1 and _CLOSING.get(inner[0]) == inner[-1]
-    content = inner[1:-1].strip()
+    is_bracketed = len(literal) > 1 and _CLOSING.get(literal[0]) == literal[-1]
+    content = literal[1:-1].strip()
     if is_bracketed and _ITEMS.fullmatch(content):
         items = re.findall(_ITEM, content)
         has_quotes = any(item[0] in "'\"" for item in items)
-        if inner.startswith("[") or has_quotes:  # (1) is a word
+        # Without quotes, only square brackets make a list: (1) is a word, as in "(1) left side".
+        if literal.startswith("[") or has_quotes:
             return [_without_quotes(item) for item in items if item not in _MISSING_ITEMS]
-    # without quotes, {flu,cough} is a list of PostgreSQL
-    is_list_of_another_form = inner.startswith(("[", "{")) and is_bracketed
-    if is_list_of_another_form or inner.startswith(_OPENINGS_OF_WORDS):
+    # Some lists have no quotes, such as {flu,cough} of PostgreSQL. It is not known where their words end.
+    has_brackets_of_list = is_bracketed and literal[0] in "[{"
+    if has_brackets_of_list or literal.startswith(_OPENINGS_OF_WORDS):
         raise NoNames
     return None
 
@@ -116,4 +131,5 @@ def _names_of_json(value: Any) -> list[str]:
 
 
 def _without_quotes(item: str) -> str:
+    """Returns an item of a list as text: a quoted word without its quotes and escapes, or a number as it is."""
     return str(literal_eval(item)) if item[0] in "'\"" else item

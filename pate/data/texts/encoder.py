@@ -34,6 +34,8 @@ _MAX_TOKENS = 512
 _MAX_STORED_BYTES = 100_000_000
 # The number of texts that one core encodes between two reports of progress.
 _BLOCK_ROWS = 32
+# The level of log messages at which onnxruntime prints fatal errors alone.
+_FATAL_ERRORS = 4
 # The largest number of characters of an error's text in a message.
 _MAX_REASON = 200
 # The settings of sentence-transformers for the two ways in which vectors of tokens become one vector.
@@ -205,44 +207,51 @@ def _sentence_transformer(folder: Path) -> Encode:
 
 
 def _read_encoder(weights: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Returns the files of an encoder as arrays, to be stored in a published model, and the settings of their use."""
+    """Returns the files of an encoder as arrays, to be stored in a published model, and the settings of their use.
+
+    There are no arrays if the encoder is too large, is spread over several files, or is not an ONNX graph that this
+    module can run.
+
+    Raises:
+        InvalidValue: the path of the weights is neither an ONNX graph nor a folder of an encoder.
+    """
     encoder_path = weights.path
-
-    def read_settings(name: str) -> Any:
-        path = encoder_path / name
-        return read_json(path, remedy="copy it again") if path.is_file() else {}
-
     model, tokenizer = _onnx_files(encoder_path=encoder_path)
-    modules = {str(part["type"]).rpartition(".")[2] for part in read_settings("modules.json")}
-    if model is None and not modules:
+    modules = _read_settings(encoder_path / "modules.json")
+    module_types = {str(module["type"]).rpartition(".")[2] for module in modules}
+    if model is None and not module_types:
         raise InvalidValue("features.weights", encoder_path, rule=WEIGHTS_RULES["encoder"])
-    pooling = read_settings("1_Pooling/config.json")
-    modes = {
+    pooling = _read_settings(encoder_path / "1_Pooling" / "config.json")
+    pooling_modes = {
         name
         for name, is_on in pooling.items()
         if name.startswith("pooling_mode_") and is_on is True
     }
-    is_plain = modules <= {"Transformer", "Pooling", "Normalize"}
-    is_pooled_here = modes <= {_MEAN_OF_TOKENS} or modes == {_FIRST_TOKEN}
-    is_onnx = model is not None and is_plain and is_pooled_here
-    most_tokens = read_settings("sentence_bert_config.json").get("max_seq_length")
+    takes_first_token = pooling_modes == {_FIRST_TOKEN}
+    takes_mean = pooling_modes <= {_MEAN_OF_TOKENS}
+    has_known_modules = module_types <= {"Transformer", "Pooling", "Normalize"}
+    is_onnx = model is not None and has_known_modules and (takes_mean or takes_first_token)
+    transformer = _read_settings(encoder_path / "sentence_bert_config.json")
     settings = {
         "name": encoder_path.resolve().name,
         "sha256": weights.sha256,
-        "first_token": modes == {_FIRST_TOKEN},
-        "most_tokens": int(most_tokens or _MAX_TOKENS),
+        "first_token": takes_first_token,
+        "most_tokens": int(transformer.get("max_seq_length") or _MAX_TOKENS),
         "format": "onnx" if is_onnx else "sentence_transformers",
-    }
-    files = {
-        name: path
-        for name, path in (("model", model), ("tokenizer", tokenizer))
-        if path is not None
     }
     if not is_onnx or model is None or _has_weights_beside(model):
         return {}, settings
+    files = {"model": model}
+    if tokenizer is not None:
+        files["tokenizer"] = tokenizer
     if sum(path.stat().st_size for path in files.values()) > _MAX_STORED_BYTES:
         return {}, settings
     return {name: np.fromfile(path, np.uint8) for name, path in files.items()}, settings
+
+
+def _read_settings(path: Path) -> Any:
+    """Returns the content of a JSON file of sentence-transformers; an empty dictionary if there is no such file."""
+    return read_json(path, remedy="copy it again") if path.is_file() else {}
 
 
 def _has_weights_beside(model: Path) -> bool:
@@ -274,44 +283,102 @@ def _onnx_encoder(
         tokenizer: the tokenizer, as bytes or as a file; None for a graph that takes text.
         settings: the settings of the use of the files.
     """
-    runtime = _package("onnxruntime")
-    options = runtime.SessionOptions()
-    options.intra_op_num_threads = 1
-    options.log_severity_level = 4
-    source = model if isinstance(model, bytes) else str(model)
-    session = runtime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+    session = _onnx_session(model)
     inputs = session.get_inputs()
     output_names = [output.name for output in session.get_outputs()]
     has_sentences = "sentence_embedding" in output_names
     output_name = "sentence_embedding" if has_sentences else output_names[0]
-
-    def encode_text(text: str) -> NDArray[Any]:
-        (vectors,) = session.run([output_name], {inputs[0].name: np.array([text], object)})
-        return np.asarray(vectors[0])
-
     if inputs[0].type == "tensor(string)":
-        return encode_text
+        return _encoder_of_text(session, input_name=inputs[0].name, output_name=output_name)
     if tokenizer is None:
         raise ValueError("no tokenizer.json beside it")
-    content = tokenizer if isinstance(tokenizer, bytes) else tokenizer.read_bytes()
-    tokens = _package("tokenizers").Tokenizer.from_buffer(content)
-    tokens.no_padding()
-    tokens.enable_truncation(settings["most_tokens"])
+    return _encoder_of_tokens(
+        session,
+        input_names=[node.name for node in inputs],
+        output_name=output_name,
+        tokenizer=_tokenizer(tokenizer, max_tokens=settings["most_tokens"]),
+        takes_first_token=settings["first_token"],
+    )
 
-    def encode_tokens(text: str) -> NDArray[Any]:
-        encoding = tokens.encode(text)
-        numbers = {
+
+def _onnx_session(model: bytes | Path | None) -> Any:
+    """Returns a session of onnxruntime that computes an ONNX graph on one core.
+
+    Args:
+        model: the graph, as bytes or as a file.
+    """
+    runtime = _package("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads = 1
+    options.log_severity_level = _FATAL_ERRORS
+    source = model if isinstance(model, bytes) else str(model)
+    return runtime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+
+
+def _tokenizer(tokenizer: bytes | Path, max_tokens: int) -> Any:
+    """Returns a tokenizer that cuts a text after a number of tokens and does not pad it.
+
+    Args:
+        tokenizer: the content of tokenizer.json, or the path of this file.
+        max_tokens: the largest number of tokens of a text.
+    """
+    content = tokenizer if isinstance(tokenizer, bytes) else tokenizer.read_bytes()
+    loaded = _package("tokenizers").Tokenizer.from_buffer(content)
+    loaded.no_padding()
+    loaded.enable_truncation(max_length=max_tokens)
+    return loaded
+
+
+def _encoder_of_text(session: Any, *, input_name: str, output_name: str) -> Encode:
+    """Returns the encoder of an ONNX graph that takes the text itself.
+
+    Args:
+        session: the session that computes the graph.
+        input_name: the name of the graph's input, which takes an array of texts.
+        output_name: the name of the output with a vector for each text.
+    """
+
+    def encode(text: str) -> NDArray[Any]:
+        (vectors,) = session.run([output_name], {input_name: np.array([text], object)})
+        return np.asarray(vectors[0])
+
+    return encode
+
+
+def _encoder_of_tokens(
+    session: Any,
+    *,
+    input_names: Sequence[str],
+    output_name: str,
+    tokenizer: Any,
+    takes_first_token: bool,
+) -> Encode:
+    """Returns the encoder of an ONNX graph that takes the numbers of tokens.
+
+    Args:
+        session: the session that computes the graph.
+        input_names: the names of the graph's inputs: `input_ids`, `attention_mask` or `token_type_ids`.
+        output_name: the name of the output, a vector for each text or for each token.
+        tokenizer: the tokenizer of the package tokenizers.
+        takes_first_token: whether the vector of the first token is that of the text, rather than the mean over tokens.
+    """
+
+    def encode(text: str) -> NDArray[Any]:
+        encoding = tokenizer.encode(text)
+        numbers_of_input = {
             "input_ids": encoding.ids,
             "attention_mask": encoding.attention_mask,
             "token_type_ids": encoding.type_ids,
         }
-        batch = {node.name: np.array([numbers[node.name]], np.int64) for node in inputs}
-        vectors = session.run([output_name], batch)[0][0]
-        if vectors.ndim == 1:  # of the text
+        batch = {name: np.array([numbers_of_input[name]], np.int64) for name in input_names}
+        (vectors_of_texts,) = session.run([output_name], batch)
+        vectors = vectors_of_texts[0]
+        has_one_vector = vectors.ndim == 1
+        if has_one_vector:
             return np.asarray(vectors)
-        return np.asarray(vectors[0] if settings["first_token"] else vectors.mean(axis=0))
+        return np.asarray(vectors[0] if takes_first_token else vectors.mean(axis=0))
 
-    return encode_tokens
+    return encode
 
 
 def _package(name: str) -> Any:

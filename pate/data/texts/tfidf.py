@@ -120,7 +120,7 @@ class TfidfVectors(TextVectors):
             num_directions = min(dimension, min(matrix.shape) - 1)
             if num_directions < 1:
                 raise InvalidValue("data.text", rule=SEVERAL_TEXTS)
-            with np.errstate(invalid="ignore"):  # of texts that are all alike
+            with np.errstate(invalid="ignore"):  # texts that are all equal have no variance
                 decomposition = TruncatedSVD(num_directions, n_iter=4, random_state=seed)
                 decomposition.fit(matrix)
         lengths = decomposition.singular_values_
@@ -143,7 +143,7 @@ class TfidfVectors(TextVectors):
         are_buckets = bool(np.all((buckets >= 0) & (buckets < _BUCKETS)))
         belong_together = len(idf) == len(components) == len(words) + len(buckets)
         squares = np.square(components, dtype=np.float64).sum(axis=0)
-        # a direction is 1 long, but for its rounding to 32 bits: longer ones would leave the exact products' range
+        # A direction has length 1 except for rounding to 32 bits. With longer ones products would not be exact.
         return are_buckets and belong_together and len(squares) > 0 and bool(np.all(squares < 1.01))
 
     def count_known(self, texts: Sequence[str]) -> tuple[int, int]:
@@ -154,28 +154,35 @@ class TfidfVectors(TextVectors):
     def weigh(self, texts: Sequence[str]) -> WeightedTexts:
         """Returns the tf-idf weights of words and of parts of words in each text.
 
-        In each text, the weights of words have a fixed length or are 0, and so do the weights of parts.
+        In the row of a text, the weights of words have the length sqrt(1/2), or are 0 if the text has no known word.
+        The same holds for the weights of parts.
         """
         from scipy.sparse import csr_matrix, hstack
 
         words, counts = count_words(texts)
-        num_words = len(self.settings["words"])
-        places = np.array([self._place_of.get(word, -1) for word in words], np.int64)
-        is_known = places >= 0
-        rows = np.flatnonzero(is_known)
-        entries = (np.ones(len(rows)), (rows, places[rows]))
-        vocabulary_counts = counts @ csr_matrix(entries, shape=(len(words), num_words))
-        part_counts = counts @ _count_parts(words)[:, self.arrays["buckets"]]
-        idf = self.arrays["idf"]
-        halves = [
-            _weigh_counts(vocabulary_counts, idf[:num_words]),
-            _weigh_counts(part_counts, idf[num_words:]),
-        ]
-        weights = hstack(halves, format="csr")
-        weights.data *= np.sqrt(0.5)  # a row of two halves is 1 long
+        columns = np.array([self._index_of_word.get(word, -1) for word in words], np.int64)
+        is_known = columns >= 0
+        num_vocabulary_words = len(self.settings["words"])
+        idf_of_words = self.arrays["idf"][:num_vocabulary_words]
+        idf_of_parts = self.arrays["idf"][num_vocabulary_words:]
+
+        # The matrix `[len(words), num_vocabulary_words]` has a 1 for each known word, in the word's column.
+        known_rows = np.flatnonzero(is_known)
+        known_columns = columns[known_rows]
+        vocabulary_of_words = csr_matrix(
+            (np.ones(len(known_rows)), (known_rows, known_columns)),
+            shape=(len(words), num_vocabulary_words),
+        )
+        word_weights = _weigh_counts(counts @ vocabulary_of_words, idf=idf_of_words)
+        parts_of_words = _count_parts(words)[:, self.arrays["buckets"]]
+        part_weights = _weigh_counts(counts @ parts_of_words, idf=idf_of_parts)
+        weights = hstack([word_weights, part_weights], format="csr")
+        # Both halves of a row have length 1, so the row has length 1 after this product.
+        weights.data *= np.sqrt(0.5)
+
         occurrences = np.asarray(counts.sum(axis=0)).ravel()
         return WeightedTexts(
-            weights,
+            weights=weights,
             num_known=int(occurrences[is_known].sum()),
             num_words=int(occurrences.sum()),
         )
@@ -199,9 +206,10 @@ def _weigh_counts(counts: Any, idf: FloatArray) -> Any:
     """
     from sklearn.feature_extraction.text import TfidfTransformer
 
-    counts.sort_indices()  # a row's length is a sum in one order, whatever the words of the block
+    # The length of a row is then a sum in one order, whatever other words the block has.
+    counts.sort_indices()
     transformer = TfidfTransformer(sublinear_tf=True)
-    transformer.idf_ = idf  # of the public texts, not of these
+    transformer.idf_ = idf
     return transformer.transform(counts, copy=False)
 
 

@@ -150,14 +150,15 @@ class TextVectors(FittedTransform):
         return f"text-{self.digest[:12]}.safetensors"
 
     @cached_property
-    def _place_of(self) -> dict[str, int]:
+    def _index_of_word(self) -> dict[str, int]:
         """The index of each word in `settings`.
 
         If two words are equal in lower case, the word that is in lower case has precedence.
         """
         words: list[str] = self.settings["words"]
-        folded = {word.casefold(): place for place, word in reversed(list(enumerate(words)))}
-        return folded | {word: place for place, word in enumerate(words)}
+        numbered_words = list(enumerate(words))
+        index_of_folded = {word.casefold(): index for index, word in reversed(numbered_words)}
+        return index_of_folded | {word: index for index, word in numbered_words}
 
 
 def remarks_on_texts(name: str, vectors: TextVectors, texts: Sequence[str]) -> Iterator[str]:

@@ -188,8 +188,9 @@ class StaticVectors(TextVectors):
         )
         forms = (word, without_accents)
         for form in forms:
-            if (place := self._place_of.get(first_mark + form)) is not None:
-                return [place]
+            index = self._index_of_word.get(first_mark + form)
+            if index is not None:
+                return [index]
         if later_mark is not None:
             for form in forms:
                 if pieces := self._longest_pieces(
@@ -213,10 +214,10 @@ class StaticVectors(TextVectors):
         mark = first_mark
         while start < len(word):
             ends = range(min(len(word), start + _MAX_PIECE), start, -1)
-            end = next((end for end in ends if mark + word[start:end] in self._place_of), None)
+            end = next((end for end in ends if mark + word[start:end] in self._index_of_word), None)
             if end is None:
                 return []
-            indices.append(self._place_of[mark + word[start:end]])
+            indices.append(self._index_of_word[mark + word[start:end]])
             start = end
             mark = later_mark
         return indices
