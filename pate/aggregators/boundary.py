@@ -46,7 +46,7 @@ from pate.votes.shape import VoteShape
 _GRID = 2**53
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class Calls:
     """The distributions over outcomes of a mechanism on each of Q queries, before the boundary is added.
 

@@ -2,7 +2,11 @@
 
 The noise of an aggregator can be judged before a release is charged. The aggregator is applied to made-up votes of
 teachers, of whom a known share agrees (`MadeUpVotes`). If the noise hides even unanimous votes, the release is useless
-and a warning is raised. An aggregator may register its own formula with `expected_from_votes`, in its own file.
+and a warning is raised.
+
+`expected_release` makes the votes and calls `expected_from_votes`, which dispatches on the class of the aggregator. A
+class may register a formula there, in its own file. All other classes get `expected_by_drawing`. That function
+summarizes the votes and calls `expected_from_summary`, which draws.
 """
 
 from __future__ import annotations

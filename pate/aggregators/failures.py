@@ -4,6 +4,9 @@ A stability test releases an unstable set with a probability of at most `failure
 epsilon. Over Q answers the failure probabilities add up to a part of delta, and only the rest of delta is left for the
 noise. Few users have an opinion on `failure_prob`, so its default is None. The functions here replace None by the usual
 value of the class, or by a lower one where many queries or a small delta need that.
+
+`with_failure_prob_for` plans for one release at a delta. `with_failure_prob_left` also leaves room in a ledger for
+later releases. `with_failure_prob_at_most` sets a limit that the caller knows.
 """
 
 from __future__ import annotations

@@ -359,6 +359,7 @@ def margins(counts: NDArray[np.integer], label_sets: BoolArray) -> IntArray:
     return np.where(label_sets.any(axis=1), differences, 0)
 
 
+# The price and each round of a session ask for the same table.
 @lru_cache(maxsize=64)
 def _check_probabilities(
     prior_scale: float, prior_margin: float, largest_margin: int
@@ -375,7 +376,7 @@ def _check_probabilities(
     probabilities = np.where(excess_in_scales < 0, tails, complements)
     clipped = np.clip(probabilities, _SMALLEST_PROB, 1 - _SMALLEST_PROB)
     rounded = np.floor(clipped * float(_GRID)) / float(_GRID)
-    rounded.setflags(write=False)
+    rounded.setflags(write=False)  # all callers share the array in the cache
     return np.asarray(rounded)
 
 

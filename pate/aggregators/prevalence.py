@@ -51,7 +51,7 @@ _MAX_SIMULATED_SHARES = 2**20
 _MAX_SIMULATED_RECORDS = 2**20
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class ReleasedShares:
     """The released prevalence of each label, and the released share of records for which it is known.
 
@@ -65,7 +65,7 @@ class ReleasedShares:
     known: FloatArray | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class _NoisyMean:
     """A released mean of clipped vectors of shares, with its noise.
 
@@ -78,7 +78,7 @@ class _NoisyMean:
     noise_std: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class _SecondStep:
     """The center and the clip for the second mean, chosen by the error on simulated teachers.
 
@@ -238,7 +238,9 @@ class Prevalence(Parameters):
             raise InvalidValue("noise_multiplier", self.noise_multiplier, rule=rule)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(
+    frozen=True, eq=False, kw_only=True
+)  # a generated __eq__ fails on the arrays in `shares`
 class _Steps:
     """The computation of one release in three steps; see `Prevalence`.
 
@@ -310,10 +312,10 @@ class _Steps:
         std = math.sqrt(self.adjacency.num_moved) * self.multipliers[0] * self.shares.parts
         noise = RoundedGaussian(std).sample((NUM_LENGTHS,), self.rng)
 
-        def draw() -> Arrays:
+        def draw_part() -> Arrays:
             return {"noisy": self.shares.lengths() + noise}
 
-        noisy_counts = self.record.part("lengths", draw)["noisy"]
+        noisy_counts = self.record.part("lengths", draw_part)["noisy"]
         power = int(np.argmax(noisy_counts[: 1 + last_power]))
         return longest / 2 ** (power / 2)
 
@@ -328,12 +330,13 @@ class _Steps:
         shape = (1, len(self.shares.largest))
         clipped_sum = ClippedSum(clip=clip, shape=shape, adjacency=self.adjacency)
         std = self.multipliers[step_number] * clipped_sum.l2_sensitivity
+        # Drawn also if the part is read from the record; see `_release_length`.
         noise = RoundedGaussian(std).sample(shape, self.rng)
 
-        def draw() -> Arrays:
+        def draw_part() -> Arrays:
             return {"noisy": self.shares.total(clipped_sum, center) + noise}
 
-        total = self.record.part(f"mean-{step_number}", draw)["noisy"]
+        total = self.record.part(f"mean-{step_number}", draw_part)["noisy"]
         unit = clipped_sum.step / self.total_weight
         shares = np.asarray(center + total[0] * unit)
         return _NoisyMean(shares=shares, noise_std=std * unit)

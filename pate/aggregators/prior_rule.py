@@ -27,7 +27,7 @@ class PriorRule(Protocol):
         """
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class KnownPrior:
     """A prior rule that reads its predictions from an array, which is given before the first query.
 

@@ -26,7 +26,7 @@ from pate.files.reading import FROM_BACKUP, damaged
 REMEDY = f"{FROM_BACKUP}: it was charged and drawn, and drawing it again costs its price again"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class PublicNames:
     """The names of queries and labels, which are public and do not change a release.
 

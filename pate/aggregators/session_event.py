@@ -20,6 +20,7 @@ from pate.validation import InvalidValue, require_count, require_positive
 _LARGEST_EPSILON = 30.0
 
 
+# Calibration asks for the price of one session again and again, and a price by hits takes a search.
 @lru_cache(maxsize=1024)
 def session_event(
     make_target: Callable[[float], charging.QTarget],

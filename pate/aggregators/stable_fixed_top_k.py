@@ -193,7 +193,7 @@ class StableFixedTopK(StableAggregator):
         return Answers.to_all(peel.unpeeled | picks)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class Peel:
     """The picks that turn the stable sets of queries into sets of k labels; an empty stable set is a refusal.
 

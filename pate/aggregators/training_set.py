@@ -8,7 +8,7 @@ from pate.array_types import BoolArray, Float32Array, FloatArray
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class NoisyScores:
     """Real numbers that were released for queries, with the size of their noise.
 
@@ -28,7 +28,7 @@ class NoisyScores:
     center: FloatArray | None = None
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class TrainingSet:
     """The data that a student learns from: public inputs, and the answers released for them.
 

@@ -19,7 +19,7 @@ FILE = "extractor.safetensors"
 """The name of the extractor's file in a bundle."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on the arrays in `extractor`
 class ExtractedForm(Preprocessing):
     """A preprocessing that resizes images and extracts their features.
 

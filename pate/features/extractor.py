@@ -32,7 +32,7 @@ _MAX_NUMBERS = 2**24
 _MAX_NUMBERS_PER_FILE_NUMBER = 16
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class Extractor(FittedTransform):
     """A fitted function from images to features, which is determined by float32 arrays.
 

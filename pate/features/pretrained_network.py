@@ -35,7 +35,7 @@ _SAFE_TORCH = (2, 10)
 _MAX_REASON = 100
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # modules of torch have no equality
 class Net:
     """A network without its last layer, and the mean and standard deviation that standardize its images.
 

@@ -14,7 +14,7 @@ _MIN_STD = 1e-6
 _MIN_VARIANCE_SHARE = 1e-9
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class Projection:
     """An affine map from measurements to features.
 

@@ -175,6 +175,7 @@ class CertifiedTable(Parameters):
             raise InvalidValue("table", path, rule=rule) from error
 
 
+# Every copy of a table is checked when it is made, and arithmetic of 60 digits is slow.
 @lru_cache(maxsize=64)
 def certified_rdp(numerators: tuple[int, ...], *, order: float, reach: int) -> float:
     """Returns the largest Renyi divergence of one test between gaps that differ by at most `reach`, rounded up.
@@ -189,6 +190,7 @@ def certified_rdp(numerators: tuple[int, ...], *, order: float, reach: int) -> f
     # The numerators never decrease, so pairs of gaps exactly `reach` apart have the largest divergence. Beyond the last
     # gap the last probability holds.
     reached = (*numerators[reach:], *numerators[-1:] * reach)
+    # `strict=False`: with fewer than `reach` gaps, `reached` is longer, and its end has no partner.
     pairs = {(low, high) for low, high in zip(numerators, reached, strict=False) if low != high}
     with localcontext(_EXACT):
         a = Decimal(order)

@@ -257,7 +257,7 @@ class GapSelection(Parameters):
         require(self.noise == "gumbel", "noise", self.noise, "gumbel")
         sums = self._sums(ranking)
         deficits = sums.max(axis=1, keepdims=True) - sums
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore"):  # a quotient of minus infinity has the weight 0
             weights = np.exp(deficits / -self.noise_scale)
 
         def exact_weights(row: int) -> Weights:

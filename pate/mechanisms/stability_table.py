@@ -38,6 +38,7 @@ class StabilityTable:
         require(is_valid, "logits", self.logits[:3], "at least one number")
 
 
+# Calibration, price and draw ask for the same table, and each level takes a search.
 @lru_cache(maxsize=64)
 def optimal_stability_table(
     *, order: float, rdp_budget: float, failure_prob: float, num_levels: int

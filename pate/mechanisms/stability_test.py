@@ -154,7 +154,7 @@ class StabilityTest(Parameters):
     @cached_property
     def event(self) -> Event:
         """The price of one test, the same for both outcomes."""
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore"):  # a probability of 0 has the log-odds minus infinity
             logits = np.log(self._probs) - np.log1p(-self._probs)
         return ApproximateEvent(
             OneBitEvent(tuple(logits.tolist()), reach=self.adjacency.gap_sensitivity),

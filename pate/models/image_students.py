@@ -98,6 +98,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         rule = f"at most {LARGEST_INPUT:,}, or the model could not be read back"
         require(size <= LARGEST_INPUT, "numbers in a picture", size, rule)
         require_images(np.zeros((1, *input_shape), np.float32))
+        # Made only for its checks: a network refuses sizes that it cannot take.
         self._network(input_shape, num_labels=num_labels)
 
     def fit(
@@ -344,6 +345,7 @@ class ResNet50Student(ImageStudent):
 
     def _validate_weights(self) -> None:
         """Raises `InvalidValue` unless `weights` is None or names a file of the weights of a ResNet-50."""
+        # Made only for its checks.
         ResNet50(num_labels=1, weights=self.weights, image_size=self.image_size)
 
     def _choices_of_network(self) -> dict[str, float]:

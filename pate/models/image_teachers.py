@@ -340,6 +340,7 @@ class ResNet50Teacher(ImageTeacher):
 
     def _validate_weights(self) -> None:
         """Raises `InvalidValue` unless `weights` is None or names a file of the weights of a ResNet-50."""
+        # Made only for its checks.
         ResNet50(num_labels=1, weights=self.weights, image_size=self.image_size)
 
     @property

@@ -55,7 +55,7 @@ def weights_of_rows(group_ids: IntArray, recipe: Recipe = DEFAULT_RECIPE) -> Flo
     return np.asarray(1 / sizes[group_of])
 
 
-@dataclass(eq=False, kw_only=True)
+@dataclass(eq=False, kw_only=True)  # a generated __eq__ fails on arrays
 class KernelVotes(FunctionVotes):
     """The votes of `KernelTeacher`, which are computed from the private records whenever they are read.
 

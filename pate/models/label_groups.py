@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pate.array_types import BoolArray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class LabelGroup:
     """Labels that are known for the same records.
 

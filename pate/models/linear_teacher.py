@@ -107,7 +107,7 @@ class LinearTeacher(Teacher):
         return np.asarray(scores.clamp_(min=0, max=1).cpu().numpy())
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class _RidgeFits:
     """The ridge regressions of several shards, whose records are padded to n, the number of the largest shard.
 

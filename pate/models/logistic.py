@@ -180,7 +180,7 @@ def _frequencies(labels: BoolArray, *, known: BoolArray | None) -> FloatArray:
     return np.asarray(shares.clip(_MIN_FREQUENCY, 1 - _MIN_FREQUENCY))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class _Choice:
     """The penalty that held-out rows have chosen, and its model, which was fitted to the other rows.
 

@@ -231,7 +231,7 @@ class MLPModel(FlatModel):
         return total / len(members) * arrays["released"]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class _Epoch:
     """The parameters of all members of an `MLPStudent` after one epoch, and their held-out predictions.
 

@@ -127,7 +127,7 @@ class _CompleteRidgePath(RidgePath):
         return np.asarray(self._square / (self._square + penalty * self._unit))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on the arrays in it
 class _GroupPath:
     """The ridge regressions of the labels of one group on the rows for which they are known."""
 

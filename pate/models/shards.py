@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pate.data import Partition
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class Shard:
     """The private records of one teacher.
 
@@ -59,7 +59,7 @@ class Shards(Protocol):
         """Returns the records of the teacher with this index."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class PartitionedRecords:
     """Records with a partition into shards; the records of a shard are read when the shard is requested.
 

@@ -154,7 +154,7 @@ class _FramedTeacher(SklearnTeacher):
         return self.form.frame(as_rows(inputs))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class FittedLabels:
     """An estimator that was fitted to all labels of some records.
 

@@ -140,7 +140,7 @@ def _read_threshold(value: Any) -> Threshold:
     return numbers if is_list else numbers[0]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class StudentModel(ABC):
     """A trained student, which predicts labels and can be published.
 
@@ -259,7 +259,8 @@ class StudentModel(ABC):
         fault = ""
         for name, axes in self.array_axes.items():
             shape = self.arrays[name].shape
-            # The first array with an axis sets the length of the axis for all arrays.
+            # The first array with an axis sets the length of the axis for all arrays. `strict=False`: another number of
+            # axes is a fault below.
             expected_shape = [
                 lengths.setdefault(axis, length) for axis, length in zip(axes, shape, strict=False)
             ]
@@ -272,7 +273,7 @@ class StudentModel(ABC):
         """Returns a phrase that states why the model fails to predict for an input of zeros, or ""."""
         zeros = np.zeros((1, *self.input_shape), np.float32)
         try:
-            with np.errstate(all="ignore"):
+            with np.errstate(all="ignore"):  # what is not finite is a fault below
                 probabilities = self.predict_proba(zeros)
             in_range = (probabilities >= 0) & (probabilities <= _MAX_PROBABILITY)
             if probabilities.ndim != 2 or probabilities.size == 0 or not in_range.all():

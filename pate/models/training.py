@@ -35,7 +35,7 @@ class WorkersLost(ChildProcessError, RuntimeError):
     """An error: more workers have died than the engine replaces. Teachers that were saved before are not lost."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on the arrays in `shards`
 class ChunkTask:
     """The task to train one chunk of teachers. It can be sent to another process, and is called there.
 
@@ -104,7 +104,7 @@ class ThisProcess:
         return handles, ()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on the arrays in `shards`
 class TrainingJob:
     """The job to train all teachers of an ensemble that are missing in a store.
 

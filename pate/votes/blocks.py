@@ -22,7 +22,7 @@ _TOLERANCE = 2.0**-30
 _BLOCK_ENTRIES = 2**21
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class LowRankVotes:
     """A block of teachers' votes as a product: the votes of teacher t minus the center are `span @ weights[t]`.
 

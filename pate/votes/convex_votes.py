@@ -47,7 +47,7 @@ _MAX_LENGTHS = 2.0**38
 _MAX_STEPS = 2**20
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)  # a generated __eq__ fails on arrays
 class ConvexVotes(MomentVotes):
     """The votes in rounds of teachers that each fit a convex model to the student's errors on their records.
 

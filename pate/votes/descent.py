@@ -35,7 +35,7 @@ _MIN_MEAN_SQUARE = 1e-12
 _NUM_BISECTIONS = 30
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class Descent:
     """The gradient descent of a logistic model, the student, on noisy gradients.
 

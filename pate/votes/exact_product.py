@@ -14,7 +14,7 @@ _BITS = 26
 _MIN_EXPONENT = -900
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class ExactMatrix:
     """A matrix whose product with any rows is exact, after both are cut to 26 bits.
 

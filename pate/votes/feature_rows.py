@@ -96,7 +96,7 @@ DEFAULT_STORAGE = FeatureStorage()
 """Features are kept; a scratch file lies in the folder of large temporary files."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class FeaturesMadeAnew:
     """The features of records, computed from the inputs at each reading, and not kept in memory.
 

@@ -69,7 +69,7 @@ _FORMS = {
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class ImportedVotes:
     """Counts of votes that were read from a file.
 

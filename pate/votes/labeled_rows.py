@@ -37,7 +37,7 @@ _MIN_MEAN_SQUARE = 1e-12
 _SQUARED_DIRECTIONS_PER_ROW = 16
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class LabeledRows(StartSource):
     """The labels of the first rows of the public pool.
 
@@ -90,7 +90,7 @@ class LabeledRows(StartSource):
         return PublicStart(weights=fit.weights, variances=variances)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class LogisticFit:
     """A logistic model with a Gaussian prior on its weights, fitted to labeled rows.
 
@@ -122,7 +122,7 @@ class LogisticFit:
         return np.asarray((vectors**2 @ remaining_shares) * self.prior_variances[:, None])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class LabeledFeatures:
     """The features and the labels of public rows.
 
@@ -162,6 +162,7 @@ class LabeledFeatures:
         """
         rows = self.select(np.arange(len(self.labels)) < _MAX_CROSS_VALIDATED_ROWS)
 
+        # The search compares each scale with its neighbors, and a loss takes a cross-validation.
         @cache
         def loss(scale_index: int) -> float:
             return rows._cross_validated_loss(_SCALES[scale_index] * expected_variances)
@@ -184,9 +185,8 @@ class LabeledFeatures:
         num_present = self.labels.sum(axis=0)
         prior_log_odds = self._prior_log_odds
         scaled = self.features * np.sqrt(prior_variances)
-        constant_scale = (
-            np.maximum(num_present, 1) ** -0.5
-        )  # about the standard error of a constant
+        # Approximately the standard error of a constant.
+        constant_scale = np.maximum(num_present, 1) ** -0.5
 
         def loss_and_gradient(flat_parameters: FloatArray) -> tuple[float, FloatArray]:
             parameters = flat_parameters.reshape(num_features + 1, -1)

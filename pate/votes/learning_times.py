@@ -21,7 +21,7 @@ _TIMES = np.concatenate([np.geomspace(1e-6, 0.5, 20), np.geomspace(1.0, 1e6, 80)
 _BLOCK_ENTRIES = 2**22
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class LearningTimes:
     """The time for which gradient descent learns each label of a linear model, chosen for the least expected error.
 

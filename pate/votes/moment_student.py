@@ -35,7 +35,7 @@ _ANY_PREVALENCE = 0.5
 _UNLEARNED_POWER = 0.5
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class MomentStudent:
     """A student of noisy moments, on the features of a public pool.
 

@@ -35,7 +35,7 @@ from pate.votes.round_sums import RoundSums, ThreadSums
 from pate.votes.round_votes import RoundQuestion, RoundVotes
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)  # a generated __eq__ fails on arrays
 class MomentVotes(RoundVotes):
     """The votes in rounds of teachers whose records this process can read.
 

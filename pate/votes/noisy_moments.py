@@ -29,7 +29,7 @@ _MIN_SLOPE = 0.01
 _MAX_SLOPE = 2.0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class NoisyMoments:
     """Noisy covariances of features and labels, with the variance of their noise; every field may be published.
 

@@ -9,7 +9,7 @@ import numpy as np
 from pate.array_types import BoolArray, Float32Array, FloatArray, IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class PoolAnswers:
     """The confidences of trained teachers on the public pool, in the form in which votes need them.
 

@@ -23,7 +23,7 @@ NAME_FORMS = {
 _REMEDY = "write it anew, with numpy.savez"
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class PublicAnswers:
     """The answers of a model that saw no private example: the probability of each label for each query.
 

@@ -29,7 +29,7 @@ _BLOCK_ROWS = 512  # the number of rows whose kernel values fit into a processor
 _RELATIVE_CUT_OFF = 1e-6
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class PublicKernel:
     """The components of a Gaussian kernel on rows of a public pool, without the part that linear features explain.
 

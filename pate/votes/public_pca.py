@@ -39,7 +39,7 @@ from pate.votes.public_kernel import (
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class PublicPCA:
     """Features of length 1 along the leading principal directions of a public pool, weighted by their variance.
 

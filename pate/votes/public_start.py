@@ -16,7 +16,7 @@ from pate.votes.noisy_moments import NoisyMoments
 from pate.votes.round_votes import RoundVotes
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class PublicStart:
     """The weights at which a student's descent starts, and the variance of the error of each weight.
 

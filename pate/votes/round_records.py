@@ -25,7 +25,7 @@ def no_report(num_rows: int) -> None:
     """Does nothing with the number of records that were read."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class RecordBlock:
     """Some records of a shard.
 
@@ -38,7 +38,7 @@ class RecordBlock:
     labels: GapLabels
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)  # a generated __eq__ fails on arrays
 class RoundRecords:
     """All private records of teachers that vote in rounds.
 
@@ -110,7 +110,7 @@ class RoundRecords:
         )
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)  # a generated __eq__ fails on arrays
 class ShardRecords:
     """The records of some whole teachers, in the order of a shard.
 

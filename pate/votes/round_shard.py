@@ -51,7 +51,7 @@ _VECTOR_ROWS = 64  # a multiple of the numbers that a processor computes at once
 _WEIGHT_BITS = 38
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class PublicStudent:
     """The student of a round, in whole numbers, and its residuals.
 
@@ -96,7 +96,7 @@ class PublicStudent:
         return without_unknown(np.asarray(labels - probabilities[:num_rows]), labels=labels)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class PoolPart:
     """The part of the votes of trained teachers that comes from their confidences on the public pool.
 
@@ -110,7 +110,7 @@ class PoolPart:
     votes_of: Callable[[slice], FloatArray]
 
 
-@dataclass(eq=False, repr=False, kw_only=True)
+@dataclass(eq=False, repr=False, kw_only=True)  # a generated __eq__ fails on arrays
 class RoundShard:
     """The records of some whole teachers, and the sum of these teachers' votes in a round.
 

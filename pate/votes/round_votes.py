@@ -10,7 +10,7 @@ from pate.votes.clipped_moments import ClippedMoments
 from pate.votes.weighted import Weighted
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class RoundQuestion:
     """The public question of a round, which all teachers answer with a clipped vote.
 

@@ -171,6 +171,7 @@ class VoteStore:
         """
         teachers_at_once = max(1, BLOCK_BYTES // (self.num_queries * self.num_labels))
         for packed in self.packed_blocks(teachers_at_once):
+            # Unpacked bits are bytes of 0 or 1, which are read as bool without a copy.
             yield np.unpackbits(packed, axis=-1, count=self.num_labels).view(np.bool_)
 
     def packed_blocks(self, num_teachers: int = 1) -> Iterator[NDArray[np.uint8]]:
@@ -182,9 +183,8 @@ class VoteStore:
         Raises:
             InvalidValue: the file is damaged.
         """
-        padding = (
-            1 << (-self.num_labels % 8)
-        ) - 1  # the bits of the last byte that belong to no label
+        # The bits of the last byte that belong to no label.
+        padding = (1 << (-self.num_labels % 8)) - 1
         with reading(self.path, rule=_RULE, remedy=_REMEDY) as archive:
             packed_rows = read_rows(
                 archive, array_name="packed", block_rows=num_teachers, dtype_kinds="u"

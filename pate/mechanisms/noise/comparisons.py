@@ -43,7 +43,7 @@ _BLOCK_SIZE = 2**15
 _LOWEST_VALUE = -(2.0**1000)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class Values:
     """An array of values before noise is added, divided by the scale of the noise, as floats and as fractions.
 
@@ -69,7 +69,9 @@ class Values:
         def exact(row: int, column: int) -> Fraction:
             return Fraction(differences[row, column].item()) / Fraction(scales[row, 0].item())
 
-        with np.errstate(over="ignore"):
+        with np.errstate(
+            over="ignore"
+        ):  # a quotient of minus infinity is raised to `_LOWEST_VALUE`
             return cls(floats=np.maximum(differences / scales, _LOWEST_VALUE), exact=exact)
 
 
@@ -232,6 +234,7 @@ def are_normally_above(
     return above
 
 
+# Calls for one threshold and one noise follow each other, a batch of queries at a time.
 @lru_cache(maxsize=8)
 def _table_of_probabilities(
     threshold: float, noise_std: float, *, smallest_count: int, largest_count: int
@@ -243,7 +246,7 @@ def _table_of_probabilities(
 
 def _probability_below(counts: IntArray, threshold: float, noise_std: float) -> IntArray:
     """Returns 2**53 P[count + N(0, noise_std**2) < threshold] for each count, with an error of less than 2**6."""
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"):  # an infinite quotient has the probability 0 or 1
         return np.asarray(ndtr((threshold - counts) / noise_std) * _GRID).astype(np.int64)
 
 

@@ -107,6 +107,7 @@ def _weights(variance: int, num_stds: float) -> FloatArray:
     return np.asarray(np.exp(-(numbers**2) / (2 * variance)))
 
 
+# Each block of a large array of noise reads the same edges.
 @lru_cache(maxsize=8)
 def _edges(variance: int) -> FloatArray:
     """Returns -1, and then the cumulated weight of 0, 1, -1, 2, -2, …, divided by the total weight."""

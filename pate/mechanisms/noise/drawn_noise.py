@@ -211,6 +211,7 @@ def draw_largest(
     u = uniforms.approximate()
     # The largest of N noises is the quantile at u**(1 / N) = exp(-q), with q = -log(u) / N.
     log_q = np.log(-np.log(u)) - log_num_noises
+    # `where` computes both branches; the one that is not taken may divide by 0 or overflow.
     with np.errstate(divide="ignore", over="ignore"):
         log_above = np.where(log_q < _SMALL_LOG, log_q, np.log(-np.expm1(-np.exp(log_q))))
         values = kind.quantile_of_log(log_q, log_above)

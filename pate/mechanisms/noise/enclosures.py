@@ -76,6 +76,7 @@ def _decimal(number: Fraction, context: Context) -> Decimal:
     return context.divide(Decimal(number.numerator), Decimal(number.denominator))
 
 
+# Few numbers of digits occur, and each is asked for many times.
 @lru_cache(maxsize=16)
 def _pi(digits: int) -> Decimal:
     """Returns pi, rounded to `digits` digits."""

@@ -56,7 +56,7 @@ def toss_exponential(
         low, high = exp_bounds(exponent, digits=digits + log2_factor)
         return low * 2**log2_factor, high * 2**log2_factor
 
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore"):  # a quotient of minus infinity is raised to `_LOWEST_EXPONENT`
         exponents = np.maximum(-deficits / noise_scale, _LOWEST_EXPONENT)
         # These floats are off by at most 2**-47.
         chances = np.minimum(np.ldexp(np.exp(exponents), log2_factor), 1.0)

@@ -189,6 +189,7 @@ def _integral_above(integrand: FloatArray, half_widths: FloatArray) -> FloatArra
     return np.asarray(integrals_to_the_end + integrals_of_later_panels[:, None])
 
 
+# The weights depend on the number of nodes alone, which is constant.
 @lru_cache
 def _weights_to_the_end() -> FloatArray:
     """Returns quadrature weights for integrals from a node to the end of a panel.

@@ -222,6 +222,7 @@ class CanonicalTopK(BoundedRangeTopK):
             log_rounding_error=classes.error,
         )
 
+        # Fractions are slow, and several classes of a row may need a comparison in fractions.
         @cache
         def exact_losses(row: int) -> NDArray[Any]:
             return classes.losses(falling_counts[row], gamma=Fraction(self.gamma))

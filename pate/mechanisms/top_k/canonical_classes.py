@@ -19,7 +19,7 @@ LOG_NEGLIGIBLE = 120.0
 _NUM_LEVELS = 96
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class CanonicalClasses:
     """n classes of sets of k ranks out of 1..d. Rank 1 is that of the largest count, rank d that of the smallest.
 
@@ -43,6 +43,7 @@ class CanonicalClasses:
     log_sizes: FloatArray
     k: int
 
+    # These classes depend on sizes alone, so all histograms of one size share them.
     @classmethod
     @lru_cache(maxsize=32)
     def all(cls, num_ranks: int, k: int) -> Self:
@@ -301,7 +302,7 @@ def _log_sizes(
     # Binomial coefficients by recursion over f = k, k - 1, …: each row is the row before times one factor.
     f = missing_ranks[::-1, None].astype(np.float64)
     log_up_to_high = np.cumsum(np.log((largest_ranks - f) / (k - f + 1)), axis=0)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore"):  # a share of 0 has the logarithm minus infinity
         # The share of the sets whose last rank is at most `low`.
         log_low_share = np.cumsum(
             np.log1p((ranks_below - largest_ranks) / (largest_ranks - f)), axis=0

@@ -262,7 +262,8 @@ class PermuteAndFlipJointTopK(JointMechanism):
         """
         classes = self._classes(falling_counts, has_few_classes)
 
-        # The sizes of a million classes at once would not fit into memory.
+        # A class is asked for its size a few times in a row. The sizes of a million classes at once would not fit into
+        # memory, so few are kept.
         @lru_cache(8)
         def size_of_class(row: int, place: int) -> int:
             return next(islice(classes.sizes(row), place, None))

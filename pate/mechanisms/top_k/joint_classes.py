@@ -17,7 +17,7 @@ _NUM_COARSE_LEVELS = 32
 _NUM_FINE_LEVELS = 48
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class JointClasses:
     """n classes of sequences of k distinct ranks out of 0..d-1, for Q histograms. Rank 0 is that of the largest count.
 

@@ -11,7 +11,7 @@ from pate.array_types import IntArray
 from pate.device import torch
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class Minibatch:
     """The records of one training step, for several models.
 
@@ -134,5 +134,6 @@ class StackedAdamW:
         )
         # A step is linear in its rate, weight decay included. So a part with a smaller rate goes a share of the way.
         share = rate_factor if is_active is None else rate_factor * is_active
+        # `strict=False`: `previous` is empty where one rate holds for all, as nothing is then to be corrected.
         for parameter, start in zip(self._parameters, previous, strict=False):
             parameter.copy_(start.lerp(parameter, share))

@@ -86,7 +86,7 @@ class ResNet50(Network):
     image_size: int | None = None
 
     def __post_init__(self) -> None:
-        torchvision_models()
+        torchvision_models()  # raises `MissingPackage` without torchvision
         require_settings(self)
         if self.weights is not None:
             _require_weights(self.weights)

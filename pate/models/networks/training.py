@@ -141,7 +141,7 @@ def fit_network(
     return {name: tensor.detach() for name, tensor in tensors.items()}, curve.numpy()
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class KnownTargets:
     """Targets of a training, with the weight 0 where they are unknown.
 
