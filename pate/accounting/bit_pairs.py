@@ -42,7 +42,7 @@ class _Candidates(NamedTuple):
     orders: IntArray
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=16)  # several bounds on one event need its pairs
 def bit_pairs(event: BitEvent) -> FloatArray:
     """Returns pairs of logits, `[2, num_pairs]`, such that any two neighbors are dominated by one of the pairs.
 

@@ -34,7 +34,7 @@ _TANGENT_THRESHOLDS = np.array(
 _DISTANCES_FROM_THRESHOLD = np.array([0.0, 0.4, 0.8, 1.3, 2.0, 3.0])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class Pair:
     """A pair (P, Q) of discrete distributions.
 

@@ -140,7 +140,7 @@ def _require_failure_probability(name: str, value: float) -> None:
     require(0 <= value < 1, name, value, "a number in [0, 1)")
 
 
-@lru_cache
+@lru_cache  # once for a class, because one total may make 100,000 events
 def _checks_of(kind: Hashable) -> tuple[tuple[str, Callable[[str, Any], object]], ...]:
     """Returns the fields of a class of events that have a check, as pairs of a field's name and its check.
 

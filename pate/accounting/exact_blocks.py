@@ -92,7 +92,7 @@ Run = tuple[DominatingPairs, ...]
 """The consecutive steps of one block; a repeated step is listed several times."""
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=16)  # an accountant and its copies ask for the same profile
 def compose_steps(
     steps: Steps,
     *,
@@ -197,7 +197,7 @@ def _aligned(spacing: float, steps: Steps) -> float:
     return rounded_spacing(loss / (2 * math.ceil(loss / (2 * spacing))))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class Block:
     """The loss distribution of a pair that dominates a block of steps: probabilities of multiples of a spacing.
 
@@ -408,7 +408,7 @@ def _repeated_block(pair: FixedPair, times: int, grid: LossGrid, negligible: flo
     return block.power(times, largest_num_points=num_points)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=16)  # several blocks of steps hold the same maximum
 def _maximum_block(pair: NoisyMaximum, spacing: float, num_points: int) -> Block:
     """Returns the loss distribution of a pair that dominates a noisy maximum, from a cache.
 

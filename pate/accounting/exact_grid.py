@@ -156,7 +156,7 @@ def rounded_spacing(spacing: float) -> float:
     return math.ldexp(digits, exponent - _SPACING_DIGITS)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class Profile:
     """A privacy profile: upper bounds on delta at the epsilons of a grid.
 

@@ -69,7 +69,7 @@ _LOG_EXPIT_ROUNDING = 2.0**-50
 _LOSS_DIGITS = 36
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class Box:
     """A set of two-point pairs of an event, represented by one pair that dominates all of them.
 
@@ -466,7 +466,7 @@ def fixed_pair_step(
     return step
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256)  # each total of a ledger composes equal events anew
 def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
     """Returns the pairs of distributions that together dominate an event; None for an event that costs nothing.
 

@@ -358,7 +358,7 @@ class RenyiFilter(PrivacyFilter):
         return np.array([self.order], dtype=np.float64)
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64)  # each filter with this cap needs it
 def best_order(max_epsilon: float, target_delta: float) -> float:
     """Returns the order at which the most Gaussian releases fit under a cap; the order less 1 has four digits.
 

@@ -58,7 +58,7 @@ _DELTAS_OF_LINES = (0.3, 1e-4)
 _STRIDE_OF_LINES = 4
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class _CurveAtOrders:
     """A Renyi curve at some orders."""
 
@@ -211,7 +211,7 @@ def _best_step(epsilon_at: Callable[[int], float], *, first_step: int) -> int:
     return best_step
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=1024)  # the search for the best order comes back to the same orders
 def joint_rdp(event: SelectThenTestEvent, order: float) -> float:
     """Returns an upper bound on the Renyi divergence of one query's selection and test, given that no failure happens.
 

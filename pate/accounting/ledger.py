@@ -177,7 +177,7 @@ class Ledger:
             data: the digest of the private data, where the file holds the accounts of several data sets.
             unit: the unit of privacy of all prices; None takes the unit of the earlier charges.
         """
-        ledger = cls.__new__(cls)
+        ledger = cls.__new__(cls)  # without `__init__`, which would open the file by its path
         ledger._open(file, data=data, unit=unit)
         return ledger
 

@@ -31,7 +31,7 @@ _LARGEST_NUM_STEPS = 200
 _ROUNDING = 2.0**-46
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class LinearPrograms:
     """B linear programs over K types with R constraint rows.
 
@@ -89,7 +89,7 @@ def best_multipliers(programs: LinearPrograms) -> tuple[FloatArray, FloatArray]:
     return prices[:, :-1], prices[:, -1]
 
 
-@dataclass(eq=False)
+@dataclass(eq=False)  # == of arrays is an array
 class _SimplexState:
     """The state of the simplex method for B programs: the current basis of each.
 

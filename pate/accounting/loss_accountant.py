@@ -34,6 +34,7 @@ class AccountantBesideRenyi(Accountant):
     def copy(self) -> Self:
         """Returns an independent accountant with the same events; adding events to the copy leaves this one as is."""
         duplicate = copy.copy(self)
+        # Lists, dictionaries and accountants change in place, so the copy gets its own. Other values are replaced.
         for name, value in vars(self).items():
             if isinstance(value, (list, dict, Accountant)):
                 setattr(duplicate, name, value.copy())

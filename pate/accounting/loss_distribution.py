@@ -84,7 +84,7 @@ class LossDistribution:
         return min(1.0, float(self._losses.get_delta_for_epsilon(target_epsilon)) + self.allowance)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=16)  # each total composes equal releases anew
 def _discretized(event: LeafEvent, spacing: float, reach: float) -> PrivacyLossDistribution:
     """Returns the loss distribution of one release as an object of dp-accounting.
 

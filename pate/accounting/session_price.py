@@ -277,7 +277,7 @@ class _Split(NamedTuple):
     overrun_prob: float
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256)  # each total of a ledger prices its sessions anew
 def _best_split(target: QTarget, target_hits: int, target_delta: float) -> _Split:
     """Returns the split of delta into overrun and composition with the smallest epsilon, from a cache.
 
@@ -313,7 +313,7 @@ def _best_split(target: QTarget, target_hits: int, target_delta: float) -> _Spli
     return min(splits)
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256)  # each total of a ledger prices its sessions anew
 def _best_play(
     target: QTarget, target_hits: int, target_delta: float, sufficient_epsilon: float
 ) -> float:

@@ -167,14 +167,14 @@ def _poisson_deltas(event: TuningEvent, orders: FloatArray) -> FloatArray:
     return np.asarray(deltas[indices])
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256)  # needed again for each grid of orders
 def _deltas_on_grid(event: TuningEvent) -> FloatArray:
     """Returns the delta of a candidate at each of `_EPSILONS`, from a cache."""
     candidate = Candidate.from_event(event, rdp.RdpAccountant())
     return np.array([candidate.delta(float(epsilon)) for epsilon in _EPSILONS])
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=256)  # needed again for each grid of orders
 def _renyi_selection_ratio(event: TuningEvent) -> float:
     """Returns the logarithm of the largest likelihood ratio of the selection by Renyi curves, from a cache."""
     return selection_ratio(event, Candidate.from_event(event, rdp.RdpAccountant()))

@@ -91,7 +91,7 @@ _LARGEST_NUM_ROOTS = 40
 _LARGEST_NUM_CHILDREN = 4
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64)  # the Renyi curve and the discrete pairs of a winner need them
 def bit_release_pairs(mean_shift: float) -> tuple[Pair, ...]:
     """Returns discrete pairs that dominate the release of the bit Z > t, for thresholds t near `mean_shift`.
 
@@ -107,7 +107,7 @@ def bit_release_pairs(mean_shift: float) -> tuple[Pair, ...]:
     return tuple(_pairs_above(q[None], heights=raised[None], slack=slack, mean_shift=mean_shift))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=64)  # the Renyi curve and the discrete pairs of a winner need them
 def square_corner_pairs(mean_shift: float) -> tuple[Pair, ...]:
     """Returns a discrete pair for each corner of the squares that cover the middle region.
 
@@ -135,7 +135,7 @@ def square_corner_pairs(mean_shift: float) -> tuple[Pair, ...]:
     )
 
 
-@lru_cache(maxsize=1)
+@lru_cache(maxsize=1)  # the same for every `mean_shift`
 def _covering_squares() -> tuple[FloatArray, FloatArray]:
     """Returns the lower left corners, `[num_squares, 2]`, and the widths, `[num_squares]`, of squares of points (a, b).
 

@@ -97,7 +97,7 @@ class _Span(NamedTuple):
     largest_growth: float
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class CandidateTypes:
     """All K types of a candidate, with the selection weight and the test's probabilities of each type.
 
@@ -125,7 +125,7 @@ class CandidateTypes:
     limits: FloatArray
 
     @classmethod
-    @lru_cache(maxsize=32)
+    @lru_cache(maxsize=32)  # needed again at each order
     def from_event(cls, event: SelectThenTestEvent) -> Self:
         """Returns the types of candidates for a gap selection and its test, from a cache."""
         logits = np.array(event.bit.logits)

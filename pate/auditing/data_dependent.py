@@ -31,7 +31,7 @@ from pate.validation import InvalidValue, normalize_field, require, require_hist
 _BLOCK_SIZE = 16384
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False, repr=False)  # == of arrays is an array
 class DataDependentCost:
     """The Renyi divergences of a release on the votes D that were cast, at A orders.
 

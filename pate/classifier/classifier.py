@@ -100,7 +100,7 @@ _GAPS_READ = (
 )
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False)  # compared and hashed by identity, as scikit-learn's estimators
 class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """A private classifier: teachers vote on public samples, noisy votes are released, and a student learns from them.
 

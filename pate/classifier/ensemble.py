@@ -126,7 +126,7 @@ class EstimatorLearner:
             raise InvalidValue(name, type(self.estimator).__name__, rule=rule) from error
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)  # compared by identity, as its parts are
 class EnsemblePlan(FitPlan):
     """The plan of a fit whose teachers and student are scikit-learn estimators.
 

@@ -44,7 +44,7 @@ from pate.votes.label_gaps import GapLabels
 _ESTIMATOR_METHODS = ("fit", "predict", "get_params")  # that teachers and students must have
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)  # == of arrays is an array
 class FitArguments:
     """The arguments of `PATEClassifier.fit`, as the user passes them.
 
@@ -90,7 +90,7 @@ class FitArguments:
         )
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)  # == of arrays is an array
 class FitInputs:
     """The data of a fit after all checks.
 
@@ -116,7 +116,7 @@ class FitInputs:
     feature_names: NDArray[Any] | None
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)  # == of arrays is an array
 class InputReader:
     """The parameters of a classifier that decide how the arguments of a fit are read.
 

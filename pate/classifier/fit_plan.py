@@ -25,7 +25,7 @@ from pate.pricing import PricedRelease
 from pate.votes.source import VoteSource
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)  # compared by identity, as its parts are
 class FitPlan(ABC):
     """The plan of a fit to its private records and public samples.
 

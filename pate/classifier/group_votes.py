@@ -48,7 +48,7 @@ _PREVALENCE_SHARE = 0.05
 _SPLIT_ID_STEP = 2**48
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)  # == of arrays is an array
 class GroupVotesPlan(FitPlan):
     """The plan of a fit with one teacher for each private group, whose votes are released in rounds.
 

@@ -30,7 +30,7 @@ _GAPS_RULE = (
 )
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)  # == of arrays is an array
 class HeldOutRecords:
     """The private test records of a fit, which no teacher and no student learns from.
 
@@ -47,7 +47,7 @@ class HeldOutRecords:
     known: BoolArray | None
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)  # == of arrays is an array
 class HeldOutArguments:
     """The arguments of a fit that are about its test records, as the user passes them.
 
@@ -148,7 +148,7 @@ class HeldOutArguments:
         return bits, None
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)  # compared by identity, as its parts are
 class FitScores:
     """The scores of a fit's student on private test records, which are priced and not drawn yet.
 

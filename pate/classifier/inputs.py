@@ -31,7 +31,7 @@ def require_readable(name: str, values: Any) -> None:
     try:
         array = np.asarray(values) if is_tensor else values
         if getattr(array, "dtype", None) is not None and array.dtype.kind in "OUS":
-            np.asarray(array, dtype=np.float32)
+            np.asarray(array, dtype=np.float32)  # raises ValueError for words that are no numbers
     except RuntimeError as error:  # torch raises it for a tensor with a gradient
         raise InvalidValue(name, kind, rule=".detach().cpu().numpy() of a tensor") from error
     except ValueError:

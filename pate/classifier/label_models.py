@@ -34,7 +34,7 @@ class LabelModel(FittedLabels):
         return map_to_half(self.predict_proba(inputs))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class ClassModel:
     """A fitted teacher or student that predicts one class, with the methods of a `LabelModel`.
 
@@ -80,7 +80,7 @@ class ClassModel:
         return self.predict(inputs).astype(np.float32)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # compared by identity, as its parts are
 class OneClassModel:
     """A student of labels that predicts one class: the label of the greatest probability.
 

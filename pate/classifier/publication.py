@@ -112,7 +112,7 @@ class PublicFacts:
     preprocessing: Preprocessing | None
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)  # compared by identity, as its parts are
 class Publication:
     """All that a fit may publish under its epsilon.
 

@@ -31,7 +31,7 @@ _GROUP_RULE = "a group for each record, none missing"
 _AT_LEAST_TWO = "at least 2, of which one is public"
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)  # == of arrays is an array
 class Pools:
     """The private records and the public samples of a fit.
 

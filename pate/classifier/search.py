@@ -47,7 +47,7 @@ _SCORE_SHARE = 0.3
 _PRICE_ROUNDING = 1e-9
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)  # == of arrays is an array
 class _SearchRecords:
     """The private records of a search, divided into groups that are fitted and groups that are scored.
 
@@ -134,7 +134,7 @@ class _SearchRecords:
             )
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False)  # compared and hashed by identity, as scikit-learn's estimators
 class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is untyped
     """A search for parameters of a `PATEClassifier` whose price is fixed before, whatever the number of parameters.
 

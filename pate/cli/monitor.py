@@ -74,6 +74,7 @@ class ConsoleMonitor(Monitor):
         )
 
     def __reduce__(self) -> tuple[type[Monitor], tuple[()]]:
+        """Returns a monitor that shows nothing, for pickling: worker processes do not write to this screen."""
         return Monitor, ()
 
     @contextmanager

@@ -147,7 +147,8 @@ def make_dataset_loader(
     Raises:
         InvalidValue: a setting of the reader is missing. This is checked first, because other parts take long to load.
     """
-    getattr(data, "require_settings", lambda: None)()
+    if hasattr(data, "require_settings"):  # most readers have nothing to check
+        data.require_settings()
     if isinstance(features, NoFeatures) and getattr(data, "text", None):
         features = Text()
     if features is not None and folder is not None and not isinstance(features, NoFeatures):

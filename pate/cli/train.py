@@ -129,7 +129,7 @@ def _require_tunable(*, is_sweep: bool, launcher: str | None, logger: str) -> No
         raise InvalidValue("logger", logger, rule="tensorboard or none beside tune=true")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # compared by identity, as its parts are
 class Competitor:
     """A configured run, before its folder is known.
 

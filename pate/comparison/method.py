@@ -11,7 +11,7 @@ from pate.comparison.trained import Reference, Trained
 from pate.progress import Monitor
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # compared by identity, as its parts are
 class Contender:
     """A method whose parameters meet a budget, ready to be trained with any seed.
 

@@ -112,7 +112,9 @@ class PATEMethod(Method):
         )
         if progress:
             monitor.say(f"output_dir={bench.folder}: {self.key}: {progress}")
-        self.votes(bench, monitor)
+        self.votes(
+            bench, monitor
+        )  # writes the votes into the ensemble's folder, where all methods find them
 
     def votes(self, bench: Bench, monitor: Monitor | None = None) -> VoteSource:
         """Returns the votes of the ensemble, from its folder if they have been computed before."""

@@ -26,7 +26,7 @@ _IMAGES_PER_WRITE = 512
 _DISK_IS_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class Blocks:
     """n blocks of rows that were computed and have to be written into a `StampedFile`.
 

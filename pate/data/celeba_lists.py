@@ -99,7 +99,7 @@ def _wrong_row(
     """
     rule = f"1 or -1, or in all rows 1 or 0, for each of {len(names)} attributes"
     values = row[1:]
-    for name, value in zip(names, values, strict=False):
+    for name, value in zip(names, values, strict=False):  # a wrong row may be shorter or longer
         if value not in allowed_values:
             name_of_cell = f"{list_file} row {row[0]}, {name[:_MAX_SHOWN]}"
             return InvalidValue(name_of_cell, value[:_MAX_SHOWN], rule=rule)

@@ -26,7 +26,7 @@ _ENDINGS = (".jpg", ".jpeg", ".png")
 _IMAGES_PER_TASK = 16
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class PhotographFiles:
     """The files of the photographs in an attribute list.
 
@@ -160,7 +160,8 @@ def decode_images(
     images = np.empty((len(image_paths), 3, image_size, image_size), dtype=np.uint8)
     damaged: dict[Path, InvalidValue] = {}
 
-    def decode(first_index: int) -> None:
+    def decode_images(first_index: int) -> None:
+        """Decodes the images of one task into `images`, and collects errors in `damaged`."""
         paths = image_paths[first_index : first_index + _IMAGES_PER_TASK]
         for row, path in enumerate(paths, start=first_index):
             try:
@@ -169,7 +170,8 @@ def decode_images(
                 damaged[path] = error
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:  # decoding releases Python's global lock
-        list(pool.map(decode, range(0, len(image_paths), _IMAGES_PER_TASK)))
+        # `list` waits for all images, and raises the error of a task that failed.
+        list(pool.map(decode_images, range(0, len(image_paths), _IMAGES_PER_TASK)))
     if damaged:
         first_path, *other_paths = sorted(damaged)
         names = ", ".join([str(first_path), *(path.name for path in other_paths)])

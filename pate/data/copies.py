@@ -37,7 +37,7 @@ _KEPT_BITS = np.uint32(0xFFFFFF00)
 _HALF_OF_LAST_KEPT_BIT = np.uint32(0x80)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class Inputs:
     """The inputs of a split, each represented by a hash, so that records with equal inputs can be found.
 

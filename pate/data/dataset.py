@@ -51,7 +51,7 @@ TRAIN_ONLY_RULE = (
 _RANK_OF_KIND: dict[Kind, int] = {"features": 2, "images": 4}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class Dataset:
     """Three splits: a private pool for the teachers, a public pool for queries and student, a test set for the report.
 

@@ -39,7 +39,7 @@ CONTENT_ERRORS = (
 _MAX_REASON = 100
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class FittedTransform(ABC):
     """A transform that is fitted on public data, or not fitted at all, and that is saved in a safetensors file.
 
@@ -132,7 +132,7 @@ class FittedTransform(ABC):
             transform.validate()
         except OSError as error:
             raise unreadable(path, error, rule=cls.description, remedy=remedy) from error
-        except InvalidValue:
+        except InvalidValue:  # a ValueError, too, whose own message stays
             raise
         except (SafetensorError, *CONTENT_ERRORS) as error:
             reason = f"{type(error).__name__}: {error}"[:_MAX_REASON]

@@ -151,6 +151,7 @@ class ImageFolder:
             public_split=splits["public"],
             test_split=splits["test"],
         )
+        # The private pictures are the first in `paths`, and `zip` ends with the last of them.
         private_names = [
             name
             for listed_name, path in zip(names[:num_private].tolist(), paths, strict=False)

@@ -31,7 +31,7 @@ _COLUMNS = ("record_ids", "group_ids", "teachers")
 _WRITTEN_ROWS = 2**14
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class Partition:
     """A partition of the private records into one shard for each teacher.
 

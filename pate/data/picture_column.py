@@ -31,6 +31,7 @@ class PictureColumn(Column):
     form: ImageForm
     open_cell: Callable[[Any], Any]
     readable_rule: str = "pictures that can be read"
+    # It grows while pictures are read, so columns are compared without it.
     broken_rules: list[str] = field(default_factory=list, compare=False)
 
     @property

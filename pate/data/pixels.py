@@ -19,7 +19,7 @@ WHITE = np.float32(255)
 _BLOCK_SIZE = 4096
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class Pixels:
     """Pictures in bytes that behave like a float32 array `[n, channels, height, width]` with values in [0, 1].
 

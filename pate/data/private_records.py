@@ -16,7 +16,7 @@ from pate.data.split import Split
 from pate.validation import require
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class PrivateRecords:
     """The private records on which a holder trains teachers.
 

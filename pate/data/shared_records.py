@@ -28,7 +28,7 @@ _NUM_RAISES = 16
 _ROUNDING_MARGIN = 2.0**-20
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class SharedRecords:
     """The rule that protects all records of each owner, for private records that have several owners each.
 

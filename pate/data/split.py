@@ -23,7 +23,7 @@ SPLITS = ("private", "public", "test")
 _COPIED_ROWS = 512
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class Split:
     """Labeled records of one of the three roles: the private pool, the public pool or the test set.
 

@@ -53,6 +53,7 @@ class PricedRelease:
     shape: VoteShape
     event: Event
     epsilon: float
+    # These three explain how the price was found. Equal releases have one price, in whatever way it was found.
     solved_for: dict[str, object] = field(default_factory=dict, compare=False)
     doubts: tuple[Doubt, ...] = field(default=(), compare=False)
     won_by: str | None = field(default=None, compare=False)

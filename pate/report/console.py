@@ -119,7 +119,7 @@ def _escaped(value: Any) -> str:
     return escape(printable(str(value)).replace(_CELL_SEPARATOR, "|"))
 
 
-@cache
+@cache  # each template is compiled once
 def _environment(package: str) -> Environment:
     """Returns the templates of a package, with the filters that pages use."""
     environment = Environment(

@@ -9,7 +9,7 @@ from pate.array_types import BoolArray, FloatArray
 from pate.report.metrics import Scores, multilabel_metrics
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class Constant:
     """A prediction of the same labels and scores for all samples.
 

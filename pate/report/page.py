@@ -39,8 +39,9 @@ def render_template(template: str, **values: Any) -> str:
     return _environment().get_template(template).render(values)
 
 
-@cache
+@cache  # each template is compiled once
 def _environment() -> Environment:
+    """Returns the templates of `pate`, with the words and filters that pages use."""
     environment = Environment(
         loader=PackageLoader("pate", ""), autoescape=True, undefined=StrictUndefined
     )

@@ -12,7 +12,7 @@ from pate.array_types import BoolArray, FloatArray
 _MAX_POINTS = 200
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class PrecisionRecall:
     """The precision-recall curve of a model, computed from true labels that no epsilon covers.
 

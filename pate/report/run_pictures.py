@@ -154,7 +154,7 @@ def student_curve(figures: RunFigures) -> Picture | None:
     if not curves:
         return None
     colors = cycle((ACCENT_COLOR, SECOND_COLOR, THIRD_COLOR, MUTED_COLOR))
-    color_of_curve = dict(zip(curves, colors, strict=False))
+    color_of_curve = dict(zip(curves, colors, strict=False))  # `cycle` never ends
 
     def paint(axes: Axes) -> None:
         """Paints a curve over the epochs for each loss."""

@@ -47,7 +47,7 @@ class BaselineModels:
     sampled: Mapping[str, str]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # compared by identity, as its parts are
 class MajorityLabels:
     """The labels of the queries by the votes without noise, from which a baseline learns.
 

@@ -104,7 +104,7 @@ class LabelHolders:
         )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)  # == of arrays is an array
 class Cohort:
     """A group of holders whose teachers' votes are released together, with the facts that are published about them.
 

@@ -36,7 +36,7 @@ OnLosses = Callable[[FloatArray], None]
 """A function that is called with the mean loss of a trained teacher in each of its epochs, `[num_epochs]`."""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)  # == of arrays is an array
 class Ensemble:
     """Teachers that learn from disjoint shards of the private records. No epsilon covers them: do not publish them.
 
@@ -367,7 +367,7 @@ class Ensemble:
         return teacher
 
 
-@dataclass(eq=False)
+@dataclass(eq=False)  # a counter, compared by identity
 class _Progress:
     """A callback for the engine: it is called with a teacher's index and losses, once its checkpoint is written.
 

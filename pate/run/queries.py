@@ -30,7 +30,7 @@ _SAME_FILE = "all places have the same file, in UTF-8 and with numbers as the sc
 _MOST_SHOWN = 5
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class Queries:
     """Public samples in a fixed order. Teachers vote on samples from the beginning; the student may learn from all.
 

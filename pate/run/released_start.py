@@ -46,7 +46,7 @@ _REMEDY = "copy the folder anew from where it was published"
 _MAX_LABELS_SHOWN = 5
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class ReleasedStart(StartSource):
     """An earlier release, as the start of the rounds of another one.
 

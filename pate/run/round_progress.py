@@ -81,7 +81,7 @@ class RoundProgressRecord:
         return self._record.committed(name)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # compared by identity, as its parts are
 class Rounds:
     """The rounds of a release that is drawn in rounds.
 

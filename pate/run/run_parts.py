@@ -21,7 +21,7 @@ from pate.run.students import KeptModels, TrainedStudent
 from pate.votes.source import VoteSource
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)  # compared by identity, as its parts are
 class PricedRun:
     """A run whose release has a price and an account. All later steps share these objects.
 
@@ -55,7 +55,7 @@ class PricedRun:
         return self.streams.seed("student")
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)  # compared by identity, as its parts are
 class ReleasedRun:
     """The votes of a run, and what was released from them.
 

@@ -36,7 +36,7 @@ _TWO_SIDED = (2.5, 97.5)
 _NORMAL_QUANTILE = 1.96
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class ScoreEstimates:
     """The estimates of all scores from one release of noisy sums.
 

@@ -36,7 +36,7 @@ _OWN_LINE = (0.0, 1.0)
 _MIDDLES = _LARGEST_LOGIT - (np.arange(_NUM_CELLS) + 0.5) / _CELLS_PER_UNIT
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class Influences:
     """How much a record moves macro-F1 and the mean average precision, to first order, times the number of records.
 
@@ -69,7 +69,7 @@ class Influences:
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class ScoreModel:
     """The numbers of records in cells of C logits of probability, and the shares of them that have the label.
 
@@ -237,7 +237,7 @@ class ScoreModel:
         return float(on_f1.sum()), float(on_precision.sum())
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class _Ranks:
     """Records of each label in C cells from high to low probability.
 

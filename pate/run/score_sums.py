@@ -64,7 +64,7 @@ _MIN_CLIP_QUANTILE = 0.9
 _STD_MARGIN = 1 + 2.0**-40
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class Subgroups:
     """A division of records by a column: for each record at most one of its public values.
 
@@ -81,7 +81,7 @@ class Subgroups:
     of_public: IntArray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class RecordCounts:
     """The counts of n records, before they are added up by group.
 
@@ -144,7 +144,7 @@ class RecordCounts:
         )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)  # compared by identity, as its parts are
 class ScoreDesign:
     """The public design of the released sums: blocks of counts, their clips, and their shares of the price.
 

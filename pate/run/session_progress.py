@@ -72,7 +72,7 @@ class SessionProgressRecord:
         return self._record.committed(name)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # compared by identity, as its parts are
 class SessionProgress:
     """An `OnRound` function that shows the progress on the screen and adds it to the curves of the run.
 

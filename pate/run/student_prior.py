@@ -12,7 +12,7 @@ from pate.array_types import BoolArray, Float32Array
 from pate.models.student import Learner
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class StudentPrior:
     """A function that trains a student on all answers so far, and returns its predictions for the next queries.
 

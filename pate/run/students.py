@@ -35,7 +35,7 @@ Curve = Sequence[Mapping[str, float]]
 """The values of a model by their names, for each epoch."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # compared by identity, as its parts are
 class TrainedStudent:
     """A trained student, and the values of its training.
 
@@ -48,7 +48,7 @@ class TrainedStudent:
     curve: Curve
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)  # == of arrays is an array
 class StudentTraining:
     """The training of a run's students. They have the same recipe and seed, and different training sets.
 

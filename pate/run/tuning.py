@@ -129,7 +129,7 @@ def _finished_report(plan: Plan, *, folder: RunFolder, monitor: Monitor) -> Repo
     return Report.read(folder.report)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)  # compared by identity, as its parts are
 class _Tuning:
     """The plans of the runs that compete, and the price of the best of them.
 
@@ -362,7 +362,7 @@ def _secret_choices(tuning: _Tuning, *, charge: RunCharge, folder: RunFolder) ->
     return choices
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # compared by identity, as its folder is
 class _FinishedRun:
     """A finished run, and the values by which it is compared.
 

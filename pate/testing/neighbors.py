@@ -14,7 +14,7 @@ from pate.validation import InvalidValue, require_count
 _MAX_PAIRS = 5_000_000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class Neighbors:
     """Ordered pairs of different neighboring histograms. Each pair also occurs in reverse order.
 

@@ -27,7 +27,7 @@ from pate.validation import require_probability
 _RANK_TOLERANCE = 1e-9
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class CanarySum:
     """The evidence of one sum with noise on the coins of m canaries, in units of the variance of the claimed noise.
 

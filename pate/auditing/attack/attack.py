@@ -116,7 +116,7 @@ class AttackResult:
         return asdict(self) | {"refuted": self.refuted}
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)  # compared by identity, as its parts are
 class Attack:
     """An attack that plants canaries, draws a release, and guesses the variant of each canary from the release.
 

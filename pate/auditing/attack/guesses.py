@@ -27,7 +27,7 @@ _NUM_EPSILON_HALVINGS = 18
 _MAX_EPSILON = 200.0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class PriceCurve:
     """The claim that a release is (epsilons[j], deltas[j])-DP for every point j.
 

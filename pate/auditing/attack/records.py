@@ -42,7 +42,7 @@ def draw_signs(rng: np.random.Generator, *, size: int) -> Signs:
     return (2 * rng.integers(low=0, high=2, size=size) - 1).astype(np.int8)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class AttackRound:
     """One round of a release: the sum of all votes before and after noise is added.
 
@@ -100,7 +100,7 @@ class _RecordedVotes(MomentVotes):
         )
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # compared by identity, as its parts are
 class RecordAttack:
     """An attack that guesses, from all released sums, which of two canary records replaces each of m private groups.
 
@@ -259,7 +259,7 @@ class RecordAttack:
         return votes, rounds
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class Canaries:
     """The m canary records, each of which replaces one group of private records.
 

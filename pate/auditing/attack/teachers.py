@@ -134,7 +134,7 @@ class CraftedVotes(TeacherVotes):
         return np.asarray(self.others + self.repeats * canary_votes)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
+@dataclass(frozen=True, eq=False, kw_only=True)  # == of arrays is an array
 class TeacherAttack:
     """An attack that guesses the coins of canary teachers from a release of artificial votes.
 

@@ -147,7 +147,7 @@ def _may_be_placeholder(day: float, count_of_day: Counter[float], num_cells: int
     return is_frequent and is_above_mean and is_at_years_end(day=day)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class _ColumnCells:
     """The public cells of a column, from which remarks on the column are made.
 
@@ -293,7 +293,7 @@ def _are_days(numbers: FloatArray) -> bool:
         return False
     try:
         for value in numbers:
-            days_of(f"{value:.0f}")
+            days_of(f"{value:.0f}")  # only to see whether it fails
     except ValueError:
         return False
     return True

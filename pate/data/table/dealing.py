@@ -167,10 +167,10 @@ def _writer(file: TableFile, path: Path) -> Iterator[Write]:
 def _json_writer(text: io.TextIOWrapper) -> Write:
     """Returns a function that appends a table to a file of JSON lines."""
 
-    def write(table: Any) -> None:
+    def append_json_lines(table: Any) -> None:
         text.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist())
 
-    return write
+    return append_json_lines
 
 
 def _csv_writer(text: io.TextIOWrapper, file: TableFile) -> Write:
@@ -184,7 +184,7 @@ def _csv_writer(text: io.TextIOWrapper, file: TableFile) -> Write:
     rows = csv.writer(text, delimiter=head.separator, lineterminator="\n")
     rows.writerow(head.names)
 
-    def write(table: Any) -> None:
+    def append_csv_rows(table: Any) -> None:
         rows.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
-    return write
+    return append_csv_rows

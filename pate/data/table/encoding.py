@@ -119,7 +119,7 @@ def mixed_lines(path: Path, encoding: str) -> MixedLines:
             if line.isascii():
                 continue
             try:
-                line.decode(UTF_8)
+                line.decode(UTF_8)  # only to see whether it fails
                 num_utf_8 += 1
             except UnicodeDecodeError:
                 num_other += 1
@@ -173,8 +173,8 @@ def _is_utf_8(path: Path, *, result_for_ascii: bool) -> bool:
             if b"\0" in block:
                 return False
             is_ascii = is_ascii and block.isascii()
-            decoder.decode(block)
-        decoder.decode(b"", final=True)
+            decoder.decode(block)  # only to see whether it fails
+        decoder.decode(b"", final=True)  # fails if the last letter is cut
     except UnicodeDecodeError:
         return False
     return result_for_ascii or not is_ascii

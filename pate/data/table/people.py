@@ -109,7 +109,7 @@ def _in_lower_case(names: Any) -> Any:
     return compute.replace_substring(lowered, pattern="\u00df", replacement="ss")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class People:
     """The persons who own the rows of each split, as numbers.
 
@@ -199,6 +199,7 @@ class People:
             "write them alike"
         )
         persons_of_split = [distinct(persons) for persons in self.person_of_row]
+        # A holder of votes reads private records alone, so there may be fewer splits than names.
         looks_of_split = dict(
             zip(SPLITS, (self.look_codes[persons] for persons in persons_of_split), strict=False)
         )

@@ -77,7 +77,7 @@ class _WrongCells:
         self.counts += is_wrong.sum(axis=0)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class _ReadBatch:
     """Some thousand rows of a table after reading.
 

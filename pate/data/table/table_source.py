@@ -129,7 +129,7 @@ class TableSource:
                 "data.drop", column=column, columns=list(all_names), table_description="a file"
             )
         for split, file in self.files.items():
-            self._columns_with_role(split)
+            self._columns_with_role(split)  # refuses a column that settings name and the file lacks
             for name in file.names:
                 if name in self.columns_without_features:
                     continue
@@ -148,7 +148,7 @@ class TableSource:
         """
         settings = self._settings
         file = self.public_file
-        self._columns_with_role("public")
+        self._columns_with_role("public")  # refuses a column that settings name and the file lacks
         features = [name for name in file.names if name not in self.columns_without_features]
         if not features:
             rule = "a column that is no label, group or id"

@@ -199,11 +199,11 @@ def _sentence_transformer(folder: Path) -> Encode:
     )
     lock = Lock()
 
-    def encode(text: str) -> NDArray[Any]:
+    def encode_text(text: str) -> NDArray[Any]:
         with lock:  # the tokenizers work only in one thread at a time
             return np.asarray(encoder.encode([text], show_progress_bar=False)[0])
 
-    return encode
+    return encode_text
 
 
 def _read_encoder(weights: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:

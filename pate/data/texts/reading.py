@@ -32,7 +32,7 @@ _UNSPACED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U000
 _MAX_MARKS = 8
 
 
-@cache
+@cache  # looks up 65,000 letters, so only once and only where texts are read
 def _marks() -> str:
     """Returns all Unicode marks that combine with the letter before them, for a regular expression.
 
@@ -45,14 +45,15 @@ def _marks() -> str:
     )
 
 
-@cache
+@cache  # a long text, which is needed for every text that is read
 def word_pattern() -> str:
     """Returns the regular expression of a word, which consists of letters, digits and combining marks."""
     return rf"[\w{_marks()}]+"
 
 
-@cache
+@cache  # compiled once
 def _too_many_marks() -> re.Pattern[str]:
+    """Returns the expression that finds a letter with more than `_MAX_MARKS` marks, without the letter itself."""
     return re.compile(f"[{_marks()}]{{{_MAX_MARKS + 1},}}")
 
 

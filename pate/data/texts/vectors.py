@@ -34,7 +34,7 @@ _DIGEST_BYTES = 32
 _FEW_TEXTS = 1000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # == of arrays is an array
 class TextVectors(FittedTransform):
     """A transform from a text to a vector of length 1, or to the vector 0 if all words of the text are unknown.
 
@@ -204,7 +204,7 @@ class TextReader:
 
     def with_text(self, fit_vectors: TextFit) -> Self:
         """Returns the reader with another function that fits vectors to public texts."""
-        reader = copy(self)
+        reader = copy(self)  # `dataclasses.replace` does not set `text_fit`, which is no field
         normalize_field(reader, "text_fit", value=fit_vectors)
         return reader
 
