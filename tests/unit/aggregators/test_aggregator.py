@@ -52,37 +52,41 @@ class Thresholds(Aggregator):
         return Answers.to_all(labels=summary > np.asarray(self.thresholds)[: shape.num_labels])
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DrawsOf(Thresholds):
+    """An aggregator whose `draw` returns its field `drawn`."""
+
+    drawn: Any
+
+    def draw(self, summary: NDArray[Any], shape: VoteShape, rng: np.random.Generator) -> Any:
+        return self.drawn
+
+
+class Unmarked(Thresholds):
+    """An aggregator with the package's method `scaled`, and without a field that is marked as its noise."""
+
+    scaled = Aggregator.scaled
+
+
 def test_draw_must_return_bits_and_noise_must_be_marked() -> None:
-    """An aggregator is refused if its `draw` returns anything but two arrays of bits, the labels and the answered
-    queries.
+    """A release is refused if `draw` returns anything but two arrays of bits, the labels and the answered queries.
 
     An aggregator whose class marks no field as its noise refuses to be scaled.
     """
-
-    class Numbers(Thresholds):
-        def draw(self, summary: NDArray[Any], shape: VoteShape, rng: np.random.Generator) -> Any:
-            return self.thresholds(summary)
-
-    bits = np.ones(3, dtype=np.bool_)
-    for wrong in (
-        lambda votes: (votes / 9, bits),
-        lambda votes: votes > 3,
-        lambda votes: (votes > 3, bits, bits),
-    ):
-        with refused("Numbers.draw", value=ANY, rule="a tuple of"):
-            Numbers(thresholds=wrong).aggregate(
+    labels = np.ones((3, 4), dtype=np.bool_)
+    answered = np.ones(3, dtype=np.bool_)
+    shares_of_votes = np.full((3, 4), 1 / 9)
+    for drawn in ((shares_of_votes, answered), labels, (labels, answered, answered)):
+        with refused("DrawsOf.draw", value=ANY, rule="a tuple of"):
+            DrawsOf(thresholds=0, drawn=drawn).aggregate(
                 np.ones((3, 4), dtype=int), num_teachers=9, rng=np.random.default_rng(0)
             )
     with refused("Unmarked", rule="a dataclass with"):
-        type("Unmarked", (Thresholds,), {"scaled": Aggregator.scaled})(thresholds=0).scaled(
-            noise_factor=2.0
-        )
+        Unmarked(thresholds=0).scaled(noise_factor=2.0)
 
 
 def test_source_with_more_votes_than_declared_is_refused() -> None:
-    """A source of votes declares 2 queries and yields 3: the release is refused and nothing is
-    charged.
-    """
+    """A source that declares 2 queries and yields the votes of 3 is refused, and nothing is charged."""
     ledger = Ledger(target_delta=1e-6)
     source = MadeUpVotes(num_queries=3, num_labels=4, num_teachers=9, agreement=1.0, num_present=1)
     source.num_queries = 2
@@ -94,16 +98,14 @@ def test_source_with_more_votes_than_declared_is_refused() -> None:
 
 
 def long_array(middle: float) -> np.ndarray:
-    """Returns 5000 zeros with one other value in the middle, which the array's text would leave
-    out.
-    """
+    """Returns 5000 zeros with one other value in the middle, which NumPy leaves out when it prints the array."""
     values = np.zeros(5000)
     values[2500] = middle
     return values
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("field", "other_field"),
     [
         (long_array(middle=0.0), long_array(middle=1.0)),
         (long_array(middle=1.0), long_array(1.0 + 1e-15)),
@@ -118,26 +120,38 @@ def long_array(middle: float) -> np.ndarray:
             Thresholds(thresholds=long_array(middle=1.0)),
         ),
     ],
+    ids=[
+        "value in the middle",
+        "last digit",
+        "type of numbers",
+        "shape",
+        "array and list",
+        "tuple and list",
+        "list of arrays",
+        "dict of arrays",
+        "aggregators",
+    ],
 )
-def test_different_fields_give_different_identities(one: Any, other: Any) -> None:
-    """Aggregators whose field is `one` have equal identities; with `other`, which differs in value,
-    type or shape, the identity differs.
-    """
-    names = [Thresholds(thresholds=value).identity(SHAPE) for value in (one, one, other)]
-    assert names[0] == names[1] != names[2]
+def test_different_fields_give_different_identities(field: Any, other_field: Any) -> None:
+    """Aggregators with equal fields have equal identities; a field of other value, type or shape has another one."""
+    identity = Thresholds(thresholds=field).identity(SHAPE)
+    assert identity == Thresholds(thresholds=field).identity(SHAPE)
+    assert identity != Thresholds(thresholds=other_field).identity(SHAPE)
 
 
 def test_classes_of_one_name_and_adjacencies_give_different_names() -> None:
-    """An aggregator, one of another class of the same name, and one of another adjacency have three
-    identities.
-    """
-    first = Thresholds(thresholds=0)
-    twin = type("Thresholds", (Thresholds,), {"__qualname__": "Elsewhere"})(thresholds=0)
-    names = {item.identity(SHAPE) for item in (first, twin, replace(first, adjacency="add_remove"))}
-    assert len(names) == 3
+    """An aggregator, one of another class of the same name, and one of another adjacency have three identities."""
+    aggregator = Thresholds(thresholds=0)
+    class_elsewhere = type("Thresholds", (Thresholds,), {"__qualname__": "Elsewhere"})
+    of_class_elsewhere = class_elsewhere(thresholds=0)
+    of_other_adjacency = replace(aggregator, adjacency="add_remove")
+    identities = {
+        item.identity(SHAPE) for item in (aggregator, of_class_elsewhere, of_other_adjacency)
+    }
+    assert len(identities) == 3
 
 
-GOOD: tuple[Aggregator, ...] = (
+VALID_AGGREGATORS: tuple[Aggregator, ...] = (
     GaussianVotes(noise_std=1.0),
     GNMax(noise_std=1.0),
     PowersetGNMax(noise_std=1.0),
@@ -153,7 +167,7 @@ GOOD: tuple[Aggregator, ...] = (
     StableTopK(selection_scale=2.0, test="table", table_order=2.0, table_budget=1.0),
     StableFixedTopK(k=2, selection_scale=2.0, test_std=1.0, peel_scale=3.0),
 )
-IMPOSSIBLE: dict[str, tuple[Any, ...]] = {
+IMPOSSIBLE_VALUES: dict[str, tuple[Any, ...]] = {
     "adjacency": ("replace",),
     "clip": (-1.0,),
     "clip_factor": (0.0,),
@@ -192,62 +206,79 @@ IMPOSSIBLE: dict[str, tuple[Any, ...]] = {
 }
 
 
-@pytest.mark.parametrize("good", GOOD, ids=lambda good: type(good).__name__)
-def test_impossible_parameters_are_refused_by_name(good: Aggregator) -> None:
-    """A valid aggregator is copied with one field replaced with an impossible value: it is refused
-    by the field's name.
-    """
-    of_a_table = {"table_order", "table_budget"}
-    of_others = {"test_std"}
-    ignored = {"table": of_others, "gaussian": of_a_table}.get(getattr(good, "test", ""), set())
-    for item in fields(good):
-        for value in () if item.name in ignored else IMPOSSIBLE.get(item.name, ()):
-            with refused(item.name, value=ANY):
-                replace(good, **{item.name: value})
+def unread_fields(aggregator: Aggregator) -> set[str]:
+    """Returns the fields that only another kind of stability test than that of the aggregator reads."""
+    kind_of_test = getattr(aggregator, "test", None)
+    if kind_of_test == "table":
+        return {"test_std"}
+    if kind_of_test == "gaussian":
+        return {"table_order", "table_budget"}
+    return set()
+
+
+@pytest.mark.parametrize(
+    "aggregator", VALID_AGGREGATORS, ids=lambda aggregator: type(aggregator).__name__
+)
+def test_impossible_parameters_are_refused_by_name(aggregator: Aggregator) -> None:
+    """A copy of a valid aggregator with an impossible value in one field is refused by the field's name."""
+    names = {item.name for item in fields(aggregator)} - unread_fields(aggregator)
+    for name in names & IMPOSSIBLE_VALUES.keys():
+        for value in IMPOSSIBLE_VALUES[name]:
+            impossible_fields = {name: value}
+            with refused(name, value=ANY):
+                replace(aggregator, **impossible_fields)
 
 
 VOTES = np.random.default_rng(0).random(size=(30, 20, 8)) < 0.3
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))
-@pytest.mark.parametrize("most", [1, 2])
+@pytest.mark.parametrize("max_votes", [1, 2])
 def test_no_teacher_moves_more_counts_than_the_price_is_for(
-    adjacency: Adjacency, most: int
+    adjacency: Adjacency, max_votes: int
 ) -> None:
-    """One teacher votes for the opposite labels under replace-one, and for none under add-remove.
+    """A teacher's votes, limited to `max_votes` a query, move at most as many counts as the price is for.
 
-    Its votes, limited to `most` for each query, move at most as many counts as the price is for. Plain counts without
-    the limit would move more.
+    The teacher votes for the opposite labels under replace-one, and for none under add-remove. Plain counts without
+    the limit move more.
     """
-    aggregator = GNMax(noise_std=10.0, max_votes=most, adjacency=adjacency)
-    event: Any = next(leaves(aggregator.event_for(num_queries=20, num_labels=8, num_teachers=30)))[
-        0
-    ]
-    assert isinstance(event, WinnerEvent if most == 1 else GaussianEvent)
-    priced = event.num_moving if most == 1 else (10.0 / event.noise_multiplier) ** 2
-    replaced = VOTES.copy()
-    replaced[3] = ~VOTES[3] if adjacency is Adjacency.REPLACE_ONE else False
-    first, second = (
-        counts_for(aggregator, blocks=[votes[:11], votes[11:]]) for votes in (VOTES, replaced)
+    aggregator = GNMax(noise_std=10.0, max_votes=max_votes, adjacency=adjacency)
+    price = aggregator.event_for(num_queries=20, num_labels=8, num_teachers=30)
+    event, _ = next(leaves(price))
+    if max_votes == 1:
+        assert isinstance(event, WinnerEvent)
+        priced_square = float(event.num_moving)
+    else:
+        assert isinstance(event, GaussianEvent)
+        priced_square = (10.0 / event.noise_multiplier) ** 2
+    neighboring_votes = VOTES.copy()
+    neighboring_votes[3] = ~VOTES[3] if adjacency is Adjacency.REPLACE_ONE else False
+
+    limited_counts = counts_for(aggregator, blocks=[VOTES[:11], VOTES[11:]])
+    neighboring_counts = counts_for(
+        aggregator, blocks=[neighboring_votes[:11], neighboring_votes[11:]]
     )
-    moved = ((first - second) ** 2).sum(axis=1)
-    assert moved.max() <= priced + 1e-9
-    uncapped = ((histogram(VOTES) - histogram(teacher_votes=replaced)) ** 2).sum(axis=1)
-    assert uncapped.max() > priced  # plain counts would have broken the price
+    squares = ((limited_counts - neighboring_counts) ** 2).sum(axis=1)
+    assert squares.max() <= priced_square + 1e-9
+    plain_moves = histogram(VOTES) - histogram(teacher_votes=neighboring_votes)
+    assert (plain_moves**2).sum(axis=1).max() > priced_square
 
 
 def test_votes_within_the_limit_are_counted_unchanged() -> None:
-    """`counts_for` returns the plain sums of votes for teachers with one vote each, and for an aggregator without a
-    limit.
+    """`counts_for` sums votes of teachers with one vote each, and any votes for an aggregator without a limit.
 
     An empty list of blocks is refused.
     """
-    single = np.eye(8, dtype=bool)[np.random.default_rng(1).integers(low=0, high=8, size=(30, 20))]
+    single_votes = np.eye(8, dtype=bool)[
+        np.random.default_rng(1).integers(low=0, high=8, size=(30, 20))
+    ]
     for aggregator in (
         GNMax(noise_std=1.0),
         ConfidentGNMax(noise_std=1.0, screening_std=1.0, threshold_share=0.5),
     ):
-        np.testing.assert_array_equal(counts_for(aggregator, blocks=[single]), single.sum(axis=0))
+        np.testing.assert_array_equal(
+            counts_for(aggregator, blocks=[single_votes]), single_votes.sum(axis=0)
+        )
     np.testing.assert_array_equal(
         counts_for(aggregator=FixedTopK(k=1, epsilon=1.0), blocks=[VOTES]), VOTES.sum(axis=0)
     )
@@ -256,14 +287,16 @@ def test_votes_within_the_limit_are_counted_unchanged() -> None:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class OwnWords(Thresholds):
+class TextFields(Thresholds):
+    """An aggregator with texts in fields that are numbers in the package's aggregators."""
+
     k: str = "kernel"
     max_votes: str = "all"
 
 
 def test_fields_of_a_custom_aggregator_may_have_another_meaning() -> None:
-    """A user's aggregator has texts in the fields `k` and `max_votes`: its numbers of labels and
-    votes are then unknown (None).
-    """
-    mine = OwnWords(thresholds=[4, 4])
-    assert (mine.exact_labels, mine.max_labels, mine.max_votes_per_teacher) == (None, None, None)
+    """The numbers of labels and votes of an aggregator with texts in `k` and `max_votes` are unknown (None)."""
+    aggregator = TextFields(thresholds=[4, 4])
+    assert aggregator.exact_labels is None
+    assert aggregator.max_labels is None
+    assert aggregator.max_votes_per_teacher is None

@@ -30,8 +30,9 @@ def release_zeros() -> Any:
 
 
 def test_noise_std_matches_the_noise_of_the_scores() -> None:
-    """All votes are 0: the scores of a release have the standard deviation `noise_std`, which is
-    the multiplier times the sensitivity over the number of teachers.
+    """If all votes are 0, the scores of a release have the standard deviation `noise_std`.
+
+    It is the multiplier times the sensitivity over the number of teachers.
     """
     release = release_zeros()
     assert release.noise_std == pytest.approx(3.0 * 2 * 2.0 / 10, rel=1e-3)
@@ -39,7 +40,7 @@ def test_noise_std_matches_the_noise_of_the_scores() -> None:
 
 
 def test_scores_lie_on_a_grid() -> None:
-    """All votes are 0: every score of a release is a multiple of one spacing."""
+    """If all votes are 0, every score of a release is a multiple of one spacing."""
     release = release_zeros()
     spacing = np.gcd.reduce(np.rint(release.scores * 2**40).astype(np.int64)) / 2**40
     steps = release.scores / spacing
@@ -51,18 +52,15 @@ def test_the_clip_is_a_function_of_the_center() -> None:
 
     20 queries with 3 labels at 1/2 give sqrt(20 x 3 / 4), as if `clip` were set to it.
     """
-    votes = VoteBlocks(
-        1e6 * confidences_of_teachers(num_teachers=4), num_teachers=4
-    )  # longer than any clip
+    votes_longer_than_any_clip = 1e6 * confidences_of_teachers(num_teachers=4)
+    votes = VoteBlocks(votes_longer_than_any_clip, num_teachers=4)
     aggregator = CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0, clip_factor=0.5)
     explicit = dataclasses.replace(aggregator, clip=0.5 * np.sqrt(15.0))
     np.testing.assert_array_equal(aggregator.summarize(votes), explicit.summarize(votes))
 
 
 def test_one_charge_pays_for_prevalence_and_votes() -> None:
-    """A release at epsilon 1 is one entry of the ledger, whose event composes the noise of
-    prevalence and votes.
-    """
+    """A release at epsilon 1 is one entry of the ledger, whose event composes the noise of prevalence and votes."""
     ledger = Ledger(target_delta=1e-5, accountant=ExactAccountant)
     aggregator = CenteredVotes(noise_multiplier=2.0).calibrated(
         target_epsilon=1.0,
@@ -82,14 +80,14 @@ def test_one_charge_pays_for_prevalence_and_votes() -> None:
 
 
 def test_a_center_of_other_queries_is_refused() -> None:
-    """The center has 7 queries and the votes have 20: `summarize` refuses it."""
+    """`summarize` refuses a center of 7 queries beside votes for 20."""
     aggregator = CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0, center=np.zeros((7, 3)))
     with refused("center.shape", value=(7, 3), rule="(20"):
         aggregator.summarize(VoteBlocks(confidences_of_teachers(num_teachers=5), num_teachers=5))
 
 
 def test_a_stream_cannot_be_read_twice() -> None:
-    """Centered votes read their votes twice: an iterator in place of an array is refused."""
+    """Centered votes refuse an iterator in place of an array, as they read their votes twice."""
     rng = np.random.default_rng(0)
     with refused("votes", value=ANY, rule="an array"):
         CenteredVotes(noise_multiplier=1.0).aggregate(
@@ -98,9 +96,7 @@ def test_a_stream_cannot_be_read_twice() -> None:
 
 
 def test_summarize_needs_a_known_center() -> None:
-    """The center is to be released from the votes (`prevalence_share` above 0): `summarize` alone
-    is refused.
-    """
+    """`summarize` alone is refused where the votes release the center (`prevalence_share` above 0)."""
     with refused("prevalence_share", value=0.1, rule="0"):
         CenteredVotes(noise_multiplier=1.0).summarize(
             VoteBlocks(confidences_of_teachers(num_teachers=5), num_teachers=5)
@@ -142,13 +138,13 @@ def public_answers() -> FloatArray:
     return np.random.default_rng(2).uniform(low=0.05, high=0.95, size=(20, 3))
 
 
-def votes_around_public_answers(**fields: Any) -> CenteredVotes:
+def votes_around_public_answers(clip: float | None = None) -> CenteredVotes:
     """Returns an aggregator of answers around the public ones, with little noise."""
-    return CenteredVotes(noise_multiplier=0.01, **fields).around(public_answers())
+    return CenteredVotes(noise_multiplier=0.01, clip=clip).around(public_answers())
 
 
 def test_experts_who_say_what_is_public_release_the_public_answers() -> None:
-    """All experts give the public answers. No difference exceeds the noise: the answers are released unchanged."""
+    """If all experts give the public answers, these are released unchanged, as no difference exceeds the noise."""
     public = public_answers()
     release = votes_around_public_answers().aggregate(
         np.tile(public, (30, 1, 1)), num_teachers=30, rng=np.random.default_rng(0)
@@ -159,7 +155,7 @@ def test_experts_who_say_what_is_public_release_the_public_answers() -> None:
 
 
 def test_what_experts_add_to_public_answers_is_released() -> None:
-    """All experts lift the first label by up to a tenth: the probabilities follow, and stay in [0, 1]."""
+    """If all experts lift the first label by up to a tenth, the probabilities follow, and stay in [0, 1]."""
     public = public_answers()
     lifted = public.copy()
     lifted[:, 0] += np.linspace(0, 0.1, 20)
@@ -214,7 +210,7 @@ def test_a_student_learns_the_public_answers_beside_the_difference() -> None:
 def test_public_answers_that_do_not_fit_are_refused(
     center: float | None, rounds: int | None, probabilities: FloatArray, refusal: Refusal
 ) -> None:
-    """The aggregator has a center or several rounds, or the public answers are no probabilities of queries."""
+    """Public answers are refused beside a center or several rounds, and if they are no probabilities of queries."""
     aggregator = CenteredVotes(noise_multiplier=1.0, center=center, rounds=rounds)
     with refusal:
         aggregator.around(probabilities)

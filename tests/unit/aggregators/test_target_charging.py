@@ -35,9 +35,7 @@ NOT_PRIOR = NotPriorTopK(
 
 
 def boundary_max(*, target_hits: int = 5, round_size: int = 20) -> BoundaryMax:
-    """Returns the aggregator of a boundary-max session; a query is a hit if its outcome is the boundary, and is not
-    answered.
-    """
+    """Returns the aggregator of a boundary-max session; a query whose outcome is the boundary is an unanswered hit."""
     return BoundaryMax(
         selection_scale=3.0,
         target_hits=target_hits,
@@ -57,8 +55,7 @@ def release_of_session(
 
 
 def test_a_session_ends_with_its_last_hit() -> None:
-    """200 unsure queries are asked of a session of 5 hits: it ends with the fifth hit, and later
-    queries are not asked.
+    """A session of 5 hits with 200 unsure queries ends with the fifth hit, and later queries are not asked.
 
     Every asked query is answered unless it is a hit.
     """
@@ -71,39 +68,63 @@ def test_a_session_ends_with_its_last_hit() -> None:
 
 @pytest.mark.parametrize("round_size", [1, 7, 500])
 def test_rounds_do_not_change_a_boundary_session(round_size: int) -> None:
-    """A session in rounds of any size gives the same labels, hits and number of asked queries as in
-    one round.
-    """
-    at_once, parts = (
-        release_of_session(
-            aggregator=boundary_max(round_size=size), counts_of_queries=[UNSURE_COUNTS] * 60
-        )
-        for size in (60, round_size)
+    """A session in rounds of any size has the labels, hits and number of asked queries of a session in one round."""
+    counts_of_queries = [UNSURE_COUNTS] * 60
+    in_one_round = release_of_session(
+        aggregator=boundary_max(round_size=60), counts_of_queries=counts_of_queries
     )
-    np.testing.assert_array_equal(at_once.labels, parts.labels)
-    np.testing.assert_array_equal(at_once.hits, parts.hits)
-    assert at_once.num_asked == parts.num_asked
+    in_rounds = release_of_session(
+        aggregator=boundary_max(round_size=round_size), counts_of_queries=counts_of_queries
+    )
+    np.testing.assert_array_equal(in_one_round.labels, in_rounds.labels)
+    np.testing.assert_array_equal(in_one_round.hits, in_rounds.hits)
+    assert in_one_round.num_asked == in_rounds.num_asked
 
 
 class InterruptedRecord(MemoryRecord):
-    """A record that raises KeyboardInterrupt in place of storing the part with the number `interrupted_part`.
+    """A record that raises KeyboardInterrupt in place of storing one part, as if the run were killed.
 
-    So ends a run that is killed.
+    Args:
+        interrupted_part: the number of that part, from 1 on.
     """
 
-    def __init__(self, interrupted_part: int = 99, **parts: Round) -> None:
-        """Takes `most` and the rounds that are already committed, by names such as `round_0`."""
+    def __init__(self, interrupted_part: int) -> None:
         super().__init__()
         self.interrupted_part = interrupted_part
-        self.parts = {name.replace("_", "-"): part._asdict() for name, part in parts.items()}
 
     def part(self, name: str, draw: Any) -> Any:
-        """Returns a committed or newly drawn part; raises KeyboardInterrupt in place of part number
-        `most`.
-        """
+        """Returns a committed or newly drawn part; raises KeyboardInterrupt in place of part `interrupted_part`."""
         if len(self.parts) == self.interrupted_part - 1 and name not in self.parts:
             raise KeyboardInterrupt
         return super().part(name, draw)
+
+
+def record_with_first_round(first_round: Round) -> MemoryRecord:
+    """Returns a record in which another process committed the first round of a session."""
+    record = MemoryRecord()
+    record.parts["round-0"] = first_round._asdict()
+    return record
+
+
+class Reports:
+    """The reports of progress of a session.
+
+    Attributes:
+        nums_asked: the number of queries that were asked up to each report.
+        nums_hits: the number of hits up to each report.
+        nums_remaining: the number of hits that remain at each report.
+    """
+
+    def __init__(self) -> None:
+        self.nums_asked: list[int] = []
+        self.nums_hits: list[int] = []
+        self.nums_remaining: list[int] = []
+
+    def add(self, num_asked: int, num_hits: int, num_remaining: int) -> None:
+        """Adds a report of progress."""
+        self.nums_asked.append(num_asked)
+        self.nums_hits.append(num_hits)
+        self.nums_remaining.append(num_remaining)
 
 
 def release_from_source(
@@ -115,95 +136,83 @@ def release_from_source(
 
 
 def test_continued_session_releases_the_same_answers() -> None:
-    """A session is interrupted after its second round and continued: it gives the same answers as a
-    session without interruption.
+    """A session that is interrupted after its second round and continued has the answers of one without interruption.
 
     Progress is reported also for the rounds that were committed before the interruption.
     """
     votes = [[40, 0, 0, 0]] * 38 + [UNSURE_COUNTS] * 100
     record = InterruptedRecord(interrupted_part=3)
-    rounds_asked = list[int]()
+    reports = Reports()
     aggregator = boundary_max(target_hits=8)
     with pytest.raises(KeyboardInterrupt):
         release_from_source(aggregator=aggregator, counts_of_queries=votes, record=record)
     record.interrupted_part = 99
-    progress_record = SessionProgressRecord(
-        record, target_hits=8, on_round=lambda num_asked, *_: rounds_asked.append(num_asked)
-    )
+    progress_record = SessionProgressRecord(record, target_hits=8, on_round=reports.add)
     continued = release_from_source(
         aggregator=aggregator, counts_of_queries=votes, record=progress_record
     )
-    straight = release_of_session(aggregator=aggregator, counts_of_queries=votes)
-    np.testing.assert_array_equal(continued.labels, straight.labels)
-    np.testing.assert_array_equal(continued.hits, straight.hits)
-    assert rounds_asked[:3] == [20, 40, 60]
+    uninterrupted = release_of_session(aggregator=aggregator, counts_of_queries=votes)
+    np.testing.assert_array_equal(continued.labels, uninterrupted.labels)
+    np.testing.assert_array_equal(continued.hits, uninterrupted.hits)
+    assert reports.nums_asked[:3] == [20, 40, 60]
 
 
 def test_committed_round_replaces_a_round_drawn_anew() -> None:
-    """The record already has a round of another process: its labels are released in place of a new
-    draw.
-    """
-    other = Round(
+    """A round that another process committed to the record is released in place of a new draw."""
+    round_of_other_process = Round(
         labels=np.ones((20, 4), bool), answered=np.ones(20, bool), hits=np.zeros(20, bool)
     )
     release = release_from_source(
         aggregator=boundary_max(),
         counts_of_queries=[UNSURE_COUNTS] * 60,
-        record=InterruptedRecord(round_0=other),
+        record=record_with_first_round(round_of_other_process),
     )
     assert release.labels[:20].all()
     assert not release.hits[:20].any()
 
 
 def test_session_continues_after_its_committed_rounds() -> None:
-    """A session is interrupted after two rounds and continued with another seed: both committed
-    rounds stay as they are.
+    """Both committed rounds of an interrupted session stay when it is continued with another seed.
 
     Progress is reported again for both rounds.
     """
     votes = [UNSURE_COUNTS] * 60
     record = InterruptedRecord(interrupted_part=3)
-    reports = list[tuple[int, int, int]]()
+    reports = Reports()
     aggregator = boundary_max(target_hits=20)
-    watch = lambda *progress: reports.append(progress)  # noqa: E731
     with pytest.raises(KeyboardInterrupt):
         release_from_source(
             aggregator=aggregator,
             counts_of_queries=votes,
-            record=SessionProgressRecord(record, target_hits=20, on_round=watch),
+            record=SessionProgressRecord(record, target_hits=20, on_round=reports.add),
         )
-    assert [num_asked for num_asked, _, _ in reports] == [20, 40]
-    assert all(num_hits + hits_left == 20 for _, num_hits, hits_left in reports)
-    before = {name: arrays["labels"].copy() for name, arrays in record.parts.items()}
+    assert reports.nums_asked == [20, 40]
+    assert (np.add(reports.nums_hits, reports.nums_remaining) == 20).all()
+    committed_labels = {name: arrays["labels"].copy() for name, arrays in record.parts.items()}
     record.interrupted_part = 99
     release = release_from_source(
         aggregator=aggregator,
         counts_of_queries=votes,
-        record=SessionProgressRecord(record, target_hits=20, on_round=watch),
+        record=SessionProgressRecord(record, target_hits=20, on_round=reports.add),
         seed=1,
     )
-    assert reports[2:4] == reports[:2]
-    for index in range(2):
-        np.testing.assert_array_equal(
-            release.labels[20 * index : 20 * index + 20], before[f"round-{index}"]
-        )
+    assert reports.nums_asked[2:4] == reports.nums_asked[:2]
+    assert reports.nums_hits[2:4] == reports.nums_hits[:2]
+    assert reports.nums_remaining[2:4] == reports.nums_remaining[:2]
+    np.testing.assert_array_equal(release.labels[:20], committed_labels["round-0"])
+    np.testing.assert_array_equal(release.labels[20:40], committed_labels["round-1"])
 
 
 def test_a_seed_in_place_of_a_generator_is_refused() -> None:
     """`release` refuses the number 5 in place of a random generator."""
     seed: Any = 5
+    votes = CountedVotes(counts=np.array([UNSURE_COUNTS] * 6), num_teachers=40)
     with refused("rng", value=5):
-        boundary_max().release(
-            CountedVotes(counts=np.array([UNSURE_COUNTS] * 6), num_teachers=40),
-            seed,
-            MemoryRecord(),
-        )
+        boundary_max().release(votes, rng=seed, record=MemoryRecord())
 
 
 def test_stored_round_that_does_not_fit_the_session_is_refused() -> None:
-    """A committed round has a wrong number of queries or more hits than the session has: it is
-    refused.
-    """
+    """A committed round is refused if it has a wrong number of queries, or more hits than the session."""
     empty_round = Round(
         labels=np.zeros((20, 4), bool), answered=np.zeros(20, bool), hits=np.zeros(20, bool)
     )
@@ -217,15 +226,18 @@ def test_stored_round_that_does_not_fit_the_session_is_refused() -> None:
             release_from_source(
                 aggregator=boundary_max(),
                 counts_of_queries=[UNSURE_COUNTS] * 40,
-                record=InterruptedRecord(round_0=stored_round),
+                record=record_with_first_round(stored_round),
             )
 
 
 def test_the_whole_session_is_in_the_ledger_before_the_first_round() -> None:
     """At every report of progress, the ledger has one entry, the event of the whole session."""
     ledger = pa.Ledger(target_delta=1e-3)
-    entries_at_reports = list[int]()
-    watch = lambda *_: entries_at_reports.append(len(ledger.entries))  # noqa: E731
+    nums_entries_at_reports = []
+
+    def count_entries(_num_asked: int, _num_hits: int, _num_remaining: int) -> None:
+        nums_entries_at_reports.append(len(ledger.entries))
+
     votes = [UNSURE_COUNTS] * 60
     record = record_that_charges(
         ledger,
@@ -235,20 +247,18 @@ def test_the_whole_session_is_in_the_ledger_before_the_first_round() -> None:
     release_from_source(
         aggregator=boundary_max(),
         counts_of_queries=votes,
-        record=SessionProgressRecord(record, target_hits=5, on_round=watch),
+        record=SessionProgressRecord(record, target_hits=5, on_round=count_entries),
     )
-    assert set(entries_at_reports) == {1}
+    assert set(nums_entries_at_reports) == {1}
     assert ledger.entries[0].event == boundary_max().event_for(
         num_queries=60, num_labels=4, num_teachers=40
     )
 
 
 def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
-    """The event of a session composes all of a few queries; for many queries it is limited by the
-    number of hits.
+    """The event of a session composes all of a few queries, and of many only as many as the hits allow.
 
-    It is the same for 500 and for 10^9 queries, with a failure probability below the session's
-    delta.
+    It is the same for 500 and for 10^9 queries, with a failure probability below the session's delta.
     """
 
     def event_of_calls(num_calls: int) -> Any:
@@ -264,7 +274,7 @@ def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
     assert event_of_calls(num_calls=9) == pa.ApproximateEvent(
         pa.SelfComposedEvent(pa.PureDpEvent(epsilon=0.1), count=9), failure_prob=0.0
     )
-    # all, all though hits would be counted, as many as the hits allow
+    # A session within the boundary wrapper is composed of one event, however many calls it has.
     for num_calls in (9, *range(20, 140, 2)):
         wrapped = session_event(
             make_target=tight_boundary,
@@ -277,8 +287,7 @@ def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
             pa.PureDpEvent(tight_boundary(epsilon=0.1).epsilon)
         ]
     event_of_many = event_of_calls(num_calls=500)
-    more = event_of_calls(num_calls=10**9)
-    assert event_of_many == more
+    assert event_of_many == event_of_calls(num_calls=10**9)
     assert 0 < failure_probability(event_of_many) < 1e-6
     assert next(leaves(event_of_many))[1] < 100
 
@@ -288,9 +297,7 @@ def test_session_composes_few_queries_and_counts_hits_of_many() -> None:
 def test_checks_are_priced_by_hits_if_cheaper_with_the_releases(
     accountant: type[pa.Accountant],
 ) -> None:
-    """For a session of checks with a release after each hit, the price by hits is at least 3% below
-    the price by accesses, for three accountants.
-    """
+    """The price by hits of checks with a release after each hit is at least 3% below that by accesses."""
     checks = NotPriorTopK(
         prior_scale=20.0,
         selection_scale=40.0,
@@ -307,16 +314,13 @@ def test_checks_are_priced_by_hits_if_cheaper_with_the_releases(
             checks.release_step.event_for(num_queries=60, num_labels=40, num_teachers=400),
         )
     )
-    by_hits, by_accesses = (
-        accountant().compose(priced).get_epsilon(target_delta=1e-6) for priced in (event, accesses)
-    )
-    assert by_hits < 0.97 * by_accesses
+    epsilon_by_hits = accountant().compose(event).get_epsilon(target_delta=1e-6)
+    epsilon_by_accesses = accountant().compose(accesses).get_epsilon(target_delta=1e-6)
+    assert epsilon_by_hits < 0.97 * epsilon_by_accesses
 
 
 def test_failures_of_calls_stay_below_the_session_s_delta() -> None:
-    """1000 calls whose failures add up to 1e-6 or more are refused; 100 calls are accepted and
-    their failures are in the event.
-    """
+    """1000 calls whose failures add up to 1e-6 are refused; the event of 100 calls has their failures."""
     aggregator = BoundaryTopK(selection_scale=9.0, test_std=3.0, failure_prob=1e-9)
     with refused("failure_prob", rule=", and 1e-06"):
         aggregator.event_for(num_queries=1000, num_labels=4, num_teachers=40)
@@ -325,8 +329,9 @@ def test_failures_of_calls_stay_below_the_session_s_delta() -> None:
 
 
 def test_only_queries_that_contradict_the_prior_are_hits() -> None:
-    """Seven clear queries have one prior: only the fifth query, with other labels than the prior,
-    is a hit; it is answered with its own labels.
+    """Of seven clear queries, only the one with other labels than the prior is a hit.
+
+    It is answered with its own labels.
     """
     votes = np.array(
         [CLEAR_COUNTS] * 3 + [CLEAR_COUNTS, [0, 0, 40, 39], CLEAR_COUNTS, [40, 39, 0, 0]]
@@ -351,26 +356,25 @@ def test_the_first_queries_are_not_checked_and_no_prior_is_a_hit() -> None:
 
 
 def test_prior_rule_sees_only_earlier_rounds() -> None:
-    """A prior that is a function is called once for each round, with the answers of earlier rounds
-    and the number of queries in the round.
+    """A prior that is a function is called once for each round, with the answers of earlier rounds.
+
+    It also reads the number of queries in the round.
     """
     calls = []
 
-    def rule(labels: Any, answered: Any, num_queries: int) -> Any:
+    def predict(labels: Any, answered: Any, num_queries: int) -> Any:
         calls.append((len(labels), len(answered), num_queries))
         return np.tile([True, True, False, False], (num_queries, 1))
 
     release_of_session(
-        aggregator=replace(NOT_PRIOR, round_size=50).with_prior(rule),
+        aggregator=replace(NOT_PRIOR, round_size=50).with_prior(predict),
         counts_of_queries=[CLEAR_COUNTS] * 100,
     )
     assert calls == [(0, 0, 3), (3, 3, 25), (28, 28, 28), (56, 56, 44)]
 
 
 def test_impossible_priors_are_refused_before_anything_is_spent() -> None:
-    """A prior of a wrong shape or type is refused, and nothing is charged; so is a wrong array that
-    a prior function returns.
-    """
+    """A prior of a wrong shape or type is refused before a charge, and so is a wrong array of a prior function."""
     ledger = pa.Ledger(target_delta=1e-3)
     with refused("prior.shape", value=(8, 4), rule="(9"):
         release_of_session(
@@ -393,10 +397,9 @@ def test_impossible_priors_are_refused_before_anything_is_spent() -> None:
 
 
 def test_a_session_pays_for_the_first_queries_and_the_hits() -> None:
-    """The event of 1000 queries has 5 releases: the first 3 queries and 2 hits; the checks are
-    pure-DP events.
+    """The event of 1000 queries has 5 releases, of the first 3 queries and of 2 hits, and pure-DP events of checks.
 
-    For 3 queries there are no checks.
+    The event of 3 queries has no checks.
     """
     event = NOT_PRIOR.event_for(num_queries=1000, num_labels=4, num_teachers=40)
     counts = {type(leaf).__name__: count for leaf, count in leaves(event)}
@@ -411,10 +414,9 @@ def test_a_session_pays_for_the_first_queries_and_the_hits() -> None:
 
 
 def test_refused_hit_is_charged() -> None:
-    """An empty prior makes each query a hit, and no set of equal counts is stable, so hits are not
-    answered: they count all the same.
+    """Hits without an answer count, so that a session ends after 2 of them.
 
-    The session ends after 2 unanswered hits.
+    An empty prior makes each query a hit. No set of equal counts is stable, so no hit is answered.
     """
     expected = np.zeros((10, 4), dtype=np.bool_)
     session = replace(NOT_PRIOR, first_queries=0).with_prior(expected)
@@ -445,25 +447,25 @@ def test_answer_to_a_hit_is_independent_of_its_check() -> None:
     release = release_of_session(aggregator=session, counts_of_queries=np.tile(counts, (20_000, 1)))
     labels = release.labels[release.hits]
     answered = release.answered[release.hits]
-    assert abs(len(answered) / 20_000 - 0.5) < 5 * 0.5 / np.sqrt(20_000)
+    num_hits = len(answered)
+    assert abs(num_hits / 20_000 - 0.5) < 5 * 0.5 / np.sqrt(20_000)
     distribution = aggregator.release_step.distribution(counts, num_teachers=40)
-    assert distribution.pop(None) == pytest.approx(
-        1 - answered.mean(), abs=5 * 0.5 / np.sqrt(len(answered))
-    )
+    refusal_prob = distribution.pop(None)
+    assert refusal_prob == pytest.approx(1 - answered.mean(), abs=5 * 0.5 / np.sqrt(num_hits))
     for chosen, probability in distribution.items():
-        frequency = (answered & (labels == np.isin(np.arange(4), chosen or ())).all(axis=1)).mean()
-        assert abs(frequency - probability) < 5 * np.sqrt(
-            probability * (1 - probability) / len(answered)
-        )
+        is_chosen = np.isin(np.arange(4), chosen or ())
+        frequency = (answered & (labels == is_chosen).all(axis=1)).mean()
+        std = np.sqrt(probability * (1 - probability) / num_hits)
+        assert abs(frequency - probability) < 5 * std
 
 
 def outcome_frequencies(
     aggregator: NotPriorTopK, counts_of_query: list[int], num_queries: int
 ) -> dict[object, float]:
-    """Returns the share of queries with each outcome, when equal queries are checked against the prior of labels 0
-    and 1.
+    """Returns the share of queries with each outcome, if equal queries are checked against the prior of labels 0 and 1.
 
-    The outcome is "kept" if the query keeps its prior, else the tuple of its labels, or None if it is not answered.
+    The outcome is "prior" if the query is no hit. The outcome of a hit is the tuple of its labels, or None without an
+    answer.
     """
     votes = np.tile(counts_of_query, (num_queries, 1))
     prior = np.tile([True, True, False, False], (num_queries, 1))
@@ -475,15 +477,19 @@ def outcome_frequencies(
         round_size=num_queries,
     )
     release = release_of_session(aggregator=endless.with_prior(prior), counts_of_queries=votes)
-    outcomes: list[object] = [
-        "kept" if not hit else tuple(np.flatnonzero(row).tolist()) if answered else None
-        for row, answered, hit in zip(release.labels, release.answered, release.hits, strict=True)
-    ]
+    outcomes: list[object] = []
+    for labels, answered, hit in zip(release.labels, release.answered, release.hits, strict=True):
+        if not hit:
+            outcomes.append("prior")
+        elif answered:
+            outcomes.append(tuple(np.flatnonzero(labels).tolist()))
+        else:
+            outcomes.append(None)
     return {outcome: outcomes.count(outcome) / num_queries for outcome in set(outcomes)}
 
 
-@pytest.mark.parametrize("factor", [1.0, 1.5])
-def test_checked_query_follows_its_exact_distribution(factor: float) -> None:
+@pytest.mark.parametrize("noise_factor", [1.0, 1.5])
+def test_checked_query_follows_its_exact_distribution(noise_factor: float) -> None:
     """A query keeps its prior with the probability in the table; otherwise stable top-k answers it.
 
     The frequencies of the outcomes are within 5 standard deviations of this distribution. Negative control: they are
@@ -493,19 +499,21 @@ def test_checked_query_follows_its_exact_distribution(factor: float) -> None:
     num_queries = 20_000
     num_teachers = 40
     aggregator = replace(NOT_PRIOR, prior_scale=4.0, failure_prob=1e-2)
-    assumed = aggregator.scaled(factor)
+    assumed = aggregator.scaled(noise_factor)
     hold_prob = float(assumed.agreement(num_teachers=num_teachers)[num_teachers + 2])
-    distribution: dict[object, float] = {"kept": hold_prob}
-    for outcome, mass in assumed.release_step.distribution(
+    distribution: dict[object, float] = {"prior": hold_prob}
+    distribution_of_hits = assumed.release_step.distribution(
         np.array(counts), num_teachers=num_teachers
-    ).items():
-        distribution[outcome] = (1 - hold_prob) * mass
+    )
+    for outcome, probability in distribution_of_hits.items():
+        distribution[outcome] = (1 - hold_prob) * probability
     observed = outcome_frequencies(
         aggregator=aggregator, counts_of_query=counts, num_queries=num_queries
     )
     deviations = [
-        abs(observed.get(outcome, 0.0) - mass) / np.sqrt(mass * (1 - mass) / num_queries)
-        for outcome, mass in distribution.items()
-        if mass > 1e-3
+        abs(observed.get(outcome, 0.0) - probability)
+        / np.sqrt(probability * (1 - probability) / num_queries)
+        for outcome, probability in distribution.items()
+        if probability > 1e-3
     ]
-    assert bool(max(deviations) < 5) is (factor == 1.0)
+    assert bool(max(deviations) < 5) is (noise_factor == 1.0)
