@@ -17,11 +17,14 @@ from pate.data.table.placeholder_dates import placeholder_dates
 from pate.data.table.table_file import TableFile
 from pate.validation import InvalidValue
 from tests.refusals import refused
+from tests.unit.data.split_paths import SplitPaths
 
 pytest.importorskip("pyarrow")
 
-DAYS = [date(2024, 3, 1) + timedelta(days=place) for place in range(40)]  # some are above the 12th
-EARLY = [date(2024, month, day) for month in range(1, 9) for day in range(1, 6)]  # none is
+# 40 days in a row. Some are after the 12th of their month, so they tell the order of day and month.
+DAYS = [date(2024, 3, 1) + timedelta(days=number) for number in range(40)]
+# The first five days of eight months, which do not tell the order of day and month.
+EARLY = [date(2024, month, day) for month in range(1, 9) for day in range(1, 6)]
 
 
 def days(year: int, month: int, day: int, hours: float = 0.0) -> float:
@@ -37,19 +40,16 @@ def write_dates(folder: Path, cells: list[str], *, private: list[str] | None = N
         cells: the cells of the public and the test file.
         private: the cells of the private file; None for the same cells.
     """
-    paths = {}
-    for place, split in enumerate(("private", "public", "test")):
-        column = private if split == "private" and private is not None else cells
-        rows = [f'{place}{row},{row % 7},"{cell}",{row % 2}' for row, cell in enumerate(column)]
-        paths[split] = str(folder / f"{split}.csv")
-        Path(paths[split]).write_text("\n".join(["person,age,when,flu", *rows, ""]))
-    return Table(
-        private=paths["private"],
-        public=paths["public"],
-        test=paths["test"],
-        labels=("flu",),
-        group="person",
-    )
+    private_cells = cells if private is None else private
+    cells_of_split = {"private": private_cells, "public": cells, "test": cells}
+    for split_number, (split, dates) in enumerate(cells_of_split.items()):
+        rows = []
+        for row, cell in enumerate(dates):
+            person = f"{split_number}{row}"
+            rows.append(f'{person},{row % 7},"{cell}",{row % 2}')
+        (folder / f"{split}.csv").write_text("\n".join(["person,age,when,flu", *rows, ""]))
+    table = SplitPaths.in_folder(folder=folder, ending=".csv").table("flu")
+    return replace(table, group="person")
 
 
 def dates_in_form(form: str, dates: list[date] = DAYS) -> list[str]:
@@ -70,7 +70,13 @@ def column_of(table: Table) -> DateColumn:
 
 @dataclass(frozen=True)
 class Form:
-    """A form of dates for `strftime`, and the settings that it needs."""
+    """A form of dates, and the settings that it needs.
+
+    Attributes:
+        text: the form, as `strftime` takes it.
+        date_order: the setting `data.date_order`; None if the form needs none.
+        first_year: the setting `data.first_year`; None if the form needs none.
+    """
 
     text: str
     date_order: str | None = None
@@ -118,9 +124,10 @@ def test_dates_in_other_orders_have_the_features_of_iso_dates(
     schema = dataset.preprocessing
     assert isinstance(schema, TableSchema)
     assert schema.feature_names == ("age", "when")
-    path = tmp_path / "schema.yaml"
-    table.public_schema().write(path)
-    assert np.array_equal(replace(bare, schema=str(path)).load().private.inputs, iso_inputs)
+    schema_path = tmp_path / "schema.yaml"
+    table.public_schema().write(schema_path)
+    with_schema = replace(bare, schema=str(schema_path)).load()
+    assert np.array_equal(with_schema.private.inputs, iso_inputs)
     published = TableSchema.read(schema.plain(), name="x")
     cells = TableFile(tmp_path / "private.csv", setting="data").read()
     assert np.array_equal(published.inputs(cells), iso_inputs)
@@ -133,10 +140,11 @@ def test_private_dates_are_read_in_the_public_order(tmp_path: Path) -> None:
     inputs = table.load().private.inputs
     column = column_of(table=table)
     assert column.order == "dmy"
-    march = column.frame_columns(inputs[:, 1:])["when"][10:15]
-    assert np.allclose(march, [days(year=2024, month=3, day=day) for day in range(1, 6)])
-    beside_iso = replace(write_dates(folder=tmp_path, cells=ISO, private=private), date_order="dmy")
-    assert np.array_equal(beside_iso.load().private.inputs, inputs)
+    days_in_march = column.frame_columns(inputs[:, 1:])["when"][10:15]
+    assert np.allclose(days_in_march, [days(year=2024, month=3, day=day) for day in range(1, 6)])
+    with_iso_public = write_dates(folder=tmp_path, cells=ISO, private=private)
+    dataset = replace(with_iso_public, date_order="dmy").load()
+    assert np.array_equal(dataset.private.inputs, inputs)
 
 
 def test_private_dates_in_another_order_are_refused(tmp_path: Path) -> None:
@@ -155,7 +163,13 @@ def test_private_dates_in_another_order_are_refused(tmp_path: Path) -> None:
 
 @dataclass(frozen=True)
 class UnclearCells:
-    """Public dates that do not tell their order or century, and the message."""
+    """Public dates that do not tell their order or century.
+
+    Attributes:
+        cells: the dates as text.
+        line: the message of the refusal, as a regular expression.
+        date_order: the setting `data.date_order` of the run; None if the run has none.
+    """
 
     cells: list[str]
     line: str
@@ -203,7 +217,7 @@ UNCLEAR = {
 def test_unclear_dates_are_refused_with_the_setting(tmp_path: Path, case: str) -> None:
     """Public dates that could be in two orders or centuries are refused, with the setting that decides.
 
-    As a category they pass.
+    With `data.category`, the same column is read as words.
     """
     unclear = UNCLEAR[case]
     table = replace(
@@ -220,11 +234,12 @@ def test_a_setting_names_the_order(tmp_path: Path, order: str) -> None:
     """The same unclear dates have other first and last days under `date_order=dmy` and `mdy`."""
     table = write_dates(folder=tmp_path, cells=dates_in_form(form="%d.%m.%Y", dates=EARLY))
     column = column_of(table=replace(table, date_order=order))
-    ends = {
-        "dmy": (days(year=2024, month=1, day=1), days(year=2024, month=8, day=5)),
-        "mdy": (days(year=2024, month=1, day=1), days(year=2024, month=5, day=8)),
+    last_day = {
+        "dmy": days(year=2024, month=8, day=5),
+        "mdy": days(year=2024, month=5, day=8),
     }
-    assert (column.min, column.max) == ends[order]
+    assert column.min == days(year=2024, month=1, day=1)
+    assert column.max == last_day[order]
 
 
 def test_column_may_mix_iso_dates_ordered_dates_and_missing_cells(tmp_path: Path) -> None:
@@ -263,10 +278,9 @@ def test_codes_similar_to_dates_stay_words(tmp_path: Path, cells: list[str]) -> 
 def test_dates_are_parsed_to_known_days(
     word: str, orders: tuple[str, ...], first_year: int | None, expected: float
 ) -> None:
-    """A date as text, in the given orders and from a first year on, is the expected number of days since 1970."""
-    assert days_of(date_text=word, date_orders=orders, first_year=first_year) == pytest.approx(
-        expected, abs=1e-9
-    )
+    """A date as text, read in these orders and from a first year on, is the expected number of days since 1970."""
+    parsed = days_of(date_text=word, date_orders=orders, first_year=first_year)
+    assert parsed == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -281,9 +295,9 @@ def test_nonexistent_day_is_refused(word: str) -> None:
 @pytest.mark.parametrize("absent", ["9999-12-31", "1900-01-01", "0001-01-01", "2204-03-05"])
 @pytest.mark.parametrize("form", ["%Y-%m-%d", "%d.%m.%Y"])
 def test_placeholder_date_counts_as_missing(tmp_path: Path, absent: str, form: str) -> None:
-    """Every eighth date is far away, such as 9999-12-31.
+    """Every eighth date is far from all others, such as 9999-12-31. These cells count as missing.
 
-    It is read as missing, left out of range and scale, and named in a remark.
+    They do not change the range and the scale of the column. A remark names the date.
     """
     year, month, day = absent.split("-")
     word = form.replace("%Y", year).replace("%m", month).replace("%d", day)
@@ -298,8 +312,8 @@ def test_placeholder_date_counts_as_missing(tmp_path: Path, absent: str, form: s
         (absent,),
     )
     assert dataset.private.inputs[::8, 2].tolist() == [1.0] * 5  # the feature of missing cells
-    dates = np.delete(dataset.private.inputs[:, 1], np.s_[::8])  # which it does not squeeze
-    assert np.std(dates) == pytest.approx(1, abs=1e-5)
+    other_dates = np.delete(dataset.private.inputs[:, 1], np.s_[::8])
+    assert np.std(other_dates) == pytest.approx(1, abs=1e-5)
     line = (
         f"when: {absent}, in 5 of 40 cells, is far from all other dates and read as a missing cell"
     )
@@ -326,12 +340,13 @@ def test_private_placeholder_date_does_not_change_the_schema(tmp_path: Path) -> 
     ],
 )
 def test_evenly_spread_dates_are_not_placeholders(years: Any) -> None:
-    """Dates of which none is far from all others have no placeholder among them."""
-    assert placeholder_dates(np.array([days(year=year, month=1, day=1) for year in years])) == []
+    """Among dates of which none is far from all others, no date is found as a placeholder."""
+    dates = np.array([days(year=year, month=1, day=1) for year in years])
+    assert placeholder_dates(dates) == []
 
 
 def test_all_placeholder_dates_count_as_missing() -> None:
-    """Three far dates beside 29 days of one month are all found as placeholders."""
+    """Three dates far from the other 29 dates, which are in one month, are all found as placeholders."""
     words = ["0001-01-01", "9999-12-31", "1900-01-01", "9999-12-31T23:59:59"]
     dates = np.array(
         [
@@ -346,11 +361,9 @@ def test_all_placeholder_dates_count_as_missing() -> None:
 def test_frequent_possible_placeholder_yields_a_remark(tmp_path: Path) -> None:
     """20 of 120 births are 1900-01-01, which is not far. A remark names `data.missing` for it."""
     births = [f"{1920 + row}-05-0{1 + row % 9}" for row in range(100)]
-    line = write_dates(folder=tmp_path, cells=births + ["1900-01-01"] * 20).public_remarks()[0]
-    assert (
-        line
-        == "when: 20 of 120 cells are 1900-01-01; 'data.missing=[\"1900-01-01\"]' if that means a missing cell"
-    )
+    table = write_dates(folder=tmp_path, cells=births + ["1900-01-01"] * 20)
+    expected = "when: 20 of 120 cells are 1900-01-01; 'data.missing=[\"1900-01-01\"]' if that means a missing cell"
+    assert table.public_remarks()[0] == expected
 
 
 def test_an_unknown_order_is_refused(tmp_path: Path) -> None:
@@ -388,18 +401,19 @@ def test_unicode_blanks_are_allowed_in_dates() -> None:
     ["%Y-%m", "%m/%Y", "%Y-%j", "%Y-%m-%d 10:30:00 CET", "%a %b %d 10:00:00 %Y", "%d. Brachet %Y"],
 )
 def test_words_that_contain_years_yield_a_remark(tmp_path: Path, form: str) -> None:
-    """Words with a year in them that are no readable dates give a remark. Codes such as ICD-10 do not."""
-    months = [date(2022, 1, 1) + timedelta(days=29 * place) for place in range(40)]
-    lines = write_dates(
-        folder=tmp_path, cells=dates_in_form(form=form, dates=months)
-    ).public_remarks()
-    assert any("when: 40 of 40 cells are words with a year in them (" in line for line in lines), (
-        lines
-    )
-    words = [f"ICD-10-{place % 5}" for place in range(40)]
-    assert not any(
-        "year" in line for line in write_dates(folder=tmp_path, cells=words).public_remarks()
-    )
+    """Words with a year in them that are no readable dates give a remark."""
+    dates = [date(2022, 1, 1) + timedelta(days=29 * number) for number in range(40)]
+    table = write_dates(folder=tmp_path, cells=dates_in_form(form=form, dates=dates))
+    remarks = table.public_remarks()
+    expected = "when: 40 of 40 cells are words with a year in them ("
+    assert any(expected in remark for remark in remarks), remarks
+
+
+def test_codes_without_years_yield_no_remark_on_years(tmp_path: Path) -> None:
+    """Codes such as ICD-10-3 have no year, and give no remark on years."""
+    codes = [f"ICD-10-{number % 5}" for number in range(40)]
+    remarks = write_dates(folder=tmp_path, cells=codes).public_remarks()
+    assert not any("year" in remark for remark in remarks)
 
 
 def test_whole_numbers_that_look_like_days_yield_a_remark(tmp_path: Path) -> None:
@@ -411,6 +425,6 @@ def test_whole_numbers_that_look_like_days_yield_a_remark(tmp_path: Path) -> Non
 
 def test_whole_numbers_with_one_invalid_day_yield_no_remark(tmp_path: Path) -> None:
     """Whole numbers of which one is no day, such as 20240332, give no remark on dates."""
-    numbers = [str(20240301 + place) for place in range(40)]  # of which 20240332 is no day
+    numbers = [str(20240301 + offset) for offset in range(40)]
     remarks = write_dates(folder=tmp_path, cells=numbers).public_remarks()
     assert not any("dates" in remark for remark in remarks)

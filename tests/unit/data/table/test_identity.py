@@ -22,7 +22,14 @@ DAYS = [str(day.date()) for day in pd.date_range("2020-01-01", periods=NUM_ROWS)
 
 @dataclass(frozen=True)
 class Spellings:
-    """The names of the same persons in the private and in the test file, and the notation of both files."""
+    """The names of the same persons in two files.
+
+    Attributes:
+        private: the names in the private file.
+        test: the names in the test file.
+        decimal: the setting `data.decimal` of the files.
+        thousands: the setting `data.thousands` of the files.
+    """
 
     private: list[Any]
     test: list[Any]
@@ -68,9 +75,9 @@ SPELLINGS = {
 @pytest.mark.parametrize("case", SPELLINGS)
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_notations_of_one_name_are_one_person(tmp_path: Path, case: str, ending: str) -> None:
-    """Private and test file have the same persons in two notations, such as 7 and 7.0.
+    """The private and the test file have the same persons in two notations, such as 7 and 7.0.
 
-    They are refused as one person in two splits, and as repeated ids.
+    As a group, they are refused as persons in two splits. As ids, they are refused as repeated ids.
     """
     spellings = SPELLINGS[case]
     frames = people_frames()
@@ -91,8 +98,8 @@ def test_notations_of_one_name_are_one_person(tmp_path: Path, case: str, ending:
 def test_two_notations_in_one_file_are_one_group(tmp_path: Path) -> None:
     """The private file has each person as 7 and as 7.0. Both rows are one group."""
     frames = people_frames()
-    again = frames["private"].assign(person=[f"{number}.0" for number in NUMBERS])
-    frames["private"] = pd.concat([frames["private"], again])
+    other_notation = frames["private"].assign(person=[f"{number}.0" for number in NUMBERS])
+    frames["private"] = pd.concat([frames["private"], other_notation])
     assert write_frames(folder=tmp_path, frames=frames).load().private.num_groups == NUM_ROWS
 
 
@@ -137,10 +144,16 @@ def test_canonical_word_is_idempotent(word: str) -> None:
 def test_image_folder_compares_owners_in_canonical_form(tmp_path: Path) -> None:
     """A folder of pictures has the owner 7 in one split and 7.0 in another. It is refused."""
     image = pytest.importorskip("PIL.Image")
-    rows = [("a.png", "private", "7"), ("b.png", "public", "x"), ("c.png", "test", "7.0")]
-    for name, _, _ in rows:
-        image.new("RGB", (4, 4)).save(tmp_path / name)
-    table = tmp_path / "t.csv"
-    table.write_text("\n".join(["file,split,who,sun", *(f"{','.join(row)},1" for row in rows)]))
+    for file_name in ("a.png", "b.png", "c.png"):
+        image.new(mode="RGB", size=(4, 4)).save(tmp_path / file_name)
+    lines = [
+        "file,split,who,sun",
+        "a.png,private,7,1",
+        "b.png,public,x,1",
+        "c.png,test,7.0,1",
+    ]
+    table = tmp_path / "table.csv"
+    table.write_text("\n".join(lines))
+    reader = ImageFolder(root=str(tmp_path), table=str(table), labels=("sun",), group="who")
     with refused("data.group", value="who", rule="each who in one split, 1"):
-        ImageFolder(str(tmp_path), str(table), labels=("sun",), group="who").load()
+        reader.load()

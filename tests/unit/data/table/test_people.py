@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pytest
 
-from pate.data import Dataset, HuggingFace, Table
+from pate.data import Dataset, HuggingFace
 from pate.data.table.dealing import Dealing
 from pate.data.table.people import People, looks_of, person_name, smallest_of_group
 from pate.data.table.table_file import TableFile
 from tests.refusals import refused
+from tests.unit.data.split_paths import SplitPaths
 
 pa = pytest.importorskip("pyarrow")
 UUID = "6f9619ff-8b86-d011-b42d-00cf4fc964ff"
-Load = Callable[[Path, Mapping[str, list[str]]], Dataset]
-"""A function that writes the names of each split into a folder, and loads them."""
+
+
+class Load(Protocol):
+    """A function that writes rows of named persons in one kind of file, and loads them."""
+
+    def __call__(self, folder: Path, names_of_split: Mapping[str, list[str]]) -> Dataset:
+        """Returns the data set whose splits have one row for each of these names."""
 
 
 @pytest.mark.parametrize(
@@ -76,20 +84,12 @@ def test_similar_names_are_two_persons(name: str, other: str, are_alike: bool) -
 
 def load_table(folder: Path, names_of_split: Mapping[str, list[str]]) -> Dataset:
     """Writes rows of the named persons into CSV files, and loads them."""
-    paths = {}
     for split, names in names_of_split.items():
-        rows = [f'"{name}",{place},{place % 2}' for place, name in enumerate(names)]
-        path = folder / f"{split}.csv"
-        path.write_text("\n".join(["person,age,flu", *rows, ""]), encoding="utf-8")
-        paths[split] = str(path)
-    table = Table(
-        private=paths["private"],
-        public=paths["public"],
-        test=paths["test"],
-        labels=("flu",),
-        group="person",
-    )
-    return table.load()
+        rows = [f'"{name}",{age},{age % 2}' for age, name in enumerate(names)]
+        text = "\n".join(["person,age,flu", *rows, ""])
+        (folder / f"{split}.csv").write_text(text, encoding="utf-8")
+    table = SplitPaths.in_folder(folder=folder, ending=".csv").table("flu")
+    return replace(table, group="person").load()
 
 
 def load_hugging_face(folder: Path, names_of_split: Mapping[str, list[str]]) -> Dataset:
@@ -97,8 +97,8 @@ def load_hugging_face(folder: Path, names_of_split: Mapping[str, list[str]]) -> 
     datasets = pytest.importorskip("datasets")
     parts = {}
     for split, names in names_of_split.items():
-        places = list(range(len(names)))
-        columns = {"person": names, "age": places, "flu": [place % 2 for place in places]}
+        ages = list(range(len(names)))
+        columns = {"person": names, "age": ages, "flu": [age % 2 for age in ages]}
         parts[split] = datasets.Dataset.from_dict(columns)
     path = str(folder / "saved")
     datasets.DatasetDict(parts).save_to_disk(path)
@@ -115,21 +115,21 @@ USUAL_NAMES = {
 
 @by_reader
 def test_person_in_two_splits_is_found_across_notations(tmp_path: Path, load: Load) -> None:
-    """Three private persons are in the test split in capital letters.
-
-    They are refused, as a table and by Hugging Face.
-    """
+    """Three private persons are in the test split in capital letters. Tables and Hugging Face data sets refuse them."""
     ids = [str(uuid.UUID(int=2**100 + number)) for number in range(12)]
     capitals = [name.upper() for name in ids[:3]]
     with refused("data.group", value="person", rule="each person in one split, 3"):
-        load(tmp_path, {**USUAL_NAMES, "private": ids, "test": [*capitals, "a", "b"]})
+        load(
+            folder=tmp_path,
+            names_of_split=USUAL_NAMES | {"private": ids, "test": [*capitals, "a", "b"]},
+        )
 
 
 @by_reader
 def test_private_names_differing_in_letter_case_form_one_group(tmp_path: Path, load: Load) -> None:
     """Private names that differ in letter case are one group. The owners keep both spellings."""
     names = ["P-1", "p-1", "P-2", "P-3", "p-3", "P-3"]
-    dataset = load(tmp_path, {**USUAL_NAMES, "private": names})
+    dataset = load(folder=tmp_path, names_of_split=USUAL_NAMES | {"private": names})
     groups = dataset.private.group_ids
     first_rows = [int(np.flatnonzero(groups == group)[0]) for group in groups]
     assert first_rows == [0, 0, 2, 3, 3, 3]
@@ -141,7 +141,8 @@ def test_private_names_differing_in_letter_case_form_one_group(tmp_path: Path, l
 def test_similar_names_in_two_splits_are_counted(tmp_path: Path, load: Load) -> None:
     """Three private names look like public ones. A remark counts them without showing them."""
     private = ["0007", "0008", "P-9", "x"]
-    dataset = load(tmp_path, {**USUAL_NAMES, "private": private, "public": ["7", "8", "p9", "y"]})
+    names = USUAL_NAMES | {"private": private, "public": ["7", "8", "p9", "y"]}
+    dataset = load(folder=tmp_path, names_of_split=names)
     (line,) = [note for note in dataset.notes if "person" in note]
     assert line.startswith(
         "data.group=person: 3 values of private and public look alike, they differ in letter case"
@@ -152,7 +153,9 @@ def test_similar_names_in_two_splits_are_counted(tmp_path: Path, load: Load) -> 
 @by_reader
 def test_similar_private_names_are_counted(tmp_path: Path, load: Load) -> None:
     """Two private names look like another private name. A remark counts them."""
-    dataset = load(tmp_path, {**USUAL_NAMES, "private": ["0007", "7", "1-11", "11-1"]})
+    dataset = load(
+        folder=tmp_path, names_of_split=USUAL_NAMES | {"private": ["0007", "7", "1-11", "11-1"]}
+    )
     (line,) = [note for note in dataset.notes if "person" in note]
     assert line.startswith("data.group=person: 2 values of private look like another")
 
@@ -170,16 +173,16 @@ def test_similar_names_are_divided_into_the_same_split(tmp_path: Path) -> None:
 
 
 def test_persons_are_numbered_in_order_of_first_row() -> None:
-    """Words of two files get numbers in the order of their first row. Words that differ in case get two numbers."""
+    """Names in two files are numbered in the order of their first row. Names that differ in case get two numbers."""
     columns = [pa.chunked_array([["b", "a", "B", "b"]]), pa.chunked_array([["c", "C"]])]
     people = People.from_names(columns)
     assert [numbers.tolist() for numbers in people.person_of_row] == [[0, 1, 2, 0], [3, 4]]
 
 
 def test_merged_persons_take_the_smallest_number() -> None:
-    """Persons that differ in letter case take the smallest number.
+    """Persons of one file that differ in letter case take the smallest of their numbers.
 
-    By looks, persons of two files are merged too.
+    `merged_by_looks` also merges persons of two files.
     """
     columns = [pa.chunked_array([["b", "a", "B", "b"]]), pa.chunked_array([["c", "C"]])]
     people = People.from_names(columns)
