@@ -1,4 +1,4 @@
-"""The teachers of a fit: whole groups, one vote each for one change, and the aggregator's own form of votes."""
+"""Teachers of a fit that are estimators: they hold whole groups, vote in a form for each aggregator, and may fail."""
 
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,15 @@ from pate.validation import InvalidValue
 from tests.contract.case import record_that_charges
 from tests.refusals import refused
 
+# 240 private inputs in 40 groups, their labels and their classes as bits, and 50 queries.
 RNG = np.random.default_rng(0)
 INPUTS = RNG.standard_normal((240, 3)).astype(np.float32)
 LABEL_BITS = INPUTS + 0.3 * RNG.standard_normal((240, 3)) > 0
 CLASS_BITS = (INPUTS + 0.3 * RNG.standard_normal((240, 3))).argmax(axis=1)[:, None] == np.arange(3)
 GROUPS = np.arange(240) // 6
 QUERIES = RNG.standard_normal((50, 3)).astype(np.float32)
-TASKS = [(Task(count=3), LABEL_BITS), (OneClass(names=np.arange(3)), CLASS_BITS)]
+MANY_LABELS = Task(count=3)
+ONE_CLASS = OneClass(names=np.arange(3))
 
 
 def source_of_votes(
@@ -78,36 +80,39 @@ def source_of_votes(
 def votes_of_teachers(
     task: Task, label_bits: np.ndarray, inputs: np.ndarray = INPUTS
 ) -> np.ndarray:
-    """Returns the votes of ten teachers, `[teachers, queries, labels]`."""
+    """Returns the votes of ten teachers, `[num_teachers, num_queries, num_labels]`, as `source_of_votes` makes them."""
     return np.concatenate(
         list(source_of_votes(task=task, label_bits=label_bits, inputs=inputs).bits())
     )
 
 
-@pytest.mark.parametrize(("task", "targets"), TASKS, ids=["many", "one"])
+@pytest.mark.parametrize(
+    ("task", "label_bits"),
+    [(MANY_LABELS, LABEL_BITS), (ONE_CLASS, CLASS_BITS)],
+    ids=["many labels", "one class"],
+)
 @pytest.mark.parametrize("group", [0, 7, 39])
-def test_replacing_one_group_changes_one_teacher_at_most(
-    task: Task, targets: np.ndarray, group: int
+def test_replacing_one_group_changes_the_votes_of_one_teacher(
+    task: Task, label_bits: np.ndarray, group: int
 ) -> None:
     """Inputs and labels of one group are replaced. The votes of exactly one of ten teachers change."""
-    inputs = INPUTS.copy()
-    changed = targets.copy()
-    inputs[group == GROUPS] *= -5
-    changed[group == GROUPS] = changed[group == GROUPS][:, ::-1]
-    moved = (
-        votes_of_teachers(task=task, label_bits=targets)
-        != votes_of_teachers(task=task, label_bits=changed, inputs=inputs)
-    ).any(axis=(1, 2))
-    assert moved.sum() == 1
+    is_replaced = group == GROUPS
+    other_inputs = INPUTS.copy()
+    other_inputs[is_replaced] *= -5
+    other_bits = label_bits.copy()
+    other_bits[is_replaced] = other_bits[is_replaced][:, ::-1]
+    votes = votes_of_teachers(task=task, label_bits=label_bits)
+    other_votes = votes_of_teachers(task=task, label_bits=other_bits, inputs=other_inputs)
+    is_changed_teacher = (votes != other_votes).any(axis=(1, 2))
+    assert is_changed_teacher.sum() == 1
 
 
 def test_a_teacher_with_one_class_votes_for_that_class() -> None:
     """All private records have class 1. Each teacher votes for class 1 on all queries."""
-    targets = np.tile([False, True, False], (240, 1))
-    np.testing.assert_array_equal(
-        votes_of_teachers(task=TASKS[1][0], label_bits=targets),
-        np.tile([False, True, False], (10, 50, 1)),
-    )
+    class_1 = np.array([False, True, False])
+    votes = votes_of_teachers(task=ONE_CLASS, label_bits=np.tile(class_1, reps=(240, 1)))
+    assert (votes == class_1).all()
+    assert votes.shape == (10, 50, 3)
 
 
 @pytest.mark.parametrize(
@@ -118,48 +123,52 @@ def test_a_teacher_with_one_class_votes_for_that_class() -> None:
 def test_votes_have_the_form_that_the_aggregator_reads(
     aggregator: GaussianVotes | PowersetGNMax,
 ) -> None:
-    """Aggregators of counts and of single teachers' votes release the majority of clear queries, with one charge."""
-    task, targets = TASKS[0]
-    cast = votes_of_teachers(task=task, label_bits=targets)
+    """An aggregator of counts and one of single teachers' votes are used with almost no noise, at one charge.
+
+    Both release the majority of the votes if at least three more than half of the ten votes are equal for each label.
+    """
+    counts = votes_of_teachers(task=MANY_LABELS, label_bits=LABEL_BITS).sum(axis=0)
     ledger = Ledger(target_delta=1e-6)
-    votes_source = source_of_votes(task=task, label_bits=targets)
+    votes_source = source_of_votes(task=MANY_LABELS, label_bits=LABEL_BITS)
     record = record_that_charges(ledger, aggregator=aggregator, votes=votes_source)
     release = aggregator.release(votes_source, rng=np.random.default_rng(3), record=record)
-    clear = np.abs(cast.sum(axis=0) - 5).min(axis=1) >= 3  # the same whatever is counted
-    np.testing.assert_array_equal(release.labels[clear], cast.sum(axis=0)[clear] > 5)
+    is_clear = np.abs(counts - 5).min(axis=1) >= 3
+    np.testing.assert_array_equal(release.labels[is_clear], counts[is_clear] > 5)
     assert [entry.event for entry in ledger.entries] == [release.event]
 
 
 class _Failing(GaussianNB):
-    """An estimator that fails in one way.
+    """An estimator that fails in one of three ways.
 
-    With the way `singular`, `fit` raises an error on a part with fewer than two records of the label. With `shape` the
-    probabilities lack a row, and with `nan` they are NaN.
+    Attributes:
+        failure: `singular` lets `fit` raise an error on a part with fewer than two records of the label. With `shape`
+            the probabilities lack a row, and with `nan` they are NaN.
     """
 
-    def __init__(self, way: str = "fit") -> None:
+    def __init__(self, failure: str = "singular") -> None:
         super().__init__()
-        self.way = way
+        self.failure = failure
 
     def fit(self, X, y):  # noqa: N803
-        if self.way == "singular" and y.sum() < 2:
+        if self.failure == "singular" and y.sum() < 2:
             raise np.linalg.LinAlgError("Singular\nmatrix")
         return super().fit(X, y)
 
     def predict_proba(self, X):  # noqa: N803
         probabilities = super().predict_proba(X)
-        return {
-            "shape": probabilities[:-1],
-            "nan": probabilities * np.nan,
-            "singular": probabilities,
-        }[self.way]
+        if self.failure == "shape":
+            return probabilities[:-1]
+        if self.failure == "nan":
+            return probabilities * np.nan
+        return probabilities
 
 
+# The end of the refusal of an estimator that fails on a teacher's part of the records.
 SINGULAR = r"label 2, which 1 of \d+ records have; LinAlgError: Singular matrix\)"
 
 
 @pytest.mark.parametrize(
-    ("way", "words", "num_jobs"),
+    ("failure", "error_pattern", "num_jobs"),
     [
         ("singular", SINGULAR, None),
         pytest.param("singular", SINGULAR, 2, marks=pytest.mark.process),
@@ -168,22 +177,23 @@ SINGULAR = r"label 2, which 1 of \d+ records have; LinAlgError: Singular matrix\
     ],
 )
 def test_an_estimator_that_fails_on_a_part_is_named_with_the_label(
-    way: str, words: str, num_jobs: int | None
+    failure: str, error_pattern: str, num_jobs: int | None
 ) -> None:
-    """Label 2 is so rare that an estimator fails on a teacher's part.
+    """An estimator fails on a teacher's part of the records, in which label 2 is rare.
 
-    The refusal names the estimator, the label and the error, also from another process.
+    The refusal names the estimator, the label and the error, also if the estimator fails in another process.
     """
-    targets = LABEL_BITS.copy()
-    targets[:, 2] = np.arange(240) % 24 == 0
+    label_bits = LABEL_BITS.copy()
+    label_bits[:, 2] = np.arange(240) % 24 == 0
     with pytest.raises(
-        InvalidValue, match=rf"^estimator=_Failing: expected one that can be fitted .*part.*{words}"
+        InvalidValue,
+        match=rf"^estimator=_Failing: expected one that can be fitted .*part.*{error_pattern}",
     ):
         source_of_votes(
-            task=Task(count=3),
-            label_bits=targets,
+            task=MANY_LABELS,
+            label_bits=label_bits,
             groups=np.arange(240),
-            estimator=_Failing(way),
+            estimator=_Failing(failure=failure),
             num_jobs=num_jobs,
         )
 
@@ -196,29 +206,36 @@ def test_an_estimator_that_fails_on_a_part_is_named_with_the_label(
         CenteredVotes(noise_multiplier=1.0, prevalence_share=0.0),
         BoundaryTopK(selection_scale=1.0, test_std=0.3, failure_prob=1e-9, target_hits=3),
     ],
-    ids=lambda each: type(each).__name__,
+    ids=lambda aggregator: type(aggregator).__name__,
 )
 def test_nothing_is_charged_for_votes_that_cannot_be_read(aggregator: Aggregator) -> None:
-    """Reading the votes fails. The aggregator raises that error, and its ledger stays empty."""
+    """If reading the votes fails, the aggregator raises that error, and its ledger stays empty."""
     ledger = Ledger(target_delta=1e-5)
-    unreadable = source_of_votes(task=Task(count=3), label_bits=LABEL_BITS)
+    unreadable_votes = source_of_votes(task=MANY_LABELS, label_bits=LABEL_BITS)
 
     def fail() -> Any:
+        """Raises an error in place of any kind of votes."""
         raise InvalidValue(name="votes", rule="votes")
 
-    unreadable.bits = unreadable.confidences = unreadable.label_shares = fail  # type: ignore[method-assign]
+    unreadable_votes.bits = fail  # type: ignore[method-assign]
+    unreadable_votes.confidences = fail  # type: ignore[method-assign]
+    unreadable_votes.label_shares = fail  # type: ignore[method-assign]
+    record = record_that_charges(ledger, aggregator=aggregator, votes=unreadable_votes)
     with refused("votes", rule="votes"):
-        record = record_that_charges(ledger, aggregator=aggregator, votes=unreadable)
-        aggregator.release(unreadable, rng=np.random.default_rng(3), record=record)
+        aggregator.release(unreadable_votes, rng=np.random.default_rng(3), record=record)
     assert ledger.entries == []
 
 
 @pytest.mark.filterwarnings("ignore::pate.classifier.DoubtfulPlan")
 def test_a_fit_whose_teachers_fail_charges_nothing(tmp_path: Path) -> None:
-    """Teachers give NaN as probabilities. The fit refuses the estimator, and its ledger stays empty."""
+    """If teachers predict NaN as probabilities, the fit refuses the estimator, and its ledger stays empty."""
     path = tmp_path / "ledger.db"
     model = PATEClassifier(
-        estimator=_Failing("nan"), n_teachers=10, target_delta=1e-5, ledger=path, allow_useless=True
+        estimator=_Failing(failure="nan"),
+        n_teachers=10,
+        target_delta=1e-5,
+        ledger=path,
+        allow_useless=True,
     )
     with refused("estimator", value="_Failing"):
         model.fit(INPUTS, LABEL_BITS.astype(int), X_public=QUERIES)
@@ -226,15 +243,14 @@ def test_a_fit_whose_teachers_fail_charges_nothing(tmp_path: Path) -> None:
 
 
 def test_confidences_are_kept_only_if_the_aggregator_reads_them() -> None:
-    """With confidences kept, they have many values; their votes are those above 1/2.
+    """A source that keeps confidences has many different ones, and those of at least 1/2 are votes.
 
-    Without, confidences are the votes.
+    A source that keeps votes alone returns them as confidences of 0 and 1.
     """
-    task, targets = TASKS[0]
-    stored = source_of_votes(task=task, label_bits=targets)
-    bits_alone = source_of_votes(task=task, label_bits=targets, keep_confidences=False)
-    confidences = np.concatenate(list(stored.confidences()))
+    with_confidences = source_of_votes(task=MANY_LABELS, label_bits=LABEL_BITS)
+    votes_alone = source_of_votes(task=MANY_LABELS, label_bits=LABEL_BITS, keep_confidences=False)
+    confidences = np.concatenate(list(with_confidences.confidences()))
     assert len(np.unique(confidences)) > 2
-    bits = np.concatenate(list(bits_alone.bits()))
-    np.testing.assert_array_equal(bits, confidences >= 0.5)
-    np.testing.assert_array_equal(np.concatenate(list(bits_alone.confidences())), bits)
+    votes = np.concatenate(list(votes_alone.bits()))
+    np.testing.assert_array_equal(votes, confidences >= 0.5)
+    np.testing.assert_array_equal(np.concatenate(list(votes_alone.confidences())), votes)

@@ -1,4 +1,4 @@
-"""Labels as bits and back."""
+"""The tasks of a fit: labels of several forms are encoded as bits, and bits are decoded to labels."""
 
 from typing import Any
 
@@ -9,81 +9,103 @@ from pate.classifier.tasks import LabelSets, OneClass, Task, task_of
 from tests.refusals import ANY, Refusal, refused
 
 
-@pytest.mark.parametrize("y", [["x", "z", "y"], [5, 9, 7], [True, False, True]])
-def test_a_vector_of_labels_is_one_class_per_sample(y: list[Any]) -> None:
-    """A vector of three labels becomes three classes in sorted order, one bit a sample, and is decoded back."""
-    task, bits = task_of(np.array(y), classes=None)
-    assert task.classes.tolist() == sorted(set(y))
+@pytest.mark.parametrize(
+    "labels",
+    [["x", "z", "y"], [5, 9, 7], [True, False, True]],
+    ids=["words", "numbers", "truth values"],
+)
+def test_a_vector_of_labels_is_one_class_per_sample(labels: list[Any]) -> None:
+    """The classes of a vector of labels are its values in sorted order. Each sample has one bit.
+
+    The bits are decoded to the vector.
+    """
+    task, bits = task_of(np.array(labels), classes=None)
+    assert task.classes.tolist() == sorted(set(labels))
     assert bits.sum(axis=1).tolist() == [1, 1, 1]
-    assert task.decode(bits).tolist() == y
+    assert task.decode(bits).tolist() == labels
 
 
 @pytest.mark.parametrize(
-    ("y", "classes", "refusal"),
+    ("labels", "classes", "refusal"),
     [
-        ([1, 1], None, refused("len(classes)", value=1)),
-        ([1, 2], [1, 3], refused("y[1]", rule="classes that")),
-        (
+        pytest.param([1, 1], None, refused("len(classes)", value=1), id="one class alone"),
+        pytest.param([1, 2], [1, 3], refused("y[1]", rule="classes that"), id="unknown class"),
+        pytest.param(
             [[0, 1], [1, 0]],
             [0, 1],
             refused("classes", value="[0, 1]"),
+            id="classes for bits",
         ),
-        (
-            [[1, 2], [2, 1]],
-            None,
-            refused("y[0, 1]", rule="0 and"),
-        ),
-        (
+        pytest.param([[1, 2], [2, 1]], None, refused("y[0, 1]", rule="0 and"), id="no bits"),
+        pytest.param(
             [[0, 1], [1, None]],
             None,
             refused("y.dtype", value=ANY, rule="labels of"),
+            id="missing bit",
         ),
-        (
+        pytest.param(
             ["a", "b", None],
             None,
             refused("y.dtype", value=ANY, rule="labels of"),
+            id="missing class",
         ),
-        ([[1, 2], [3, 1]], None, refused("y", value="multiclass-multioutput")),
-        (
+        pytest.param(
+            [[1, 2], [3, 1]],
+            None,
+            refused("y", value="multiclass-multioutput"),
+            id="table of numbers",
+        ),
+        pytest.param(
             [["no", "yes"], ["yes", "no"]],
             None,
             refused("y", value="multiclass-multioutput"),
+            id="table of words",
         ),
     ],
 )
 def test_impossible_labels_are_refused(
-    y: list[Any], classes: list[Any] | None, refusal: Refusal
+    labels: list[Any], classes: list[Any] | None, refusal: Refusal
 ) -> None:
-    """Labels that are one class only, no bits, missing or not among the classes are refused."""
+    """Labels that have one class alone, are no bits, are missing or are not among the classes are refused."""
     with refusal:
-        task_of(np.array(y), classes)
+        task_of(np.array(labels), classes=classes)
 
 
-@pytest.mark.parametrize("kind", [set, list, tuple, frozenset])
-def test_sets_of_words_are_encoded_as_labels(kind: Any) -> None:
-    """Sets, lists and tuples of words become bits for sorted words, and are decoded to tuples.
-
-    Unknown words, other values and a single text as classes are refused; other labels are no sets.
-    """
-    y = [kind(["flu", "cold"]), kind([]), kind(["mumps"])]
-    task = LabelSets.from_labels(y, classes=None)
+@pytest.mark.parametrize("collection", [set, list, tuple, frozenset])
+def test_sets_of_words_are_encoded_as_bits(collection: Any) -> None:
+    """Sets, lists and tuples of words become a bit for each word, in sorted order, and are decoded to tuples."""
+    word_sets = [collection(["flu", "cold"]), collection([]), collection(["mumps"])]
+    task = LabelSets.from_labels(word_sets, classes=None)
     assert task is not None
     assert task.classes.tolist() == ["cold", "flu", "mumps"]
-    assert task.decode(task.encode(y).astype(bool)) == [("cold", "flu"), (), ("mumps",)]
+    bits = task.encode(word_sets).astype(bool)
+    assert task.decode(bits) == [("cold", "flu"), (), ("mumps",)]
+
+
+@pytest.mark.parametrize("collection", [set, list, tuple, frozenset])
+def test_sets_of_unknown_words_and_other_values_are_refused(collection: Any) -> None:
+    """A word that is not among the words of a task, a label that is no set, and a text as `classes` are refused."""
+    word_sets = [collection(["flu", "cold"]), collection([]), collection(["mumps"])]
     with refused("y[2]", rule="words among the"):
-        LabelSets(words=["flu", "cold"]).encode(y)
+        LabelSets(words=["flu", "cold"]).encode(word_sets)
     with refused("y[1]", rule="a set of"):
-        LabelSets.from_labels([kind(["flu"]), 3], classes=None)
+        LabelSets.from_labels([collection(["flu"]), 3], classes=None)
     with refused("classes", value="flu"):
-        LabelSets.from_labels(y, classes="flu")
-    assert all(
-        LabelSets.from_labels(other, classes=None) is None
-        for other in ([[0, 1], [1, 0]], ["flu", "cold"], "flu", np.eye(2), [])
-    )
+        LabelSets.from_labels(word_sets, classes="flu")
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [[[0, 1], [1, 0]], ["flu", "cold"], "flu", np.eye(2), []],
+    ids=["lists of bits", "words", "one word", "array of bits", "no labels"],
+)
+def test_labels_of_other_forms_are_no_sets_of_words(labels: Any) -> None:
+    """For bits, words or no labels at all there is no task of sets of words."""
+    assert LabelSets.from_labels(labels, classes=None) is None
 
 
 def test_a_student_of_classes_uses_answers_with_one_class_alone() -> None:
-    """Of four released answers, a task of classes uses those with one bit. A task of labels uses all."""
-    labels = np.array([[1, 0], [0, 0], [1, 1], [0, 1]], dtype=bool)
-    assert OneClass(names=np.arange(2)).is_usable(labels).tolist() == [True, False, False, True]
-    assert Task(count=2).is_usable(labels).all()
+    """A task of classes uses those of four released answers that have exactly one bit. A task of labels uses all."""
+    answers = np.array([[1, 0], [0, 0], [1, 1], [0, 1]], dtype=bool)
+    assert OneClass(names=np.arange(2)).is_usable(answers).tolist() == [True, False, False, True]
+    assert Task(count=2).is_usable(answers).all()

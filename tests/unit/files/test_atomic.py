@@ -24,14 +24,15 @@ REMEDY = "do this"
 def test_a_full_disk_names_the_file_and_leaves_the_old_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The disk is full while a file is replaced. The error names the file, and its old content stays alone."""
+    """If the disk is full while a file is replaced, the error names the file. Its old content alone remains."""
     path = tmp_path / "file.txt"
     write_text(path, text="old")
 
-    def full(descriptor: int) -> None:
+    def fail_as_on_a_full_disk(descriptor: int) -> None:
+        """Raises the error of a full disk."""
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(os, "fsync", full)
+    monkeypatch.setattr(os, "fsync", fail_as_on_a_full_disk)
     with pytest.raises(OSError, match=r"No space left on device: '/\S+/file\.txt'$"):
         write_text(path, text="new")
     assert [(entry.name, entry.read_text()) for entry in path.parent.iterdir()] == [
@@ -54,9 +55,9 @@ def test_an_error_of_another_kind_or_file_is_left_as_it_is(tmp_path: Path) -> No
 @pytest.fixture(params=[0o000, 0o077, 0o277, 0o377], ids=oct)
 def umask(request: pytest.FixtureRequest) -> Iterator[None]:
     """Sets the umask of the process for a test."""
-    before = os.umask(request.param)
+    previous_umask = os.umask(request.param)
     yield
-    os.umask(before)
+    os.umask(previous_umask)
 
 
 def permissions(path: Path) -> int:
@@ -71,7 +72,7 @@ def test_files_and_folders_are_the_owners_alone(tmp_path: Path) -> None:
     write_text(folder / "run.json", text="{}")
     write_arrays(folder / "summary.npz", summary=np.zeros(3))
     CheckpointStore(folder / "teachers").save(
-        {n: {"loss_curve": np.zeros(1, np.float32)} for n in (0, 2)}
+        {teacher: {"loss_curve": np.zeros(1, np.float32)} for teacher in (0, 2)}
     )
     votes = np.zeros((1, 2, 3), np.bool_)
     VoteStore.write(folder / "votes.npz", [votes], num_teachers=1, num_queries=2, num_labels=3)
@@ -90,34 +91,34 @@ def test_files_and_folders_are_the_owners_alone(tmp_path: Path) -> None:
     assert len(modes) == 10
 
 
-def test_events_are_private_without_a_commands_umask(tmp_path: Path) -> None:
-    """TensorBoard's files have mode 0600 and their folder 0700, with umask 0."""
-    before = os.umask(0)
+def test_tensorboard_files_are_the_owners_alone_under_umask_0(tmp_path: Path) -> None:
+    """Files of TensorBoard have mode 0600 and their folder has mode 0700, although the umask is 0."""
+    previous_umask = os.umask(0)
     try:
         with RunWriter(folder=tmp_path / "tensorboard") as events:
             events.add_teacher_losses(losses=[0.5])
             events.write_teacher_curves()
     finally:
-        os.umask(before)
+        os.umask(previous_umask)
     assert permissions(path=tmp_path / "tensorboard") == 0o700
     assert {permissions(path=path) for path in (tmp_path / "tensorboard").iterdir()} == {0o600}
 
 
-@pytest.mark.parametrize("planted", ["run.json", ".run.json.{name}.partial"])
-def test_no_file_is_written_through_a_link(tmp_path: Path, planted: str) -> None:
-    """A link stands in place of a file or of its partial file. The link is replaced, and its target stays."""
-    (tmp_path / "victim").write_text("mine")
-    (tmp_path / planted.format(name=f"{os.getpid()}{threading.get_ident()}")).symlink_to(
-        tmp_path / "victim"
-    )
+@pytest.mark.parametrize("link_name", ["run.json", ".run.json.{writer}.partial"])
+def test_no_file_is_written_through_a_link(tmp_path: Path, link_name: str) -> None:
+    """A link in place of a file or of its partial file is replaced, and the target of the link stays as it is."""
+    target = tmp_path / "target"
+    target.write_text("mine")
+    writer = f"{os.getpid()}{threading.get_ident()}"
+    (tmp_path / link_name.format(writer=writer)).symlink_to(target)
     write_text(tmp_path / "run.json", text="{}")
-    assert (tmp_path / "victim").read_text() == "mine"
+    assert target.read_text() == "mine"
     assert (tmp_path / "run.json").read_text() == "{}"
     assert not (tmp_path / "run.json").is_symlink()
 
 
 def test_only_partial_files_of_known_names_are_removed(tmp_path: Path) -> None:
-    """Of many files, the partial file of `votes.npz` alone is removed; folders and links of such names stay."""
+    """The partial file of `votes.npz` alone is removed. Other files stay, and so do folders and links of such names."""
     other_files = {
         ".notes.txt.12.partial",
         "film.mp4.partial",
@@ -130,12 +131,12 @@ def test_only_partial_files_of_known_names_are_removed(tmp_path: Path) -> None:
     (tmp_path / ".votes.npz.13.partial").mkdir()
     (tmp_path / ".votes.npz.14.partial").symlink_to(tmp_path / "votes.npz")
     remove_partials(tmp_path, name_patterns=(r"votes\.npz",))
-    left = {path.name for path in tmp_path.iterdir()}
-    assert left == other_files | {".votes.npz.13.partial", ".votes.npz.14.partial"}
+    remaining_names = {path.name for path in tmp_path.iterdir()}
+    assert remaining_names == other_files | {".votes.npz.13.partial", ".votes.npz.14.partial"}
 
 
-def test_a_folder_that_vanished_is_not_made_anew(tmp_path: Path) -> None:
-    """Files and folders in a missing run folder are not written, and the folder is not made."""
+def test_a_missing_run_folder_is_not_made_again(tmp_path: Path) -> None:
+    """Writing a file or folder into a missing run folder fails, and the run folder is not made."""
     run = tmp_path / "run"
     with pytest.raises(FileNotFoundError, match=r"run/report\.json'$"):
         write_text(run / "report.json", text="{}")
