@@ -1,4 +1,4 @@
-"""PATEClassifier without estimators: the votes of private groups, of arrays and of DataFrames without a pipeline."""
+"""PATEClassifier without estimators, whose teachers are private groups, for arrays and for DataFrames."""
 
 import pickle
 from pathlib import Path
@@ -29,8 +29,10 @@ from pate.classifier.label_models import LabelModel
 from pate.data import Table, TableSchema
 from tests.refusals import ANY, Refusal, refused
 
+# The numbers of private and public rows of the table of patients.
 NUM_PRIVATE = 2000
 NUM_PUBLIC = 400
+# The words of the texts in the table of patients.
 WORDS = np.array(["cough", "fever", "rash", "pain", "sleep", "sugar", "heart", "lung"])
 pytestmark = pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
 
@@ -42,24 +44,29 @@ def inputs_and_labels(num_rows: int = 3000) -> tuple[np.ndarray, np.ndarray]:
 
 
 def table_of_patients(num_rows: int = 4000) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Returns a table of a number with gaps, a word, a code, a date and a text, and labels that depend on its cells."""
+    """Returns a table and three labels that depend on its cells.
+
+    The columns of the table are a number with gaps, a word, a code, a date and a text.
+    """
     rng = np.random.default_rng(3)
-    topics = rng.integers(0, len(WORDS), size=(num_rows, 4))
-    age = rng.normal(50, 18, num_rows)
+    words_of_note = rng.integers(low=0, high=len(WORDS), size=(num_rows, 4))
+    age = rng.normal(loc=50, scale=18, size=num_rows)
     age[rng.random(num_rows) < 0.1] = np.nan
+    ward = rng.choice(["a", "b", "c"], size=num_rows)
+    code = rng.choice([401, 402], size=num_rows)
+    days = rng.integers(low=0, high=99, size=num_rows)
     frame = pd.DataFrame(
         {
             "age": age,
-            "ward": rng.choice(["a", "b", "c"], num_rows),
-            "code": pd.Categorical(rng.choice([401, 402], num_rows)),
-            "admitted": pd.Timestamp("2024-01-01")
-            + pd.to_timedelta(rng.integers(0, 99, size=num_rows), "D"),
-            "note": [" ".join(WORDS[row]) for row in topics],
+            "ward": ward,
+            "code": pd.Categorical(code),
+            "admitted": pd.Timestamp("2024-01-01") + pd.to_timedelta(days, unit="D"),
+            "note": [" ".join(WORDS[indices]) for indices in words_of_note],
         }
     )
     labels = pd.DataFrame(
         {
-            "flu": (topics < 2).any(axis=1).astype(int),
+            "flu": (words_of_note < 2).any(axis=1).astype(int),
             "old": (np.nan_to_num(age, nan=50) > 60).astype(int),
             "ward c": (frame["ward"] == "c").astype(int),
         }
@@ -139,25 +146,27 @@ def test_a_sparse_matrix_gives_the_release_of_a_dense_one() -> None:
     inputs, labels = inputs_and_labels()
     model = PATEClassifier(epsilon=2.0, random_state=0)
     private, public = inputs[:2000], inputs[2000:2200]
-    dense = clone(model).fit(private, labels[:2000], X_public=public, groups=np.arange(2000))
-    scarce = clone(model).fit(
+    dense_model = clone(model).fit(private, labels[:2000], X_public=public, groups=np.arange(2000))
+    sparse_model = clone(model).fit(
         sparse.csr_array(private),
         labels[:2000],
         X_public=sparse.csr_array(public),
         groups=np.arange(2000),
     )
-    np.testing.assert_array_equal(scarce.release_.scores, dense.release_.scores)
-    np.testing.assert_array_equal(scarce.predict(sparse.csr_array(inputs)), dense.predict(inputs))
+    np.testing.assert_array_equal(sparse_model.release_.scores, dense_model.release_.scores)
+    np.testing.assert_array_equal(
+        sparse_model.predict(sparse.csr_array(inputs)), dense_model.predict(inputs)
+    )
 
 
-def test_a_release_that_noise_would_drown_is_refused_before_the_charge(tmp_path: Any) -> None:
+def test_a_release_that_noise_would_drown_is_refused_before_the_charge(tmp_path: Path) -> None:
     """60 records at epsilon 0.1 are refused, with a larger epsilon as the remedy. No ledger is made."""
     inputs, labels = inputs_and_labels()
-    small = PATEClassifier(epsilon=0.1, ledger=tmp_path / "ledger.db")
+    model = PATEClassifier(epsilon=0.1, ledger=tmp_path / "ledger.db")
     with refused(
         "target_epsilon", value=0.1, remedies=("target_epsilon",), waiver="allow_useless"
     ) as caught:
-        small.fit(inputs[:60], labels[:60], X_public=inputs[2000:2200])
+        model.fit(inputs[:60], labels[:60], X_public=inputs[2000:2200])
     assert str(caught.value).startswith("epsilon=0.1: expected")
     assert "60 private groups" in str(caught.value)
     assert not (tmp_path / "ledger.db").exists()
@@ -176,7 +185,7 @@ def test_a_release_that_noise_would_drown_is_refused_before_the_charge(tmp_path:
 def test_parameters_that_votes_of_groups_cannot_have_are_refused_before_the_charge(
     model: PATEClassifier, refusal: Refusal, tmp_path: Path
 ) -> None:
-    """Another adjacency, no epsilon, and more queries than public samples leave an empty ledger."""
+    """Another adjacency, no epsilon, or more queries than public samples are refused, and the ledger stays empty."""
     inputs, labels = inputs_and_labels()
     path = tmp_path / "ledger.db"
     with refusal:
@@ -186,7 +195,7 @@ def test_parameters_that_votes_of_groups_cannot_have_are_refused_before_the_char
 
 @pytest.mark.slow
 def test_equal_public_samples_are_refused_before_the_charge(tmp_path: Path) -> None:
-    """Public samples that are all alike have no directions to vote along."""
+    """Public samples that are all equal are refused, as groups vote along their principal directions."""
     inputs, labels = inputs_and_labels()
     path = tmp_path / "ledger.db"
     with refused("X_public", value="all alike"):
@@ -197,7 +206,7 @@ def test_equal_public_samples_are_refused_before_the_charge(tmp_path: Path) -> N
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.ClassesFromLabels")
 def test_one_class_per_sample_is_the_most_probable_class() -> None:
-    """Of digits, the predicted class has the largest probability; probabilities add up to 1.
+    """The predicted digit has the largest probability of ten, and the probabilities add up to 1.
 
     The accuracy is above 75%.
     """
@@ -207,7 +216,7 @@ def test_one_class_per_sample_is_the_most_probable_class() -> None:
     )
     held_out = inputs[1500:]
     probabilities = model.predict_proba(held_out)
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
+    assert probabilities.sum(axis=1) == pytest.approx(1.0)
     np.testing.assert_array_equal(model.predict(held_out), probabilities.argmax(axis=1))
     assert model.score(held_out, digits[1500:]) > 0.75
 
@@ -216,7 +225,7 @@ def test_one_class_per_sample_is_the_most_probable_class() -> None:
 def test_only_classes_that_are_read_from_private_labels_warn() -> None:
     """Without `classes=`, labels as a vector or as sets of words warn that their set is read from private labels.
 
-    Given classes, booleans and bits do not warn.
+    If `classes` is passed, or if labels are booleans or bits, there is no warning.
     """
     inputs, labels = inputs_and_labels()
     vector = labels[:2000, 0]
@@ -236,7 +245,7 @@ def test_only_classes_that_are_read_from_private_labels_warn() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::pate.classifier.UnlikePublic")  # dates before the first
+@pytest.mark.filterwarnings("ignore::pate.classifier.UnlikePublic")
 def test_a_table_needs_no_pipeline() -> None:
     """A fit reads a DataFrame with numbers, words, dates and texts.
 
@@ -246,8 +255,8 @@ def test_a_table_needs_no_pipeline() -> None:
     assert (model.predict(frame) == labels.to_numpy()).mean(axis=0).min() > 0.85
     assert model.feature_names_in_.tolist() == frame.columns.tolist()
     assert model.n_features_in_ == 5
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict_proba(frame), model.predict_proba(frame))
+    unpickled_model = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(unpickled_model.predict_proba(frame), model.predict_proba(frame))
 
 
 @pytest.mark.slow
@@ -276,36 +285,38 @@ def test_the_schema_of_a_table_is_that_of_its_public_rows() -> None:
 def test_a_table_of_another_library_gives_the_release_of_a_dataframe() -> None:
     """A fit to Arrow tables gives the release, predictions and report of a fit to DataFrames at a seed.
 
-    They are read by Arrow's PyCapsule interface, which DataFrames of polars have as well.
+    Tables are read by Arrow's PyCapsule interface, which DataFrames of polars have as well.
     """
     pyarrow = pytest.importorskip("pyarrow")
     frame, labels = table_of_patients()
     public = slice(NUM_PRIVATE, NUM_PRIVATE + NUM_PUBLIC)
     model, _, _ = fitted_to_patients(random_state=0)
-    other = PATEClassifier(epsilon=4.0, random_state=0).fit(
+    model_of_arrow = PATEClassifier(epsilon=4.0, random_state=0).fit(
         pyarrow.Table.from_pandas(frame[:NUM_PRIVATE], preserve_index=False),
         pyarrow.Table.from_pandas(labels[:NUM_PRIVATE], preserve_index=False),
         X_public=pyarrow.Table.from_pandas(frame[public], preserve_index=False),
     )
-    np.testing.assert_array_equal(other.release_.scores, model.release_.scores)
+    np.testing.assert_array_equal(model_of_arrow.release_.scores, model.release_.scores)
     held_out = frame[public.stop :]
-    table = pyarrow.Table.from_pandas(held_out, preserve_index=False)
-    np.testing.assert_array_equal(other.predict(table), model.predict(held_out))
-    assert other.report() == model.report()
+    arrow_held_out = pyarrow.Table.from_pandas(held_out, preserve_index=False)
+    np.testing.assert_array_equal(model_of_arrow.predict(arrow_held_out), model.predict(held_out))
+    assert model_of_arrow.report() == model.report()
+
+
+# 480 random names of 32 hexadecimal digits.
+NAMES_OF_RECORDS = np.random.default_rng(0).bytes(16 * 480).hex(" ", 16).split()
 
 
 @pytest.mark.parametrize(
     ("cells", "refusal"),
     [
         ([[1, 2]] * 480, refused("X", rule="no lists")),
-        (
-            np.random.default_rng(0).bytes(16 * 480).hex(" ", 16).split(),
-            refused("X_public", value="DataFrame", rule="texts"),
-        ),
+        (NAMES_OF_RECORDS, refused("X_public", value="DataFrame", rule="texts")),
     ],
     ids=["lists", "names of records"],
 )
 def test_columns_that_are_no_features_are_refused(cells: list[Any], refusal: Refusal) -> None:
+    """A DataFrame is refused if a column has lists, or a different name in each row."""
     inputs, labels = inputs_and_labels(num_rows=480)
     frame = pd.DataFrame({"number": inputs[:, 0], "other": cells})
     with refusal:
@@ -314,24 +325,21 @@ def test_columns_that_are_no_features_are_refused(cells: list[Any], refusal: Ref
 
 @pytest.mark.slow
 def test_a_fitted_classifier_holds_no_private_record() -> None:
-    """With twice the private records, the size of the pickle changes by less than 500 bytes."""
+    """With twice as many private records, the size of the pickle changes by less than 500 bytes."""
     inputs, labels = inputs_and_labels()
-    sizes = [
-        len(
-            pickle.dumps(
-                PATEClassifier(epsilon=2.0).fit(
-                    inputs[:count], labels[:count], X_public=inputs[2000:2200]
-                )
-            )
-        )
-        for count in (1000, 2000)
-    ]
-    assert abs(sizes[0] - sizes[1]) < 500
+
+    def size_of_pickle(num_private: int) -> int:
+        """Returns the size of a pickled classifier that was fitted to so many private records."""
+        model = PATEClassifier(epsilon=2.0)
+        model.fit(inputs[:num_private], labels[:num_private], X_public=inputs[2000:2200])
+        return len(pickle.dumps(model))
+
+    assert abs(size_of_pickle(num_private=1000) - size_of_pickle(num_private=2000)) < 500
 
 
 @pytest.mark.slow
-def test_equal_rows_of_a_table_of_few_words_are_no_copies() -> None:
-    """A table of two columns with few words has many equal rows. The fit does not warn of shared rows."""
+def test_equal_rows_of_a_table_of_few_words_give_no_warning() -> None:
+    """A table of two columns with few words has many equal rows. The fit does not warn of rows that are shared."""
     frame, labels = table_of_patients()
     frame = frame[["ward", "code"]]
     PATEClassifier(epsilon=4.0).fit(
@@ -343,35 +351,39 @@ def test_equal_rows_of_a_table_of_few_words_are_no_copies() -> None:
 
 @pytest.mark.slow
 def test_a_table_is_read_as_pate_train_reads_its_files(tmp_path: Path) -> None:
-    """A DataFrame gets the schema and the inputs that `data=table` gives its files.
+    """A DataFrame gets the schema and the inputs that `data=table` of `pate-train` gives the same rows in files.
 
-    There, `data.text` names the column of texts, and `data.category` that of codes.
+    For the files, `data.text` names the column of texts, and `data.category` the column of codes.
     """
     frame, labels = table_of_patients()
-    stops = {
-        "private": slice(0, NUM_PRIVATE),
-        "public": slice(NUM_PRIVATE, NUM_PRIVATE + NUM_PUBLIC),
-        "test": slice(NUM_PRIVATE + NUM_PUBLIC, None),
-    }
-    for split, rows in stops.items():
-        table = frame.astype({"code": int}).join(labels)[rows]
-        table.to_parquet(tmp_path / f"{split}.parquet", index=False)
+    table = frame.astype({"code": int}).join(labels)
+    private_rows = table[:NUM_PRIVATE]
+    public_rows = table[NUM_PRIVATE : NUM_PRIVATE + NUM_PUBLIC]
+    test_rows = table[NUM_PRIVATE + NUM_PUBLIC :]
+    private_rows.to_parquet(tmp_path / "private.parquet", index=False)
+    public_rows.to_parquet(tmp_path / "public.parquet", index=False)
+    test_rows.to_parquet(tmp_path / "test.parquet", index=False)
     reader = Table(
-        **{split: str(tmp_path / f"{split}.parquet") for split in stops},
+        private=str(tmp_path / "private.parquet"),
+        public=str(tmp_path / "public.parquet"),
+        test=str(tmp_path / "test.parquet"),
         labels=tuple(labels.columns),
         text=("note",),
         category=("code",),
     )
-    data = reader.load()
+    dataset = reader.load()
     model, _, _ = fitted_to_patients()
     private = encode_records(frame[:NUM_PRIVATE], model._schema, name="X")
-    assert model._schema.plain() == data.preprocessing.plain()
-    np.testing.assert_array_equal(private.features, data.private.inputs)
+    assert model._schema.plain() == dataset.preprocessing.plain()
+    np.testing.assert_array_equal(private.features, dataset.private.inputs)
 
 
 @pytest.mark.slow
-def test_a_cell_of_another_kind_is_refused_without_being_shown(tmp_path: Any) -> None:
-    """A private cell of a number has a word. The column is refused, the word is not shown, and nothing is charged."""
+def test_a_cell_of_another_kind_is_refused_without_being_shown(tmp_path: Path) -> None:
+    """A private cell in a column of numbers is a word: the column is refused, and nothing is charged.
+
+    The error does not show the word.
+    """
     frame, labels = table_of_patients()
     frame["age"] = frame["age"].astype(object)
     frame.loc[7, "age"] = "alice"
@@ -388,13 +400,16 @@ def test_a_cell_of_another_kind_is_refused_without_being_shown(tmp_path: Any) ->
 
 
 @pytest.mark.parametrize(
-    ("column", "cells"), [("empty", None), ("price", "3,5"), ("day", "04.03.2024")]
+    ("column", "cell"), [("empty", None), ("price", "3,5"), ("day", "04.03.2024")]
 )
-def test_a_public_column_that_cannot_be_read_is_refused(column: str, cells: str | None) -> None:
-    """A public column is empty, has numbers with commas or dates with dots. It is refused under its name."""
+def test_a_public_column_that_cannot_be_read_is_refused(column: str, cell: str | None) -> None:
+    """A column is refused under its name if it is empty, or if all its cells are the same odd number or date.
+
+    The number has a comma, and the date has points.
+    """
     frame, labels = table_of_patients()
-    frame[column] = pd.Series([cells] * len(frame), dtype=object)
-    with refused(f"X_public.{column}", value="no cell" if cells is None else ANY):
+    frame[column] = pd.Series([cell] * len(frame), dtype=object)
+    with refused(f"X_public.{column}", value="no cell" if cell is None else ANY):
         PATEClassifier().fit(
             frame[:NUM_PRIVATE], labels[:NUM_PRIVATE], X_public=frame[NUM_PRIVATE:]
         )
@@ -412,7 +427,7 @@ def test_a_model_of_a_table_predicts_tables_alone() -> None:
 
 @pytest.mark.slow
 def test_new_words_in_a_table_warn() -> None:
-    """Rows to predict have a word that the public rows do not have. One warning names the column and the cells."""
+    """Rows to predict have a word that no public row has. One warning names the column and counts the cells."""
     model, frame, _ = fitted_to_patients()
     with pytest.warns(UnlikePublic, match=r"^X\.ward: 3 cells, 3 with a word") as caught:
         model.predict(frame[:3].assign(ward="z"))
@@ -455,20 +470,20 @@ def test_a_clone_without_groups_warns() -> None:
 
 @pytest.mark.slow
 def test_a_published_model_of_a_table_predicts_data_frames_as_before(tmp_path: Path) -> None:
-    """A fit on a DataFrame is published.
+    """The published model of a fit to a DataFrame predicts for a DataFrame as the classifier does.
 
-    The loaded model predicts for a DataFrame as the classifier does.
-
-    Its labels, name and card are those of the table.
+    Its labels are the columns of the labels. Its card has the name and the columns of the table.
     """
     model, frame, labels = fitted_to_patients()
     bundle = model.publish(tmp_path / "release", name="ward records")
     assert bundle.labels == tuple(labels.columns)
     assert bundle.form.name == "ward records"
-    again = pate.load(tmp_path / "release")
+    loaded_bundle = pate.load(tmp_path / "release")
     rows = frame[:100]
-    np.testing.assert_allclose(again.predict_proba(rows), model.predict_proba(rows), atol=1e-5)
-    np.testing.assert_array_equal(again.predict(rows), model.predict(rows))
+    np.testing.assert_allclose(
+        loaded_bundle.predict_proba(rows), model.predict_proba(rows), atol=1e-5
+    )
+    np.testing.assert_array_equal(loaded_bundle.predict(rows), model.predict(rows))
     card = (tmp_path / "release" / "README.md").read_text()
     assert "ward records" in card
     assert "| age | number |" in card
@@ -477,11 +492,9 @@ def test_a_published_model_of_a_table_predicts_data_frames_as_before(tmp_path: P
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.ClassesFromLabels")
 def test_a_published_model_of_classes_predicts_one_class(tmp_path: Path) -> None:
-    """A fit on digits is published.
+    """The published model of a fit to digits predicts exactly one class for each record, that of the classifier.
 
-    The model predicts exactly one class a record, that of the classifier.
-
-    It cannot be written as ONNX.
+    Publication needs `public_classes=True`. The model cannot be written as ONNX.
     """
     inputs, digits = load_digits(return_X_y=True)
     model = PATEClassifier(epsilon=8.0).fit(
@@ -509,8 +522,8 @@ def test_a_published_model_of_classes_predicts_one_class(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_folder_with_files_is_no_place_to_publish(tmp_path: Path) -> None:
-    """A second `publish` into the same folder is refused, and so is a classifier that is not fitted."""
+def test_publish_refuses_a_folder_with_files_and_an_unfitted_classifier(tmp_path: Path) -> None:
+    """A second `publish` into the same folder is refused, and so is `publish` of a classifier that is not fitted."""
     inputs, labels = inputs_and_labels()
     model = PATEClassifier(epsilon=2.0).fit(
         inputs[:2000], labels[:2000], X_public=inputs[2000:2200]
