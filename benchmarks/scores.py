@@ -160,7 +160,7 @@ def released(
         epsilon=Budget(delta=DELTA).epsilon_of(event),
         delta=DELTA,
         unit=dataset.group_unit,
-        data="test records",
+        account_name="test records",
         subgroups=(),
     )
     probabilities = np.asarray(student.predict_proba(dataset.test.inputs), np.float64)
@@ -170,7 +170,10 @@ def released(
     )
     for seed in range(num_releases):
         charge = ScoreCharge(
-            price=price, account=Ledger(target_delta=DELTA), key=str(seed), note=ChargeNote()
+            price=price,
+            account=Ledger(target_delta=DELTA),
+            release_key=str(seed),
+            note=ChargeNote(),
         )
         scores = charge.release(
             student, dataset=dataset, num_queries=NUM_QUERIES, rng=np.random.default_rng(seed)
@@ -201,18 +204,18 @@ def drawn(
     predicted = np.concatenate([np.asarray(student.predict(part.inputs)) for part in parts])
     labels = np.concatenate([part.labels for part in parts])
     multiplier = event_of(epsilon).noise_multiplier
-    design = ScoreDesign.from_public(
+    score_design = ScoreDesign.from_public(
         student,
         _ungrouped(dataset.public),
         noise_multiplier=multiplier,
         num_groups=num_records,
         has_gaps=False,
-        first_unasked=NUM_QUERIES,
+        num_queries=NUM_QUERIES,
     )
     counts = RecordCounts.of_records(
-        probabilities, predicted, labels, known=None, influences=design.influences
+        probabilities, predicted, labels, known=None, influences=score_design.influences
     )
-    steps = design.clipped_steps(design.group_vectors(counts, np.arange(len(labels))))
+    steps = score_design.clipped_steps(score_design.group_vectors(counts, np.arange(len(labels))))
     of_all = true_scores(probabilities, predicted, labels, weights=np.ones(len(labels)))
     rng = np.random.default_rng(0)
     for number in range(num_releases):
@@ -228,8 +231,8 @@ def drawn(
             for name, block in steps.items()
         }
         estimates = ScoreEstimates(
-            design=design,
-            sums=noisy_sums(design, sums, noise_multiplier=multiplier, rng=rng),
+            score_design=score_design,
+            sums=noisy_sums(score_design, sums, noise_multiplier=multiplier, rng=rng),
             noise_multiplier=multiplier,
             num_groups=num_records,
         )

@@ -9,7 +9,7 @@ that work. A `Doubt` is a warning of the same form. Both name parameters as the 
     ... )
     >>> print(error)
     num_teachers=20: expected enough teachers; what works: num_teachers=800
-    >>> print(Spelling({"num_teachers": "teacher.num_teachers"}).line(error))
+    >>> print(Spelling({"num_teachers": "teacher.num_teachers"}).error_line(error))
     teacher.num_teachers=20: expected enough teachers; what works: teacher.num_teachers=800
 """
 
@@ -121,7 +121,7 @@ class Spelling:
             return name
         return template.format(name=name, value=value_text(value))
 
-    def line(self, error: "InvalidValue") -> str:
+    def error_line(self, error: "InvalidValue") -> str:
         """Returns the message of an error in one line: the setting, the rule, and settings that work."""
         value = error.value
         if "number" in error.rule and _is_numeral(value):
@@ -203,7 +203,7 @@ class InvalidValue(ValueError):
         self.owner = owner
 
     def __str__(self) -> str:
-        return self.spelling.line(self)
+        return self.spelling.error_line(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         fields = {

@@ -2,7 +2,7 @@
 
 An error names a parameter as the code does, such as `num_teachers`. `pate-train` calls this parameter
 `teacher.num_teachers`, which is written in this file only. A command prints an error with its own spelling
-(`spelling.line(error)` in `pate/cli/app.py`). Classes and functions that are called from Python use `shown_as`.
+(`spelling.error_line(error)` in `pate/cli/app.py`). Classes and functions that are called from Python use `shown_as`.
 """
 
 from pate.errors import Spelling
@@ -50,14 +50,14 @@ SPELLING_OF_COMMAND = {"train": TRAIN, "release": RELEASE}
 """The spelling of each command; commands that are not listed have `COMMAND`."""
 
 
-def comparison_of(name: str) -> Spelling:
+def comparison_spelling(aggregator_name: str) -> Spelling:
     """Returns the spelling of `pate-compare` for one of its aggregators, by the aggregator's name.
 
     The fields of the aggregator are set in its configuration file, so remedies that change them are not shown.
     """
     return Spelling(
         {
-            "num_teachers": f"'aggregators=[{name}@{{value}}]'",
+            "num_teachers": f"'aggregators=[{aggregator_name}@{{value}}]'",
             "target_epsilon": "'epsilons=[{value}]'",
             "aggregator.*": "",
             "allow_useless": "allow_useless=true",

@@ -300,22 +300,22 @@ def scores_of_run(
     assert isinstance(model, StudentModel)
     dataset = bench.dataset
     num_groups = dataset.test.num_groups
-    design = ScoreDesign.from_public(
+    score_design = ScoreDesign.from_public(
         model,
         dataset.public,
         noise_multiplier=score_noise,
         num_groups=num_groups,
         has_gaps=False,
-        first_unasked=bench.num_queries,
+        num_queries=bench.num_queries,
     )
     sums = noisy_sums(
-        design,
-        exact_sums(design, model, dataset.test),
+        score_design,
+        exact_sums(score_design, model, dataset.test),
         noise_multiplier=score_noise,
         rng=np.random.default_rng([seed, 1]),
     )
     estimates = ScoreEstimates(
-        design=design, sums=sums, noise_multiplier=score_noise, num_groups=num_groups
+        score_design=score_design, sums=sums, noise_multiplier=score_noise, num_groups=num_groups
     )
     predicted = model.predict(measured.inputs)
     priced = estimates.scores()["micro_f1"].value

@@ -38,13 +38,13 @@ class CenteredRelease(Release):
     probabilities: FloatArray | None = None
 
     _OPTIONAL_FORMS: ClassVar[dict[str, ArrayForm]] = {
-        "known_shares": ArrayForm(kind="f", shape=(None,)),
-        "probabilities": ArrayForm(kind="f", shape=(None, None)),
+        "known_shares": ArrayForm(dtype_kinds="f", shape=(None,)),
+        "probabilities": ArrayForm(dtype_kinds="f", shape=(None, None)),
     }
     _FORMS: ClassVar[dict[str, ArrayForm]] = Release._FORMS | {
-        "scores": ArrayForm(kind="f", shape=(None, None)),
-        "center": ArrayForm(kind="f", shape=(None, None)),
-        "noise_std": ArrayForm(kind="f", shape=()),
+        "scores": ArrayForm(dtype_kinds="f", shape=(None, None)),
+        "center": ArrayForm(dtype_kinds="f", shape=(None, None)),
+        "noise_std": ArrayForm(dtype_kinds="f", shape=()),
     }
 
     def training_set(self, inputs: Float32Array) -> TrainingSet:
@@ -87,13 +87,13 @@ class RoundsRelease(Release):
     moment_variances: FloatArray | None = None
 
     _OPTIONAL_FORMS: ClassVar[dict[str, ArrayForm]] = {
-        "known_shares": ArrayForm(kind="f", shape=(None,)),
-        "moments": ArrayForm(kind="f", shape=(None, None)),
-        "moment_variances": ArrayForm(kind="f", shape=(None, None)),
+        "known_shares": ArrayForm(dtype_kinds="f", shape=(None,)),
+        "moments": ArrayForm(dtype_kinds="f", shape=(None, None)),
+        "moment_variances": ArrayForm(dtype_kinds="f", shape=(None, None)),
     }
     _FORMS: ClassVar[dict[str, ArrayForm]] = Release._FORMS | {
-        "scores": ArrayForm(kind="f", shape=(None, None)),
-        "student": ArrayForm(kind="f", shape=(None, None)),
+        "scores": ArrayForm(dtype_kinds="f", shape=(None, None)),
+        "student": ArrayForm(dtype_kinds="f", shape=(None, None)),
     }
 
     def training_set(self, inputs: Float32Array) -> TrainingSet:

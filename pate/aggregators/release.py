@@ -39,8 +39,8 @@ class PublicNames:
     label_names: tuple[str, ...]
 
     FORMS: ClassVar[dict[str, ArrayForm]] = {
-        "record_ids": ArrayForm(kind="iuU", shape=(None,)),
-        "label_names": ArrayForm(kind="U", shape=(None,)),
+        "record_ids": ArrayForm(dtype_kinds="iuU", shape=(None,)),
+        "label_names": ArrayForm(dtype_kinds="U", shape=(None,)),
     }
 
     def arrays(self) -> dict[str, NDArray[Any]]:
@@ -74,8 +74,8 @@ adjacency=replace_one)
     adjacency: Adjacency
 
     _FORMS: ClassVar[dict[str, ArrayForm]] = {
-        "labels": ArrayForm(kind="b", shape=(None, None)),
-        "answered": ArrayForm(kind="b", shape=(None,)),
+        "labels": ArrayForm(dtype_kinds="b", shape=(None, None)),
+        "answered": ArrayForm(dtype_kinds="b", shape=(None,)),
     }
     # The forms of fields that are arrays in some releases, and None in others.
     _OPTIONAL_FORMS: ClassVar[dict[str, ArrayForm]] = {}
@@ -214,8 +214,8 @@ class ChargedRelease(Release):
     target_hits: int
 
     _FORMS: ClassVar[dict[str, ArrayForm]] = Release._FORMS | {
-        "hits": ArrayForm(kind="b", shape=(None,)),
-        "num_asked": ArrayForm(kind="iu", shape=()),
+        "hits": ArrayForm(dtype_kinds="b", shape=(None,)),
+        "num_asked": ArrayForm(dtype_kinds="iu", shape=()),
     }
 
     @property

@@ -199,5 +199,7 @@ class FitScores:
             description="scores of a fit on test records",
             seed_name=f"{name}, scores" if name else "",
         )
-        charge = ScoreCharge(price=self.price, account=account, key=uuid.uuid4().hex, note=note)
+        charge = ScoreCharge(
+            price=self.price, account=account, release_key=uuid.uuid4().hex, note=note
+        )
         return charge.release(model, dataset=self.dataset, num_queries=self.num_queries, rng=rng)

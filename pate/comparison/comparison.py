@@ -63,7 +63,7 @@ def compare(
     """
     folder = ComparisonFolder(Path(output_dir))
     monitor = monitor or Monitor()
-    with folder.opened(plan.settings):
+    with folder.lock_for(settings=plan.settings):
         with monitor.stage("reading the data"):
             dataset = require_dataset(plan.load_dataset())
         if plan.fewer_queries:

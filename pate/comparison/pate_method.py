@@ -24,7 +24,7 @@ from pate.run.partition_manifest import draw_partition
 from pate.run.plan_warnings import plan_warnings
 from pate.run.random_streams import RandomStreams
 from pate.run.student_prior import StudentPrior
-from pate.setting_names import comparison_of
+from pate.setting_names import comparison_spelling
 from pate.validation import InvalidValue, require_count
 from pate.votes.shape import VoteShape
 from pate.votes.source import CountableVotes, VoteSource
@@ -247,7 +247,7 @@ class PATEMethod(Method):
                 self.aggregator, judged, budget, num_groups=num_groups, search=_REMEDY_SEARCH
             )
         except InvalidValue as error:
-            return comparison_of(self.name).line(error)
+            return comparison_spelling(aggregator_name=self.name).error_line(error)
         return ""
 
     def _shape(self, bench: Bench) -> VoteShape:

@@ -153,7 +153,7 @@ def explain(
             raised later.
     """
     if isinstance(error, InvalidValue):
-        return spelling.line(error)
+        return spelling.error_line(error)
     if isinstance(error, OverrideParseException):
         return _explain_grammar(error.override)
     if isinstance(error, (HydraException, OmegaConfBaseException)):
@@ -161,7 +161,7 @@ def explain(
     if arguments is None:
         return None
     mistake = _mistake_while_composing(error, arguments)
-    return None if mistake is None else spelling.line(mistake)
+    return None if mistake is None else spelling.error_line(mistake)
 
 
 def _mistake_while_composing(error: Exception, arguments: Iterable[str]) -> InvalidValue | None:

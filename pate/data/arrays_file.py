@@ -38,13 +38,16 @@ _ONE_GROUP = PrivacyUnit(
 )
 _ONE_ROW = PrivacyUnit("one row")
 # The forms of the arrays that each file must have, and of those that it may have.
-_REQUIRED_FORMS = {"inputs": ArrayForm("biuf"), "labels": ArrayForm(kind="biu", shape=(None, None))}
+_REQUIRED_FORMS = {
+    "inputs": ArrayForm(dtype_kinds="biuf"),
+    "labels": ArrayForm(dtype_kinds="biu", shape=(None, None)),
+}
 _OPTIONAL_FORMS = {
-    "known": ArrayForm(kind="biu", shape=(None, None)),
-    "groups": ArrayForm(kind="iu", shape=(None,)),
-    "ids": ArrayForm(kind="iu", shape=(None,)),
-    "label_names": ArrayForm(kind="U", shape=(None,)),
-    "budgets": ArrayForm(kind="iufU", shape=(None,)),
+    "known": ArrayForm(dtype_kinds="biu", shape=(None, None)),
+    "groups": ArrayForm(dtype_kinds="iu", shape=(None,)),
+    "ids": ArrayForm(dtype_kinds="iu", shape=(None,)),
+    "label_names": ArrayForm(dtype_kinds="U", shape=(None,)),
+    "budgets": ArrayForm(dtype_kinds="iufU", shape=(None,)),
 }
 
 
@@ -105,7 +108,8 @@ class Arrays:
             DamagedFile: a file cannot be read.
         """
         arrays_of_split = {
-            split: _read_arrays(f"data.{split}", file=getattr(self, split)) for split in SPLITS
+            split: _read_arrays(f"data.{split}", split_path=getattr(self, split))
+            for split in SPLITS
         }
         input_files = {split: [_input_file(Path(getattr(self, split)))] for split in SPLITS}
         require_files_apart(input_files)
@@ -146,7 +150,7 @@ class Arrays:
 
     def private_records(self) -> PrivateRecords:
         """Reads only the private records, for a holder who receives the queries from somebody else."""
-        arrays = _read_arrays(name="data.private", file=self.private)
+        arrays = _read_arrays("data.private", split_path=self.private)
         if "budgets" in arrays:
             raise InvalidValue("data.private.budgets", "there", rule=TRAIN_ONLY_RULE)
         is_grouped = "groups" in arrays
@@ -193,17 +197,17 @@ def _input_file(path: Path) -> Path:
     return path / "inputs.npy" if path.is_dir() else path
 
 
-def _read_arrays(name: str, file: str | None) -> dict[str, NDArray[Any]]:
+def _read_arrays(name: str, *, split_path: str | None) -> dict[str, NDArray[Any]]:
     """Returns the arrays of a split by name, from an .npz file or from a folder with inputs.npy and labels.npy.
 
     Args:
         name: the name of the setting that holds the path, for messages.
-        file: the path of the file or folder; None if the setting is not set, which is an `InvalidValue`.
+        split_path: the path of the file or folder; None if the setting is not set, which is an `InvalidValue`.
     """
-    if not isinstance(file, str | PathLike) or not _input_file(Path(file)).is_file():
+    if not isinstance(split_path, str | PathLike) or not _input_file(Path(split_path)).is_file():
         rule = f"{_FILE_RULE} that is there, or a folder with inputs.npy and labels.npy"
-        raise InvalidValue(name, file, rule=rule)
-    path = Path(file)
+        raise InvalidValue(name, split_path, rule=rule)
+    path = Path(split_path)
     required_forms = dict(_REQUIRED_FORMS)
     if name == "data.public":
         del required_forms["labels"]
@@ -223,7 +227,7 @@ def _read_arrays(name: str, file: str | None) -> dict[str, NDArray[Any]]:
     }
 
 
-def read_npy(path: Path, form: ArrayForm = ArrayForm("biuf")) -> NDArray[Any]:  # noqa: B008 - it is frozen
+def read_npy(path: Path, form: ArrayForm = ArrayForm(dtype_kinds="biuf")) -> NDArray[Any]:  # noqa: B008 - it is frozen
     """Returns the array in an .npy file; raises `DamagedFile` if the file holds no array of the expected form."""
     rule = f"an .npy file, {path.stem} as {form}"
     remedy = "save it with numpy.save(FILE, inputs)"

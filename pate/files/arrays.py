@@ -88,16 +88,16 @@ class ArrayForm:
     """The type and shape that an array in a file must have.
 
     Attributes:
-        kind: numpy's letters of the allowed dtypes, such as "b" or "iu".
+        dtype_kinds: numpy's letters of the allowed dtypes, such as "b" or "iu".
         shape: the length of each axis, with None for an axis of any length; None instead of a tuple allows any shape.
     """
 
-    kind: str
+    dtype_kinds: str
     shape: tuple[int | None, ...] | None = None
 
     def mismatch(self, array: NDArray[Any]) -> str:
         """Returns a phrase with the wrong dtype or shape of an array; "" if the array has this form."""
-        if array.dtype.kind not in self.kind:
+        if array.dtype.kind not in self.dtype_kinds:
             return f"dtype {array.dtype}"
         if self.shape is None:
             return ""
@@ -111,7 +111,7 @@ class ArrayForm:
     def __str__(self) -> str:
         sizes = ("n" if size is None else str(size) for size in self.shape or ())
         shape = "" if self.shape is None else f" [{', '.join(sizes)}]"
-        return " or ".join(_KIND_NAMES[letter] for letter in self.kind) + shape
+        return " or ".join(_KIND_NAMES[letter] for letter in self.dtype_kinds) + shape
 
 
 def read_arrays(
@@ -302,7 +302,7 @@ def _read(
             if name == mapped_array and isinstance(source, Path):
                 arrays[name] = _map(source, archive, member)
                 continue
-            may_hold_texts = name in known_forms and "U" in known_forms[name].kind
+            may_hold_texts = name in known_forms and "U" in known_forms[name].dtype_kinds
             dtype_kinds = _NUMBERS + "U" if may_hold_texts else _NUMBERS
             with archive.open(member) as file:
                 arrays[name] = read_array(file, num_bytes=member.file_size, dtype_kinds=dtype_kinds)

@@ -285,7 +285,7 @@ def cast_votes(
         if scratch is not None:
             path = Path(scratch) / f"confidences-{first:06d}-{end:06d}.npz"
         if path is not None and os.path.lexists(path):
-            form = ArrayForm(kind="f", shape=(end - first, len(inputs), None))
+            form = ArrayForm(dtype_kinds="f", shape=(end - first, len(inputs), None))
             stored = read_arrays(path, forms={"confidences": form}, remedy=_ASK_AGAIN)
             yield first, stored["confidences"]
             continue

@@ -67,7 +67,7 @@ def search_with_progress(monitor: Monitor, *, spelling: Spelling) -> RemedySearc
 
     def report_refusal(refusal: InvalidValue, max_seconds: float) -> None:
         """Shows a refusal in one line, with the time limit of the search for other settings that follows."""
-        line = spelling.line(refusal)
+        line = spelling.error_line(refusal)
         monitor.say(f"{line}; settings that work are searched for, {max_seconds:g} s at most")
 
     return RemedySearch(report_refusal=report_refusal, open_stage=monitor.stage)

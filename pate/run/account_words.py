@@ -16,7 +16,7 @@ from pate.validation import rounded_up
 
 
 def other_ledger_lines(
-    ledger_file: Path, *, terms: CountedTerms, others: Iterable[OtherLedger]
+    ledger_file: Path, *, terms: CountedTerms, other_ledgers: Iterable[OtherLedger]
 ) -> Iterator[str]:
     """Yields a warning for each ledger in the same folder that counts for another adjacency or another delta.
 
@@ -26,9 +26,9 @@ def other_ledger_lines(
     Args:
         ledger_file: the file of the run's ledger.
         terms: the adjacency and the delta of the run.
-        others: the ledgers in the same folder that count for other terms.
+        other_ledgers: the ledgers in the same folder that count for other terms.
     """
-    for other in others:
+    for other in other_ledgers:
         if other.num_charges or ledger_file.name != LEDGER_NAME:
             yield (
                 f"ledger={ledger_file} counts for {terms.words}, and {other.path} "

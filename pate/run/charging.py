@@ -43,7 +43,7 @@ from pate.run.folder import RunFolder
 from pate.run.ledger_place import (
     CountedTerms,
     LedgerPlace,
-    is_usual,
+    is_usual_ledger,
     ledger_path,
     other_ledgers,
 )
@@ -97,14 +97,16 @@ class RunCharge:
         self._terms = terms
         self._path = path
         self._ledger = ledger
-        self._is_usual = is_usual(terms.ledger, path=path)
+        self._is_usual_ledger = is_usual_ledger(terms.ledger, path=path)
         self._owners = OwnersOfRun(
             owners=owners,
-            is_allowed=terms.new_account,
+            allow_shared=terms.new_account,
             # A run that starts from an earlier release must have other people, whichever ledger lists them.
-            may_be_known=self._is_usual and terms.start is None,
+            may_be_known=self._is_usual_ledger and terms.start is None,
         )
-        self._others = other_ledgers(path, data_digest=account.data) if self._is_usual else []
+        self._other_ledgers = (
+            other_ledgers(path, data_digest=account.data) if self._is_usual_ledger else []
+        )
         self._place = LedgerPlace.read(folder)
         self._release_file = folder.release / "release.npz"
         # A run that has begun and lost its keys is refused here: with new keys it would draw a second time.
@@ -159,7 +161,7 @@ class RunCharge:
         is_charged = bool(account.charges_of(charge._key_prefix))
         if not is_charged:
             charge._require_one_sum()
-            may_share_noise = charge._is_usual and account.max_epsilon is None
+            may_share_noise = charge._is_usual_ledger and account.max_epsilon is None
             if not may_share_noise and charge._shares_noise():
                 raise InvalidValue("ledger", path, rule=_OTHER_SEED)
             require_room(account, priced=priced)
@@ -195,30 +197,30 @@ class RunCharge:
             return self.tuned.event
         return SelfComposedEvent(self.priced.event, count=self.num_draws)
 
-    def of_scores(self, price: ScorePrice) -> ScoreCharge:
+    def score_charge(self, *, score_price: ScorePrice) -> ScoreCharge:
         """Returns the charge of the run's scores, in the account of the test records; `begin` must have been called.
 
         Args:
-            price: the price of the scores.
+            score_price: the price of the scores.
         """
         seed = seed_name(self.seed)
         return ScoreCharge(
-            price=price,
-            account=self._ledger.account(price.data, unit=price.unit),
+            price=score_price,
+            account=self._ledger.account(score_price.account_name, unit=score_price.unit),
             # Each draw of a release has its own student, so its scores have their own key.
-            key=f"{self.keys.last_draw}:scores",
+            release_key=f"{self.keys.last_draw}:scores",
             note=ChargeNote(
                 description=f"{self.folder.path}: scores of the student on the test records",
                 run_key=self.keys.run,
                 seed_name=f"{seed}, scores" if seed else "",
-                may_share_noise=self._is_usual,
+                may_share_noise=self._is_usual_ledger,
             ),
         )
 
     def record(self) -> LedgerRecord:
         """Returns the record of the present draw, which commits its first part and its charge together."""
         return LedgerRecord(
-            self.account, priced=self.priced, key=self.keys.last_draw, note=self._note
+            self.account, priced=self.priced, release_key=self.keys.last_draw, note=self._note
         )
 
     def begin(
@@ -242,7 +244,10 @@ class RunCharge:
             make_folder(self._path.parent)
             self._make_ledger()
         self._owners.introduce(
-            ledger=self._ledger, account=self.account, others=self._others, monitor=monitor
+            ledger=self._ledger,
+            account=self.account,
+            other_ledgers=self._other_ledgers,
+            monitor=monitor,
         )
         if self._keys is None:
             self._write_place()  # before the keys, as the docstring of this module explains
@@ -266,22 +271,21 @@ class RunCharge:
         for line in self._lines():
             monitor.say(line)
 
-    def publish(self, release: Release, *, names: PublicNames, monitor: Monitor) -> None:
+    def publish(self, release: Release, *, public_names: PublicNames, monitor: Monitor) -> None:
         """Commits the digest of the release's file to the ledger, and writes the file if it is missing.
 
         The total cost of all releases of the records is shown at the end.
 
         Args:
             release: the drawn release.
-            names: the names of the queries and labels, which are written with the release.
+            public_names: the names of the queries and labels, which are written with the release.
             monitor: receives the line about the total.
 
         Raises:
             InvalidValue: no part of the release was committed, so nothing was paid; or the price differs from the
                 charged price; or the existing file is not the file of this draw.
         """
-        key = self.keys.last_draw
-        parts = self.account.parts(key)
+        parts = self.account.parts(release_key=self.keys.last_draw)
         aggregator_name = type(self.priced.aggregator).__name__
         if not parts:
             rule = "one that draws by its `ReleaseRecord`, which pays for it"
@@ -289,15 +293,15 @@ class RunCharge:
         if release.event != self.priced.event:
             rule = "one whose release has the price that was charged for it"
             raise InvalidValue("aggregator", aggregator_name, rule=rule)
-        content = npz_bytes(release.arrays() | names.arrays())
+        content = npz_bytes(release.arrays() | public_names.arrays())
         if _FILE_DIGEST not in parts:
             digest = hashlib.sha256(content).hexdigest()
-            self.record().commit(_FILE_DIGEST, digest.encode())
+            self.record().commit(_FILE_DIGEST, content=digest.encode())
         if not os.path.lexists(self._release_file):
             make_folder(self._release_file.parent, existing_parent=self.folder.path)
             with atomic_write(self._release_file) as file:
                 file.write(content)
-        self._require_parts(self.account.parts(key))
+        self._require_parts(self.account.parts(release_key=self.keys.last_draw))
         statement = self.account.statement()
         cost = "this first release costs"
         if statement.num_charges > 1:
@@ -336,7 +340,7 @@ class RunCharge:
             description=f"{self.folder.path}: {type(self.priced.aggregator).__name__}{classes}",
             run_key=self.keys.run,
             seed_name=seed_name(self.seed),
-            may_share_noise=self._is_usual,
+            may_share_noise=self._is_usual_ledger,
         )
 
     @property
@@ -368,8 +372,8 @@ class RunCharge:
             self._path = path
             self._ledger = _open_ledger(path, terms=self._terms, priced=self.priced)
         self.account = self._ledger.account(self.account.data, unit=self.unit)
-        if self._is_usual:
-            self._others = other_ledgers(self._path, data_digest=self.account.data)
+        if self._is_usual_ledger:
+            self._other_ledgers = other_ledgers(self._path, data_digest=self.account.data)
             self._require_one_sum()
 
     def _write_place(self) -> None:
@@ -388,13 +392,14 @@ class RunCharge:
                 terms=self._terms,
                 note=self._note,
             )
-            self._keys = transfer.transfer(path, keys=self.keys)
+            self._keys = transfer.transfer(ledger_path=path, keys=self.keys)
 
-    def _transfer_scores(self, price: ScorePrice) -> None:
+    def _transfer_scores(self, score_price: ScorePrice) -> None:
         """Copies this run's scores and their charge from an earlier ledger into the present ledger."""
-        score_charge = self.of_scores(price)
+        score_charge = self.score_charge(score_price=score_price)
         for path in earlier_ledgers(self.folder, identity=self._ledger.identity):
-            content = SharedLedger.stored(path).account(price.data).read(score_charge.key)
+            earlier_account = SharedLedger.stored(path).account(score_price.account_name)
+            content = earlier_account.read(score_charge.release_key)
             if content is not None:
                 score_charge.commit(content)
 
@@ -429,7 +434,7 @@ class RunCharge:
         """
         if self.account.max_epsilon is None:
             return
-        for other in self._others:
+        for other in self._other_ledgers:
             if other.num_charges == 0:
                 continue
             charges = f"{other.num_charges} charge{'s' if other.num_charges > 1 else ''}"
@@ -449,7 +454,7 @@ class RunCharge:
         """
         keys = self.keys.all
         for key in keys if parts else keys[:-1]:
-            self.account.require_charged(self.priced.event, key, remedy=CHARGES_STAY)
+            self.account.require_charged(self.priced.event, release_key=key, remedy=CHARGES_STAY)
         if not os.path.lexists(self._release_file):
             return
         if _FILE_DIGEST not in parts:
@@ -466,15 +471,14 @@ class RunCharge:
 
         A release of the same records at the same price does not count: it may be this very release.
         """
-        noise = seed_name(self.seed)
         return self.account.is_seed_used(
-            noise, except_release=self._key_prefix, except_price=self.priced.event
+            seed_name(self.seed), except_release=self._key_prefix, except_price=self.priced.event
         )
 
     def _lines(self) -> Iterator[str]:
         """Yields warnings of other ledgers and of shared noise, then the cost of earlier releases and the room left."""
-        terms = CountedTerms.of_run(self._terms)
-        yield from other_ledger_lines(self._path, terms=terms, others=self._others)
+        terms = CountedTerms.of_release(self._terms)
+        yield from other_ledger_lines(self._path, terms=terms, other_ledgers=self._other_ledgers)
         yield from self._noise_lines()
         yield from self._lines_on_people_in_others()
         yield from account_lines(
@@ -511,18 +515,18 @@ class RunCharge:
 
     def _noise_lines(self) -> Iterator[str]:
         """Yields a warning for each ledger in which an earlier release has, or may have, the same noise as this run."""
-        noise = seed_name(self.seed)
-        if not noise:
+        name_of_seed = seed_name(self.seed)
+        if not name_of_seed:
             return
         consequence = "no epsilon covers both; leave seed= out, or take another one"
-        paths = [other.path for other in self._others if noise in other.seed_names]
+        paths = [other.path for other in self._other_ledgers if name_of_seed in other.seed_names]
         if self._shares_noise():
             paths.append(self._path)
         for path in paths:
             yield (
                 f"seed={self.seed}: this release shares its noise with an earlier one in ledger={path}: {consequence}"
             )
-        if not paths and self.account.is_seed_used(noise, except_release=self._key_prefix):
+        if not paths and self.account.is_seed_used(name_of_seed, except_release=self._key_prefix):
             yield (
                 f"seed={self.seed}: an earlier release in ledger={self._path} drew its noise from this seed: "
                 f"unless this one is the same to the last byte, {consequence}"

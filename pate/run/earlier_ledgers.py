@@ -63,32 +63,32 @@ class ChargeTransfer:
     terms: ReleaseTerms
     note: ChargeNote
 
-    def transfer(self, path: Path, *, keys: DrawKeys) -> DrawKeys:
-        """Copies the run's draws and charges from the ledger at `path`, and returns the keys of the draws.
+    def transfer(self, *, ledger_path: Path, keys: DrawKeys) -> DrawKeys:
+        """Copies the run's draws and charges from the ledger at `ledger_path`, and returns the keys of the draws.
 
         Two copies of a run's folder may have drawn in two ledgers. Their keys are equal but their draws differ, so the
         second copy that is transferred gets new keys.
 
         Args:
-            path: the file of the earlier ledger.
+            ledger_path: the file of the earlier ledger.
             keys: the keys of the run's draws.
 
         Raises:
             InvalidValue: the earlier ledger is incomplete or has other prices; or two copies drew from one seed, which
                 no price covers.
         """
-        earlier = self._open(path)
-        charges = earlier.charges_of(keys.run)
-        if path == self.folder.own_ledger and not self.account.charges_of(keys.run):
+        earlier_account = self._open(ledger_path)
+        charges = earlier_account.charges_of(keys.run)
+        if ledger_path == self.folder.own_ledger and not self.account.charges_of(keys.run):
             # The last draw may not have been charged yet.
-            is_complete = len(charges) == len(earlier.entries) >= len(keys.all) - 1
+            is_complete = len(charges) == len(earlier_account.entries) >= len(keys.all) - 1
             has_prices = all(entry.event == self.priced.event for entry in charges)
             if not (is_complete and has_prices):
                 rule = f"exactly the charges of this run, each at its price; {CHARGES_STAY}"
-                raise InvalidValue("ledger", path, rule=rule)
+                raise InvalidValue("ledger", ledger_path, rule=rule)
         if not charges:
             return keys
-        parts_of_draws = [_parts_in(earlier, draw_key=key) for key in keys.all]
+        parts_of_draws = [_parts_in(earlier_account, draw_key=key) for key in keys.all]
         if self._has_other_parts(keys, parts_of_draws=parts_of_draws):
             if self.terms.seed is not None:
                 rule = "another seed: a copy of this run drew something else from this one, and no price covers both"
@@ -123,7 +123,7 @@ class ChargeTransfer:
             parts_of_draws: for each draw in the earlier ledger, the content of its parts by name.
         """
         for key, parts in zip(keys.all, parts_of_draws, strict=True):
-            digests = self.account.parts(key)
+            digests = self.account.parts(release_key=key)
             for name, content in parts.items():
                 if digests.get(name) not in (None, hashlib.sha256(content).hexdigest()):
                     return True
@@ -137,8 +137,8 @@ class ChargeTransfer:
             draw_key: the key of the draw.
             note: the note that is stored with the charge.
         """
-        record = LedgerRecord(self.account, priced=self.priced, key=draw_key, note=note)
-        digests = self.account.parts(draw_key)
+        record = LedgerRecord(self.account, priced=self.priced, release_key=draw_key, note=note)
+        digests = self.account.parts(release_key=draw_key)
         for part_name, content in parts.items():
             if part_name not in digests:
                 record.commit(part_name, content=content)
@@ -146,4 +146,7 @@ class ChargeTransfer:
 
 def _parts_in(ledger: Ledger, *, draw_key: str) -> dict[str, bytes]:
     """Returns the contents of a draw's parts in a ledger, by name, in the order in which they were committed."""
-    return {name: ledger.read(f"{draw_key}:{name}") or b"" for name in ledger.parts(draw_key)}
+    return {
+        name: ledger.read(f"{draw_key}:{name}") or b""
+        for name in ledger.parts(release_key=draw_key)
+    }

@@ -148,7 +148,7 @@ class RunFolder(EnsembleFolder):
         return os.path.lexists(self.settings_file)
 
     @contextmanager
-    def opened(self, settings: dict[str, Any]) -> Iterator[None]:
+    def lock_for(self, settings: dict[str, Any]) -> Iterator[None]:
         """Locks the folder while a `with` block runs, if the folder is new or belongs to a run with these settings.
 
         Half-written files of a killed run are removed before the block begins. If the block does not call `claim`, an

@@ -52,7 +52,7 @@ class CountedTerms:
         return cls(adjacency=settings["adjacency"], target_delta=settings["target_delta"])
 
     @classmethod
-    def of_run(cls, terms: ReleaseTerms) -> Self:
+    def of_release(cls, terms: ReleaseTerms) -> Self:
         """Returns the terms that a run is priced for."""
         return cls(adjacency=str(terms.aggregator.adjacency), target_delta=terms.target_delta)
 
@@ -190,7 +190,7 @@ def ledger_path(
     return path
 
 
-def is_usual(ledger: Path | str | None, *, path: Path) -> bool:
+def is_usual_ledger(ledger: Path | str | None, *, path: Path) -> bool:
     """Returns True if no user has chosen the file of the ledger, neither in this call nor when the run began.
 
     Args:
@@ -230,7 +230,7 @@ def _usual_path(folder: RunFolder, *, terms: ReleaseTerms | None) -> Path:
     usual = parent / LEDGER_NAME
     if terms is None:
         return usual
-    run_terms = CountedTerms.of_run(terms)
+    run_terms = CountedTerms.of_release(terms)
     path_of_terms = parent / run_terms.ledger_name
     if not os.path.lexists(usual):
         return path_of_terms if os.path.lexists(path_of_terms) else usual

@@ -35,17 +35,22 @@ class LedgerRecord:
     Attributes:
         account: the account of the private records, which is charged.
         priced: the release with its price.
-        key: the key of the draw; the keys of its parts in the ledger begin with it.
+        release_key: the key of the draw; the keys of its parts in the ledger begin with it.
         note: the note that the ledger stores with the charge.
     """
 
     def __init__(
-        self, account: Ledger, priced: PricedRelease, *, key: str, note: ChargeNote | None = None
+        self,
+        account: Ledger,
+        priced: PricedRelease,
+        *,
+        release_key: str,
+        note: ChargeNote | None = None,
     ) -> None:
         self.account = account
         self.priced = priced
-        self.key = key
-        self.note = note or ChargeNote(run_key=key)
+        self.release_key = release_key
+        self.note = note or ChargeNote(run_key=release_key)
         self._parts: dict[str, Arrays] = {}
 
     def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:
@@ -69,7 +74,7 @@ class LedgerRecord:
     def committed(self, name: str) -> Arrays | None:
         """Returns the arrays of a part that was committed before; None if no such part was."""
         if name not in self._parts:
-            content = self.account.read(f"{self.key}:{name}")
+            content = self.account.read(f"{self.release_key}:{name}")
             if content is None:
                 return None
             self._parts[name] = arrays_of_npz(content)
@@ -89,30 +94,30 @@ class LedgerRecord:
         """
         try:
             return self.account.commit(
-                f"{self.key}:{name}",
+                f"{self.release_key}:{name}",
                 event=self.priced.event,
                 content=content,
                 note=self.note,
                 adjacency=self.priced.aggregator.adjacency,
-                release_key=self.key,
+                release_key=self.release_key,
             )
         except BudgetExceeded as error:
-            raise refusal(self.account, self.priced) from error
+            raise refusal(self.account, priced=self.priced) from error
 
 
 def require_room(account: Ledger, *, priced: PricedRelease) -> None:
     """Raises `InvalidValue` if an account cannot pay for a release, for a reason of `refusal`; nothing is charged."""
     if account.affords(priced.event) < 1:
-        raise refusal(account, priced)
+        raise refusal(account, priced=priced)
 
 
-def refusal(account: Ledger, priced: PricedRelease) -> InvalidValue:
+def refusal(account: Ledger, *, priced: PricedRelease) -> InvalidValue:
     """Returns the error for a release that an account cannot pay for.
 
     The reason is one of three: failure probabilities that exceed delta, noise shared with another release, or the cap.
     """
     if failure_probability(priced.event) > account.failures_left:
-        return _refusal_of_failures(account, priced)
+        return _refusal_of_failures(account, priced=priced)
     if account.noise_is_shared:
         rule = (
             f"no cap, as releases in ledger={account.path} share their noise and no epsilon covers them; "
@@ -129,7 +134,7 @@ def refusal(account: Ledger, priced: PricedRelease) -> InvalidValue:
     return BudgetExceeded("max_epsilon", account.max_epsilon, rule=rule, owner="ledger")
 
 
-def _refusal_of_failures(account: Ledger, priced: PricedRelease) -> InvalidValue:
+def _refusal_of_failures(account: Ledger, *, priced: PricedRelease) -> InvalidValue:
     """Returns the error for a release whose stability tests may fail with too great a probability.
 
     The ledger's delta has to cover the failure probabilities of all releases of the records.

@@ -28,7 +28,8 @@ class OwnersOfRun:
 
     Attributes:
         owners: the ids and groups of the records, by kind; empty if the records have neither ids nor groups.
-        is_allowed: whether the user has set `new_account`, which gives the records an account of their own in any case.
+        allow_shared: whether the user has set `new_account`, which gives the records an account of their own in any
+            case.
         may_be_known: whether a warning is enough if another account lists an owner and there is no cap. True if the
             user has not chosen the ledger: all runs in a folder of outputs share the usual ledger, and two unrelated
             tables may both number their rows from 1. False for a run that starts from an earlier release, whose people
@@ -36,18 +37,23 @@ class OwnersOfRun:
     """
 
     owners: Owners
-    is_allowed: bool
+    allow_shared: bool
     may_be_known: bool
 
     def introduce(
-        self, *, ledger: SharedLedger, account: Ledger, others: list[OtherLedger], monitor: Monitor
+        self,
+        *,
+        ledger: SharedLedger,
+        account: Ledger,
+        other_ledgers: list[OtherLedger],
+        monitor: Monitor,
     ) -> None:
         """Writes the owners into the account of the run's records, unless they are listed there already.
 
         Args:
             ledger: the ledger of the run.
             account: the account of the run's private records.
-            others: ledgers in the same folder, whose accounts are searched for the owners, too.
+            other_ledgers: ledgers in the same folder, whose accounts are searched for the owners, too.
             monitor: receives the warnings.
 
         Raises:
@@ -55,11 +61,11 @@ class OwnersOfRun:
         """
         if not self.owners:
             return
-        if not (ledger.store.has_owners_of(account.data) or self.is_allowed):
-            for other in others:
+        if not (ledger.store.has_owners_of(account.data) or self.allow_shared):
+            for other in other_ledgers:
                 num_known = other.num_shared_owners(self.owners, except_account=account.data)
                 self._report(num_known, path=other.path, account=account, monitor=monitor)
-        num_known = account.register_owners(self.owners, allow_shared=self.is_allowed)
+        num_known = account.register_owners(self.owners, allow_shared=self.allow_shared)
         if num_known:
             self._report(num_known, path=account.path, account=account, monitor=monitor)
             account.register_owners(self.owners, allow_shared=True)

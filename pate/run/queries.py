@@ -20,10 +20,10 @@ _REMEDY = "save it with numpy.savez(FILE, inputs=…, ids=…, label_names=…)"
 _MAX_UNPACKED_BYTES = 2**38
 # The arrays that a file may have beside `inputs`. The labels of a public split are not read.
 _OTHER_ARRAYS = {
-    "ids": ArrayForm(kind="iuU", shape=(None,)),
-    "label_names": ArrayForm(kind="U", shape=(None,)),
-    "labels": ArrayForm(kind="biu", shape=(None, None)),
-    "groups": ArrayForm(kind="iu", shape=(None,)),
+    "ids": ArrayForm(dtype_kinds="iuU", shape=(None,)),
+    "label_names": ArrayForm(dtype_kinds="U", shape=(None,)),
+    "labels": ArrayForm(dtype_kinds="biu", shape=(None, None)),
+    "groups": ArrayForm(dtype_kinds="iu", shape=(None,)),
 }
 # The remedy for a table that is not read as it was written: no setting of queries states its encoding.
 _SAME_FILE = "all places have the same file, in UTF-8 and with numbers as the schema's file says"
@@ -97,7 +97,7 @@ class Queries:
     def _from_arrays(cls, path: Path) -> Self:
         arrays = read_arrays(
             path,
-            forms={"inputs": ArrayForm(kind="biuf")},
+            forms={"inputs": ArrayForm(dtype_kinds="biuf")},
             optional_forms=_OTHER_ARRAYS,
             remedy=_REMEDY,
             max_unpacked_bytes=_MAX_UNPACKED_BYTES,

@@ -43,13 +43,13 @@ class ScoreEstimates:
     The sums come in steps of a grid, with 2**20 steps to the clip of a block. Methods compute in records and labels.
 
     Attributes:
-        design: the public design of the sums.
+        score_design: the public design of the sums.
         sums: the noisy sums, in steps, by block.
         noise_multiplier: the noise std / l2 sensitivity of all blocks together.
         num_groups: the number of groups of test records.
     """
 
-    design: ScoreDesign
+    score_design: ScoreDesign
     sums: Mapping[str, IntArray]
     noise_multiplier: float
     num_groups: int
@@ -58,7 +58,7 @@ class ScoreEstimates:
         """Returns the scores over all test records, by their names in `privacy.json`."""
         macro_f1, mean_average_precision = map(self._influenced_score, INFLUENCE_BLOCKS)
         return {
-            "micro_f1": self._micro_f1(self._totals, self._totals_covariance),
+            "micro_f1": self._micro_f1(self._totals, covariance=self._totals_covariance),
             "accuracy": self._accuracy(),
             "macro_f1": macro_f1,
             "mean_average_precision": mean_average_precision,
@@ -67,17 +67,17 @@ class ScoreEstimates:
 
     def subgroup_scores(self) -> list[list[ReleasedScore]]:
         """Returns micro-F1 of each value of each column of subgroups."""
-        if not self.design.num_values:
+        if not self.score_design.num_values:
             return []
-        sums = np.maximum(self._block("subgroups").reshape(-1, 2), 0)
+        sums = np.maximum(self._noisy_block("subgroups").reshape(-1, 2), 0)
         scores = []
         stop = 0
-        for num_values in self.design.num_values:
+        for num_values in self.score_design.num_values:
             column_sums = sums[stop : stop + num_values]
             shares = column_sums.sum(axis=1) / max(column_sums.sum(), 1.0)
             scores.append(
                 [
-                    self._subgroup_score(totals, share)
+                    self._subgroup_score(totals, share_of_column=share)
                     for totals, share in zip(column_sums, shares, strict=True)
                 ]
             )
@@ -86,18 +86,18 @@ class ScoreEstimates:
 
     # What the scores are computed from
 
-    def _block(self, name: str) -> FloatArray:
+    def _noisy_block(self, name: str) -> FloatArray:
         """Returns the noisy sums of a block."""
-        return np.asarray(self.sums[name] * (self.design.clips[name] / STEPS_PER_CLIP))
+        return np.asarray(self.sums[name] * (self.score_design.clips[name] / STEPS_PER_CLIP))
 
     def _noise_std(self, name: str) -> float:
         """Returns the standard deviation of the noise in each sum of a block."""
-        stds = self.design.noise_stds(self.noise_multiplier)
-        return stds[name] * self.design.clips[name] / STEPS_PER_CLIP
+        stds = self.score_design.noise_stds(self.noise_multiplier)
+        return stds[name] * self.score_design.clips[name] / STEPS_PER_CLIP
 
     def _clipping_bias(self, name: str) -> float:
         """Returns the length that the clip of a block takes off the sum of all groups, estimated on public records."""
-        return self.design.clip_losses[name] * self.num_groups
+        return self.score_design.clip_losses[name] * self.num_groups
 
     @property
     def _variance_of_totals(self) -> float:
@@ -110,23 +110,25 @@ class ScoreEstimates:
         if "sizes" not in self.sums:
             return float(self.num_groups)
         return float(
-            np.clip(self._block("sizes")[1], 1.0, self.num_groups * self.design.most_records)
+            np.clip(
+                self._noisy_block("sizes")[1], 1.0, self.num_groups * self.score_design.most_records
+            )
         )
 
     @property
     def _num_known_labels(self) -> float:
         """The number of known labels of all test records together."""
-        return self._num_known * self.design.num_labels
+        return self._num_known * self.score_design.num_labels
 
     @cached_property
     def _totals(self) -> FloatArray:
         """The numbers of hits and errors over all labels, `[2]`."""
-        return np.maximum(self._block("totals"), 0.0)
+        return np.maximum(self._noisy_block("totals"), 0.0)
 
     @cached_property
     def _sampling_covariance(self) -> FloatArray:
         """The covariance of hits and errors over test sets drawn again, `[2, 2]`, rather too large."""
-        squares = self._block("squares")
+        squares = self._noisy_block("squares")
         noise = self._noise_std("squares")
         cross = squares[1] / math.sqrt(2)
         matrix = np.array([[squares[0] + noise, cross], [cross, squares[2] + noise]])
@@ -167,13 +169,13 @@ class ScoreEstimates:
     @cached_property
     def _calibration_differences(self) -> FloatArray:
         """The sum of labels - probabilities in each bin of probability, `[CALIBRATION_BINS]`."""
-        sums = self._block("calibration").reshape(2, CALIBRATION_BINS)
+        sums = self._noisy_block("calibration").reshape(2, CALIBRATION_BINS)
         return np.asarray(sums[0] - sums[1])
 
     @cached_property
     def _calibration_variances(self) -> FloatArray:
         """The variances of these sums by noise and by the draw of the test records, `[CALIBRATION_BINS]`."""
-        of_record = self.design.model.variances(CALIBRATION_BINS)
+        of_record = self.score_design.model.variances(CALIBRATION_BINS)
         sampling = of_record * self._num_known * self._variance_inflation
         clipping = self._clipping_bias("calibration") ** 2 / CALIBRATION_BINS
         return np.asarray(2 * self._noise_std("calibration") ** 2 + clipping + sampling)
@@ -185,7 +187,7 @@ class ScoreEstimates:
         The first is the most likely one. Two others lie a standard deviation beside it, with a lower and a higher
         slope.
         """
-        return self.design.model.corrected(
+        return self.score_design.model.corrected(
             self._calibration_differences / self._num_known,
             variances=self._calibration_variances / self._num_known**2,
         )
@@ -196,8 +198,8 @@ class ScoreEstimates:
         """Returns micro-F1 from the numbers of hits and errors, with their covariance."""
         normal = _interval_rng().multivariate_normal(np.zeros(2), covariance, size=_NUM_DRAWS)
         draws = np.maximum(totals + normal, 0.0)
-        ends = np.percentile(_f1(draws[:, 0], draws[:, 1]), _TWO_SIDED)
-        return _score(_f1(totals[0], totals[1]), ends)
+        ends = np.percentile(_f1(hits=draws[:, 0], errors=draws[:, 1]), _TWO_SIDED)
+        return _released_score(_f1(hits=totals[0], errors=totals[1]), interval_ends=ends)
 
     def _accuracy(self) -> ReleasedScore:
         """Returns the share of known labels that are predicted rightly."""
@@ -210,12 +212,12 @@ class ScoreEstimates:
         drawn_errors = errors + rng.standard_normal(_NUM_DRAWS) * math.sqrt(noise + sampling)
         drawn_num_labels = np.full(_NUM_DRAWS, num_labels)
         if "sizes" in self.sums:
-            std = self._noise_std("sizes") * self.design.num_labels
+            std = self._noise_std("sizes") * self.score_design.num_labels
             normal = rng.standard_normal(_NUM_DRAWS)
             # the floor keeps a denominator that noise made tiny from dividing
             drawn_num_labels = np.maximum(num_labels + normal * std, num_labels / 10)
         ends = np.percentile(1 - drawn_errors / drawn_num_labels, _TWO_SIDED)
-        return _score(1 - errors / num_labels, ends)
+        return _released_score(1 - errors / num_labels, interval_ends=ends)
 
     def _influenced_score(self, block: str) -> ReleasedScore:
         """Returns macro-F1 or the mean average precision, from the sums of influences in its block.
@@ -223,9 +225,9 @@ class ScoreEstimates:
         The score is its value on public records, plus the mean influence of the test records, plus a second-order term.
         """
         index = INFLUENCE_BLOCKS.index(block)
-        influences = self.design.influences
-        sums = self._block(block)
-        public_value = self.design.model.scores[index]
+        influences = self.score_design.influences
+        sums = self._noisy_block(block)
+        public_value = self.score_design.model.scores[index]
         mean_influence = (sums[0] - sums[1]) / self._num_known
         # What influences, which are of first order, leave out of each model's score.
         second_order, *second_order_aside = [
@@ -239,7 +241,8 @@ class ScoreEstimates:
         clipping = self._clipping_bias(block) / self._num_known
         std = math.hypot(noise, sampling, clipping, second_order, model_error)
         value = public_value + mean_influence + second_order
-        return _score(value, value + np.array([-1, 1]) * _NORMAL_QUANTILE * std)
+        ends = value + np.array([-1, 1]) * _NORMAL_QUANTILE * std
+        return _released_score(value, interval_ends=ends)
 
     def _calibration_error(self) -> ReleasedScore:
         """Returns the sum over bins of |labels - probabilities|, over the number of known labels.
@@ -262,11 +265,12 @@ class ScoreEstimates:
         # 1e-300 keeps all differences of 0 from dividing by 0
         signal_share = max(0.0, 1 - variances.sum() / max(sum_of_squares, 1e-300))
         ends = np.array([noisy - too_high, noisy + too_low]) / num_labels
-        return _score(math.sqrt(signal_share) * noisy / num_labels, ends)
+        calibration_error = math.sqrt(signal_share) * noisy / num_labels
+        return _released_score(calibration_error, interval_ends=ends)
 
-    def _subgroup_score(self, totals: FloatArray, share: float) -> ReleasedScore:
+    def _subgroup_score(self, totals: FloatArray, *, share_of_column: float) -> ReleasedScore:
         """Returns micro-F1 from the hits and errors of a subgroup, and its share of those of its column."""
-        clipping = self._clipping_bias("subgroups") * share
+        clipping = self._clipping_bias("subgroups") * share_of_column
         variance = self._noise_std("subgroups") ** 2 + clipping**2
         sampling = _independent_covariance(totals) * self._variance_inflation
         return self._micro_f1(totals, covariance=np.eye(2) * variance + sampling)
@@ -285,14 +289,14 @@ def _independent_covariance(totals: FloatArray) -> FloatArray:
     return np.diag(np.maximum(totals, 0.0))
 
 
-def _f1(hits: FloatArray | float, errors: FloatArray | float) -> FloatArray:
+def _f1(*, hits: FloatArray | float, errors: FloatArray | float) -> FloatArray:
     """Returns F1 from numbers of hits and of errors; 0 without either."""
     total = 2 * np.asarray(hits) + np.asarray(errors)
     return np.asarray(np.where(total > 0, 2 * np.asarray(hits) / np.maximum(total, 1e-12), 0.0))
 
 
-def _score(value: FloatArray | float, ends: FloatArray) -> ReleasedScore:
+def _released_score(score: FloatArray | float, *, interval_ends: FloatArray) -> ReleasedScore:
     """Returns a score with the two ends of its interval; all are cut to [0, 1]."""
-    low, high = np.clip(ends, 0, 1)
-    inside = float(np.clip(value, 0, 1))
+    low, high = np.clip(interval_ends, 0, 1)
+    inside = float(np.clip(score, 0, 1))
     return ReleasedScore(value=inside, low=min(float(low), inside), high=max(float(high), inside))

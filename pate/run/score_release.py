@@ -46,7 +46,7 @@ class ScorePrice:
         epsilon: the epsilon of `event` at the run's delta.
         delta: the delta of the run.
         unit: what one change replaces, a group of test records.
-        data: the digest that names the account of the test records.
+        account_name: the digest that names the account of the test records.
         subgroups: the columns that micro-F1 is released by.
     """
 
@@ -54,7 +54,7 @@ class ScorePrice:
     epsilon: float
     delta: float
     unit: PrivacyUnit
-    data: str
+    account_name: str
     subgroups: tuple[Subgroups, ...]
 
     @classmethod
@@ -87,7 +87,7 @@ class ScorePrice:
             epsilon=Budget(delta=plan.target_delta).epsilon_of(event),
             delta=plan.target_delta,
             unit=dataset.group_unit,
-            data=_account_of(dataset.test),
+            account_name=_name_of_account(dataset.test),
             subgroups=subgroups_of(dataset, plan.score_groups or ()),
         )
 
@@ -99,18 +99,18 @@ class ScoreCharge:
     Attributes:
         price: the price of the scores.
         account: the account of the test records in the run's ledger.
-        key: the key under which the ledger stores the noisy sums.
+        release_key: the key under which the ledger stores the noisy sums.
         note: the note that the ledger stores with the charge.
     """
 
     price: ScorePrice
     account: Ledger
-    key: str
+    release_key: str
     note: ChargeNote
 
     def require_room(self) -> None:
         """Raises `InvalidValue` if the account cannot pay for the scores and they are not drawn yet."""
-        if self.account.read(self.key) is None:
+        if self.account.read(self.release_key) is None:
             self.account.require_room(self.price.event)
 
     def release(
@@ -129,18 +129,18 @@ class ScoreCharge:
         """
         has_gaps = dataset.test.known is not None
         subgroups = self.price.subgroups
-        design = ScoreDesign.from_public(
+        score_design = ScoreDesign.from_public(
             model,
             public=dataset.public,
             noise_multiplier=self.price.event.noise_multiplier,
             num_groups=dataset.test.num_groups,
             has_gaps=has_gaps,
-            first_unasked=num_queries,
+            num_queries=num_queries,
             subgroups=subgroups,
         )
-        content = self.account.read(self.key)
+        content = self.account.read(self.release_key)
         if content is None:
-            content = self._draw(model, test=dataset.test, design=design, rng=rng)
+            content = self._draw(model, test_split=dataset.test, score_design=score_design, rng=rng)
         arrays = arrays_of_npz(content)
         # The clips of the draw are read back, as another processor may round public numbers in another way.
         clips = {
@@ -148,35 +148,42 @@ class ScoreCharge:
             for name, clip in arrays.items()
             if name.startswith(_CLIPS)
         }
-        design = design.with_clips(clips, most_records=int(arrays["most_records"]))
+        score_design = score_design.with_clips(clips, most_records=int(arrays["most_records"]))
         estimates = ScoreEstimates(
-            design=design,
-            sums={name: arrays[_SUMS + name] for name in design.blocks},
+            score_design=score_design,
+            sums={name: arrays[_SUMS + name] for name in score_design.blocks},
             noise_multiplier=self.price.event.noise_multiplier,
             num_groups=dataset.test.num_groups,
         )
         return self._scores(estimates, num_groups=dataset.test.num_groups, subgroups=subgroups)
 
     def _draw(
-        self, model: Predictor, *, test: Split, design: ScoreDesign, rng: np.random.Generator
+        self,
+        model: Predictor,
+        *,
+        test_split: Split,
+        score_design: ScoreDesign,
+        rng: np.random.Generator,
     ) -> bytes:
         """Draws the noisy sums, commits them with their charge, and returns what the ledger holds."""
         noise_multiplier = self.price.event.noise_multiplier
         sums = noisy_sums(
-            design,
-            sums=exact_sums(design, model=model, test=test, subgroups=self.price.subgroups),
+            score_design,
+            sums=exact_sums(
+                score_design, model=model, test_split=test_split, subgroups=self.price.subgroups
+            ),
             noise_multiplier=noise_multiplier,
             rng=rng,
         )
-        arrays = {"most_records": np.array(design.most_records)}
+        arrays = {"most_records": np.array(score_design.most_records)}
         arrays |= {_SUMS + name: block for name, block in sums.items()}
-        arrays |= {_CLIPS + name: np.array(clip) for name, clip in design.clips.items()}
+        arrays |= {_CLIPS + name: np.array(clip) for name, clip in score_design.clips.items()}
         return self.commit(npz_bytes(arrays))
 
     def commit(self, content: bytes) -> bytes:
         """Commits noisy sums with their charge, and returns what the ledger holds for them."""
         return self.account.commit(
-            self.key,
+            self.release_key,
             event=self.price.event,
             content=content,
             note=self.note,
@@ -207,10 +214,14 @@ class ScoreCharge:
         )
 
 
-def _account_of(test: Split) -> str:
+def _name_of_account(test_split: Split) -> str:
     """Returns the name of the account of test records: a digest of ids and labels, whatever features stand for them."""
     digest = hashlib.sha256(b"test records")
-    order = np.argsort(test.record_ids, kind="stable")
-    for array in (test.record_ids[order], test.group_ids[order], test.labels[order]):
-        add_array(digest, array)
+    order = np.argsort(test_split.record_ids, kind="stable")
+    for array in (
+        test_split.record_ids[order],
+        test_split.group_ids[order],
+        test_split.labels[order],
+    ):
+        add_array(digest, array=array)
     return digest.hexdigest()

@@ -138,8 +138,10 @@ class RecordCounts:
             false_alarms=predicted & ~labels & is_known,
             misses=~predicted & labels & is_known,
             calibration=np.concatenate([np.maximum(sums, 0), np.maximum(-sums, 0)], axis=1),
-            macro_f1=_parts(influences.of_f1(predicted, labels) * is_known),
-            average_precision=_parts(influences.of_precision(probabilities, labels) * is_known),
+            macro_f1=_signed_sums(influences.of_f1(predicted, labels) * is_known),
+            average_precision=_signed_sums(
+                influences.of_precision(probabilities, labels) * is_known
+            ),
             num_known=is_known.mean(axis=1),
         )
 
@@ -217,21 +219,21 @@ class ScoreDesign:
         return ScoresEvent(noise_multiplier=noise_multiplier)
 
     def group_vectors(
-        self, counts: RecordCounts, group_of: IntArray, values: Sequence[IntArray] = ()
+        self, counts: RecordCounts, group_of: IntArray, subgroup_codes: Sequence[IntArray] = ()
     ) -> dict[str, FloatArray]:
         """Returns the counts of G groups by block, `[G, size of the block]`, before any clip; all are >= 0.
 
         Args:
             counts: the counts of n records.
             group_of: the group of each record, 0 to G - 1 in rising order, `[n]`.
-            values: for each column of subgroups the index of each record's value, `[n]`; -1 for none.
+            subgroup_codes: for each column of subgroups the index of each record's value, `[n]`; -1 for none.
         """
         num_hits = counts.hits.sum(axis=1)
         num_errors = counts.false_alarms.sum(axis=1) + counts.misses.sum(axis=1)
         per_record = np.stack([num_hits, num_errors], axis=1).astype(np.float64)
-        totals = self._group_sums(per_record, group_of)
+        totals = self._group_sums(per_record, group_of=group_of)
         clip = self.clips.get("totals", math.inf)
-        clipped = totals * _factors(totals, clip)[:, None]
+        clipped = totals * _clip_factors(totals, clip=clip)[:, None]
         vectors = {
             "totals": totals,
             # squares of what is clipped in `totals`
@@ -243,22 +245,24 @@ class ScoreDesign:
                 ],
                 axis=1,
             ),
-            "calibration": self._group_sums(counts.calibration, group_of),
-            "macro_f1": self._group_sums(counts.macro_f1, group_of),
-            "average_precision": self._group_sums(counts.average_precision, group_of),
+            "calibration": self._group_sums(counts.calibration, group_of=group_of),
+            "macro_f1": self._group_sums(counts.macro_f1, group_of=group_of),
+            "average_precision": self._group_sums(counts.average_precision, group_of=group_of),
         }
         if "sizes" in self.blocks:
             ones = np.ones(len(counts.num_known))
             vectors["sizes"] = self._group_sums(
-                np.stack([ones, counts.num_known], axis=1), group_of
+                np.stack([ones, counts.num_known], axis=1), group_of=group_of
             )
         if self.num_values:
-            parts = [
-                np.where((value == index)[:, None], per_record, 0.0)
-                for value, num_values in zip(values, self.num_values, strict=True)
+            sums_by_value = [
+                np.where((codes == index)[:, None], per_record, 0.0)
+                for codes, num_values in zip(subgroup_codes, self.num_values, strict=True)
                 for index in range(num_values)
             ]
-            vectors["subgroups"] = self._group_sums(np.concatenate(parts, axis=1), group_of)
+            vectors["subgroups"] = self._group_sums(
+                np.concatenate(sums_by_value, axis=1), group_of=group_of
+            )
         return vectors
 
     def _group_sums(self, columns: FloatArray, group_of: IntArray) -> FloatArray:
@@ -280,7 +284,7 @@ class ScoreDesign:
         clipped = {}
         for name, rows in vectors.items():
             scale = STEPS_PER_CLIP / self.clips[name]
-            steps = np.floor(rows * (_factors(rows, self.clips[name]) * scale)[:, None])
+            steps = np.floor(rows * (_clip_factors(rows, clip=self.clips[name]) * scale)[:, None])
             whole = np.clip(steps, 0, STEPS_PER_CLIP).astype(np.int64)
             is_short = np.square(whole).sum(axis=1) <= STEPS_PER_CLIP**2
             clipped[name] = whole * is_short[:, None]
@@ -299,7 +303,7 @@ class ScoreDesign:
         noise_multiplier: float,
         num_groups: int,
         has_gaps: bool,
-        first_unasked: int = 0,
+        num_queries: int = 0,
         subgroups: Sequence[Subgroups] = (),
     ) -> ScoreDesign:
         """Returns the design for a student.
@@ -313,11 +317,11 @@ class ScoreDesign:
             noise_multiplier: the noise std / l2 sensitivity of all blocks together.
             num_groups: the number of groups of test records.
             has_gaps: whether labels of test records may be unknown.
-            first_unasked: the number of queries, the first public records. They are left out where enough others are
+            num_queries: the number of queries, the first public records. They are left out where enough others are
                 left, as the student was trained on them.
             subgroups: the columns of subgroups.
         """
-        first = first_unasked if len(public) - first_unasked >= _MIN_POOL else 0
+        first = num_queries if len(public) - num_queries >= _MIN_POOL else 0
         rows = np.arange(first, min(len(public), first + _MAX_PUBLIC))
         rows = rows[np.argsort(public.group_ids[rows], kind="stable")]
         probabilities, predicted = _predictions(model, split=public, rows=rows)
@@ -337,16 +341,20 @@ class ScoreDesign:
             known=None,
             influences=open_design.influences,
         )
-        values = [division.of_public[rows] for division in subgroups]
-        vectors = open_design.group_vectors(counts, group_of=group_of, values=values)
+        subgroup_codes = [division.of_public[rows] for division in subgroups]
+        vectors = open_design.group_vectors(
+            counts, group_of=group_of, subgroup_codes=subgroup_codes
+        )
         lengths = {name: np.linalg.norm(block, axis=1) for name, block in vectors.items()}
         clips = {}
         clip_losses = {}
-        for name, block in lengths.items():
+        for name, group_lengths in lengths.items():
             noise = noise_multiplier * math.sqrt(
                 2 * open_design.blocks[name] / open_design.shares[name]
             )
-            clips[name], clip_losses[name] = _balanced_clip(block, noise_of_clip=noise / num_groups)
+            clips[name], clip_losses[name] = _balanced_clip(
+                group_lengths, noise_per_clip=noise / num_groups
+            )
         clips["squares"] = clips["totals"] ** 2
         if "sizes" in clips:
             clips["sizes"] = math.sqrt(2) * most_records
@@ -366,52 +374,57 @@ def _likely_labels(probabilities: FloatArray) -> BoolArray:
     return np.asarray(ndtr(together + apart) < probabilities)
 
 
-def _balanced_clip(lengths: FloatArray, *, noise_of_clip: float) -> tuple[float, float]:
+def _balanced_clip(lengths: FloatArray, *, noise_per_clip: float) -> tuple[float, float]:
     """Returns the clip for which its noise and what it cuts off are smallest together, and what it cuts off.
 
     Args:
         lengths: the lengths of the counts of public groups, `[G]`.
-        noise_of_clip: the length of the noise for a clip of 1, for each group.
+        noise_per_clip: the length of the noise for a clip of 1, for each group.
     """
     candidates = np.quantile(lengths, np.linspace(_MIN_CLIP_QUANTILE, 1, _NUM_CLIPS))
     losses = np.array([np.maximum(lengths - clip, 0).mean() for clip in candidates])
-    best = int(np.argmin(np.hypot(noise_of_clip * candidates, losses)))
+    best = int(np.argmin(np.hypot(noise_per_clip * candidates, losses)))
     if candidates[best] <= 0:  # all counts of public groups are 0
         return 1.0, 0.0
     return float(candidates[best]), float(losses[best])
 
 
 def exact_sums(
-    design: ScoreDesign, model: Predictor, test: Split, subgroups: Sequence[Subgroups] = ()
+    score_design: ScoreDesign,
+    model: Predictor,
+    test_split: Split,
+    subgroups: Sequence[Subgroups] = (),
 ) -> dict[str, IntArray]:
     """Returns the sums over all groups of test records, in steps, int64 by block. Private: no noise is in them.
 
     Args:
-        design: the public design.
+        score_design: the public design.
         model: the student.
-        test: the test records.
+        test_split: the test records.
         subgroups: the columns of subgroups.
     """
-    sums = {name: np.zeros(size, dtype=np.int64) for name, size in design.blocks.items()}
-    for rows, group_of in _whole_groups(test.group_ids):
-        probabilities, predicted = _predictions(model, split=test, rows=rows)
+    sums = {name: np.zeros(size, dtype=np.int64) for name, size in score_design.blocks.items()}
+    for rows, group_of in _whole_groups(test_split.group_ids):
+        probabilities, predicted = _predictions(model, split=test_split, rows=rows)
         counts = RecordCounts.of_records(
             probabilities,
             predicted=predicted,
-            labels=test.labels[rows],
-            known=None if test.known is None else test.known[rows],
-            influences=design.influences,
+            labels=test_split.labels[rows],
+            known=None if test_split.known is None else test_split.known[rows],
+            influences=score_design.influences,
         )
-        values = [division.of_test[rows] for division in subgroups]
-        vectors = design.group_vectors(counts, group_of=group_of, values=values)
-        steps = design.clipped_steps(vectors)
+        subgroup_codes = [division.of_test[rows] for division in subgroups]
+        vectors = score_design.group_vectors(
+            counts, group_of=group_of, subgroup_codes=subgroup_codes
+        )
+        steps = score_design.clipped_steps(vectors)
         for name, block in steps.items():
             sums[name] += block.sum(axis=0)
     return sums
 
 
 def noisy_sums(
-    design: ScoreDesign,
+    score_design: ScoreDesign,
     sums: Mapping[str, IntArray],
     *,
     noise_multiplier: float,
@@ -420,23 +433,25 @@ def noisy_sums(
     """Returns the sums with exact Gaussian noise, in steps, int64 by block, whose price is `design.event`.
 
     Args:
-        design: the public design.
+        score_design: the public design.
         sums: the sums without noise.
         noise_multiplier: the noise std / l2 sensitivity of all blocks together.
         rng: the source of the noise.
     """
     return {
-        name: sums[name] + RoundedGaussian(std).sample(sums[name].shape, rng)
-        for name, std in design.noise_stds(noise_multiplier).items()
+        name: sums[name] + RoundedGaussian(std).sample(sums[name].shape, rng=rng)
+        for name, std in score_design.noise_stds(noise_multiplier).items()
     }
 
 
-def _parts(values: FloatArray) -> FloatArray:
+def _signed_sums(entries: FloatArray) -> FloatArray:
     """Returns the sums of the positive parts and of the negative parts of the entries of each row, >= 0, `[n, 2]`."""
-    return np.stack([np.maximum(values, 0).sum(axis=1), np.maximum(-values, 0).sum(axis=1)], axis=1)
+    return np.stack(
+        [np.maximum(entries, 0).sum(axis=1), np.maximum(-entries, 0).sum(axis=1)], axis=1
+    )
 
 
-def _factors(rows: FloatArray, clip: float) -> FloatArray:
+def _clip_factors(rows: FloatArray, *, clip: float) -> FloatArray:
     """Returns for each row the factor, at most 1, that shortens it to the clip."""
     lengths = np.linalg.norm(rows, axis=1)
     # a little shorter than the clip, so that no rounding error exceeds it
@@ -449,8 +464,8 @@ def _predictions(model: Predictor, *, split: Split, rows: IntArray) -> tuple[Flo
     predicted = []
     for first in range(0, len(rows), _RECORDS_AT_ONCE):
         inputs = split.take(rows[first : first + _RECORDS_AT_ONCE]).inputs
-        values = np.nan_to_num(np.asarray(model.predict_proba(inputs), np.float64))
-        probabilities.append(np.clip(values, 0, 1))
+        probabilities_of_block = np.nan_to_num(np.asarray(model.predict_proba(inputs), np.float64))
+        probabilities.append(np.clip(probabilities_of_block, 0, 1))
         predicted.append(model.predict(inputs))
     return np.concatenate(probabilities), np.concatenate(predicted)
 

@@ -74,7 +74,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
     start_time = time.monotonic()
     monitor = monitor or Monitor()
     folder = RunFolder(Path(output_dir))
-    with folder.opened(plan.settings):
+    with folder.lock_for(settings=plan.settings):
         if folder.report.exists():
             return _finished_report(plan, folder=folder, monitor=monitor)
 
@@ -163,7 +163,7 @@ def _price_run(plan: Plan, *, folder: RunFolder, monitor: Monitor, start_time: f
     charge.begin(monitor, redraw=plan.redraw, score_price=score_price)
     score_charge = None
     if score_price is not None:
-        score_charge = charge.of_scores(score_price)
+        score_charge = charge.score_charge(score_price=score_price)
         score_charge.require_room()
     return PricedRun(
         plan=plan,
@@ -264,7 +264,7 @@ def _release_labels(
             record=record,
             num_records=len(ensemble.dataset.private),
         )
-    run.charge.publish(release, names=ensemble.public_names, monitor=run.monitor)
+    run.charge.publish(release, public_names=ensemble.public_names, monitor=run.monitor)
     return release
 
 

@@ -109,7 +109,7 @@ def tune(
         "eta": distribution.eta,
         "gamma": distribution.gamma,
     }
-    with folder.opened(settings):
+    with folder.lock_for(settings=settings):
         if folder.report.exists():
             return _finished_report(plans[0], folder=folder, monitor=monitor)
         tuning = _price(plans, distribution=distribution, monitor=monitor)
@@ -334,8 +334,8 @@ def _open_charge(
         },
     )
     charge.begin(monitor, redraw=False)
-    score_charge = charge.of_scores(tuning.score_price)
-    if score_charge.account.read(score_charge.key) is None:
+    score_charge = charge.score_charge(score_price=tuning.score_price)
+    if score_charge.account.read(score_charge.release_key) is None:
         score_charge.account.require_room(tuning.score_event)
     return charge
 
@@ -350,9 +350,9 @@ def _secret_choices(tuning: _Tuning, *, charge: RunCharge, folder: RunFolder) ->
     num_runs = tuning.distribution.draw(rng)
     drawn = rng.integers(len(tuning.plans), size=num_runs)
     content = charge.record().commit(_CHOICES, content=json.dumps(drawn.tolist()).encode())
-    score_charge = charge.of_scores(tuning.score_price)
+    score_charge = charge.score_charge(score_price=tuning.score_price)
     score_charge.account.commit(
-        score_charge.key,
+        score_charge.release_key,
         event=tuning.score_event,
         content=b"",
         note=score_charge.note,

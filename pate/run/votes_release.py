@@ -137,7 +137,7 @@ def release_votes(
     """
     folder = RunFolder(Path(output_dir))
     monitor = monitor or Monitor()
-    with folder.opened(plan.settings):
+    with folder.lock_for(settings=plan.settings):
         # 1. The price. It depends on the shape of the votes alone; nothing is spent.
         priced = _price_release(plan, votes=votes, cohort=cohort, monitor=monitor)
         config_yaml = None
@@ -192,7 +192,7 @@ def release_votes(
             )
         charge.publish(
             release,
-            names=PublicNames(record_ids=cohort.record_ids, label_names=cohort.label_names),
+            public_names=PublicNames(record_ids=cohort.record_ids, label_names=cohort.label_names),
             monitor=monitor,
         )
         return _write_release(

@@ -15,8 +15,8 @@ from pate.files.digests import file_digest
 from pate.validation import require, require_entries
 
 NAME_FORMS = {
-    "record_ids": ArrayForm(kind="iuU", shape=(None,)),
-    "label_names": ArrayForm(kind="U", shape=(None,)),
+    "record_ids": ArrayForm(dtype_kinds="iuU", shape=(None,)),
+    "label_names": ArrayForm(dtype_kinds="U", shape=(None,)),
 }
 """The arrays that name queries and labels, in files of answers."""
 
@@ -56,7 +56,7 @@ class PublicAnswers:
         require(path.is_file(), "public_answers", path, "an existing .npz file")
         arrays = read_arrays(
             path,
-            forms={"answers": ArrayForm(kind="f", shape=(None, None))},
+            forms={"answers": ArrayForm(dtype_kinds="f", shape=(None, None))},
             optional_forms=NAME_FORMS,
             remedy=_REMEDY,
         )

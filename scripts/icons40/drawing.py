@@ -83,8 +83,8 @@ SIZE = 1_000
 """Icons in a shard, at most."""
 
 _FORMS = {
-    "pictures": ArrayForm(kind="u", shape=(None, None, None, None)),
-    "outcomes": ArrayForm(kind="u", shape=(None,)),
+    "pictures": ArrayForm(dtype_kinds="u", shape=(None, None, None, None)),
+    "outcomes": ArrayForm(dtype_kinds="u", shape=(None,)),
 }
 _AHEAD = 3  # shards that wait for a process, each
 

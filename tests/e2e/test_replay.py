@@ -339,12 +339,15 @@ def releases_through(release_tape: ReleaseTape) -> Iterator[None]:
         self: ScoreCharge,
         model: Predictor,
         *,
-        test: Split,
-        design: ScoreDesign,
+        test_split: Split,
+        score_design: ScoreDesign,
         rng: np.random.Generator,
     ) -> bytes:
         return release_tape.part(
-            "scores", draw=partial(draw_scores, self, model, test=test, design=design, rng=rng)
+            "scores",
+            draw=partial(
+                draw_scores, self, model, test_split=test_split, score_design=score_design, rng=rng
+            ),
         )
 
     with pytest.MonkeyPatch.context() as patch:

@@ -69,7 +69,9 @@ def all_groups() -> list[tuple[ScoredRecord, ...]]:
     return [*singles, *larger[::7], *[group * LARGEST_GROUP for group in singles]]
 
 
-def steps_of_all_groups(design: ScoreDesign, *, is_clipped: bool = True) -> dict[str, IntArray]:
+def steps_of_all_groups(
+    score_design: ScoreDesign, *, is_clipped: bool = True
+) -> dict[str, IntArray]:
     """Returns the steps of all groups by block, each as if it were alone; without the clip if asked."""
     groups = all_groups()
     records = [record for group in groups for record in group]
@@ -81,21 +83,21 @@ def steps_of_all_groups(design: ScoreDesign, *, is_clipped: bool = True) -> dict
         PREDICTED[predictions],
         labels=labels == 1,
         known=labels >= 0,
-        influences=design.influences,
+        influences=score_design.influences,
     )
     subgroups = np.array([record.subgroup for record in records])
-    vectors_by_block = design.group_vectors(counts, group_of, values=[subgroups])
+    vectors_by_block = score_design.group_vectors(counts, group_of, subgroup_codes=[subgroups])
     if is_clipped:
-        return design.clipped_steps(vectors_by_block)
+        return score_design.clipped_steps(vectors_by_block)
     return {
-        block: np.floor(vectors * (STEPS_PER_CLIP / design.clips[block])).astype(np.int64)
+        block: np.floor(vectors * (STEPS_PER_CLIP / score_design.clips[block])).astype(np.int64)
         for block, vectors in vectors_by_block.items()
     }
 
 
-def largest_cost(design: ScoreDesign, steps_by_block: dict[str, IntArray]) -> float:
+def largest_cost(score_design: ScoreDesign, steps_by_block: dict[str, IntArray]) -> float:
     """Returns the largest (l2 distance / noise std)^2 of all blocks of two groups, relative to the price."""
-    stds = design.noise_stds(NOISE_MULTIPLIER)
+    stds = score_design.noise_stds(NOISE_MULTIPLIER)
     scaled = np.concatenate(
         [steps / stds[block] for block, steps in steps_by_block.items()], axis=1
     )
@@ -150,10 +152,10 @@ def test_noise_of_all_blocks_is_one_gaussian_release() -> None:
 def test_the_grid_never_lengthens_a_row() -> None:
     """Rows of any size and direction become whole numbers >= 0 whose squares are within the clip."""
     rng = np.random.default_rng(0)
-    design = replace(DESIGN, clips=dict.fromkeys(DESIGN.blocks, 1.0))
+    score_design = replace(DESIGN, clips=dict.fromkeys(DESIGN.blocks, 1.0))
     magnitudes = np.abs(rng.standard_normal((2000, 6)))
     scales = 10.0 ** rng.integers(low=-9, high=9, size=(2000, 1))
-    steps = design.clipped_steps({"calibration": magnitudes * scales})["calibration"]
+    steps = score_design.clipped_steps({"calibration": magnitudes * scales})["calibration"]
     assert (steps >= 0).all()
     assert np.square(steps).sum(axis=1).max() <= STEPS_PER_CLIP**2
     assert np.square(steps).sum(axis=1).max() > 0.999 * STEPS_PER_CLIP**2

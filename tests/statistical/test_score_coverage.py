@@ -60,18 +60,22 @@ def drawn_split(num_records: int, rng: np.random.Generator) -> Split:
     )
 
 
-def true_scores(test: Split) -> dict[str, float | None]:
+def true_scores(test_split: Split) -> dict[str, float | None]:
     """Returns the student's scores on records, by definitions that share no code with the estimates."""
-    probabilities = STUDENT.predict_proba(test.inputs)
-    predicted = STUDENT.predict(test.inputs)
-    scores = vars(multilabel_metrics(predicted, scores=probabilities, true_labels=test.labels))
+    probabilities = STUDENT.predict_proba(test_split.inputs)
+    predicted = STUDENT.predict(test_split.inputs)
+    scores = vars(
+        multilabel_metrics(predicted, scores=probabilities, true_labels=test_split.labels)
+    )
     bins = bins_of(probabilities)
-    residuals = test.labels - probabilities
+    residuals = test_split.labels - probabilities
     distances = [abs(residuals[bins == place].sum()) for place in np.unique(bins)]
     scores |= {"calibration_error": sum(distances) / residuals.size}
-    values = values_of(test)
+    values = values_of(test_split)
     return scores | {
-        name: f1_score(test.labels[values == place], predicted[values == place], average="micro")
+        name: f1_score(
+            test_split.labels[values == place], predicted[values == place], average="micro"
+        )
         for place, name in enumerate(SUBGROUPS)
     }
 
@@ -90,7 +94,7 @@ def coverages(*, is_noise_hidden: bool = False) -> dict[str, tuple[float, float]
     rng = np.random.default_rng(4)
     of_all = true_scores(drawn_split(100_000, rng))
     public = drawn_split(NUM_PUBLIC, rng)
-    design = ScoreDesign.from_public(
+    score_design = ScoreDesign.from_public(
         STUDENT,
         public,
         noise_multiplier=NOISE_MULTIPLIER,
@@ -102,16 +106,21 @@ def coverages(*, is_noise_hidden: bool = False) -> dict[str, tuple[float, float]
     hits = np.zeros((len(names), 2))
     num_draws = NUM_DRAWS // 10 if is_noise_hidden else NUM_DRAWS
     for _ in range(num_draws):
-        test = drawn_split(NUM_GROUPS, rng)
-        of_test = true_scores(test)
+        test_split = drawn_split(NUM_GROUPS, rng)
+        of_test = true_scores(test_split)
         sums = noisy_sums(
-            design,
-            exact_sums(design, model=STUDENT, test=test, subgroups=(subgroups_of(test, public),)),
+            score_design,
+            exact_sums(
+                score_design,
+                model=STUDENT,
+                test_split=test_split,
+                subgroups=(subgroups_of(test_split, public),),
+            ),
             noise_multiplier=NOISE_MULTIPLIER,
             rng=rng,
         )
         estimates = ScoreEstimates(
-            design=design,
+            score_design=score_design,
             sums=sums,
             noise_multiplier=NOISE_MULTIPLIER / (10 if is_noise_hidden else 1),
             num_groups=NUM_GROUPS,
@@ -127,12 +136,12 @@ def coverages(*, is_noise_hidden: bool = False) -> dict[str, tuple[float, float]
     return {name: (row[0], row[1]) for name, row in zip(names, shares.tolist(), strict=True)}
 
 
-def subgroups_of(test: Split, public: Split) -> Subgroups:
+def subgroups_of(test_split: Split, public: Split) -> Subgroups:
     """Returns the division of test and public records by the first input."""
     return Subgroups(
         column="first input",
         names=SUBGROUPS,
-        of_test=values_of(test),
+        of_test=values_of(test_split),
         of_public=values_of(public),
     )
 

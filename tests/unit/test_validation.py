@@ -21,7 +21,7 @@ from pate.errors import (
     printable,
     shown_as,
 )
-from pate.setting_names import CLASSIFIER, RELEASE, TRAIN, comparison_of
+from pate.setting_names import CLASSIFIER, RELEASE, TRAIN, comparison_spelling
 from pate.validation import (
     as_setting,
     require,
@@ -130,7 +130,7 @@ REFUSAL = InvalidValue(
             "an aggregator with noise_std=3; allow_useless=True goes on as it is",
         ),
         (
-            comparison_of("gnmax"),
+            comparison_spelling("gnmax"),
             "'aggregators=[gnmax@200]': expected more; what works: 'epsilons=[8]'; "
             "allow_useless=true goes on as it is",
         ),
@@ -138,7 +138,7 @@ REFUSAL = InvalidValue(
 )
 def test_each_front_end_shows_the_fields_as_its_own_settings(spelling: Spelling, line: str) -> None:
     """A refusal with remedies is shown by each command and the classifier with its own settings."""
-    assert spelling.line(REFUSAL) == line
+    assert spelling.error_line(REFUSAL) == line
     error = copy.copy(REFUSAL)
     with pytest.raises(InvalidValue) as caught, shown_as(spelling):
         raise error
@@ -158,16 +158,18 @@ def test_each_front_end_shows_the_fields_as_its_own_settings(spelling: Spelling,
 )
 def test_advice_names_settings_of_the_front_end(spelling: Spelling, advice: str) -> None:
     error = InvalidValue("unit", "one row", rule="one patient", owner="ledger")
-    assert spelling.line(error) == f"unit=one row: expected one patient; {advice}"
+    assert spelling.error_line(error) == f"unit=one row: expected one patient; {advice}"
     other = InvalidValue("unit", "one row", rule="one patient")
-    assert spelling.line(other) == "unit=one row: expected one patient"
+    assert spelling.error_line(other) == "unit=one row: expected one patient"
 
 
 def test_caps_of_a_ledger_and_of_a_release_are_two_settings() -> None:
     """A refusal of `max_epsilon` owned by the ledger is shown as max_total_epsilon, another as max_epsilon."""
     cap = InvalidValue("max_epsilon", 3.0, rule="more", owner="ledger")
-    assert TRAIN.line(cap) == "max_total_epsilon=3.0: expected more"
-    assert TRAIN.line(InvalidValue("max_epsilon", 3.0, rule="more")).startswith("max_epsilon=")
+    assert TRAIN.error_line(cap) == "max_total_epsilon=3.0: expected more"
+    assert TRAIN.error_line(InvalidValue("max_epsilon", 3.0, rule="more")).startswith(
+        "max_epsilon="
+    )
 
 
 def test_a_doubt_is_a_line_of_its_fields() -> None:
@@ -324,4 +326,4 @@ def test_settings_are_read_as_they_were_written_when_pasted(word: str) -> None:
 def test_a_parameter_name_with_signs_is_shown_as_it_is() -> None:
     error = InvalidValue("votes=/tmp/{a}=b.npz, vote_clip", 11, rule="another")
     for spelling in (Spelling(), TRAIN, CLASSIFIER):
-        assert spelling.line(error) == "votes=/tmp/{a}=b.npz, vote_clip=11: expected another"
+        assert spelling.error_line(error) == "votes=/tmp/{a}=b.npz, vote_clip=11: expected another"

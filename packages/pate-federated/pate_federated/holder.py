@@ -157,7 +157,7 @@ def _answered(
     plan: HolderPlan, question: Question, opening: Request, holder_folder: Path, monitor: Monitor
 ) -> bytes:
     folder = RunFolder(holder_folder)
-    with folder.opened(plan.settings):
+    with folder.lock_for(settings=plan.settings):
         own_dataset = require_dataset(plan.load_dataset())
         dataset = with_labels(own_dataset, opening.label_names)
         plan.teacher.check(dataset.input_shape)
@@ -247,7 +247,9 @@ def _pool_answers(
     if not os.path.lexists(path):
         answers = ensemble.pool_answers(public_pca, public_inputs)
         write_arrays(path, beyond=answers.pool_excess)
-    pool_excess = read_arrays(path, forms={"beyond": ArrayForm("biuf")}, remedy=_AGAIN)["beyond"]
+    pool_excess = read_arrays(path, forms={"beyond": ArrayForm(dtype_kinds="biuf")}, remedy=_AGAIN)[
+        "beyond"
+    ]
     asked_features = public_pca.with_constant(public_inputs).astype(np.float32)
     return PoolAnswers(
         pool_excess=pool_excess,

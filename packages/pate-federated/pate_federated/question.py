@@ -39,13 +39,13 @@ _SHOWN = 40
 MOST_CELLS = 2**28  # the most labels of all queries in one request, Q times L
 # the arrays of the public samples of a request
 SAMPLES = {
-    "inputs": ArrayForm("f"),
-    "ids": ArrayForm(kind="iuU", shape=(None,)),
-    "label_names": ArrayForm(kind="U", shape=(None,)),
+    "inputs": ArrayForm(dtype_kinds="f"),
+    "ids": ArrayForm(dtype_kinds="iuU", shape=(None,)),
+    "label_names": ArrayForm(dtype_kinds="U", shape=(None,)),
 }
 _FORMS = SAMPLES | {
-    "cast": ArrayForm(kind="U", shape=()),
-    "vote_clip": ArrayForm(kind="i", shape=()),
+    "cast": ArrayForm(dtype_kinds="U", shape=()),
+    "vote_clip": ArrayForm(dtype_kinds="i", shape=()),
 }
 
 
@@ -309,9 +309,9 @@ class Request:
 OPENING, LENGTHS, SHARES, MOMENTS = KINDS = ("opening", "lengths", "shares", "moments")
 _RULE = "a question as pate_federated asks it"
 _HEAD = {
-    "kind": ArrayForm(kind="U", shape=()),
-    "asked": ArrayForm(kind="U", shape=()),
-    "num_labels": ArrayForm(kind="i", shape=()),
+    "kind": ArrayForm(dtype_kinds="U", shape=()),
+    "asked": ArrayForm(dtype_kinds="U", shape=()),
+    "num_labels": ArrayForm(dtype_kinds="i", shape=()),
 }
 _GAPS = "have_gaps"  # the array that a question about labels with gaps has
 _SHORTEST = 1e-12
@@ -530,10 +530,10 @@ class Question:
         with expected("question", _RULE):
             states = {name: axes for state in _STATES.values() for name, (axes, _) in state.items()}
             forms = {
-                name: ArrayForm(kind="f", shape=(None,) * len(axes))
+                name: ArrayForm(dtype_kinds="f", shape=(None,) * len(axes))
                 for name, axes in states.items()
             }
-            gaps = {_GAPS: ArrayForm(kind="b", shape=())}
+            gaps = {_GAPS: ArrayForm(dtype_kinds="b", shape=())}
             arrays = arrays_of(npz_bytes=data, forms=_HEAD, optional_forms=SAMPLES | forms | gaps)
             kind = str(arrays["kind"])
             have_gaps = bool(arrays.pop(_GAPS, False))
@@ -556,9 +556,9 @@ class Question:
 
 HEADS = 2**20  # bytes for names and headers of a file
 _ANSWER = {
-    "head": ArrayForm(kind="U", shape=()),
-    "question": ArrayForm(kind="U", shape=()),
-    "total": ArrayForm("biuf"),
+    "head": ArrayForm(dtype_kinds="U", shape=()),
+    "question": ArrayForm(dtype_kinds="U", shape=()),
+    "total": ArrayForm(dtype_kinds="biuf"),
 }
 
 

@@ -236,7 +236,10 @@ def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicName
         path: the file of the release.
         adjacency: the adjacency that the release is priced for.
     """
-    forms = PublicNames.FORMS | {"labels": ArrayForm("b"), "answered": ArrayForm("b")}
+    forms = PublicNames.FORMS | {
+        "labels": ArrayForm(dtype_kinds="b"),
+        "answered": ArrayForm(dtype_kinds="b"),
+    }
     arrays = read_arrays(path, optional_forms=forms)
     rule = "labels, answered, record_ids and label_names of a release"
     lacking = sorted(forms.keys() - arrays.keys())

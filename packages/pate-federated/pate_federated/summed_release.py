@@ -369,12 +369,12 @@ def _kept(
         total, holders = make_sum()
         write_arrays(path, total=total, holders=np.array(holders, dtype=np.str_), **further_arrays)
     forms = {
-        "total": ArrayForm(kind="i", shape=shape),
-        "holders": ArrayForm(kind="U", shape=(None,)),
+        "total": ArrayForm(dtype_kinds="i", shape=shape),
+        "holders": ArrayForm(dtype_kinds="U", shape=(None,)),
     }
     return read_arrays(
         path,
-        forms=forms | dict.fromkeys(further_arrays, ArrayForm(kind="U", shape=())),
+        forms=forms | dict.fromkeys(further_arrays, ArrayForm(dtype_kinds="U", shape=())),
         remedy=remedy,
         max_unpacked_bytes=_MOST_UNPACKED_BYTES,
     )

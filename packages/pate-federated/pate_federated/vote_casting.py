@@ -127,7 +127,7 @@ def cast_vote_file(
     )
     require(output.suffix == ".npz", "output", output, "a file that ends in .npz")
     make_folder(output.parent)
-    with folder.opened(plan.settings):
+    with folder.lock_for(settings=plan.settings):
         remove_partials(output.parent, name_patterns=[re.escape(output.name)])
         named_files = {**plan.settings, "queries": plan.queries}
         if _is_done(folder, output):

@@ -26,7 +26,10 @@ from pate.files.reading import DamagedFile, read_json, read_text
 from tests.e2e.damage import WAYS, Way, flip_one_bit, write_other_arrays, write_other_json
 from tests.refusals import ANY, refused
 
-FORMS = {"summary": ArrayForm(kind="i", shape=(None, 3)), "scale": ArrayForm(kind="f", shape=())}
+FORMS = {
+    "summary": ArrayForm(dtype_kinds="i", shape=(None, 3)),
+    "scale": ArrayForm(dtype_kinds="f", shape=()),
+}
 
 
 ROWS = np.random.default_rng(0).standard_normal((1000, 7)).astype(np.float32)
@@ -143,11 +146,11 @@ def test_arrays_of_another_form_are_refused_by_name(tmp_path: Path) -> None:
             refused("file", value=ANY, rule="arrays summary", kind=DamagedFile),
         ),
         (
-            FORMS | {"summary": ArrayForm(kind="f")},
+            FORMS | {"summary": ArrayForm(dtype_kinds="f")},
             refused("file", value=ANY, rule="summary as floats", kind=DamagedFile),
         ),
         (
-            FORMS | {"summary": ArrayForm(kind="i", shape=(4, 2))},
+            FORMS | {"summary": ArrayForm(dtype_kinds="i", shape=(4, 2))},
             refused("file", value=ANY, rule="summary as integers", kind=DamagedFile),
         ),
     ):

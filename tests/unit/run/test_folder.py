@@ -15,7 +15,7 @@ CLAIMED_DIGESTS = {"data": "ab" * 32, "release": "cd" * 32}
 def claimed_folder(path: Path) -> RunFolder:
     """Returns the claimed folder of a run."""
     folder = RunFolder(path)
-    with folder.opened(SETTINGS):
+    with folder.lock_for(settings=SETTINGS):
         folder.claim(SETTINGS, digests=CLAIMED_DIGESTS)
     return folder
 
@@ -29,7 +29,7 @@ def test_an_unclaimed_folder_is_left_unchanged(tmp_path: Path) -> None:
     wide.mkdir()
     wide.chmod(0o777)
     for path in (wide, tmp_path / "new" / "run"):
-        with refused("plan", rule="refused"), RunFolder(path).opened(SETTINGS):
+        with refused("plan", rule="refused"), RunFolder(path).lock_for(settings=SETTINGS):
             raise InvalidValue("plan", rule="refused")
     assert wide.stat().st_mode & 0o777 == 0o777
     assert list(wide.iterdir()) == []
@@ -48,7 +48,7 @@ def test_only_partial_files_of_a_killed_call_are_removed(
     other_names = (".thesis.tex.7.partial", "film.partial", "teachers/.film.mp4.1.partial")
     for name in (*own_names, *other_names):
         (tmp_path / name).touch()
-    with RunFolder(tmp_path).opened(SETTINGS):
+    with RunFolder(tmp_path).lock_for(settings=SETTINGS):
         pass
     assert all((tmp_path / name).exists() for name in other_names)
     assert not any((tmp_path / name).exists() for name in own_names)
@@ -60,12 +60,12 @@ def test_a_lost_digest_of_a_begun_run_is_not_written_again(tmp_path: Path, name:
     folder = claimed_folder(path=tmp_path)
     path = tmp_path / f"{name}.sha256"
     path.unlink()
-    with folder.opened(SETTINGS):
+    with folder.lock_for(settings=SETTINGS):
         folder.claim(SETTINGS, digests=CLAIMED_DIGESTS)  # as after a kill right at the start
     path.unlink()
     (tmp_path / "partition.json").touch()
     with (
-        folder.opened(SETTINGS),
+        folder.lock_for(settings=SETTINGS),
         refused("file", value=path),
     ):
         folder.claim(SETTINGS, digests=CLAIMED_DIGESTS)
@@ -77,18 +77,18 @@ def test_refusals_name_settings_and_hide_digests(
     """The refusal of other data shows no digest. The refusal of other settings names some, in a short line."""
     folder = claimed_folder(path=tmp_path / "run")
     with (
-        folder.opened(SETTINGS),
+        folder.lock_for(settings=SETTINGS),
         refused("data", value="another") as caught,
     ):
         folder.claim(SETTINGS, digests=CLAIMED_DIGESTS | {"data": "ef" * 32})
     assert "efef" not in str(caught.value) and "abab" not in str(caught.value)
     folder = RunFolder(tmp_path / "other")
     long = {f"name_{index}": "x" * 100 for index in range(100)}
-    with folder.opened(long):
+    with folder.lock_for(settings=long):
         folder.claim(long, digests=CLAIMED_DIGESTS)
     with (
         refused("output_dir", value=ANY, rule="found a run with name_0=x") as caught,
-        folder.opened(SETTINGS),
+        folder.lock_for(settings=SETTINGS),
     ):
         pass
     assert len(str(caught.value)) < 700
@@ -100,7 +100,7 @@ def test_a_new_setting_that_is_null_does_not_refuse_old_runs(
     """A run of earlier settings opens with a new setting that is null. Other values are refused."""
     claimed_folder(path=tmp_path)
     later = {"seed": 3, "data": {"name": "x", "date_order": None}, "tune": None}
-    with RunFolder(tmp_path).opened(later):
+    with RunFolder(tmp_path).lock_for(settings=later):
         pass
     for other in (
         {"seed": 3, "data": {"name": "x", "date_order": "dmy"}},
@@ -108,7 +108,7 @@ def test_a_new_setting_that_is_null_does_not_refuse_old_runs(
     ):
         with (
             refused("output_dir", value=ANY, rule="new folder or this run's own"),
-            RunFolder(tmp_path).opened(other),
+            RunFolder(tmp_path).lock_for(settings=other),
         ):
             pass
 
@@ -132,7 +132,7 @@ def test_nothing_is_written_through_a_link_in_the_folder(tmp_path: Path) -> None
             line = f"^output_dir=.*/run: expected no links in it, found {name}; remove that$"
             with (
                 pytest.raises(InvalidValue, match=line),
-                RunFolder(tmp_path / "run").opened(SETTINGS),
+                RunFolder(tmp_path / "run").lock_for(settings=SETTINGS),
             ):
                 raise AssertionError("a link was opened")
             assert link.is_symlink()
@@ -160,7 +160,7 @@ def test_a_claimed_folder_behind_a_link_is_readable_by_its_owner_alone(tmp_path:
     (tmp_path / "lost").symlink_to(tmp_path / "nowhere")
     with (
         refused("output_dir", value=ANY, rule="a folder"),
-        lost.opened({}),
+        lost.lock_for(settings={}),
     ):
         raise AssertionError("a link to nothing was opened")
     assert not (tmp_path / "nowhere").exists()

@@ -93,73 +93,75 @@ def split_of(probabilities: Any, labels: Any, *, groups: Any = None, known: Any 
     )
 
 
-def sums_of(design: ScoreDesign, test: Split, subgroups: tuple[Subgroups, ...] = ()) -> Any:
+def sums_of(
+    score_design: ScoreDesign, test_split: Split, subgroups: tuple[Subgroups, ...] = ()
+) -> Any:
     """Returns the exact sums of a design in records and labels, by block."""
-    sums = exact_sums(design, MODEL_OF_INPUTS, test=test, subgroups=subgroups)
-    return {name: block * design.clips[name] / STEPS_PER_CLIP for name, block in sums.items()}
+    sums = exact_sums(score_design, MODEL_OF_INPUTS, test_split=test_split, subgroups=subgroups)
+    return {name: block * score_design.clips[name] / STEPS_PER_CLIP for name, block in sums.items()}
 
 
 def test_hits_and_errors_are_counted() -> None:
     """Of three records: one hit, and three errors of one record each."""
-    test = split_of(
+    test_split = split_of(
         probabilities=[[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]], labels=[[1, 1], [0, 0], [0, 0]]
     )
-    design = design_of(num_labels=2)
-    sums = sums_of(design=design, test=test)
+    score_design = design_of(num_labels=2)
+    sums = sums_of(score_design=score_design, test_split=test_split)
     assert sums["totals"] == pytest.approx([1, 3], abs=1e-4)
     assert sums["squares"] == pytest.approx([1, 2**0.5, 3], abs=1e-3)
 
 
 def test_unknown_labels_count_nowhere() -> None:
     """A label that is not known is no hit and no error, and half a record has its labels known."""
-    test = split_of(probabilities=[[0.9, 0.9]], labels=[[1, 0]], known=[[1, 0]])
-    design = design_of(num_labels=2, has_gaps=True)
-    sums = sums_of(design=design, test=test)
+    test_split = split_of(probabilities=[[0.9, 0.9]], labels=[[1, 0]], known=[[1, 0]])
+    score_design = design_of(num_labels=2, has_gaps=True)
+    sums = sums_of(score_design=score_design, test_split=test_split)
     assert sums["totals"] == pytest.approx([1, 0], abs=1e-4)
     assert sums["sizes"] == pytest.approx([1, 0.5], abs=1e-4)
 
 
 def test_large_group_counts_as_much_as_the_largest_allowed() -> None:
     """Four records of one group count as two where two count in full."""
-    test = split_of(probabilities=[[0.9]] * 4, labels=[[1]] * 4, groups=[7, 7, 7, 7])
-    design = design_of(num_labels=1, most_records=2)
-    sums = sums_of(design=design, test=test)
+    test_split = split_of(probabilities=[[0.9]] * 4, labels=[[1]] * 4, groups=[7, 7, 7, 7])
+    score_design = design_of(num_labels=1, most_records=2)
+    sums = sums_of(score_design=score_design, test_split=test_split)
     assert sums["totals"] == pytest.approx([2, 0], abs=1e-4)
     assert sums["sizes"] == pytest.approx([2, 2], abs=1e-4)
 
 
 def test_group_longer_than_the_clip_is_scaled_down() -> None:
     """A group with 3 hits and 4 errors counts 0.6 and 0.8 clips."""
-    test = split_of(probabilities=[[0.9] * 7], labels=[[1, 1, 1, 0, 0, 0, 0]])
-    design = design_of(num_labels=7, clips=CLIPS | {"totals": 1.0, "squares": 1.0})
-    sums = sums_of(design=design, test=test)
+    test_split = split_of(probabilities=[[0.9] * 7], labels=[[1, 1, 1, 0, 0, 0, 0]])
+    score_design = design_of(num_labels=7, clips=CLIPS | {"totals": 1.0, "squares": 1.0})
+    sums = sums_of(score_design=score_design, test_split=test_split)
     assert sums["totals"] == pytest.approx([0.6, 0.8], abs=1e-4)
 
 
 def test_groups_are_whole_across_blocks_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
     """The sums do not depend on where blocks of records end."""
     rng = np.random.default_rng(0)
-    test = split_of(
+    test_split = split_of(
         probabilities=rng.random((60, 2)),
         labels=rng.random((60, 2)) < 0.5,
         groups=rng.integers(0, 9, 60),
     )
-    design = design_of(num_labels=2, most_records=3)
-    whole = sums_of(design=design, test=test)
+    score_design = design_of(num_labels=2, most_records=3)
+    whole = sums_of(score_design=score_design, test_split=test_split)
     monkeypatch.setattr("pate.run.score_sums._RECORDS_AT_ONCE", 7)
-    for name, block in sums_of(design=design, test=test).items():
+    for name, block in sums_of(score_design=score_design, test_split=test_split).items():
         assert block == pytest.approx(whole[name], abs=1e-3)
 
 
 def test_records_count_in_their_subgroup_alone() -> None:
     """A record without a value counts in no subgroup."""
-    test = split_of(probabilities=[[0.9], [0.9], [0.9]], labels=[[1], [0], [1]])
+    test_split = split_of(probabilities=[[0.9], [0.9], [0.9]], labels=[[1], [0], [1]])
     values = np.array([0, 1, -1])
     division = Subgroups(column="sex", names=("f", "m"), of_test=values, of_public=values)
-    design = design_of(num_labels=1, num_values=(2,))
-    assert sums_of(design=design, test=test, subgroups=(division,))["subgroups"] == pytest.approx(
-        [1, 0, 0, 1], abs=1e-4
-    )
+    score_design = design_of(num_labels=1, num_values=(2,))
+    assert sums_of(score_design=score_design, test_split=test_split, subgroups=(division,))[
+        "subgroups"
+    ] == pytest.approx([1, 0, 0, 1], abs=1e-4)
 
 
 def test_calibration_sums_labels_less_probabilities_by_bin() -> None:
@@ -224,16 +226,16 @@ def test_more_groups_or_less_noise_take_longer_clips() -> None:
 
 def test_public_records_that_count_nothing_have_a_clip() -> None:
     """Of a student that is always sure and predicts nothing, each clip is above 0."""
-    design = public_design(
+    score_design = public_design(
         public=split_of(probabilities=np.zeros((20, 2)), labels=np.zeros((20, 2)))
     )
-    assert all(clip > 0 for clip in design.clips.values())
+    assert all(clip > 0 for clip in score_design.clips.values())
 
 
 def test_noise_has_the_stated_deviation() -> None:
     """The standard deviation of 2,000 noisy sums of 0 is that of the design, within 5%."""
-    design = design_of(num_labels=1, num_values=(1000,))
-    zeros = {name: np.zeros(size, np.int64) for name, size in design.blocks.items()}
-    noisy = noisy_sums(design, zeros, noise_multiplier=1.0, rng=np.random.default_rng(2))
-    std = design.noise_stds(1.0)["subgroups"]
+    score_design = design_of(num_labels=1, num_values=(1000,))
+    zeros = {name: np.zeros(size, np.int64) for name, size in score_design.blocks.items()}
+    noisy = noisy_sums(score_design, zeros, noise_multiplier=1.0, rng=np.random.default_rng(2))
+    std = score_design.noise_stds(1.0)["subgroups"]
     assert noisy["subgroups"].std() == pytest.approx(std, rel=0.05)

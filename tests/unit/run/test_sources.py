@@ -53,7 +53,7 @@ def finished_run(tmp_path: Path) -> RunFolder:
         _write(path=tmp_path / f"{split}.npz")
     folder = RunFolder(tmp_path / "run")
     settings = _settings(folder=tmp_path)
-    with folder.opened(settings):
+    with folder.lock_for(settings=settings):
         sources = Sources.from_settings(settings, output_dir=folder.path)
         folder.claim(settings, digests={"data": _load(folder=tmp_path).digest()})
         sources.write(folder)
