@@ -107,11 +107,13 @@ class BoundaryAggregator(TargetChargedAggregator):
         calls = self._calls(counts, num_teachers)
         boundary = calls.probabilities.shape[1]
 
-        def exact_weights(row: int) -> Weights:
+        def weights_with_boundary(row: int) -> Weights:
             return boundary_weights(calls.exact_weights(row))
 
         wrapped = charging.boundary_distribution(calls.probabilities)
-        outcomes = draw_index(wrapped, uniforms=uniforms[:, 0], exact_weights_of_row=exact_weights)
+        outcomes = draw_index(
+            wrapped, uniforms=uniforms[:, 0], exact_weights_of_row=weights_with_boundary
+        )
         answers = calls.answers(outcomes)
         return Round(labels=answers.labels, answered=answers.answered, hits=outcomes == boundary)
 

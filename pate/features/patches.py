@@ -173,27 +173,38 @@ class PatchExtractor(Extractor):
         return 512 if require_device("auto").type == "cuda" else 64
 
     def _numbers_at_once(self) -> int:
-        """Returns about how many numbers patches, responses and region weights take in memory, for one image."""
+        """Returns about how many numbers patches, responses and region weights take in memory, for one image.
+
+        Raises `ValueError` if the shapes of arrays contradict the settings.
+        """
+        self._require_shapes()
         channels, height, width = self.picture_shape
         stride = int(self.settings["stride"])
         grid = int(self.settings["grid"])
-        shape: tuple[int, ...] = self.arrays["filters"].shape
-        num_filters = shape[0]
-        patch_numbers = math.prod(shape[1:])
-        size = shape[-1]
-        num_means = 2 * num_filters * grid**2
-        shapes = {
-            "filters": (num_filters, channels, size, size),
-            "offsets": (num_filters,),
-            "center": (num_means,),
-            "projection": (num_means, self.num_features),
-        }
-        if any(self.arrays[name].shape != shape for name, shape in shapes.items()):
-            raise ValueError("arrays of other shapes")
+        filters_shape: tuple[int, ...] = self.arrays["filters"].shape
+        num_filters = filters_shape[0]
+        patch_numbers = math.prod(filters_shape[1:])
+        size = filters_shape[-1]
         rows, columns = ((side - size) // stride + 1 for side in (height, width))
         picture_numbers = channels * height * width
         position_numbers = patch_numbers + 3 * num_filters + grid**2
         return picture_numbers + rows * columns * position_numbers + (rows + columns) * grid
+
+    def _require_shapes(self) -> None:
+        """Raises `ValueError` if the shapes of arrays contradict each other or the settings."""
+        num_channels = self.picture_shape[0]
+        filters_shape: tuple[int, ...] = self.arrays["filters"].shape
+        num_filters = filters_shape[0]
+        size = filters_shape[-1]
+        num_means = 2 * num_filters * int(self.settings["grid"]) ** 2
+        expected_shapes = {
+            "filters": (num_filters, num_channels, size, size),
+            "offsets": (num_filters,),
+            "center": (num_means,),
+            "projection": (num_means, self.num_features),
+        }
+        if any(self.arrays[name].shape != shape for name, shape in expected_shapes.items()):
+            raise ValueError("arrays of other shapes")
 
     def measure(self, images: Float32Array) -> Float32Array:
         """Returns the compressed means of rectified responses by region.
@@ -327,6 +338,7 @@ class Patches(Features):
         most_pictures: the largest number of public images from which filters and directions are learned, the first
             ones.
         seed: the seed of the fit; part of the features, not of the noise.
+        cache: the folder of extractors and features; see `Features`.
     """
 
     dimension: int = 1024

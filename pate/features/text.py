@@ -36,6 +36,7 @@ class Text(Features):
             for `tfidf`.
         dimension: the largest number of components of a text's vector.
         seed: the seed of the directions.
+        cache: the folder of fitted transforms and vectors; see `Features`.
     """
 
     kind: str = field(default="tfidf", metadata={"public": True})

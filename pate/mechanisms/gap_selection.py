@@ -260,10 +260,10 @@ class GapSelection(Parameters):
         with np.errstate(over="ignore"):  # a quotient of minus infinity has the weight 0
             weights = np.exp(deficits / -self.noise_scale)
 
-        def exact_weights(row: int) -> Weights:
+        def weights_of_row(row: int) -> Weights:
             return softmax_weights(deficits[row], noise_scale=self.noise_scale)
 
-        indices = draw_index(weights, uniforms=uniforms, exact_weights_of_row=exact_weights)
+        indices = draw_index(weights, uniforms=uniforms, exact_weights_of_row=weights_of_row)
         return np.asarray(self.candidates[0] + indices)
 
     def probabilities(self, votes: NDArray[np.integer]) -> FloatArray:

@@ -128,6 +128,7 @@ class CheckpointStore:
         No other process may write to the folder at the same time.
         """
         remove_partials(Path(self.folder), name_patterns=(CHECKPOINTS,))
+        # Called only to remove the incomplete files; the whole ones are not needed here.
         self._files(on_incomplete=Path.unlink)
 
     def states(self, num_teachers: int, *, first_teacher: int = 0) -> Iterator[State]:

@@ -227,6 +227,7 @@ class KernelVotes(FunctionVotes):
             round_sums=self.round_sums,
             storage=self.storage,
         )
+        # Directions of one pool and one recipe are alike if they are equally many.
         key = ("moments", directions.width, recipe)
         moments: MomentVotes = self.cached(key, compute=make_moments)
         return moments
@@ -255,6 +256,7 @@ class KernelVotes(FunctionVotes):
             noise_multiplier, noise_share=recipe.noise_share_in_rounds
         )
         least = 0 if self.num_directions else least_directions
+        # None leaves the kernel to the recipe. True adds it wherever there is room for a component.
         kernel_from = {None: recipe.kernel_from, True: 1.0, False: None}[self.nonlinear]
         fit = partial(
             PublicPCA.fit,

@@ -67,7 +67,7 @@ class _WorkerProcess:
                 start_new_session=True,  # the terminal sends Ctrl-C to the run alone
             )
         weakref.finalize(self, _kill, self._process)
-        self._ask(shard)
+        self._ask(shard)  # the first request is the shard, which the worker only keeps
 
     def append(self, block: RecordBlock) -> None:
         """Adds the next records to the shard."""
@@ -96,6 +96,7 @@ class _WorkerProcess:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Ends a process, and waits until it has ended."""
     process.kill()
     process.wait()
 

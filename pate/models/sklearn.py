@@ -79,6 +79,7 @@ class SklearnTeacher(Teacher):
         test_labels = np.zeros((len(test_inputs), dataset.num_labels), np.bool_)
         test_labels[::2] = True  # any labels, half of them present
         test_shard = Shard(inputs=test_inputs, labels=test_labels)
+        # Fitted and asked only to raise the errors of the estimator, before teachers are trained.
         try:
             states = framed.fit_many(shards=[test_shard], seeds=[0])
             framed.predict_many(states, inputs=test_inputs)

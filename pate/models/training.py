@@ -198,9 +198,8 @@ class ChunkedTraining:
         finished, unfinished = self._workers.gather(self._handles, timeout=timeout)
         for states in finished:
             for index, state in states.items():
-                if (
-                    index in self._missing
-                ):  # Other teachers of the chunk are on the disk and stay unchanged.
+                # Other teachers of the chunk are on the disk and stay unchanged.
+                if index in self._missing:
                     self._unsaved[index] = state
                     self._unsaved_bytes += sum(array.nbytes for array in state.values())
         self._handles = list(unfinished)

@@ -128,6 +128,7 @@ def read_teacher_votes(path: Path | str) -> NDArray[Any]:
     The votes are bits, numbers 0 and 1, or confidences.
     """
     array = _load(Path(path))
+    # Only for its checks: the votes themselves are returned, and not their counts.
     _votes_in(array, layout="teacher_votes", num_teachers=None)
     return array
 
@@ -225,6 +226,7 @@ def _read_table(path: Path, *, name: str) -> NDArray[Any]:
     lines = [line for line in text.splitlines() if line.strip()]
     require(bool(lines), name, path, "rows of numbers")
     separator = max(",;\t", key=lines[0].count)
+    # A first line that is no row of numbers is a heading.
     try:
         np.loadtxt(lines[:1], delimiter=separator)
     except ValueError:

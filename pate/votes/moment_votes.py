@@ -106,10 +106,11 @@ class MomentVotes(RoundVotes):
     def open(self) -> None:
         """Reaches the workers that sum the votes of teachers without training; no record is read."""
         if self.ask is None:
-            _ = self._sums
+            _ = self._sums  # made when it is first read
 
     def close(self) -> None:
         """Releases features, scratch files and processes; the next round makes them again."""
+        # Only what was made is closed. Without its entry in `__dict__` a cached property is made again.
         for name in ("_sums", "_shard"):
             if name in self.__dict__:
                 self.__dict__.pop(name).close()

@@ -138,6 +138,8 @@ class RoundShard:
         self.num_rows = int(self.sizes.sum())
         self._num_appended = 0
 
+    # A shard gets its records either by `append`, a block at a time, or by `read_from`, all at once.
+
     def append(self, inputs: Float32Array, labels: GapLabels) -> None:
         """Adds the next records, and makes their features if the storage keeps features.
 
@@ -176,6 +178,7 @@ class RoundShard:
 
     def close(self) -> None:
         """Releases memory and files; the records must be added again before another round."""
+        # `append` and `read_from` set these attributes. Memory is free only once the shard has none of them.
         for name in ("_appended", "_features", "_labels"):
             self.__dict__.pop(name, None)
         self._num_appended = 0

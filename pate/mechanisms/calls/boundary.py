@@ -107,11 +107,11 @@ class BoundaryWrapper:
         distributions = np.atleast_2d(distribution)
         histograms = np.atleast_2d(votes)
 
-        def exact_weights(row: int) -> Weights:
+        def weights_of_row(row: int) -> Weights:
             return boundary_weights(self._exact_weights(histograms[row]))
 
         uniforms = LazyUniforms.draw((len(distributions),), rng)
-        indices = draw_index(distributions, uniforms=uniforms, exact_weights_of_row=exact_weights)
+        indices = draw_index(distributions, uniforms=uniforms, exact_weights_of_row=weights_of_row)
         if distribution.ndim == 1:
             indices = np.asarray(indices[0])
         is_boundary = np.asarray(indices == distributions.shape[1] - 1)

@@ -6,6 +6,7 @@ docs/proofs/floats.md.
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -57,10 +58,7 @@ class DiscreteLaplace:
         """Draws an array of independent discrete Laplace noise, exactly."""
         require_generator(rng)
 
-        def draw_candidates(num_candidates: int) -> tuple[IntArray, BoolArray]:
-            return self._draw_candidates(num_candidates, rng=rng)
-
-        return draw_by_rejection(shape, draw_candidates=draw_candidates)
+        return draw_by_rejection(shape, draw_candidates=partial(self._draw_candidates, rng=rng))
 
     def _draw_candidates(
         self, num_candidates: int, rng: np.random.Generator

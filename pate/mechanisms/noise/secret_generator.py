@@ -176,7 +176,7 @@ def _cipher() -> Any:
             "rng", "secret", rule="randomgen to be installed: pip install randomgen"
         ) from error
     source = ChaCha(_CipherKey(_KNOWN_KEY))
-    _next_block(source)
+    _next_block(source)  # `_KNOWN_BLOCK` is the second block
     if not _next_block(source).hex().startswith(_KNOWN_BLOCK):
         rule = "the key stream of ChaCha20; install randomgen anew"
         raise InvalidValue("rng", "randomgen's ChaCha", rule=rule)

@@ -171,20 +171,20 @@ class CanonicalTopK(BoundedRangeTopK):
             else self._likely_classes(falling_counts[0])
         )
 
-        def exact_weights(classes: CanonicalClasses, row: int) -> Weights:
+        def weights_of(classes: CanonicalClasses, *, row: int) -> Weights:
             losses = classes.losses(falling_counts[row], gamma=Fraction(self.gamma))
             exponents = (Fraction(self.weight_for(falling_counts.shape[1])) * losses).tolist()
             sizes = [classes.size(class_index) for class_index in range(len(exponents))]
             return exponential_weights(exponents, sizes=sizes)
 
-        def all_classes() -> CanonicalClasses:
+        def classes_window_first() -> CanonicalClasses:
             return self._all_classes(falling_counts, has_few_classes).with_window_first(classes)
 
         def weights_of_all() -> Weights:
-            return exact_weights(all_classes(), row=0)
+            return weights_of(classes_window_first(), row=0)
 
         def weights_of_row(row: int) -> Weights:
-            weights = exact_weights(classes, row=row)
+            weights = weights_of(classes, row=row)
             if has_few_classes:
                 return weights
             return weights_with_rest(weights, rest_share=_REST_SHARE, all_weights=weights_of_all)
@@ -196,7 +196,7 @@ class CanonicalTopK(BoundedRangeTopK):
             rng=rng,
         )
         if int(class_indices.max()) >= len(classes.log_sizes):
-            return all_classes(), class_indices
+            return classes_window_first(), class_indices
         return classes, class_indices
 
     def _draw_class_by_noise(

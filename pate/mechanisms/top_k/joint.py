@@ -143,12 +143,12 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
             return self._draw_from_window(falling_counts, rng)
         classes = JointClasses.from_counts(falling_counts, self.k, splits_ties=True)
 
-        def exact_weights(row: int) -> Weights:
+        def weights_of_row(row: int) -> Weights:
             return self._exact_weights(classes.losses[row], sizes=list(classes.sizes(row)))
 
         class_indices = draw_class(
             log_weights=classes.log_sizes - self.weight * classes.losses,
-            exact_weights_of_row=exact_weights,
+            exact_weights_of_row=weights_of_row,
             log_rounding_error=classes.error,
             rng=rng,
         )
@@ -179,7 +179,7 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
             reordered_sizes = [sizes[place] for place in places.tolist()]
             return self._exact_weights(reordered.losses[0], sizes=reordered_sizes)
 
-        def exact_weights(row: int) -> Weights:
+        def weights_of_row(row: int) -> Weights:
             window_weights = self._exact_weights(
                 window_classes.losses[row], sizes=list(window_classes.sizes(row))
             )
@@ -191,7 +191,7 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
 
         class_indices = draw_class(
             log_weights=window_classes.log_sizes - self.weight * window_classes.losses,
-            exact_weights_of_row=exact_weights,
+            exact_weights_of_row=weights_of_row,
             log_rounding_error=window_classes.error,
             rng=rng,
         )
