@@ -15,6 +15,7 @@ from pate.data import Table
 from pate.data.table.label_cells import NoNames, names_in
 from pate.validation import InvalidValue
 from tests.refusals import refused
+from tests.unit.data.split_paths import SplitPaths
 
 pd = pytest.importorskip("pandas")
 pytest.importorskip("pyarrow")
@@ -69,10 +70,10 @@ def test_malformed_lists_are_refused(cell: str) -> None:
         names_in(cell, separator=";")
 
 
-Form = Callable[[list[str]], Any]
+CellOf = Callable[[list[str]], Any]
 """A function from the labels of a record to its cell."""
 
-# the labels of seven records, the same in each split
+# The labels of seven records, which are the same in each split, and the bits of the labels flu and "pain; chest".
 RECORDS: list[list[str]] = [
     ["flu"],
     ["flu", "pain; chest"],
@@ -85,12 +86,18 @@ RECORDS: list[list[str]] = [
 BITS = [[1, 0], [1, 1], [0, 0], [0, 1], [1, 0], [1, 0], [0, 0]]
 
 
-def write_lists(folder: Path, form: Form, ending: str) -> Table:
-    """Writes files in which each cell lists the labels of its record in the given form, and returns their reader."""
-    paths = {}
-    for place, split in enumerate(("private", "public", "test")):
-        frame = pd.DataFrame({"person": np.arange(7) + 10 * place, "age": 20 + np.arange(7)})
-        frame["dx"] = [form(labels) for labels in RECORDS]
+def write_lists(folder: Path, *, cell_of: CellOf, ending: str) -> Table:
+    """Writes three files of seven records, and returns their reader. Each cell `dx` lists the labels of its record.
+
+    Args:
+        folder: the folder of the files.
+        cell_of: the function from the labels of a record to its cell.
+        ending: the ending of the files' names: jsonl, csv, parquet or feather.
+    """
+    for split_number, split in enumerate(("private", "public", "test")):
+        persons = np.arange(7) + 10 * split_number
+        frame = pd.DataFrame({"person": persons, "age": 20 + np.arange(7)})
+        frame["dx"] = [cell_of(labels) for labels in RECORDS]
         path = folder / f"{split}.{ending}"
         if ending == "jsonl":
             lines = [json.dumps(row) for row in frame.to_dict("records")]
@@ -101,39 +108,49 @@ def write_lists(folder: Path, form: Form, ending: str) -> Table:
             frame.to_parquet(path)
         else:
             frame.to_feather(path)
-        paths[split] = str(path)
-    return Table(
-        private=paths["private"],
-        public=paths["public"],
-        test=paths["test"],
-        labels=("dx",),
-        label_separator=";",
-        group="person",
-    )
+    table = SplitPaths.in_folder(folder=folder, ending=f".{ending}").table("dx")
+    return replace(table, label_separator=";", group="person")
 
 
-FORMS: dict[str, Form] = {
+def as_list_or_null(labels: list[str]) -> Any:
+    """Returns the list of labels; None if it is empty."""
+    return labels or None
+
+
+def as_list_with_missing_items(labels: list[str]) -> Any:
+    """Returns the list of labels with None and an empty text as further items."""
+    return [*labels, None, ""]
+
+
+def as_array_of_objects(labels: list[str]) -> Any:
+    """Returns a numpy array of objects with the labels."""
+    return np.array(labels, object)
+
+
+# The function that makes a cell, for each kind of file. A name begins with the ending of the file.
+CELL_FORMS: dict[str, CellOf] = {
     "parquet": list,
     "feather": list,
-    "parquet of arrays": lambda labels: np.array(labels, object),
+    "parquet of arrays": as_array_of_objects,
     "parquet of tuples": tuple,
     "csv": list,
     "csv of sets": set,
     "csv of arrays": np.array,
     "csv of JSON": json.dumps,
     "jsonl": list,
-    "jsonl with null for no label": lambda labels: labels or None,
-    "jsonl with nulls": lambda labels: [*labels, None, ""],
+    "jsonl with null for no label": as_list_or_null,
+    "jsonl with nulls": as_list_with_missing_items,
 }
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("form", CELL_FORMS)
 @pytest.mark.parametrize(("separator", "missing"), [(";", ()), (",", ()), (";", ("?",))])
 def test_lists_are_parsed_whatever_the_separator(
-    tmp_path: Path, name: str, separator: str, missing: tuple[str, ...]
+    tmp_path: Path, form: str, separator: str, missing: tuple[str, ...]
 ) -> None:
     """Lists of labels in each kind of file give the two labels and their bits, with any separator in the settings."""
-    table = write_lists(folder=tmp_path, form=FORMS[name], ending=name.partition(" ")[0])
+    ending = form.partition(" ")[0]
+    table = write_lists(folder=tmp_path, cell_of=CELL_FORMS[form], ending=ending)
     dataset = replace(table, label_separator=separator, missing=missing).load()
     assert dataset.label_names == ("flu", "pain; chest")
     assert dataset.private.labels.astype(int).tolist() == BITS
@@ -144,7 +161,8 @@ def test_labels_named_in_settings_may_contain_the_separator(
     tmp_path: Path, labels: tuple[str, ...]
 ) -> None:
     """`data.labels` names the labels of lists in their order, one of which contains the separator."""
-    dataset = replace(write_lists(folder=tmp_path, form=list, ending="jsonl"), labels=labels).load()
+    table = write_lists(folder=tmp_path, cell_of=list, ending="jsonl")
+    dataset = replace(table, labels=labels).load()
     assert dataset.label_names == ("pain; chest", "flu")
     assert dataset.private.labels[:, ::-1].astype(int).tolist() == BITS
 
@@ -159,14 +177,24 @@ def as_objects(labels: list[str]) -> Any:
     return {"flu": "flu" in labels}
 
 
+def as_bits(labels: list[str]) -> Any:
+    """Returns a list with the bit of the label flu, and a 1."""
+    return [int("flu" in labels), 1]
+
+
 RULE = r"expected names of labels with ; between them, or a list of names in quotes"
 
 
 @pytest.mark.parametrize("ending", ["jsonl", "parquet"])
-@pytest.mark.parametrize("form", [as_lists_of_lists, as_objects])
-def test_lists_of_lists_and_objects_are_refused(tmp_path: Path, ending: str, form: Form) -> None:
-    """Cells with lists of lists, or with objects, are refused in the public file; in the private file with the row."""
-    table = write_lists(folder=tmp_path, form=form, ending=ending)
+@pytest.mark.parametrize("cell_of", [as_lists_of_lists, as_objects])
+def test_lists_of_lists_and_objects_are_refused(
+    tmp_path: Path, ending: str, cell_of: CellOf
+) -> None:
+    """Cells with lists of lists, or with objects, are refused in the public file.
+
+    If the settings name the labels, the private file is refused with the number of the first such row.
+    """
+    table = write_lists(folder=tmp_path, cell_of=cell_of, ending=ending)
     with pytest.raises(InvalidValue, match=rf"^data\.public\.dx: {RULE}$"):
         table.load()
     line = rf"^data\.private\.dx: {RULE}, \d of 7 rows hold something else, row 1"
@@ -176,22 +204,20 @@ def test_lists_of_lists_and_objects_are_refused(tmp_path: Path, ending: str, for
 
 def test_lists_of_bits_are_refused_as_label_names(tmp_path: Path) -> None:
     """Cells with lists of 0 and 1 are refused as names of labels."""
-    table = write_lists(
-        folder=tmp_path, form=lambda labels: [int("flu" in labels), 1], ending="parquet"
-    )
+    table = write_lists(folder=tmp_path, cell_of=as_bits, ending="parquet")
     with refused("data.public.dx", rule="names of labels, found lists of 0"):
         table.load()
 
 
 def test_refusal_of_lists_without_separator_names_the_setting(tmp_path: Path) -> None:
     """Lists of labels without `data.label_separator` are refused, with this setting."""
-    table = write_lists(folder=tmp_path, form=list, ending="parquet")
+    table = write_lists(folder=tmp_path, cell_of=list, ending="parquet")
     with refused("data.private.dx", rule="'data.label_separator="):
         replace(table, label_separator=None).load()
 
 
 def test_list_in_a_feature_column_is_one_word(tmp_path: Path) -> None:
     """A list in a column of features is a word of a category."""
-    table = write_lists(folder=tmp_path, form=list, ending="jsonl")
+    table = write_lists(folder=tmp_path, cell_of=list, ending="jsonl")
     schema = replace(table, labels=("age",), label_separator=None).public_schema()
     assert "dx=flu" in schema.feature_names

@@ -23,24 +23,27 @@ from tests.refusals import ANY, refused
 
 pa = pytest.importorskip("pyarrow")
 
+MakeReader = Callable[[Path | str], Table]
+"""A function from the path of private files to the reader of these files beside the usual public and test file."""
+
 NUM_ROWS = 20_000
 ENDINGS = ("parquet", "csv", "csv.gz", "jsonl", "feather")
 
 
-def records(num_rows: int, *, first: int = 0, shift: int = 0) -> Any:
-    """Returns a table of persons with some records each, an id, numbers, words and a label.
+def records(num_rows: int, *, first: int = 0, millions: int = 0) -> Any:
+    """Returns a pyarrow table of persons with some records each, an id, numbers, words and a label.
 
     Args:
         num_rows: the number of rows.
         first: the number of the first record.
-        shift: a number that is added to the persons, so that splits share none.
+        millions: the millions that are added to the numbers of records and persons, so that splits share none.
     """
     row = first + np.arange(num_rows)
     return pa.table(
         {
-            "record": row + 10**6 * shift,
-            "person": row * 7919 % (num_rows // 2) + 10**6 * shift,
-            # whole numbers in most batches, and fractions in some
+            "record": row + 10**6 * millions,
+            "person": row * 7919 % (num_rows // 2) + 10**6 * millions,
+            # Most batches have whole numbers, and some have fractions.
             "dose": np.where(row % 9000 < 40, row / 8, row % 50),
             "age": pa.array(row % 83, mask=row % 31 == 0),
             "sex": np.array(["f", "m", "x"])[row % 3],
@@ -49,8 +52,8 @@ def records(num_rows: int, *, first: int = 0, shift: int = 0) -> Any:
     )
 
 
-PUBLIC = records(num_rows=600, shift=1)
-TEST = records(num_rows=90, shift=2)
+PUBLIC = records(num_rows=600, millions=1)
+TEST = records(num_rows=90, millions=2)
 
 
 def write_table(path: Path, table: Any) -> None:
@@ -86,12 +89,12 @@ def write_parts(folder: Path, table: Any, ends: list[int], ending: str = "parque
 
 
 @pytest.fixture
-def reader(tmp_path: Path) -> Callable[[Path | str], Table]:
-    """Writes the public and the test file, and returns a function that makes a reader for private files."""
+def reader_of(tmp_path: Path) -> MakeReader:
+    """Writes the public and the test file, and returns a function that makes the reader for private files."""
     write_table(path=tmp_path / "public.parquet", table=PUBLIC)
     write_table(path=tmp_path / "test.parquet", table=TEST)
 
-    def reader_of(private: Path | str) -> Table:
+    def make_reader(private: Path | str) -> Table:
         return Table(
             private=str(private),
             public=str(tmp_path / "public.parquet"),
@@ -101,11 +104,16 @@ def reader(tmp_path: Path) -> Callable[[Path | str], Table]:
             id="record",
         )
 
-    return reader_of
+    return make_reader
+
+
+def replace_column(table: Any, name: str, cells: Any) -> Any:
+    """Returns a pyarrow table in which a column has other cells, at the same place among the columns."""
+    return table.set_column(table.column_names.index(name), name, cells)
 
 
 def identity_of(dataset: Dataset) -> tuple[Any, ...]:
-    """Returns what identifies a data set and its private records."""
+    """Returns the digests, notes and owners of a data set."""
     return (
         dataset.digest(),
         dataset.private_digest(),
@@ -118,44 +126,42 @@ def identity_of(dataset: Dataset) -> tuple[Any, ...]:
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_a_folder_gives_the_data_set_of_one_joined_file(
-    reader: Callable[[Path | str], Table], tmp_path: Path, ending: str
+    reader_of: MakeReader, tmp_path: Path, ending: str
 ) -> None:
-    """Three files have the digests, notes and owners of one with all rows; groups lie in several of them."""
+    """Three files give the digests, notes and owners of one joined file. Groups have rows in several of them."""
     table = records(num_rows=NUM_ROWS)
     write_table(path=tmp_path / f"whole.{ending}", table=table)
     folder = write_parts(folder=tmp_path / "many", table=table, ends=[5001, 12_345], ending=ending)
-    whole = reader(tmp_path / f"whole.{ending}").load()
+    whole = reader_of(tmp_path / f"whole.{ending}").load()
     for private in (folder, folder / f"part-*.{ending}", f"{tmp_path}/m*/part-[0-2].{ending}"):
-        assert identity_of(dataset=reader(private).load()) == identity_of(dataset=whole)
+        assert identity_of(dataset=reader_of(private).load()) == identity_of(dataset=whole)
     assert whole.private.num_groups == NUM_ROWS // 2
     groups = whole.private.group_ids
     assert len(np.intersect1d(groups[:5001], groups[12_345:])) > 1000
 
 
-def test_files_are_read_in_the_order_of_their_names(
-    reader: Callable[[Path | str], Table], tmp_path: Path
-) -> None:
+def test_files_are_read_in_the_order_of_their_names(reader_of: MakeReader, tmp_path: Path) -> None:
     """Row numbers run on from one file to the next one, in the order of names and not of writing."""
     table = records(num_rows=30)
     (tmp_path / "many").mkdir()
     for name, start in (("c", 20), ("a", 0), ("b", 10)):
         write_table(path=tmp_path / "many" / f"{name}.csv", table=table.slice(start, 10))
     write_table(path=tmp_path / "whole.csv", table=table)
-    split = replace(reader(tmp_path / "many"), group=None, id=None).load().private
-    expected = replace(reader(tmp_path / "whole.csv"), group=None, id=None).load().private
-    assert split.record_ids.tolist() == list(range(30))
-    assert np.array_equal(split.inputs, expected.inputs)
+    from_folder = replace(reader_of(tmp_path / "many"), group=None, id=None).load().private
+    from_one_file = replace(reader_of(tmp_path / "whole.csv"), group=None, id=None).load().private
+    assert from_folder.record_ids.tolist() == list(range(30))
+    assert np.array_equal(from_folder.inputs, from_one_file.inputs)
 
 
 @pytest.mark.parametrize("split", ["public", "test"])
 def test_public_and_test_rows_may_lie_in_folders(
-    reader: Callable[[Path | str], Table], tmp_path: Path, split: str
+    reader_of: MakeReader, tmp_path: Path, split: str
 ) -> None:
     """A folder of public or test files gives the data set of one file; the schema is learned from all of its files."""
     write_table(path=tmp_path / "private.parquet", table=records(num_rows=60))
     table = {"public": PUBLIC, "test": TEST}[split]
     folder = write_parts(folder=tmp_path / "many", table=table, ends=[20, 50])
-    usual_reader = reader(tmp_path / "private.parquet")
+    usual_reader = reader_of(tmp_path / "private.parquet")
     if split == "public":
         parts_reader = replace(usual_reader, public=str(folder))
     else:
@@ -167,14 +173,15 @@ def test_one_folder_may_hold_all_splits(tmp_path: Path) -> None:
     """A folder in place of `path`, with a column of splits, gives the data set of one file."""
     splits = {
         "private": records(num_rows=40),
-        "public": records(num_rows=50, shift=1),
-        "test": records(num_rows=30, shift=2),
+        "public": records(num_rows=50, millions=1),
+        "test": records(num_rows=30, millions=2),
     }
     tables = [
         table.append_column("which", pa.array([split] * len(table)))
         for split, table in splits.items()
     ]
-    table = pa.concat_tables(tables).take(np.argsort(np.arange(120) * 37 % 120))
+    mixed_order = np.argsort(np.arange(120) * 37 % 120)
+    table = pa.concat_tables(tables).take(mixed_order)
     write_table(path=tmp_path / "whole.csv", table=table)
     folder = write_parts(folder=tmp_path / "many", table=table, ends=[11, 60], ending="csv")
     whole = Table(
@@ -189,18 +196,13 @@ def test_one_folder_may_hold_all_splits(tmp_path: Path) -> None:
 
 
 def test_files_of_programs_beside_the_data_are_left_out(tmp_path: Path) -> None:
-    """Names that begin with a point or an underscore are no data, as a folder that Spark wrote has them."""
+    """Files whose names begin with a point or an underscore, as Spark writes them, are not read as data."""
     folder = write_parts(folder=tmp_path / "many", table=records(num_rows=30), ends=[10])
     for name in ("_SUCCESS", ".part-0.parquet.crc"):
         (folder / name).write_text("other")
     (folder / "_log").mkdir()
     files = TableFile(folder, setting="data.private").files
     assert [file.path.name for file in files] == ["part-0.parquet", "part-1.parquet"]
-
-
-def write_text(folder: Path, name: str) -> None:
-    """Writes another file into a folder."""
-    (folder / name).write_text("a,b\n1,2\n")
 
 
 @pytest.mark.parametrize(
@@ -212,12 +214,15 @@ def write_text(folder: Path, name: str) -> None:
     ],
 )
 def test_other_files_in_a_folder_are_refused(tmp_path: Path, name: str, rule: str) -> None:
-    """A file of another or of no known kind and a folder are refused with their path; a pattern leaves them out."""
+    """A folder has a file of another kind, a file of no known kind, or a folder. It is refused with the path.
+
+    A pattern of file names leaves such a file out.
+    """
     folder = write_parts(folder=tmp_path / "many", table=records(num_rows=30), ends=[10])
     if name.endswith("/"):
         (folder / name).mkdir()
     else:
-        write_text(folder, name)
+        (folder / name).write_text("a,b\n1,2\n")
     table = TableFile(folder, setting="data.private")
     with refused("data.private", value=folder / name, rule=rule):
         list(table.rows())
@@ -226,43 +231,39 @@ def test_other_files_in_a_folder_are_refused(tmp_path: Path, name: str, rule: st
 
 
 @pytest.mark.parametrize("place", ["empty", "empty/*.csv", "gone/part-*.csv"])
-def test_a_path_without_files_is_refused(
-    reader: Callable[[Path | str], Table], tmp_path: Path, place: str
-) -> None:
+def test_a_path_without_files_is_refused(reader_of: MakeReader, tmp_path: Path, place: str) -> None:
     """An empty folder, and patterns that nothing matches, are refused with the setting."""
     (tmp_path / "empty").mkdir()
     with refused("data.private", value=tmp_path / place, rule="a folder with a file in it"):
-        reader(tmp_path / place).load()
+        reader_of(tmp_path / place).load()
 
 
-def test_a_file_may_be_named_like_a_pattern(
-    reader: Callable[[Path | str], Table], tmp_path: Path
-) -> None:
+def test_a_file_may_be_named_like_a_pattern(reader_of: MakeReader, tmp_path: Path) -> None:
     """A file whose name has brackets is read, and not taken for a pattern."""
     write_table(path=tmp_path / "a[1].csv", table=records(num_rows=30))
     write_table(path=tmp_path / "a1.csv", table=records(num_rows=40))
-    assert len(reader(tmp_path / "a[1].csv").load().private) == 30
+    assert len(reader_of(tmp_path / "a[1].csv").load().private) == 30
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
 @pytest.mark.parametrize(
-    ("change", "rule"),
+    ("second_table", "difference"),
     [
-        ("drop", "the columns of part-0.{} and no others, it lacks age"),
-        ("add", "the columns of part-0.{} and no others, it also has more"),
+        (records(num_rows=20).drop_columns(["age"]), "it lacks age"),
+        (records(num_rows=20).append_column("more", pa.array(range(20))), "it also has more"),
     ],
+    ids=["a column less", "a column more"],
 )
 def test_files_with_other_columns_are_refused(
-    tmp_path: Path, ending: str, change: str, rule: str
+    tmp_path: Path, ending: str, second_table: Any, difference: str
 ) -> None:
-    """The second file lacks a column, or has one more: it is refused with its path and the column."""
+    """The second file lacks a column, or has one more. It is refused with its path and the column."""
     table = records(num_rows=20)
     folder = write_parts(folder=tmp_path / "many", table=table, ends=[], ending=ending)
-    other = table.drop_columns(["age"])
-    if change == "add":
-        other = table.append_column("more", table.column("age"))
-    write_table(path=folder / f"part-1.{ending}", table=other)
-    with refused("data", value=folder / f"part-1.{ending}", rule=rule.format(ending)):
+    second_path = folder / f"part-1.{ending}"
+    write_table(path=second_path, table=second_table)
+    rule = f"the columns of part-0.{ending} and no others, {difference}"
+    with refused("data", value=second_path, rule=rule):
         list(TableFile(folder, setting="data").rows())
 
 
@@ -270,9 +271,8 @@ def test_columns_may_be_in_another_order(tmp_path: Path) -> None:
     """The second file has the columns in reverse order. They are found by their names."""
     table = records(num_rows=20)
     folder = write_parts(folder=tmp_path / "many", table=table.slice(0, 10), ends=[])
-    write_table(
-        path=folder / "part-1.parquet", table=table.slice(10).select(table.column_names[::-1])
-    )
+    with_reversed_columns = table.slice(10).select(table.column_names[::-1])
+    write_table(path=folder / "part-1.parquet", table=with_reversed_columns)
     assert TableFile(folder, setting="data").read().to_pydict() == table.to_pydict()
 
 
@@ -289,7 +289,7 @@ def test_types_that_hold_each_other_are_joined(tmp_path: Path) -> None:
 
 
 def test_types_that_do_not_fit_are_refused(tmp_path: Path) -> None:
-    """Words in place of numbers, and whole numbers that floats do not hold, are refused without a cell."""
+    """Words beside numbers, and whole numbers that a float cannot hold, are refused. The refusal shows no cell."""
     folder = tmp_path / "many"
     folder.mkdir()
     write_table(path=folder / "0.parquet", table=pa.table({"age": [1.5]}))
@@ -305,60 +305,54 @@ def test_types_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("other", ["many/part-1.csv", "many", "many/*-1.csv", "link.csv"])
 def test_one_file_in_two_splits_is_refused(
-    reader: Callable[[Path | str], Table], tmp_path: Path, other: str
+    reader_of: MakeReader, tmp_path: Path, other: str
 ) -> None:
-    """The test split names a file of the private folder, the folder, a pattern or a link: it is refused."""
+    """The path of the test split is the name, the folder, a pattern or a link of a private file. It is refused."""
     folder = write_parts(
         folder=tmp_path / "many", table=records(num_rows=30), ends=[10, 20], ending="csv"
     )
     os.link(folder / "part-1.csv", tmp_path / "link.csv")
     with refused("data.test", value=ANY, rule="another file than data.private"):
-        replace(reader(folder), test=str(tmp_path / other)).load()
+        replace(reader_of(folder), test=str(tmp_path / other)).load()
 
 
-def test_one_file_twice_in_a_folder_is_refused(
-    reader: Callable[[Path | str], Table], tmp_path: Path
-) -> None:
-    """A link in the private folder leads to another file of it: its rows would count twice."""
+def test_one_file_twice_in_a_folder_is_refused(reader_of: MakeReader, tmp_path: Path) -> None:
+    """A link in the private folder leads to a file of this folder, whose rows would count twice. It is refused."""
     folder = write_parts(
         folder=tmp_path / "many", table=records(num_rows=30), ends=[10], ending="csv"
     )
     (folder / "part-2.csv").symlink_to("part-0.csv")
     with refused("data.private", value=folder / "part-2.csv", rule="each file once"):
-        reader(folder).load()
+        reader_of(folder).load()
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])
 def test_a_wrong_cell_is_named_with_its_file(
-    reader: Callable[[Path | str], Table], tmp_path: Path, ending: str
+    reader_of: MakeReader, tmp_path: Path, ending: str
 ) -> None:
     """A wrong label in the fourth row of the second file is refused with row and file."""
     table = records(num_rows=30)
     labels = table.column("flu").to_pylist()
     labels[13] = 7
-    table = table.set_column(table.column_names.index("flu"), "flu", pa.array(labels))
+    table = replace_column(table, name="flu", cells=pa.array(labels))
     folder = write_parts(folder=tmp_path / "many", table=table, ends=[10, 20], ending=ending)
-    place = f"1 of 30 rows hold something else, row 4 of {folder}/part-1.{ending} is the first"
-    with refused("data.private.flu", rule=place):
-        reader(folder).load()
+    rule = f"1 of 30 rows hold something else, row 4 of {folder}/part-1.{ending} is the first"
+    with refused("data.private.flu", rule=rule):
+        reader_of(folder).load()
 
 
-def test_a_wrong_number_is_named_with_its_file(
-    reader: Callable[[Path | str], Table], tmp_path: Path
-) -> None:
+def test_a_wrong_number_is_named_with_its_file(reader_of: MakeReader, tmp_path: Path) -> None:
     """A word in a column of numbers, in the last file, is refused with row and file."""
     table = records(num_rows=30)
     ages = table.column("age").cast(pa.string()).to_pylist()
     ages[29] = "old"
-    table = table.set_column(table.column_names.index("age"), "age", pa.array(ages))
+    table = replace_column(table, name="age", cells=pa.array(ages))
     folder = write_parts(folder=tmp_path / "many", table=table, ends=[10, 20], ending="csv")
     with refused("data.private.age", rule=f"row 10 of {folder}/part-2.csv is the first"):
-        reader(folder).load()
+        reader_of(folder).load()
 
 
-def test_damage_is_named_with_its_file(
-    reader: Callable[[Path | str], Table], tmp_path: Path
-) -> None:
+def test_damage_is_named_with_its_file(reader_of: MakeReader, tmp_path: Path) -> None:
     """A row with too many cells in the second file is refused with the path and the row in this file."""
     folder = write_parts(
         folder=tmp_path / "many", table=records(num_rows=30), ends=[10, 20], ending="csv"
@@ -368,71 +362,67 @@ def test_damage_is_named_with_its_file(
     with refused(
         "data.private", value=path, rule="1 of 11 rows have more or fewer, row 11 is the first"
     ):
-        reader(folder).load()
+        reader_of(folder).load()
 
 
-def test_copies_in_several_files_are_remarked_on(
-    reader: Callable[[Path | str], Table], tmp_path: Path
-) -> None:
+def test_copies_in_several_files_are_remarked_on(reader_of: MakeReader, tmp_path: Path) -> None:
     """Public records are copied into one of the private files. A remark counts them."""
     copies = PUBLIC.slice(0, 300)
     for column in ("record", "person"):
-        place = copies.column_names.index(column)
-        copies = copies.set_column(place, column, pa.compute.add(copies.column(column), 10**7))
+        other_numbers = pa.compute.add(copies.column(column), 10**7)
+        copies = replace_column(copies, name=column, cells=other_numbers)
     folder = write_parts(folder=tmp_path / "many", table=records(num_rows=60), ends=[20])
     write_table(path=folder / "part-2.parquet", table=copies)
-    notes = reader(folder).load().notes
+    notes = reader_of(folder).load().notes
     assert any(note.startswith("data.public: ") and "of private ones" in note for note in notes)
 
 
-def test_an_id_in_two_files_is_refused(
-    reader: Callable[[Path | str], Table], tmp_path: Path
-) -> None:
+def test_an_id_in_two_files_is_refused(reader_of: MakeReader, tmp_path: Path) -> None:
     """The same id in two private files, for rows of different people, is refused."""
     folder = write_parts(folder=tmp_path / "many", table=records(num_rows=30), ends=[20])
     write_table(path=folder / "part-2.parquet", table=records(num_rows=10))
     with refused(
         "data.id", value="record", rule="another id in each row, 10 of 40 rows of private"
     ):
-        replace(reader(folder), group=None).load()
+        replace(reader_of(folder), group=None).load()
 
 
 def test_ids_are_the_same_people_as_numbers_and_as_words(
-    reader: Callable[[Path | str], Table], tmp_path: Path
+    reader_of: MakeReader, tmp_path: Path
 ) -> None:
-    """Ids and groups in whole numbers of Parquet give the groups, owners and notes of the same as words."""
+    """Ids and groups that are whole numbers in Parquet give the data set of the same numbers as words."""
     table = records(num_rows=60)
     words = table
     for column in ("record", "person"):
-        place = words.column_names.index(column)
-        words = words.set_column(place, column, words.column(column).cast(pa.string()))
+        numbers_as_words = words.column(column).cast(pa.string())
+        words = replace_column(words, name=column, cells=numbers_as_words)
     write_table(path=tmp_path / "numbers.parquet", table=table)
     write_table(path=tmp_path / "words.parquet", table=words)
-    numbers = reader(tmp_path / "numbers.parquet").load()
-    assert identity_of(dataset=numbers) == identity_of(
-        dataset=reader(tmp_path / "words.parquet").load()
-    )
-    assert numbers.owners["group"] == {b"%d" % person for person in range(30)}
+    from_numbers = reader_of(tmp_path / "numbers.parquet").load()
+    from_words = reader_of(tmp_path / "words.parquet").load()
+    assert identity_of(dataset=from_numbers) == identity_of(dataset=from_words)
+    assert from_numbers.owners["group"] == {b"%d" % person for person in range(30)}
+
+
+def odd_float(number: int) -> float:
+    """Returns NaN, infinity, minus zero or a very large number, depending on the divisors of a number."""
+    if number % 9 == 0:
+        return float("nan")
+    if number % 10 == 0:
+        return float("inf")
+    if number % 7 == 0:
+        return -0.0
+    return number * 1e17
 
 
 def test_digests_of_cells_are_those_in_ledgers() -> None:
-    """The digest of cells of all types has the value that version 1 computed: ledgers know records by it.
+    """The digest of cells of all types has the value that version 1 computed. Ledgers recognize records by it.
 
     The table has a whole batch and a part of one, as texts of floats depend on the other floats of a batch. The
     expected digests were computed before the digest was made in one pass.
     """
     num_rows = 9000
     row = np.arange(num_rows)
-    odd = [
-        float("nan")
-        if number % 9 == 0
-        else float("inf")
-        if number % 10 == 0
-        else -0.0
-        if number % 7 == 0
-        else number * 1e17
-        for number in range(num_rows)
-    ]
     columns = {
         "id": pa.array(row * 7919 % 100003),
         "small": pa.array((row % 5).astype(np.int8), mask=row % 11 == 0),
@@ -440,7 +430,7 @@ def test_digests_of_cells_are_those_in_ledgers() -> None:
         "whole at first": pa.array(np.where(row < 8192, row % 100, row / 8)),
         "whole": pa.array((row % 90).astype(np.float64), mask=row % 13 == 0),
         "single": pa.array((row / 3).astype(np.float32)),
-        "odd": pa.array(odd, from_pandas=False),
+        "odd": pa.array([odd_float(number) for number in range(num_rows)], from_pandas=False),
         "flag": pa.array(row % 3 == 0, mask=row % 17 == 0),
         "word": pa.array(
             [["", " a b ", "x", None, "\u00e9\u200b"][number % 5] for number in range(num_rows)]
@@ -455,7 +445,8 @@ def test_digests_of_cells_are_those_in_ledgers() -> None:
         ),
         "moment": pa.array(row.astype("datetime64[s]")),
         "price": pa.array(
-            [Decimal(number) / 4 for number in range(num_rows)], pa.decimal128(12, 3)
+            [Decimal(number) / 4 for number in range(num_rows)],
+            pa.decimal128(precision=12, scale=3),
         ),
         "bytes": pa.array([bytes([number % 256, 65]) for number in range(num_rows)]),
         "list": pa.array([[number % 3, number] for number in range(num_rows)]),
@@ -481,7 +472,7 @@ def test_digests_of_cells_are_those_in_ledgers() -> None:
 @pytest.mark.process
 @pytest.mark.slow
 def test_many_rows_of_a_folder_take_little_memory(tmp_path: Path) -> None:
-    """A process reads a folder of files: it grows by less than the bytes of the encoded inputs alone."""
+    """A process that reads a folder of files grows by fewer bytes than the encoded inputs alone have."""
     code = """
 import re, sys
 from functools import partial
@@ -494,7 +485,7 @@ from pate.files.array_rows import Spilled
 from pate.threads import all_cores
 
 folder = Path(sys.argv[1])
-rows.Spilled = partial(Spilled, 2**22)
+rows.Spilled = partial(Spilled, most_bytes=2**22)
 
 def largest():
     return int(re.search(r"VmHWM:\\s+(\\d+)", open("/proc/self/status").read())[1]) / 1024
@@ -522,6 +513,6 @@ print(dataset.private.inputs.nbytes / 2**20, largest() - before)
 """
     command = [sys.executable, "-c", code, str(tmp_path)]
     ended = subprocess.run(command, capture_output=True, text=True, check=True)
-    inputs, growth = map(float, ended.stdout.split())
-    assert inputs > 73
-    assert growth < 60
+    mebibytes_of_inputs, mebibytes_of_growth = map(float, ended.stdout.split())
+    assert mebibytes_of_inputs > 73
+    assert mebibytes_of_growth < 60
