@@ -2,6 +2,7 @@
 
 import inspect
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,7 +83,8 @@ EVENTS: tuple[pa.Event, ...] = (
         distribution=pa.Poisson(mean=3.0),
     ),
 )
-REFUSED: dict[type[pa.Accountant], tuple[type[LeafEvent], ...]] = {
+# Kinds of events that an accountant has no price for, and refuses.
+REFUSED_EVENTS: dict[type[pa.Accountant], tuple[type[LeafEvent], ...]] = {
     pa.ExactAccountant: (pa.ZCdpEvent, pa.SmoothSensitivityEvent),
     pa.PureDpAccountant: (
         pa.GaussianEvent,
@@ -96,18 +98,17 @@ REFUSED: dict[type[pa.Accountant], tuple[type[LeafEvent], ...]] = {
         pa.TuningEvent,
     ),
 }
-"""Kinds of events that an accountant has no price for; it must say so."""
 DELTA = 1e-5
 
 every_accountant = pytest.mark.parametrize(
     "accountant", ACCOUNTANTS, ids=[kind.name for kind in ACCOUNTANTS]
 )
-Kind = type[pa.Accountant]
+AccountantKind = type[pa.Accountant]
 
 
-def refuses(accountant: Kind, event: pa.Event) -> bool:
+def refuses(accountant: AccountantKind, event: pa.Event) -> bool:
     """Returns whether an accountant has no price for some part of an event."""
-    return any(isinstance(leaf, REFUSED.get(accountant, ())) for leaf, _ in leaves(event))
+    return any(isinstance(leaf, REFUSED_EVENTS.get(accountant, ())) for leaf, _ in leaves(event))
 
 
 PRICED = [
@@ -116,28 +117,29 @@ PRICED = [
     for event in EVENTS
     if not refuses(accountant, event)
 ]
-DEAR_EVENTS = (
+# Events and accountants whose price takes a tenth of a second or more.
+SLOW_EVENTS = (
     pa.WinnerEvent(noise_multiplier=8.0, num_moving=2),
     SELECT_THEN_TEST,
     SAMPLED_OF_ADD_REMOVE,
 )
-"""Events that the accountants of exact curves compose in a tenth of a second or more."""
-DEAR_ACCOUNTANTS = (pa.ExactAccountant, pa.JointLawAccountant, pa.AutoAccountant)
+SLOW_ACCOUNTANTS = (pa.ExactAccountant, pa.JointLawAccountant, pa.AutoAccountant)
 
 
-def row_of(accountant: Kind, event: pa.Event) -> Any:
-    """Returns the row of an accountant and an event: slow where the price takes long."""
-    dear = accountant in DEAR_ACCOUNTANTS and event in DEAR_EVENTS
+def price_parameters(accountant: AccountantKind, event: pa.Event) -> Any:
+    """Returns an accountant and an event as parameters of a test, marked as slow where the price takes long."""
+    is_slow = accountant in SLOW_ACCOUNTANTS and event in SLOW_EVENTS
     return pytest.param(
         accountant,
         event,
         id=f"{accountant.name}-{type(event).__name__}",
-        marks=[pytest.mark.slow] if dear else [],
+        marks=[pytest.mark.slow] if is_slow else [],
     )
 
 
 every_price = pytest.mark.parametrize(
-    ("accountant", "event"), [row_of(accountant, event) for accountant, event in PRICED]
+    ("accountant", "event"),
+    [price_parameters(accountant, event=event) for accountant, event in PRICED],
 )
 
 
@@ -146,25 +148,26 @@ class UnknownEvent(LeafEvent):
     """An event that no accountant knows."""
 
 
-def priced(accountant: Kind, *events: pa.Event) -> pa.Accountant:
-    """Returns an accountant that has composed the events."""
-    empty = accountant()
+def account_of(accountant: AccountantKind, events: Sequence[pa.Event]) -> pa.Accountant:
+    """Returns an accountant of a kind that has composed the events."""
+    account = accountant()
     for event in events:
-        empty.compose(event)
-    return empty
+        account.compose(event)
+    return account
 
 
 def test_list_is_complete() -> None:
     """Every accountant that the package exports is tested here."""
     kinds = {value for value in vars(pa).values() if isinstance(value, type)}
-    assert set(ACCOUNTANTS) == {
-        k for k in kinds if issubclass(k, pa.Accountant) and not inspect.isabstract(k)
+    exported = {
+        kind for kind in kinds if issubclass(kind, pa.Accountant) and not inspect.isabstract(kind)
     }
+    assert set(ACCOUNTANTS) == exported
     assert len({accountant.name for accountant in ACCOUNTANTS}) == len(ACCOUNTANTS)
 
 
 @every_accountant
-def test_nothing_costs_nothing(accountant: Kind) -> None:
+def test_nothing_costs_nothing(accountant: AccountantKind) -> None:
     """No event, a no-op, an empty composition, or zero repetitions have epsilon 0.
 
     `compose` returns the accountant itself.
@@ -175,74 +178,72 @@ def test_nothing_costs_nothing(accountant: Kind) -> None:
         (pa.ComposedEvent(()),),
         (pa.SelfComposedEvent(pa.PureDpEvent(epsilon=1.0), count=0),),
     ):
-        account = priced(accountant, *events)
+        account = account_of(accountant, events=events)
         assert account.get_epsilon(target_delta=DELTA) == account.failure_prob == 0
         assert account.get_delta(target_epsilon=1.0) <= 1e-9
-    assert (
-        account.compose(pa.PureDpEvent(epsilon=1.0))
-        is account.compose(pa.PureDpEvent(epsilon=1.0), count=0)
-        is account
-    )
+    assert account.compose(pa.PureDpEvent(epsilon=1.0)) is account
+    assert account.compose(pa.PureDpEvent(epsilon=1.0), count=0) is account
 
 
 @every_price
 @pytest.mark.slow
-def test_trade_off_curve_agrees_with_its_price(accountant: Kind, event: pa.Event) -> None:
-    """The curve is no looser than any (epsilon, delta), blind guesses are below it, and mu is that of a lower curve."""
-    account = priced(accountant, event)
+def test_trade_off_curve_agrees_with_its_price(accountant: AccountantKind, event: pa.Event) -> None:
+    """A trade-off curve lies above the line of any epsilon and delta, and above the curve of `gdp_mu`.
+
+    Its largest distance from a blind guess is at most the account's advantage.
+    """
+    account = account_of(accountant, events=[event])
     alphas = (1e-3, 0.05, 0.3, 0.7)
     curve = [account.trade_off(alpha) for alpha in alphas]
     mu = account.gdp_mu()
     for alpha, beta in zip(alphas, curve, strict=True):
         assert 0 <= beta <= 1 - alpha
-        assert beta >= gaussian_trade_off(mu, alpha=alpha) - 1e-6
+        assert beta >= gaussian_trade_off(mu=mu, alpha=alpha) - 1e-6
         for epsilon in (0.0, 0.2, 1.0):
             line = 1 - account.get_delta(target_epsilon=epsilon) - math.exp(epsilon) * alpha
-            # the joint law computes its curve at few orders
+            # An accountant of joint laws computes its curve at few points.
             assert beta >= line - (0.02 if account.resolution(0.01) else 1e-6)
     assert curve == sorted(curve, reverse=True)
-    assert max(1 - alpha - beta for alpha, beta in zip(alphas, curve, strict=True)) <= (
-        account.advantage() + 1e-9
-    )
+    distances_from_guess = [1 - alpha - beta for alpha, beta in zip(alphas, curve, strict=True)]
+    assert max(distances_from_guess) <= account.advantage() + 1e-9
     assert (mu == math.inf) or account.failure_prob == 0
 
 
 @every_accountant
-def test_no_noise_costs_infinity(accountant: Kind) -> None:
+def test_no_noise_costs_infinity(accountant: AccountantKind) -> None:
     """An event without noise, composed with a private one, has an infinite epsilon and delta 1."""
-    pure = pa.PureDpEvent(epsilon=math.inf)
-    ranged = pa.BoundedRangeEvent(epsilon=math.inf)
-    for event in (pa.GaussianEvent(noise_multiplier=0.0), pure, ranged, pa.NonPrivateEvent()):
+    for event in (
+        pa.GaussianEvent(noise_multiplier=0.0),
+        pa.PureDpEvent(epsilon=math.inf),
+        pa.BoundedRangeEvent(epsilon=math.inf),
+        pa.NonPrivateEvent(),
+    ):
         if not refuses(accountant, event):
-            account = priced(accountant, pa.PureDpEvent(epsilon=0.3), event)
-            assert (
-                account.get_epsilon(target_delta=DELTA),
-                account.get_delta(target_epsilon=10.0),
-            ) == (
-                math.inf,
-                1,
-            )
+            account = account_of(accountant, events=[pa.PureDpEvent(epsilon=0.3), event])
+            assert account.get_epsilon(target_delta=DELTA) == math.inf
+            assert account.get_delta(target_epsilon=10.0) == 1
 
 
 @every_price
-def test_a_price_is_positive_finite_and_adds_up(accountant: Kind, event: pa.Event) -> None:
+def test_a_price_is_positive_finite_and_adds_up(
+    accountant: AccountantKind, event: pa.Event
+) -> None:
     """An event has a positive finite epsilon, and the same event twice has a larger one.
 
     Twice the event has a delta at least as large, and twice the failure probability.
     """
-    once = priced(accountant, event)
-    twice = priced(accountant, event, event)
-    assert (
-        0 < once.get_epsilon(target_delta=DELTA) < twice.get_epsilon(target_delta=DELTA) < math.inf
-    )
+    once = account_of(accountant, events=[event])
+    twice = account_of(accountant, events=[event] * 2)
+    epsilon_of_two = twice.get_epsilon(target_delta=DELTA)
+    assert 0 < once.get_epsilon(target_delta=DELTA) < epsilon_of_two < math.inf
     assert 0 < once.get_delta(target_epsilon=0.2) <= twice.get_delta(target_epsilon=0.2) <= 1
     assert twice.failure_prob == pytest.approx(2 * once.failure_prob, rel=1e-12)
 
 
 @every_price
-def test_ways_to_compose_the_same_agree(accountant: Kind, event: pa.Event) -> None:
-    """Three times one event: composed one by one, by a count, or as a tree of events."""
-    expected = priced(accountant, event, event, event)
+def test_ways_to_compose_the_same_agree(accountant: AccountantKind, event: pa.Event) -> None:
+    """Three times one event have one price, composed one by one, by a count, or as a tree of events."""
+    expected = account_of(accountant, events=[event] * 3)
     for account in (
         accountant().compose(event, count=3),
         accountant().compose(event).compose(event, count=2),
@@ -259,27 +260,28 @@ def test_ways_to_compose_the_same_agree(accountant: Kind, event: pa.Event) -> No
 
 @every_price
 def test_epsilon_falls_as_delta_grows_and_the_other_way_round(
-    accountant: Kind, event: pa.Event
+    accountant: AccountantKind, event: pa.Event
 ) -> None:
     """The epsilon of a composed event falls as delta grows, and its delta falls as epsilon grows.
 
     Reading an epsilon again gives the same number.
     """
-    account = priced(accountant, pa.SelfComposedEvent(event, count=2))
+    account = account_of(accountant, events=[pa.SelfComposedEvent(event, count=2)])
     epsilons = [account.get_epsilon(target_delta=delta) for delta in (1e-5, 1e-3, 0.1)]
     assert epsilons == sorted(epsilons, reverse=True)
     deltas = [account.get_delta(target_epsilon=epsilon) for epsilon in (0.0, 0.1, 1.0)]
     assert deltas == sorted(deltas, reverse=True)
     assert all(account.failure_prob <= delta <= 1 for delta in deltas)
-    assert [account.get_epsilon(target_delta=delta) for delta in (1e-5, 1e-3, 0.1)] == epsilons, (
-        "asking does not spend"
-    )
+    epsilons_again = [account.get_epsilon(target_delta=delta) for delta in (1e-5, 1e-3, 0.1)]
+    assert epsilons_again == epsilons
 
 
 @every_price
-def test_epsilon_and_delta_are_two_readings_of_one_curve(accountant: Kind, event: pa.Event) -> None:
+def test_epsilon_and_delta_are_two_readings_of_one_curve(
+    accountant: AccountantKind, event: pa.Event
+) -> None:
     """The delta at the epsilon for a target delta is this target delta, within 2%."""
-    account = priced(accountant, pa.SelfComposedEvent(event, count=2))
+    account = account_of(accountant, events=[pa.SelfComposedEvent(event, count=2)])
     for delta in (1e-5, 1e-3):
         epsilon = account.get_epsilon(target_delta=delta)
         if epsilon > 0:
@@ -294,39 +296,56 @@ def test_epsilon_and_delta_are_two_readings_of_one_curve(accountant: Kind, event
         if not refuses(kind, event=pa.GaussianEvent(noise_multiplier=1.0))
     ],
 )
-def test_figures_are_upper_bounds_for_gaussians(accountant: Kind) -> None:
-    """Epsilon and delta of composed Gaussians are at least those of the exact profile of a Gaussian
-    pair (Balle & Wang 2018).
-    """
+def test_figures_are_upper_bounds_for_gaussians(accountant: AccountantKind) -> None:
+    """Epsilon and delta of composed Gaussians are at least those of the exact profile (Balle & Wang 2018)."""
     for multiplier, count in ((1.0, 1), (10.0, 40), (60.0, 600), (0.5, 2)):
-        account = accountant().compose(pa.GaussianEvent(noise_multiplier=multiplier), count)
+        account = accountant().compose(pa.GaussianEvent(noise_multiplier=multiplier), count=count)
         mu = math.sqrt(count) / multiplier
-        assert account.get_epsilon(target_delta=1e-6) >= pa.gaussian_epsilon(
-            mu, target_delta=1e-6
-        ) * (1 - 1e-9)
+        exact_epsilon = pa.gaussian_epsilon(mu=mu, target_delta=1e-6)
+        assert account.get_epsilon(target_delta=1e-6) >= exact_epsilon * (1 - 1e-9)
         for epsilon in (0.5, 2.0, 5.0):
-            assert account.get_delta(target_epsilon=epsilon) >= pa.gaussian_delta(
-                mu, epsilon=epsilon
-            ) * (1 - 1e-9)
+            exact_delta = pa.gaussian_delta(mu=mu, epsilon=epsilon)
+            assert account.get_delta(target_epsilon=epsilon) >= exact_delta * (1 - 1e-9)
 
 
 @every_accountant
-def test_figures_are_upper_bounds_for_randomized_response(accountant: Kind) -> None:
-    """The delta of composed pure-DP events is at least that of repeated randomized response: a
-    binomial count of truthful answers.
+def test_figures_are_upper_bounds_for_randomized_response(accountant: AccountantKind) -> None:
+    """The delta of composed pure-DP events is at least that of repeated randomized response.
+
+    Its number of truthful answers is binomial.
     """
     for epsilon, count in ((0.5, 1), (0.2, 10), (1.0, 4)):
-        account = accountant().compose(pa.PureDpEvent(epsilon), count)
-        truth = 1 / (1 + math.exp(-epsilon))
-        for target in (0.1, 0.7, 1.5):
-            exact = 0.0
-            for k in range(count + 1):
-                first, second = (truth**n * (1 - truth) ** (count - n) for n in (k, count - k))
-                exact += math.comb(count, k) * max(0.0, first - math.exp(target) * second)
-            assert account.get_delta(target_epsilon=target) >= exact * (1 - 1e-9)
+        account = accountant().compose(pa.PureDpEvent(epsilon), count=count)
+        for target_epsilon in (0.1, 0.7, 1.5):
+            exact_delta = delta_of_randomized_response(
+                epsilon=epsilon, num_answers=count, target_epsilon=target_epsilon
+            )
+            delta = account.get_delta(target_epsilon=target_epsilon)
+            assert delta >= exact_delta * (1 - 1e-9)
 
 
-EXTREMES = (
+def delta_of_randomized_response(epsilon: float, num_answers: int, target_epsilon: float) -> float:
+    """Returns the exact delta of randomized responses to one question.
+
+    Args:
+        epsilon: the epsilon of each answer, which is true with probability 1 / (1 + exp(-epsilon)).
+        num_answers: the number of answers.
+        target_epsilon: the epsilon of the guarantee.
+    """
+    truth_prob = 1 / (1 + math.exp(-epsilon))
+    lie_prob = 1 - truth_prob
+    delta = 0.0
+    for num_true in range(num_answers + 1):
+        num_false = num_answers - num_true
+        # The probability of one sequence of answers, where the truth is yes and where it is no.
+        prob_of_yes = truth_prob**num_true * lie_prob**num_false
+        prob_of_no = truth_prob**num_false * lie_prob**num_true
+        excess = max(0.0, prob_of_yes - math.exp(target_epsilon) * prob_of_no)
+        delta += math.comb(num_answers, num_true) * excess
+    return delta
+
+
+EXTREME_EVENTS = (
     pa.ZCdpEvent(rho=5e-324),
     pa.ZCdpEvent(rho=1e-200),
     pa.BoundedRangeEvent(epsilon=5e-324),
@@ -351,9 +370,9 @@ EXTREMES = (
 
 @pytest.mark.slow
 @every_accountant
-@pytest.mark.parametrize("event", EXTREMES, ids=repr)
+@pytest.mark.parametrize("event", EXTREME_EVENTS, ids=repr)
 def test_the_smallest_and_the_largest_numbers_have_prices(
-    accountant: Kind, event: pa.Event
+    accountant: AccountantKind, event: pa.Event
 ) -> None:
     """Extreme parameters of an event cause no error and no NaN.
 
@@ -361,9 +380,9 @@ def test_the_smallest_and_the_largest_numbers_have_prices(
     """
     if refuses(accountant, event):
         return
-    spent = accountant().compose(event, count=7)
-    epsilons = [spent.get_epsilon(target_delta=delta) for delta in (1e-12, 1e-6, 0.3)]
-    deltas = [spent.get_delta(target_epsilon=epsilon) for epsilon in (0.0, 1e-300, 5.0, 1e300)]
+    account = accountant().compose(event, count=7)
+    epsilons = [account.get_epsilon(target_delta=delta) for delta in (1e-12, 1e-6, 0.3)]
+    deltas = [account.get_delta(target_epsilon=epsilon) for epsilon in (0.0, 1e-300, 5.0, 1e300)]
     assert epsilons == sorted(epsilons, reverse=True)
     assert deltas == sorted(deltas, reverse=True)
     assert epsilons[-1] >= 0
@@ -371,13 +390,12 @@ def test_the_smallest_and_the_largest_numbers_have_prices(
 
 
 @every_accountant
-def test_an_event_without_a_price_raises_and_adds_nothing(accountant: Kind) -> None:
-    """An unknown event, alone or in a composition, is refused, and so are events that the
-    accountant cannot price.
+def test_an_event_without_a_price_raises_and_adds_nothing(accountant: AccountantKind) -> None:
+    """An unknown event, alone or in a composition, is refused, and so are events without a price.
 
     The accountant is as before after the refusal.
     """
-    account = priced(accountant, pa.PureDpEvent(epsilon=0.3))
+    account = account_of(accountant, events=[pa.PureDpEvent(epsilon=0.3)])
     before = account.get_epsilon(target_delta=DELTA)
     for event in (
         UnknownEvent(),
@@ -391,7 +409,7 @@ def test_an_event_without_a_price_raises_and_adds_nothing(accountant: Kind) -> N
         account.compose("gaussian")
     for event in EVENTS:
         if refuses(accountant, event):
-            kinds = "|".join(kind.__name__ for kind in REFUSED[accountant])
+            kinds = "|".join(kind.__name__ for kind in REFUSED_EVENTS[accountant])
             with pytest.raises(InvalidValue, match=rf"event=({kinds}): expected an event"):
                 account.compose(pa.ComposedEvent((pa.PureDpEvent(epsilon=1.0), event)))
     assert account.get_epsilon(target_delta=DELTA) == before
@@ -399,16 +417,14 @@ def test_an_event_without_a_price_raises_and_adds_nothing(accountant: Kind) -> N
 
 
 @every_accountant
-def test_failure_probabilities_are_taken_from_delta(accountant: Kind) -> None:
-    """An event with failure probability 4e-6 costs, at delta 1e-5, the epsilon of the same event without failures at
-    delta 6e-6.
+def test_failure_probabilities_are_taken_from_delta(accountant: AccountantKind) -> None:
+    """An event with failure probability 4e-6 costs at delta 1e-5 what it costs without failures at delta 6e-6.
 
     At one epsilon, its delta is larger by 4e-6. Failures that reach delta are refused.
     """
-    plain = priced(accountant, pa.PureDpEvent(epsilon=0.3))
-    failing = priced(
-        accountant, pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), failure_prob=4e-6)
-    )
+    plain = account_of(accountant, events=[pa.PureDpEvent(epsilon=0.3)])
+    failing_event = pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), failure_prob=4e-6)
+    failing = account_of(accountant, events=[failing_event])
     assert failing.failure_prob == 4e-6
     assert failing.get_epsilon(target_delta=1e-5) == pytest.approx(
         plain.get_epsilon(target_delta=6e-6), rel=1e-6
@@ -429,20 +445,19 @@ def test_failure_probabilities_are_taken_from_delta(accountant: Kind) -> None:
 
 
 @every_accountant
-def test_impossible_figures_are_refused_and_add_nothing(accountant: Kind) -> None:
-    """Counts that are no whole numbers, deltas outside of (0, 1) and negative epsilons are refused.
+def test_impossible_figures_are_refused_and_add_nothing(accountant: AccountantKind) -> None:
+    """Counts that are no whole numbers, deltas outside of (0, 1), and epsilons that are negative or NaN are refused.
 
     The accountant is as before after the refusal.
     """
-    account = priced(
-        accountant, pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), failure_prob=1e-6)
-    )
+    event = pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), failure_prob=1e-6)
+    account = account_of(accountant, events=[event])
     before = account.get_epsilon(target_delta=DELTA)
     figures: list[Any] = [-1, 1.5, True]
     for count in figures:
         with refused("count", value=count, rule="a whole number >= 0"):
             account.compose(
-                pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), failure_prob=0.5), count
+                pa.ApproximateEvent(pa.PureDpEvent(epsilon=0.3), failure_prob=0.5), count=count
             )
     assert account.get_epsilon(target_delta=DELTA) == before
     assert account.failure_prob == 1e-6
