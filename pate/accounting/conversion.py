@@ -24,7 +24,7 @@ _LARGEST_EXPONENT = 700.0
 _LARGEST_RHO = 1e20
 # A smaller rho is rounded up, because its best order would exceed the largest float.
 _SMALLEST_RHO = 1e-290
-# The number of nodes of the quadrature in `_log_delta`.
+# The number of nodes of the quadrature in `_log_gaussian_delta`.
 _NUM_NODES = 12
 # Up to this mu the difference of Mills ratios is integrated.
 _SMALL_MU = 0.5
@@ -191,7 +191,7 @@ def gaussian_delta(mu: float, *, epsilon: float) -> float:
         return 1.0
     log_delta = -math.inf
     if scaled_epsilon < _FARTHEST:
-        log_delta = min(_log_delta(mu, scaled_epsilon=scaled_epsilon), 0.0)
+        log_delta = min(_log_gaussian_delta(mu, scaled_epsilon=scaled_epsilon), 0.0)
     return math.nextafter(math.exp(log_delta), 1.0)
 
 
@@ -210,20 +210,20 @@ def gaussian_epsilon(mu: float, *, target_delta: float) -> float:
     log_delta = math.log(target_delta)
     log_delta -= _ULP * abs(log_delta)  # rounded down
     low = max(-mu / 2, -_FARTHEST)  # the a of epsilon = 0; left of -40 delta is 1
-    if mu == 0 or _log_delta(mu, scaled_epsilon=low) <= log_delta:
+    if mu == 0 or _log_gaussian_delta(mu, scaled_epsilon=low) <= log_delta:
         return 0.0
     high = math.sqrt(-2 * log_delta) + 1e-3  # there delta is less than half of the target
     # Delta is too large at `low`, and never at `high`.
     while high - low > 1e-14 + 4 * _ULP * abs(high):
         middle = (low + high) / 2
-        if _log_delta(mu, scaled_epsilon=middle) > log_delta:
+        if _log_gaussian_delta(mu, scaled_epsilon=middle) > log_delta:
             low = middle
         else:
             high = middle
     return mu * (high + mu / 2) * (1 + _ROUNDING)
 
 
-def _log_delta(mu: float, scaled_epsilon: float) -> float:
+def _log_gaussian_delta(mu: float, scaled_epsilon: float) -> float:
     """Returns log delta of a Gaussian release at epsilon = mu (scaled_epsilon + mu / 2), rounded up.
 
     With a = scaled_epsilon, the Mills ratio R(x) = Phi(-x) / phi(x), and R' = x R - 1,

@@ -98,10 +98,10 @@ def call_cost(event: SessionEvent, orders: FloatArray) -> FloatArray:
         if isinstance(event, events.BoundarySessionEvent) and event.bounded_range:
             # A wrapped call of a bounded range: the cost of the call, or that of near ties if it is larger.
             epsilon = event.call_epsilon
-            cost_of_call = _excess_moment(bounded_range_rdp(epsilon, orders), orders)
+            bare_call_cost = _excess_moment(bounded_range_rdp(epsilon, orders), orders)
             b = 1 / (math.exp(epsilon) + 1)
-            cost_of_ties = _largest_corner(excess=cost_of_call, b=b, orders=orders, answered=1)
-            cost = np.fmin(cost, np.maximum(cost_of_call, cost_of_ties))
+            near_tie_cost = _largest_corner(excess=bare_call_cost, b=b, orders=orders, answered=1)
+            cost = np.fmin(cost, np.maximum(bare_call_cost, near_tie_cost))
         elif isinstance(event, events.BoundarySessionEvent):
             # A wrapped call of epsilon-DP has a range of 2 epsilon.
             range_rdp = bounded_range_rdp(2 * event.call_epsilon, orders)

@@ -148,9 +148,7 @@ def plan_of(
     make = part_maker(config)
     settings = run.plain_settings(config, excluded_settings=excluded_settings)
     free_names = changeable_names("release")
-    settings_of_release = {
-        name: value for name, value in settings.items() if name not in free_names
-    }
+    deciding_settings = {name: value for name, value in settings.items() if name not in free_names}
     hydra = HydraConfig.get()
     heading = run.run_heading(
         settings,
@@ -160,7 +158,7 @@ def plan_of(
     )
     published_settings = own_settings(config, settings)
 
-    def config_yaml(aggregator: Aggregator, cohort: Cohort, shape: VoteShape) -> str:
+    def published_config(aggregator: Aggregator, cohort: Cohort, shape: VoteShape) -> str:
         return release_settings(
             published_settings,
             aggregator,
@@ -190,23 +188,23 @@ def plan_of(
         target_epsilon=terms.solved_epsilon,
         # the fields of `ReleaseSettings`, whose names are listed in `pate/settings.py` alone
         **values_of(terms, settings_class=ReleaseSettings, omitted_names=("target_epsilon",)),
-        settings=settings_of_release,
-        public_settings=config_yaml,
+        settings=deciding_settings,
+        public_settings=published_config,
     )
-    return plan, _output_dir(config, release_settings=settings_of_release)
+    return plan, _output_dir(config, deciding_settings=deciding_settings)
 
 
-def _output_dir(config: DictConfig, release_settings: dict[str, Any]) -> Path:
+def _output_dir(config: DictConfig, deciding_settings: dict[str, Any]) -> Path:
     """Returns the folder of a release: `output_dir`, or a folder named after the settings that affect the release.
 
     Args:
         config: the composed configuration.
-        release_settings: the settings that affect the release.
+        deciding_settings: the settings that affect the release.
     """
     if config.output_dir:
         return Path(config.output_dir)
     name = str(config.aggregator._target_).rpartition(".")[2]
-    return Path(run.default_folder("release", name, settings=release_settings))
+    return Path(run.default_folder("release", name, settings=deciding_settings))
 
 
 main = command_of(release, command="release", module=__name__)

@@ -87,7 +87,7 @@ def metric_intervals(
         )
     else:
         part = np.random.default_rng(seed).permutation(len(truth))[:_PART_SIZE]
-        metrics = _metrics_from_part(
+        metrics = _extrapolated_metrics(
             predicted_labels=bits,
             scores=values,
             true_labels=truth,
@@ -105,7 +105,7 @@ def metric_intervals(
     return intervals
 
 
-def _metrics_from_part(
+def _extrapolated_metrics(
     predicted_labels: BoolArray,
     scores: FloatArray,
     true_labels: BoolArray,
@@ -129,19 +129,19 @@ def _metrics_from_part(
         num_resamples: the number of resamples.
         seed: the seed of the draws.
     """
-    metrics_of_part = partial(
+    resample_part = partial(
         _metrics_of_resamples,
         predicted_labels=predicted_labels[sample_indices],
         scores=scores[sample_indices],
         true_labels=true_labels[sample_indices],
         known=None if known is None else known[sample_indices],
     )
-    part_metrics = metrics_of_part(
+    part_metrics = resample_part(
         weight_blocks=_weights(
             num_samples=len(sample_indices), num_resamples=num_resamples, seed=seed
         ),
     )
-    part_center = metrics_of_part(weight_blocks=[np.ones((len(sample_indices), 1), np.float32)])
+    part_center = resample_part(weight_blocks=[np.ones((len(sample_indices), 1), np.float32)])
     center = _metrics_of_resamples(
         predicted_labels=predicted_labels,
         scores=scores,
@@ -183,7 +183,7 @@ def _metrics_of_resamples(
     ]
     if known is not None:
         predicted_labels = predicted_labels & known
-    metrics_of_blocks = [
+    metrics_by_block = [
         _metrics_of_block(
             weights,
             predicted_labels=predicted_labels,
@@ -194,8 +194,8 @@ def _metrics_of_resamples(
         for weights in weight_blocks
     ]
     return {
-        name: np.concatenate([metrics[name] for metrics in metrics_of_blocks])
-        for name in metrics_of_blocks[0]
+        name: np.concatenate([metrics[name] for metrics in metrics_by_block])
+        for name in metrics_by_block[0]
     }
 
 

@@ -253,13 +253,13 @@ def label_dots(figures: RunFigures) -> Picture | None:
         "The table of labels has every number."
     )
     caption = (
-        f"{_marks_text(dots)} The bar is the label's frequency, the score of a guess: "
+        f"{_sentence_on_marks(dots)} The bar is the label's frequency, the score of a guess: "
         f"{num_near_chance} of {len(sorted_labels)} labels are within twice of it.{omission}"
     )
     return Picture(paint, height=84 + _PITCH * len(shown_labels), alt=alt, caption=caption)
 
 
-def _marks_text(drawn_models: Container[str]) -> str:
+def _sentence_on_marks(drawn_models: Container[str]) -> str:
     """Returns sentences that explain the marks of the models in `drawn_models` and the distances between them."""
     mark_texts = {
         mark.model: f"the {mark.words} ({MODEL_NAMES[mark.model]})"

@@ -250,8 +250,8 @@ class RunFolder(EnsembleFolder):
                 write_text(path, text=digest + "\n")
             _require_digest(path, digest=digest, name=name)
 
-    def digest_of_data(self) -> str:
-        """Returns the digest of the data that the run began with.
+    def read_data_digest(self) -> str:
+        """Returns the digest of the data that the run began with, from the file `data_digest`.
 
         Raises:
             DamagedFile: the file of the digest is missing or is no text.

@@ -112,7 +112,7 @@ def require_same_data(
         return
     with monitor.stage("reading the data, as files changed"):
         digest = load_dataset().digest()
-    if digest != folder.digest_of_data():
+    if digest != folder.read_data_digest():
         first_name, *later_names = changed
         paths = [sources.paths[first_name]]
         paths += [f"{name}={sources.paths[name]}" for name in later_names]

@@ -308,11 +308,11 @@ class Attack:
 
         return run_at(epsilon_of_one_run(price_of_best, self.budget))
 
-    def _released_event(self, event_of_run: Event) -> Event:
+    def _released_event(self, run_event: Event) -> Event:
         """Returns the price of the release, the best of all runs, from the price of one run."""
         if self.run_count is None:
-            return event_of_run
-        return tuning_event(event_of_run, NoOpEvent(), distribution=self.run_count)
+            return run_event
+        return tuning_event(run_event, NoOpEvent(), distribution=self.run_count)
 
     def _surest_estimate(
         self,
