@@ -145,14 +145,18 @@ def test_label_names_groups_and_ids_are_read(tmp_path: Path) -> None:
         "label_names": np.array(["a", "b", "c"]),
     }
     files = reader_of_written_files(folder=tmp_path, private_changes=changes)
-    for place, split in enumerate(("public", "test"), start=1):
-        with np.load(split_path(files=files, split=split)) as arrays:
-            np.savez(
-                split_path(files=files, split=split),
-                **arrays,
-                groups=np.full(ROWS[split], 10 * place),
-                ids=100 * place + np.arange(ROWS[split]),
-            )
+    for split_number, split in enumerate(("public", "test"), start=1):
+        path = split_path(files=files, split=split)
+        with np.load(path) as arrays:
+            inputs = arrays["inputs"]
+            labels = arrays["labels"]
+        np.savez(
+            path,
+            inputs=inputs,
+            labels=labels,
+            groups=np.full(ROWS[split], 10 * split_number),
+            ids=100 * split_number + np.arange(ROWS[split]),
+        )
     dataset = files.load()
     assert dataset.label_names == ("a", "b", "c")
     assert dataset.private.group_ids.tolist() == [0, 0, 1, 1, 2, 2]

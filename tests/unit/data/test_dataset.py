@@ -148,14 +148,31 @@ def test_private_digest_ignores_order_and_other_splits() -> None:
     assert digest == other.private_digest()
 
 
-@pytest.mark.parametrize("name", ["inputs", "labels", "group_ids", "record_ids"])
-def test_private_digest_changes_with_any_private_value(name: str) -> None:
-    """One value of an array of the private split changes its digest, and so does a missing row."""
-    private = random_split(ids=[28, 20, 24])
-    values = getattr(private, name).copy()
-    values.flat[0] = ~values.flat[0] if values.dtype == np.bool_ else values.flat[0] + 1
-    assert replace(private, **{name: values}).digest() != private.digest()
-    assert private.take(slice(2)).digest() != private.digest()
+PRIVATE = random_split(ids=[28, 20, 24])
+
+
+def with_other_first_value(array: np.ndarray) -> np.ndarray:
+    """Returns a copy of an array of bits or numbers whose first value is another one."""
+    changed = array.copy()
+    first_value = array.flat[0]
+    changed.flat[0] = not first_value if array.dtype == np.bool_ else first_value + 1
+    return changed
+
+
+@pytest.mark.parametrize(
+    "changed_split",
+    [
+        replace(PRIVATE, inputs=with_other_first_value(np.asarray(PRIVATE.inputs))),
+        replace(PRIVATE, labels=with_other_first_value(PRIVATE.labels)),
+        replace(PRIVATE, group_ids=with_other_first_value(PRIVATE.group_ids)),
+        replace(PRIVATE, record_ids=with_other_first_value(PRIVATE.record_ids)),
+        PRIVATE.take(slice(2)),
+    ],
+    ids=["input", "label", "group", "record id", "a row less"],
+)
+def test_private_digest_changes_with_any_private_value(changed_split: Split) -> None:
+    """The digest of a split changes with one value of each array, and with the number of rows."""
+    assert changed_split.digest() != PRIVATE.digest()
 
 
 LEVELS = np.arange(5 * 3 * 2 * 2, dtype=np.uint8).reshape(5, 3, 2, 2)

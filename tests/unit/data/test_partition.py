@@ -141,7 +141,26 @@ def test_manifest_does_not_depend_on_the_order_of_records() -> None:
 
 def set_item(name: str, row: int, value: Any) -> Callable[[dict[str, Any]], None]:
     """Returns a function that replaces the entry of a row in one list of a manifest."""
-    return lambda content: content[name].__setitem__(row, value)
+
+    def replace_entry(content: dict[str, Any]) -> None:
+        content[name][row] = value
+
+    return replace_entry
+
+
+def claim_four_teachers(content: dict[str, Any]) -> None:
+    """Sets the number of teachers in a manifest to four."""
+    content["num_teachers"] = 4
+
+
+def drop_group_ids(content: dict[str, Any]) -> None:
+    """Removes the list of group ids from a manifest."""
+    del content["group_ids"]
+
+
+def drop_last_teacher(content: dict[str, Any]) -> None:
+    """Removes the teacher of the last row from a manifest."""
+    content["teachers"].pop()
 
 
 @pytest.mark.parametrize(
@@ -152,7 +171,7 @@ def set_item(name: str, row: int, value: Any) -> Callable[[dict[str, Any]], None
             refused("manifest.sha256", value="another"),
         ),
         (
-            lambda content: content.update(num_teachers=4),
+            claim_four_teachers,
             refused("manifest.sha256", value="another"),
         ),
         (
@@ -168,10 +187,10 @@ def set_item(name: str, row: int, value: Any) -> Callable[[dict[str, Any]], None
             refused("manifest", value="OverflowError"),
         ),
         (
-            lambda content: content.pop("group_ids"),
+            drop_group_ids,
             refused("manifest", value="KeyError"),
         ),
-        (lambda content: content["teachers"].pop(), refused("manifest.sha256", value="another")),
+        (drop_last_teacher, refused("manifest.sha256", value="another")),
     ],
 )
 def test_a_tampered_manifest_is_refused(

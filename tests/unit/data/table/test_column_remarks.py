@@ -77,7 +77,7 @@ def test_column_without_known_cells_yields_a_remark(
     test = usual["test"].copy()
     for column, cell in cells.items():
         test[column] = cell
-    assert columns_remarked_on(folder=tmp_path, frames={**usual, "test": test}) == columns
+    assert columns_remarked_on(folder=tmp_path, frames=usual | {"test": test}) == columns
 
 
 @pytest.mark.slow
@@ -85,15 +85,15 @@ def test_column_with_one_known_cell_yields_no_remark(tmp_path: Path, usual: dict
     """Usual columns, a column with one known word, and numbers at the ends of the public range give no remark."""
     assert columns_remarked_on(folder=tmp_path, frames=usual) == []
     one_known = usual["test"].assign(ward=["b"] + ["B"] * 119)
-    assert columns_remarked_on(folder=tmp_path, frames={**usual, "test": one_known}) == []
+    assert columns_remarked_on(folder=tmp_path, frames=usual | {"test": one_known}) == []
     at_ends = usual["test"].assign(weight=[40.0] * 60 + [120.0] * 60)
-    assert columns_remarked_on(folder=tmp_path, frames={**usual, "test": at_ends}) == []
+    assert columns_remarked_on(folder=tmp_path, frames=usual | {"test": at_ends}) == []
 
 
 def test_fewer_than_100_records_yield_no_remark(tmp_path: Path, usual: dict[str, Any]) -> None:
-    """Of 99 test records two columns are empty. There is no remark."""
+    """Two columns are empty in all of 99 test records. So few records give no remark."""
     test = usual["test"].assign(ward=None, weight=None)[:99]
-    assert columns_remarked_on(folder=tmp_path, frames={**usual, "test": test}) == []
+    assert columns_remarked_on(folder=tmp_path, frames=usual | {"test": test}) == []
 
 
 def write_rows(folder: Path, head: str, rows: list[str]) -> Table:

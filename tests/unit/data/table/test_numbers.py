@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -73,20 +75,22 @@ def test_refusal_of_another_notation_names_the_setting(
 
 
 @pytest.mark.parametrize(
-    ("setting", "value", "refusal"),
+    ("with_wrong_setting", "refusal"),
     [
-        ("thousands", ";", refused("data.thousands", value=";")),
-        ("missing", "?", refused("data.missing", value="?")),
-        ("label_separator", "", refused("data.label_separator", value="")),
-        ("private", "", refused("data.private", value="")),
+        (partial(replace, thousands=";"), refused("data.thousands", value=";")),
+        (partial(replace, missing="?"), refused("data.missing", value="?")),
+        (partial(replace, label_separator=""), refused("data.label_separator", value="")),
+        (partial(replace, private=""), refused("data.private", value="")),
     ],
+    ids=["thousands", "missing", "label_separator", "private"],
 )
 def test_impossible_settings_are_refused(
-    tmp_path: Path, setting: str, value: str, refusal: Refusal
+    tmp_path: Path, with_wrong_setting: Callable[[Table], Table], refusal: Refusal
 ) -> None:
-    """A mark, word or file name that cannot be is refused by the setting's name."""
+    """An impossible mark for thousands, word for missing cells, separator of labels or file name is refused by name."""
+    table = write_frames(folder=tmp_path, frames=people_frames())
     with refusal:
-        replace(write_frames(folder=tmp_path, frames=people_frames()), **{setting: value}).load()
+        with_wrong_setting(table).load()
 
 
 def test_decimal_mark_and_thousands_mark_must_differ(tmp_path: Path) -> None:
