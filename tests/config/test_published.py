@@ -1,6 +1,7 @@
 """`release/config.yaml` is an allow-list: what nobody declared public does not leave, whatever it looks like."""
 
 import json
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,7 +28,9 @@ from tests.contract.aggregator_cases import CASES
 from tests.e2e.small_run import small_plan
 from tests.refusals import refused
 
-NUMBER = 771_942  # a secret number
+# A number that must not be published.
+NUMBER = 771_942
+# The terms of the release, which are published.
 TERMS = {
     "adjacency": "replace_one",
     "target_delta": 1e-6,
@@ -35,6 +38,7 @@ TERMS = {
     "max_epsilon": None,
     "num_queries": 9,
 }
+# Texts that must not be published: files, folders and names.
 SECRETS = (
     "patients.csv",
     "private_clinic_files",
@@ -104,8 +108,6 @@ def settings(secret: str) -> dict[str, Any]:
         "_target_": "sklearn.ensemble.RandomForestClassifier",
         "n_estimators": 20,
         "random_state": NUMBER,
-    }
-    forest |= {
         "criterion": secret,
         "class_weight": {secret: NUMBER},
         "max_features": [secret, NUMBER],
@@ -122,15 +124,17 @@ def settings(secret: str) -> dict[str, Any]:
         "noise_std": -1.0,
         "weights": [1.0, 2.0],
         "inner": inner(secret),
-    }
-    votes |= dict.fromkeys(("patients", "noise_seed", "undeclared"), NUMBER) | {
+        "patients": NUMBER,
+        "noise_seed": NUMBER,
+        "undeclared": NUMBER,
         "note": secret,
         "names": [secret],
+        "deeper": {"deeper": [secret, {secret: NUMBER}]},
     }
     return TERMS | {
         "seed": NUMBER,
         "allowed_targets": [secret],
-        "aggregator": votes | {"deeper": {"deeper": [secret, {secret: NUMBER}]}},
+        "aggregator": votes,
         "accountant": {"_target_": target(Plain), "ward": NUMBER, "path": secret},
         "teacher": {
             "_target_": target(SklearnTeacher),
@@ -157,12 +161,15 @@ def settings(secret: str) -> dict[str, Any]:
     }
 
 
-def used(secret: str) -> MyVotes:
+def aggregator_with(secret: str) -> MyVotes:
     """Returns the aggregator of these settings after its noise was solved for."""
-    names = (secret,)
-    inside = Inner(path=secret)
     return MyVotes(
-        noise_std=40.0, note=secret, patients=NUMBER, noise_seed=NUMBER, names=names, inner=inside
+        noise_std=40.0,
+        note=secret,
+        patients=NUMBER,
+        noise_seed=NUMBER,
+        names=(secret,),
+        inner=Inner(path=secret),
     )
 
 
@@ -172,9 +179,9 @@ def test_secret_is_not_published_from_any_depth(secret: str) -> None:
 
     The published text contains neither the secret nor the private number.
     """
-    text = public_settings(settings=settings(secret), aggregator=used(secret))
-    # nor the module of a user's class
-    for word in (secret, "771942", "771_942", __name__, "MyData"):
+    text = public_settings(settings=settings(secret), aggregator=aggregator_with(secret))
+    module_of_users_classes = __name__
+    for word in (secret, "771942", "771_942", module_of_users_classes, "MyData"):
         assert word not in text
 
 
@@ -189,7 +196,9 @@ def test_published_settings_are_exactly_the_expected_ones() -> None:
     }
     assert OmegaConf.to_container(
         OmegaConf.create(
-            public_settings(settings=settings(secret="secret"), aggregator=used(secret="secret"))
+            public_settings(
+                settings=settings(secret="secret"), aggregator=aggregator_with(secret="secret")
+            )
         )
     ) == TERMS | {
         "aggregator": votes | {"weights": [1.0, 2.0]},
@@ -225,26 +234,27 @@ def published(aggregator: Aggregator, fields: dict[str, Any]) -> Any:
 def test_nested_objects_are_filtered_and_tables_published_by_digest() -> None:
     """Published settings keep the declared fields of an object in a field, and lists of numbers.
 
-    A center is left out. A table of certified thresholds is published as its digest.
+    A center is left out. A certified table is published as its digest.
     """
-    penalized = StableTopK(selection_scale=2.0, test_std=3.0, regularizer=lambda k: -k)
-    assert published(penalized, fields={"regularizer": inner(secret="secret")}).regularizer == {
-        "_target_": "Inner",
-        "size": 3,
-    }
-    numbers = replace(penalized, regularizer=[0.0, -1.5])
-    assert published(numbers, fields={"regularizer": [0.0, -1.5]}).regularizer == [0.0, -1.5]
-    center = CenteredVotes(noise_multiplier=2.0, prevalence_share=0.0, center=np.array([0.1, 0.2]))
-    assert "center" not in published(center, fields={"center": [0.1, 0.2]})
+    with_object = StableTopK(selection_scale=2.0, test_std=3.0, regularizer=operator.neg)
+    component = published(with_object, fields={"regularizer": inner(secret="secret")})
+    assert component.regularizer == {"_target_": "Inner", "size": 3}
+    with_numbers = replace(with_object, regularizer=[0.0, -1.5])
+    component = published(with_numbers, fields={"regularizer": [0.0, -1.5]})
+    assert component.regularizer == [0.0, -1.5]
+    with_center = CenteredVotes(
+        noise_multiplier=2.0, prevalence_share=0.0, center=np.array([0.1, 0.2])
+    )
+    assert "center" not in published(with_center, fields={"center": [0.1, 0.2]})
     aggregator = StableTopK(selection_scale=2.0, test="table", table_order=6.0, table_budget=0.2)
     table = CertifiedTable.from_test(aggregator.stability_test(num_teachers=30), order=6.0)
-    component = published(
-        StableTopK(selection_scale=2.0, test="table", table=table),
-        fields={"table": "private_clinic_files"},
-    )
-    assert component.table_sha256 == table.digest and "table" not in component
+    with_table = StableTopK(selection_scale=2.0, test="table", table=table)
+    component = published(with_table, fields={"table": "private_clinic_files"})
+    assert component.table_sha256 == table.digest
+    assert "table" not in component
 
 
+# The settings of a reader that name its folders and have no default, by reader.
 FOLDERS = {
     "celeba": ["root", "cache"],
 }
@@ -272,7 +282,7 @@ def test_data_set_is_published_by_class_without_folder(composed: Any, name: str)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", members(group="aggregator"))
 def test_published_aggregator_has_the_price_of_the_release(composed: Any, name: str) -> None:
-    """Each calibrated aggregator is built again from its published settings, and has the same epsilon."""
+    """Each shipped aggregator, with solved noise, is built again from its published settings with the same epsilon."""
     config = composed(
         arguments=[
             f"aggregator={name}",
@@ -291,12 +301,14 @@ def test_published_aggregator_has_the_price_of_the_release(composed: Any, name: 
         accountant=RdpAccountant,
     )
     settings = OmegaConf.to_container(config, resolve=True) | {"adjacency": "add_remove"}
-    read = OmegaConf.create(public_settings(settings, aggregator))
-    again = build_aggregator(read.aggregator, adjacency=read.adjacency)
-    accountant: Any = build(read.accountant, slot="accountant")
-    assert read.teacher.num_teachers == 300
-    event = again.event_for(num_queries=read.num_queries, num_labels=8, num_teachers=300)
-    epsilon = accountant.compose(event).get_epsilon(read.target_delta)
+    public = OmegaConf.create(public_settings(settings, aggregator=aggregator))
+    rebuilt_aggregator = build_aggregator(public.aggregator, adjacency=public.adjacency)
+    accountant: Any = build(public.accountant, slot="accountant")
+    assert public.teacher.num_teachers == 300
+    event = rebuilt_aggregator.event_for(
+        num_queries=public.num_queries, num_labels=8, num_teachers=300
+    )
+    epsilon = accountant.compose(event).get_epsilon(public.target_delta)
     expected = (
         RdpAccountant()
         .compose(aggregator.event_for(num_queries=50, num_labels=8, num_teachers=300))
@@ -307,36 +319,29 @@ def test_published_aggregator_has_the_price_of_the_release(composed: Any, name: 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_solved_noise_is_published(case: Any) -> None:
-    """The settings have -1 for each number of an aggregator.
-
-    The published numbers are those of the aggregator that was used.
-    """
+    """The published numbers are those of the aggregator that was used, and not the -1 that its configuration has."""
     scaled = case.aggregator.scaled(noise_factor=2.0)
     component = published(scaled, fields=dict.fromkeys(vars(scaled), -1.0))
-    numbers = {
+    used_numbers = {
         name: value for name, value in vars(scaled).items() if isinstance(value, (int, float))
     }
-    assert numbers and {name: component[name] for name in numbers} == numbers
+    assert used_numbers
+    assert {name: component[name] for name in used_numbers} == used_numbers
 
 
 @pytest.mark.slow
 def test_privacy_card_shows_only_published_fields(tmp_path: Path) -> None:
     """A run uses an aggregator with secret fields. Its privacy card and report show the public fields alone."""
     folder = tmp_path / "run"
-    train(
-        replace(small_plan(), aggregator=used(secret="mercy hospital"), target_epsilon=None),
-        output_dir=folder,
-    )
+    aggregator = aggregator_with(secret="mercy hospital")
+    train(replace(small_plan(), aggregator=aggregator, target_epsilon=None), output_dir=folder)
     card = (folder / "release" / "privacy_card.md").read_text()
-    assert (
-        "40.0" in card
-        and "plain" in card
-        and "mercy hospital" not in card
-        and str(NUMBER) not in card
-    )
-    assert "note" not in json.loads((folder / "report.json").read_text())["privacy"].get(
-        "parameters", {}
-    )
+    assert "40.0" in card
+    assert "plain" in card
+    assert "mercy hospital" not in card
+    assert str(NUMBER) not in card
+    report = json.loads((folder / "report.json").read_text())
+    assert "note" not in report["privacy"].get("parameters", {})
 
 
 def test_features_are_published_without_files() -> None:
@@ -349,17 +354,18 @@ def test_features_are_published_without_files() -> None:
     assert "ward" not in text and str(NUMBER) not in text
 
 
+# Texts that Hydra resolves to the value of an environment variable, directly or by the setting `output_dir`.
 ROUTES = (
     "${oc.env:PATE_SECRET}",
     "x${oc.env:PATE_SECRET,none}",
     "${oc.decode:'${oc.env:PATE_SECRET}'}",
     "${${word}.env:PATE_SECRET}",
-    "${output_dir}",  # which reads it
+    "${output_dir}",
     "${oc.select:output_dir}",
 )
 
 
-def of_a_file(setting: str, value: Any) -> Any:
+def config_with(setting: str, value: Any) -> Any:
     """Returns a configuration in which one setting has this value, as a configuration file could set it."""
     config = OmegaConf.create(
         settings(secret="secret")
@@ -373,20 +379,16 @@ def of_a_file(setting: str, value: Any) -> Any:
 @pytest.mark.parametrize(
     "setting",
     [
-        *(
-            "data.name",
-            "data.labels",
-            "num_queries",
-            "holder",
-            "teacher.num_teachers",
-            "student.rank",
-        ),
-        *(
-            "aggregator.kind",
-            "aggregator.weights",
-            "aggregator.inner.size",
-            "teacher.estimator.estimator.n_estimators",
-        ),
+        "data.name",
+        "data.labels",
+        "num_queries",
+        "holder",
+        "teacher.num_teachers",
+        "student.rank",
+        "aggregator.kind",
+        "aggregator.weights",
+        "aggregator.inner.size",
+        "teacher.estimator.estimator.n_estimators",
     ],
 )
 def test_nothing_of_the_environment_is_published(
@@ -397,11 +399,11 @@ def test_nothing_of_the_environment_is_published(
     The value may come directly, or through other settings.
     """
     monkeypatch.setenv("PATE_SECRET", "771942")
-    for value, place in ((route, ""), ([route], r"\.0")):
-        config = of_a_file(setting, value)
+    for value, index in ((route, ""), ([route], r"\.0")):
+        config = config_with(setting, value=value)
         plain: Any = OmegaConf.to_container(config, resolve=True)
         with pytest.raises(
-            InvalidValue, match=rf"^{setting}{place}: expected the value itself, as it may be publ"
+            InvalidValue, match=rf"^{setting}{index}: expected the value itself, as it may be publ"
         ):
             own_settings(config, settings=plain)
 
@@ -415,11 +417,11 @@ def test_folder_from_the_environment_is_not_published(
     This holds even for a field that a user's class declares public.
     """
     monkeypatch.setenv("PATE_SECRET", "771942")
-    config = of_a_file(setting="data.image_size", value=route)
+    config = config_with(setting="data.image_size", value=route)
     OmegaConf.update(config, "data.folder", route)
     plain: Any = OmegaConf.to_container(config, resolve=True)
     text = public_settings(
-        settings=own_settings(config, settings=plain), aggregator=used(secret="secret")
+        settings=own_settings(config, settings=plain), aggregator=aggregator_with(secret="secret")
     )
     assert "771942" not in text
     assert "data" not in OmegaConf.create(text)
@@ -431,27 +433,23 @@ def test_values_from_the_configuration_itself_are_published() -> None:
 
     Text that only looks like an interpolation is published as text.
     """
-    config = of_a_file(setting="student.rank", value="${data.image_size}")
+    config = config_with(setting="student.rank", value="${data.image_size}")
     OmegaConf.update(config, "output_dir", None)
     plain: Any = OmegaConf.to_container(config, resolve=True)
     assert own_settings(config, settings=plain) == plain
-    assert (
-        OmegaConf.create(
-            public_settings(settings=plain, aggregator=used(secret="secret"))
-        ).student.rank
-        == 12
-    )
-    # a vote file of somebody else's is no configuration
+    public_text = public_settings(settings=plain, aggregator=aggregator_with(secret="secret"))
+    assert OmegaConf.create(public_text).student.rank == 12
+    # The statement in a holder's vote file is no configuration.
     node = {"_target_": target(Plain), "path": "${oc.env:HOME}"}
-    text = "_target_: pate.data.Table\nname: ${oc.env:HOME}\nfit: ${oc.env\n"
-    made = release_settings(
+    holder_statement = "_target_: pate.data.Table\nname: ${oc.env:HOME}\nfit: ${oc.env\n"
+    public_text = release_settings(
         settings(secret="s") | {"data": node},
-        aggregator=used(secret="s"),
-        holders={"data": text},
+        aggregator=aggregator_with(secret="s"),
+        holders={"data": holder_statement},
         num_queries=3,
         num_teachers=4,
     )
-    assert yaml.safe_load(made)["data"]["name"] == "${oc.env:HOME}"
+    assert yaml.safe_load(public_text)["data"]["name"] == "${oc.env:HOME}"
 
 
 def test_the_number_of_labeled_public_rows_is_published_with_the_data(
@@ -462,15 +460,17 @@ def test_the_number_of_labeled_public_rows_is_published_with_the_data(
         arguments = ["data=arrays"] + ([] if value is None else [f"data.public_labels={value}"])
         plain = plain_settings(composed(arguments=arguments), excluded_settings=())
         assert ("public_labels" in plain["data"]) == (value is not None)
-        read = OmegaConf.create(
+        public = OmegaConf.create(
             public_settings(settings=plain, aggregator=GaussianVotes(noise_std=3.0))
         )
-        assert read.data.get("public_labels") == value
+        assert public.data.get("public_labels") == value
 
 
 def test_only_training_takes_labels_of_public_rows(composed: Callable[..., Any]) -> None:
     """The data of other commands are refused with the setting; in a run the reader is built without it."""
     config = composed(arguments=["data=wordnet", "data.public_labels=5"])
+    make_part = part_maker(config)
     with refused("data.public_labels", value=5, rule="pate-train"):
-        part_maker(config)("data")
-    assert isinstance(part_maker(config, takes_public_labels=True)("data"), WordNet40)
+        make_part("data")
+    make_part_of_run = part_maker(config, takes_public_labels=True)
+    assert isinstance(make_part_of_run("data"), WordNet40)

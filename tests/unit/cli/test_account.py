@@ -21,6 +21,7 @@ from pate.votes import VoteShape
 from tests.e2e.commands import Arguments
 from tests.refusals import ANY, refused
 
+# The aggregator of a session of hits, and the same aggregator and its shape as settings of a command.
 BOUNDARY = BoundaryTopK(selection_scale=20.0, test_std=5.0, target_hits=5, failure_prob=1e-10)
 SIZE = ["num_queries=2000", "num_labels=6", "num_teachers=400"]
 NOISE = ("selection_scale=20", "test_std=5", "target_hits=5", "failure_prob=1e-10")
@@ -30,7 +31,7 @@ NOT_PRIOR = ["aggregator=stable_top_k_not_prior", *(f"aggregator.{word}" for wor
 
 
 @pytest.fixture
-def run(
+def page_of(
     composed: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., str]:
     """Returns a function that runs `pate-account` with settings, and returns the printed page."""
@@ -45,12 +46,12 @@ def run(
 
 
 @pytest.fixture
-def quoted(run: Callable[..., str]) -> Callable[..., dict[str, Any]]:
+def quote_of(page_of: Callable[..., str]) -> Callable[..., dict[str, Any]]:
     """Returns a function that runs `pate-account` with settings, and returns the printed JSON."""
 
     def run_with_json(arguments: Arguments) -> dict[str, Any]:
         """Runs `pate-account` with these settings and returns its printed JSON."""
-        return dict(json.loads(run([*arguments, "format=json"])))
+        return dict(json.loads(page_of([*arguments, "format=json"])))
 
     return run_with_json
 
@@ -66,64 +67,63 @@ def votes(tmp_path: Path) -> str:
 
 @pytest.mark.slow
 def test_plain_composition_is_shown_only_for_a_session(
-    run: Callable[..., str], quoted: Any
+    page_of: Callable[..., str], quote_of: Any
 ) -> None:
-    """A session of hits shows the epsilon of plain composition, and says which is cheaper.
+    """The price of a session of hits stands beside that of plain composition, and the page says which is smaller.
 
-    Other aggregators show none.
+    For other aggregators no plain composition is shown.
     """
-    quote = quoted(arguments=SESSION)
+    quote = quote_of(arguments=SESSION)
     plain = AutoAccountant().compose(
         BOUNDARY.plain_event(VoteShape(num_queries=2_000, num_labels=6, num_teachers=400))
     )
     assert quote["plain_epsilon"] == plain.get_epsilon(target_delta=1e-6) > quote["epsilon"]
-    page = run(arguments=SESSION)
+    page = page_of(arguments=SESSION)
     assert "the session costs less" in page
     assert "votes=FILE" in page
-    short = quoted(arguments=[*SESSION, "num_queries=10"])
-    assert short["plain_epsilon"] < short["epsilon"]
-    assert "plain composition costs less" in run(arguments=[*SESSION, "num_queries=10"])
-    # which buys more of them
-    quote = quoted(arguments=["aggregator=gaussian_votes", "num_queries=5", "max_epsilon=4"])
+    short_session = quote_of(arguments=[*SESSION, "num_queries=10"])
+    assert short_session["plain_epsilon"] < short_session["epsilon"]
+    assert "plain composition costs less" in page_of(arguments=[*SESSION, "num_queries=10"])
+    # An epsilon of 4 pays for more than the five queries of the command.
+    quote = quote_of(arguments=["aggregator=gaussian_votes", "num_queries=5", "max_epsilon=4"])
     assert quote["plain_epsilon"] is None
-    assert quote["solved_for"] == {"num_queries": quote["num_queries"]} and quote["num_queries"] > 5
+    assert quote["solved_for"] == {"num_queries": quote["num_queries"]}
+    assert quote["num_queries"] > 5
 
 
 @pytest.mark.slow
-def test_plain_composition_is_unpriced_if_failures_use_up_delta(quoted: Any) -> None:
-    """The failure probabilities of 20,000 queries sum to more than delta: this is refused, and each suggested remedy
-    works.
-    """
-    assert quoted(arguments=[*SESSION, "num_queries=5000"])["plain_epsilon"] != "inf"
-    names = ("failure_prob", "num_queries")
-    with refused("failure_prob", value=1e-10, rule="2e-06 in all", remedies=names) as caught:
-        quoted(arguments=[*SESSION, "num_queries=20000"])
+def test_plain_composition_is_unpriced_if_failures_use_up_delta(quote_of: Any) -> None:
+    """Failure probabilities of 20,000 queries that sum to more than delta are refused, with remedies that all work."""
+    assert quote_of(arguments=[*SESSION, "num_queries=5000"])["plain_epsilon"] != "inf"
+    remedy_names = ("failure_prob", "num_queries")
+    with refused("failure_prob", value=1e-10, rule="2e-06 in all", remedies=remedy_names) as caught:
+        quote_of(arguments=[*SESSION, "num_queries=20000"])
     assert str(caught.value).endswith("what works: failure_prob=3e-11, or num_queries=6000")
     for remedy in map(COMMAND.remedy, caught.value.remedies):
-        assert quoted(arguments=[*SESSION, "num_queries=20000", remedy])["epsilon"]
+        assert quote_of(arguments=[*SESSION, "num_queries=20000", remedy])["epsilon"]
 
 
 @pytest.mark.slow
 def test_votes_and_prior_give_the_expected_hits(
-    run: Callable[..., str], quoted: Any, votes: str, tmp_path: Path
+    page_of: Callable[..., str], quote_of: Any, votes: str, tmp_path: Path
 ) -> None:
     """With a file of votes, the expected hits are those of `hit_probabilities`. With a right prior they are fewer."""
-    hits = quoted(arguments=[*SESSION, f"votes={votes}"])["hits"]
+    hits = quote_of(arguments=[*SESSION, f"votes={votes}"])["hits"]
     expected = BOUNDARY.hit_probabilities(votes=np.load(votes), num_teachers=400).sum()
     assert hits["expected_hits"] == pytest.approx(expected, rel=1e-12)
-    page = run(arguments=[*SESSION, f"votes={votes}"])
+    page = page_of(arguments=[*SESSION, f"votes={votes}"])
     assert f"{expected:.1f} expected" in page
     assert f"{hits['expected_asked']} queries until 5 hits" in page
     words = [*NOT_PRIOR, "accountant=rdp"]
     np.savez(tmp_path / "prior.npz", prior=np.load(votes) > 200)
-    right = quoted(arguments=[*words, f"votes={votes}", f"prior={tmp_path / 'prior.npz'}"])["hits"]
-    none = quoted(arguments=[*words, f"votes={votes}"])["hits"]
-    assert right["expected_hits"] < none["expected_hits"]
+    with_prior = quote_of(arguments=[*words, f"votes={votes}", f"prior={tmp_path / 'prior.npz'}"])
+    without_prior = quote_of(arguments=[*words, f"votes={votes}"])
+    assert with_prior["hits"]["expected_hits"] < without_prior["hits"]["expected_hits"]
 
 
 @pytest.mark.slow
 def test_stability_table_is_written_and_reported(
-    run: Callable[..., str], quoted: Any, tmp_path: Path
+    page_of: Callable[..., str], quote_of: Any, tmp_path: Path
 ) -> None:
     """`write_table` writes the certified table of the best order. JSON and page report its cost and digest."""
     path = tmp_path / "table.json"
@@ -133,7 +133,7 @@ def test_stability_table_is_written_and_reported(
         "accountant=rdp",
         f"write_table={path}",
     ]
-    quote = quoted(arguments=words)
+    quote = quote_of(arguments=words)
     table = CertifiedTable.load(path)
     assert table.order == quote["best_order"]
     assert quote["table"] == {
@@ -142,11 +142,11 @@ def test_stability_table_is_written_and_reported(
         "rdp": table.rdp,
         "sha256": table.digest,
     }
-    assert f"certified to cost at most {table.rdp} a test" in run(arguments=words)
+    assert f"certified to cost at most {table.rdp} a test" in page_of(arguments=words)
 
 
 @pytest.mark.slow
-def test_files_that_do_not_fit_are_refused(quoted: Any, votes: str, tmp_path: Path) -> None:
+def test_files_that_do_not_fit_are_refused(quote_of: Any, votes: str, tmp_path: Path) -> None:
     """Votes, priors and tables that do not suit the aggregator or their shape are refused by the setting's name."""
     np.save(tmp_path / "numbers.npy", np.array([[0, 2]]))
     np.save(tmp_path / "line.npy", np.array([True]))
@@ -177,7 +177,7 @@ def test_files_that_do_not_fit_are_refused(quoted: Any, votes: str, tmp_path: Pa
         ),
     ):
         with refusal:
-            quoted(arguments=words)
+            quote_of(arguments=words)
 
 
 def write_shared_ledger(path: Path, max_epsilon: float | None = None) -> SharedLedger:
@@ -199,14 +199,15 @@ GAUSSIAN += ["num_queries=100", "num_labels=10"]
 
 @pytest.mark.slow
 def test_remaining_budget_of_a_ledger_is_what_it_admits(
-    quoted: Callable[..., dict[str, Any]], tmp_path: Path
+    quote_of: Callable[..., dict[str, Any]], tmp_path: Path
 ) -> None:
     """The number and the epsilon of further releases that are stated for an account are what the account affords."""
     shared = write_shared_ledger(path=tmp_path / "ledger.db", max_epsilon=4.0)
-    quote = quoted(arguments=[*GAUSSIAN, f"ledger={shared.path}"])
+    quote = quote_of(arguments=[*GAUSSIAN, f"ledger={shared.path}"])
     first, second = quote["accounts"]
     accounts = [
-        (left["data"], left["num_releases"], left["max_epsilon"]) for left in (first, second)
+        (account["data"], account["num_releases"], account["max_epsilon"])
+        for account in (first, second)
     ]
     assert accounts == [("a" * 64, 1, 4.0), ("b" * 64, 2, 4.0)]
     assert second["epsilon"] < first["epsilon"] <= 4.0
@@ -241,27 +242,27 @@ def test_a_missing_ledger_names_the_one_in_outputs(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_ledger_gives_a_row_for_each_data_set(
-    run: Callable[..., str], quoted: Any, tmp_path: Path
+    page_of: Callable[..., str], quote_of: Any, tmp_path: Path
 ) -> None:
     """A missing ledger, another delta and another adjacency are refused. The page has a row for each account."""
     with refused("ledger", value=tmp_path / "none.db", rule="found no file"):
-        run(arguments=[*GAUSSIAN, f"ledger={tmp_path / 'none.db'}"])
+        page_of(arguments=[*GAUSSIAN, f"ledger={tmp_path / 'none.db'}"])
     assert not list(tmp_path.iterdir())
     shared = write_shared_ledger(path=tmp_path / "ledger.db")
     for word, known in (("target_delta=1e-07", "1e-06"), ("adjacency=add_remove", "replace_one")):
         with pytest.raises(InvalidValue, match=rf"^{word}: expected {known}, as ledger="):
-            run(arguments=[*GAUSSIAN, f"ledger={shared.path}", word])
-    page = run(arguments=[*GAUSSIAN, f"ledger={shared.path}"])
+            page_of(arguments=[*GAUSSIAN, f"ledger={shared.path}", word])
+    page = page_of(arguments=[*GAUSSIAN, f"ledger={shared.path}"])
     assert page.count("none") >= 2, "there is no cap"
     assert "aaaaaaaaaaaa " in page and "bbbbbbbbbbbb " in page
-    ledger = Ledger(tmp_path / "one.db", target_delta=1e-6, max_epsilon=4.0)  # which names no data
-    ledger.charge(GaussianEvent(noise_multiplier=2.0), adjacency="replace_one", key="a fit")
-    (left,) = quoted(arguments=[*GAUSSIAN, f"ledger={ledger.path}"])["accounts"]
-    assert (left["data"], left["num_releases"]) == ("", 1)
+    unnamed_ledger = Ledger(tmp_path / "one.db", target_delta=1e-6, max_epsilon=4.0)
+    unnamed_ledger.charge(GaussianEvent(noise_multiplier=2.0), adjacency="replace_one", key="a fit")
+    (row,) = quote_of(arguments=[*GAUSSIAN, f"ledger={unnamed_ledger.path}"])["accounts"]
+    assert (row["data"], row["num_releases"]) == ("", 1)
 
 
 @pytest.fixture
-def asked(composed: Any, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
+def output_of(composed: Any, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
     """Yields a function that runs `pate-account` as from the command line, and returns its output.
 
     The command then knows which settings were given.
@@ -283,14 +284,14 @@ CHARGE = ["time", "user", "command", "mechanism", "draw", "epsilon"]
 
 @pytest.mark.slow
 def test_ledger_is_listed_alone_or_quoted_with_an_aggregator(
-    asked: Callable[..., str], tmp_path: Path
+    output_of: Callable[..., str], tmp_path: Path
 ) -> None:
     """Without an aggregator, a ledger is listed as JSON, as lines or as a page, with totals, caps and charges.
 
     An empty ledger is listed too.
     """
     shared = write_shared_ledger(path=tmp_path / "ledger.db", max_epsilon=4.0)
-    (line,) = asked(arguments=[f"ledger={shared.path}", "format=json"]).splitlines()
+    (line,) = output_of(arguments=[f"ledger={shared.path}", "format=json"]).splitlines()
     (first, second) = json.loads(line)["accounts"]
     assert list(first) == ["data", "spent_epsilon", "delta", "cap", *UNIT, "charges"]
     account = shared.account(data="b" * 64)
@@ -305,35 +306,35 @@ def test_ledger_is_listed_alone_or_quoted_with_an_aggregator(
     assert second["charges"][0]["time"] == account.entries[0].time
     lines = [
         json.loads(line)
-        for line in asked(arguments=[f"ledger={shared.path}", "format=jsonl"]).splitlines()
+        for line in output_of(arguments=[f"ledger={shared.path}", "format=jsonl"]).splitlines()
     ]
     assert [line["data"][0] for line in lines] == ["a", "b", "b"]
     assert list(lines[0]) == ["data", "delta", *CHARGE]
-    page = asked(arguments=[f"ledger={shared.path}"])
+    page = output_of(arguments=[f"ledger={shared.path}"])
     assert (
         "records aaaaaaaaaaaa: 1 charge, epsilon " in page
         and "records bbbbbbbbbbbb: 2 charges, epsilon " in page
     )
     assert (page.count("cap 4"), page.count("GaussianVotes")) == (2, 3)
     assert f"{entry.time[:19].replace('T', ' ')} UTC, {entry.user}: epsilon " in page
-    assert asked(arguments=[f"ledger={shared.path}", "format=text"]) == page
+    assert output_of(arguments=[f"ledger={shared.path}", "format=text"]) == page
     empty = Ledger(tmp_path / "empty.db", target_delta=1e-6).path
-    assert asked(arguments=[f"ledger={empty}"]).startswith("all records: 0 charges, epsilon 0")
-    quote = json.loads(asked(arguments=[*GAUSSIAN, f"ledger={shared.path}", "format=json"]))
+    assert output_of(arguments=[f"ledger={empty}"]).startswith("all records: 0 charges, epsilon 0")
+    quote = json.loads(output_of(arguments=[*GAUSSIAN, f"ledger={shared.path}", "format=json"]))
     assert quote["epsilon"] > 0 and "more_releases" in quote["accounts"][0]
     with refused("format", value="jsonl"):
-        asked(arguments=[*GAUSSIAN, "format=jsonl"])
+        output_of(arguments=[*GAUSSIAN, "format=jsonl"])
 
 
 @pytest.mark.slow
-def test_suggested_settings_can_be_pasted_and_priced(run: Callable[..., str]) -> None:
-    """With too many queries and too few teachers, the page suggests both settings.
+def test_suggested_settings_can_be_pasted_and_priced(page_of: Callable[..., str]) -> None:
+    """With too many queries and too few teachers, the page suggests numbers of both.
 
-    They are then priced without doubt.
+    The suggested settings are then priced without a warning.
     """
     words = ["aggregator=peeling", "target_epsilon=4"]
-    assert "num_private=… says it" in run(arguments=[*words, "suggest=true"])
-    page = run(
+    assert "num_private=… says it" in page_of(arguments=[*words, "suggest=true"])
+    page = page_of(
         arguments=[
             *words,
             "num_queries=2000000",
@@ -347,14 +348,14 @@ def test_suggested_settings_can_be_pasted_and_priced(run: Callable[..., str]) ->
     ]
     assert [setting.partition("=")[0] for setting in settings] == ["num_teachers", "num_queries"]
     assert "private groups each" in page and "num_private=" not in page
-    assert "teachers are heard" not in run(arguments=[*words, *settings, "num_private=62115"]), (
-        "neither refused nor doubted"
-    )
+    assert "teachers are heard" not in page_of(
+        arguments=[*words, *settings, "num_private=62115"]
+    ), "neither refused nor doubted"
 
 
 @pytest.mark.slow
 def test_stability_test_that_no_gap_passes_has_a_row(
-    run: Callable[..., str],
+    page_of: Callable[..., str],
 ) -> None:
     """A test that no gap of votes can pass is refused. With `allow_useless` the page says so in a row."""
     useless = [
@@ -364,8 +365,8 @@ def test_stability_test_that_no_gap_passes_has_a_row(
         "accountant=rdp",
     ]
     with refused("num_teachers", value=100):
-        run(arguments=useless)
-    page = run(arguments=[*useless, "allow_useless=true"])
+        page_of(arguments=useless)
+    page = page_of(arguments=[*useless, "allow_useless=true"])
     assert "no gap of 100 votes passes with probability 1/2" in page
     assert "cheapest accountant" in page
 
@@ -374,7 +375,7 @@ TEACHER_VOTES = np.random.default_rng(0).random((50, 20, 6)) < 0.3
 
 
 @pytest.fixture
-def audited(
+def audit_of(
     composed: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., str]:
     """Returns a function that writes votes into a file, runs `pate-audit` on it, and returns its output."""
@@ -389,14 +390,14 @@ def audited(
 
 
 @pytest.mark.slow
-def test_prices_and_claims_of_a_vote_file(audited: Callable[..., str]) -> None:
+def test_prices_and_claims_of_a_vote_file(audit_of: Callable[..., str]) -> None:
     """`pate-audit` prices three aggregators on the votes of teachers, the named one first, under both adjacencies.
 
     It states which noise was given and which assumed.
     """
     arguments = ["aggregator=clipped_votes", "vote_clip=2", "noise_std=10", "accountant=rdp"]
     answer = json.loads(
-        audited(TEACHER_VOTES, arguments=[*arguments, "format=json"]).splitlines()[-1]
+        audit_of(TEACHER_VOTES, arguments=[*arguments, "format=json"]).splitlines()[-1]
     )
     assert {"epsilon", "delta", "adjacency", "accountant", "paper_epsilon"} <= answer.keys()
     findings = {each["aggregator"]: each for each in answer["findings"]}
@@ -408,12 +409,12 @@ def test_prices_and_claims_of_a_vote_file(audited: Callable[..., str]) -> None:
     }  # of what was given
     assert answer["epsilon"] == findings["clipped_votes"]["epsilon"]["replace_one"]
     removed = json.loads(
-        audited(TEACHER_VOTES, arguments=[*arguments, "format=json", "adjacency=add_remove"])
+        audit_of(TEACHER_VOTES, arguments=[*arguments, "format=json", "adjacency=add_remove"])
     )
     assert (
         removed["epsilon"] == findings["clipped_votes"]["epsilon"]["add_remove"] < answer["epsilon"]
     )
-    page = audited(TEACHER_VOTES, arguments=arguments)
+    page = audit_of(TEACHER_VOTES, arguments=arguments)
     assert "teacher_votes: 50 teachers, 20 queries, 6 labels" in page
     assert "(given)" in page and "(assumed)" not in page
     assert "priced once these are given: screening_std=, threshold_share=" in page
@@ -423,25 +424,25 @@ def test_prices_and_claims_of_a_vote_file(audited: Callable[..., str]) -> None:
 
 @pytest.mark.slow
 def test_audit_without_noise_is_infinite_and_histogram_needs_num_teachers(
-    audited: Callable[..., str],
+    audit_of: Callable[..., str],
 ) -> None:
     """Without noise the epsilon is infinite.
 
     A histogram without the number of teachers is refused, and read with it.
     """
     votes = np.array([[7, 2, 1], [4, 3, 3]])
-    answer = json.loads(audited(votes, arguments=["noise_std=0", "format=json"]))
+    answer = json.loads(audit_of(votes, arguments=["noise_std=0", "format=json"]))
     assert (answer["layout"], answer["epsilon"], answer["paper_epsilon"]) == ("classes", "inf", 0.0)
-    assert "infinite" in audited(votes, arguments=["noise_std=0"])
+    assert "infinite" in audit_of(votes, arguments=["noise_std=0"])
     with refused("num_teachers", value=None):
-        audited(TEACHER_VOTES.sum(axis=0))
-    assert "histogram: 50 teachers" in audited(
+        audit_of(TEACHER_VOTES.sum(axis=0))
+    assert "histogram: 50 teachers" in audit_of(
         TEACHER_VOTES.sum(axis=0), arguments=["num_teachers=50", "accountant=rdp"]
     )
 
 
 @pytest.mark.slow
-def test_mistakes_are_refused_in_one_line(audited: Callable[..., str], composed: Any) -> None:
+def test_mistakes_are_refused_in_one_line(audit_of: Callable[..., str], composed: Any) -> None:
     """`pate-audit` refuses impossible settings by their names, and missing votes."""
     for override, rule in (
         ("format=xml", "expected one of text, json"),
@@ -452,6 +453,6 @@ def test_mistakes_are_refused_in_one_line(audited: Callable[..., str], composed:
         ("aggregator=gnmax", "expected one that releases several labels"),
     ):
         with pytest.raises(InvalidValue, match=f"^{override}: {rule}"):
-            audited(TEACHER_VOTES, arguments=[override])
+            audit_of(TEACHER_VOTES, arguments=[override])
     with refused("votes", value="???"):
         audit(config=composed(command="audit"))

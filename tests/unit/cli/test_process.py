@@ -5,7 +5,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -72,7 +71,7 @@ def test_second_signal_kills_the_process() -> None:
     assert process.stdout.readline() == "ending\n"
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
-    # by the signal, or by the watch that was due
+    # The signal ends the process, or the thread that watches it, where the time of the first signal is over.
     assert process.returncode in (-signal.SIGTERM, 143)
 
 
@@ -82,34 +81,39 @@ WORKERS = "__import__('joblib.externals.loky').externals.loky.ProcessPoolExecuto
 
 @pytest.mark.parametrize("child", [CHILD, WORKERS], ids=["a child", "workers"])
 def test_unresponsive_computation_is_killed_with_its_descendants(child: str) -> None:
-    """A process ignores SIGTERM in its computation, and has a child or workers.
+    """SIGTERM ends a process that swallows its exception, with all descendants, within a minute and with code 143.
 
-    SIGTERM ends this process within a minute with code 143.
-
-    A function that swallows exceptions stands for a computation outside Python.
+    The process has a child or workers. A loop that swallows exceptions stands for a computation outside Python.
     """
-    # from here on nothing is raised outside of the try
-    working = "    print('working', flush=True)"
-    work = ("try:", working, "    while True: time.sleep(0.05)", "except KeyboardInterrupt: pass")
-    process = started_process(setup=f"child = {child}", work="\n            ".join(work))
+    # The test waits for the word "working": from there on, an exception is raised within the `try` alone.
+    work_lines = (
+        "try:",
+        "    print('working', flush=True)",
+        "    while True: time.sleep(0.05)",
+        "except KeyboardInterrupt: pass",
+    )
+    process = started_process(setup=f"child = {child}", work="\n            ".join(work_lines))
     assert process.stdout is not None
     process.stdout.readline()
-    sent = time.monotonic()
+    start_time = time.monotonic()
     process.send_signal(signal.SIGTERM)
-    _, errors = process.communicate(timeout=60)  # its child would hold the pipe for ten minutes
-    assert time.monotonic() - sent < 60
+    # A child that was left alive would hold the pipe for ten minutes.
+    _, errors = process.communicate(timeout=60)
+    assert time.monotonic() - start_time < 60
     assert (process.returncode, errors) == (143, f"ended by SIGTERM{LINE}")
 
 
 def test_ignored_signal_stays_ignored() -> None:
     """A process that ignores SIGHUP, as under nohup, goes on after one. Other handlers are restored afterwards."""
-    lines = ("import os, signal", "signal.signal(signal.SIGHUP, signal.SIG_IGN)")
-    lines += ("from pate.cli.process import ended_by_signals", "with ended_by_signals():")
-    lines += (
-        "    os.kill(os.getpid(), signal.SIGHUP)",
-        "print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)",
-    )
-    done = result_of_script(script="\n".join(lines))
+    script = """
+import os, signal
+signal.signal(signal.SIGHUP, signal.SIG_IGN)
+from pate.cli.process import ended_by_signals
+with ended_by_signals():
+    os.kill(os.getpid(), signal.SIGHUP)
+print(signal.getsignal(signal.SIGTERM) is signal.SIG_DFL)
+"""
+    done = result_of_script(script)
     assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
 
@@ -131,7 +135,11 @@ except Stopped as stopped:
 
 @pytest.mark.parametrize(
     "failing_start",
-    ['raise RuntimeError("can\'t start new thread")', "raise MemoryError", "return 0"],
+    [
+        pytest.param('raise RuntimeError("can\'t start new thread")', id="no thread"),
+        pytest.param("raise MemoryError", id="no memory"),
+        pytest.param("return 0", id="no error"),
+    ],
 )
 def test_command_continues_if_a_thread_cannot_start(failing_start: str) -> None:
     """A command that cannot start the thread for its signals works on, and ends by SIGTERM with its line and code 143.
@@ -140,41 +148,52 @@ def test_command_continues_if_a_thread_cannot_start(failing_start: str) -> None:
     forever.
     """
     done = result_of_script(script=WITHOUT_THREAD.format(failing_start=failing_start))
-    assert (done.returncode, done.stdout, done.stderr) == (
-        143,
-        f"went on\nended by SIGTERM{LINE}",
-        "",
-    )
+    assert done.returncode == 143
+    assert done.stdout == f"went on\nended by SIGTERM{LINE}"
+    assert done.stderr == ""
 
 
-SHORTAGES = (
-    "MemoryError()",
-    'RuntimeError("can\'t start new thread")',
-    "ImportError('libtorch_cpu.so: failed to map segment from shared object')",
-    "SystemError('error return without exception set')",
+@pytest.mark.parametrize(
+    "statement",
+    [
+        pytest.param("raise MemoryError()", id="no memory"),
+        pytest.param("""raise RuntimeError("can't start new thread")""", id="no thread"),
+        pytest.param(
+            "raise ImportError('libtorch_cpu.so: failed to map segment from shared object')",
+            id="no memory for a library",
+        ),
+        pytest.param(
+            "raise SystemError('error return without exception set')", id="no memory for an error"
+        ),
+        pytest.param(
+            "try:\n  raise MemoryError\nfinally:\n  1 // 0",
+            id="an error that follows from no memory",
+        ),
+    ],
 )
+def test_shortages_while_loading_a_command_print_one_line(statement: str) -> None:
+    """A lack of memory or threads while a command is loaded gives one line and code 1.
 
-
-def test_errors_while_loading_a_command_print_one_line() -> None:
-    """A shortage of memory or threads while a command is loaded gives one line and code 1.
-
-    Errors that follow from the shortage do too; an error in our own code prints its traceback.
+    So does an error that follows from such a lack.
     """
-    for raised in (
-        *(f"raise {each}" for each in SHORTAGES),
-        "try:\n  raise MemoryError\nfinally:\n  1 // 0",
-    ):
-        done = result_of_script(script=f"import pate.cli\n{raised}")
-        assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-        assert done.stderr.endswith(
-            "; the same command continues once there is more memory, and threads to start\n"
-        )
-    stopped, fault = (
-        result_of_script(script=f"import pate.cli; raise {error}")
-        for error in ("KeyboardInterrupt", "KeyError")
+    done = result_of_script(script=f"import pate.cli\n{statement}")
+    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
+    assert done.stderr.endswith(
+        "; the same command continues once there is more memory, and threads to start\n"
     )
-    assert stopped.returncode != 0 and stopped.stderr == "interrupted\n"
-    assert fault.stderr.startswith("Traceback (most")
+
+
+def test_an_interrupt_while_loading_a_command_prints_one_word() -> None:
+    """An interrupt while a command is loaded prints a word, and no traceback."""
+    done = result_of_script(script="import pate.cli; raise KeyboardInterrupt")
+    assert done.returncode != 0
+    assert done.stderr == "interrupted\n"
+
+
+def test_a_fault_while_loading_a_command_prints_its_traceback() -> None:
+    """An error in our own code keeps its traceback."""
+    done = result_of_script(script="import pate.cli; raise KeyError")
+    assert done.stderr.startswith("Traceback (most")
 
 
 SCRIPT = """
@@ -190,14 +209,19 @@ with open(sys.argv[1], "w") as file:
 """
 
 
-@pytest.mark.parametrize("closed", ["2>&-", ">&-", "<&-", "<&- >&- 2>&-"])
-def test_closed_streams_are_opened_on_dev_null(closed: str, tmp_path: Path) -> None:
-    """A script starts with closed standard streams.
-
-    The streams are opened on /dev/null, so that no file gets their number.
-    """
+@pytest.mark.parametrize(
+    "closing",
+    [
+        pytest.param("2>&-", id="standard error"),
+        pytest.param(">&-", id="standard output"),
+        pytest.param("<&-", id="standard input"),
+        pytest.param("<&- >&- 2>&-", id="all three"),
+    ],
+)
+def test_closed_streams_are_opened_on_dev_null(closing: str, tmp_path: Path) -> None:
+    """Standard streams that a shell has closed are opened on /dev/null, so that no file gets their descriptors."""
     (tmp_path / "script.py").write_text(SCRIPT)
-    command = f"{sys.executable} {tmp_path / 'script.py'} {tmp_path / 'ledger'} {closed}"
+    command = f"{sys.executable} {tmp_path / 'script.py'} {tmp_path / 'ledger'} {closing}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "lost sys.stderr" not in done.stderr
@@ -212,8 +236,13 @@ def test_closed_error_stream_does_not_end_a_command(tmp_path: Path) -> None:
         "import sys; sys.stdin.read(1)\n" + SCRIPT,
         str(tmp_path / "file"),
     ]
-    pipes: Any = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-    process = subprocess.Popen(command, **pipes, text=True)
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
     assert process.stdin is not None and process.stdout is not None and process.stderr is not None
     process.stderr.close()
     process.stdin.close()

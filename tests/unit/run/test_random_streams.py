@@ -49,13 +49,13 @@ def test_without_a_seed_all_streams_except_noise_repeat(
 
 
 def test_the_numbers_of_a_seed_never_change(tmp_path: Path) -> None:
-    """The streams of seed 5 are NumPy's PCG64 from its own mixing, one for each purpose.
+    """The stream of each purpose from seed 5 is NumPy's PCG64, with the position of the purpose as spawn key.
 
-    Seeded runs are reproducible.
+    A run with this seed has the same streams, and writes no secret.
     """
     run = RandomStreams.of_run(tmp_path / "training.secret", seed=5)
     for index, purpose in enumerate(PURPOSES):
-        sequence = np.random.SeedSequence(5, spawn_key=(index,))
+        sequence = np.random.SeedSequence(entropy=5, spawn_key=(index,))
         rng = RandomStreams(entropy=5).generator(purpose)
         assert rng.bit_generator.state == np.random.PCG64(sequence).state
         assert (
@@ -65,38 +65,33 @@ def test_the_numbers_of_a_seed_never_change(tmp_path: Path) -> None:
         )
         assert rng.random() == run.generator(purpose).random()
     assert not any(tmp_path.iterdir())
-    assert (
-        len({RandomStreams(entropy=5).seeds(purpose, num_seeds=1)[0] for purpose in PURPOSES}) == 4
-    )
+    first_seeds = {RandomStreams(entropy=5).seed(purpose) for purpose in PURPOSES}
+    assert len(first_seeds) == len(PURPOSES)
 
 
 def test_each_stream_of_a_secret_is_chacha20_with_its_own_key() -> None:
     """The stream of a purpose is ChaCha20, with a key derived from the secret and the purpose by HMAC."""
+    streams = RandomStreams(entropy=SECRET)
     for purpose in PURPOSES:
-        key = hmac.digest(SECRET, f"pate {purpose}".encode(), "sha256")
-        rng = RandomStreams(SECRET).generator(purpose)
+        key = hmac.digest(SECRET, f"pate {purpose}".encode(), digest="sha256")
+        rng = streams.generator(purpose)
         assert rng.bit_generator.state["state"]["keysetup"].astype("<u4").tobytes() == key
-        words = cipher_generator(key).bit_generator.random_raw(2).astype("<u8").tobytes()
-        assert (
-            RandomStreams(SECRET).seeds(purpose, num_seeds=4)
-            == np.frombuffer(words, "<u4").tolist()
-        )
-        assert (
-            RandomStreams(SECRET).seeds(purpose, num_seeds=3)
-            == RandomStreams(SECRET).seeds(purpose, num_seeds=9)[:3]
-        )
-    assert len({RandomStreams(SECRET).seeds(purpose, num_seeds=1)[0] for purpose in PURPOSES}) == 4
+        key_stream = cipher_generator(key).bit_generator.random_raw(2).astype("<u8").tobytes()
+        four_seeds = streams.seeds(purpose, num_seeds=4)
+        assert four_seeds == np.frombuffer(key_stream, "<u4").tolist()
+        assert streams.seeds(purpose, num_seeds=3) == streams.seeds(purpose, num_seeds=9)[:3]
+    first_seeds = {streams.seed(purpose) for purpose in PURPOSES}
+    assert len(first_seeds) == len(PURPOSES)
 
 
 def test_a_classifier_without_a_seed_draws_from_chacha20() -> None:
     """A classifier without a seed draws its noise from ChaCha20, with a seed from PCG64 and a warning."""
-    kind = type(cipher_generator(SECRET).bit_generator)
-    assert type(streams_of(random_state=None).generator(purpose="noise").bit_generator) is kind
+    cipher_type = type(cipher_generator(SECRET).bit_generator)
+    noise = streams_of(random_state=None).generator(purpose="noise")
+    assert type(noise.bit_generator) is cipher_type
     with pytest.warns(SeededNoise):
-        assert (
-            type(streams_of(random_state=5).generator(purpose="noise").bit_generator)
-            is np.random.PCG64
-        )
+        noise = streams_of(random_state=5).generator(purpose="noise")
+    assert type(noise.bit_generator) is np.random.PCG64
 
 
 def test_a_students_seed_does_not_reveal_secret_noise() -> None:
@@ -104,12 +99,12 @@ def test_a_students_seed_does_not_reveal_secret_noise() -> None:
 
     From a secret, this computation finds nothing: every step of NumPy's mixing can be undone, but not HMAC.
     """
-    seed = RandomStreams(2**255 + 5)
-    noise = seed.generator(purpose="noise").bit_generator.seed_seq
-    assert _noise_word_behind(seed.seeds("student", num_seeds=1)[0]) == int(noise.pool[0])
-    secret = RandomStreams(SECRET)
-    key = secret.generator(purpose="noise").bit_generator.state["state"]["keysetup"]
-    assert _noise_word_behind(secret.seeds("student", num_seeds=1)[0]) not in key
+    seeded_streams = RandomStreams(entropy=2**255 + 5)
+    noise = seeded_streams.generator(purpose="noise").bit_generator.seed_seq
+    assert _noise_word_behind(seeded_streams.seed(purpose="student")) == int(noise.pool[0])
+    secret_streams = RandomStreams(entropy=SECRET)
+    key = secret_streams.generator(purpose="noise").bit_generator.state["state"]["keysetup"]
+    assert _noise_word_behind(secret_streams.seed(purpose="student")) not in key
 
 
 def _noise_word_behind(seed: int) -> int:
@@ -120,17 +115,23 @@ def _noise_word_behind(seed: int) -> int:
     constants = [0x43B0D7E5]
     for _ in range(40):
         constants.append(constants[-1] * 0x931E8875 % 2**32)
-    at = 4 + 12 + 16  # after eight words, which fill the pool, mix it and are mixed in
+    # The constants that NumPy has used after eight words, which fill the pool, mix it and are mixed in.
+    num_used = 4 + 12 + 16
 
-    def hashed(key: int) -> int:
-        value = (key ^ constants[at]) * constants[at + 1] % 2**32
-        return value ^ value >> 16
+    def hash_spawn_key(key: int) -> int:
+        """Returns the hash of a word that is mixed into the pool last: the position of a purpose."""
+        product = (key ^ constants[num_used]) * constants[num_used + 1] % 2**32
+        return product ^ product >> 16
 
-    left = 0xCA01F9DD
-    right = 0x4973F715
-    first = 0x8B51F9DD
-    factor = 0x58F38DED
-    word = (seed ^ seed >> 16) * pow(first * factor, -1, 2**32) % 2**32 ^ first
-    before = ((word ^ word >> 16) + right * hashed(key=3)) * pow(left, -1, 2**32) % 2**32
-    mixed = (left * before - right * hashed(key=2)) % 2**32
-    return int(np.uint32(mixed ^ mixed >> 16))
+    # The constants of NumPy's `SeedSequence`: MIX_MULT_L and MIX_MULT_R, INIT_B and MULT_B.
+    mix_left = 0xCA01F9DD
+    mix_right = 0x4973F715
+    output_start = 0x8B51F9DD
+    output_factor = 0x58F38DED
+    student, noise = 3, 2  # the positions of the two purposes
+    inverse_factor = pow(output_start * output_factor, -1, 2**32)
+    word = (seed ^ seed >> 16) * inverse_factor % 2**32 ^ output_start
+    student_removed = (word ^ word >> 16) + mix_right * hash_spawn_key(key=student)
+    before_purpose = student_removed * pow(mix_left, -1, 2**32) % 2**32
+    mixed_with_noise = (mix_left * before_purpose - mix_right * hash_spawn_key(key=noise)) % 2**32
+    return int(np.uint32(mixed_with_noise ^ mixed_with_noise >> 16))

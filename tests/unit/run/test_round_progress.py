@@ -11,24 +11,27 @@ from tests.unit.models.small_rounds import question_of, records_of
 
 
 def test_each_round_is_a_step_with_its_speed() -> None:
-    """Of 1,000 rows a round of two seconds goes through 500 a second. A part that is no round is no step."""
+    """A round over 1,000 rows in two seconds is a step with a speed of 500 rows per second.
+
+    A part of the release that is no round, such as the prevalence of labels, is no step.
+    """
     steps: list[tuple[int, str]] = []
     record = progress_record(MemoryRecord(), steps=steps)
-    record.part("prevalence", lambda: {"prevalence": np.zeros(2)})
-    record.part("step-0", drawn_total)
-    record.part("step-1", drawn_total)
+    record.part("prevalence", draw=draw_prevalence)
+    record.part("step-0", draw=draw_total)
+    record.part("step-1", draw=draw_total)
     assert steps == [(1, "500 rows per second"), (2, "500 rows per second")]
     assert record.committed(name="step-1") is not None
 
 
 def test_a_round_that_is_read_back_has_no_speed() -> None:
     """A round that the wrapped record holds is a step without a speed."""
-    held = MemoryRecord()
-    held.part("step-0", drawn_total)
+    inner_record = MemoryRecord()
+    inner_record.part("step-0", draw=draw_total)
     steps: list[tuple[int, str]] = []
-    record = progress_record(held, steps=steps)
-    record.part("step-0", drawn_total)
-    record.part("step-1", drawn_total)
+    record = progress_record(inner_record, steps=steps)
+    record.part("step-0", draw=draw_total)
+    record.part("step-1", draw=draw_total)
     assert steps == [(1, ""), (2, "500 rows per second")]
 
 
@@ -66,7 +69,12 @@ def test_rows_that_are_read_after_the_stage_are_not_reported() -> None:
     assert sum(reported) == len(records.labels)
 
 
-def drawn_total() -> Arrays:
+def draw_prevalence() -> Arrays:
+    """Returns the arrays of the prevalence of two labels."""
+    return {"prevalence": np.zeros(2)}
+
+
+def draw_total() -> Arrays:
     """Returns the arrays of a round."""
     return {"total": np.zeros((2, 2))}
 

@@ -20,20 +20,19 @@ def drawn_probabilities(num_records: int = NUM_RECORDS) -> FloatArray:
 
 def score_model_of(probabilities: FloatArray) -> ScoreModel:
     """Returns the model of a student that predicts labels with a probability of 0.4 and more."""
-    return ScoreModel.of_public(probabilities, probabilities >= 0.4)
+    return ScoreModel.of_public(probabilities, predicted=probabilities >= 0.4)
 
 
 def weighted_scores(
     probabilities: FloatArray, labels: BoolArray, weights: FloatArray
 ) -> FloatArray:
-    """Returns macro-F1 and the mean average precision of weighted records, by other code."""
+    """Returns macro-F1 and the mean average precision of weighted records, computed without a model."""
     predicted = probabilities >= 0.4
     hits = weights @ (predicted & labels)
     errors = weights @ (predicted ^ labels)
-    columns = range(labels.shape[1])
     precisions = [
-        average_precision_score(labels[:, k], probabilities[:, k], sample_weight=weights)
-        for k in columns
+        average_precision_score(labels[:, label], probabilities[:, label], sample_weight=weights)
+        for label in range(labels.shape[1])
     ]
     return np.array([(2 * hits / (2 * hits + errors)).mean(), np.mean(precisions)])
 
@@ -72,29 +71,31 @@ def test_influences_vanish_for_records_as_expected() -> None:
 def test_influences_are_the_first_order_of_scores(intercept: float, slope: float) -> None:
     """For a small change of the shares the scores move by the mean influence, up to the square of the change."""
     model = score_model_of(probabilities=drawn_probabilities())
-    line = STEP * np.array([intercept, slope - 1])
-    moved = model.recalibrated(float(line[0]), float(1 + line[1]))
-    first_order = moved.expected(model.influences)
-    exact = np.subtract(moved.scores, model.scores)
-    assert first_order == pytest.approx(exact, rel=0.02)
+    changed_model = model.recalibrated(
+        intercept=STEP * intercept,
+        slope=1 + STEP * (slope - 1),
+    )
+    mean_influences = changed_model.expected(model.influences)
+    score_changes = np.subtract(changed_model.scores, model.scores)
+    assert mean_influences == pytest.approx(score_changes, rel=0.02)
 
 
 def test_influences_tell_scores_of_true_labels() -> None:
-    """Of a student that is somewhat too sure, scores are those of its model and influences within .01."""
+    """A student is somewhat too sure. Its true scores are those of its model plus the mean influences, within .01."""
     probabilities = drawn_probabilities(num_records=20_000)
     shares = expit(0.85 * np.log(probabilities / (1 - probabilities)))
     labels = np.random.default_rng(2).random(shares.shape) < shares
     model = score_model_of(probabilities=probabilities)
     influences = model.influences
-    moved = (
-        influences.of_f1(probabilities >= 0.4, labels).sum(axis=1).mean(),
-        influences.of_precision(probabilities, labels).sum(axis=1).mean(),
+    mean_influences = (
+        influences.of_f1(predicted=probabilities >= 0.4, labels=labels).sum(axis=1).mean(),
+        influences.of_precision(probabilities, labels=labels).sum(axis=1).mean(),
     )
-    exact = weighted_scores(
+    true_scores = weighted_scores(
         probabilities=probabilities, labels=labels, weights=np.ones(len(labels))
     )
-    assert np.add(model.scores, moved) == pytest.approx(exact, abs=0.01)
-    assert np.abs(exact - model.scores).max() > 0.02
+    assert np.add(model.scores, mean_influences) == pytest.approx(true_scores, abs=0.01)
+    assert np.abs(true_scores - model.scores).max() > 0.02
 
 
 def test_labels_that_nobody_expects_move_scores_little() -> None:
@@ -107,13 +108,17 @@ def test_labels_that_nobody_expects_move_scores_little() -> None:
 
 
 def test_line_is_found_from_calibration_sums() -> None:
-    """Differences of a student that is too sure give back the line between logits; two lines lie beside it."""
+    """From the calibration sums of a student that is too sure, its recalibration is found.
+
+    With noise in the sums, two other models are returned, one with smaller and one with larger shares at the top.
+    """
     model = score_model_of(probabilities=drawn_probabilities())
-    true = model.recalibrated(-0.2, 0.8)
+    true_model = model.recalibrated(intercept=-0.2, slope=0.8)
     bins = (model.shares * 10).astype(int)
     sizes = model.sizes.sum(axis=(0, 2))
-    differences = np.bincount(bins, weights=sizes * (true.shares - model.shares), minlength=10)
-    found, low, high = model.corrected(differences, variances=np.full(10, 1e-10))
-    assert found.shares == pytest.approx(true.shares, abs=1e-3)
-    found, low, high = model.corrected(differences, variances=np.full(10, 1e-3))
-    assert low.shares[0] < found.shares[0] < high.shares[0]
+    share_changes = sizes * (true_model.shares - model.shares)
+    differences = np.bincount(bins, weights=share_changes, minlength=10)
+    likeliest, _, _ = model.corrected(differences, variances=np.full(10, 1e-10))
+    assert likeliest.shares == pytest.approx(true_model.shares, abs=1e-3)
+    likeliest, low, high = model.corrected(differences, variances=np.full(10, 1e-3))
+    assert low.shares[0] < likeliest.shares[0] < high.shares[0]

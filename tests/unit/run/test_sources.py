@@ -20,7 +20,7 @@ from pate.validation import InvalidValue
 SPLITS = ("private", "public", "test")
 
 
-class Heard(Monitor):
+class LineMonitor(Monitor):
     """A monitor that records the lines that a run prints."""
 
     def __init__(self) -> None:
@@ -32,18 +32,13 @@ class Heard(Monitor):
 
 def _settings(folder: Path) -> dict[str, Any]:
     """Returns the settings of a run on three files in a folder."""
-    return {
-        "data": {
-            **{split: str(folder / f"{split}.npz") for split in SPLITS},
-            "name": "arrays",
-            "seed": 0,
-        }
-    }
+    files = {split: str(folder / f"{split}.npz") for split in SPLITS}
+    return {"data": files | {"name": "arrays", "seed": 0}}
 
 
-def _write(path: Path, value: float = 0.0) -> None:
-    """Writes an .npz file of five records, whose inputs depend on a value."""
-    np.savez(path, inputs=np.eye(5) + value, labels=np.eye(5, dtype=int))
+def _write(path: Path, added_number: float = 0.0) -> None:
+    """Writes an .npz file of five records, to whose inputs a number is added."""
+    np.savez(path, inputs=np.eye(5) + added_number, labels=np.eye(5, dtype=int))
 
 
 @pytest.fixture
@@ -70,27 +65,28 @@ def _load(folder: Path) -> Dataset:
     return arrays.load()
 
 
-def compared_sources(finished_run: RunFolder) -> tuple[int, list[str]]:
-    """Returns how often the data were read in a comparison, and the printed lines."""
-    read = list[int]()
-    monitor = Heard()
+def compare_sources(finished_run: RunFolder) -> tuple[int, list[str]]:
+    """Compares the present data with those of the run; returns how often they were read, and the printed lines."""
+    num_reads = 0
+    monitor = LineMonitor()
 
-    def load() -> Dataset:
-        read.append(1)
+    def load_and_count() -> Dataset:
+        nonlocal num_reads
+        num_reads += 1
         return _load(folder=finished_run.path.parent)
 
     require_same_data(
         finished_run,
         settings=_settings(folder=finished_run.path.parent),
-        load_dataset=load,
+        load_dataset=load_and_count,
         monitor=monitor,
     )
-    return len(read), monitor.lines
+    return num_reads, monitor.lines
 
 
 def test_unchanged_files_are_not_read_again(finished_run: RunFolder) -> None:
     """The data of a finished run are unchanged. They are not read, and the list of sources has mode 0600."""
-    assert compared_sources(finished_run=finished_run) == (0, [])
+    assert compare_sources(finished_run=finished_run) == (0, [])
     assert (finished_run.sources).stat().st_mode & 0o777 == 0o600
 
 
@@ -99,8 +95,8 @@ def test_a_copied_file_is_read_again_once(finished_run: RunFolder) -> None:
     path = finished_run.path.parent / "private.npz"
     shutil.copy(path, path.with_suffix(".copy"))
     os.replace(path.with_suffix(".copy"), path)
-    assert compared_sources(finished_run=finished_run) == (1, [])
-    assert compared_sources(finished_run=finished_run) == (0, [])
+    assert compare_sources(finished_run=finished_run) == (1, [])
+    assert compare_sources(finished_run=finished_run) == (0, [])
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -110,15 +106,15 @@ def test_changed_data_are_refused_with_the_name_of_their_setting(
     """A file of a split changes, with the same times. It is refused under its setting until it is restored."""
     path = finished_run.path.parent / f"{split}.npz"
     times = path.stat()
-    _write(path=path, value=1.0)
-    # as copies keep it; the size is the same
+    _write(path=path, added_number=1.0)
+    # The other content has the same size, and the same times as after a copy that keeps them.
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     line = rf"^data\.{split}={path}: expected the data that this finished run is about; a new output_dir for these"
     for _ in range(2):
         with pytest.raises(InvalidValue, match=line):
-            compared_sources(finished_run=finished_run)
+            compare_sources(finished_run=finished_run)
     _write(path=path)
-    assert compared_sources(finished_run=finished_run) == (1, [])
+    assert compare_sources(finished_run=finished_run) == (1, [])
 
 
 def test_a_missing_file_is_reported(finished_run: RunFolder) -> None:
@@ -127,22 +123,22 @@ def test_a_missing_file_is_reported(finished_run: RunFolder) -> None:
     line = (
         "data: a file that this run read is not there; nothing says if the data are still the same"
     )
-    assert compared_sources(finished_run=finished_run) == (0, [line])
+    assert compare_sources(finished_run=finished_run) == (0, [line])
 
 
 def test_a_finished_run_without_digests_is_not_compared(finished_run: RunFolder) -> None:
     """The list of sources is removed and a file changed. Nothing is read or refused."""
     (finished_run.sources).unlink()
-    _write(path=finished_run.path.parent / "private.npz", value=1.0)
-    assert compared_sources(finished_run=finished_run) == (0, [])
+    _write(path=finished_run.path.parent / "private.npz", added_number=1.0)
+    assert compare_sources(finished_run=finished_run) == (0, [])
 
 
-def _touch_below(folder: Path) -> None:
+def _write_picture(folder: Path) -> None:
     """Writes into a picture in a folder of the data."""
     (folder / "sub" / "b.png").write_text("other")
 
 
-def _remove_below(folder: Path) -> None:
+def _remove_picture(folder: Path) -> None:
     """Removes a picture in a folder of the data."""
     (folder / "sub" / "b.png").unlink()
 
@@ -159,24 +155,31 @@ def _write_run(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "changes"),
-    [(_touch_below, True), (_remove_below, True), (_write_cache, False), (_write_run, False)],
+    ("change_folder", "is_noticed"),
+    [
+        pytest.param(_write_picture, True, id="a changed picture"),
+        pytest.param(_remove_picture, True, id="a removed picture"),
+        pytest.param(_write_cache, False, id="a cache"),
+        pytest.param(_write_run, False, id="a file of a run"),
+    ],
 )
 def test_a_change_anywhere_in_a_folder_is_noticed_except_files_of_runs(
-    tmp_path: Path, change: Callable[[Path], None], changes: bool
+    tmp_path: Path, change_folder: Callable[[Path], None], is_noticed: bool
 ) -> None:
-    """A file below the folder of the data changes or goes: the stamp differs. Files of caches and runs do not count."""
+    """The stamp of a folder of data differs if a file somewhere in it was changed or removed.
+
+    Files of caches and runs in the folder do not count.
+    """
     for name in ("sub", "run"):
         (tmp_path / name).mkdir()
     (tmp_path / "sub" / "b.png").touch()
-    (tmp_path / "sub" / "above").symlink_to(tmp_path)  # leads back
+    (tmp_path / "sub" / "above").symlink_to(tmp_path)  # a link that leads back into the folder
     settings = {"data": {"root": str(tmp_path), "name": "no-such-file"}, "seed": 3}
     before = Sources.from_settings(settings, output_dir=tmp_path / "run")
     assert before.paths == {"data.root": str(tmp_path)}
-    change(tmp_path)
-    assert (
-        Sources.from_settings(settings, output_dir=tmp_path / "run").stamps != before.stamps
-    ) == changes
+    change_folder(tmp_path)
+    after = Sources.from_settings(settings, output_dir=tmp_path / "run")
+    assert (after.stamps != before.stamps) == is_noticed
 
 
 @pytest.mark.parametrize("private", ["many", "many/part-*.npz"])
@@ -192,10 +195,11 @@ def test_a_file_that_is_added_to_a_folder_or_pattern_is_noticed(
     (tmp_path / "other.npz").touch()
     assert Sources.from_settings(settings, output_dir=tmp_path / "run").stamps == before.stamps
     _write(path=tmp_path / "many" / "part-1.npz")
-    added = Sources.from_settings(settings, output_dir=tmp_path / "run").stamps
-    assert added != before.stamps
+    stamps_with_part_1 = Sources.from_settings(settings, output_dir=tmp_path / "run").stamps
+    assert stamps_with_part_1 != before.stamps
     (tmp_path / "many" / "part-1.npz").rename(tmp_path / "many" / "part-2.npz")
-    assert Sources.from_settings(settings, output_dir=tmp_path / "run").stamps != added
+    stamps_with_part_2 = Sources.from_settings(settings, output_dir=tmp_path / "run").stamps
+    assert stamps_with_part_2 != stamps_with_part_1
 
 
 def test_a_pattern_that_matches_no_file_is_no_source(tmp_path: Path) -> None:

@@ -33,12 +33,12 @@ RELEASE = PaidRelease(
 
 
 def test_each_unit_of_privacy_has_its_own_total() -> None:
-    """Four releases protect patients, visits or nothing named.
+    """Two releases protect patients and one protects visits: each unit has a total of its own.
 
-    Patients and visits have a total each, without the one that names none.
+    A release that names no unit is in no total.
     """
     releases = [RELEASE, RELEASE, replace(RELEASE, unit=VISIT), replace(RELEASE, unit=None)]
-    both = (
+    price_of_two = (
         RdpAccountant()
         .compose(GaussianEvent(noise_multiplier=4.0), count=2)
         .get_epsilon(target_delta=1e-6)
@@ -47,7 +47,7 @@ def test_each_unit_of_privacy_has_its_own_total() -> None:
         RdpAccountant().compose(GaussianEvent(noise_multiplier=4.0)).get_epsilon(target_delta=1e-6)
     )
     totals = {total.unit: (total.count, total.epsilon) for total in totals_of(releases)}
-    assert totals == {PATIENT: (2, both), VISIT: (1, single_price)}
+    assert totals == {PATIENT: (2, price_of_two), VISIT: (1, single_price)}
 
 
 def test_the_total_under_add_remove_protects_a_teacher_of_each_release() -> None:
@@ -64,11 +64,9 @@ def test_the_total_under_add_remove_protects_a_teacher_of_each_release() -> None
 def test_a_total_is_at_most_that_of_the_ledger(
     num_in_ledger: int, counted_with_others: float | None
 ) -> None:
-    """The ledger counts 1.5 for two or three releases, below their composition.
+    """The total of two releases is the 1.5 that their ledger counts, which is less than their composition.
 
-    The total is 1.5.
-
-    The ledger's total is named only if it counts more releases.
+    The total of the ledger is named beside it only if the ledger counts a third release.
     """
     ledger_total = LedgerTotal(Path("ledger.db"), num_releases=num_in_ledger, epsilon=1.5)
     (total,) = totals_of([replace(RELEASE, ledger_total=ledger_total)] * 2)
@@ -101,5 +99,5 @@ def test_releases_whose_deltas_sum_to_one_have_no_epsilon() -> None:
     """Two releases at delta 0.5 have a total delta of 1 and an infinite epsilon."""
     event = ApproximateEvent(PureDpEvent(epsilon=1.0), failure_prob=0.45)
     (total,) = totals_of([replace(RELEASE, event=event, target_delta=0.5)] * 2)
-    # 0.9 of delta 0.5: beyond the largest delta, and the sum of the deltas is 1
+    # The failure probabilities sum to 0.9, more than the largest delta. So the sum of the deltas counts, which is 1.
     assert (total.delta, total.epsilon) == (1.0, math.inf)

@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from pate.accounting import Adjacency, Budget, GaussianEvent
 from pate.aggregators import BoundaryMax, ConfidentGNMax, GaussianVotes, GNMax, Release
-from pate.data import Dataset
+from pate.data import Dataset, Split
 from pate.models import (
     CNNStudent,
     CNNTeacher,
@@ -31,12 +31,15 @@ EVENT = GaussianEvent(noise_multiplier=8.0)
 BUDGET = Budget(delta=1e-6)
 
 
-def promises(
+def promises_of(
     places: Places, adjacency: Adjacency = Adjacency.REPLACE_ONE, num_draws: int = 1
 ) -> str:
     """Returns the sentences of the privacy card on whose data the price protects."""
     release = Release(
-        np.zeros((1, 1), bool), answered=np.ones(1, bool), event=EVENT, adjacency=adjacency
+        labels=np.zeros((1, 1), bool),
+        answered=np.ones(1, bool),
+        event=EVENT,
+        adjacency=adjacency,
     )
     return "\n".join(places.promises(release, budget=BUDGET, num_draws=num_draws))
 
@@ -49,10 +52,10 @@ def price(group_size: int) -> str:
 def test_the_card_states_the_price_of_a_record_a_holder_and_two_holders() -> None:
     """The card says which changes the epsilon covers: a record, a holder, and groups of them with their own epsilon.
 
-    Under add-remove a changed record is two units. Each draw counts for groups too.
+    Under add_remove a changed record counts as two units. The epsilon of a group grows with the number of draws.
     """
-    single_teacher = promises(places=Places(num_holders=40, teachers_each=1))
-    several = promises(places=Places(num_holders=40, teachers_each=10))
+    single_teacher = promises_of(places=Places(num_holders=40, teachers_each=1))
+    several_teachers = promises_of(places=Places(num_holders=40, teachers_each=10))
     assert "40 holders of records, each of which is one teacher" in single_teacher
     assert (
         "A record of a holder, any number of its records, and the holder itself are covered by it."
@@ -61,24 +64,26 @@ def test_the_card_states_the_price_of_a_record_a_holder_and_two_holders() -> Non
     assert f"For m = 2 that is group size 2: {price(group_size=2)}." in single_teacher
     assert (
         "One record of a holder, or one group of records that the holder keeps together, is covered by it."
-        in several
+        in several_teachers
     )
     assert (
         f"The holder itself, all of its records, is covered at group size 10: {price(group_size=10)}."
-        in several
+        in several_teachers
     )
-    added = promises(places=Places(num_holders=5, teachers_each=1), adjacency=Adjacency.ADD_REMOVE)
+    under_add_remove = promises_of(
+        places=Places(num_holders=5, teachers_each=1), adjacency=Adjacency.ADD_REMOVE
+    )
     assert (
         "A holder that comes or goes is covered by it; a record of a holder is at group size 2."
-        in added
+        in under_add_remove
     )
-    assert f"group size 4: {price(group_size=4)}" in added
-    assert "comes or goes is covered at group size 3" in promises(
+    assert f"group size 4: {price(group_size=4)}" in under_add_remove
+    assert "comes or goes is covered at group size 3" in promises_of(
         places=Places(num_holders=5, teachers_each=3), adjacency=Adjacency.ADD_REMOVE
     )
     places = Places(num_holders=4, teachers_each=2)
-    assert price(group_size=2) in promises(places=places)
-    assert price(group_size=2) not in promises(places=places, num_draws=2)
+    assert price(group_size=2) in promises_of(places=places)
+    assert price(group_size=2) not in promises_of(places=places, num_draws=2)
 
 
 def test_holders_must_divide_the_number_of_teachers() -> None:
@@ -90,28 +95,31 @@ def test_holders_must_divide_the_number_of_teachers() -> None:
         Places.with_equal_holders(num_teachers=400, num_holders=7)
 
 
-PLAIN = GaussianVotes(noise_std=1.0)
+GAUSSIAN = GaussianVotes(noise_std=1.0)
 LINEAR = LinearTeacher(device="cpu")
 STUDENT = LinearStudent()
 
 
-def test_few_records_per_teacher_give_a_doubt() -> None:
-    """Of 960 private records, ten for each teacher give no warning, 9.9 give one. Kernel teachers give none."""
+def test_few_records_per_teacher_give_a_warning() -> None:
+    """With 9.9 of 960 private records for each teacher there is a warning, with ten there is none.
+
+    Kernel teachers, which are made for one record each, give no warning.
+    """
     data = small_dataset()
     assert not list(
-        plan_warnings(data, aggregator=PLAIN, teacher=LINEAR, student=STUDENT, num_teachers=96)
+        plan_warnings(data, aggregator=GAUSSIAN, teacher=LINEAR, student=STUDENT, num_teachers=96)
     )
     (line,) = plan_warnings(
-        data, aggregator=PLAIN, teacher=LINEAR, student=STUDENT, num_teachers=97
+        data, aggregator=GAUSSIAN, teacher=LINEAR, student=STUDENT, num_teachers=97
     )
     assert line.startswith(
         "teacher.num_teachers=97: 9.9 private records per teacher teach it little; fewer teachers, or "
     )
     assert not list(
         plan_warnings(
-            data, aggregator=PLAIN, teacher=KernelTeacher(), student=STUDENT, num_teachers=960
+            data, aggregator=GAUSSIAN, teacher=KernelTeacher(), student=STUDENT, num_teachers=960
         )
-    ), "made for one record each"
+    )
 
 
 def test_one_label_per_query_gives_a_warning_on_data_with_several() -> None:
@@ -148,16 +156,14 @@ def data_with_scaled_public(scale: np.ndarray) -> Dataset:
     )
 
 
-def test_columns_with_unequal_ranges_give_a_doubt_for_linear_models_alone() -> None:
-    """One public column is 200 times as wide.
+def test_columns_with_unequal_ranges_give_a_warning_for_linear_models_alone() -> None:
+    """With a public column 200 times as wide as the others, a warning names linear teachers and students alone.
 
-    Linear teachers and students are named in a warning, others are not.
-
-    The private inputs are not looked at.
+    Five times as wide gives no warning.
     """
     uneven = data_with_scaled_public(scale=np.array([1, 1, 1, 1, 1, 1, 1, 200], dtype=np.float32))
     (line,) = plan_warnings(
-        uneven, aggregator=PLAIN, teacher=LINEAR, student=STUDENT, num_teachers=24
+        uneven, aggregator=GAUSSIAN, teacher=LINEAR, student=STUDENT, num_teachers=24
     )
     assert (
         "times as wide as the middle one, and linear: teacher and student; scale the columns"
@@ -166,7 +172,7 @@ def test_columns_with_unequal_ranges_give_a_doubt_for_linear_models_alone() -> N
     assert not list(
         plan_warnings(
             uneven,
-            aggregator=PLAIN,
+            aggregator=GAUSSIAN,
             teacher=KernelTeacher(),
             student=LowRankStudent(),
             num_teachers=24,
@@ -174,7 +180,7 @@ def test_columns_with_unequal_ranges_give_a_doubt_for_linear_models_alone() -> N
     )
     (tree,) = plan_warnings(
         uneven,
-        aggregator=PLAIN,
+        aggregator=GAUSSIAN,
         teacher=SklearnTeacher(DecisionTreeClassifier()),
         student=STUDENT,
         num_teachers=24,
@@ -182,7 +188,7 @@ def test_columns_with_unequal_ranges_give_a_doubt_for_linear_models_alone() -> N
     assert "linear: student;" in tree
     (logistic,) = plan_warnings(
         uneven,
-        aggregator=PLAIN,
+        aggregator=GAUSSIAN,
         teacher=SklearnTeacher(LogisticRegression()),
         student=LowRankStudent(),
         num_teachers=24,
@@ -190,7 +196,7 @@ def test_columns_with_unequal_ranges_give_a_doubt_for_linear_models_alone() -> N
     assert "linear: teacher;" in logistic
     even = data_with_scaled_public(scale=np.array([1, 1, 1, 1, 1, 1, 1, 5], dtype=np.float32))
     assert not list(
-        plan_warnings(even, aggregator=PLAIN, teacher=LINEAR, student=STUDENT, num_teachers=24)
+        plan_warnings(even, aggregator=GAUSSIAN, teacher=LINEAR, student=STUDENT, num_teachers=24)
     )
 
 
@@ -198,37 +204,41 @@ def test_a_constant_student_gives_a_warning() -> None:
     """A student that predicts the same labels for every public sample gives a warning; another does not."""
     data = small_dataset()
     rows = data.public.inputs[:40]
-    dull = STUDENT.fit(rows, np.zeros((40, 5), dtype=bool), seed=0)
-    (line,) = constant_student_warnings(dull, public_inputs=data.public.inputs)
+    constant_model = STUDENT.fit(rows, np.zeros((40, 5), dtype=bool), seed=0)
+    (line,) = constant_student_warnings(constant_model, public_inputs=data.public.inputs)
     assert line.startswith(
         "student: it predicts the same labels for every public sample, as the prior does"
     )
-    assert not list(
-        constant_student_warnings(
-            STUDENT.fit(rows, data.public.labels[:40], seed=0), public_inputs=data.public.inputs
-        )
-    )
+    model = STUDENT.fit(rows, data.public.labels[:40], seed=0)
+    assert not list(constant_student_warnings(model, public_inputs=data.public.inputs))
 
 
-def of_pictures() -> Dataset:
+def picture_dataset() -> Dataset:
     """Returns the small data set as pictures of 2 x 4 pixels of one color."""
+
+    def as_pictures(split: Split) -> Split:
+        pixels = (split.inputs > 0).astype(np.float32)
+        return dataclasses.replace(split, inputs=pixels.reshape(-1, 1, 2, 4))
+
     data = small_dataset()
-    splits = {
-        name: dataclasses.replace(
-            split, inputs=(split.inputs > 0).astype(np.float32).reshape(-1, 1, 2, 4)
-        )
-        for name, split in (("private", data.private), ("public", data.public), ("test", data.test))
-    }
     return dataclasses.replace(
-        data, kind="images", private=splits["private"], public=splits["public"], test=splits["test"]
+        data,
+        kind="images",
+        private=as_pictures(data.private),
+        public=as_pictures(data.public),
+        test=as_pictures(data.test),
     )
 
 
 def test_linear_models_of_raw_pixels_give_a_warning() -> None:
     """A linear student of raw pixels gives a warning with its remedies. Networks for images give none."""
-    pictures = of_pictures()
+    pictures = picture_dataset()
     (line,) = plan_warnings(
-        pictures, aggregator=PLAIN, teacher=CNNTeacher(), student=LinearStudent(), num_teachers=24
+        pictures,
+        aggregator=GAUSSIAN,
+        teacher=CNNTeacher(),
+        student=LinearStudent(),
+        num_teachers=24,
     )
     assert line == (
         "data: the inputs are raw pixels, and linear: student; features=patches helps, or "
@@ -236,44 +246,53 @@ def test_linear_models_of_raw_pixels_give_a_warning() -> None:
     )
     assert not list(
         plan_warnings(
-            pictures, aggregator=PLAIN, teacher=CNNTeacher(), student=CNNStudent(), num_teachers=24
+            pictures,
+            aggregator=GAUSSIAN,
+            teacher=CNNTeacher(),
+            student=CNNStudent(),
+            num_teachers=24,
         )
     )
 
 
 @pytest.mark.parametrize(
-    ("teacher", "advised", "not_advised"),
+    ("teacher", "advice"),
     [
-        (CNNTeacher(), "more records for each teacher, more epochs, or features=patches", "scaled"),
-        (LINEAR, "features=patches, or teacher=cnn student=cnn, which look at pictures", "scaled"),
+        pytest.param(
+            CNNTeacher(),
+            "more records for each teacher, more epochs, or features=patches",
+            id="networks",
+        ),
+        pytest.param(
+            LINEAR,
+            "features=patches, or teacher=cnn student=cnn, which look at pictures",
+            id="linear",
+        ),
     ],
 )
 def test_scaling_is_not_recommended_for_teachers_of_pictures(
-    teacher: CNNTeacher, advised: str, not_advised: str
+    teacher: CNNTeacher | LinearTeacher, advice: str
 ) -> None:
-    """On pictures, the remedy for the teachers is this advice, and not to scale inputs."""
-    remedy = remedies_of(PLAIN, teacher, dataset=of_pictures())["the teachers"]
-    assert remedy.startswith(advised)
-    assert not_advised not in remedy
+    """For pictures, the remedy for weak teachers is another one than to scale inputs."""
+    remedies = remedies_of(GAUSSIAN, teacher=teacher, dataset=picture_dataset())
+    remedy = remedies["the teachers"]
+    assert remedy.startswith(advice)
+    assert "scaled" not in remedy
 
 
 def test_scaling_is_recommended_for_scale_sensitive_teachers_alone() -> None:
     """Linear teachers are advised to scale inputs, trees to take other features."""
     data = small_dataset()
-    assert (
-        remedies_of(PLAIN, teacher=LINEAR, dataset=data)["the teachers"]
-        == "more records for each teacher, or scaled inputs"
-    )
+    remedies = remedies_of(GAUSSIAN, teacher=LINEAR, dataset=data)
+    assert remedies["the teachers"] == "more records for each teacher, or scaled inputs"
+    assert remedies["noise"] == GAUSSIAN.remedies["noise"]
     tree = SklearnTeacher(DecisionTreeClassifier())
-    assert (
-        remedies_of(PLAIN, teacher=tree, dataset=data)["the teachers"]
-        == "more records for each teacher, or other features"
-    )
-    assert remedies_of(PLAIN, teacher=LINEAR, dataset=data)["noise"] == PLAIN.remedies["noise"]
+    remedies = remedies_of(GAUSSIAN, teacher=tree, dataset=data)
+    assert remedies["the teachers"] == "more records for each teacher, or other features"
 
 
 @pytest.mark.parametrize(
-    ("count", "line"),
+    ("num_releases", "sentence"),
     [
         (0.0, "this release does not fit into what is left for these records"),
         (1.0, "this release fits into what is left for these records, and no second one like it"),
@@ -287,6 +306,6 @@ def test_scaling_is_recommended_for_scale_sensitive_teachers_alone() -> None:
         ),
     ],
 )
-def test_the_room_under_a_cap_is_a_sentence(count: float, line: str) -> None:
-    """The number of releases that fit under a cap is put into this sentence."""
-    assert fitting_in_words(count) == line
+def test_the_room_under_a_cap_is_a_sentence(num_releases: float, sentence: str) -> None:
+    """A whole sentence says how many releases fit under a cap: none, one, several or any number."""
+    assert fitting_in_words(num_releases) == sentence
