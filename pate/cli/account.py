@@ -64,15 +64,15 @@ def _names_ledger_alone() -> bool:
 
 def _quote(config: DictConfig, *, monitor: Monitor) -> pricing.Quote:
     """Returns the quote of the configured release, with the parts that the settings ask for."""
-    make = part_maker(config)
-    aggregator = make("aggregator")
+    build_part = part_maker(config)
+    aggregator = build_part("aggregator")
     budget = pricing.budget_from_settings(
         target_delta=config.target_delta,
         target_epsilon=config.target_epsilon,
         target_mu=config.target_mu,
         max_epsilon=config.max_epsilon,
         budgets=None if config.budgets is None else OmegaConf.to_object(config.budgets),
-        accountant=partial(make, "accountant"),
+        accountant=partial(build_part, "accountant"),
     )
     shape = VoteShape(
         num_queries=config.num_queries,

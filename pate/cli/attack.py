@@ -26,17 +26,17 @@ def attack(config: DictConfig) -> None:
     The lower bound on epsilon that follows from the guesses is printed beside the price.
     """
     require_choice("format", config.format, ("text", "json"))
-    make = part_maker(config)
+    build_part = part_maker(config)
     monitor = ConsoleMonitor()
     run_count = None
     if config.tune_runs is not None:
         run_count = TruncatedNegativeBinomial.of_mean(config.tune_runs)
     planned = Attack(
-        aggregator=make("aggregator"),
+        aggregator=build_part("aggregator"),
         budget=Budget(
             delta=config.target_delta,
             epsilon=config.target_epsilon,
-            accountant=partial(make, "accountant"),
+            accountant=partial(build_part, "accountant"),
         ),
         run_count=run_count,
         num_queries=config.num_queries,
@@ -48,9 +48,9 @@ def attack(config: DictConfig) -> None:
         seed=config.seed,
     )
     load_dataset = run.make_dataset_loader(
-        data=make("data"),
+        data=build_part("data"),
         monitor=monitor,
-        features=make("features"),
+        features=build_part("features"),
         folder=Path("outputs/attack"),
     )
     with monitor.stage("reading the data"):

@@ -18,11 +18,11 @@ def audit(config: DictConfig) -> None:
     """Reads votes, prices every release that could be made of them, and compares the prices with published claims."""
     require_choice("format", config.format, ("text", "json"))
     adjacency = Adjacency.parse(config.adjacency)
-    make = part_maker(config)
+    build_part = part_maker(config)
     if OmegaConf.is_missing(config, "votes"):
         raise InvalidValue("votes", "???", rule="the path of an .npy, .npz or .csv file")
     require_probability("target_delta", config.target_delta)
-    aggregator = None if config.aggregator is None else make("aggregator")
+    aggregator = None if config.aggregator is None else build_part("aggregator")
     votes = ImportedVotes.read(config.votes, layout=config.layout, num_teachers=config.num_teachers)
     audited = audit_votes(
         votes,
@@ -35,7 +35,7 @@ def audit(config: DictConfig) -> None:
             max_size=config.max_size,
         ),
         aggregator=aggregator,
-        accountant=partial(make, "accountant"),
+        accountant=partial(build_part, "accountant"),
         given_only=True,
         data_dependent=config.data_dependent,
     )

@@ -50,7 +50,7 @@ def compare_from_config(config: DictConfig) -> None:
     settings = {name: all_settings[name] for name in _COMPARED if name in all_settings}
     data_name = str(config.data._target_).rpartition(".")[2].lower()
     output_dir = Path(config.output_dir or default_folder("compare", data_name, settings=settings))
-    make = part_maker(config)
+    build_part = part_maker(config)
     monitor = ConsoleMonitor()
     part_overrides = _part_overrides(HydraConfig.get().overrides.task)
     other_methods = _other_methods(config)
@@ -66,15 +66,15 @@ def compare_from_config(config: DictConfig) -> None:
         check_dataset = partial(_require_queries, num_queries=config.num_queries)
     plan = ComparisonPlan(
         load_dataset=make_dataset_loader(
-            data=make("data"),
+            data=build_part("data"),
             monitor=monitor,
-            features=make("features"),
+            features=build_part("features"),
             folder=output_dir,
             check_dataset=check_dataset,
         ),
         methods=(*pate_methods, *other_methods),
-        engine=make("engine"),
-        student=make("student"),
+        engine=build_part("engine"),
+        student=build_part("student"),
         fewer_queries=config.fewer_queries,
         epsilons=tuple(sorted(_numbers(config.epsilons, name="epsilons"))),
         seeds=_seeds(config.seeds),
@@ -214,15 +214,15 @@ def _pate_method(entry: str, *, config: DictConfig, part_overrides: list[str]) -
     # Only kernel teachers have `nonlinear`, and features=kernel is for them alone.
     if "nonlinear" in run_config.teacher:
         run_config.features = config.features
-    make = part_maker(run_config)
+    build_part = part_maker(run_config)
     # The prefix tells the aggregator from the experiment of the same name in one table.
     has_namesake = not is_experiment and name in members("experiment")
     return PATEMethod(
         name=f"aggregator-{name}" if has_namesake else name,
-        aggregator=make("aggregator"),
-        teacher=make("teacher"),
+        aggregator=build_part("aggregator"),
+        teacher=build_part("teacher"),
         num_teachers=run_config.teacher.num_teachers,
-        student=make("student"),
+        student=build_part("student"),
     )
 
 

@@ -145,7 +145,7 @@ def plan_of(
         config: the composed configuration.
         excluded_settings: the names of settings that are left out of the plan.
     """
-    make = part_maker(config)
+    build_part = part_maker(config)
     settings = run.plain_settings(config, excluded_settings=excluded_settings)
     free_names = changeable_names("release")
     deciding_settings = {name: value for name, value in settings.items() if name not in free_names}
@@ -169,7 +169,7 @@ def plan_of(
         )
 
     terms = run.settings_from(config, settings_class=NoiseSettings)
-    aggregator = make("aggregator")
+    aggregator = build_part("aggregator")
     if config.public_answers is not None:
         if not isinstance(aggregator, CenteredVotes):
             rule = "centered_votes beside public_answers="
@@ -182,8 +182,8 @@ def plan_of(
     plan = ReleasePlan(
         aggregator=aggregator,
         aggregator_name=heading.aggregator if heading.is_public else None,
-        accountant=partial(make, "accountant"),
-        student=make("student"),
+        accountant=partial(build_part, "accountant"),
+        student=build_part("student"),
         queries=queries,
         target_epsilon=terms.solved_epsilon,
         # the fields of `ReleaseSettings`, whose names are listed in `pate/settings.py` alone

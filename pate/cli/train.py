@@ -56,18 +56,18 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     if logger == "mlflow":
         require_extra("logger", "mlflow", "mlflow")
     train_settings = run.settings_from(config, settings_class=TrainSettings)
-    make = part_maker(config, takes_public_labels=True)
+    build_part = part_maker(config, takes_public_labels=True)
     monitor = ConsoleMonitor()
-    data = make("data")
+    data = build_part("data")
     plan = Plan(
         load_dataset=run.make_dataset_loader(data, monitor=monitor),
-        teacher=make("teacher"),
-        engine=make("engine"),
-        aggregator=make("aggregator"),
-        student=make("student"),
+        teacher=build_part("teacher"),
+        engine=build_part("engine"),
+        aggregator=build_part("aggregator"),
+        student=build_part("student"),
         public_labels=config.data.get(PUBLIC_LABELS),
         num_teachers=config.teacher.num_teachers,
-        accountant=partial(make, "accountant"),
+        accountant=partial(build_part, "accountant"),
         settings=settings,
         public_settings=partial(public_settings, own_settings(config, settings)),
         tensorboard=logger == "tensorboard",
@@ -83,7 +83,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     competitor = Competitor(
         plan=plan,
         data=data,
-        features=make("features"),
+        features=build_part("features"),
         output_dir=config.output_dir,
         mean_runs=train_settings.tune_runs,
     )

@@ -15,8 +15,8 @@ from pate.validation import InvalidValue
 class AllRecords(Method):
     """A method without privacy, which trains the best of a few models on all private records and their labels.
 
-    The models are those of `pate.run.ceiling.ceilings`. The score of the best one is the ceiling of the comparison.
-    Tables show the model in one row without an epsilon.
+    The models are those of `pate.run.ceiling.ceiling_recipes`. The score of the best one is the ceiling of the
+    comparison. Tables show the model in one row without an epsilon.
     """
 
     is_private: ClassVar[bool] = False

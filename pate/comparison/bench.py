@@ -13,7 +13,7 @@ from pate.comparison.trained import Reference, Trained, recipe_kind
 from pate.data import Dataset, Split
 from pate.files.digests import full_text
 from pate.models import Engine, Student
-from pate.run.ceiling import ceilings, train_on_all_records
+from pate.run.ceiling import ceiling_recipes, train_on_all_records
 from pate.run.random_streams import RandomStreams
 from pate.validation import require
 
@@ -143,7 +143,7 @@ class Bench:
         Args:
             name: the name of the reference in tables.
         """
-        recipes = ceilings(self.student_recipe)
+        recipes = ceiling_recipes(self.student_recipe)
         return Reference(
             name=name,
             train=self.all_records_model,

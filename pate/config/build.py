@@ -105,7 +105,7 @@ def part_maker(config: DictConfig, *, takes_public_labels: bool = False) -> Call
         takes_public_labels: whether the command lets the student begin at labels of public rows; others refuse it.
     """
 
-    def make(group: str) -> Any:
+    def build_part(group: str) -> Any:
         node = config[group]
         arguments: dict[str, Any] = {}
         left_out: tuple[str, ...] = ()
@@ -130,7 +130,7 @@ def part_maker(config: DictConfig, *, takes_public_labels: bool = False) -> Call
             **arguments,
         )
 
-    return make
+    return build_part
 
 
 def _object_maker(
@@ -209,7 +209,7 @@ def _value_maker(
             )
             for name, item in value.items()
         }
-        return lambda: {name: make() for name, make in item_makers.items()}
+        return lambda: {name: make_item() for name, make_item in item_makers.items()}
     if isinstance(value, list):
         makers = [
             _value_maker(
@@ -221,7 +221,7 @@ def _value_maker(
             )
             for index, item in enumerate(value)
         ]
-        return lambda: [make() for make in makers]
+        return lambda: [make_item() for make_item in makers]
     return lambda: value
 
 

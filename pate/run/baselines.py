@@ -14,7 +14,7 @@ from pate.aggregators import TrainingSet
 from pate.data import Dataset, Split
 from pate.data.array_digest import add_array
 from pate.models import StudentModel
-from pate.run.ceiling import ceilings, train_on_all_records
+from pate.run.ceiling import ceiling_recipes, train_on_all_records
 from pate.run.record_sample import MOST_ROWS, baseline_rows, is_sampled, sample_in_words
 from pate.run.reference_models import ReferenceModels, reference_key
 from pate.run.students import StudentTraining, TrainedStudent, digest_of_training
@@ -67,11 +67,11 @@ def train_baselines(
     *,
     dataset: Dataset,
     queries: Split,
-    majority: MajorityLabels,
-    start: TrainingSet | None,
+    majority_labels: MajorityLabels,
+    start_training_set: TrainingSet | None,
     all_records: bool | None,
     all_records_folder: Path,
-    references: ReferenceModels,
+    reference_models: ReferenceModels,
     seed: int | None,
 ) -> BaselineModels:
     """Trains the models that the student is compared with; a model that was trained before is read from its file.
@@ -84,31 +84,37 @@ def train_baselines(
         students: the training of the student, which also trains these models with the same recipe.
         dataset: the data set, whose private records one of the models learns from.
         queries: the public samples that teachers voted on, with their true labels if these are known.
-        majority: the queries, labeled by the majority of the votes without noise.
-        start: the queries with the public weights that the student of rounds started from; None without such a start.
+        majority_labels: the queries, labeled by the majority of the votes without noise.
+        start_training_set: the queries with the public weights that the student of rounds started from; None without
+            such a start.
         all_records: true trains a model of all private records, and false does not; None trains the model if it is
             quick, on a sample of many records.
         all_records_folder: the folder in which the run keeps its copy of the model of all private records.
-        references: the models that runs in the same folder of outputs share.
+        reference_models: the models that runs in the same folder of outputs share.
         seed: the seed of the run; None if it has none.
     """
     models: dict[str, StudentModel] = {}
     left_out: dict[str, str] = {}
     sampled: dict[str, str] = {}
-    if majority.training_set is None:
-        left_out[_MAJORITY_VOTE_STUDENT] = majority.reason
+    if majority_labels.training_set is None:
+        left_out[_MAJORITY_VOTE_STUDENT] = majority_labels.reason
     else:
-        trained_student = students.train(_MAJORITY_VOTE_STUDENT, training_set=majority.training_set)
+        trained_student = students.train(
+            _MAJORITY_VOTE_STUDENT, training_set=majority_labels.training_set
+        )
         models[_MAJORITY_VOTE_STUDENT] = trained_student.model
-    if majority.sample:
-        sampled[_MAJORITY_VOTE_STUDENT] = majority.sample
-    if start is not None:
-        models[_START_ALONE] = students.train(_START_ALONE, training_set=start).model
+    if majority_labels.sample:
+        sampled[_MAJORITY_VOTE_STUDENT] = majority_labels.sample
+    if start_training_set is not None:
+        models[_START_ALONE] = students.train(_START_ALONE, training_set=start_training_set).model
     if dataset.public_labeled:
-        true_labels = TrainingSet(queries.inputs, labels=queries.labels, known=queries.known)
+        labeled_queries = TrainingSet(queries.inputs, labels=queries.labels, known=queries.known)
         student_seed = _REFERENCE_SEED if seed is None else students.seed
         models[_TRUE_LABEL_STUDENT] = _true_label_student(
-            students, true_labels=true_labels, references=references, seed=student_seed
+            students,
+            labeled_queries=labeled_queries,
+            reference_models=reference_models,
+            seed=student_seed,
         )
     else:
         left_out[_TRUE_LABEL_STUDENT] = "the public samples have no labels"
@@ -121,7 +127,7 @@ def train_baselines(
                 num_taken=len(private), num_records=len(dataset.private)
             )
         models[_ALL_RECORDS_MODEL] = _all_records_model(
-            students, records=private, folder=all_records_folder, references=references
+            students, records=private, folder=all_records_folder, reference_models=reference_models
         )
     else:
         left_out[_ALL_RECORDS_MODEL] = reason
@@ -150,19 +156,23 @@ def has_all_records_model(folder: Path) -> bool:
 
 
 def _true_label_student(
-    students: StudentTraining, *, true_labels: TrainingSet, references: ReferenceModels, seed: int
+    students: StudentTraining,
+    *,
+    labeled_queries: TrainingSet,
+    reference_models: ReferenceModels,
+    seed: int,
 ) -> StudentModel:
     """Returns the student of the true labels, which is trained unless a run beside this one has trained it.
 
     Args:
         students: the training of the run's students.
-        true_labels: the queries with their true labels.
-        references: the models that runs in the same folder of outputs share.
+        labeled_queries: the queries with their true labels.
+        reference_models: the models that runs in the same folder of outputs share.
         seed: the seed of the training.
     """
     pool_digest = hashlib.sha256()
     add_array(pool_digest, array=students.pool)
-    training_digest = digest_of_training(true_labels, seed=seed)
+    training_digest = digest_of_training(labeled_queries, seed=seed)
     inputs_digest = reference_key(
         _TRUE_LABEL_STUDENT,
         recipes=[students.student],
@@ -170,12 +180,12 @@ def _true_label_student(
         record_digests=(training_digest, pool_digest.hexdigest()),
     )
     if inputs_digest is None:
-        return students.train(_TRUE_LABEL_STUDENT, training_set=true_labels).model
+        return students.train(_TRUE_LABEL_STUDENT, training_set=labeled_queries).model
 
     def train() -> TrainedStudent:
-        return students.fit(_TRUE_LABEL_STUDENT, training_set=true_labels, seed=seed)
+        return students.fit(_TRUE_LABEL_STUDENT, training_set=labeled_queries, seed=seed)
 
-    trained_student = references.model(
+    trained_student = reference_models.model(
         _TRUE_LABEL_STUDENT, inputs_digest=inputs_digest, train=train
     )
     students.show_curve(_TRUE_LABEL_STUDENT, trained_student=trained_student)
@@ -183,7 +193,7 @@ def _true_label_student(
 
 
 def _all_records_model(
-    students: StudentTraining, *, records: Split, folder: Path, references: ReferenceModels
+    students: StudentTraining, *, records: Split, folder: Path, reference_models: ReferenceModels
 ) -> StudentModel:
     """Returns the model of all private records, or of a sample, and keeps a copy in the run's own folder.
 
@@ -191,7 +201,7 @@ def _all_records_model(
         students: the training of the run's students.
         records: the private records that the model learns from.
         folder: the folder of the run's own copy, which is read if it exists.
-        references: the models that runs in the same folder of outputs share.
+        reference_models: the models that runs in the same folder of outputs share.
     """
     if has_all_records_model(folder):
         return StudentModel.load(folder)
@@ -208,10 +218,12 @@ def _all_records_model(
 
     inputs_digest = reference_key(
         _ALL_RECORDS_MODEL,
-        recipes=ceilings(students.student),
+        recipes=ceiling_recipes(students.student),
         seed=_REFERENCE_SEED,
         record_digests=(records.digest(),),
     )
-    model = references.model(_ALL_RECORDS_MODEL, inputs_digest=inputs_digest, train=train).model
+    model = reference_models.model(
+        _ALL_RECORDS_MODEL, inputs_digest=inputs_digest, train=train
+    ).model
     model.save(folder)
     return model

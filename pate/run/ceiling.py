@@ -22,7 +22,7 @@ _MAX_COMPARED = 12_000
 _HELD_OUT_STEP = 5
 
 
-def ceilings(student: Student) -> tuple[Student, ...]:
+def ceiling_recipes(student: Student) -> tuple[Student, ...]:
     """Returns the recipes of the models that compete to be the ceiling.
 
     They are the recipe `student.ceiling` and, if this is a `LogisticStudent`, a network with one hidden layer. Any
@@ -35,7 +35,7 @@ def ceilings(student: Student) -> tuple[Student, ...]:
 def train_on_all_records(
     student: Student, *, records: Split, seed: int, on_epoch: OnEpoch | None = None
 ) -> StudentModel:
-    """Trains the best of the recipes that `ceilings` returns on private records and their true labels.
+    """Trains the best of the recipes that `ceiling_recipes` returns on private records and their true labels.
 
     The best recipe has the greatest mean average precision on a fifth of the private groups, which the recipes do not
     learn from. At most 12,000 records take part in this comparison, and no test record does. If the inputs hold more
@@ -47,7 +47,7 @@ def train_on_all_records(
         seed: the seed of the training and of the choice of records.
         on_epoch: is called with the losses of each epoch of the training; None reports nothing.
     """
-    recipes = ceilings(student)
+    recipes = ceiling_recipes(student)
     inputs = np.asarray(records.inputs)
     recipe = recipes[0]
     if len(recipes) > 1 and inputs.size <= _MAX_INPUT_SIZE:

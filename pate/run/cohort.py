@@ -33,15 +33,15 @@ class LabelHolders:
 
     Attributes:
         label_names: the name of each label.
-        holders: the number of holders that have each label.
-        teachers: the number of the teachers of these holders.
+        holders_per_label: the number of holders that have each label.
+        teachers_per_label: the number of the teachers of these holders.
         num_holders: the number of all holders.
         num_teachers: the number of all teachers.
     """
 
     label_names: tuple[str, ...]
-    holders: tuple[int, ...]
-    teachers: tuple[int, ...]
+    holders_per_label: tuple[int, ...]
+    teachers_per_label: tuple[int, ...]
     num_holders: int
     num_teachers: int
 
@@ -65,8 +65,8 @@ class LabelHolders:
         sizes = list(zip(label_sets, teachers_of_holders, strict=True))
         return cls(
             label_names=label_names,
-            holders=tuple(counts[name] for name in label_names),
-            teachers=tuple(
+            holders_per_label=tuple(counts[name] for name in label_names),
+            teachers_per_label=tuple(
                 sum(num_teachers for names, num_teachers in sizes if name in names)
                 for name in label_names
             ),
@@ -74,16 +74,16 @@ class LabelHolders:
             num_teachers=sum(teachers_of_holders),
         )
 
-    def lines(self, *, most_shown: int = _MAX_LABELS_SHOWN) -> tuple[str, ...]:
+    def lines(self, *, max_shown: int = _MAX_LABELS_SHOWN) -> tuple[str, ...]:
         """Returns sentences on the labels that not every holder has, those of the fewest teachers first.
 
         Args:
-            most_shown: the number of labels that are named.
+            max_shown: the number of labels that are named.
         """
         partial = sorted(
             (teachers, holders, name)
             for name, holders, teachers in zip(
-                self.label_names, self.holders, self.teachers, strict=True
+                self.label_names, self.holders_per_label, self.teachers_per_label, strict=True
             )
             if holders < self.num_holders
         )
@@ -92,10 +92,10 @@ class LabelHolders:
             return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
         named = [
-            f"{name} ({counted(teachers, 'teacher')} of {counted(holders, 'holder')})"
-            for teachers, holders, name in partial[:most_shown]
+            f"{name} ({counted(number=teachers, noun='teacher')} of {counted(number=holders, noun='holder')})"
+            for teachers, holders, name in partial[:max_shown]
         ]
-        more = f", and {len(partial) - most_shown:,} more" if len(partial) > most_shown else ""
+        more = f", and {len(partial) - max_shown:,} more" if len(partial) > max_shown else ""
         return (
             f"Not every holder has every label: {len(partial):,} of {len(self.label_names):,} labels have fewer than "
             f"all {self.num_teachers:,} teachers of {self.num_holders} holders. The noise is the same for every label, "

@@ -131,11 +131,11 @@ class Ensemble:
         with self.monitor.stage("training teachers", self.num_teachers) as advance:
             progress = _Progress(
                 advance=advance,
-                done=self.num_teachers - num_missing,
+                num_done=self.num_teachers - num_missing,
                 num_epochs=getattr(teacher, "epochs", 1),
                 on_losses=on_losses,
             )
-            advance(progress.done)
+            advance(progress.num_done)
             job = TrainingJob(
                 teacher=isolate(teacher, private.group_ids),
                 shards=PartitionedRecords(
@@ -373,21 +373,21 @@ class _Progress:
 
     Attributes:
         advance: shows the number of trained teachers.
-        done: the number of trained teachers so far.
+        num_done: the number of trained teachers so far.
         num_epochs: the number of epochs of a teacher.
         on_losses: receives the mean loss of each epoch; None calls nothing.
     """
 
     advance: Advance
-    done: int
+    num_done: int
     num_epochs: int
     on_losses: OnLosses | None
 
     def __call__(self, index: int, losses: NDArray[Any]) -> None:
-        self.done += 1
+        self.num_done += 1
         if self.on_losses is not None:
             self.on_losses(mean_by_epoch(losses, num_epochs=self.num_epochs))
-        self.advance(self.done)
+        self.advance(self.num_done)
 
 
 def training_progress(teacher: Voter, *, partition: Partition, folder: EnsembleFolder) -> str:

@@ -190,9 +190,9 @@ def write_price(
     *,
     folder: Path,
     places: Sequence[str] = (),
-    data: str,
-    real: bool,
-    name: str | None,
+    data_name: str,
+    is_real: bool,
+    aggregator_name: str | None,
     features: Mapping[str, Scalar] | None,
     stated_public: Sequence[str] = (),
     labels_have_gaps: bool = False,
@@ -207,9 +207,9 @@ def write_price(
         privacy: the price, with the parameters of the mechanism.
         folder: the folder of published files.
         places: sentences on whose data the price protects (`Places.promises`); empty without holders.
-        data: the public name of the data.
-        real: true for records of real people, false for synthetic records.
-        name: the name of the aggregator in the configuration; None if the name may not be published.
+        data_name: the public name of the data.
+        is_real: true for records of real people, false for synthetic records.
+        aggregator_name: the name of the aggregator in the configuration; None if the name may not be published.
         features: the settings of the features that replace pictures or texts; None if the inputs are plain numbers.
         stated_public: what is public by the statement of the data owner alone, such as "classes"; empty for nothing.
         labels_have_gaps: whether labels of private records may be unknown, which is public.
@@ -223,11 +223,11 @@ def write_price(
             known_shares = dict(zip(label_names, shares.tolist(), strict=True))
     num_hits = drawn_release.num_hits if isinstance(drawn_release, ChargedRelease) else None
     shape = release_charge.priced.shape
-    data = data if real else f"{data} (synthetic)"
+    shown_name = data_name if is_real else f"{data_name} (synthetic)"
     card = privacy_card(
         privacy,
-        name=name,
-        dataset=data,
+        name=aggregator_name,
+        dataset=shown_name,
         num_answered=drawn_release.num_answered,
         num_labels=shape.num_labels,
         num_teachers=shape.num_teachers,
@@ -242,7 +242,7 @@ def write_price(
     write_text(folder / "privacy_card.md", text=card)
     statement = PrivacyStatement.from_privacy(
         privacy,
-        data=data,
+        data=shown_name,
         num_answered=drawn_release.num_answered,
         num_labels=shape.num_labels,
         num_teachers=shape.num_teachers,

@@ -52,11 +52,12 @@ class Sources:
         """
         paths = {}
         for part in _PARTS:
-            for name, value in _leaves(settings.get(part), name=part):
+            for name, value in _text_settings(settings.get(part), name=part):
                 path = os.path.expanduser(value)
                 if any(map(os.path.exists, _places(path))):
                     paths[name] = path
-        return cls(paths, {name: _stamp(Path(path), output_dir) for name, path in paths.items()})
+        stamps = {name: _stamp(Path(path), output_dir=output_dir) for name, path in paths.items()}
+        return cls(paths=paths, stamps=stamps)
 
     def write(self, folder: RunFolder) -> None:
         """Writes the digests into the folder of a run, for its owner alone."""
@@ -124,7 +125,7 @@ def require_same_data(
     sources.write(folder)
 
 
-def _leaves(value: Any, name: str) -> Iterator[tuple[str, str]]:
+def _text_settings(value: Any, name: str) -> Iterator[tuple[str, str]]:
     """Yields each setting whose value is a text, as pairs of its dotted name and its value.
 
     Args:
@@ -133,7 +134,7 @@ def _leaves(value: Any, name: str) -> Iterator[tuple[str, str]]:
     """
     if isinstance(value, Mapping):
         for key, inner in value.items():
-            yield from _leaves(inner, name=f"{name}.{key}")
+            yield from _text_settings(inner, name=f"{name}.{key}")
     elif isinstance(value, str) and value and "\0" not in value:
         yield name, value
 
@@ -143,22 +144,22 @@ def _places(path: Path | str) -> list[Path]:
     return files_named(path) if is_pattern(path) else [Path(path)]
 
 
-def _stamp(path: Path, output_dir: Path) -> str:
+def _stamp(path: Path, *, output_dir: Path) -> str:
     """Returns the digest of the names, sizes and times of all files of a path: see `Sources`."""
     digest = hashlib.sha256()
-    for name, status in sorted(_files_below(path, output_dir), key=lambda file: file[0]):
+    for name, status in sorted(_files_below(path, output_dir=output_dir), key=lambda file: file[0]):
         digest.update(repr((name, status.st_size, status.st_mtime_ns, status.st_ctime_ns)).encode())
     return digest.hexdigest()
 
 
-def _files_below(path: Path, output_dir: Path) -> Iterator[tuple[str, os.stat_result]]:
+def _files_below(path: Path, *, output_dir: Path) -> Iterator[tuple[str, os.stat_result]]:
     """Yields the name and the `os.stat` of each file of a path.
 
     A pattern has the files that match it now, a folder all files in it except files that runs write.
     """
     if is_pattern(path):
         for place in _places(path):
-            for name, status in _files_below(Path(place), output_dir):
+            for name, status in _files_below(Path(place), output_dir=output_dir):
                 yield os.path.join(place, name), status
         return
     if not path.is_dir():

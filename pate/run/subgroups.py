@@ -49,28 +49,31 @@ def subgroups_of(dataset: Dataset, columns: Iterable[str]) -> tuple[Subgroups, .
     }
     for name in names:
         if name not in kinds:
-            similar_names = nearest_column(name, sorted(kinds)) if kinds else ""
+            similar_names = nearest_column(name, names=sorted(kinds)) if kinds else ""
             rule = f"columns of categories or numbers among the model's inputs{similar_names}"
             raise InvalidValue("score_groups", name, rule=rule)
-    test = schema.frame(np.asarray(dataset.test.inputs))
-    public = schema.frame(np.asarray(dataset.public.inputs))
-    return tuple(_division(name, test=test[name], public=public[name]) for name in names)
+    test_frame = schema.frame(np.asarray(dataset.test.inputs))
+    public_frame = schema.frame(np.asarray(dataset.public.inputs))
+    return tuple(
+        _division(name, test_column=test_frame[name], public_column=public_frame[name])
+        for name in names
+    )
 
 
-def _division(name: str, *, test: Any, public: Any) -> Subgroups:
+def _division(name: str, *, test_column: Any, public_column: Any) -> Subgroups:
     """Returns the division of records by one column of the frames of test and public inputs."""
-    if public.dtype == "category":
-        values = [str(value) for value in public.cat.categories]
+    if public_column.dtype == "category":
+        values = [str(value) for value in public_column.cat.categories]
         if len(values) > _MAX_VALUES:
             rule = f"columns of at most {_MAX_VALUES} values, {name} has {len(values)}"
             raise InvalidValue("score_groups", name, rule=rule)
         return Subgroups(
             column=name,
             names=tuple(values),
-            of_test=np.asarray(test.cat.codes, np.int64),
-            of_public=np.asarray(public.cat.codes, np.int64),
+            of_test=np.asarray(test_column.cat.codes, np.int64),
+            of_public=np.asarray(public_column.cat.codes, np.int64),
         )
-    numbers = np.asarray(public, np.float64)
+    numbers = np.asarray(public_column, np.float64)
     finite = numbers[np.isfinite(numbers)]
     quartiles = np.quantile(finite, np.arange(1, _NUM_BANDS) / _NUM_BANDS)
     ends = sorted({float(f"{end:.{_NUM_DIGITS}g}") for end in quartiles})
@@ -78,12 +81,12 @@ def _division(name: str, *, test: Any, public: Any) -> Subgroups:
     return Subgroups(
         column=name,
         names=(f"below {ends[0]:g}", *inner, f"{ends[-1]:g} and above"),
-        of_test=_bands(np.asarray(test, np.float64), ends=ends),
-        of_public=_bands(numbers, ends=ends),
+        of_test=_bands(np.asarray(test_column, np.float64), band_ends=ends),
+        of_public=_bands(numbers, band_ends=ends),
     )
 
 
-def _bands(numbers: FloatArray, *, ends: list[float]) -> IntArray:
+def _bands(numbers: FloatArray, *, band_ends: list[float]) -> IntArray:
     """Returns the index of each number's band; -1 for a missing number."""
-    bands = np.searchsorted(ends, numbers, side="right")
+    bands = np.searchsorted(band_ends, numbers, side="right")
     return np.where(np.isfinite(numbers), bands, -1).astype(np.int64)

@@ -371,11 +371,11 @@ def _measure(
         students,
         dataset=run.dataset,
         queries=queries,
-        majority=majority_labels,
-        start=_public_start(run, released=released),
+        majority_labels=majority_labels,
+        start_training_set=_public_start(run, released=released),
         all_records=run.plan.all_records,
         all_records_folder=run.folder.all_records_model,
-        references=ReferenceModels(run.folder.real_parent, monitor=run.monitor),
+        reference_models=ReferenceModels(run.folder.real_parent, monitor=run.monitor),
         seed=run.plan.seed,
     )
     run.charge.require_paid()

@@ -165,7 +165,7 @@ def release_votes(
         for doubt in priced.doubts:
             monitor.say(RELEASE.doubt_line(doubt))
         if cohort.label_holders is not None:
-            for line in cohort.label_holders.lines(most_shown=_MAX_LABELS_SHOWN):
+            for line in cohort.label_holders.lines(max_shown=_MAX_LABELS_SHOWN):
                 monitor.say(line)
         charge.begin(monitor, redraw=plan.redraw)
         streams = RandomStreams.of_run(folder.training_secret, seed=plan.seed)
@@ -329,9 +329,9 @@ def _write_release(
         privacy=privacy,
         folder=folder.release,
         places=promises,
-        data=cohort.dataset,
-        real=cohort.real,
-        name=plan.aggregator_name,
+        data_name=cohort.dataset,
+        is_real=cohort.real,
+        aggregator_name=plan.aggregator_name,
         features=features or None,
         labels_have_gaps=cohort.labels_have_gaps,
         label_names=cohort.label_names,

@@ -48,11 +48,11 @@ def test_the_parts_are_those_of_the_experiment(composed: Callable[..., Any]) -> 
     Its number of queries is also that of the experiment.
     """
     config = composed(arguments=["experiment=centered_votes"])
-    make = part_maker(config)
+    build_part = part_maker(config)
     plan = plan_of_a_fit(num_public=700)
     for part in ("teacher", "aggregator", "student"):
-        assert getattr(plan, part) == make(part)
-    assert plan.accountant().name == make("accountant").name
+        assert getattr(plan, part) == build_part(part)
+    assert plan.accountant().name == build_part("accountant").name
     assert plan.num_queries == config.num_queries
     assert config.teacher.num_teachers is None, "one for each private group"
 

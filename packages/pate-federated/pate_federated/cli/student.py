@@ -59,9 +59,9 @@ def _queries(config: DictConfig, release: Path, monitor: ConsoleMonitor) -> Call
         raise InvalidValue("queries", None, rule=rule)
     if config.queries is not None:
         return partial(Queries.read, Path(config.queries), schema=config.table_schema)
-    make = part_maker(config)
+    build_part = part_maker(config)
     load = make_dataset_loader(
-        data=make("data"), monitor=monitor, features=make("features"), folder=release
+        data=build_part("data"), monitor=monitor, features=build_part("features"), folder=release
     )
     return lambda: Queries.of(require_dataset(load()))
 

@@ -54,18 +54,18 @@ def _plan(
         monitor: displays the progress.
         queries: a file of queries that replaces the setting of that name; None for the setting.
     """
-    make = part_maker(config)
-    data = make("data")
+    build_part = part_maker(config)
+    data = build_part("data")
     queries_path = queries or config.queries
     if queries_path is not None:
         data = AskedData(data, path=Path(queries_path))
     settings = run.plain_settings(config, excluded_settings=changeable_names("vote"))
     return HolderPlan(
         load_dataset=run.make_dataset_loader(
-            data, monitor=monitor, features=make("features"), folder=output_dir
+            data, monitor=monitor, features=build_part("features"), folder=output_dir
         ),
-        teacher=make("teacher"),
-        engine=make("engine"),
+        teacher=build_part("teacher"),
+        engine=build_part("engine"),
         num_teachers=config.teacher.num_teachers,
         holder=str(config.holder),
         holders=config.holders,

@@ -196,7 +196,10 @@ def test_the_card_names_labels_of_few_teachers_first() -> None:
     """Of holders with 3 and 5 teachers the label of the smaller one comes first. One that both have is not named."""
     label_holders = LabelHolders.from_sets(("a", "b", "c"), [("a", "b"), ("c", "a")], [3, 5])
     assert label_holders is not None
-    assert (label_holders.holders, label_holders.teachers) == ((2, 1, 1), (8, 3, 5))
+    assert (label_holders.holders_per_label, label_holders.teachers_per_label) == (
+        (2, 1, 1),
+        (8, 3, 5),
+    )
     summary, named = label_holders.lines()
     assert summary.startswith(
         "Not every holder has every label: 2 of 3 labels have fewer than all 8 teachers of 2 holders."
@@ -204,7 +207,7 @@ def test_the_card_names_labels_of_few_teachers_first() -> None:
     assert (
         named == "Labels of few teachers: b (3 teachers of 1 holder), c (5 teachers of 1 holder)."
     )
-    assert label_holders.lines(most_shown=1)[1].endswith(", and 1 more.")
+    assert label_holders.lines(max_shown=1)[1].endswith(", and 1 more.")
 
 
 def test_a_holder_reads_the_labels_of_others_as_unknown() -> None:
