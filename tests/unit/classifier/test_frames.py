@@ -1,4 +1,4 @@
-"""DataFrames stay DataFrames up to the estimators: scikit-learn's own example of mixed types, as PATE's teachers."""
+"""PATEClassifier with DataFrames that its estimators read, as in scikit-learn's example of mixed types."""
 
 from typing import Any
 
@@ -22,24 +22,25 @@ NUM_PRIVATE = 1500
 NUM_PUBLIC = 200
 
 
-def table_of_passengers(count: int = 2000) -> tuple[Any, np.ndarray]:
-    """Returns a table like that of the Titanic, and whether each person survived.
+def table_of_passengers(num_rows: int = 2000) -> tuple[Any, np.ndarray]:
+    """Returns a table like that of the Titanic, and whether each passenger survived.
 
-    It has words, numbers and missing cells.
+    The table has words, numbers and missing cells.
     """
     rng = np.random.default_rng(0)
-    age = rng.normal(35, 12, count)
-    sex = rng.choice(["male", "female"], count)
-    first = rng.choice([1, 2, 3], count)
-    survived = (sex == "female") * 2.0 + (first == 1) - age / 40 + rng.normal(0, 0.5, count) > 0.6
-    age[rng.random(count) < 0.2] = np.nan
-    port = rng.choice(np.array(["S", "C", None], dtype=object), count)
+    age = rng.normal(loc=35, scale=12, size=num_rows)
+    sex = rng.choice(["male", "female"], size=num_rows)
+    ticket_class = rng.choice([1, 2, 3], size=num_rows)
+    noise = rng.normal(loc=0, scale=0.5, size=num_rows)
+    survived = (sex == "female") * 2.0 + (ticket_class == 1) - age / 40 + noise > 0.6
+    age[rng.random(num_rows) < 0.2] = np.nan
+    port = rng.choice(np.array(["S", "C", None], dtype=object), size=num_rows)
     frame = {
         "embarked": port,
         "sex": sex,
-        "pclass": first,
+        "pclass": ticket_class,
         "age": age,
-        "fare": rng.gamma(2, 20, count),
+        "fare": rng.gamma(shape=2, scale=20, size=num_rows),
     }
     return pandas.DataFrame(frame), survived
 
@@ -65,7 +66,9 @@ def fitted_classifier(
     estimator: Any, frame: Any, labels: np.ndarray, student: Any = None, ledger: Any = None
 ) -> PATEClassifier:
     """Fits a classifier to the first rows of a frame, with the next rows as public samples."""
-    model = PATEClassifier(estimator, student=student, ledger=ledger, n_teachers=30, epsilon=20.0)
+    model = PATEClassifier(
+        estimator=estimator, student=student, ledger=ledger, n_teachers=30, epsilon=20.0
+    )
     public = frame[NUM_PRIVATE : NUM_PRIVATE + NUM_PUBLIC]
     return model.fit(frame[:NUM_PRIVATE], labels[:NUM_PRIVATE], X_public=public)
 
@@ -93,14 +96,14 @@ def test_a_column_transformer_finds_its_columns_and_a_boosted_tree_categories() 
 
 @pytest.mark.slow
 def test_names_are_checked_when_predicting() -> None:
-    """A model of two columns refuses frames with other columns or another order."""
+    """A model that was fitted to two columns refuses DataFrames with other columns or another order."""
     frame, survived = table_of_passengers()
     model = fitted_classifier(
         estimator=LogisticRegression(), frame=frame[["pclass", "fare"]], labels=survived
     )
-    for changed in (frame[["fare", "pclass"]], frame[["pclass"]], frame[["pclass", "age"]]):
+    for other_columns in (["fare", "pclass"], ["pclass"], ["pclass", "age"]):
         with pytest.raises(ValueError, match="feature names should match"):
-            model.predict(changed)
+            model.predict(frame[other_columns])
     assert model.predict(frame[["pclass", "fare"]]).shape == (2000,)
 
 
@@ -134,7 +137,7 @@ def test_inputs_that_do_not_match_are_refused_in_one_line() -> None:
 
     Repeated columns and infinity are refused too.
     """
-    frame, survived = table_of_passengers(count=60)
+    frame, survived = table_of_passengers(num_rows=60)
     model = PATEClassifier(estimator=pipeline(), n_teachers=2, allow_useless=True)
     with refused("X_public", value="ndarray"):
         model.fit(frame, survived, X_public=np.zeros((5, 5)))
@@ -164,10 +167,10 @@ def test_inputs_that_do_not_match_are_refused_in_one_line() -> None:
 
 @pytest.mark.parametrize("odd_cell", ["\ud800", b"\xff"])
 def test_a_cell_that_is_no_text_is_refused_without_showing_it(odd_cell: object) -> None:
-    """Among numbers, half of a character or a byte that is not UTF-8 is refused, and not shown."""
+    """In a column of numbers, a cell that is half of a character, or a byte that is not UTF-8, is refused."""
     frame = pandas.DataFrame({"cell": pandas.Series([0.5] * 60, dtype=object), "x": range(60)})
     frame.at[0, "cell"] = odd_cell
-    labels = np.arange(120).reshape(60, 2) % 3 == 0
+    labels = np.reshape(np.arange(120) % 3 == 0, (60, 2))
     model = PATEClassifier(allow_useless=True)
     with refused("X", rule="words of whole characters"):
         model.fit(frame[:40], labels[:40], X_public=frame[40:])

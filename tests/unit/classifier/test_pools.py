@@ -1,4 +1,4 @@
-"""Which samples are private and which are public."""
+"""The division of the records of a fit into private and public samples, and the numbers of their groups."""
 
 from decimal import Decimal
 from typing import Any
@@ -12,36 +12,35 @@ from pate.classifier.samples import Pools
 from pate.validation import InvalidValue
 from tests.refusals import Refusal, refused
 
+# Ten records with one feature, the number of the record, and one label.
 INPUTS = np.arange(10, dtype=np.float32)[:, None]
 TARGETS = INPUTS > 4
 
 
-@pytest.mark.parametrize(("fraction", "public"), [(0.3, 3), (0.39, 3), (0.01, 1), (0.99, 9)])
-def test_the_last_rows_are_declared_public(fraction: float, public: int) -> None:
-    """`public_fraction` declares the last rows public, rounded down but at least one."""
+@pytest.mark.parametrize(("fraction", "num_public"), [(0.3, 3), (0.39, 3), (0.01, 1), (0.99, 9)])
+def test_the_last_rows_are_declared_public(fraction: float, num_public: int) -> None:
+    """Of ten rows, `public_fraction` declares the last ones public. Their number is rounded down, but at least one."""
+    num_private = 10 - num_public
     pools = Pools.cut(inputs=INPUTS, targets=TARGETS, groups=None, public=None, fraction=fraction)
-    np.testing.assert_array_equal(pools.inputs, INPUTS[: 10 - public])
-    np.testing.assert_array_equal(pools.targets, TARGETS[: 10 - public])
-    np.testing.assert_array_equal(pools.public, INPUTS[10 - public :])
+    np.testing.assert_array_equal(pools.inputs, INPUTS[:num_private])
+    np.testing.assert_array_equal(pools.targets, TARGETS[:num_private])
+    np.testing.assert_array_equal(pools.public, INPUTS[num_private:])
 
 
 @pytest.mark.parametrize(
-    ("groups", "numbers"),
+    ("groups", "group_numbers"),
     [
         (np.array([7, 7, "7", "b", "b", 1, 1, 1, "c", "c"], object), [1, 1, 1, 2, 2, 0, 0, 0]),
         (list("bbaabbccdd"), [1, 1, 0, 0, 1, 1, 2, 2]),
         (list("BbaAbBcCdd"), [1, 1, 0, 0, 1, 1, 2, 2]),
         (["{A@x}", "a@X", " a@x", "P\u20137", "P-7", "p-7", *"ccdd"], [1, 1, 1, 0, 0, 0, 2, 2]),
     ],
+    ids=["numbers and texts", "letters", "letters of both cases", "blanks and dashes"],
 )
-def test_groups_of_any_type_are_numbered(groups: Any, numbers: list[int]) -> None:
+def test_groups_of_any_type_are_numbered(groups: Any, group_numbers: list[int]) -> None:
     """Groups of any type get numbers in sorted order. Names that differ in case, blanks or dashes are one group."""
-    assert (
-        Pools.cut(
-            inputs=INPUTS, targets=TARGETS, groups=groups, public=None, fraction=0.2
-        ).groups.tolist()
-        == numbers
-    )
+    pools = Pools.cut(inputs=INPUTS, targets=TARGETS, groups=groups, public=None, fraction=0.2)
+    assert pools.groups.tolist() == group_numbers
 
 
 @pytest.mark.parametrize(
@@ -121,7 +120,9 @@ def pools_with_private_person(num_rows: int) -> Pools:
 
     The input of a row is the number of its person.
     """
-    people = np.repeat(np.arange(100), np.where(np.arange(100) == 8, num_rows, 10))
+    rows_of_person = np.full(100, 10)
+    rows_of_person[8] = num_rows
+    people = np.repeat(np.arange(100), repeats=rows_of_person)
     return Pools.cut(
         inputs=people[:, None].astype(np.float32),
         targets=people[:, None] > 50,
@@ -133,29 +134,29 @@ def pools_with_private_person(num_rows: int) -> Pools:
 
 @pytest.mark.parametrize("num_rows", [1, 8, 10, 300])
 def test_the_number_of_public_rows_does_not_depend_on_private_rows(num_rows: int) -> None:
-    """One private person has 1 to 300 rows. The public rows are always those of the last 30 people."""
+    """The public rows are those of the last 30 of 100 people, whether a private person has 1 row or 300."""
     pools = pools_with_private_person(num_rows=num_rows)
-    assert pools.public[:, 0].tolist() == np.repeat(np.arange(70, 100), 10).tolist()
+    assert pools.public[:, 0].tolist() == np.repeat(np.arange(70, 100), repeats=10).tolist()
     assert len(pools.inputs) == 690 + num_rows
 
 
 def test_all_rows_of_a_public_group_are_public() -> None:
-    """Half of the groups are public, with all their rows, wherever they stand."""
+    """Of the groups a, b, c and d, the last half is public, with all rows of these groups at any position."""
     pools = Pools.cut(
         inputs=INPUTS, targets=TARGETS, groups=list("aabcbdcada"), public=None, fraction=0.5
-    )  # a, b, c, d in this order
+    )
     assert pools.inputs[:, 0].tolist() == [0, 1, 2, 4, 7, 9]
     assert pools.public[:, 0].tolist() == [3, 5, 6, 8]
     assert pools.groups.tolist() == [0, 0, 1, 1, 0, 0]
 
 
 def test_public_groups_without_a_row_at_the_end_give_a_warning() -> None:
-    """A public group has no row in the public fraction of the rows. A warning counts such groups."""
-    line = (
+    """A warning counts the public groups that have no row in the last rows of the public fraction."""
+    message = (
         r"public_fraction=0\.5: it counts groups, and 2 of 4 groups are public; "
         r"1 of them have no row in the last 50%"
     )
-    with pytest.warns(PublicGroups, match=line):
+    with pytest.warns(PublicGroups, match=message):
         Pools.cut(
             inputs=INPUTS, targets=TARGETS, groups=list("abcddddddd"), public=None, fraction=0.5
         )
@@ -179,7 +180,8 @@ def test_public_groups_are_numbered_apart_from_private_groups() -> None:
         fraction=None,
         public_groups=["eve", "dan", "dan"],
     )
-    assert [int(pools.groups[row]) for row in (0, 2)] == [1, 0], "Ben before ann"
+    assert pools.groups[0] == 1, "ann is behind Ben"
+    assert pools.groups[2] == 0
     assert pools.num_groups == 2
     assert pools.public_groups.tolist() == [1, 0, 0]
 
@@ -197,6 +199,7 @@ def test_public_groups_are_numbered_apart_from_private_groups() -> None:
             refused("groups_public.dtype", value="datetime64[Y]"),
         ),
     ],
+    ids=["private group", "missing group", "too few", "no private groups", "other type"],
 )
 def test_public_groups_that_cannot_be_used_are_refused(
     groups: Any, public_groups: Any, refusal: Refusal

@@ -1,4 +1,4 @@
-"""Files read back, damaged or whole; rows that are spilled."""
+"""Archives of arrays and JSON files, whole and damaged; and rows that are moved to a file when memory is short."""
 
 import io
 import os
@@ -26,12 +26,12 @@ from pate.files.reading import DamagedFile, read_json, read_text
 from tests.e2e.damage import WAYS, Way, flip_one_bit, write_other_arrays, write_other_json
 from tests.refusals import ANY, refused
 
+# The forms of the arrays of `written_archive`.
 FORMS = {
     "summary": ArrayForm(dtype_kinds="i", shape=(None, 3)),
     "scale": ArrayForm(dtype_kinds="f", shape=()),
 }
-
-
+# 1,000 random rows.
 ROWS = np.random.default_rng(0).standard_normal((1000, 7)).astype(np.float32)
 
 
@@ -43,7 +43,10 @@ def written_archive(folder: Path) -> Path:
 
 
 def test_arrays_are_read_back_equal_and_writable(tmp_path: Path) -> None:
-    """Two arrays are read as they were written, and may be changed. Other orders and byte orders are read too."""
+    """Two arrays are read as they were written, and can be changed in memory.
+
+    An array in column order with another byte order is read too.
+    """
     arrays = read_arrays(written_archive(folder=tmp_path), forms=FORMS)
     assert arrays["summary"].tolist() == np.arange(12).reshape(4, 3).tolist()
     assert arrays["scale"].item() == 0.5
@@ -57,7 +60,7 @@ def test_arrays_are_read_back_equal_and_writable(tmp_path: Path) -> None:
     "way", [damage for damage in WAYS if damage is not flip_one_bit], ids=lambda way: way.__name__
 )
 def test_damaged_arrays_are_refused_with_the_file_and_the_remedy(tmp_path: Path, way: Way) -> None:
-    """An archive is damaged in each way. Reading refuses it in one line, with its path and the remedy."""
+    """A damaged archive is refused in one line, with its path and the remedy."""
     path = written_archive(folder=tmp_path)
     way(path)
     with pytest.raises(DamagedFile) as caught:
@@ -70,21 +73,22 @@ def test_damaged_arrays_are_refused_with_the_file_and_the_remedy(tmp_path: Path,
 @pytest.mark.slow
 def test_no_flipped_bit_is_read_as_other_numbers(tmp_path: Path) -> None:
     """One bit in every third byte is inverted in turn. The archive is refused, or its numbers are unchanged."""
-    whole = written_archive(folder=tmp_path).read_bytes()
-    right = read_arrays(tmp_path / "summary.npz", forms=FORMS)
+    whole_content = written_archive(folder=tmp_path).read_bytes()
+    whole_arrays = read_arrays(tmp_path / "summary.npz", forms=FORMS)
     path = tmp_path / "flipped.npz"
-    failures = 0
-    for place in range(0, len(whole), 3):
-        content = bytearray(whole)
-        content[place] ^= 1 << place % 8
+    num_refused = 0
+    for index in range(0, len(whole_content), 3):
+        content = bytearray(whole_content)
+        content[index] ^= 1 << index % 8
         path.write_bytes(bytes(content))
         try:
             arrays = read_arrays(path, forms=FORMS)
         except DamagedFile:
-            failures += 1
+            num_refused += 1
         else:
-            assert all(np.array_equal(arrays[name], right[name]) for name in right), place
-    assert failures > len(whole) / 6
+            for name, whole_array in whole_arrays.items():
+                assert np.array_equal(arrays[name], whole_array), index
+    assert num_refused > len(whole_content) / 6
 
 
 @pytest.mark.parametrize(
@@ -94,9 +98,10 @@ def test_no_flipped_bit_is_read_as_other_numbers(tmp_path: Path) -> None:
         for damage in WAYS
         if damage not in (write_other_json, flip_one_bit, write_other_arrays)
     ],
+    ids=lambda way: way.__name__,
 )
-def test_every_damage_to_json_is_one_line(tmp_path: Path, way: Way) -> None:
-    """A JSON file is damaged in each way. Reading refuses it in one line."""
+def test_a_damaged_json_file_is_refused(tmp_path: Path, way: Way) -> None:
+    """A damaged JSON file is refused as a `DamagedFile`."""
     path = tmp_path / "run.json"
     path.write_text('{"seed": 3, "name": "x"}\n')
     way(path)
@@ -122,11 +127,11 @@ def test_arrays_larger_than_their_file_are_refused(
 
     A compressed array is refused unless its size is allowed.
     """
-    start = io.BytesIO()
-    promised = {"descr": "<i8", "fortran_order": False, "shape": (10**6, 10**6)}
-    np.lib.format.write_array_header_1_0(start, promised)
+    header = io.BytesIO()
+    promised_form = {"descr": "<i8", "fortran_order": False, "shape": (10**6, 10**6)}
+    np.lib.format.write_array_header_1_0(header, promised_form)
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
-        archive.writestr("summary.npy", start.getvalue() + b"few")
+        archive.writestr("summary.npy", header.getvalue() + b"few")
     with refused("file", value=ANY, rule="bytes where", kind=DamagedFile):
         read_arrays(tmp_path / "a.npz")
     np.savez_compressed(tmp_path / "a.npz", summary=np.zeros(10**6))

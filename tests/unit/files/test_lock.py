@@ -1,6 +1,7 @@
-"""A lock on a file is exclusive between processes, and is refused on links, folders and pipes."""
+"""A lock on a file is exclusive, does not change its file, and is refused on links, folders and pipes."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,34 +10,43 @@ from pate.files.lock import file_lock
 from tests.refusals import ANY, refused
 
 
-def test_a_lock_is_exclusive_and_does_not_change_its_file(tmp_path: Path) -> None:
-    """A second lock on a file raises `BlockingIOError`.
+def test_a_lock_is_exclusive(tmp_path: Path) -> None:
+    """A second lock on a locked file raises `BlockingIOError`. After the first lock ends, the file can be locked."""
+    path = tmp_path / "run.lock"
+    with file_lock(path), pytest.raises(BlockingIOError), file_lock(path, wait=False):
+        pass
+    with file_lock(path, wait=False):
+        path.unlink()
 
-    Symbolic links, folders and pipes are refused as lock files. A file that is linked, by either kind of link, keeps
-    its content.
-    """
-    victim = tmp_path / "victim"
-    lock = tmp_path / "run.lock"
-    with file_lock(lock), pytest.raises(BlockingIOError), file_lock(lock, wait=False):
+
+def test_a_symbolic_link_is_refused_as_a_lock_file(tmp_path: Path) -> None:
+    """A symbolic link is refused as a lock file, and its target keeps its content."""
+    target = tmp_path / "target"
+    target.write_text("mine")
+    path = tmp_path / "run.lock"
+    path.symlink_to(target)
+    with refused("lock", value=ANY, rule="a lock file"), file_lock(path):
         pass
-    with file_lock(lock, wait=False):
-        lock.unlink()
-    victim.write_text("mine")
-    lock.symlink_to(victim)
-    with (
-        refused("lock", value=ANY, rule="a lock file"),
-        file_lock(lock),
-    ):
+    assert target.read_text() == "mine"
+
+
+def test_a_lock_does_not_change_its_file(tmp_path: Path) -> None:
+    """A lock on another name of a file, a hard link, leaves the content of the file as it is."""
+    target = tmp_path / "target"
+    target.write_text("mine")
+    path = tmp_path / "run.lock"
+    os.link(target, path)
+    with file_lock(path):
+        assert target.read_text() == "mine"
+    assert target.read_text() == "mine"
+
+
+@pytest.mark.parametrize("make_entry", [os.mkdir, os.mkfifo], ids=["folder", "pipe"])
+def test_a_folder_or_pipe_is_refused_as_a_lock_file(
+    make_entry: Callable[[Path], None], tmp_path: Path
+) -> None:
+    """A folder or a pipe in place of the lock file is refused."""
+    path = tmp_path / "run.lock"
+    make_entry(path)
+    with refused("lock", value=ANY, rule="lock file"), file_lock(path):
         pass
-    lock.unlink()
-    os.link(victim, lock)
-    with file_lock(lock):
-        assert victim.read_text() == "mine"
-    for strange in (os.mkdir, os.mkfifo):
-        lock.unlink()
-        strange(lock)
-        with refused("lock", value=ANY, rule="lock file"), file_lock(lock):
-            pass
-        if lock.is_dir():
-            lock.rmdir()
-            lock.touch()
