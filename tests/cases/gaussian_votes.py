@@ -14,7 +14,9 @@ def _distribution(
     aggregator: GaussianVotes, histogram: IntArray, small_instance: SmallInstance
 ) -> Distribution:
     """Returns the probability of each vector of released bits for a histogram of votes."""
-    return bits_distribution(histogram, aggregator.noise_std, small_instance.num_teachers)
+    return bits_distribution(
+        histogram, noise_std=aggregator.noise_std, num_teachers=small_instance.num_teachers
+    )
 
 
 DISTRIBUTIONS = tuple(
@@ -28,6 +30,6 @@ DISTRIBUTIONS = tuple(
         replace_one_refuted_at_size=None,
         ranks_to_labels=rename_bits,
     )
-    # with the first counts far from the threshold are drawn like nearer ones
+    # With the first std, counts far from the threshold are drawn like nearer ones.
     for std in (0.1, 0.5, 1.0, 3.0)
 )

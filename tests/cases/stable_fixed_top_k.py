@@ -1,7 +1,6 @@
 """Cases of StableFixedTopK."""
 
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 from pate.aggregators import StableFixedTopK
@@ -76,26 +75,28 @@ USUAL = StableFixedTopK(
 )
 WITH_TABLE = replace(USUAL, test="table", table_order=4.0, table_budget=0.2, failure_prob=0.05)
 NARROW_TEST = replace(USUAL, test_std=0.5, failure_prob=1e-3)
+# Aggregators with each stability test, by the test and its parameters.
 TESTS = {
     "gaussian-2.0-0.3": USUAL,
     "table-4.0-0.2-0.05": WITH_TABLE,
     "gaussian-0.5-0.001": NARROW_TEST,
 }
-"""Aggregators with each stability test, by the test and its parameters."""
 
 # The test has so much noise that its bit reveals nothing about the votes.
 UNINFORMATIVE_TEST = replace(USUAL, test_std=1e4, failure_prob=1e-3, peel_scale=4.0)
 
 DISTRIBUTIONS = (
     *(
-        _distribution(f"-{padded}-{test}", aggregator=replace(aggregator, k=k, padded=padded))
-        for k, padded, (test, aggregator) in product((1, 2), (False, True), TESTS.items())
+        _distribution(f"-{padded}-{test}", aggregator=replace(TESTS[test], k=k, padded=padded))
+        for k in (1, 2)
+        for padded in (False, True)
+        for test in TESTS
     ),
     *(
         _distribution(
             f"-{padded}-{test}-4.0-6.0-0.0",
             aggregator=replace(
-                aggregator,
+                TESTS[test],
                 k=k,
                 padded=padded,
                 selection_scale=4.0,
@@ -103,7 +104,9 @@ DISTRIBUTIONS = (
                 penalty=0.0,
             ),
         )
-        for k, padded, (test, aggregator) in product((1, 2), (False, True), TESTS.items())
+        for k in (1, 2)
+        for padded in (False, True)
+        for test in TESTS
     ),
     *(
         _distribution(
@@ -125,14 +128,14 @@ DISTRIBUTIONS = (
         for noise in ("gaussian", "exponential", "laplace")
         for max_k in (None, 1)
     ),
-    # two tied labels and an uninformative test: the outcome depends on the peel alone
+    # With two tied labels and an uninformative test, the outcome depends on the peel alone.
     _distribution(
         name="-gaussian-10000.0-0.001-4.0",
         aggregator=UNINFORMATIVE_TEST,
         tightness=0.9,
         largest_size=Size(num_labels=2, num_teachers=6),
     ),
-    # the same with two picks of the peel
+    # In this case, too, but with two picks of the peel.
     _distribution(
         name="-gaussian-10000.0-0.001-4.0-10000.0",
         aggregator=replace(UNINFORMATIVE_TEST, k=2, selection_scale=1e4),

@@ -1,7 +1,6 @@
 """Cases of StableTopK."""
 
 from dataclasses import replace
-from itertools import product
 
 from pate.aggregators import StableTopK
 from pate.mechanisms.gap_selection import SELECTION_NOISES
@@ -59,6 +58,7 @@ def _distribution(name: str, aggregator: StableTopK, tightness: float = 0.0) -> 
     )
 
 
+# Aggregators with each stability test, by the test and its parameters.
 TESTS = {
     "gaussian-2.0-0.3": StableTopK(
         selection_scale=1.0, test="gaussian", test_std=2.0, failure_prob=0.3
@@ -73,7 +73,6 @@ TESTS = {
         selection_scale=1.0, test="gaussian", test_std=0.5, failure_prob=1e-3
     ),
 }
-"""Aggregators with each stability test, by the test and its parameters."""
 
 DISTRIBUTIONS = (
     _distribution(
@@ -88,9 +87,10 @@ DISTRIBUTIONS = (
                 TESTS[test], selection_noise=noise, selection_scale=scale, padded=padded
             ),
         )
-        for noise, scale, padded, test in product(
-            SELECTION_NOISES, (0.5, 3.0), (False, True), TESTS
-        )
+        for noise in SELECTION_NOISES
+        for scale in (0.5, 3.0)
+        for padded in (False, True)
+        for test in TESTS
     ),
     *(
         _distribution(
@@ -99,8 +99,8 @@ DISTRIBUTIONS = (
                 TESTS[test], selection_noise=noise, selection_scale=0.5, max_k=max_k
             ),
         )
-        for noise, max_k, test in product(
-            SELECTION_NOISES, (1, 2), ("laplace-1.0-0.05", "table-4.0-0.2-0.3")
-        )
+        for noise in SELECTION_NOISES
+        for max_k in (1, 2)
+        for test in ("laplace-1.0-0.05", "table-4.0-0.2-0.3")
     ),
 )

@@ -114,7 +114,7 @@ def recorded() -> RecordedRelease:
 
 def mean_average_precision_of_three(aggregator: CenteredVotes, votes: KernelVotes) -> float:
     """Returns the mean average precision of the students of three releases with different seeds."""
-    releases = [release_votes(aggregator, votes, seed) for seed in range(3)]
+    releases = [release_votes(aggregator, votes=votes, seed=seed) for seed in range(3)]
     return float(np.mean([mean_average_precision(release) for release in releases]))
 
 
@@ -180,9 +180,7 @@ def test_saved_release_is_read_back_unchanged(recorded: RecordedRelease, tmp_pat
 def test_inexact_sum_is_refused_before_the_charge(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The limit of exact sums is lowered: the release of one matrix is refused and nothing is
-    charged.
-    """
+    """If the limit of exact sums is lowered, the release of one matrix is refused and nothing is charged."""
     monkeypatch.setattr("pate.votes.clipping.LARGEST_SUM", 2.0**37)
     ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant)
     with refused("num_queries", value=100):
@@ -204,7 +202,7 @@ def test_each_release_is_charged_once() -> None:
 
 @pytest.mark.slow
 def test_the_charge_of_all_rounds_comes_before_the_first_draw() -> None:
-    """The price of a release exceeds the ledger's cap: nothing is charged and no part is drawn."""
+    """If the price of a release exceeds the ledger's cap, nothing is charged and no part is drawn."""
     ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant, max_epsilon=0.6)
     votes = kernel_votes()
     record = record_that_charges(ledger, aggregator=fitted_votes(), votes=votes)
@@ -231,8 +229,7 @@ def record_with_parts(parts: dict[str, Any]) -> MemoryRecord:
 
 
 def test_a_release_with_all_rounds_committed_is_read_back(recorded: RecordedRelease) -> None:
-    """All rounds are committed and the last part is missing: the continued release has the same
-    labels under another seed.
+    """A release of which the last part alone is missing has the same labels when it is continued under another seed.
 
     So ends a run without a seed that was killed before its last part.
     """
@@ -261,8 +258,7 @@ def test_weights_are_the_mean_of_both_students(recorded: RecordedRelease) -> Non
 def test_missing_rounds_are_drawn_after_stored_parts(
     recorded: RecordedRelease,
 ) -> None:
-    """Only two steps of the prevalence are committed: the continued release keeps them and draws
-    other rounds under another seed.
+    """A release continued from two steps of the prevalence keeps these, and draws other rounds under another seed.
 
     The event of the release is the same.
     """
@@ -340,9 +336,7 @@ def test_noise_just_below_the_limit_is_drawn() -> None:
 
 
 def test_under_add_remove_a_teacher_may_be_missing() -> None:
-    """One of 4000 declared teachers has no record: a release in rounds is made under either
-    adjacency.
-    """
+    """If one of 4000 declared teachers has no record, a release in rounds is made under either adjacency."""
     is_present = np.arange(NUM_RECORDS) != 17
     votes = kernel_votes()
     votes.teacher_of = np.arange(NUM_RECORDS)[is_present]
@@ -355,9 +349,7 @@ def test_under_add_remove_a_teacher_may_be_missing() -> None:
 
 @pytest.mark.slow
 def test_under_add_remove_noise_is_half() -> None:
-    """At one noise multiplier, students under add-remove vary by less than 0.8 times the spread
-    under replace-one.
-    """
+    """At one noise multiplier, the spread of students under add-remove is below 0.8 times that under replace-one."""
     spread = {}
     for adjacency in Adjacency:
         aggregator = votes_around_public_center(adjacency=adjacency)

@@ -218,7 +218,7 @@ class _Plain(Aggregator):
         return np.asarray(sum(block.sum(axis=0, dtype=np.int64) for block in blocks))
 
     def draw(self, summary: Any, shape: VoteShape, rng: np.random.Generator) -> Answers:
-        return GaussianVotes(noise_std=3.0).draw(summary, shape, rng)
+        return GaussianVotes(noise_std=3.0).draw(summary, shape=shape, rng=rng)
 
 
 @pytest.mark.slow
@@ -232,15 +232,14 @@ VOTES = np.array([[90, 3, 60]])
 
 @pytest.mark.filterwarnings("always::pate.aggregators.UselessReleaseWarning")
 def test_useless_release_warns_once_and_is_still_made() -> None:
-    """Gaussian votes with far too much noise warn once in three releases, at the line of the
-    caller, and still answer.
+    """Gaussian votes with far too much noise warn once in three releases, at the caller's line, and still answer.
 
     Clipped votes and a boundary session warn in the same way.
     """
     aggregator = GaussianVotes(noise_std=987.25)
     rng = np.random.default_rng(0)
-    said_once = "unanimous votes of 100 teachers would be heard in .*; take more"
-    with pytest.warns(UselessReleaseWarning, match=said_once) as caught:
+    warning = "unanimous votes of 100 teachers would be heard in .*; take more"
+    with pytest.warns(UselessReleaseWarning, match=warning) as caught:
         for _ in range(3):
             assert aggregator.aggregate(VOTES, num_teachers=100, rng=rng).num_answered == 1
     assert len(caught) == 1
@@ -256,10 +255,8 @@ def test_useless_release_warns_once_and_is_still_made() -> None:
 
 @pytest.mark.filterwarnings("error::pate.aggregators.UselessReleaseWarning")
 def test_useful_and_already_judged_releases_give_no_warning() -> None:
-    """A useful release gives no warning, and neither does `release`, whose caller has judged the
-    plan already.
-    """
+    """A useful release gives no warning, and neither does `release`, whose caller has judged the plan already."""
     GaussianVotes(noise_std=10.0).aggregate(VOTES, num_teachers=100, rng=np.random.default_rng(0))
     votes = CountTable(VOTES, num_teachers=100)
-    loud = GaussianVotes(noise_std=987.5)  # whoever planned this release has judged it
-    loud.release(votes, rng=np.random.default_rng(0), record=MemoryRecord())
+    noisy_votes = GaussianVotes(noise_std=987.5)
+    noisy_votes.release(votes, rng=np.random.default_rng(0), record=MemoryRecord())

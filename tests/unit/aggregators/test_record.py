@@ -26,7 +26,7 @@ def test_the_first_part_charges_and_a_part_is_drawn_once() -> None:
     A part that is committed is returned and not drawn again.
     """
     events = list[str]()
-    record = MemoryRecord(charge=lambda: events.append("charge"))
+    record = MemoryRecord(charge=partial(events.append, "charge"))
 
     def draw(number: int) -> Arrays:
         events.append(f"draw {number}")
@@ -35,38 +35,36 @@ def test_the_first_part_charges_and_a_part_is_drawn_once() -> None:
     assert record.committed(name="first") is None
     first = record.part("first", draw=partial(draw, number=1))
     record.part("second", draw=partial(draw, number=2))
-    assert (
-        record.part("first", draw=partial(draw, number=3))
-        is first
-        is record.committed(name="first")
-    )
+    assert record.part("first", draw=partial(draw, number=3)) is first
+    assert record.committed(name="first") is first
     assert events == ["charge", "draw 1", "draw 2"]
 
 
 def test_refused_charge_draws_nothing() -> None:
-    """The ledger's cap refuses the charge of the first part: the part is neither drawn nor stored."""
+    """If the ledger's cap refuses the charge of the first part, the part is neither drawn nor stored."""
     ledger = Ledger(target_delta=1e-6, max_epsilon=0.1)
-    record = MemoryRecord(
-        charge=partial(
-            ledger.charge, GaussianEvent(noise_multiplier=0.5), adjacency=ledger.adjacency
-        )
-    )
+    event = GaussianEvent(noise_multiplier=0.5)
+    record = MemoryRecord(charge=partial(ledger.charge, event, adjacency=ledger.adjacency))
     for _ in range(2):
         with pytest.raises(BudgetExceeded):
-            record.part("release", draw=lambda: pytest.fail("it was drawn"))
+            record.part("release", draw=partial(pytest.fail, "The part was drawn."))
     assert record.parts == {}
 
 
 def test_nested_parts_are_charged_once() -> None:
-    """Drawing the part "whole" draws the part "step" within: there is one charge, and "step" is
-    stored first.
+    """If the part "whole" draws the part "step", there is one charge, and "step" is stored first.
 
     A prevalence is such a part, whose three draws come before it.
     """
-    charges = list[int]()
-    record = MemoryRecord(charge=lambda: charges.append(1))
-    record.part("whole", draw=lambda: record.part("step", draw=lambda: arrays_of_part(number=1)))
-    assert (charges, list(record.parts)) == ([1], ["step", "whole"])
+    charges = list[str]()
+    record = MemoryRecord(charge=partial(charges.append, "charge"))
+
+    def draw_whole() -> Arrays:
+        return record.part("step", draw=partial(arrays_of_part, number=1))
+
+    record.part("whole", draw=draw_whole)
+    assert charges == ["charge"]
+    assert list(record.parts) == ["step", "whole"]
 
 
 @pytest.mark.parametrize(
@@ -77,9 +75,7 @@ def test_nested_parts_are_charged_once() -> None:
 def test_stored_release_is_read_back_without_a_charge(
     aggregator: Aggregator,
 ) -> None:
-    """A second release with the same record, under another seed, has the same answers and event,
-    and no second charge.
-    """
+    """A second release with the same record, under another seed, has the same answers and event, and no charge."""
     ledger = Ledger(target_delta=1e-6)
     charge = partial(ledger.charge, aggregator.event(VOTES.shape), adjacency=ledger.adjacency)
     record = MemoryRecord(charge)
