@@ -118,27 +118,27 @@ def test_colors_of_16_bits_keep_their_upper_8_bits(
         ImageForm(channels=3, height=1, width=1, white=4095).levels(path, name="picture")
 
 
-# What is done to the stored rows and columns so that they are upright, by the standard's eight values.
-TURNS: dict[int, Any] = {
-    1: lambda a: a,
-    2: lambda a: a[:, ::-1],
-    3: lambda a: a[::-1, ::-1],
-    4: lambda a: a[::-1],
-    5: lambda a: a.T,
-    6: lambda a: np.rot90(a, -1),
-    7: lambda a: a[::-1, ::-1].T,
-    8: lambda a: np.rot90(a),
+# The picture `RAMP` upright, for each of the eight orientations of Exif in which its rows and columns may be stored.
+UPRIGHT_RAMP = {
+    1: RAMP,
+    2: np.fliplr(RAMP),
+    3: np.rot90(RAMP, k=2),
+    4: np.flipud(RAMP),
+    5: RAMP.T,
+    6: np.rot90(RAMP, k=-1),
+    7: np.rot90(RAMP, k=2).T,
+    8: np.rot90(RAMP, k=1),
 }
 
 
-@pytest.mark.parametrize("tag", TURNS)
-def test_exif_orientation_is_applied_by_every_reader(tmp_path: Path, tag: int) -> None:
+@pytest.mark.parametrize("orientation", UPRIGHT_RAMP)
+def test_exif_orientation_is_applied_by_every_reader(tmp_path: Path, orientation: int) -> None:
     """A picture with an orientation is read upright from a path, a file and an opened picture, also with 16 bits."""
     exif = Image.Exif()
-    exif[ORIENTATION] = tag
+    exif[ORIENTATION] = orientation
     path = tmp_path / "turned.png"
     Image.fromarray(RAMP).save(path, exif=exif)
-    upright = TURNS[tag](RAMP)
+    upright = UPRIGHT_RAMP[orientation]
     for picture in (path, str(path), Image.open(path), io.BytesIO(path.read_bytes())):
         np.testing.assert_array_equal(levels(picture=picture), upright)
     np.testing.assert_array_equal(decode_images(image_paths=[path], image_size=16)[0, 0], upright)

@@ -16,10 +16,12 @@ from pate.data.table.encoding import encoding_of
 from pate.data.table.table_file import TableFile
 from pate.validation import InvalidValue
 from tests.refusals import ANY, Refusal, refused
+from tests.unit.data.split_paths import SplitPaths
 
 pytest.importorskip("pyarrow")
 
-NAMES = ["José", "Zoë", "Šárka €", "Jürgen"]  # Š and the euro sign are in cp1252 and not in latin-1
+# The encoding cp1252 has the letter Š and the euro sign, and latin-1 has not.
+NAMES = ["José", "Zoë", "Šárka €", "Jürgen"]
 WARDS = ["Pädiatrie", "Gynäkologie"]
 
 
@@ -31,27 +33,26 @@ def write_people(
     test: str = "utf-8",
     are_shared: bool = False,
 ) -> Table:
-    """Writes a file for each split in its own encoding, and returns their reader.
+    """Writes a file of four persons for each split, and returns their reader.
 
-    If `are_shared`, all files have the same persons.
+    Args:
+        folder: the folder of the files.
+        private: the encoding of the private file.
+        public: the encoding of the public file.
+        test: the encoding of the test file.
+        are_shared: whether all files have the same persons.
     """
-    paths = {}
-    for split, encoding in {"private": private, "public": public, "test": test}.items():
+    encoding_of_split = {"private": private, "public": public, "test": test}
+    for split, encoding in encoding_of_split.items():
         suffix = "" if are_shared else f" {split}"
-        rows = [
-            f"{name}{suffix},{30 + place},{WARDS[place % 2]},{place % 2}"
-            for place, name in enumerate(NAMES)
-        ]
-        path = folder / f"{split}.csv"
-        path.write_bytes("\n".join(["person,age,ward,flu", *rows, ""]).encode(encoding))
-        paths[split] = str(path)
-    return Table(
-        private=paths["private"],
-        public=paths["public"],
-        test=paths["test"],
-        labels=("flu",),
-        group="person",
-    )
+        rows = []
+        for number, name in enumerate(NAMES):
+            flu = number % 2
+            rows.append(f"{name}{suffix},{30 + number},{WARDS[flu]},{flu}")
+        text = "\n".join(["person,age,ward,flu", *rows, ""])
+        (folder / f"{split}.csv").write_bytes(text.encode(encoding))
+    table = SplitPaths.in_folder(folder=folder, ending=".csv").table("flu")
+    return replace(table, group="person")
 
 
 @pytest.mark.parametrize("named", ["latin-1", "cp1252", "windows-1252", {"private": "iso-8859-1"}])
