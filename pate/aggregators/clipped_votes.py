@@ -121,9 +121,8 @@ class ClippedVotes(Aggregator):
         # the rounding errors of the square root and the division.
         weights = np.floor(exact_weights * _GRID * (1 - 2.0**-50)) / _GRID
         weights[: self.vote_clip + 1] = 1.0
-        num_votes_cast = np.count_nonzero(
-            vote_bits, axis=-1
-        )  # [num_teachers_in_block, num_queries]
+        # The number of votes of each teacher on each query, [num_teachers_in_block, num_queries].
+        num_votes_cast = np.count_nonzero(vote_bits, axis=-1)
         return np.asarray(np.einsum("tq,tql->ql", weights[num_votes_cast], vote_bits))
 
     def draw(self, summary: NDArray[Any], shape: VoteShape, rng: Rng) -> Answers:

@@ -225,7 +225,7 @@ def _draw_unseen_set(seen_sets: BoolArray, *, num_sets_by_size: list[int], rng: 
     intervals = [(number, number) for number in num_sets_by_size]
 
     def exact_weights(digits: int) -> list[tuple[int, int]]:
-        return intervals
+        return intervals  # whole numbers, exact for any number of digits
 
     # The size of a set is drawn by the share of such sets, and then its labels as the first of a random order.
     while True:

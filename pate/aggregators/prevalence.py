@@ -238,9 +238,8 @@ class Prevalence(Parameters):
             raise InvalidValue("noise_multiplier", self.noise_multiplier, rule=rule)
 
 
-@dataclass(
-    frozen=True, eq=False, kw_only=True
-)  # a generated __eq__ fails on the arrays in `shares`
+# A generated __eq__ would fail on the arrays in `shares`.
+@dataclass(frozen=True, eq=False, kw_only=True)
 class _Steps:
     """The computation of one release in three steps; see `Prevalence`.
 

@@ -136,6 +136,7 @@ class GpuSums(RoundSums):
 
     @cached_property
     def _shard(self) -> ShardRecords:
+        """The records of all teachers, sorted by teacher."""
         (shard,) = self._records.shards(num_shards=1)
         return shard
 
@@ -165,6 +166,7 @@ class GpuSums(RoundSums):
         return self._tensor(np.ones(len(teachers)) if weights is None else weights[teachers])
 
     def _tensor(self, array: NDArray[Any]) -> Tensor:
+        """Returns an array as a tensor on the GPU."""
         return torch.from_numpy(np.ascontiguousarray(array)).to(self._device)
 
 

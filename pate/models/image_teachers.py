@@ -345,10 +345,12 @@ class ResNet50Teacher(ImageTeacher):
 
     @property
     def _head(self) -> LinearTeacher:
+        """The ridge regression on frozen features."""
         return LinearTeacher(penalty=self.penalty, device=self.device)
 
     @property
     def _backbone(self) -> FrozenBackbone:
+        """The network that computes frozen features."""
         return _frozen_backbone(
             weights=str(self.weights),
             image_size=self.image_size,

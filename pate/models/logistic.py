@@ -83,9 +83,8 @@ class LogisticStudent(ThresholdedStudent):
         inputs = training.inputs
         rows, labels = require_rows(inputs=inputs, labels=training.labels, seed=seed)
         known = training.known
-        if (
-            len(rows) < _MIN_ROWS
-        ):  # The model predicts the labels that more than half of the rows have.
+        if len(rows) < _MIN_ROWS:
+            # The model predicts the labels that more than half of the rows have.
             has_majority = 2 * labels.sum(axis=0) > len(rows)
             return LinearModel.constant(has_majority, inputs=inputs)
         order = np.random.default_rng(seed).permutation(len(rows))

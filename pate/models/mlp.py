@@ -77,10 +77,9 @@ class MLPTeacher(Teacher):
         parameters: list[torch.Tensor] = []
         for fan_in, fan_out in pairwise((inputs.shape[2], self.hidden, stack.labels.shape[2])):
             # Weights are normal with the scale of He et al. (2015), from each teacher's generator.
-            spread_of_weights = math.sqrt(2 / fan_in)
+            initial_std = math.sqrt(2 / fan_in)
             layers = [
-                spread_of_weights * rng.standard_normal((fan_in, fan_out), np.float32)
-                for rng in rngs
+                initial_std * rng.standard_normal((fan_in, fan_out), np.float32) for rng in rngs
             ]
             weights = torch.from_numpy(np.stack(layers)).to(device)
             bias = weights.new_zeros((len(rngs), 1, fan_out))

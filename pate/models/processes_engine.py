@@ -83,6 +83,7 @@ class ProcessesEngine(Engine):
                     ) from error
 
     def _train_once(self, job: TrainingJob) -> None:
+        """Trains the missing teachers in a new pool of processes; raises `BrokenProcessPool` if a process dies."""
         from joblib import cpu_count  # loads slowly
 
         chunks = job.chunks(self.chunk_size)
@@ -186,6 +187,7 @@ def end_with(parent: int, node: int | None = None) -> None:
 
 
 def _is_running(process: int) -> bool:
+    """Returns True if a process with this id runs, of any user."""
     with suppress(PermissionError):  # another user's process is running
         try:
             os.kill(process, 0)

@@ -152,6 +152,7 @@ class _FramedTeacher(SklearnTeacher):
     form: Any = None
 
     def _rows(self, inputs: Float32Array) -> Any:
+        """Returns inputs as a DataFrame."""
         return self.form.frame(as_rows(inputs))
 
 

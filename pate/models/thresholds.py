@@ -120,13 +120,11 @@ def best_threshold(
     true_positives = np.cumsum(labels.ravel()[order])  # if the first 1, 2, … are predicted
     num_predicted = np.arange(1, len(order) + 1)
     if metric == "micro_f1":
-        score = (
-            2 * true_positives / (num_predicted + true_positives[-1])
-        )  # 2 TP / (predicted + held)
+        num_present = true_positives[-1]
+        score = 2 * true_positives / (num_predicted + num_present)
     else:
-        score = (2 * true_positives - num_predicted).astype(
-            float
-        )  # TP + TN, the number right, minus a constant
+        # The number of right answers, which is TP + TN, minus a constant.
+        score = (2 * true_positives - num_predicted).astype(float)
     next_probabilities = np.append(sorted_probabilities[1:], 0.0)
     # equal probabilities cannot be told apart
     score[sorted_probabilities == next_probabilities] = -np.inf

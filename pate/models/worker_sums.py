@@ -183,9 +183,7 @@ class _Slot:
 
     def __init__(self, shard: ShardRecords) -> None:
         self.shard = shard
-        self.worker: Worker | None = (
-            None  # the worker; None before the first round, and after a death
-        )
+        self.worker: Worker | None = None  # None before the first round, and after a death
         self.is_filled = False  # whether the worker has all records
         self.has_died = False  # whether a worker of this shard has died
         self.asking = threading.Lock()  # the lock that is held while the worker is filled or asked

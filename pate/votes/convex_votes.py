@@ -126,9 +126,8 @@ class ConvexVotes(MomentVotes):
         clip = clipped_moments.clip / gain * (1 - 4 * _TOLERANCE)
         shard = self._shard
         sizes = self._group_sizes
-        group_weights = np.sqrt(
-            sizes / self.records_per_teacher
-        )  # the weight of each record's group
+        # The weight of each record's group.
+        group_weights = np.sqrt(sizes / self.records_per_teacher)
 
         def vote_of(rows: slice) -> IntArray:
             """Returns the vote of the teacher with these records, `[num_features, num_labels]`, in steps."""

@@ -251,6 +251,7 @@ class Descent:
 
     @property
     def _constant(self) -> float:
+        """The value of the last feature, which is the same for all inputs."""
         return self.recipe.constant_feature
 
     @property

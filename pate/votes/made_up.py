@@ -118,6 +118,7 @@ class MadeUpVotes(TeacherVotes):
         return np.full((self.num_teachers, self.num_labels), self.labels.mean())
 
     def _counted(self, max_votes: int | None) -> IntArray:
+        """Returns the counts; where no limit applies, they were computed with the votes."""
         if max_votes is None or max_votes >= self.num_present:
             return self._counts
         return super()._counted(max_votes)

@@ -194,6 +194,7 @@ class MomentStudent:
         return self._descent(np.array([_ANY_PREVALENCE])).feature_mean_squares
 
     def _descent(self, prevalence: FloatArray) -> Descent:
+        """Returns a descent on the public rows from a prevalence, `[num_labels]`, without a clip."""
         return Descent(
             public_features=self.public_features,
             feature_variances=self.feature_variances,
@@ -205,6 +206,7 @@ class MomentStudent:
         )
 
     def _mean_features(self) -> FloatArray:
+        """Returns the mean of each feature on the public rows, `[num_features]`."""
         return np.asarray(self.public_features.mean(axis=0, dtype=np.float64))
 
 

@@ -160,6 +160,7 @@ class MomentVotes(RoundVotes):
 
     @cached_property
     def _sums(self) -> RoundSums:
+        """The sums over all records of teachers without training, where `round_sums` computes them."""
         return self.round_sums(self._records)
 
     @cached_property
@@ -169,8 +170,10 @@ class MomentVotes(RoundVotes):
 
     @cached_property
     def _shard(self) -> RoundShard:
+        """The records of all teachers, where this object computes the votes itself, as those of trained teachers."""
         return self._shard_records.filled_shard()
 
     @cached_property
     def _answers(self) -> PoolAnswers | None:
+        """The confidences of trained teachers on the pool, which are asked for once; None without training."""
         return None if self.ask is None else self.ask()

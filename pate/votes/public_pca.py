@@ -210,6 +210,7 @@ class PublicPCA:
 
     @cached_property
     def _exact_projection(self) -> ExactMatrix:
+        """The projection, whose products do not depend on the number of rows."""
         return ExactMatrix.from_matrix(self.projection)
 
 

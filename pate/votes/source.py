@@ -320,6 +320,7 @@ class TeacherVotes(CountableVotes, VotesWithLabelShares):
         return np.asarray(num_right[is_counted] / num_counted[is_counted])
 
     def _counted(self, max_votes: int | None) -> IntArray:
+        """Returns the counts of the bits; see `counts`."""
         counts = np.zeros((self.num_queries, self.num_labels), dtype=np.int64)
         for block in self.bits():
             limited_block = block if max_votes is None else limit_votes(block, max_votes=max_votes)

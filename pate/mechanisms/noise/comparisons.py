@@ -69,9 +69,8 @@ class Values:
         def exact(row: int, column: int) -> Fraction:
             return Fraction(differences[row, column].item()) / Fraction(scales[row, 0].item())
 
-        with np.errstate(
-            over="ignore"
-        ):  # a quotient of minus infinity is raised to `_LOWEST_VALUE`
+        # A quotient of minus infinity is raised to `_LOWEST_VALUE`.
+        with np.errstate(over="ignore"):
             return cls(floats=np.maximum(differences / scales, _LOWEST_VALUE), exact=exact)
 
 

@@ -105,6 +105,7 @@ class JointMechanism(TopKMechanism):
     def _draw_block(
         self, rng: np.random.Generator, counts: IntArray, has_few_classes: bool
     ) -> IntArray:
+        """Draws a sequence of k indices for each histogram: first its class, and then a member of the class."""
         ranked_indices, falling_counts = falling_order(counts)
         classes, class_indices = self.draw_class_indices(
             falling_counts, has_few_classes=has_few_classes, rng=rng
