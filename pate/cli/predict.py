@@ -88,7 +88,7 @@ def predict(config: DictConfig) -> None:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         write = row_writer(text)
         write([name_column, *label_columns])
-        for block in blocks(bundle, file=table, id_column=config.id):
+        for block in blocks(bundle, table_file=table, id_column=config.id):
             probabilities = bundle.probabilities(block.inputs)
             labels = bundle.decide(probabilities)
             for name, record_labels, record_probabilities in zip(
@@ -128,7 +128,9 @@ def _require_output(output: Path, *, data: Path, release: Path) -> None:
         raise InvalidValue("output", output, rule=rule)
 
 
-def blocks(bundle: Bundle, *, file: TableFile, id_column: str | None) -> Iterator[PredictedBlock]:
+def blocks(
+    bundle: Bundle, *, table_file: TableFile, id_column: str | None
+) -> Iterator[PredictedBlock]:
     """Yields records, some at a time, in the form that the bundle's model accepts.
 
     A record is named by its cell in the column `id_column`. Without such a column, a picture is named by its file, and
@@ -136,14 +138,14 @@ def blocks(bundle: Bundle, *, file: TableFile, id_column: str | None) -> Iterato
 
     Args:
         bundle: the bundle with the model.
-        file: the file or folder of the records.
+        table_file: the file or folder of the records.
         id_column: the column that names records; None if there is none.
 
     Raises:
         InvalidValue: the model does not accept records of this kind.
     """
     form = bundle.form.preprocessing
-    path = file.path
+    path = table_file.path
     if path.suffix in (".npy", ".npz"):
         inputs = bundle.inputs(_read_array(path))
         row_numbers = [str(number) for number in range(1, len(inputs) + 1)]
@@ -154,7 +156,7 @@ def blocks(bundle: Bundle, *, file: TableFile, id_column: str | None) -> Iterato
         for pictures in _picture_blocks(form.pictures, path=path):
             yield PredictedBlock(names=pictures.names, inputs=form.inputs(pictures.inputs))
     elif isinstance(form, TableSchema):
-        yield from _table_blocks(form, file=file, id_column=id_column)
+        yield from _table_blocks(form, table_file=table_file, id_column=id_column)
     else:
         shape = bundle.form.input_shape
         if isinstance(form, ExtractedForm):
@@ -164,17 +166,22 @@ def blocks(bundle: Bundle, *, file: TableFile, id_column: str | None) -> Iterato
 
 
 def _table_blocks(
-    schema: TableSchema, *, file: TableFile, id_column: str | None
+    schema: TableSchema, *, table_file: TableFile, id_column: str | None
 ) -> Iterator[PredictedBlock]:
     """Yields the rows of a table; warns at the end about cells that do not occur in the public file."""
     if id_column is not None:
-        require_column("id", id_column, file.names, f"data={file.path}")
-    require_columns("data", file.names, schema.names)
-    schema = replace(schema, spelling=file.spelling(schema.spelling))
-    columns = [name for name in file.names if name in schema.names or name == id_column]
+        require_column(
+            "id",
+            column=id_column,
+            columns=table_file.names,
+            table_description=f"data={table_file.path}",
+        )
+    require_columns("data", columns=table_file.names, required=schema.names)
+    schema = replace(schema, spelling=table_file.spelling(schema.spelling))
+    columns = [name for name in table_file.names if name in schema.names or name == id_column]
     unknown_and_missing = np.zeros((len(schema.columns), 2), np.int64)
     num_rows = 0
-    for numbers, batch in file.rows(columns):
+    for numbers, batch in table_file.rows(columns):
         encoded = schema.read_table(table=batch, first_row=int(numbers[0]))
         unknown_and_missing += encoded.unknown_and_missing
         num_rows += len(numbers)
@@ -201,7 +208,7 @@ def _picture_blocks(form: ImageForm, *, path: Path) -> Iterator[PredictedBlock]:
         raise InvalidValue("data", path, rule=f"{rule}: this model knows pictures, no table")
     for first in range(0, len(pictures), _BLOCK_PICTURES):
         block = pictures[first : first + _BLOCK_PICTURES]
-        levels = np.stack([form.levels(file, f"data={file}") for file in block])
+        levels = np.stack([form.levels(file, name=f"data={file}") for file in block])
         names = [file.name if file == path else file.relative_to(path).as_posix() for file in block]
         yield PredictedBlock(names=names, inputs=levels.astype(np.float32) / np.float32(255))
 

@@ -157,5 +157,5 @@ def make_dataset_loader(
         if isinstance(features, Text):
             data = features.reader(data_reader=data, cache_folder=cache_folder)
         else:
-            data = FeaturedData(data, features, cache=cache_folder, check=check_dataset)
+            data = FeaturedData(data, features=features, cache=cache_folder, check=check_dataset)
     return partial(load_dataset, data, stage=monitor.stage)

@@ -213,7 +213,7 @@ def _dealing(config: DictConfig) -> Dealing | None:
         missing=tuple(config.missing),
     )
     return Dealing(
-        file=file,
+        table_file=file,
         group=config.group,
         public_share=public_share,
         test_share=test_share,

@@ -130,12 +130,12 @@ class Bench:
         return Trained(
             model,
             num_answered=len(labels),
-            label_accuracy=self.label_accuracy(labels, answered),
+            label_accuracy=self.label_accuracy(labels, answered=answered),
         )
 
     def true_label_student(self, seed: int) -> Trained:
         """Trains the student of the comparison on the known true labels of the queries, without privacy."""
-        return self.student_of_labels(self.queries.labels, seed, known=self.queries.known)
+        return self.student_of_labels(self.queries.labels, seed=seed, known=self.queries.known)
 
     def ceiling(self, name: str) -> Reference:
         """Returns the reference that trains a model on all private records, without privacy.

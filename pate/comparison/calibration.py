@@ -98,7 +98,7 @@ def calibrate_method(
         parameters = {name: as_tuple(value) for name, value in stored.parameters.items()}
     try:
         contender = method.at(budget, bench, parameters)
-        _require_epsilon(contender, budget)
+        _require_epsilon(contender, budget=budget)
     except TypeError:  # the method has no parameters of these names
         if stored is None:
             raise

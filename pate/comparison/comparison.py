@@ -77,17 +77,17 @@ def compare(
             ensemble_seed=plan.ensemble_seed,
             folder=folder.path,
         )
-        check_plan(plan, bench, monitor)
+        check_plan(plan, bench=bench, monitor=monitor)
         folder.claim(plan.settings, digests={"data": bench.digest})
         for method in plan.methods:
             method.prepare(bench, monitor)
         private_methods = [method for method in plan.methods if method.is_private]
         trials = [
-            private_trial(plan, method, epsilon, bench)
+            private_trial(plan, method=method, epsilon=epsilon, bench=bench)
             for method in private_methods
             for epsilon in plan.epsilons
         ]
-        baselines = baseline_trials(plan, bench)
+        baselines = baseline_trials(plan, bench=bench)
         runs = [
             *constant_runs(bench),
             *run_trials(plan, trials=[*baselines, *trials], monitor=monitor),
@@ -99,21 +99,21 @@ def compare(
             dataset=dataset.name,
             real=dataset.real,
             num_test=len(dataset.test),
-            unit=_unit_of(runs, dataset),
+            unit=_unit_of(runs, dataset=dataset),
         )
         with monitor.stage("writing the frontier"):
             from pate.comparison.page import frontier_picture, render_page  # loads matplotlib
             from pate.report.picture import on_paper
 
-            renaming_line = keep_earlier_pages(folder.path, runs)
+            renaming_line = keep_earlier_pages(folder.path, runs=runs)
             if renaming_line:
                 monitor.say(renaming_line)
-            write_runs(folder.table, runs)
+            write_runs(folder.table, runs=runs)
             titles = [line.title for line in frontier.ranked]
             picture = frontier_picture(frontier, titles, color_for=on_paper)
             picture.write_png(folder.picture)
-            parameters = solved_parameters(plan, trials)
-            write_text(folder.page, text=render_page(frontier, parameters))
+            parameters = solved_parameters(plan, trials=trials)
+            write_text(folder.page, text=render_page(frontier, parameters=parameters))
     return frontier
 
 

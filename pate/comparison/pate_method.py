@@ -119,7 +119,7 @@ class PATEMethod(Method):
     def votes(self, bench: Bench, monitor: Monitor | None = None) -> VoteSource:
         """Returns the votes of the ensemble, from its folder if they have been computed before."""
         folder = self._ensemble_folder(bench)
-        streams = RandomStreams.of_run(folder.training_secret, bench.ensemble_seed)
+        streams = RandomStreams.of_run(folder.training_secret, seed=bench.ensemble_seed)
         ensemble = Ensemble.train(
             self.teacher,
             bench.dataset,
@@ -146,7 +146,7 @@ class PATEMethod(Method):
             """Draws the release of a seed, and trains the student on it."""
             # 3. The release. Nobody is shown it but the owner: no ledger is charged.
             votes = read_votes()
-            release = self.release(priced, bench, votes, seed)
+            release = self.release(priced, bench=bench, votes=votes, seed=seed)
             # 4. The student.
             model = self.student.learn(
                 release.training_set(bench.queries.inputs),
@@ -180,7 +180,7 @@ class PATEMethod(Method):
         if parameters is not None:
             aggregator = replace(aggregator, **parameters)
             budget = replace(budget, epsilon=None)
-        return plan_release(aggregator, self._shape(bench), budget)
+        return plan_release(aggregator, shape=self._shape(bench), budget=budget)
 
     def release(self, priced: PricedRelease, bench: Bench, votes: VoteSource, seed: int) -> Release:
         """Draws the release for a seed. No ledger is charged, as a comparison is for the owner of the data alone."""
@@ -192,7 +192,7 @@ class PATEMethod(Method):
             never_empty=priced.aggregator.never_empty,
         )
         aggregator = priced.aggregator.with_prior(prior)
-        return aggregator.release(votes, streams.generator("noise"), record=MemoryRecord())
+        return aggregator.release(votes, rng=streams.generator("noise"), record=MemoryRecord())
 
     def references(self, bench: Bench) -> Iterator[Reference]:
         """Yields the student of the teachers' majority votes, without privacy, if the votes of teachers are bits."""
@@ -214,7 +214,7 @@ class PATEMethod(Method):
         """Trains the student of the comparison on the labels for which most teachers vote, without privacy."""
         votes = self.votes(bench).require_type(CountableVotes)
         majority_labels = 2 * votes.counts() + votes.num_abstaining() > votes.num_teachers
-        return bench.student_of_labels(majority_labels, seed)
+        return bench.student_of_labels(majority_labels, seed=seed)
 
     def _ensemble_folder(self, bench: Bench) -> EnsembleFolder:
         """Returns the folder of the ensemble that all methods with the same teachers share."""
@@ -224,7 +224,7 @@ class PATEMethod(Method):
     def _partition(self, bench: Bench) -> Partition:
         """Returns the assignment of private records to teachers, which the folder of the ensemble keeps."""
         folder = self._ensemble_folder(bench)
-        streams = RandomStreams.of_run(folder.training_secret, bench.ensemble_seed)
+        streams = RandomStreams.of_run(folder.training_secret, seed=bench.ensemble_seed)
         return draw_partition(
             bench.dataset.private,
             num_teachers=self._shape(bench).num_teachers,
@@ -241,10 +241,14 @@ class PATEMethod(Method):
         num_groups = bench.dataset.private.num_groups
         num_protected = self.teacher.num_protected(priced.shape.num_teachers, num_groups=num_groups)
         protected_shape = replace(priced.shape, num_teachers=num_protected)
-        judged = replace(priced, shape=protected_shape)
+        protected_release = replace(priced, shape=protected_shape)
         try:
             require_useful(
-                self.aggregator, judged, budget, num_groups=num_groups, search=_REMEDY_SEARCH
+                self.aggregator,
+                priced=protected_release,
+                budget=budget,
+                num_groups=num_groups,
+                search=_REMEDY_SEARCH,
             )
         except InvalidValue as error:
             return comparison_spelling(aggregator_name=self.name).error_line(error)

@@ -42,19 +42,19 @@ class Trial:
 
     Attributes:
         bench: the data, queries and student that all methods share.
-        blank: a run with all that is known before the training.
+        unscored_run: a run with all that is known before the training.
         paths: the file of each result, by the seed of noise and training. Its name contains a digest of all that the
             result depends on.
-        contender: returns the method, ready to be trained; raises `InvalidValue` or `NotTrained` if it is not trained
-            at the budget.
+        make_contender: returns the method, ready to be trained; raises `InvalidValue` or `NotTrained` if it is not
+            trained at the budget.
         calibration: the file of the method's parameters; None for a model without a budget.
         allow_useless: whether the method is trained although `Contender.refusal` has a reason not to.
     """
 
     bench: Bench
-    blank: Run
+    unscored_run: Run
     paths: Mapping[int, Path]
-    contender: Callable[[], Contender]
+    make_contender: Callable[[], Contender]
     calibration: Path | None = None
     allow_useless: bool = True
 
@@ -67,7 +67,7 @@ class Trial:
         if not os.path.lexists(path):
             return None
         run = read_value(Run, path, name="run", rule="a result of this comparison", remedy=_REMEDY)
-        return replace(run, aggregator=self.blank.aggregator)
+        return replace(run, aggregator=self.unscored_run.aggregator)
 
     def write(self, seed: int, run: Run) -> Run:
         """Writes the result of a seed to its file, and returns the result."""
@@ -85,7 +85,7 @@ class Trial:
         if calibration is not None:
             reason = calibration.skip_reason(allow_useless=self.allow_useless)
             if reason:
-                return [replace(self.blank, note=reason)]
+                return [replace(self.unscored_run, note=reason)]
         is_refusal_known = calibration is not None and calibration.refusal is not None
         if not (self.allow_useless or is_refusal_known):
             return None
@@ -98,11 +98,11 @@ class Trial:
         If the method is not trained at the budget, the result is one run whose note tells the reason.
         """
         try:
-            contender = self.contender()
+            contender = self.make_contender()
         except (InvalidValue, NotTrained) as error:
-            return [replace(self.blank, note=str(error))]
+            return [replace(self.unscored_run, note=str(error))]
         return [
-            self.read(seed) or self.write(seed, run=self._train_and_score(contender, seed))
+            self.read(seed) or self.write(seed, run=self._train_and_score(contender, seed=seed))
             for seed in self.paths
         ]
 
@@ -111,25 +111,25 @@ class Trial:
 
         If the method cannot handle the data, the run has a note in place of scores.
         """
-        blank = self.blank
-        if not blank.is_baseline:
-            blank = replace(blank, priced_epsilon=contender.epsilon, seed=seed)
+        run = self.unscored_run
+        if not run.is_baseline:
+            run = replace(run, priced_epsilon=contender.epsilon, seed=seed)
         try:
             trained = contender.train(seed)
-            blank = replace(
-                blank, num_answered=trained.num_answered, label_accuracy=trained.label_accuracy
+            run = replace(
+                run, num_answered=trained.num_answered, label_accuracy=trained.label_accuracy
             )
             test = self.bench.dataset.test
             return _with_scores(
-                blank,
+                run,
                 predicted=trained.model.predict(test.inputs),
                 probabilities=trained.model.predict_proba(test.inputs).astype(np.float64),
                 test=test,
             )
         except InvalidValue as error:  # the method cannot handle the data
-            if blank.is_baseline:
+            if run.is_baseline:
                 raise
-            return replace(blank, note=str(error))
+            return replace(run, note=str(error))
 
 
 def _with_scores(run: Run, *, predicted: BoolArray, probabilities: FloatArray, test: Split) -> Run:
@@ -186,7 +186,7 @@ def private_trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: B
     path = bench.folder / "calibrations" / f"{name}-{digest(identity)}.json"
     return Trial(
         bench=bench,
-        blank=Run(
+        unscored_run=Run(
             aggregator=title,
             num_queries=plan.num_queries,
             epsilon=epsilon,
@@ -194,8 +194,8 @@ def private_trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: B
             accountant=accountant,
             **columns,
         ),
-        paths=result_paths(name, bench, plan.seeds, identity=[identity, bench.digest]),
-        contender=partial(
+        paths=result_paths(name, bench=bench, seeds=plan.seeds, identity=[identity, bench.digest]),
+        make_contender=partial(
             calibrate_method,
             method=method,
             budget=budget,
@@ -231,14 +231,16 @@ def baseline_trials(plan: ComparisonPlan, bench: Bench) -> list[Trial]:
     trials: dict[Path, Trial] = {}
     for reference in references:
         identity = [VERSION, bench.digest, reference.identity]
-        paths = result_paths(reference.name, bench, seeds=[seed], identity=identity)
+        paths = result_paths(reference.name, bench=bench, seeds=[seed], identity=identity)
         trials[paths[seed]] = Trial(
             bench=bench,
-            blank=Run(
+            unscored_run=Run(
                 aggregator=reference.name, num_queries=bench.num_queries, **reference.columns
             ),
             paths=paths,
-            contender=partial(Contender, epsilon=math.inf, parameters={}, train=reference.train),
+            make_contender=partial(
+                Contender, epsilon=math.inf, parameters={}, train=reference.train
+            ),
         )
     return list(trials.values())
 
@@ -303,7 +305,7 @@ def _results(index: int, trial: Trial) -> tuple[int, list[Run]]:
         with one_thread():  # the same last bits in a worker and in this process
             return index, trial.run_all()
     except InvalidValue as error:
-        name = f"{trial.blank.aggregator}, {error.name}"
+        name = f"{trial.unscored_run.aggregator}, {error.name}"
         raise InvalidValue(name, error.value, rule=error.rule) from error
 
 
@@ -325,5 +327,5 @@ def solved_parameters(
         ]
         reason = "" if calibration is None else calibration.reason
         words = reason or ", ".join(values)
-        parameters.setdefault(key, []).append((trial.blank.epsilon or 0.0, words))
+        parameters.setdefault(key, []).append((trial.unscored_run.epsilon or 0.0, words))
     return parameters

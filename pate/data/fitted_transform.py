@@ -116,7 +116,7 @@ class FittedTransform(ABC):
         from safetensors import SafetensorError, safe_open
 
         if sha256 is not None and file_digest(path, rule=cls.description, remedy=remedy) != sha256:
-            raise damaged(path, cls.description, finding="it is another", remedy=remedy)
+            raise damaged(path, rule=cls.description, finding="it is another", remedy=remedy)
         require_file(path, rule=cls.description, remedy=remedy)
         try:
             with safe_open(path, framework="numpy") as file:
@@ -136,5 +136,5 @@ class FittedTransform(ABC):
             raise
         except (SafetensorError, *CONTENT_ERRORS) as error:
             reason = f"{type(error).__name__}: {error}"[:_MAX_REASON]
-            raise damaged(path, cls.description, finding=reason, remedy=remedy) from None
+            raise damaged(path, rule=cls.description, finding=reason, remedy=remedy) from None
         return cast("Self", transform)

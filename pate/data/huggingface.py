@@ -151,14 +151,14 @@ class HuggingFace(TextReader):
         else:
             schema = TableSchema(columns=(input_column,), spelling=self._spelling)
         roles = Roles(group=() if self.group is None else (self.group,), id=self.id)
-        labels = Labels(self._label_names, uncertain=self._uncertain)
+        label_form = Labels(self._label_names, uncertain=self._uncertain)
         rows_of_splits = {}
         for split in SPLITS:
             self._require_columns(split)
             rows_of_splits[split] = Rows(
-                self._batches(split),
-                schema,
-                labels=labels,
+                batches=self._batches(split),
+                schema=schema,
+                label_form=label_form,
                 roles=roles,
                 name=f"data.{split}",
                 split=split,
@@ -184,7 +184,7 @@ class HuggingFace(TextReader):
             roles=roles,
             name=self.name,
             input_kind=input_kind,
-            label_names=labels.names,
+            label_names=label_form.names,
             seed=self.seed,
             notes=notes,
             preprocessing=preprocessing,
@@ -265,13 +265,13 @@ class HuggingFace(TextReader):
                 fit=self.fit,
                 white=self.white,
             )
-            return PictureColumn(name, missing=False, form=form, open_cell=_open_picture)
+            return PictureColumn(name=name, missing=False, form=form, open_cell=_open_picture)
         first_cell = public.select_columns([name]).with_format("arrow")[:1].column(0)
         types = import_pyarrow().types
         list_checks = (types.is_list, types.is_large_list, types.is_fixed_size_list)
         if any(is_list_type(first_cell.type) for is_list_type in list_checks):
             numbers = first_cell[0].as_py() or ()
-            return ListColumn(name, missing=False, length=len(numbers))
+            return ListColumn(name=name, missing=False, length=len(numbers))
         return None
 
     def _table_schema(self, stage: StageOpener) -> TableSchema:

@@ -222,7 +222,7 @@ class ImageFolder:
                 rows_of_split[split] = Rows(
                     batches=replace(file, split=self.split, part=split).rows(columns),
                     schema=schema,
-                    labels=Labels(self.labels, uncertain=self._uncertain),
+                    label_form=Labels(self.labels, uncertain=self._uncertain),
                     roles=Roles(group=groups, id=self.file),
                     name=file.setting,
                     split=split,
@@ -277,7 +277,7 @@ class ImageFolder:
 
     def _people(self, rows_of_split: Mapping[str, Rows]) -> People:
         """Returns the owners of the pictures; raises `InvalidValue` if an owner is in two splits."""
-        people = People.from_names([rows.groups[0] for rows in rows_of_split.values()])
+        people = People.from_names(columns=[rows.groups[0] for rows in rows_of_split.values()])
         require_apart("group", column=self.group, ids=people.person_of_row)
         return people
 

@@ -196,7 +196,7 @@ class Alternative(Method):
         self, budget: Budget, bench: Bench, parameters: Mapping[str, Any] | None = None
     ) -> Contender:
         """Returns the method with noise that meets a budget; arguments as in the base class."""
-        training = Training(bench)
+        training = Training(bench=bench)
         event_for = partial(self.event_for, num_groups=training.num_groups)
         if parameters is None:
             target = budget.required_epsilon()
@@ -214,7 +214,7 @@ class Alternative(Method):
 
         def train(seed: int) -> Trained:
             """Returns a model that is trained with a seed."""
-            return Trained(self.train_model(noise_multiplier, training, seed=seed))
+            return Trained(model=self.train_model(noise_multiplier, training=training, seed=seed))
 
         return Contender(
             epsilon=budget.epsilon_of(event_for(noise_multiplier)),

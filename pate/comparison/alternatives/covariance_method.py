@@ -79,7 +79,7 @@ class CovarianceMethod(FullBatch, ABC):
         multipliers = Multipliers.of_training(noise_multiplier)
         private = training.bench.dataset.private
         shares = training.shares(multipliers.prevalence, rng=prevalence_rng)
-        ridge = self.schedule(training, noise_multiplier, shares).ridge
+        ridge = self.schedule(training, noise_multiplier, shares=shares).ridge
         features = training.directions.features(private.inputs, ridge=ridge)
         public_features = training.directions.features(training.public_inputs, ridge=ridge)
         covariance_release = self.released_covariance(

@@ -39,7 +39,7 @@ class DpGradientDescent(FullBatch):
         private = training.bench.dataset.private
         num_groups = training.num_groups
         shares = training.shares(multipliers.prevalence, rng=prevalence_rng)
-        schedule = self.schedule(training, noise_multiplier, shares)
+        schedule = self.schedule(training, noise_multiplier, shares=shares)
         features = training.directions.features(private.inputs, ridge=schedule.ridge)
         groups = GroupGradients.from_records(
             features, private.labels, private.group_ids, known=private.known
@@ -59,4 +59,4 @@ class DpGradientDescent(FullBatch):
             gradient_sum = groups.clipped_sum(weights=weights, bias=bias, clip=clip)
             noisy_sum = noisy_gradient.release(gradient_sum, rng=steps_rng)
             weights += learning_rates * noisy_sum / num_groups
-        return linear_model(training, schedule, weights, bias)
+        return linear_model(training, schedule=schedule, weights=weights, bias=bias)

@@ -112,7 +112,7 @@ class DpSgd(Alternative):
     def event_for(self, noise_multiplier: float, *, num_groups: int) -> Event:
         """Returns the price of the whole training: the prevalence, and one sampled Gaussian event for each step."""
         step = SampledGaussianEvent(noise_multiplier, self.sampling_prob(num_groups))
-        prevalence_multiplier = self._prevalence_multiplier(noise_multiplier, num_groups)
+        prevalence_multiplier = self._prevalence_multiplier(noise_multiplier, num_groups=num_groups)
         prevalence = Prevalence(noise_multiplier=prevalence_multiplier)
         all_steps = SelfComposedEvent(step, count=self.num_steps)
         return ComposedEvent(events=(prevalence.event, all_steps))
@@ -127,9 +127,11 @@ class DpSgd(Alternative):
         """Returns a network that learns by noisy sums of the gradients of sampled groups."""
         prevalence_rng, steps_rng = RandomStreams(seed).generator("noise").spawn(2)
         private = training.bench.dataset.private
-        prevalence_multiplier = self._prevalence_multiplier(noise_multiplier, training.num_groups)
+        prevalence_multiplier = self._prevalence_multiplier(
+            noise_multiplier, num_groups=training.num_groups
+        )
         shares = training.shares(prevalence_multiplier, rng=prevalence_rng)
-        schedule = self.schedule(training, noise_multiplier, shares)
+        schedule = self.schedule(training, noise_multiplier, shares=shares)
         bias = scipy.special.logit(shares.prevalence)
         learning_rates = schedule.times / self.num_steps
         if shares.known is not None:  # the mean gradient is over the records that know a label
@@ -217,11 +219,11 @@ class DpSgd(Alternative):
         optimizer = torch.optim.SGD(parameters, lr=1.0) if is_linear else adam
         num_averaged = 0
         sum_of_weights = torch.zeros(sum(sizes), dtype=torch.float64)
-        with clipped_sums(network, noisy_gradient.clip) as clipped_sum:
+        with clipped_sums(network, clip=noisy_gradient.clip) as clipped_sum:
             for step in range(self.num_steps):
-                rows = groups.draw(sampling_prob, rng)
+                rows = groups.draw(sampling_prob, rng=rng)
                 gradient_sum = clipped_sum(groups.inputs[rows], groups.labels[rows])
-                released = noisy_gradient.release(gradient_sum, rng)
+                released = noisy_gradient.release(gradient_sum, rng=rng)
                 released /= sampling_prob * len(groups.starts)
                 if is_linear:  # its only parameter has a row for each label
                     released *= np.repeat(learning_rates, len(released) // len(learning_rates))

@@ -66,5 +66,5 @@ class NoisyGradient:
         """
         step = self.step(gradient_sum.size)
         noise_std = self.noise_multiplier * self.sensitivity(gradient_sum.size)
-        noise = RoundedGaussian(noise_std).sample(gradient_sum.shape, rng)
+        noise = RoundedGaussian(noise_std).sample(gradient_sum.shape, rng=rng)
         return np.asarray((np.rint(gradient_sum / step) + noise) * step)

@@ -58,11 +58,11 @@ class CategoryColumn(Column):
         """Returns the one-hot encoding of words, `[num_cells, num_features]`. No word is marked as wrong."""
         words = as_texts(cells)
         categories = import_pyarrow().array(self.categories, import_pyarrow().string())
-        codes = codes_among(words, categories)
+        codes = codes_among(words, categories=categories)
         missing = is_missing(cells=words)
         if ((codes < 0) & ~missing).any():
             # Words may be written differently, so they are compared in their canonical form.
-            canonical = canonical_words(words, spelling)
+            canonical = canonical_words(words, spelling=spelling)
             canonical_categories = canonical_words(words=categories, spelling=spelling)
             for candidates in (canonical, _with_truths_as_numbers(canonical)):
                 candidate_codes = codes_among(candidates, categories=canonical_categories)

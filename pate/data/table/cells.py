@@ -161,7 +161,7 @@ def with_missing(table: Any, spelling: CellSpelling) -> Any:
         return table
     pa = import_pyarrow()
     missing_words = pa.array(spelling.missing, pa.string())
-    missing_values = canonical_words(missing_words, spelling)
+    missing_values = canonical_words(missing_words, spelling=spelling)
     numbers = as_numbers(cells=missing_words, spelling=spelling)
     missing_numbers = numbers[np.isfinite(numbers)]
     columns = []

@@ -53,16 +53,16 @@ def fit_column(name: str, cells: Any, *, is_code: bool, spelling: CellSpelling) 
     Raises:
         InvalidValue: the cells are numbers in another notation, or dates whose order of day and month is ambiguous.
     """
-    numbers = as_numbers(cells, spelling)
+    numbers = as_numbers(cells, spelling=spelling)
     if np.isnan(numbers).all():
         return EmptyColumn(name, missing=True)
     if have_values(numbers) and not is_code:
-        return NumberColumn.fit(name, numbers)
+        return NumberColumn.fit(name, numbers=numbers)
     if not is_code:
-        dates = _fit_dates(name, cells, spelling)
+        dates = _fit_dates(name, cells=cells, spelling=spelling)
         if dates is not None:
             return dates
-        _require_no_other_spelling(name, cells, spelling)
+        _require_no_other_spelling(name, cells=cells, spelling=spelling)
     words = (
         canonical_words(words=as_texts(cells), spelling=spelling) if is_code else as_texts(cells)
     )
@@ -82,7 +82,7 @@ def _fit_dates(name: str, cells: Any, spelling: CellSpelling) -> DateColumn | No
     """
     days = as_dates(cells)
     if have_values(days):
-        return DateColumn.fit_dates(name, days)
+        return DateColumn.fit_dates(name, days=days)
     distinct = as_texts(cells).drop_null().unique().to_pylist()
     try:
         order = infer_order(
@@ -155,7 +155,7 @@ def read_column(name: str, schema_entry: object, *, setting: str, folder: Path |
     try:
         if not isinstance(schema_entry.get("missing", False), bool):
             raise TypeError("missing: expected true or false")
-        return column.read(name, schema_entry, folder)
+        return column.read(name, schema_entry=schema_entry, folder=folder)
     except DamagedFile:
         raise
     except InvalidValue as error:

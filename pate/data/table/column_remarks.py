@@ -70,7 +70,7 @@ def remarks_on_columns(
         code_columns: the columns whose numbers are treated as words.
         group: the columns that name the owner of a row; None if settings name none.
     """
-    values = with_missing(table, schema.spelling)
+    values = with_missing(table, spelling=schema.spelling)
     columns = {column.name: column for column in schema.columns}
     for name in table.column_names:
         column = columns[name]
@@ -254,7 +254,7 @@ class _ColumnCells:
     @cached_property
     def _numbers(self) -> FloatArray:
         """The cells as numbers, `[num_cells]`: NaN for a missing cell, +inf for a cell that is not a number."""
-        return as_numbers(self.cells, self.spelling)
+        return as_numbers(self.cells, spelling=self.spelling)
 
     @cached_property
     def _values(self) -> FloatArray:

@@ -40,14 +40,14 @@ class Dealing:
     The division depends only on the seed and on which rows belong to the same group.
 
     Attributes:
-        file: the file with all rows.
+        table_file: the file with all rows.
         group: the column whose equal cells mark rows that belong together; None if each row is a group of its own.
         public_share: the share of groups that become public, at least one group.
         test_share: the share of groups that become the test set, at least one group. All other groups become private.
         seed: the seed of the random order of the groups.
     """
 
-    file: TableFile
+    table_file: TableFile
     group: str | None
     public_share: float
     test_share: float
@@ -77,13 +77,13 @@ class Dealing:
         Raises:
             InvalidValue: such a file already exists.
         """
-        paths = {split: folder / f"{split}{self.file.ending}" for split in SPLITS}
+        paths = {split: folder / f"{split}{self.table_file.ending}" for split in SPLITS}
         for path in paths.values():
             rule = "a folder without such a file, which is kept as it is"
             require(not path.exists(), "output", path, rule)
         part_of_row = self.part_of_row()
         # Lists of words stay lists, so that they are read as in the original file.
-        file = replace(self.file, whole_lists=tuple(self.file.names))
+        file = replace(self.table_file, whole_lists=tuple(self.table_file.names))
         with ExitStack() as stack:
             writers = [stack.enter_context(_writer(file, path)) for path in paths.values()]
             for numbers, batch in file.rows():
@@ -95,14 +95,16 @@ class Dealing:
     def groups(self) -> IntArray:
         """The number of each row's group, `[num_rows]`."""
         if self.group is None:
-            first_column = self.file.names[:1]
-            num_rows = sum(table.num_rows for _, table in self.file.rows(first_column))
+            first_column = self.table_file.names[:1]
+            num_rows = sum(table.num_rows for _, table in self.table_file.rows(first_column))
             return np.arange(num_rows, dtype=np.int64)
-        require_column("group", self.group, self.file.names, "data")
-        spelling = self.file.spelling()
+        require_column(
+            "group", column=self.group, columns=self.table_file.names, table_description="data"
+        )
+        spelling = self.table_file.spelling()
         chunks = [
-            as_texts(with_missing(table, spelling).column(0))
-            for _, table in self.file.rows([self.group])
+            as_texts(with_missing(table, spelling=spelling).column(0))
+            for _, table in self.table_file.rows([self.group])
         ]
         words = import_pyarrow().chunked_array(chunks)
         if words.null_count:

@@ -54,7 +54,7 @@ def _values_of(cells: Any, column: Column, spelling: CellSpelling) -> Any:
         spelling: the notation of the cells.
     """
     if isinstance(column, NumberColumn):
-        numbers = column.numbers(cells, spelling)
+        numbers = column.numbers(cells, spelling=spelling)
         is_whole = np.isfinite(numbers) & (numbers % 1 == 0)
         with np.errstate(over="ignore"):
             values = np.where(is_whole, numbers, rounded(numbers.astype(np.float32)))

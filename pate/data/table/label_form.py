@@ -122,7 +122,7 @@ def _column_naming(
             public_file, columns=public_file.names
         ).items():
             try:
-                column_labels = _names_in_cells(cells, separator)
+                column_labels = _names_in_cells(cells, separator=separator)
             except NoNames:
                 continue
             if column_labels and column_labels <= names:
@@ -140,7 +140,7 @@ def _public_names(column: str, public_file: TableFile, separator: str) -> set[st
     """
     cells = _words_with_whole_lists(public_file, columns=[column]).get(column, set())
     try:
-        names = _names_in_cells(cells, separator)
+        names = _names_in_cells(cells, separator=separator)
     except NoNames:
         raise InvalidValue(f"data.public.{column}", rule=naming_rule(separator)) from None
     if are_bits(cells):
@@ -150,7 +150,7 @@ def _public_names(column: str, public_file: TableFile, separator: str) -> set[st
 
 
 def _names_in_cells(cells: Iterable[str], separator: str) -> set[str]:
-    return {name for cell in cells for name in names_in(cell, separator)}
+    return {name for cell in cells for name in names_in(cell, separator=separator)}
 
 
 def _words_with_whole_lists(file: TableFile, columns: Iterable[str]) -> Mapping[str, set[str]]:

@@ -118,7 +118,7 @@ class NumberColumn(Column):
             cells: a pyarrow array of cells.
             spelling: the notation of numbers and missing cells.
         """
-        return as_numbers(cells, spelling)
+        return as_numbers(cells, spelling=spelling)
 
     @property
     def feature_names(self) -> tuple[str, ...]:
@@ -131,7 +131,7 @@ class NumberColumn(Column):
         The first feature is the scaled number. The second is 1 for a missing cell. A missing number has the feature 0,
         which stands for the public mean. Numbers outside the public range are counted as unknown.
         """
-        numbers = self.numbers(cells, spelling)
+        numbers = self.numbers(cells, spelling=spelling)
         missing = np.isnan(numbers)
         is_number = np.isfinite(numbers)
         clipped = numbers[is_number].clip(self.min, self.max)

@@ -63,7 +63,7 @@ def person_names(words: Any, spelling: CellSpelling = USUAL) -> Any:
         spelling: the notation of numbers and dates.
     """
     pa = import_pyarrow()
-    words = canonical_words(words, spelling)
+    words = canonical_words(words, spelling=spelling)
     is_unusual = pa.compute.match_substring_regex(words, _UNUSUAL).fill_null(False)
     names = [person_name(word) for word in words.filter(is_unusual).to_pylist()]
     return pa.compute.replace_with_mask(words, is_unusual, pa.array(names, words.type))
@@ -140,7 +140,7 @@ class People:
         texts = [as_texts(column) for column in columns]
         words = pa.chunked_array(texts)
         distinct_words = words.unique()
-        names = person_names(distinct_words, spelling)
+        names = person_names(distinct_words, spelling=spelling)
         coded = names.dictionary_encode(null_encoding="encode")
         person_of_word = coded.indices.to_numpy().astype(np.int64)
         numbers = person_of_word[codes_among(words, categories=distinct_words)]

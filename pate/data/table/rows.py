@@ -122,7 +122,7 @@ class Rows:
     Args:
         batches: the rows, some thousand at a time.
         schema: encodes the features.
-        labels: reads the labels.
+        label_form: reads the labels.
         roles: the columns that name records and owners.
         name: the name of the setting that names the table, for messages.
         split: the split that the rows belong to.
@@ -138,7 +138,7 @@ class Rows:
         self,
         batches: Iterable[NumberedBatch],
         schema: TableSchema,
-        labels: Labels,
+        label_form: Labels,
         roles: Roles,
         *,
         name: str,
@@ -148,12 +148,12 @@ class Rows:
         place_of_row: Callable[[int], str] = row_in_words,
     ) -> None:
         self._schema = schema
-        self._label_form = labels
+        self._label_form = label_form
         self._name = name
         self._split = split
         self._place_of_row = place_of_row
-        self._wrong_cells = _WrongCells(len(schema.columns))
-        self._wrong_labels = _WrongCells(len(labels.names))
+        self._wrong_cells = _WrongCells(num_columns=len(schema.columns))
+        self._wrong_labels = _WrongCells(num_columns=len(label_form.names))
         self.unknown_and_missing = np.zeros((len(schema.columns), 2), np.int64)
         self.texts: dict[str, list[str]] = {column: [] for column in schema.texts}
         self.labeled = split != "public"
@@ -225,7 +225,7 @@ class Rows:
         )
         labels = None
         if len(label_columns) == len(form.columns):
-            labels = form.read(batch, self._schema.spelling)
+            labels = form.read(batch, spelling=self._schema.spelling)
         return _ReadBatch(
             numbers=numbers,
             encoded=self._schema.encode(batch),

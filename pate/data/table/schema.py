@@ -308,7 +308,7 @@ class TableSchema(Preprocessing):
         Raises:
             InvalidValue: a column is missing or a cell is wrong.
         """
-        require_columns(name, table.column_names, self.names)
+        require_columns(name, columns=table.column_names, required=self.names)
         encoded = self.encode(table)
         if table.num_rows:
             self.require_no_wrong_cell(
@@ -449,7 +449,7 @@ class TableSchema(Preprocessing):
     def save(self, folder: Path | str) -> None:
         """Writes the vectors of each column of text into a file in the folder of the schema."""
         for vectors in self.texts.values():
-            vectors.save(Path(folder, vectors.file))
+            vectors.save(path=Path(folder, vectors.file))
 
     def write(self, path: Path | str, settings: TableSettings | None = None) -> None:
         """Writes the schema as YAML, and the vectors of texts into files in the same folder.

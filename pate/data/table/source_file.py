@@ -91,7 +91,7 @@ class SourceFile:
         bytes beyond ASCII are UTF-8.
         """
         encoding = encoding_of(self.path, named_encoding=self.encoding)
-        if encoding != UTF_8 and mixed_lines(self.path, encoding).mostly_utf_8:
+        if encoding != UTF_8 and mixed_lines(self.path, encoding=encoding).mostly_utf_8:
             raise self.encoding_refusal()
         return encoding
 
@@ -131,7 +131,7 @@ class SourceFile:
 
     def encoding_refusal(self) -> InvalidValue:
         """Returns an error that states that the text is not in the expected encoding, with advice."""
-        lines = mixed_lines(self.path, self.encoding)
+        lines = mixed_lines(self.path, encoding=self.encoding)
         if lines.mostly_utf_8:
             num_lines = lines.utf_8 + lines.other
             return self.refusal(

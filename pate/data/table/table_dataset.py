@@ -158,7 +158,7 @@ def _budget_classes(private: Rows, spelling: CellSpelling) -> NDArray[np.str_] |
     if private.budgets is None:
         return None
     coded = joined(private.budgets).dictionary_encode()
-    classes = canonical_words(coded.dictionary, spelling).to_pylist()
+    classes = canonical_words(coded.dictionary, spelling=spelling).to_pylist()
     return np.asarray(np.array(classes, np.str_)[coded.indices.to_numpy()])
 
 
@@ -180,9 +180,13 @@ def _names_for_ledgers(columns: Sequence[Any], spelling: CellSpelling) -> OwnerN
         distinct_cells = as_texts(column.unique())
         for first in range(0, len(distinct_cells), _NAMES_AT_ONCE):
             words = distinct_cells[first : first + _NAMES_AT_ONCE]
-            persons = person_names(words, spelling)
+            persons = person_names(words, spelling=spelling)
             folded = [name.casefold() for name in persons.to_pylist()]
-            names += [canonical_words(words, spelling), persons, pa.array(folded, pa.string())]
+            names += [
+                canonical_words(words, spelling=spelling),
+                persons,
+                pa.array(folded, pa.string()),
+            ]
     return OwnerNames(pa.chunked_array(names, pa.string()).unique())
 
 

@@ -202,7 +202,7 @@ class TableFile:
     def _schema(self) -> Any:
         """The pyarrow schema of all columns of typed files, whose types hold the cells of all files."""
         empty_tables = [next(self._batches_of(file)) for file in self.files]
-        return common_schema(self.files, [table.schema for table in empty_tables])
+        return common_schema(self.files, schemas=[table.schema for table in empty_tables])
 
     def rows(self, columns: list[str] | None = None) -> Iterator[NumberedBatch]:
         """Yields batches of this split's rows, with the numbers of the rows.
@@ -277,7 +277,7 @@ class TableFile:
         columns = columns or self._all_names
         if self.is_text:
             for file in self.files:
-                yield from self._batches_of(file, columns)
+                yield from self._batches_of(file, columns=columns)
         else:
             yield from _of_equal_length(self._typed_alike(columns))
 
@@ -285,7 +285,7 @@ class TableFile:
         """Yields the batches of all typed files, with each column cast to one type for all files."""
         schema = import_pyarrow().schema([self._schema.field(column) for column in columns])
         for file in self.files:
-            for batch in self._batches_of(file, columns):
+            for batch in self._batches_of(file, columns=columns):
                 try:
                     alike = batch.cast(schema)
                 except (
@@ -301,11 +301,11 @@ class TableFile:
         kind = file.kind
         try:
             if kind == "csv":
-                yield from csv_batches(file, columns)
+                yield from csv_batches(file, columns=columns)
             elif kind == "json":
                 yield from self._json_lines[file.path].batches(columns)
             else:
-                yield from typed_batches(file, columns)
+                yield from typed_batches(file, columns=columns)
         except UnicodeError as error:
             raise file.encoding_refusal() from error
         except (pa.ArrowException, EOFError, gzip.BadGzipFile) as error:

@@ -273,7 +273,7 @@ class TableSource:
             return Rows(
                 reported_batches,
                 schema,
-                labels=self.label_form,
+                label_form=self.label_form,
                 roles=Roles(
                     group=self._settings.columns_of("group"), id=self._settings.id, budget=budget
                 ),

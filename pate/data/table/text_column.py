@@ -44,7 +44,7 @@ class TextColumn(Column):
 
     def encode(self, cells: Any, spelling: CellSpelling = USUAL) -> Encoded:
         """Returns texts as vectors `[num_cells, dimension]` of length `weight`; 0 for an unknown text."""
-        encoded = super().encode(cells, spelling)
+        encoded = super().encode(cells, spelling=spelling)
         if self.vectors is None:
             return encoded
         features = self.vectors.vectors(as_strings(as_texts(cells))) * np.float32(self.weight)

@@ -137,9 +137,9 @@ def test_a_damaged_run_or_calibration_is_refused(tmp_path: Path, way: Way) -> No
 
     trial = Trial(
         bench=small_bench(),
-        blank=RUN,
+        unscored_run=RUN,
         paths={3: run_path},
-        contender=fail_if_calibrated,
+        make_contender=fail_if_calibrated,
     )
     assert trial.read(seed=3) is None
     assert Calibration.read(calibration_path) is None

@@ -39,7 +39,7 @@ def undivided_file(tmp_path: Path) -> Path:
 def make_dealing(path: Path, *, group: str | None = "who", seed: int = 0) -> Dealing:
     """Returns a division with a fifth of the groups in the public split, and a tenth in the test split."""
     file = TableFile(path, setting="data")
-    return Dealing(file=file, group=group, public_share=0.2, test_share=0.1, seed=seed)
+    return Dealing(table_file=file, group=group, public_share=0.2, test_share=0.1, seed=seed)
 
 
 def written_splits(dealing: Dealing, folder: Path) -> dict[str, str]:
@@ -281,7 +281,7 @@ def test_lists_of_labels_stay_lists_in_split_files(tmp_path: Path) -> None:
     rows = [{"who": str(row), "age": row, "dx": lists[row % 3]} for row in range(60)]
     (tmp_path / "all.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     file = TableFile(tmp_path / "all.jsonl", setting="data")
-    Dealing(file=file, group="who", public_share=0.3, test_share=0.3).write(tmp_path)
+    Dealing(table_file=file, group="who", public_share=0.3, test_share=0.3).write(tmp_path)
     dataset = Table(
         private=str(tmp_path / "private.jsonl"),
         public=str(tmp_path / "public.jsonl"),

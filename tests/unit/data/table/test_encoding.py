@@ -128,7 +128,7 @@ def test_split_files_keep_the_encoding(tmp_path: Path) -> None:
     write_people(folder=tmp_path, private="cp1252")
     (tmp_path / "parts").mkdir()
     file = TableFile(tmp_path / "private.csv", setting="data", encoding="latin-1")
-    dealing = Dealing(file=file, group=None, public_share=0.25, test_share=0.25)
+    dealing = Dealing(table_file=file, group=None, public_share=0.25, test_share=0.25)
     parts = dealing.write(tmp_path / "parts").values()
     tables = [TableFile(path, setting="data", encoding="cp1252").read() for path in parts]
     wards = [ward for table in tables for ward in table["ward"].to_pylist()]

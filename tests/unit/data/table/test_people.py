@@ -166,7 +166,7 @@ def test_similar_names_are_divided_into_the_same_split(tmp_path: Path) -> None:
     path = tmp_path / "all.csv"
     path.write_text("\n".join(["person,age", *(f"{name},1" for name in names), ""]))
     file = TableFile(path, setting="data")
-    dealing = Dealing(file=file, group="person", public_share=0.3, test_share=0.3)
+    dealing = Dealing(table_file=file, group="person", public_share=0.3, test_share=0.3)
     part_of_row = dealing.part_of_row()
     assert (part_of_row[::2] == part_of_row[1::2]).all()
     assert np.bincount(part_of_row).tolist() == [24, 18, 18]
