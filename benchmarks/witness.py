@@ -37,7 +37,9 @@ class SpillingTeacher(KernelTeacher):
 
     def votes_of(self, dataset: Dataset, partition: Partition, num_queries: int) -> KernelVotes:
         """See `KernelTeacher.votes_of`."""
-        return replace(super().votes_of(dataset, partition, num_queries), moments=SpillingMoments)
+        return replace(
+            super().votes_of(dataset, partition, num_queries), make_moment_votes=SpillingMoments
+        )
 
 
 class SpillingMoments(MomentVotes):

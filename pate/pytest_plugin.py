@@ -48,9 +48,9 @@ def pate_verify() -> Callable[..., Verdict]:
     """Returns `pate.testing.verify`, which raises `PriceRefuted` where a price is refuted."""
     from pate.testing import verify
 
-    def check(distribution: Callable[[Any], Any], **arguments: Any) -> Verdict:
+    def check(outcome_probs_of: Callable[[Any], Any], **verify_arguments: Any) -> Verdict:
         """Returns the verdict of `verify`, with the same arguments; raises `PriceRefuted` if the price is refuted."""
-        verdict = verify(distribution, **arguments)
+        verdict = verify(outcome_probs_of, **verify_arguments)
         verdict.require()
         return verdict
 
@@ -75,11 +75,13 @@ def pate_attack() -> Callable[..., DrawAttack]:
         epsilon: float,
         delta: float = 0.0,
         rng: np.random.Generator | None = None,
-        **arguments: Any,
+        **attack_arguments: Any,
     ) -> DrawAttack:
         """Returns the result of `attack_draws`; raises `PriceRefuted` if it refutes `epsilon`, the claimed epsilon."""
         generator = default_rng(0) if rng is None else rng
-        attack = attack_draws(mechanism, data, neighbor, delta=delta, rng=generator, **arguments)
+        attack = attack_draws(
+            mechanism, data, neighbor, delta=delta, rng=generator, **attack_arguments
+        )
         attack.require(epsilon)
         return attack
 

@@ -79,16 +79,20 @@ def _pairs_above_runs(event: events.ThresholdEvent) -> FloatArray:
     values = np.append(np.floor(ends).astype(np.int64), [0, last_value])
     values = np.unique(np.clip(values, 0, last_value))  # the ends of the runs
     # the logits of the first and of the last pair of each run
-    first = event.log_odds_at(values[:-1])
-    after_first = event.log_odds_at(values[:-1] + 1)
-    before_last = event.log_odds_at(values[1:] - 1)
-    last = event.log_odds_at(values[1:])
-    loss_of_one = _difference(log_expit(after_first), smaller=log_expit(first))
-    loss_of_zero = _difference(log_expit(-before_last), smaller=log_expit(-last))
+    logits_of_first = event.log_odds_at(values[:-1])
+    logits_after_first = event.log_odds_at(values[:-1] + 1)
+    logits_before_last = event.log_odds_at(values[1:] - 1)
+    logits_of_last = event.log_odds_at(values[1:])
+    loss_of_one = _rounded_up_difference(
+        log_expit(logits_after_first), smaller=log_expit(logits_of_first)
+    )
+    loss_of_zero = _rounded_up_difference(
+        log_expit(-logits_before_last), smaller=log_expit(-logits_of_last)
+    )
     return pairs_of_losses(loss_of_one=loss_of_one, loss_of_zero=loss_of_zero)
 
 
-def _difference(larger: FloatArray, smaller: FloatArray) -> FloatArray:
+def _rounded_up_difference(larger: FloatArray, smaller: FloatArray) -> FloatArray:
     """Returns `larger - smaller`, rounded up; both are logarithms of probabilities."""
     return np.asarray(larger - smaller - LOG_ROUNDING * (larger + smaller))
 
@@ -143,7 +147,7 @@ def bit_rdp(event: BitEvent, orders: FloatArray) -> FloatArray:
         attained = _divergences(pairs, pair_indices=middle, orders=orders[best.orders])
         np.maximum.at(largest, best.orders, attained)
         is_alive = bounds > largest[candidates.orders]
-        candidates = _parts(candidates, is_alive, num_runs=levels[depth - 1].shape[1])
+        candidates = _runs_below(candidates, is_alive, num_runs=levels[depth - 1].shape[1])
     return largest
 
 
@@ -160,7 +164,7 @@ def _largest_of_each_order(candidates: _Candidates, bounds: FloatArray) -> _Cand
     return _Candidates(pairs=candidates.pairs[best], orders=candidates.orders[best])
 
 
-def _parts(candidates: _Candidates, is_alive: BoolArray, *, num_runs: int) -> _Candidates:
+def _runs_below(candidates: _Candidates, is_alive: BoolArray, *, num_runs: int) -> _Candidates:
     """Returns, as new candidates, the runs of the level below that the remaining candidates represent.
 
     Args:

@@ -152,12 +152,12 @@ def zcdp_to_delta(rho: float, *, target_epsilon: float) -> float:
     return math.exp(min(log_delta, 0.0))
 
 
-def _minimum(function: Callable[[float], float], low: float, high: float) -> float:
+def _minimum(value_at: Callable[[float], float], low: float, high: float) -> float:
     """Returns the smallest value of a function between `low` and `high`, where the function has one local minimum."""
     from scipy.optimize import minimize_scalar  # loads slowly
 
     result = minimize_scalar(
-        function, bounds=(low, high), method="bounded", options={"xatol": 1e-10}
+        value_at, bounds=(low, high), method="bounded", options={"xatol": 1e-10}
     )
     return float(result.fun)
 

@@ -85,8 +85,8 @@ def discretized_loss(
     )
     location_error = _LOCATION_ERROR + pair.loss_rounding(cells.points) / spacing
     end_error = np.maximum(location_error[:-1], location_error[1:])  # [num_intervals]
-    first_masses = _interval_masses(pair.first(cells.points))
-    second_masses = _interval_masses(pair.second(cells.points))
+    first_masses = _interval_masses(pair.first_tails(cells.points))
+    second_masses = _interval_masses(pair.second_tails(cells.points))
     # the loss 0 is in the middle, and two points beyond the last multiple take rounding errors
     masses = np.zeros(2 * int(np.abs(cells.multiples).max()) + 3)
     _add_intervals(
@@ -148,7 +148,7 @@ def _add_intervals(
 
 def _add_tails(masses: FloatArray, pair: SampledPair, cells: _Cells) -> float:
     """Adds the probability left of all intervals to the grid, and returns that right of them, of an infinite loss."""
-    tails = pair.first(cells.points[[0, -1]])  # at both ends of the grid
+    tails = pair.first_tails(cells.points[[0, -1]])  # at both ends of the grid
     # Losses left of the first point are below the multiple at the second point, to which they are rounded up.
     rounded_up = len(masses) // 2 + int(cells.multiples[0]) + 1
     masses[rounded_up] += float(tails.below[0]) * (1 + _MASS_ROUNDING)
@@ -158,8 +158,8 @@ def _add_tails(masses: FloatArray, pair: SampledPair, cells: _Cells) -> float:
 def _add_mirrored_tails(masses: FloatArray, pair: ShiftedMaximum, cells: _Cells) -> float:
     """Adds the mirror image of what lies right of all intervals, and returns the probability of an infinite loss."""
     ends = cells.points[[0, -1]]
-    first_above_start, first_above_last = pair.first(ends).above.tolist()
-    second_above_start, second_above_last = pair.second(ends).above.tolist()
+    first_above_start, first_above_last = pair.first_tails(ends).above.tolist()
+    second_above_start, second_above_last = pair.second_tails(ends).above.tolist()
     # Losses of the image are below minus the last multiple, to which they are rounded up.
     masses[len(masses) // 2 - int(cells.multiples[-1])] += second_above_last
     # The part right of the first point and its image have all mass, up to the error of the search for that point.
@@ -193,11 +193,11 @@ def _cells(
         """Returns whether the grid begins left of x; that of a mirrored pair begins at the loss 0."""
         if isinstance(pair, SampledPair):
             return np.asarray(pair.loss(x) > -clipped_multiple * spacing)
-        return np.asarray(pair.second(x).below > pair.first(x).above)
+        return np.asarray(pair.second_tails(x).below > pair.first_tails(x).above)
 
     def is_tail_negligible(x: FloatArray) -> BoolArray:
         """Returns whether the probability of losses right of x may count as that of an infinite loss."""
-        return np.asarray(pair.first(x).above < negligible_mass)
+        return np.asarray(pair.first_tails(x).above < negligible_mass)
 
     farthest = np.array([pair.farthest])
     start = _bisected(is_right_of_start, low=-farthest, high=farthest)

@@ -235,10 +235,10 @@ class ExactAccountant(LossAccountant):
             else step
             for step in steps
         ]
-        directions = [steps] if exchanged == steps else [steps, exchanged]
+        steps_of_directions = [steps] if exchanged == steps else [steps, exchanged]
         return [
-            _GridTotal(self._profile(direction, mu=mu, smallest_delta=smallest_delta))
-            for direction in directions
+            _GridTotal(self._profile(direction_steps, mu=mu, smallest_delta=smallest_delta))
+            for direction_steps in steps_of_directions
         ]
 
     def _profile(

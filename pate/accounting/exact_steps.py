@@ -512,8 +512,10 @@ def _bit_box(event: events.BitEvent) -> Box | None:
     lower_logits, higher_logits = bit_pairs(event)
     if lower_logits.size == 0:
         return None
-    loss_of_one = _rounded_difference(log_expit(higher_logits), smaller=log_expit(lower_logits))
-    loss_of_zero = _rounded_difference(log_expit(-lower_logits), smaller=log_expit(-higher_logits))
+    loss_of_one = _rounded_up_difference(log_expit(higher_logits), smaller=log_expit(lower_logits))
+    loss_of_zero = _rounded_up_difference(
+        log_expit(-lower_logits), smaller=log_expit(-higher_logits)
+    )
     up_losses = np.concatenate([loss_of_one, loss_of_zero])
     down_losses = -np.concatenate([loss_of_zero, loss_of_one])
     # by falling `up`; among equal ones the smallest `down` comes first
@@ -526,7 +528,7 @@ def _bit_box(event: events.BitEvent) -> Box | None:
     return Box(up_losses=up_losses[is_undominated], down_losses=down_losses[is_undominated])
 
 
-def _rounded_difference(larger: FloatArray, smaller: FloatArray) -> FloatArray:
+def _rounded_up_difference(larger: FloatArray, smaller: FloatArray) -> FloatArray:
     """Returns `larger - smaller` of logarithms of probabilities with 36 binary digits, rounded upwards."""
     rounding = _LOG_EXPIT_ROUNDING * (larger + smaller)
     difference = larger - smaller - rounding + np.finfo(np.float64).tiny

@@ -45,7 +45,7 @@ class ShiftedMaximum:
     def variance(self) -> float:
         """The sum, over both distributions, of the second moment of positive losses; used to choose grids, no bound."""
         x = np.linspace(-_NEAR, self.mean_shift + _NEAR, 1001)
-        mass = np.diff(self.first(x).below + self.second(x).below)
+        mass = np.diff(self.first_tails(x).below + self.second_tails(x).below)
         return float(np.sum(mass * np.maximum(self.loss(x[1:]), 0.0) ** 2))
 
     def loss(self, x: FloatArray) -> FloatArray:
@@ -68,11 +68,11 @@ class ShiftedMaximum:
         """The distance from 0 beyond which neither distribution has mass in double precision."""
         return self.mean_shift + _FARTHEST
 
-    def first(self, x: FloatArray) -> Tails:
+    def first_tails(self, x: FloatArray) -> Tails:
         """Returns the tails of M + mean_shift at each point x."""
-        return self.second(x - self.mean_shift)
+        return self.second_tails(x - self.mean_shift)
 
-    def second(self, x: FloatArray) -> Tails:
+    def second_tails(self, x: FloatArray) -> Tails:
         """Returns the tails of M at each point x."""
         log_below = self.num_normals * log_ndtr(x)
         return Tails(below=np.asarray(np.exp(log_below)), above=np.asarray(-np.expm1(log_below)))
@@ -101,7 +101,7 @@ class SampledPair:
     def variance(self) -> float:
         """The second moment of the privacy loss under the first distribution; used to choose grids, and no bound."""
         x = np.linspace(self.lower_mean - _NEAR, self.upper_mean + _NEAR, 2001)
-        return float(np.sum(np.diff(self.first(x).below) * self.loss(x[1:]) ** 2))
+        return float(np.sum(np.diff(self.first_tails(x).below) * self.loss(x[1:]) ** 2))
 
     def loss(self, x: FloatArray) -> FloatArray:
         """Returns the privacy loss at each point x, `[num_points]`; it rises in x."""
@@ -125,11 +125,11 @@ class SampledPair:
         """The distance from 0 beyond which neither distribution has mass in double precision."""
         return max(self.upper_mean, -self.lower_mean) + _FARTHEST
 
-    def first(self, x: FloatArray) -> Tails:
+    def first_tails(self, x: FloatArray) -> Tails:
         """Returns the tails of the mixture with N(upper_mean, 1) at each point x."""
         return self._tails(x, mean_shift=self.upper_mean)
 
-    def second(self, x: FloatArray) -> Tails:
+    def second_tails(self, x: FloatArray) -> Tails:
         """Returns the tails of the mixture with N(lower_mean, 1) at each point x."""
         return self._tails(x, mean_shift=self.lower_mean)
 

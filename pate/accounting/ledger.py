@@ -128,7 +128,7 @@ class Ledger:
         data: str = "",
         unit: PrivacyUnit | None = None,
     ) -> None:
-        file = LedgerFile(
+        ledger_file = LedgerFile(
             path,
             target_delta=target_delta,
             max_epsilon=max_epsilon,
@@ -136,28 +136,30 @@ class Ledger:
             accountant=accountant,
             filter=filter,
         )
-        self._open(file, data=data, unit=unit)
+        self._open(ledger_file, data=data, unit=unit)
 
-    def _open(self, file: LedgerFile, *, data: str, unit: PrivacyUnit | None) -> None:
+    def _open(self, ledger_file: LedgerFile, *, data: str, unit: PrivacyUnit | None) -> None:
         """Initializes this object from a ledger's file; `from_file` explains the arguments."""
         if not isinstance(data, str):
             rule = "the digest of a data set, as a string"
             raise InvalidValue("data", type(data).__name__, rule=rule)
-        self.adjacency = file.adjacency
-        self.target_delta = file.target_delta
-        self._accountant = file.accountant
+        self.adjacency = ledger_file.adjacency
+        self.target_delta = ledger_file.target_delta
+        self._accountant = ledger_file.accountant
         self.data = data
-        self.path = file.path
-        self._store = file.store
-        self._index = LedgerIndex(file.store, data_digest=data, adjacency=file.adjacency, unit=unit)
+        self.path = ledger_file.path
+        self._store = ledger_file.store
+        self._index = LedgerIndex(
+            ledger_file.store, data_digest=data, adjacency=ledger_file.adjacency, unit=unit
+        )
         self._running_total = RunningTotal(
             accountant=self._accountant,
             entries=self._index.entries,
             target_delta=self.target_delta,
         )
-        self._stored_cap = file.stored_cap
+        self._stored_cap = ledger_file.stored_cap
         self._caps = Caps(
-            rules=file.rules,
+            rules=ledger_file.rules,
             entries=self._index.entries,
             accountant=self._accountant,
             target_delta=self.target_delta,

@@ -122,15 +122,15 @@ class _SimplexState:
         objective = np.take_along_axis(self.tableau[:, :1], self.basis[:, None], axis=2)
         return np.asarray(objective @ self.inverse)
 
-    def exchange(self, entering: IntArray) -> None:
+    def exchange(self, entering_columns: IntArray) -> None:
         """Makes one pivot step in each program: a column enters the basis, and the column that reaches 0 first leaves.
 
         Args:
-            entering: the index of the entering column of each program, `[B]`.
+            entering_columns: the index of the entering column of each program, `[B]`.
         """
         programs = np.arange(len(self.basis))
         # how fast the basic columns fall as the entering column rises
-        columns = self.tableau[programs, 1:, entering][:, :, None]
+        columns = self.tableau[programs, 1:, entering_columns][:, :, None]
         falls = (self.inverse @ columns)[:, :, 0]
         amounts = (self.inverse @ self.limits[:, :, None])[:, :, 0]
         # the amounts of the entering column at which the basic columns reach 0
@@ -139,7 +139,7 @@ class _SimplexState:
         pivot_row = self.inverse[programs, leaving] / falls[programs, leaving, None]
         self.inverse -= falls[:, :, None] * pivot_row[:, None, :]
         self.inverse[programs, leaving] = pivot_row
-        self.basis[programs, leaving] = entering
+        self.basis[programs, leaving] = entering_columns
 
 
 def row_prices(values: FloatArray, rows: FloatArray) -> FloatArray:
@@ -160,15 +160,15 @@ def row_prices(values: FloatArray, rows: FloatArray) -> FloatArray:
         prices = state.prices()
         prices_of_all[rising] = prices[:, 0]
         gains = (state.tableau[:, :1] - prices @ state.tableau[:, 1:])[:, 0]
-        entering = gains.argmax(axis=1)
+        entering_columns = gains.argmax(axis=1)
         still_rises = gains.max(axis=1) > _POSITIVE
         if not still_rises.any():
             break
         if not still_rises.all():
             rising = rising[still_rises]
             state = state.restricted_to(still_rises)
-            entering = entering[still_rises]
-        state.exchange(entering)
+            entering_columns = entering_columns[still_rises]
+        state.exchange(entering_columns)
     return prices_of_all
 
 

@@ -83,22 +83,25 @@ def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: FloatArray) ->
     largest_num_blocks = _NUM_BLOCKS_OF_OPPOSED_MAXIMA if is_opposed else _NUM_BLOCKS
     num_blocks = min(n - 1, largest_num_blocks)
     sizes_per_block, num_larger_blocks = divmod(n - 1, num_blocks)
-    smallest = 1  # the smallest size of a set in the block
+    smallest_size = 1  # the smallest size of a set in the block
     # The delta of a moved maximum is no smaller for more normals. So the bounds of a block are those of its largest set
     # and of the largest complement, which is that of its smallest set.
     for block in range(num_blocks):
         num_sizes = sizes_per_block + (1 if block < num_larger_blocks else 0)
-        largest = smallest + num_sizes - 1
-        up = moved_maximum(largest, mean_shift=mean_shift, epsilons=epsilons)
-        down = moved_maximum(n - smallest, mean_shift=-mean_shift, epsilons=epsilons)
+        largest_size = smallest_size + num_sizes - 1
+        up = moved_maximum(largest_size, mean_shift=mean_shift, epsilons=epsilons)
+        down = moved_maximum(n - smallest_size, mean_shift=-mean_shift, epsilons=epsilons)
         bound = np.minimum(up, down)
         if is_opposed:
             both = opposite_maxima(
-                largest, falling=n - smallest, mean_shift=mean_shift / 2, epsilons=epsilons
+                largest_size,
+                num_falling=n - smallest_size,
+                mean_shift=mean_shift / 2,
+                epsilons=epsilons,
             )
             bound = np.minimum(bound, both)
         np.maximum(profile, convex_minorant(factors, bound), out=profile)
-        smallest = largest + 1
+        smallest_size = largest_size + 1
     return profile
 
 
@@ -115,14 +118,14 @@ def moved_maximum(num_normals: int, mean_shift: float, epsilons: FloatArray) -> 
     sign = math.copysign(1.0, mean_shift)
     size = abs(mean_shift)
 
-    def loss(t: FloatArray) -> FloatArray:
+    def loss_at(t: FloatArray) -> FloatArray:
         loss_of_normal = t * size - size * size / 2
         if num_normals == 1:
             return loss_of_normal
         log_ratio = log_ndtr(sign * t - mean_shift) - log_ndtr(sign * t)
         return np.asarray(loss_of_normal + (num_normals - 1) * log_ratio)
 
-    t = _points_at_values(loss, values=epsilons, mean_shift=size)
+    t = _points_at_losses(loss_at, losses=epsilons, mean_shift=size)
     if mean_shift > 0:
         # P(M + mean_shift > t) - e^epsilon P(M > t)
         minus_still_above = np.exp(epsilons) * np.expm1(num_normals * log_ndtr(t))
@@ -133,7 +136,7 @@ def moved_maximum(num_normals: int, mean_shift: float, epsilons: FloatArray) -> 
 
 
 def opposite_maxima(
-    rising: int, falling: int, mean_shift: float, epsilons: FloatArray
+    num_rising: int, num_falling: int, mean_shift: float, epsilons: FloatArray
 ) -> FloatArray:
     """Returns an upper bound on the delta of two independent maxima that move apart, at each epsilon, `[num_epsilons]`.
 
@@ -142,22 +145,22 @@ def opposite_maxima(
     is interpolated by chords. Both errors are upwards.
 
     Args:
-        rising: the number of standard normals of which M is the largest.
-        falling: the number of standard normals of which M' is the largest.
+        num_rising: the number of standard normals of which M is the largest.
+        num_falling: the number of standard normals of which M' is the largest.
         mean_shift: the distance by which each maximum is moved, > 0.
         epsilons: rising epsilons, positive or negative, `[num_epsilons]`.
     """
     # the loss of M' - mean_shift against M' rises as x falls
     x = np.linspace(_HIGHEST, _LOWEST - mean_shift, _NUM_CELLS + 1)
     log_ratio = log_ndtr(x + mean_shift) - log_ndtr(x)
-    losses = -mean_shift * x - mean_shift * mean_shift / 2 + (falling - 1) * log_ratio
+    losses = -mean_shift * x - mean_shift * mean_shift / 2 + (num_falling - 1) * log_ratio
     is_finite = losses <= _LARGEST_LOSS
     x = x[is_finite]
     losses = losses[is_finite]
     if len(x) < 2:
         return np.ones_like(epsilons)
-    moved_below = np.exp(falling * log_ndtr(x + mean_shift))  # P(M' - mean_shift <= x)
-    still_below = np.exp(falling * log_ndtr(x))  # P(M' <= x)
+    moved_below = np.exp(num_falling * log_ndtr(x + mean_shift))  # P(M' - mean_shift <= x)
+    still_below = np.exp(num_falling * log_ndtr(x))  # P(M' <= x)
     p = moved_below[:-1] - moved_below[1:]  # of the cells
     q = still_below[:-1] - still_below[1:]
     ratio = np.exp(losses)
@@ -169,7 +172,7 @@ def opposite_maxima(
     masses = np.append(1 - moved_below[0], p_at_larger)
     masses[:-1] += np.maximum(p - p_at_larger, 0.0)
     points = np.linspace(epsilons[0] - losses[-1], epsilons[-1] - losses[0], _NUM_POINTS)
-    hockey_sticks = moved_maximum(rising, mean_shift, epsilons=points)
+    hockey_sticks = moved_maximum(num_rising, mean_shift, epsilons=points)
     factors = np.exp(points)
     # below all cells the loss is infinite
     total = np.full_like(epsilons, float(moved_below[-1]))
@@ -178,24 +181,24 @@ def opposite_maxima(
     return total
 
 
-def _points_at_values(
-    rising_function: Callable[[FloatArray], FloatArray], values: FloatArray, mean_shift: float
+def _points_at_losses(
+    loss_at: Callable[[FloatArray], FloatArray], losses: FloatArray, mean_shift: float
 ) -> FloatArray:
-    """Returns, by bisection, the points at which a rising function has some values, `[num_values]`.
+    """Returns, by bisection, the points at which a rising loss has some values, `[num_losses]`.
 
     Args:
-        rising_function: the function, from points to values.
-        values: the values, `[num_values]`.
+        loss_at: the rising function, from points to losses.
+        losses: the losses, `[num_losses]`.
         mean_shift: the shift of the maximum, from which the range of the search follows.
     """
-    farthest_loss = float(np.abs(values).max()) + mean_shift * mean_shift
+    farthest_loss = float(np.abs(losses).max()) + mean_shift * mean_shift
     farthest = min(farthest_loss / mean_shift + mean_shift + _FARTHEST, _LARGEST_POINT)
     num_halvings = math.ceil(math.log2(2 * farthest / _LOCATION_ERROR))
-    low = np.full_like(values, -farthest)
-    high = np.full_like(values, farthest)
+    low = np.full_like(losses, -farthest)
+    high = np.full_like(losses, farthest)
     for _ in range(min(num_halvings, _LARGEST_NUM_HALVINGS)):
         middle = (low + high) / 2
-        is_before = rising_function(middle) < values
+        is_before = loss_at(middle) < losses
         low = np.where(is_before, middle, low)
         high = np.where(is_before, high, middle)
     return (low + high) / 2

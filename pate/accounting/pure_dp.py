@@ -271,10 +271,10 @@ def pure_epsilon(event: LeafEvent) -> float:
         case events.BitEvent():
             # the largest loss of a 1 or a 0 between statistics within reach, rounded up
             lower_logits, higher_logits = bit_pairs(event)
-            loss_of_one = _difference_of_logs(
+            loss_of_one = _rounded_up_difference(
                 log_expit(higher_logits), smaller=log_expit(lower_logits)
             )
-            loss_of_zero = _difference_of_logs(
+            loss_of_zero = _rounded_up_difference(
                 log_expit(-lower_logits), smaller=log_expit(-higher_logits)
             )
             return max(
@@ -284,6 +284,6 @@ def pure_epsilon(event: LeafEvent) -> float:
     raise InvalidValue("event", type(event).__name__, rule=rule)
 
 
-def _difference_of_logs(larger: FloatArray, smaller: FloatArray) -> FloatArray:
+def _rounded_up_difference(larger: FloatArray, smaller: FloatArray) -> FloatArray:
     """Returns `larger - smaller`, rounded up; both are logarithms of probabilities."""
     return np.asarray(larger - smaller - LOG_ROUNDING * smaller)

@@ -181,8 +181,8 @@ def exact_hit_prob(
     """
     distributions = np.stack(
         [
-            _distributions(name="first", values=first_law, rank=1),
-            _distributions(name="second", values=second_law, rank=1),
+            _checked_distributions(name="first", values=first_law, num_axes=1),
+            _checked_distributions(name="second", values=second_law, num_axes=1),
         ]
     )
     target = np.asarray(in_target, dtype=bool)
@@ -216,7 +216,7 @@ def boundary_distribution(probabilities: ArrayLike) -> FloatArray:
     Returns:
         The probability of each outcome of the wrapped call, `[..., num_outcomes + 1]`, with "boundary" last.
     """
-    distribution = _distributions(name="probabilities", values=probabilities)
+    distribution = _checked_distributions(name="probabilities", values=probabilities)
     # pi is the sum of the other probabilities, so no digits cancel.
     without_largest = distribution.copy()
     np.put_along_axis(without_largest, distribution.argmax(axis=-1, keepdims=True), 0.0, axis=-1)
@@ -224,19 +224,19 @@ def boundary_distribution(probabilities: ArrayLike) -> FloatArray:
     return np.asarray(np.concatenate([distribution, pi], axis=-1) / (1 + pi))
 
 
-def _distributions(name: str, values: Any, *, rank: int | None = None) -> FloatArray:
+def _checked_distributions(name: str, values: Any, *, num_axes: int | None = None) -> FloatArray:
     """Returns `values` as an array of distributions over the last axis.
 
     Args:
         name: the name of the argument, for the error message.
         values: the probabilities, `[..., num_outcomes]`.
-        rank: the number of axes that the array must have; None allows any number.
+        num_axes: the number of axes that the array must have; None allows any number.
 
     Raises:
         InvalidValue: a distribution does not sum to 1, or the array has another number of axes.
     """
     array: FloatArray = require_array(name, values).astype(np.float64)
-    require(rank in (None, array.ndim), f"{name}.shape", array.shape, "[num_outcomes]")
+    require(num_axes in (None, array.ndim), f"{name}.shape", array.shape, "[num_outcomes]")
     has_outcomes = array.ndim > 0 and array.shape[-1] > 0
     require(has_outcomes, f"{name}.shape", array.shape, "at least one outcome")
     is_proper = (array >= 0).all(axis=-1) & (np.abs(array.sum(axis=-1) - 1) <= _SUM_TOLERANCE)

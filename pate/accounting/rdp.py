@@ -110,7 +110,9 @@ class RdpAccountant(Accountant):
 
     def get_delta(self, target_epsilon: float) -> float:
         """Returns the smallest delta that any order gives at `target_epsilon`, failure probabilities included."""
-        delta = self._at_best_order(partial(rdp_to_deltas, target_epsilon=target_epsilon)).value
+        delta = self._at_best_order(
+            convert=partial(rdp_to_deltas, target_epsilon=target_epsilon)
+        ).value
         return min(1.0, delta + self.failure_prob)
 
     def curve(self, orders: FloatArray) -> FloatArray:
@@ -126,7 +128,7 @@ class RdpAccountant(Accountant):
 
     def _epsilon_at_best_order(self, target_delta: float) -> _BestOrder:
         remaining_delta = self.remaining_delta(target_delta)
-        return self._at_best_order(partial(rdp_to_epsilons, target_delta=remaining_delta))
+        return self._at_best_order(convert=partial(rdp_to_epsilons, target_delta=remaining_delta))
 
     def _at_best_order(self, convert: Callable[[FloatArray, FloatArray], FloatArray]) -> _BestOrder:
         """Returns the smallest epsilon or delta over the orders; the value is 0 before the first event.
@@ -137,13 +139,13 @@ class RdpAccountant(Accountant):
         if self._spent.kinds <= {events.NoOpEvent}:
             last = len(self.orders) - 1
             return _BestOrder(value=0.0, order=float(self.orders[last]), position=last)
-        on_grid = _smallest(convert(self.orders, self.rdp), self.orders)
+        on_grid = _smallest(convert(self.orders, self.rdp), orders=self.orders)
         if not self._refines or not 0 < on_grid.value < math.inf:
             return on_grid
         lower_order = self.orders[max(on_grid.position - 1, 0)]
         higher_order = self.orders[min(on_grid.position + 1, len(self.orders) - 1)]
         fine_orders = 1 + np.geomspace(lower_order - 1, higher_order - 1, 2 * _REFINEMENT + 1)
-        on_fine_grid = _smallest(convert(fine_orders, self.curve(fine_orders)), fine_orders)
+        on_fine_grid = _smallest(convert(fine_orders, self.curve(fine_orders)), orders=fine_orders)
         return on_fine_grid if on_fine_grid.value < on_grid.value else on_grid
 
 
@@ -185,7 +187,7 @@ def rdp_curve(counts: LeafCounts, orders: FloatArray) -> FloatArray:
         for kind, counted in counts.by_kind.items():
             leaf_counts = np.array(counted.counts, dtype=np.float64)
             if kind in (events.GaussianEvent, events.ScoresEvent):
-                multipliers = _parameters(counted.leaves, name="noise_multiplier")
+                multipliers = _field_values(counted.leaves, field_name="noise_multiplier")
                 if (multipliers == 0).any():
                     total += np.inf
                 else:
@@ -193,7 +195,9 @@ def rdp_curve(counts: LeafCounts, orders: FloatArray) -> FloatArray:
                     total += orders * math.fsum(leaf_counts * (1 / multipliers) ** 2 / 2)
             elif kind is events.ZCdpEvent:
                 # D_a <= rho a, the definition of zCDP (Bun & Steinke 2016)
-                total += orders * math.fsum(leaf_counts * _parameters(counted.leaves, name="rho"))
+                total += orders * math.fsum(
+                    leaf_counts * _field_values(counted.leaves, field_name="rho")
+                )
             else:
                 if kind not in _RDP_BY_KIND:
                     rule = "an event with a Renyi curve"
@@ -206,9 +210,9 @@ def rdp_curve(counts: LeafCounts, orders: FloatArray) -> FloatArray:
     return np.where(np.isnan(total), np.inf, total)
 
 
-def _parameters(leaves: list[LeafEvent], name: str) -> FloatArray:
-    """Returns the parameter `name` of each leaf, `[num_leaves]`."""
-    return np.array([getattr(leaf, name) for leaf in leaves], dtype=np.float64)
+def _field_values(leaves: list[LeafEvent], field_name: str) -> FloatArray:
+    """Returns the value of one field of each leaf, `[num_leaves]`."""
+    return np.array([getattr(leaf, field_name) for leaf in leaves], dtype=np.float64)
 
 
 def _zero_rdp(event: events.NoOpEvent, orders: FloatArray) -> FloatArray:

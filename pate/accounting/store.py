@@ -153,9 +153,9 @@ class Store:
                     os.getpid(),
                     sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False),
                 )
-                _fill(self._memory[1], settings=settings_line)
+                _create_tables(self._memory[1], settings_json=settings_line)
             elif not os.path.lexists(self.path):
-                _make(self.path, settings=settings_line)
+                _create_file(self.path, settings_json=settings_line)
         self.read()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -185,7 +185,7 @@ class Store:
             ).fetchone() or ("",)
         if content is None and self.path is not None:
             with suppress(FileNotFoundError):
-                content = self._file(line.sha256).read_bytes()
+                content = self._release_path(line.sha256).read_bytes()
         if not isinstance(content, bytes) or hashlib.sha256(content).hexdigest() != line.sha256:
             raise damaged_ledger(
                 self.path, f"the release of line {line.number} as it was committed"
@@ -212,28 +212,28 @@ class Store:
         lies_outside = self.path is not None and len(content) >= LARGEST_INSIDE
         if lies_outside:
             # The file of a large release comes before the line that names it. Without a line it was never shown.
-            path = self._file(content_digest)
+            path = self._release_path(content_digest)
             make_folder(path.parent, existing_parent=path.parent.parent)
             with atomic_write(path) as file:
                 file.write(content)
         with self._transaction("BEGIN IMMEDIATE") as db:
             if (data_digest, key) not in self.line_of:
-                text = describe_line()
-                if text.charge_key and (data_digest, text.charge_key) not in self.line_of:
+                line_text = describe_line()
+                if line_text.charge_key and (data_digest, line_text.charge_key) not in self.line_of:
                     rule = f"the key of a charge in ledger={self.path}"
-                    raise InvalidValue("charge_key", text.charge_key, rule=rule)
+                    raise InvalidValue("charge_key", line_text.charge_key, rule=rule)
                 line = self._insert(
                     db,
                     data_digest=data_digest,
                     key=key,
-                    text=text,
+                    line_text=line_text,
                     sha256=content_digest,
                     stored_content=None if lies_outside else content,
                 )
                 # The charge: what was drawn may be shown from here on, and this key reads it back. Before this line
                 # it was shown to nobody, and a process that ends here has charged nothing.
                 db.execute("COMMIT")
-                self._add([line])
+                self._append_lines([line])
                 return content
         return self.release(self.line_of[data_digest, key])
 
@@ -319,7 +319,7 @@ class Store:
         *,
         data_digest: str,
         key: str,
-        text: LineText,
+        line_text: LineText,
         sha256: str,
         stored_content: bytes | None,
     ) -> LedgerLine:
@@ -329,23 +329,23 @@ class Store:
             db: the connection, in a transaction.
             data_digest: the digest of the data set, which is the name of the account.
             key: the name of the release within its account.
-            text: the other texts of the line.
+            line_text: the other texts of the line.
             sha256: the digest of the release.
             stored_content: the bytes of the release; None where the release is stored in a separate file.
         """
         last_number, last_digest = self._state
         number = last_number + 1
-        about = json.dumps(text.about)
-        columns = [number, data_digest, key, text.charge_key, text.event, about, sha256]
+        about = json.dumps(line_text.about)
+        columns = [number, data_digest, key, line_text.charge_key, line_text.event, about, sha256]
         line = LedgerLine(
             number=number,
             data=data_digest,
             key=key,
-            charge_key=text.charge_key,
-            event=text.event,
+            charge_key=line_text.charge_key,
+            event=line_text.event,
             about=about,
             sha256=sha256,
-            digest=_chained_digest(previous=last_digest, columns=columns),
+            digest=_chained_digest(previous_digest=last_digest, columns=columns),
         )
         db.execute(
             "INSERT INTO line VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -354,7 +354,7 @@ class Store:
         db.execute("UPDATE head SET number = ?, digest = ?", (line.number, line.digest))
         return line
 
-    def _file(self, content_digest: str) -> Path:
+    def _release_path(self, content_digest: str) -> Path:
         """Returns the path of the separate file in which a large release is stored, given its SHA-256."""
         assert self.path is not None
         return self.path.with_name(f"{self.path.name}.releases") / content_digest
@@ -402,10 +402,10 @@ class Store:
             raise InvalidValue("ledger", self.path, rule=rule)
         if status.st_size == 0:
             raise damaged_ledger(self.path, "a ledger, found an empty file")
-        name = f"file:{quote(str(self.path))}?mode=rw"
+        database_uri = f"file:{quote(str(self.path))}?mode=rw"
         with (
-            _by_its_path(self.path),
-            closing(sqlite3.connect(name, _WAIT_S, isolation_level=None, uri=True)) as db,
+            _errors_naming_ledger(self.path),
+            closing(sqlite3.connect(database_uri, _WAIT_S, isolation_level=None, uri=True)) as db,
         ):
             db.executescript("PRAGMA synchronous=EXTRA; PRAGMA fullfsync=ON")
             yield db
@@ -436,7 +436,7 @@ class Store:
                 answer = " ".join(str(problem[0]).split()) if problem else "no answer"
                 raise damaged_ledger(self.path, f"a sound file ({answer})")
             self.settings = settings
-            self._state = (0, _chained_digest(previous="", columns=[json.dumps(settings)]))
+            self._state = (0, _chained_digest(previous_digest="", columns=[json.dumps(settings)]))
         known, previous = self._state
         if (number, digest) == (known, previous):
             return
@@ -449,7 +449,7 @@ class Store:
             f"SELECT {_COLUMNS} FROM line WHERE number > ? ORDER BY number", (known,)
         ):
             line = _ledger_line(row)
-            expected_digest = _chained_digest(previous=previous, columns=row[:-1])
+            expected_digest = _chained_digest(previous_digest=previous, columns=row[:-1])
             if line.number != known + len(fresh) + 1 or line.digest != expected_digest:
                 raise damaged_ledger(
                     self.path,
@@ -461,9 +461,9 @@ class Store:
             raise damaged_ledger(
                 self.path, f"{number} lines, found {known + len(fresh)}; the last ones were cut off"
             )
-        self._add(fresh)
+        self._append_lines(fresh)
 
-    def _add(self, new_lines: list[LedgerLine]) -> None:
+    def _append_lines(self, new_lines: list[LedgerLine]) -> None:
         """Adds lines that were just read or committed to the attributes of this object."""
         del self.lines[self._state[0] :]  # an interrupted call may have left lines there
         self.lines += new_lines
@@ -523,27 +523,29 @@ def damaged_ledger(path: Path | None, rule: str) -> DamagedLedger:
     return DamagedLedger(name="ledger", value=path, rule=f"{rule}: {REMEDY}")
 
 
-def _chained_digest(previous: str, columns: Sequence[Any]) -> str:
+def _chained_digest(previous_digest: str, columns: Sequence[Any]) -> str:
     """Returns the digest of a line, which chains the line to the line before.
 
     Args:
-        previous: the digest of the line before.
+        previous_digest: the digest of the line before.
         columns: the columns of the line; in a damaged file they may be of any type.
     """
-    return hashlib.sha256(json.dumps([previous, *columns], default=repr).encode()).hexdigest()
+    return hashlib.sha256(
+        json.dumps([previous_digest, *columns], default=repr).encode()
+    ).hexdigest()
 
 
-def _fill(db: sqlite3.Connection, settings: str) -> None:
+def _create_tables(db: sqlite3.Connection, settings_json: str) -> None:
     """Creates the tables of a new store, and writes its settings, a JSON text, into the table `head`."""
     db.executescript(f"PRAGMA journal_mode=DELETE; BEGIN; {_SCHEMA}")
     db.execute(
         "INSERT INTO head VALUES (0, ?, ?)",
-        (_chained_digest(previous="", columns=[settings]), settings),
+        (_chained_digest(previous_digest="", columns=[settings_json]), settings_json),
     )
     db.execute("COMMIT")
 
 
-def _make(path: Path, settings: str) -> None:
+def _create_file(path: Path, settings_json: str) -> None:
     """Creates the file of a new store, which only its owner may read.
 
     The file is written under a temporary name and then linked to `path`, so other processes never see half a file. If
@@ -551,32 +553,37 @@ def _make(path: Path, settings: str) -> None:
 
     Args:
         path: the file.
-        settings: the settings as JSON text.
+        settings_json: the settings as JSON text.
     """
-    partial = path.with_name(f".{path.name}.{os.getpid()}{threading.get_ident()}.partial")
+    partial_path = path.with_name(f".{path.name}.{os.getpid()}{threading.get_ident()}.partial")
     try:
-        partial.unlink(missing_ok=True)
+        partial_path.unlink(missing_ok=True)
         os.close(
-            os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | SAFE_OPEN_FLAGS, OWNER_FILE_MODE)
+            os.open(
+                partial_path, os.O_RDWR | os.O_CREAT | os.O_EXCL | SAFE_OPEN_FLAGS, OWNER_FILE_MODE
+            )
         )
-        partial.chmod(OWNER_FILE_MODE)
-        with _by_its_path(path), closing(sqlite3.connect(partial, isolation_level=None)) as db:
+        partial_path.chmod(OWNER_FILE_MODE)
+        with (
+            _errors_naming_ledger(path),
+            closing(sqlite3.connect(partial_path, isolation_level=None)) as db,
+        ):
             db.execute("PRAGMA synchronous=EXTRA")
-            _fill(db, settings)
+            _create_tables(db, settings_json)
         with suppress(FileExistsError):
-            os.link(partial, path)
+            os.link(partial_path, path)
     except OSError as error:
-        if error.filename in (str(partial), partial):
+        if error.filename in (str(partial_path), partial_path):
             error.filename = str(path)
         raise
     finally:
         with suppress(OSError):
-            partial.unlink(missing_ok=True)
+            partial_path.unlink(missing_ok=True)
     sync_folder(path.parent)
 
 
 @contextmanager
-def _by_its_path(path: Path) -> Iterator[None]:
+def _errors_naming_ledger(path: Path) -> Iterator[None]:
     """Replaces errors of SQLite in the block by errors that name the ledger's file.
 
     A full or unreadable disk becomes an `OSError`, a lock that was not obtained in time an `InvalidValue`, and damage a

@@ -79,16 +79,16 @@ def trade_off_lower_bound(delta_at: DeltaAt, *, alpha: float, largest_epsilon: f
         largest_epsilon: the epsilon where the search ends, >= 0 and finite.
     """
 
-    def steep_line(epsilon: float) -> float:
+    def steep_line_height(epsilon: float) -> float:
         return 1 - delta_at(epsilon) - math.exp(epsilon) * alpha
 
-    def flat_line(epsilon: float) -> float:
+    def flat_line_height(epsilon: float) -> float:
         return math.exp(-epsilon) * (1 - delta_at(epsilon) - alpha)
 
     # beyond log(1 / alpha) a steep line is below 0
-    largest = _golden_section_max(steep_line, high=min(largest_epsilon, math.log(1 / alpha)))
+    largest = _golden_section_max(steep_line_height, high=min(largest_epsilon, math.log(1 / alpha)))
     if largest < alpha:  # elsewhere a flat line is not above the steep ones
-        largest = max(largest, _golden_section_max(flat_line, high=largest_epsilon))
+        largest = max(largest, _golden_section_max(flat_line_height, high=largest_epsilon))
     return max(largest - _ABSOLUTE_ROUNDING, 0.0)
 
 
@@ -103,25 +103,25 @@ def max_advantage(delta_at: DeltaAt, *, largest_epsilon: float) -> float:
         largest_epsilon: the epsilon where the search ends, >= 0 and finite.
     """
 
-    def crossing(epsilon: float) -> float:
+    def crossing_alpha_at(epsilon: float) -> float:
         return (1 - delta_at(epsilon)) / (1 + math.exp(epsilon))
 
-    crossing_alpha = _golden_section_max(crossing, high=largest_epsilon)
+    crossing_alpha = _golden_section_max(crossing_alpha_at, high=largest_epsilon)
     return min(1 - 2 * crossing_alpha + _ABSOLUTE_ROUNDING, 1.0)
 
 
-def _golden_section_max(function: Callable[[float], float], *, high: float) -> float:
+def _golden_section_max(value_at: Callable[[float], float], *, high: float) -> float:
     """Returns the largest value of a function between 0 and `high` that a golden-section search finds.
 
     The search is exact for a function with one local maximum. Any value is a bound, so a miss only costs tightness.
     """
     low = 0.0
-    best = max(function(low), function(high))
+    best = max(value_at(low), value_at(high))
     # Two points within the interval; the part beyond the one with the smaller value is cut off in each step.
     lower_point = high - _GOLDEN_RATIO * (high - low)
     upper_point = low + _GOLDEN_RATIO * (high - low)
-    lower_value = function(lower_point)
-    upper_value = function(upper_point)
+    lower_value = value_at(lower_point)
+    upper_value = value_at(upper_point)
     for _ in range(_NUM_GOLDEN_STEPS):
         best = max(best, lower_value, upper_value)
         if lower_value > upper_value:
@@ -129,13 +129,13 @@ def _golden_section_max(function: Callable[[float], float], *, high: float) -> f
             upper_point = lower_point
             upper_value = lower_value
             lower_point = high - _GOLDEN_RATIO * (high - low)
-            lower_value = function(lower_point)
+            lower_value = value_at(lower_point)
         else:
             low = lower_point
             lower_point = upper_point
             lower_value = upper_value
             upper_point = low + _GOLDEN_RATIO * (high - low)
-            upper_value = function(upper_point)
+            upper_value = value_at(upper_point)
     return max(best, lower_value, upper_value)
 
 

@@ -188,7 +188,7 @@ def _largest_fall(ranges: Range) -> FloatArray:
 
 
 def _largest(
-    function: Callable[[FloatArray], FloatArray],
+    value_at: Callable[[FloatArray], FloatArray],
     ranges: Range,
     x_of_maxima: tuple[float, ...],
     largest_maximum: FloatArray,
@@ -196,14 +196,14 @@ def _largest(
     """Returns the largest value of a function over each range, at least 0.
 
     Args:
-        function: the function, which has its largest value at an end of a range unless a maximum lies within.
+        value_at: the function, which has its largest value at an end of a range unless a maximum lies within.
         ranges: the ranges.
         x_of_maxima: the x of each local maximum.
         largest_maximum: the value of the function at these maxima.
     """
     low, high = ranges
     has_maximum = np.any([(low <= x) & (x <= high) for x in x_of_maxima], axis=0)
-    largest_at_ends = np.maximum(function(low), function(high))
+    largest_at_ends = np.maximum(value_at(low), value_at(high))
     return np.maximum(largest_at_ends, np.where(has_maximum, largest_maximum, 0.0))
 
 

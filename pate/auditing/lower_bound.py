@@ -18,7 +18,14 @@ from pate.aggregators import Aggregator, BoundaryMax, GaussianVotes, GNMax
 from pate.aggregators.thresholds import squared_sensitivity
 from pate.array_types import IntArray
 from pate.mechanisms.noise.maxima import gaussian_argmax
-from pate.testing.lower_bounds import Law, LowerBound, Pair, climb, lower_bound, session_epsilon
+from pate.testing.lower_bounds import (
+    LowerBound,
+    OutcomeProbs,
+    Pair,
+    climb,
+    lower_bound,
+    session_epsilon,
+)
 from pate.votes.shape import VoteShape
 
 # The leads that are tried for releases of a winner, as multiples of the noise.
@@ -62,14 +69,14 @@ def lower_bound_of(
     num_releases = shape.num_queries
     # The number of steps of a local search from the best pair.
     num_steps = 0
-    law: Law
+    outcome_probs_of: OutcomeProbs
     match aggregator:
         case GNMax() | aggregators.PowersetGNMax():
             noise_std = aggregator.noise_std
             num_candidates = num_labels
             if not isinstance(aggregator, GNMax):
                 num_candidates = 2 ** min(num_labels, 4)
-            law = partial(_winner_distribution, noise_std=noise_std)
+            outcome_probs_of = partial(_winner_distribution, noise_std=noise_std)
             pairs = _winner_pairs(
                 noise_std=noise_std, num_candidates=num_candidates, is_replace_one=is_replace_one
             )
@@ -83,28 +90,34 @@ def lower_bound_of(
                     aggregator.vote_clip, num_labels=num_labels, adjacency=aggregator.adjacency
                 )
             threshold = threshold_share * shape.num_teachers
-            law = partial(_bit_distribution, threshold=threshold, noise_std=aggregator.noise_std)
+            outcome_probs_of = partial(
+                _bit_distribution, threshold=threshold, noise_std=aggregator.noise_std
+            )
             num_releases = num_releases * num_moved
-            counts_near_threshold = [np.array([int(threshold) + excess]) for excess in (1, 0, -1)]
+            counts_near_threshold = [
+                np.array([int(threshold) + votes_above]) for votes_above in (1, 0, -1)
+            ]
             pairs = iter(pairwise(counts_near_threshold))
         case aggregators.StableTopK():
             # With several equal gaps, one change moves both the choice of k and the test.
-            law = partial(aggregator.distribution, num_teachers=shape.num_teachers)
+            outcome_probs_of = partial(aggregator.distribution, num_teachers=shape.num_teachers)
             pairs = _gap_pairs(shape, is_replace_one=is_replace_one)
             num_steps = _MAX_LAWS_OF_GAPS
         case aggregators.FixedTopK() if (
             aggregator.k < num_labels and num_labels**aggregator.k <= 10**5
         ):
-            law = aggregator.top_k.distribution
+            outcome_probs_of = aggregator.top_k.distribution
             pairs = _top_pairs(aggregator.k, shape=shape, is_replace_one=is_replace_one)
-            num_outcomes = len(law(np.arange(num_labels)))
+            num_outcomes = len(outcome_probs_of(np.arange(num_labels)))
             num_steps = min(_MAX_LAWS, _MAX_OUTCOMES // num_outcomes)
         case BoundaryMax() if num_labels > 1 and shape.num_queries > 0:
             bounds = _session_bounds(aggregator, shape=shape, target_delta=target_delta)
             return max(bounds, key=attrgetter("epsilon"), default=None)
         case _:
             return None
-    best = lower_bound(law, pairs, num_releases=num_releases, target_delta=target_delta)
+    best = lower_bound(
+        outcome_probs_of, pairs, num_releases=num_releases, target_delta=target_delta
+    )
     if num_steps == 0:
         return best
     first = np.array(best.first)
@@ -116,14 +129,14 @@ def lower_bound_of(
         if (second < first).any():
             first, second = second, first
     climbed_pair = climb(
-        law,
+        outcome_probs_of,
         pair=(first, second),
         count_moves=count_moves,
         num_teachers=shape.num_teachers,
         num_steps=num_steps,
     )
     higher = lower_bound(
-        law, pairs=[climbed_pair], num_releases=num_releases, target_delta=target_delta
+        outcome_probs_of, pairs=[climbed_pair], num_releases=num_releases, target_delta=target_delta
     )
     return max(best, higher, key=attrgetter("epsilon"))
 
@@ -137,7 +150,7 @@ def _session_bounds(
     that vote. Each pair is taken in both orders.
     """
 
-    def call_distribution(counts: IntArray) -> list[float]:
+    def call_outcome_probs(counts: IntArray) -> list[float]:
         """Returns the probabilities of the first label, of all other labels together, and of a hit."""
         probabilities = aggregator.distribution(counts)
         return [float(probabilities[0]), float(probabilities[1:-1].sum()), float(probabilities[-1])]
@@ -152,8 +165,8 @@ def _session_bounds(
             neighbor = counts + np.array([-1, gained_vote, *no_votes])
             for first, second in ((counts, neighbor), (neighbor, counts)):
                 epsilon = session_epsilon(
-                    call_distribution(first),
-                    call_distribution(second),
+                    call_outcome_probs(first),
+                    call_outcome_probs(second),
                     num_calls=num_calls,
                     target_hits=aggregator.target_hits,
                     target_delta=target_delta,

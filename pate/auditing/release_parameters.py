@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from pate.aggregators import Aggregator
+from pate.pricing.priced_release import with_fields
 from pate.validation import require_non_negative
 
 # The parameters of a release whose own parameters are not known.
@@ -86,7 +87,7 @@ class ReleaseParameters:
             if isinstance(value, (int, float)):
                 parameters[name] = value
         return KnownRelease(
-            aggregator=replace(aggregator, **changes),
+            aggregator=with_fields(aggregator, new_values=changes),
             parameters=parameters,
             is_noiseless=len(noiseless_names) > 0,
         )

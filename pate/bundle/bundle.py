@@ -90,22 +90,24 @@ class Bundle:
                 version.
             MissingPackage: huggingface_hub is not installed.
         """
-        path = Path(folder).expanduser()
+        release_folder = Path(folder).expanduser()
         if is_hub_name(folder):
-            path = download_repository(str(folder), revision=revision)
-        _require_release(path)
-        digests = Manifest.read(path, rule=_DIGESTS_RULE, remedy=REMEDY).sha256
+            release_folder = download_repository(str(folder), revision=revision)
+        _require_release_folder(release_folder)
+        digests = Manifest.read(release_folder, rule=_DIGESTS_RULE, remedy=REMEDY).sha256
         has_privacy = PRIVACY in digests
         used_files = (*_NEEDED_FILES, PRIVACY) if has_privacy else _NEEDED_FILES
         for name in used_files:
-            _require_unaltered(path, name=name, digests=digests)
-        form = ModelForm.read(path)
-        model = StudentModel.load(path / "student")
+            _require_unaltered(release_folder, name=name, digests=digests)
+        form = ModelForm.read(release_folder)
+        model = StudentModel.load(release_folder / "student")
         if not _belong_together(form, model):
             rule = "the schema of the model beside it"
-            raise damaged(path / SCHEMA, rule=rule, finding="that of another", remedy=REMEDY)
-        privacy = PrivacyStatement.read(path, remedy=REMEDY) if has_privacy else None
-        return cls(form=form, model=model, privacy=privacy, folder=path)
+            raise damaged(
+                release_folder / SCHEMA, rule=rule, finding="that of another", remedy=REMEDY
+            )
+        privacy = PrivacyStatement.read(release_folder, remedy=REMEDY) if has_privacy else None
+        return cls(form=form, model=model, privacy=privacy, folder=release_folder)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -288,17 +290,19 @@ def _hints_for_files() -> Iterator[None]:
         raise
 
 
-def _require_release(path: Path) -> None:
+def _require_release_folder(release_folder: Path) -> None:
     """Raises `InvalidValue` if a folder holds no published model, with advice if it is a similar folder."""
     rule = "the folder release/ of a finished run, or a copy of it"
-    require(path.is_dir(), "release", path, rule)
-    if not (path / SCHEMA).exists() and (path / "release" / SCHEMA).exists():
-        raise InvalidValue("release", path, rule=f"the folder {path / 'release'} within it")
+    require(release_folder.is_dir(), "release", release_folder, rule)
+    if not (release_folder / SCHEMA).exists() and (release_folder / "release" / SCHEMA).exists():
+        raise InvalidValue(
+            "release", release_folder, rule=f"the folder {release_folder / 'release'} within it"
+        )
     # `pate-release` writes a folder without a student.
-    if not (path / MANIFEST).exists() and (path / "terms.json").exists():
-        command = f"pate-student {as_setting(name='release', value=path)} queries=FILE"
+    if not (release_folder / MANIFEST).exists() and (release_folder / "terms.json").exists():
+        command = f"pate-student {as_setting(name='release', value=release_folder)} queries=FILE"
         rule = f"a student in it: {command} trains one"
-        raise InvalidValue("release", path, rule=rule)
+        raise InvalidValue("release", release_folder, rule=rule)
 
 
 def _require_unaltered(folder: Path, *, name: str, digests: Mapping[str, str]) -> None:

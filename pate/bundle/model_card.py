@@ -16,7 +16,7 @@ from pate.features.extracted_form import ExtractedForm
 from pate.files.atomic import write_text
 from pate.models.student_model import StudentModel
 from pate.report import Privacy
-from pate.report.card import cell, features_origin
+from pate.report.card import features_origin, markdown_cell
 from pate.report.released_scores import NAMES, ReleasedScores
 from pate.report.report import ReleaseSummary
 from pate.report.wording import SEEDED_WARNING
@@ -124,7 +124,7 @@ def publish(
         form=form,
         release=release,
         head=yaml.safe_dump(head, sort_keys=False, allow_unicode=True),
-        guarantee=replace(privacy, unit=cell(privacy.unit)).guarantee,
+        guarantee=replace(privacy, unit=markdown_cell(privacy.unit)).guarantee,
         attacks=_attacks_sentence(privacy),
         scores=privacy.scores,
         seeded=SEEDED_WARNING if privacy.noise_seeded else "",
@@ -134,12 +134,12 @@ def publish(
         extractor=None if extracted is None else extracted.extractor,
         takes_pictures=takes_pictures,
         columns=[
-            (cell(column_name), column["kind"], _values_text(column))
+            (markdown_cell(column_name), column["kind"], _values_text(column))
             for column_name, column in table.items()
         ],
-        stated_public=[cell(name) for name in stated_public],
+        stated_public=[markdown_cell(name) for name in stated_public],
         labels_have_gaps=labels_have_gaps,
-        cell=cell,
+        markdown_cell=markdown_cell,
         features_origin=features_origin,
     )
     write_text(folder / "README.md", text=card)
@@ -180,14 +180,14 @@ def _values_text(column: dict[str, Any]) -> str:
         categories = column["categories"]
         words = [_shorten_word(word) for word in categories[:_MAX_WORDS]]
         ending = ", …" if len(categories) > _MAX_WORDS else ""
-        return cell(", ".join(words) + ending)
+        return markdown_cell(", ".join(words) + ending)
     if column["kind"] == "date":
         return "dates such as 2025-01-31"
     if column["kind"] == "text":
         fitted = "fitted on nothing"
         if "num_texts" in column:
             fitted = f"fitted on {column['num_texts']} public texts"
-        model = f" of {cell(str(column['model']))}" if "model" in column else ""
+        model = f" of {markdown_cell(str(column['model']))}" if "model" in column else ""
         return f"{column['dimension']} numbers ({column['vectors']}{model}), {fitted}"
     return f"{column['min']:g} to {column['max']:g}"
 

@@ -123,7 +123,7 @@ class ConvexTeacher(Voter):
         _, first_rows, group_of = np.unique(
             dataset.private.group_ids, return_index=True, return_inverse=True
         )
-        moments = partial(
+        make_moment_votes = partial(
             ConvexVotes,
             learner_of=partition.teacher_of[first_rows],
             num_learners=partition.num_teachers,
@@ -136,5 +136,5 @@ class ConvexTeacher(Voter):
             num_teachers=len(first_rows),
             num_queries=num_queries,
             num_directions=self.num_directions,
-            moments=moments,
+            make_moment_votes=make_moment_votes,
         )

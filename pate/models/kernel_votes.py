@@ -69,7 +69,7 @@ class KernelVotes(FunctionVotes):
         public: the whole public pool; its first samples are the queries.
         num_queries: the number of queries.
         num_directions: the number of directions of the pool; None for as many as the noise makes worthwhile.
-        moments: makes the votes in rounds, as the constructor of `MomentVotes` does.
+        make_moment_votes: makes the votes in rounds, as the constructor of `MomentVotes` does.
         nonlinear: whether components of a kernel are added in rounds; see `KernelTeacher`.
     """
 
@@ -79,7 +79,7 @@ class KernelVotes(FunctionVotes):
     public: Split
     num_queries: int
     num_directions: int | None = None
-    moments: Callable[..., MomentVotes] = MomentVotes
+    make_moment_votes: Callable[..., MomentVotes] = MomentVotes
     nonlinear: bool | None = False
 
     def __post_init__(self) -> None:
@@ -212,8 +212,8 @@ class KernelVotes(FunctionVotes):
         public_weights = None
         if self.num_groups == self.num_teachers:
             public_weights = weights_of_rows(self.public.group_ids[:public_rows], recipe=recipe)
-        make_moments = partial(
-            self.moments,
+        make_votes = partial(
+            self.make_moment_votes,
             directions=directions,
             public_inputs=self.public.inputs[:public_rows],
             public_weights=public_weights,
@@ -229,7 +229,7 @@ class KernelVotes(FunctionVotes):
         )
         # Directions of one pool and one recipe are alike if they are equally many.
         key = ("moments", directions.width, recipe)
-        moments: MomentVotes = self.cached(key, compute=make_moments)
+        moments: MomentVotes = self.cached(key, compute=make_votes)
         return moments
 
     def _directions_at_once(self, noise_multiplier: float, *, recipe: Recipe) -> PublicPCA:

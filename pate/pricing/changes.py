@@ -150,7 +150,7 @@ class MoreTeachers(ChangeKind):
             """Returns True if a release with that number of teachers and the noise of the plan is useful."""
             return self._is_useful(num_teachers, planned)
 
-        return bisect_left(self.candidates, True, hi=working_index, key=is_useful)
+        return bisect_left(self.candidates, x=True, hi=working_index, key=is_useful)
 
     def _is_useful(self, num_teachers: float, planned: PricedRelease) -> bool:
         """Returns True if a release with the noise of a plan, but another number of teachers, is useful.
@@ -208,7 +208,7 @@ class LargerEpsilon(ChangeKind):
         """Returns the index of the first epsilon that is at least the working one divided by `_renyi_ratio`."""
         ratio = _renyi_ratio(planned, self.budget_by_renyi)
         likely_epsilon = self.candidates[working_index] / ratio
-        return bisect_left(self.candidates, likely_epsilon, hi=working_index)
+        return bisect_left(self.candidates, x=likely_epsilon, hi=working_index)
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ class FewerQueries(ChangeKind):
             """Returns True if a number of queries is within the estimated largest number."""
             return num_queries <= max_queries
 
-        return bisect_left(self.candidates, True, hi=working_index, key=is_affordable)
+        return bisect_left(self.candidates, x=True, hi=working_index, key=is_affordable)
 
 
 def with_less_noise(priced: PricedRelease) -> PricedRelease | None:
@@ -289,7 +289,7 @@ def with_less_noise(priced: PricedRelease) -> PricedRelease | None:
         return is_plan_useful(_with_noise_factor(priced, noise_factor))
 
     try:
-        index = bisect_left(_NOISE_FACTORS, True, key=is_useful)
+        index = bisect_left(_NOISE_FACTORS, x=True, key=is_useful)
         if index == len(_NOISE_FACTORS):
             return None
         return _with_noise_factor(priced, _NOISE_FACTORS[index])

@@ -35,7 +35,7 @@ _SAFE_SHARE = 1 - 2e-4
 
 def charges_of(ledger: Ledger) -> dict[str, Any]:
     """Returns the account of a ledger as plain values that JSON has: its charges, composed total, cap and unit."""
-    price = cache(ledger.price)
+    epsilon_of = cache(ledger.price)
     charges = []
     for entry in ledger.entries:
         charge = {
@@ -44,7 +44,7 @@ def charges_of(ledger: Ledger) -> dict[str, Any]:
             "command": entry.command,
             "mechanism": entry.description,
             "draw": entry.draw,
-            "epsilon": price(entry.event),
+            "epsilon": epsilon_of(entry.event),
         }
         charges.append(charge)
     unit_words = None

@@ -269,7 +269,7 @@ class _RunningSearch:
             change_kind: the kind of change with its candidates.
         """
         self._kinds[kind_name] = change_kind
-        likely_index = bisect_left(change_kind.candidates, True, key=change_kind.is_likely)
+        likely_index = bisect_left(change_kind.candidates, x=True, key=change_kind.is_likely)
         self._find_smallest(
             kind_name,
             make_plan=self._plans.by_renyi,

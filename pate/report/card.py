@@ -287,22 +287,24 @@ def privacy_card(
     if privacy.scores is not None:
         rows += privacy.scores.rows
     return _CARD.substitute(
-        promise=_promise(privacy),
-        rows="\n".join(f"| {cell(key)} | {cell(text)} |" for key, text in rows),
-        reading=_reading(privacy),
+        promise=_promise_text(privacy),
+        rows="\n".join(
+            f"| {markdown_cell(heading)} | {markdown_cell(content)} |" for heading, content in rows
+        ),
+        reading=_epsilon_explanation(privacy),
         num_queries=privacy.num_queries,
         paper=_paper_line(privacy),
-        places=_places_section(places),
+        places=_places_section(place_sentences=places),
         classes=_classes_line(privacy),
         start=_start_line(privacy),
         scores=_scores_line(privacy),
-        stated=_stated_public_lines(stated_public)
+        stated=_stated_public_lines(fact_names=stated_public)
         + _public_labels_line(privacy)
         + (_GAPS_LINE if labels_have_gaps else ""),
     )
 
 
-def _promise(privacy: Privacy) -> str:
+def _promise_text(privacy: Privacy) -> str:
     """Returns the guarantee in a few sentences."""
     if math.isinf(privacy.epsilon):
         return "This release has **no privacy guarantee**: its epsilon is infinite."
@@ -310,10 +312,10 @@ def _promise(privacy: Privacy) -> str:
     delta = format_delta(privacy.delta)
     promise = (
         f"This release is ({epsilon}, {delta})-differentially private under the adjacency {privacy.adjacency}; "
-        f"the unit of privacy is {cell(privacy.unit)}."
+        f"the unit of privacy is {markdown_cell(privacy.unit)}."
     )
     if privacy.classes:
-        promise += f" By budget class epsilon is {cell(privacy.class_epsilons)}."
+        promise += f" By budget class epsilon is {markdown_cell(privacy.class_epsilons)}."
     if privacy.weak_epsilon_warning:
         promise += f" An {privacy.weak_epsilon_warning}."
     if privacy.noise_seeded:
@@ -321,8 +323,8 @@ def _promise(privacy: Privacy) -> str:
     return promise
 
 
-def _reading(privacy: Privacy) -> str:
-    """Returns an explanation of the epsilon in `_promise`."""
+def _epsilon_explanation(privacy: Privacy) -> str:
+    """Returns an explanation of the epsilon in `_promise_text`."""
     if math.isinf(privacy.epsilon):
         return "Nothing bounds what the release says about one unit of privacy."
     epsilon = format_epsilon(privacy.epsilon)
@@ -345,11 +347,11 @@ def _paper_line(privacy: Privacy) -> str:
     return f"\n- The accounting of the paper that the mechanism comes from gives epsilon {epsilon}: {PAPER_LABEL}."
 
 
-def _places_section(places: Sequence[str]) -> str:
+def _places_section(place_sentences: Sequence[str]) -> str:
     """Returns a section with a line for each sentence on the holders of records; empty without holders."""
-    if not places:
+    if not place_sentences:
         return ""
-    lines = "".join(f"\n- {sentence}" for sentence in places)
+    lines = "".join(f"\n- {sentence}" for sentence in place_sentences)
     return f"\n## Whom it covers, as votes come from several places\n{lines}\n"
 
 
@@ -369,14 +371,14 @@ def _scores_line(privacy: Privacy) -> str:
     """Returns a line on the price of the released scores; empty if none were released."""
     if privacy.scores is None:
         return ""
-    return f"\n- {privacy.scores.promise} One change replaces {cell(privacy.scores.unit)}."
+    return f"\n- {privacy.scores.promise} One change replaces {markdown_cell(privacy.scores.unit)}."
 
 
-def _stated_public_lines(stated_public: Sequence[str]) -> str:
+def _stated_public_lines(fact_names: Sequence[str]) -> str:
     """Returns a line for each name of facts that are public by the statement of the data owner."""
     lines = [
-        f"\n- The names of the {cell(name)}: they are public by the statement of the data owner."
-        for name in stated_public
+        f"\n- The names of the {markdown_cell(name)}: they are public by the statement of the data owner."
+        for name in fact_names
     ]
     return "".join(lines)
 
@@ -427,7 +429,7 @@ def _known_shares_text(known_shares: Mapping[str, float]) -> str:
     )
 
 
-def cell(text: str) -> str:
+def markdown_cell(text: str) -> str:
     """Returns text for one cell of a Markdown table: one line, in which characters of Markdown and HTML are escaped."""
     line = " ".join(text.split())
     for character in "\\`*[]<>|#":

@@ -83,16 +83,18 @@ def metric_intervals(
             scores=values,
             true_labels=truth,
             known=known,
-            weight_blocks=_weights(num_samples=len(truth), num_resamples=num_resamples, seed=seed),
+            weight_blocks=_resample_weights(
+                num_samples=len(truth), num_resamples=num_resamples, seed=seed
+            ),
         )
     else:
-        part = np.random.default_rng(seed).permutation(len(truth))[:_PART_SIZE]
+        indices_of_part = np.random.default_rng(seed).permutation(len(truth))[:_PART_SIZE]
         metrics = _extrapolated_metrics(
             predicted_labels=bits,
             scores=values,
             true_labels=truth,
             known=known,
-            sample_indices=part,
+            sample_indices=indices_of_part,
             num_resamples=num_resamples,
             seed=seed,
         )
@@ -137,7 +139,7 @@ def _extrapolated_metrics(
         known=None if known is None else known[sample_indices],
     )
     part_metrics = resample_part(
-        weight_blocks=_weights(
+        weight_blocks=_resample_weights(
             num_samples=len(sample_indices), num_resamples=num_resamples, seed=seed
         ),
     )
@@ -199,7 +201,7 @@ def _metrics_of_resamples(
     }
 
 
-def _weights(num_samples: int, num_resamples: int, seed: int) -> Iterator[Float32Array]:
+def _resample_weights(num_samples: int, num_resamples: int, seed: int) -> Iterator[Float32Array]:
     """Yields, for blocks of b resamples, how often each sample was drawn in each resample, `[n, b]`."""
     rng = np.random.default_rng(seed)
     bytes_per_resample = 4 * num_samples

@@ -53,7 +53,7 @@ def log_release(release: Path, report: Report, *, folder: Path) -> str:
     experiment_name = os.environ.get("MLFLOW_EXPERIMENT_NAME", "pate")
     try:
         client = MlflowClient(tracking_uri=uri)
-        experiment_id = _experiment_id(client, experiment_name)
+        experiment_id = _experiment_id(client, name=experiment_name)
         has_same_digest = f"tags.`{_DIGEST_TAG}` = '{digest}'"
         for run in client.search_runs([experiment_id], filter_string=has_same_digest):
             if run.info.status == "FINISHED":
@@ -62,7 +62,7 @@ def log_release(release: Path, report: Report, *, folder: Path) -> str:
             experiment_id, tags={_DIGEST_TAG: digest}, run_name=f"release {digest[:8]}"
         )
         run_id = str(run.info.run_id)
-        for setting_name, setting in _flatten(settings):
+        for setting_name, setting in _dotted_settings(settings):
             client.log_param(run_id, key=setting_name, value=str(setting)[:_MAX_LENGTH])
         for metric_name, metric in metrics.items():
             client.log_metric(run_id, key=metric_name, value=metric)
@@ -83,7 +83,7 @@ def _experiment_id(client: Any, name: str) -> Any:
     return experiment.experiment_id
 
 
-def _flatten(settings: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _dotted_settings(settings: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yields nested settings as pairs of a dotted name and a value.
 
     Args:
@@ -92,6 +92,6 @@ def _flatten(settings: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """
     if isinstance(settings, Mapping):
         for name, value in settings.items():
-            yield from _flatten(value, prefix=f"{prefix}.{name}".lstrip("."))
+            yield from _dotted_settings(value, prefix=f"{prefix}.{name}".lstrip("."))
     else:
         yield prefix.replace("._target_", "").replace("_target_", "class"), settings

@@ -99,8 +99,8 @@ class StudentVerdict:
         }
         levels["student"] = getattr(student_scores, HEADLINE)
         has_ceiling = baseline_scores.all_records_model is not None
-        share, share_text = _share(
-            score_of_model=levels, ceiling_records=ceiling_records if has_ceiling else None
+        share, share_text = _reached_share(
+            score_by_model=levels, ceiling_records=ceiling_records if has_ceiling else None
         )
         constants = {
             "the best constant": baseline_scores.best_constant,
@@ -114,14 +114,14 @@ class StudentVerdict:
         }
         beats = {name: not metrics for name, metrics in unbeaten.items()}
         is_above_ceiling = share is not None and share > 1
-        loss_text = "" if is_above_ceiling else _loss_text(score_of_model=levels, remedies=remedies)
+        loss_text = "" if is_above_ceiling else _loss_text(score_by_model=levels, remedies=remedies)
         start_text = ""
         if levels["start_alone"] is not None:
             start_text = f"Its start alone has {levels['start_alone']:.3f}."
         sentences = (
             share_text,
             start_text,
-            _constants_text(unbeaten),
+            _constants_text(unbeaten_metrics=unbeaten),
             loss_text,
             better_model_remark,
         )
@@ -133,17 +133,21 @@ class StudentVerdict:
         )
 
 
-def _constants_text(unbeaten: Mapping[str, list[str]]) -> str:
+def _constants_text(unbeaten_metrics: Mapping[str, list[str]]) -> str:
     """Returns a sentence on the constant predictions that the student does not beat.
 
     Args:
-        unbeaten: the metrics in which the student is not better, by the name of the constant.
+        unbeaten_metrics: the metrics in which the student is not better, by the name of the constant.
     """
-    failures = [f"{name} in {_in_words(metrics)}" for name, metrics in unbeaten.items() if metrics]
+    failures = [
+        f"{name} in {_enumeration(names=metrics)}"
+        for name, metrics in unbeaten_metrics.items()
+        if metrics
+    ]
     if failures:
         return f"No better than {' and than '.join(failures)}."
-    if unbeaten:
-        return f"Better than {' and '.join(unbeaten)} in every metric."
+    if unbeaten_metrics:
+        return f"Better than {' and '.join(unbeaten_metrics)} in every metric."
     return ""
 
 
@@ -159,15 +163,15 @@ def _unbeaten_metrics(student: Scores, constant: Scores) -> list[str]:
     return names
 
 
-def _share(
-    score_of_model: Mapping[str, float | None], *, ceiling_records: str | None
+def _reached_share(
+    score_by_model: Mapping[str, float | None], *, ceiling_records: str | None
 ) -> tuple[float | None, str]:
     """Returns the share of the reachable that the student has reached, and a sentence on it.
 
     The share is None if it is undefined.
 
     Args:
-        score_of_model: the level of each model, a score, by the model's name; None if the model was not trained.
+        score_by_model: the level of each model, a score, by the model's name; None if the model was not trained.
         ceiling_records: the private records that the best model learned from, in words; None if there is no such model,
             and a student of true labels takes its place.
     """
@@ -177,9 +181,9 @@ def _share(
     else:
         ceiling = "all_records_model"
         ceiling_text = f"a model of {ceiling_records} without privacy"
-    low = score_of_model["prior"]
-    high = score_of_model[ceiling]
-    level = score_of_model["student"]
+    low = score_by_model["prior"]
+    high = score_by_model[ceiling]
+    level = score_by_model["student"]
     if low is None or high is None or level is None or high <= low:
         text = "The share of the reachable is undefined here: it needs a constant and a ceiling above it."
         return None, text
@@ -190,7 +194,7 @@ def _share(
     return share, f"Reached {share:.0%} of the reachable mean average precision: {scale}"
 
 
-def _loss_text(score_of_model: Mapping[str, float | None], remedies: Mapping[str, str]) -> str:
+def _loss_text(score_by_model: Mapping[str, float | None], remedies: Mapping[str, str]) -> str:
     """Returns a sentence on the causes of the student's loss; empty if no loss is known.
 
     If one cause has at least half of the loss, the sentence has advice against it. The loss between two models is the
@@ -198,20 +202,20 @@ def _loss_text(score_of_model: Mapping[str, float | None], remedies: Mapping[str
     count in the whole loss. Models that are worse than the student are ignored.
 
     Args:
-        score_of_model: the level of each model, a score, by the model's name; None if the model was not trained.
+        score_by_model: the level of each model, a score, by the model's name; None if the model was not trained.
         remedies: advice against each cause of a loss, by the cause.
     """
-    student_level = score_of_model["student"] or 0.0
+    student_level = score_by_model["student"] or 0.0
     highest_level = student_level
     for name in _LOSS_CAUSES:
-        level = score_of_model[name]
+        level = score_by_model[name]
         if level is not None:
             highest_level = max(highest_level, level)
     whole_loss = highest_level - student_level
     losses = {}
     for worse, better in pairwise(_LOSS_CAUSES):
-        low = score_of_model[worse]
-        high = score_of_model[better]
+        low = score_by_model[worse]
+        high = score_by_model[better]
         cause = _LOSS_CAUSES[better]
         if cause not in remedies or low is None or high is None or low < student_level:
             continue
@@ -225,11 +229,11 @@ def _loss_text(score_of_model: Mapping[str, float | None], remedies: Mapping[str
         return (
             f"Most was lost to {main_cause} ({main_loss:.3f}); what helps: {remedies[main_cause]}."
         )
-    parts = [f"{cause} ({loss:.3f})" for cause, loss in losses.items()]
-    return f"Lost to {_in_words(names=parts)}, to none of them most."
+    causes_with_losses = [f"{cause} ({loss:.3f})" for cause, loss in losses.items()]
+    return f"Lost to {_enumeration(names=causes_with_losses)}, to none of them most."
 
 
-def _in_words(names: list[str]) -> str:
+def _enumeration(names: list[str]) -> str:
     """Returns names as "a, b and c"."""
     if len(names) == 1:
         return names[0]

@@ -20,7 +20,7 @@ from pate.pricing import PricedRelease, plan_release, require_useful
 from pate.pricing.remedies import search_with_progress
 from pate.progress import Monitor
 from pate.report import Privacy
-from pate.report.card import PRIVACY, cell
+from pate.report.card import PRIVACY, markdown_cell
 from pate.report.privacy import Scalar
 from pate.report.report import ReleaseSummary
 from pate.report.tensorboard import RunWriter
@@ -322,7 +322,7 @@ def _write_release(
     if cohort.places is not None:
         promises = cohort.places.promises(release, budget=charge.budget, num_draws=charge.num_draws)
     if cohort.label_holders is not None:
-        promises = (*promises, *map(cell, cohort.label_holders.lines()))
+        promises = (*promises, *map(markdown_cell, cohort.label_holders.lines()))
     write_price(
         drawn_release=release,
         release_charge=charge,

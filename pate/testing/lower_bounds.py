@@ -20,7 +20,7 @@ from pate.testing.divergences import hockey_stick, logs, renyi
 from pate.validation import require_count, require_probability
 
 # A function that returns the probability of each outcome, for counts `[num_labels]`.
-Law = Callable[[IntArray], Mapping[Any, float]]
+OutcomeProbs = Callable[[IntArray], Mapping[Any, float]]
 # The counts of two neighbors, `[num_labels]` each.
 Pair = tuple[IntArray, IntArray]
 # The Renyi orders at which pairs are compared before any pair is composed.
@@ -96,7 +96,7 @@ class _OrderedPair:
 
 
 def lower_bound(
-    law: Law, pairs: Iterable[Pair], *, num_releases: int, target_delta: float
+    outcome_probs_of: OutcomeProbs, pairs: Iterable[Pair], *, num_releases: int, target_delta: float
 ) -> LowerBound:
     """Returns the largest lower bound on epsilon that one of several pairs of neighbors proves.
 
@@ -105,7 +105,7 @@ def lower_bound(
     merged, which can only lower the bound.
 
     Args:
-        law: returns the probability of each outcome of one release, for counts `[L]`.
+        outcome_probs_of: returns the probability of each outcome of one release, for counts `[L]`.
         pairs: pairs of neighboring counts, `[L]` each.
         num_releases: the number of releases, >= 1.
         target_delta: the delta of the epsilon, in (0, 1).
@@ -123,15 +123,17 @@ def lower_bound(
     require_probability("target_delta", target_delta)
 
     @cache
-    def law_of(counts: tuple[int, ...]) -> Mapping[Any, float]:
-        """Returns the law on some counts, which may occur in several pairs."""
-        return law(np.array(counts))
+    def cached_outcome_probs(counts: tuple[int, ...]) -> Mapping[Any, float]:
+        """Returns the probabilities on some counts, which may occur in several pairs."""
+        return outcome_probs_of(np.array(counts))
 
     candidates: list[_OrderedPair] = []
     for first_counts, second_counts in pairs:
         first = tuple(map(int, first_counts))
         second = tuple(map(int, second_counts))
-        first_law, second_law = _aligned_laws(law_of(first), law_of(second))
+        first_law, second_law = _aligned_laws(
+            cached_outcome_probs(first), cached_outcome_probs(second)
+        )
         candidate = _OrderedPair(
             first=first, second=second, first_law=first_law, second_law=second_law
         )
@@ -143,10 +145,10 @@ def lower_bound(
     bounds = []
     for index in finalists.tolist():
         finalist = candidates[index]
-        composed_first, composed_second = compose(
+        composed_first_law, composed_second_law = compose(
             finalist.first_law, finalist.second_law, count=num_releases, num_cells=_NUM_CELLS
         )
-        delta_at = partial(hockey_stick, composed_first[None], composed_second[None])
+        delta_at = partial(hockey_stick, composed_first_law[None], composed_second_law[None])
         bound = LowerBound(
             epsilon=_largest_epsilon(delta_at, target_delta=target_delta),
             first=finalist.first,
@@ -158,12 +160,17 @@ def lower_bound(
 
 
 def climb(
-    law: Law, pair: Pair, *, count_moves: tuple[int, int], num_teachers: int, num_steps: int
+    outcome_probs_of: OutcomeProbs,
+    pair: Pair,
+    *,
+    count_moves: tuple[int, int],
+    num_teachers: int,
+    num_steps: int,
 ) -> Pair:
     """Searches for a pair of neighboring counts with a larger Renyi divergence, by random changes of a first pair.
 
     Args:
-        law: returns the probability of each outcome of one release, for counts `[L]`.
+        outcome_probs_of: returns the probability of each outcome of one release, for counts `[L]`.
         pair: the pair of neighboring counts at which the search starts, `[L]` each.
         count_moves: the two numbers by which a count may differ between neighbors, such as (-1, 1).
         num_teachers: the largest allowed count.
@@ -176,7 +183,7 @@ def climb(
     # The counts of the first neighbor, and their differences to the second neighbor.
     counts = pair[0]
     moves = pair[1] - pair[0]
-    divergence = _search_divergence(law, counts, counts + moves)
+    divergence = _search_divergence(outcome_probs_of, counts, counts + moves)
     for _ in range(num_steps):
         new_counts = counts.copy()
         new_moves = moves.copy()
@@ -201,7 +208,7 @@ def climb(
         all_counts = np.concatenate([new_counts, new_counts + new_moves])
         if all_counts.min() < 0 or all_counts.max() > num_teachers:
             continue
-        new_divergence = _search_divergence(law, new_counts, new_counts + new_moves)
+        new_divergence = _search_divergence(outcome_probs_of, new_counts, new_counts + new_moves)
         if new_divergence >= divergence:
             counts = new_counts
             moves = new_moves
@@ -209,9 +216,13 @@ def climb(
     return counts, counts + moves
 
 
-def _search_divergence(law: Law, first_counts: IntArray, second_counts: IntArray) -> float:
+def _search_divergence(
+    outcome_probs_of: OutcomeProbs, first_counts: IntArray, second_counts: IntArray
+) -> float:
     """Returns the Renyi divergence between the laws on two counts, in the larger direction, at `_SEARCH_ORDER`."""
-    first_law, second_law = _aligned_laws(law(first_counts), law(second_counts))
+    first_law, second_law = _aligned_laws(
+        outcome_probs_of(first_counts), outcome_probs_of(second_counts)
+    )
     log_first = logs(first_law[None])
     log_second = logs(second_law[None])
     forward = renyi(log_first, log_second_laws=log_second, renyi_orders=_SEARCH_ORDER)

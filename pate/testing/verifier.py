@@ -30,7 +30,7 @@ _TOLERANCE = 1e-9
 
 
 def verify(
-    distribution: ExactDistribution,
+    outcome_probs_of: ExactDistribution,
     *,
     num_labels: int,
     num_teachers: int,
@@ -52,7 +52,7 @@ def verify(
     not refuted, it holds on this instance at these orders and epsilons.
 
     Args:
-        distribution: returns the probability of each outcome, for a histogram, int `[num_labels]`.
+        outcome_probs_of: returns the probability of each outcome, for a histogram, int `[num_labels]`.
         num_labels: the number of labels of the instance.
         num_teachers: the number of teachers of the instance.
         adjacency: the adjacency of the price.
@@ -86,28 +86,28 @@ def verify(
     )
     num_pairs = len(pairs)
     pairs = pairs.up_to_names if symmetric else pairs
-    first = pairs.first
-    second = pairs.second
-    names = [tuple(histogram) for histogram in pairs.histograms.tolist()]
-    # A distribution gets a copy, as it may change its argument, and later calls share the pairs.
-    distributions = [distribution(histogram.copy()) for histogram in pairs.histograms]
-    table = distribution_table(distributions, distribution_names=names)
+    first_rows = pairs.first
+    second_rows = pairs.second
+    histogram_names = [tuple(histogram) for histogram in pairs.histograms.tolist()]
+    # The function gets a copy, as it may change its argument, and later calls share the pairs.
+    distributions = [outcome_probs_of(histogram.copy()) for histogram in pairs.histograms]
+    table = distribution_table(distributions, distribution_names=histogram_names)
     # Pairs of distributions that are equal to the last bit are compared once.
-    if len(first) > 0:
+    if len(first_rows) > 0:
         number_of_row: dict[bytes, int] = {}
         row_numbers = np.array(
             [number_of_row.setdefault(row.tobytes(), len(number_of_row)) for row in table]
         )
-        pair_codes = row_numbers[first] * len(table) + row_numbers[second]
+        pair_codes = row_numbers[first_rows] * len(table) + row_numbers[second_rows]
         distinct_pairs = np.unique(pair_codes, return_index=True)[1]
-        first = first[distinct_pairs]
-        second = second[distinct_pairs]
+        first_rows = first_rows[distinct_pairs]
+        second_rows = second_rows[distinct_pairs]
     return _compare(
         table,
-        first_rows=first,
-        second_rows=second,
+        first_rows=first_rows,
+        second_rows=second_rows,
         claim=claim,
-        row_names=names,
+        row_names=histogram_names,
         num_releases=count,
         num_pairs=num_pairs,
     )

@@ -54,7 +54,7 @@ def test_the_renyi_accountant_agrees_at_the_same_orders(name: str) -> None:
     if name == "randomized response":
         relation = dp_accounting.NeighboringRelation.REPLACE_ONE
     theirs = rdp.RdpAccountant(orders=ORDERS, neighboring_relation=relation).compose(dp_event)
-    ours = pa.RdpAccountant(ORDERS).compose(event)
+    ours = pa.RdpAccountant(orders=ORDERS).compose(event)
     for delta in (1e-3, 1e-6, 1e-10):
         assert ours.get_epsilon(target_delta=delta) == pytest.approx(
             theirs.get_epsilon(target_delta=delta), rel=1e-9
@@ -69,8 +69,8 @@ def test_composed_gaussians_agree_with_dp_accounting() -> None:
     """300 Gaussians merged by `GaussianEvent.composed` cost the epsilon that dp-accounting gives
     for their composition, and never less.
     """
-    ours = pa.RdpAccountant(ORDERS).compose(pa.GaussianEvent.composed(MULTIPLIERS))
-    theirs = rdp.RdpAccountant(ORDERS).compose(EVENTS["different"].to_dp_event())
+    ours = pa.RdpAccountant(orders=ORDERS).compose(pa.GaussianEvent.composed(MULTIPLIERS))
+    theirs = rdp.RdpAccountant(orders=ORDERS).compose(EVENTS["different"].to_dp_event())
     assert ours.get_epsilon(target_delta=1e-6) == pytest.approx(
         theirs.get_epsilon(target_delta=1e-6), rel=1e-9
     )

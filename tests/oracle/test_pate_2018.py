@@ -36,15 +36,19 @@ def test_the_cost_of_all_counts_follows_proposition_8() -> None:
     """
     rho = ANSWERED / 40**2 + SCREENED / (2 * 150**2)
     assert rho + 2 * math.sqrt(rho * math.log(1 / DELTA)) == pytest.approx(3.24, abs=0.005)
-    both = (
+    queries_and_screenings = (
         SelfComposedEvent(event=GaussianEvent(noise_multiplier=40 / 2**0.5), count=ANSWERED),
         SelfComposedEvent(event=GaussianEvent(noise_multiplier=150), count=SCREENED),
     )
-    exact = ExactAccountant().compose(ComposedEvent(both)).get_epsilon(target_delta=DELTA)
+    exact = (
+        ExactAccountant()
+        .compose(ComposedEvent(queries_and_screenings))
+        .get_epsilon(target_delta=DELTA)
+    )
     assert exact == pytest.approx(2.60, abs=0.005)
     mu = mpmath.sqrt(2 * rho)
-    cdf = mpmath.ncdf
-    delta = cdf(mu / 2 - exact / mu) - mpmath.exp(exact) * cdf(-mu / 2 - exact / mu)
+    normal_cdf = mpmath.ncdf
+    delta = normal_cdf(mu / 2 - exact / mu) - mpmath.exp(exact) * normal_cdf(-mu / 2 - exact / mu)
     assert float(delta) == pytest.approx(DELTA, rel=1e-6)
 
 
@@ -56,8 +60,8 @@ def test_data_independent_price_of_winners_is_below_that_of_all_counts() -> None
     """
     event = PAPER.event_for(num_queries=SCREENED, num_labels=10, num_teachers=TEACHERS)
     prices = [
-        parts().compose(event).get_epsilon(target_delta=DELTA)
-        for parts in (RdpAccountant, AutoAccountant)
+        make_accountant().compose(event).get_epsilon(target_delta=DELTA)
+        for make_accountant in (RdpAccountant, AutoAccountant)
     ]
     assert prices == [pytest.approx(2.21, abs=0.005), pytest.approx(2.07, abs=0.005)]
 
@@ -83,7 +87,7 @@ def test_clear_votes_cost_less_than_the_guarantee(aggregator: Aggregator) -> Non
 
     The cost of all queries is at least that of the answered ones; it adds to no number.
     """
-    votes = clear_votes(SCREENED)
+    votes = clear_votes(num_queries=SCREENED)
     answered = np.arange(SCREENED) < ANSWERED
     cost = cost_on(
         aggregator, votes, num_teachers=TEACHERS, orders=DEFAULT_ORDERS, answered=answered
@@ -92,7 +96,7 @@ def test_clear_votes_cost_less_than_the_guarantee(aggregator: Aggregator) -> Non
     event = aggregator.event_for(num_queries=SCREENED, num_labels=10, num_teachers=TEACHERS)
     curve = RdpAccountant(orders=DEFAULT_ORDERS).compose(event).rdp
     assert (cost.rdp <= curve * (1 + 1e-9)).all()
-    on_votes = cost.epsilon(DELTA)
+    on_votes = cost.epsilon(target_delta=DELTA)
     assert 0 < on_votes.value < RdpAccountant().compose(event).get_epsilon(target_delta=DELTA)
     assert "private, no guarantee" in str(on_votes)
     with pytest.raises(TypeError, match="unsupported operand"):
@@ -106,10 +110,10 @@ def test_the_costs_of_screening_and_answers_add_up() -> None:
     """The data-dependent cost of ConfidentGNMax is the sum of its cost without answers and that of
     GNMax.
     """
-    votes = clear_votes(ANSWERED)
-    none = np.zeros(ANSWERED, bool)
+    votes = clear_votes(num_queries=ANSWERED)
+    none_answered = np.zeros(ANSWERED, bool)
     orders = np.array([2.0, 8.0, 20.0])
-    screening = cost_on(PAPER, votes, num_teachers=TEACHERS, orders=orders, answered=none)
+    screening = cost_on(PAPER, votes, num_teachers=TEACHERS, orders=orders, answered=none_answered)
     both = cost_on(PAPER, votes, num_teachers=TEACHERS, orders=orders)
     assert screening is not None
     assert both is not None
@@ -139,7 +143,7 @@ def test_votes_without_a_theorem_raise_unknown_cost() -> None:
     with refused("teachers_reached", value=2, kind=UnknownCost):
         cost_on(reached, clear_votes(num_queries=3), num_teachers=TEACHERS, orders=[2.0])
     assert isinstance(
-        DataDependentCost(orders=np.array([2.0]), rdp=np.array([0.1])).epsilon(DELTA),
+        DataDependentCost(orders=np.array([2.0]), rdp=np.array([0.1])).epsilon(target_delta=DELTA),
         DataDependentEpsilon,
     )
 

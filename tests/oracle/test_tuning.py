@@ -90,12 +90,12 @@ def test_curve_is_at_most_theorem_2_as_printed(base: pa.Event, eta: float, gamma
     """The Renyi curve is at most that of Theorem 2 at its best second order, and at least that of one run."""
     distribution = pa.TruncatedNegativeBinomial(eta=eta, gamma=gamma)
     event = pa.TuningEvent(base, score=pa.NoOpEvent(), distribution=distribution)
-    curve = pa.RdpAccountant(ORDERS).compose(event).rdp
+    curve = pa.RdpAccountant(orders=ORDERS).compose(event).rdp
     other = pa.RdpAccountant().compose(base)
     second = np.min(
         (1 - 1 / other.orders) * other.rdp + math.log(1 / gamma) / other.orders,
     )
-    one_run = pa.RdpAccountant(ORDERS).compose(base).rdp
+    one_run = pa.RdpAccountant(orders=ORDERS).compose(base).rdp
     printed = one_run + (1 + eta) * second + math.log(distribution.mean) / (ORDERS - 1)
     assert (curve <= printed * (1 + 1e-9)).all()
     assert (curve >= one_run).all()
@@ -106,11 +106,11 @@ def test_curve_is_at_most_theorem_2_as_printed(base: pa.Event, eta: float, gamma
 def test_curve_of_poisson_is_theorem_6_as_printed(noise_multiplier: float, mean: float) -> None:
     """For Gaussian noise the curve is at most Theorem 6 at its largest epsilon, with the term of no run."""
     event = pa.TuningEvent(
-        base=pa.GaussianEvent(noise_multiplier),
+        base=pa.GaussianEvent(noise_multiplier=noise_multiplier),
         score=pa.NoOpEvent(),
         distribution=pa.Poisson(mean=mean),
     )
-    curve = pa.RdpAccountant(ORDERS).compose(event).rdp
+    curve = pa.RdpAccountant(orders=ORDERS).compose(event).rdp
     one_run = ORDERS / (2 * noise_multiplier**2)
     deltas = np.array(
         [

@@ -236,8 +236,8 @@ def test_curve_of_asymmetric_pair_is_below_both_directions(sampling_prob: float)
     mean_shift = 1 / 0.8
     pair = SampledPair(sampling_prob=sampling_prob, upper_mean=mean_shift, lower_mean=0.0)
     outcomes = np.linspace(-12.0, 12.0 + mean_shift, 40001)
-    present = pair.first(outcomes)
-    absent = pair.second(outcomes)
+    present = pair.first_tails(outcomes)
+    absent = pair.second_tails(outcomes)
 
     def lower_curve(alphas: FloatArray) -> FloatArray:
         """Returns the smaller probability of a miss of both directions at each alpha."""

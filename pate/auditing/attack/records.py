@@ -68,9 +68,9 @@ class _RecordedVotes(MomentVotes):
     purpose.
     """
 
-    def __init__(self, clip_factor: int, **arguments: Any) -> None:
+    def __init__(self, clip_factor: int, **moment_votes_arguments: Any) -> None:
         """Makes the votes from the arguments of `MomentVotes`."""
-        super().__init__(**arguments)
+        super().__init__(**moment_votes_arguments)
         self.clip_factor = clip_factor
         self.recorded: list[tuple[RoundQuestion, IntArray]] = []
 
@@ -163,7 +163,7 @@ class RecordAttack:
         for attack_round in rounds:
             question = attack_round.question
             features, residuals = votes.moved(
-                canaries.by(coins), labels=canaries.labels_by(coins), question=question
+                canaries.inputs_by(coins), labels=canaries.labels_by(coins), question=question
             )
             known_sum = attack_round.exact - features.T @ residuals
             evidence = canaries.evidence(
@@ -175,7 +175,7 @@ class RecordAttack:
             sums.append(evidence)
         if self.sabotage == "features":
             # The sum of the private records' inputs is published without noise, and contains the canaries.
-            moves = (canaries.inputs - canaries.mirrored).astype(np.float64) / 2
+            moves = (canaries.inputs - canaries.mirrored_inputs).astype(np.float64) / 2
             std = _EXACT_STD * float(np.linalg.norm(moves, axis=1).mean())
             gram = moves @ moves.T / std**2
             matched = moves @ (coins @ moves) / std**2
@@ -234,7 +234,7 @@ class RecordAttack:
             num_teachers=len(groups),
             public=private if self.sabotage == "features" else self.dataset.public,
             num_queries=self.num_queries,
-            moments=partial(_RecordedVotes, clip_factor),
+            make_moment_votes=partial(_RecordedVotes, clip_factor),
         )
         aggregator.release(source, rng=np.random.default_rng(noise_seed), record=record)
         votes = cast(
@@ -267,8 +267,8 @@ class Canaries:
         rows: a row of the private split for each canary, from the group that it replaces, `[m]`.
         remaining_rows: `rows`, and all rows of groups that are not replaced.
         inputs: the inputs of the first variants, which are those of public records, `[m, d]`.
-        mirrored: the inputs of the second variants, `[m, d]`: mirrored at the mean of all public records, or equal to
-            `inputs` if labels have gaps.
+        mirrored_inputs: the inputs of the second variants, `[m, d]`: mirrored at the mean of all public records, or
+            equal to `inputs` if labels have gaps.
         labels: the labels of the first variants, `[m, L]`.
         other_labels: the labels of the second variants, `[m, L]`, which may differ from `labels` in the known ones.
     """
@@ -276,7 +276,7 @@ class Canaries:
     rows: IntArray
     remaining_rows: IntArray
     inputs: Float32Array
-    mirrored: Float32Array
+    mirrored_inputs: Float32Array
     labels: GapLabels
     other_labels: GapLabels
 
@@ -295,7 +295,7 @@ class Canaries:
         is_removed[canary_rows] = False
         public_rows = rng.choice(len(public), size=num_canaries, replace=num_canaries > len(public))
         inputs = public[public_rows]
-        mirrored = (2 * public.mean(axis=0, dtype=np.float64) - inputs).astype(np.float32)
+        mirrored_inputs = (2 * public.mean(axis=0, dtype=np.float64) - inputs).astype(np.float32)
         rarer_values = private.label_shares < 0.5
         has_common_value = rng.random((num_canaries, len(rarer_values))) >= rng.uniform(
             _MIN_RARER_SHARE, _MAX_RARER_SHARE, size=(num_canaries, 1)
@@ -307,12 +307,12 @@ class Canaries:
             known = rng.random(labels.shape) < 0.5
             first_labels = labels_with_gaps(labels, known=known)
             other_labels = labels_with_gaps(labels, known=~known)
-            mirrored = inputs
+            mirrored_inputs = inputs
         return cls(
             rows=canary_rows,
             remaining_rows=np.flatnonzero(~is_removed),
             inputs=inputs,
-            mirrored=mirrored,
+            mirrored_inputs=mirrored_inputs,
             labels=first_labels,
             other_labels=other_labels,
         )
@@ -322,19 +322,19 @@ class Canaries:
         private = dataset.private
         inputs = np.array(private.inputs)
         labels = private.labels.copy()
-        inputs[self.rows] = self.by(coins)
+        inputs[self.rows] = self.inputs_by(coins)
         canary_labels = self.labels_by(coins)
         labels[self.rows] = canary_labels > 0
         known = private.known
         if known is not None:
             known = known.copy()
             known[self.rows] = canary_labels != UNKNOWN
-        planted = replace(private, inputs=inputs, labels=labels, known=known)
-        return planted.take(self.remaining_rows)
+        planted_records = replace(private, inputs=inputs, labels=labels, known=known)
+        return planted_records.take(self.remaining_rows)
 
-    def by(self, coins: Signs) -> Float32Array:
-        """Returns the inputs of the canaries, `[m, d]`: `inputs` for a coin of 1, `mirrored` for -1."""
-        return np.where((coins > 0)[:, None], self.inputs, self.mirrored)
+    def inputs_by(self, coins: Signs) -> Float32Array:
+        """Returns the inputs of the canaries, `[m, d]`: `inputs` for a coin of 1, `mirrored_inputs` for -1."""
+        return np.where((coins > 0)[:, None], self.inputs, self.mirrored_inputs)
 
     def labels_by(self, coins: Signs) -> GapLabels:
         """Returns the labels of the canaries, `[m, L]`: `labels` for a coin of 1, `other_labels` for -1."""
@@ -361,7 +361,7 @@ class Canaries:
         # Canary j adds f_j r_j' to the sum by its first variant, and g_j s_j' by its second variant. So the sum is the
         # mean of both, and the coin times the matrix (f_j r_j' - g_j s_j') / 2.
         f, r = votes.moved(self.inputs, labels=self.labels, question=question)
-        g, s = votes.moved(self.mirrored, labels=self.other_labels, question=question)
+        g, s = votes.moved(self.mirrored_inputs, labels=self.other_labels, question=question)
         centered = remaining_sum - (f.T @ r + g.T @ s) / 2
         gram = (
             (f @ f.T) * (r @ r.T)

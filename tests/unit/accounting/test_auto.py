@@ -68,10 +68,12 @@ def test_noisy_maxima_and_bits_in_any_order_cost_less_than_renyi() -> None:
     ]
     prices = {
         name: [
-            make().compose_all((part, 30) for part in order).get_epsilon(target_delta=1e-6)
+            make_accountant()
+            .compose_all((part, 30) for part in order)
+            .get_epsilon(target_delta=1e-6)
             for order in orders
         ]
-        for name, make, orders in (
+        for name, make_accountant, orders in (
             ("in order", pa.AutoAccountant, [parts]),
             (
                 "in any order",

@@ -200,7 +200,9 @@ INVALID_VALUES: list[tuple[str, Callable[[Any], Any], tuple[Any, ...]]] = [
     ("noise_multiplier", pa.GaussianEvent, (-1.0, NAN, INF)),
     (
         "noise_multiplier",
-        lambda bad: pa.NoisyMaxGaussianEvent(noise_multiplier=bad, num_candidates=3),
+        lambda invalid_value: pa.NoisyMaxGaussianEvent(
+            noise_multiplier=invalid_value, num_candidates=3
+        ),
         (-1e-300,),
     ),
     ("noise_multiplier", event_from_json, ({"kind": "GaussianEvent", "noise_multiplier": -1.0},)),
@@ -209,47 +211,83 @@ INVALID_VALUES: list[tuple[str, Callable[[Any], Any], tuple[Any, ...]]] = [
     ("epsilon", pa.BoundedRangeEvent, (NAN,)),
     (
         "num_candidates",
-        lambda bad: pa.NoisyMaxGaussianEvent(noise_multiplier=1.0, num_candidates=bad),
+        lambda invalid_value: pa.NoisyMaxGaussianEvent(
+            noise_multiplier=1.0, num_candidates=invalid_value
+        ),
         (0, 2.5),
     ),
-    ("num_moving", lambda bad: pa.WinnerEvent(noise_multiplier=1.0, num_moving=bad), (0, 3)),
+    (
+        "num_moving",
+        lambda invalid_value: pa.WinnerEvent(noise_multiplier=1.0, num_moving=invalid_value),
+        (0, 3),
+    ),
     (
         "logits",
-        lambda bad: pa.OneBitEvent(logits=bad, reach=1),
+        lambda invalid_value: pa.OneBitEvent(logits=invalid_value, reach=1),
         ((0.0, 1.0, 0.5), (0.0, NAN, 1.0), (NAN,), (), [0.0]),
     ),
-    ("reach", lambda bad: pa.OneBitEvent(logits=(0.0,), reach=bad), (0,)),
-    ("noise_std", lambda bad: pa.ThresholdEvent(noise_std=bad, lowest=0.0, num_values=3), (0.0,)),
-    ("lowest", lambda bad: pa.ThresholdEvent(noise_std=1.0, lowest=bad, num_values=3), (INF, NAN)),
-    ("num_values", lambda bad: pa.ThresholdEvent(noise_std=1.0, lowest=0.0, num_values=bad), (0,)),
-    ("beta", lambda bad: pa.SmoothSensitivityEvent(noise_multiplier=1.0, beta=bad), (-1.0,)),
+    ("reach", lambda invalid_value: pa.OneBitEvent(logits=(0.0,), reach=invalid_value), (0,)),
+    (
+        "noise_std",
+        lambda invalid_value: pa.ThresholdEvent(noise_std=invalid_value, lowest=0.0, num_values=3),
+        (0.0,),
+    ),
+    (
+        "lowest",
+        lambda invalid_value: pa.ThresholdEvent(noise_std=1.0, lowest=invalid_value, num_values=3),
+        (INF, NAN),
+    ),
+    (
+        "num_values",
+        lambda invalid_value: pa.ThresholdEvent(
+            noise_std=1.0, lowest=0.0, num_values=invalid_value
+        ),
+        (0,),
+    ),
+    (
+        "beta",
+        lambda invalid_value: pa.SmoothSensitivityEvent(noise_multiplier=1.0, beta=invalid_value),
+        (-1.0,),
+    ),
     (
         "sampling_prob",
-        lambda bad: pa.SampledGaussianEvent(noise_multiplier=1.0, sampling_prob=bad),
+        lambda invalid_value: pa.SampledGaussianEvent(
+            noise_multiplier=1.0, sampling_prob=invalid_value
+        ),
         (0.0, 1.1, NAN),
     ),
     (
         "failure_prob",
-        lambda bad: pa.ApproximateEvent(event=GAUSSIAN, failure_prob=bad),
+        lambda invalid_value: pa.ApproximateEvent(event=GAUSSIAN, failure_prob=invalid_value),
         (-0.1, 1.0, NAN),
     ),
-    ("count", lambda bad: pa.SelfComposedEvent(event=GAUSSIAN, count=bad), (-1, 1.5, True)),
-    ("event", lambda bad: pa.SelfComposedEvent(event=bad, count=2), (3.0,)),
-    ("event", lambda bad: pa.ApproximateEvent(event=bad, failure_prob=0.1), ("free",)),
-    ("events", lambda bad: pa.ComposedEvent((GAUSSIAN, bad)), (5,)),
-    ("event", lambda bad: list(leaves(bad)), ({},)),
+    (
+        "count",
+        lambda invalid_value: pa.SelfComposedEvent(event=GAUSSIAN, count=invalid_value),
+        (-1, 1.5, True),
+    ),
+    ("event", lambda invalid_value: pa.SelfComposedEvent(event=invalid_value, count=2), (3.0,)),
+    (
+        "event",
+        lambda invalid_value: pa.ApproximateEvent(event=invalid_value, failure_prob=0.1),
+        ("free",),
+    ),
+    ("events", lambda invalid_value: pa.ComposedEvent((GAUSSIAN, invalid_value)), (5,)),
+    ("event", lambda invalid_value: list(leaves(invalid_value)), ({},)),
     ("noise_multipliers.shape", pa.GaussianEvent.composed, ([], [[1.0]], 3.0)),
     ("noise_multipliers", pa.GaussianEvent.composed, ([1.0, -1.0], [NAN], [INF])),
-    ("epsilon", lambda bad: replace(SESSION, epsilon=bad), (0.0,)),
-    ("hit_prob", lambda bad: replace(SESSION, hit_prob=bad), (1.0,)),
-    ("target_hits", lambda bad: replace(SESSION, target_hits=bad), (0,)),
-    ("num_calls", lambda bad: replace(SESSION, num_calls=bad), (1.5, -1)),
-    ("accesses", lambda bad: replace(SESSION, accesses=bad), (3,)),
-    ("call_epsilon", lambda bad: replace(SESSION, call_epsilon=bad), (-1.0,)),
-    ("bounded_range", lambda bad: replace(SESSION, bounded_range=bad), (1,)),
+    ("epsilon", lambda invalid_value: replace(SESSION, epsilon=invalid_value), (0.0,)),
+    ("hit_prob", lambda invalid_value: replace(SESSION, hit_prob=invalid_value), (1.0,)),
+    ("target_hits", lambda invalid_value: replace(SESSION, target_hits=invalid_value), (0,)),
+    ("num_calls", lambda invalid_value: replace(SESSION, num_calls=invalid_value), (1.5, -1)),
+    ("accesses", lambda invalid_value: replace(SESSION, accesses=invalid_value), (3,)),
+    ("call_epsilon", lambda invalid_value: replace(SESSION, call_epsilon=invalid_value), (-1.0,)),
+    ("bounded_range", lambda invalid_value: replace(SESSION, bounded_range=invalid_value), (1,)),
     (
         "distribution",
-        lambda bad: pa.TuningEvent(base=GAUSSIAN, score=GAUSSIAN, distribution=bad),
+        lambda invalid_value: pa.TuningEvent(
+            base=GAUSSIAN, score=GAUSSIAN, distribution=invalid_value
+        ),
         (4,),
     ),
     ("mean", pa.Poisson, (0.0, -1.0, NAN, INF)),

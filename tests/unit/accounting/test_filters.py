@@ -233,7 +233,7 @@ def charges_and_cap_at_refusal(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("make", "cap"),
+    ("make_accountant", "cap"),
     [
         (pa.RdpAccountant, 0.01),
         (pa.RdpAccountant, 0.9),
@@ -259,23 +259,27 @@ def charges_and_cap_at_refusal(
     ids=lambda events: f"{len(events)} {type(events[0]).__name__}",
 )
 def test_the_cap_that_a_refusal_names_admits_the_refused_event(
-    make: Any, events: list[pa.Event], cap: float
+    make_accountant: Any, events: list[pa.Event], cap: float
 ) -> None:
     """A ledger with a cap refuses an event, and its error names a larger cap.
 
     A ledger with the named cap admits the event; a cap 0.01% smaller does not.
     """
     while (
-        refusal := charges_and_cap_at_refusal(cap=cap, events=events, accountant=make)
+        refusal := charges_and_cap_at_refusal(cap=cap, events=events, accountant=make_accountant)
     ) is not None:
         number, named_cap = refusal
         assert named_cap > cap
         assert (
-            charges_and_cap_at_refusal(cap=named_cap, events=events[: number + 1], accountant=make)
+            charges_and_cap_at_refusal(
+                cap=named_cap, events=events[: number + 1], accountant=make_accountant
+            )
             is None
         )
         refusal_of_smaller_cap = charges_and_cap_at_refusal(
-            cap=max(cap, named_cap * (1 - 1e-4)), events=events[: number + 1], accountant=make
+            cap=max(cap, named_cap * (1 - 1e-4)),
+            events=events[: number + 1],
+            accountant=make_accountant,
         )
         assert refusal_of_smaller_cap is not None, "the named cap is the smallest"
         cap = named_cap
@@ -294,14 +298,14 @@ def test_failures_are_admitted_up_to_a_fixed_part_of_delta() -> None:
     assert privacy_filter.conversion_delta == pytest.approx(9e-7)
     assert privacy_filter.affords(Spent(), pa.GaussianEvent(noise_multiplier=30.0)) < 559
     largest = pa.ApproximateEvent(event=event, failure_prob=6e-7)
-    for first, allowed in (
+    for first_event, allowed in (
         (pa.GaussianEvent(noise_multiplier=1.0), 1e-8),
         (event, 5.05e-7),
         (largest, 8.05e-7),
     ):
         for kind in (RenyiFilter, GaussianFirst, GaussianOrRenyi):
-            fixed_filter = kind(max_epsilon=CAP, target_delta=DELTA).fixed_by(first)
-            is_gaussian = first == pa.GaussianEvent(noise_multiplier=1.0)
+            fixed_filter = kind(max_epsilon=CAP, target_delta=DELTA).fixed_by(first_event)
+            is_gaussian = first_event == pa.GaussianEvent(noise_multiplier=1.0)
             has_no_failures = isinstance(fixed_filter, GaussianFilter) and is_gaussian
             expected = 0.0 if has_no_failures else allowed
             assert fixed_filter.failures_allowed == pytest.approx(expected)
@@ -332,13 +336,17 @@ def test_the_first_charge_determines_the_filter_of_a_ledger() -> None:
 
     A later event, which is chosen after outputs were seen, cannot enlarge it and is refused.
     """
-    fails = pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=50.0), failure_prob=1e-9)
-    first = pa.Ledger(target_delta=DELTA, max_epsilon=CAP)
-    second = pa.Ledger(target_delta=DELTA, max_epsilon=CAP)
+    failing_event = pa.ApproximateEvent(
+        event=pa.GaussianEvent(noise_multiplier=50.0), failure_prob=1e-9
+    )
+    ledger = pa.Ledger(target_delta=DELTA, max_epsilon=CAP)
+    second_ledger = pa.Ledger(target_delta=DELTA, max_epsilon=CAP)
     for number in range(2):
-        first.charge(fails, adjacency=first.adjacency, key=str(number))
-        second.charge(
-            pa.GaussianEvent(noise_multiplier=50.0), adjacency=second.adjacency, key=str(number)
+        ledger.charge(failing_event, adjacency=ledger.adjacency, key=str(number))
+        second_ledger.charge(
+            pa.GaussianEvent(noise_multiplier=50.0),
+            adjacency=second_ledger.adjacency,
+            key=str(number),
         )
     with refused(
         "max_epsilon",
@@ -346,14 +354,14 @@ def test_the_first_charge_determines_the_filter_of_a_ledger() -> None:
         rule="failures take at most 1e-08 of target_delta=1e-06, not 2e-08",
         kind=pa.BudgetExceeded,
     ):
-        second.charge(
+        second_ledger.charge(
             pa.ApproximateEvent(event=pa.GaussianEvent(noise_multiplier=50.0), failure_prob=2e-8),
-            adjacency=second.adjacency,
+            adjacency=second_ledger.adjacency,
             key="fails",
         )
-    assert first.filter is not None and second.filter is not None
-    assert first.filter.failures_allowed == pytest.approx((1e-9 + DELTA) / 2)
-    assert second.filter.failures_allowed == pytest.approx(1e-8)
+    assert ledger.filter is not None and second_ledger.filter is not None
+    assert ledger.filter.failures_allowed == pytest.approx((1e-9 + DELTA) / 2)
+    assert second_ledger.filter.failures_allowed == pytest.approx(1e-8)
 
 
 def test_the_filter_refuses_a_charge_below_the_total() -> None:
@@ -372,9 +380,11 @@ def test_the_filter_refuses_a_charge_below_the_total() -> None:
     assert accountant.get_epsilon(target_delta=1e-2) <= 4.0
 
 
-@pytest.mark.parametrize("make", [pa.ExactAccountant, pa.PldAccountant, pa.PureDpAccountant])
+@pytest.mark.parametrize(
+    "make_accountant", [pa.ExactAccountant, pa.PldAccountant, pa.PureDpAccountant]
+)
 def test_the_accountant_decides_for_the_first_release_only(
-    make: Callable[[], pa.Accountant],
+    make_accountant: Callable[[], pa.Accountant],
 ) -> None:
     """The cap is the accountant's epsilon for one release, which the Renyi filter alone would
     refuse.
@@ -383,20 +393,20 @@ def test_the_accountant_decides_for_the_first_release_only(
     was released; then nothing more is admitted.
     """
     event = pa.SelfComposedEvent(event=pa.PureDpEvent(epsilon=0.1), count=100)
-    total = make().compose(event).get_epsilon(target_delta=DELTA)
+    total = make_accountant().compose(event).get_epsilon(target_delta=DELTA)
     assert not RenyiFilter(max_epsilon=total, target_delta=DELTA).admits(Spent(), event)
-    ledger = pa.Ledger(target_delta=DELTA, accountant=make, max_epsilon=total)
+    ledger = pa.Ledger(target_delta=DELTA, accountant=make_accountant, max_epsilon=total)
     assert ledger.affords(event) == 1
     ledger.charge(event, adjacency=ledger.adjacency, key="first")
     assert ledger.left == 0
-    for small in (pa.PureDpEvent(epsilon=1e-9), pa.NoOpEvent()):
-        assert ledger.affords(small) == 0
+    for small_event in (pa.PureDpEvent(epsilon=1e-9), pa.NoOpEvent()):
+        assert ledger.affords(small_event) == 0
         with refused("max_epsilon", value=ANY, kind=pa.BudgetExceeded):
-            ledger.charge(small, adjacency=ledger.adjacency, key="second")
+            ledger.charge(small_event, adjacency=ledger.adjacency, key="second")
 
 
 @pytest.mark.parametrize(
-    ("make", "first", "name"),
+    ("make_accountant", "first_event", "name"),
     [
         (pa.RdpAccountant, pa.GaussianEvent(noise_multiplier=30.0), "renyi"),
         (pa.PureDpAccountant, pa.PureDpEvent(epsilon=0.1), "renyi"),
@@ -416,13 +426,13 @@ def test_the_accountant_decides_for_the_first_release_only(
     ],
 )
 def test_the_accountant_determines_the_default_filter(
-    make: Callable[[], pa.Accountant], first: pa.Event, name: str
+    make_accountant: Callable[[], pa.Accountant], first_event: pa.Event, name: str
 ) -> None:
-    """A ledger with the accountant `make` whose first charge is `first` has the filter with the
+    """A ledger with the accountant `make_accountant` whose first charge is `first_event` has the filter with the
     name `name`.
     """
-    make_filter = default_filter(accountant=make())
-    assert make_filter(CAP, DELTA).fixed_by(first).name == name
+    make_filter = default_filter(accountant=make_accountant())
+    assert make_filter(CAP, DELTA).fixed_by(first_event).name == name
 
 
 @pytest.mark.parametrize(
@@ -579,16 +589,16 @@ def test_the_former_zcdp_filter_admits_only_pure_dp() -> None:
 
     After a Gaussian charge of an earlier version, it admits no event at all.
     """
-    former = filter_from_json(
+    zcdp_filter = filter_from_json(
         data={"name": "zcdp", "max_failure_prob": None}, max_epsilon=CAP, target_delta=DELTA
     ).fixed_by(pa.PureDpEvent(epsilon=1.0))
-    assert isinstance(former, FormerZCdpFilter)
-    assert former.affords(Spent(), pa.PureDpEvent(epsilon=1.0)) == 4
-    assert former.affords(Spent(), pa.GaussianEvent(noise_multiplier=1000.0)) == 0
-    after_gaussian = Spent().plus(former.price(pa.GaussianEvent(noise_multiplier=1000.0)))
-    assert former.left(after_gaussian) == 0
-    assert not former.admits(after_gaussian, event=pa.PureDpEvent(epsilon=1e-9))
-    assert not former.admits(after_gaussian, event=pa.NoOpEvent())
+    assert isinstance(zcdp_filter, FormerZCdpFilter)
+    assert zcdp_filter.affords(Spent(), pa.PureDpEvent(epsilon=1.0)) == 4
+    assert zcdp_filter.affords(Spent(), pa.GaussianEvent(noise_multiplier=1000.0)) == 0
+    after_gaussian = Spent().plus(zcdp_filter.price(pa.GaussianEvent(noise_multiplier=1000.0)))
+    assert zcdp_filter.left(after_gaussian) == 0
+    assert not zcdp_filter.admits(after_gaussian, event=pa.PureDpEvent(epsilon=1e-9))
+    assert not zcdp_filter.admits(after_gaussian, event=pa.NoOpEvent())
 
 
 def test_a_cap_in_rho_names_another_ledger_as_the_way_out() -> None:

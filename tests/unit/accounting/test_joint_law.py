@@ -172,11 +172,11 @@ def random_programs(
 
 def exact_remainders(programs: LinearPrograms, multipliers: FloatArray) -> FloatArray:
     """Returns the result of `LinearPrograms.remainders`, computed in fractions, `[num_programs, num_types]`."""
-    exact = np.vectorize(Fraction, otypes=[object])
-    weights = exact(programs.weights)
-    parts = exact(programs.parts)
-    own_values = exact(programs.own_values)
-    programs_of = zip(own_values, weights, exact(multipliers), strict=True)
+    to_fractions = np.vectorize(Fraction, otypes=[object])
+    weights = to_fractions(programs.weights)
+    parts = to_fractions(programs.parts)
+    own_values = to_fractions(programs.own_values)
+    programs_of = zip(own_values, weights, to_fractions(multipliers), strict=True)
     return np.stack(
         [
             value + weights[0] @ parts - multiplier @ (weights[1:] @ parts)
@@ -256,7 +256,7 @@ def largest_mean(values: FloatArray, rows: FloatArray) -> float:
     return -float(solution.fun)
 
 
-def bound(values: FloatArray, rows: FloatArray, prices: FloatArray) -> float:
+def bound_of_prices(values: FloatArray, rows: FloatArray, prices: FloatArray) -> float:
     """Returns an upper bound on the mean of `values` under every distribution that satisfies the rows.
 
     It is computed from dual prices `[num_rows + 1]`, whose last entry is not used.
@@ -276,10 +276,14 @@ def test_the_optimum_agrees_with_the_solver_of_scipy(num_rows: int, num_types: i
     values = rng.uniform(low=-1, high=1, size=(40, num_types))
     rows = rng.uniform(low=-1, high=1, size=(40, num_rows, num_types))
     rows = rows * (rng.random(size=(40, num_rows, 1)) < 0.9)  # some rows are all zeros
-    for value, row, prices in zip(values, rows, row_prices(values, rows), strict=True):
-        expected = largest_mean(value, rows=row)
+    for values_of_program, rows_of_program, prices in zip(
+        values, rows, row_prices(values, rows), strict=True
+    ):
+        expected = largest_mean(values_of_program, rows=rows_of_program)
         assert prices[-1] == pytest.approx(expected, abs=1e-5)
-        assert bound(values=value, rows=row, prices=prices) == pytest.approx(expected, abs=1e-5)
+        assert bound_of_prices(
+            values=values_of_program, rows=rows_of_program, prices=prices
+        ) == pytest.approx(expected, abs=1e-5)
         assert (prices[1:-1] >= -1e-9).all()
         assert np.abs(prices[:-1]).max() <= PENALTY * (1 + 1e-9)
 

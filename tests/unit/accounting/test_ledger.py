@@ -173,20 +173,20 @@ def test_a_key_has_one_event_and_one_release(ledger: Ledger, path: Path) -> None
     Another event under the key is refused; an equal event that is written as 2 in place of 2.0 is not. Charges with
     an empty key get three different keys. After an event without noise, the total is infinite.
     """
-    first = charge(ledger, description="the first, “quoted”\n")
-    assert Ledger(path, target_delta=DELTA).entries == [first] == ledger.entries
-    assert first.description == "the first, “quoted”\n"
-    for opened in (ledger, Ledger(path, target_delta=DELTA)):
-        assert charge(opened) == first
-        assert committed_bytes(opened, key="b", draw=lambda: b"drawn", event=BIT) == b"drawn"
+    first_entry = charge(ledger, description="the first, “quoted”\n")
+    assert Ledger(path, target_delta=DELTA).entries == [first_entry] == ledger.entries
+    assert first_entry.description == "the first, “quoted”\n"
+    for opened_ledger in (ledger, Ledger(path, target_delta=DELTA)):
+        assert charge(opened_ledger) == first_entry
+        assert committed_bytes(opened_ledger, key="b", draw=lambda: b"drawn", event=BIT) == b"drawn"
         assert (
-            committed_bytes(opened, key="b", draw=pytest.fail, event=BIT)
-            == opened.read(key="b")
+            committed_bytes(opened_ledger, key="b", draw=pytest.fail, event=BIT)
+            == opened_ledger.read(key="b")
             == b"drawn"
         )
         for event in (BIT, GaussianEvent(noise_multiplier=2.0)):
             with refused("key", value="a"):
-                charge(opened, event)
+                charge(opened_ledger, event)
     charge(ledger, event=GaussianEvent(noise_multiplier=2.0), key="c")
     # equal events that are written otherwise
     assert charge(ledger, event=GaussianEvent(noise_multiplier=2), key="c") == ledger.entries[2]
@@ -230,11 +230,11 @@ def test_a_seed_may_draw_one_release_only(ledger: Ledger) -> None:
     A release with other bytes, other names of parts or another price under that seed is refused:
     the difference of two sums with the same noise has no noise.
     """
-    first = b"1"
-    second = b"2"
-    commit_part(ledger, key="a:first", content=first, seed_name="seed 3")
-    assert commit_part(ledger, key="b:first", content=first, seed_name="seed 3") == first
-    commit_part(ledger, key="b:second", content=second, seed_name="seed 3")
+    first_part = b"1"
+    second_part = b"2"
+    commit_part(ledger, key="a:first", content=first_part, seed_name="seed 3")
+    assert commit_part(ledger, key="b:first", content=first_part, seed_name="seed 3") == first_part
+    commit_part(ledger, key="b:second", content=second_part, seed_name="seed 3")
     assert (keys_of(ledger), ledger.epsilon) == (["a:first"], ONE_EPSILON)
     ledger.require_charged(GAUSSIAN, "b", remedy="restore it")
     assert not ledger.is_seed_used(seed_name="seed 3", except_release="c", except_price=GAUSSIAN)
@@ -244,13 +244,15 @@ def test_a_seed_may_draw_one_release_only(ledger: Ledger) -> None:
     )
     for key, content, event in (
         ("c:first", b"other", GAUSSIAN),
-        ("c:other", first, GAUSSIAN),
-        ("c:first", first, BIT),
+        ("c:other", first_part, GAUSSIAN),
+        ("c:first", first_part, BIT),
         ("a:second", b"other", GAUSSIAN),  # of the same release, after the other run went on
     ):
         with refused("noise", value="seed 3"):
             commit_part(ledger, key, content, event, seed_name="seed 3")
-    assert commit_part(ledger, key="a:second", content=second, seed_name="seed 3") == second
+    assert (
+        commit_part(ledger, key="a:second", content=second_part, seed_name="seed 3") == second_part
+    )
     assert len(ledger.entries) == 1
 
 
@@ -326,17 +328,19 @@ def test_releases_that_share_their_noise_have_an_infinite_total(ledger: Ledger, 
         may_share_noise=True,
     )
     assert len(ledger.entries) == 4
-    capped = Ledger(path, target_delta=DELTA, max_epsilon=1000.0)
-    assert (capped.affords(GAUSSIAN), capped.left) == (0, 0.0)
+    capped_ledger = Ledger(path, target_delta=DELTA, max_epsilon=1000.0)
+    assert (capped_ledger.affords(GAUSSIAN), capped_ledger.left) == (0, 0.0)
     for attempt in (
-        lambda: capped.require_room(GAUSSIAN),
-        lambda: charge(capped, key="e"),
-        lambda: commit_part(capped, key="e:first", content=b"1"),
+        lambda: capped_ledger.require_room(GAUSSIAN),
+        lambda: charge(capped_ledger, key="e"),
+        lambda: commit_part(capped_ledger, key="e:first", content=b"1"),
     ):
         with refused("max_epsilon", value=1000.0, rule="no epsilon", kind=BudgetExceeded):
             attempt()
     with refused("noise", value="seed 3"):
-        commit_part(capped, key="e:first", content=b"3", seed_name="seed 3", may_share_noise=True)
+        commit_part(
+            capped_ledger, key="e:first", content=b"3", seed_name="seed 3", may_share_noise=True
+        )
     assert len(ledger.entries) == 4
 
 
@@ -474,10 +478,12 @@ def test_an_event_of_another_adjacency_is_refused(ledger: Ledger, tmp_path: Path
         )
         for adjacency in Adjacency
     )
-    other = Ledger(tmp_path / "other.db", adjacency=Adjacency.ADD_REMOVE, target_delta=DELTA)
+    add_remove_ledger = Ledger(
+        tmp_path / "other.db", adjacency=Adjacency.ADD_REMOVE, target_delta=DELTA
+    )
     with refused("event.adjacency", value="replace_one"):
-        charge(other, event=replace_one_event)
-    charge(other, event=add_remove_event)
+        charge(add_remove_ledger, event=replace_one_event)
+    charge(add_remove_ledger, event=add_remove_event)
     assert Ledger.stored(tmp_path / "other.db").entries[0].event == add_remove_event
     assert ledger.entries == []
 
@@ -593,14 +599,20 @@ def test_settings_are_read_back_from_the_file(path: Path, tmp_path: Path) -> Non
         max_epsilon=3.0,
         filter=filter_maker,
     )
-    again = SharedLedger.stored(path).account(data="one")
-    charge(again, event=PURE)
-    assert (again.adjacency, again.target_delta, again.max_epsilon) == ("add_remove", 1e-5, 3.0)
-    assert again.filter is not None
+    reopened_ledger = SharedLedger.stored(path).account(data="one")
+    charge(reopened_ledger, event=PURE)
+    assert (
+        reopened_ledger.adjacency,
+        reopened_ledger.target_delta,
+        reopened_ledger.max_epsilon,
+    ) == ("add_remove", 1e-5, 3.0)
+    assert reopened_ledger.filter is not None
     parameters = {"max_failure_prob": pytest.approx(1e-7), "plans_failures": True, "order": 8.0}
-    assert again.filter.to_json() == {"name": "renyi"} | parameters
-    assert again.epsilon == composed_epsilon(make_accountant=maker, events=[PURE], delta=1e-5)
-    assert Ledger.stored(path, data="one").entries == again.entries
+    assert reopened_ledger.filter.to_json() == {"name": "renyi"} | parameters
+    assert reopened_ledger.epsilon == composed_epsilon(
+        make_accountant=maker, events=[PURE], delta=1e-5
+    )
+    assert Ledger.stored(path, data="one").entries == reopened_ledger.entries
     with refused("ledger", value=ANY, rule="found no file"):
         Ledger.stored(tmp_path / "nowhere")
 
@@ -680,23 +692,23 @@ def test_the_cap_of_the_file_holds_in_addition_to_a_smaller_cap(path: Path) -> N
 
     If the file has no cap, an object may have one, and other objects of the file have none.
     """
-    large = GaussianEvent(noise_multiplier=2.0)
+    large_event = GaussianEvent(noise_multiplier=2.0)
     Ledger(path, target_delta=DELTA, max_epsilon=4.0)
-    plain = Ledger(path, target_delta=DELTA)
-    tight = Ledger(path, target_delta=DELTA, max_epsilon=3.0)
-    assert (plain.max_epsilon, tight.max_epsilon) == (4.0, 3.0)
-    charge(tight, event=large)
+    other_ledger = Ledger(path, target_delta=DELTA)
+    tight_ledger = Ledger(path, target_delta=DELTA, max_epsilon=3.0)
+    assert (other_ledger.max_epsilon, tight_ledger.max_epsilon) == (4.0, 3.0)
+    charge(tight_ledger, event=large_event)
     with refused("max_epsilon", value=3.0, kind=BudgetExceeded):
-        charge(tight, event=large, key="b")
-    charge(plain, event=large, key="b")
+        charge(tight_ledger, event=large_event, key="b")
+    charge(other_ledger, event=large_event, key="b")
     with refused("max_epsilon", value=4.0, kind=BudgetExceeded):
-        charge(plain, event=large, key="c")
+        charge(other_ledger, event=large_event, key="c")
     assert Ledger.stored(path).max_epsilon == 4.0
-    bare = path.with_name("bare.db")  # a file without a cap takes one for an object
-    ledger = Ledger(bare, target_delta=DELTA)
-    tight = Ledger(bare, target_delta=DELTA, max_epsilon=1.2 * ONE_EPSILON)
-    charge(tight)
-    assert (tight.affords(GAUSSIAN), ledger.affords(GAUSSIAN)) == (0, math.inf)
+    path_without_cap = path.with_name("bare.db")  # a file without a cap takes one for an object
+    ledger = Ledger(path_without_cap, target_delta=DELTA)
+    tight_ledger = Ledger(path_without_cap, target_delta=DELTA, max_epsilon=1.2 * ONE_EPSILON)
+    charge(tight_ledger)
+    assert (tight_ledger.affords(GAUSSIAN), ledger.affords(GAUSSIAN)) == (0, math.inf)
     assert (ledger.filter, ledger.left, ledger.spent_epsilon) == (None, None, ONE_EPSILON)
 
 
@@ -708,13 +720,13 @@ def test_every_charge_reduces_what_the_cap_leaves(
     `left` falls by each Gaussian's Renyi divergence at the filter's Renyi order, 7.171.
     """
     account = shared.account(data="one")
-    small = GaussianEvent(noise_multiplier=30.0)
-    assert (account.affords(small), account.left, account.spent_epsilon) == (559, None, 0.0)
+    small_event = GaussianEvent(noise_multiplier=30.0)
+    assert (account.affords(small_event), account.left, account.spent_epsilon) == (559, None, 0.0)
     left = []
     for number in range(3):
-        charge(account, event=small, key=str(number))
+        charge(account, event=small_event, key=str(number))
         left.append(account.left)
-        assert account.affords(small) == 558 - number
+        assert account.affords(small_event) == 558 - number
     assert account.filter is not None
     assert account.filter.unit == "Renyi divergence at order 7.171"
     assert left[0] - left[1] == pytest.approx(7.171 / (2 * 30.0**2))
@@ -732,17 +744,17 @@ def test_a_cap_counts_mu_after_a_gaussian_first_charge(
     second has the Renyi filter.
     """
     shared = SharedLedger(path, target_delta=DELTA, accountant=ExactAccountant, max_epsilon=4.0)
-    first = shared.account(data="gaussians")
-    other = shared.account(data="others")
-    charge(first, event=GaussianEvent(noise_multiplier=30.0))
-    charge(other, event=PureDpEvent(epsilon=0.1))
-    assert [maker and maker.name for maker in (first.filter, other.filter)] == [
+    gaussian_account = shared.account(data="gaussians")
+    other_account = shared.account(data="others")
+    charge(gaussian_account, event=GaussianEvent(noise_multiplier=30.0))
+    charge(other_account, event=PureDpEvent(epsilon=0.1))
+    assert [maker and maker.name for maker in (gaussian_account.filter, other_account.filter)] == [
         "gaussian_and_renyi",
         "renyi",
     ]
-    assert first.affords(GaussianEvent(noise_multiplier=30.0)) == 597
-    charge(first, event=PureDpEvent(epsilon=0.1), key="b")
-    assert 570 < first.affords(GaussianEvent(noise_multiplier=30.0)) < 597
+    assert gaussian_account.affords(GaussianEvent(noise_multiplier=30.0)) == 597
+    charge(gaussian_account, event=PureDpEvent(epsilon=0.1), key="b")
+    assert 570 < gaussian_account.affords(GaussianEvent(noise_multiplier=30.0)) < 597
 
 
 def test_each_data_set_of_a_shared_ledger_has_the_whole_budget(
@@ -754,26 +766,26 @@ def test_each_data_set_of_a_shared_ledger_has_the_whole_budget(
     The file lists the entries of both. A file that is opened again has the same entries and the same cap.
     """
     first_account = shared.account(data="one")
-    other = shared.account(data="other")
-    large = GaussianEvent(noise_multiplier=2.0)
-    first = charge(first_account, event=large)
-    assert (first_account.epsilon, other.epsilon) == (
-        composed_epsilon(make_accountant=AutoAccountant, events=[large]),
+    other_account = shared.account(data="other")
+    large_event = GaussianEvent(noise_multiplier=2.0)
+    first_entry = charge(first_account, event=large_event)
+    assert (first_account.epsilon, other_account.epsilon) == (
+        composed_epsilon(make_accountant=AutoAccountant, events=[large_event]),
         0.0,
     )
-    assert other.affords(large) == first_account.affords(large) + 1 == 2
-    charge(first_account, event=large, key="b")
+    assert other_account.affords(large_event) == first_account.affords(large_event) + 1 == 2
+    charge(first_account, event=large_event, key="b")
     with refused("max_epsilon", value=4.0, rule="total with this", kind=BudgetExceeded):
-        charge(first_account, event=large, key="c")
-    charge(other, event=large)
+        charge(first_account, event=large_event, key="c")
+    charge(other_account, event=large_event)
     assert [(entry.key, entry.data) for entry in shared.entries] == [
         ("a", "one"),
         ("b", "one"),
         ("a", "other"),
     ]
     assert (shared.data, keys_of(first_account)) == (["one", "other"], ["a", "b"])
-    for again in (SharedLedger(path, target_delta=DELTA), SharedLedger.stored(path)):
-        assert charge(again.account(data="one"), event=large) == first
+    for reopened_file in (SharedLedger(path, target_delta=DELTA), SharedLedger.stored(path)):
+        assert charge(reopened_file.account(data="one"), event=large_event) == first_entry
     assert Ledger(path, target_delta=DELTA, data="other").max_epsilon == 4.0
 
 
@@ -785,13 +797,13 @@ def test_a_file_of_several_data_sets_needs_a_named_data_set(
     After a charge for a second data set, every use of it is refused.
     """
     charge(shared.account(data="one"))
-    plain = Ledger(path, target_delta=DELTA)
-    charge(plain, key="b")
+    unnamed_account = Ledger(path, target_delta=DELTA)
+    charge(unnamed_account, key="b")
     assert [entry.data for entry in shared.account(data="one").entries] == ["one", "one"]
     charge(shared.account(data="other"))
     for use in (
-        lambda: plain.entries,
-        lambda: charge(plain, key="c"),
+        lambda: unnamed_account.entries,
+        lambda: charge(unnamed_account, key="c"),
         lambda: Ledger(path, target_delta=DELTA),
     ):
         with refused("data", value="''"):
@@ -895,15 +907,15 @@ def test_refused_charges_do_not_change_the_total() -> None:
         == ledger.epsilon
         == composed_epsilon(make_accountant=AutoAccountant, events=[PURE, PURE])
     )
-    exact = Ledger(target_delta=DELTA, accountant=ExactAccountant)
+    exact_ledger = Ledger(target_delta=DELTA, accountant=ExactAccountant)
     for number, event in enumerate((PURE, RANGE, RANGE)):
-        charge(exact, event, key=str(number))
+        charge(exact_ledger, event, key=str(number))
         with refused("event", value="ZCdpEvent", rule="event that"):
-            charge(exact, event=ZCdpEvent(rho=0.1), key="9")
-    assert exact.epsilon == composed_epsilon(
+            charge(exact_ledger, event=ZCdpEvent(rho=0.1), key="9")
+    assert exact_ledger.epsilon == composed_epsilon(
         make_accountant=RdpAccountant, events=[PURE, RANGE, RANGE]
     )  # in whatever order
-    assert (exact.price(ZCdpEvent(rho=0.1)), exact.price(RANGE)) == (
+    assert (exact_ledger.price(ZCdpEvent(rho=0.1)), exact_ledger.price(RANGE)) == (
         math.inf,
         composed_epsilon(make_accountant=ExactAccountant, events=[RANGE]),
     )
@@ -919,20 +931,20 @@ def test_an_interrupted_reading_neither_forgets_nor_repeats_a_charge(
     A second reading then has the complete totals and entries. A total without one charge would
     admit another release.
     """
-    grown = Ledger(path, target_delta=DELTA, max_epsilon=9.0)
-    early = path.with_name("early.db")
-    charge(grown, event=PURE)
+    ledger = Ledger(path, target_delta=DELTA, max_epsilon=9.0)
+    early_path = path.with_name("early.db")
+    charge(ledger, event=PURE)
     before = path.read_bytes()
     for number, event in enumerate(SEQUENCE[1:5]):
-        charge(grown, event, key=str(number))
-    expected = grown.epsilon, grown.spent_epsilon, grown.entries
+        charge(ledger, event, key=str(number))
+    expected = ledger.epsilon, ledger.spent_epsilon, ledger.entries
 
     def count_lines_of_reading(interrupted_at: int) -> int:
-        early.write_bytes(before)
-        reader = Ledger(early, target_delta=DELTA)
+        early_path.write_bytes(before)
+        reader = Ledger(early_path, target_delta=DELTA)
         num_lines = 0
         assert reader.epsilon < expected[0]
-        shutil.copyfile(path, early)  # the same file, grown
+        shutil.copyfile(path, early_path)  # the same file, grown
 
         def trace(frame: Any, what: str, _: Any) -> Any:
             nonlocal num_lines
@@ -969,17 +981,17 @@ def test_a_ledger_in_memory_refuses_to_be_copied(
     Copies in worker processes would each spend the whole budget. A shallow copy shares all that the ledger has and is
     allowed. A ledger with a file may be pickled and copied in every way.
     """
-    memory = Ledger(target_delta=DELTA)
-    for copier in (pickle.dumps, copy.deepcopy):
+    memory_ledger = Ledger(target_delta=DELTA)
+    for copy_ledger in (pickle.dumps, copy.deepcopy):
         with refused("ledger.path", value=None):
-            copier(memory)
+            copy_ledger(memory_ledger)
     with monkeypatch.context() as forked_process:
         forked_process.setattr(os, "getpid", lambda: -1)
         with refused("ledger.path", value=None):
-            charge(memory)
-    charge(copy.copy(memory))  # which shares all that it has
-    charge(memory, key="b")
-    assert keys_of(memory) == ["a", "b"]
+            charge(memory_ledger)
+    charge(copy.copy(memory_ledger))  # which shares all that it has
+    charge(memory_ledger, key="b")
+    assert keys_of(memory_ledger) == ["a", "b"]
     charge(pickle.loads(pickle.dumps(ledger)), key="a")
     charge(copy.deepcopy(ledger), key="b")
     charge(copy.copy(ledger), key="c")
@@ -1044,13 +1056,13 @@ def test_concurrent_processes_spend_each_budget_once(path: Path) -> None:
     Exactly 22 are admitted for each data set. Half of the processes use a ledger that was opened
     before the fork.
     """
-    early = SharedLedger(path, target_delta=DELTA, max_epsilon=4.0)
+    early_file = SharedLedger(path, target_delta=DELTA, max_epsilon=4.0)
 
     def spend(name: int) -> None:
-        shared = early if name % 2 else SharedLedger.stored(path)
+        shared_file = early_file if name % 2 else SharedLedger.stored(path)
         for number in range(25):
             try:
-                account = shared.account(data=f"data {number % 2}")
+                account = shared_file.account(data=f"data {number % 2}")
                 committed_bytes(
                     account,
                     key=f"{name} {number}",
@@ -1065,7 +1077,7 @@ def test_concurrent_processes_spend_each_budget_once(path: Path) -> None:
     privacy_filter = RenyiFilter(max_epsilon=4.0, target_delta=DELTA)
     assert privacy_filter.budget // privacy_filter.amount(GaussianEvent(noise_multiplier=6.0)) == 22
     for data in ("data 0", "data 1"):
-        account = early.account(data)
+        account = early_file.account(data)
         assert (len(account.entries), account.affords(GaussianEvent(noise_multiplier=6.0))) == (
             22,
             0,
@@ -1100,18 +1112,18 @@ def test_a_kill_leaves_the_charge_and_its_release_or_neither(
         Store._insert = inserted  # type: ignore[method-assign]
         if where == "about":
             ledger_module.charging_process = die  # type: ignore[assignment]
-        mine = Ledger(path, target_delta=DELTA, max_epsilon=4.0)
+        child_ledger = Ledger(path, target_delta=DELTA, max_epsilon=4.0)
         if where == "after the commit":
-            mine._store._add = die  # type: ignore[method-assign]
-        committed_bytes(mine, key="b", draw=die if where == "draw" else lambda: b"drawn")
+            child_ledger._store._append_lines = die  # type: ignore[method-assign]
+        committed_bytes(child_ledger, key="b", draw=die if where == "draw" else lambda: b"drawn")
 
     assert os.waitpid(run_in_fork(function=act), 0)[1] == signal.SIGKILL
-    again = Ledger(path, target_delta=DELTA)
+    reopened_ledger = Ledger(path, target_delta=DELTA)
     is_committed = where == "after the commit"
-    assert keys_of(again) == (["a", "b"] if is_committed else ["a"])
-    assert again.read(key="b") == (b"drawn" if is_committed else None)
+    assert keys_of(reopened_ledger) == (["a", "b"] if is_committed else ["a"])
+    assert reopened_ledger.read(key="b") == (b"drawn" if is_committed else None)
     expected = b"drawn" if is_committed else b"drawn again"
-    assert committed_bytes(again, key="b", draw=lambda: b"drawn again") == expected
+    assert committed_bytes(reopened_ledger, key="b", draw=lambda: b"drawn again") == expected
 
 
 def test_a_full_disk_raises_an_error_and_charges_nothing(
@@ -1190,31 +1202,35 @@ PATIENT = PrivacyUnit.of_column(column="mrn")
 VISIT = PrivacyUnit(words="one row")
 
 
-@pytest.mark.parametrize(("first", "second"), [(VISIT, PATIENT), (PATIENT, VISIT)])
+@pytest.mark.parametrize(("first_unit", "second_unit"), [(VISIT, PATIENT), (PATIENT, VISIT)])
 def test_an_account_refuses_a_second_unit_of_privacy(
-    first: PrivacyUnit, second: PrivacyUnit, tmp_path: Path
+    first_unit: PrivacyUnit, second_unit: PrivacyUnit, tmp_path: Path
 ) -> None:
-    """The first charge of an account fixes its unit of privacy to `first`.
+    """The first charge of an account fixes its unit of privacy to `first_unit`.
 
-    The unit `second` is then refused, also by an account object that was opened before the charge.
+    The unit `second_unit` is then refused, also by an account object that was opened before the charge.
     Another data set may have it.
     """
     shared = SharedLedger(tmp_path / "ledger.db", target_delta=DELTA)
-    early = shared.account(data="a" * 64, unit=second)  # opened before the first charge
-    account = shared.account(data="a" * 64, unit=first)
+    early_account = shared.account(
+        data="a" * 64, unit=second_unit
+    )  # opened before the first charge
+    account = shared.account(data="a" * 64, unit=first_unit)
     entry = account.charge(GAUSSIAN, adjacency="replace_one")
-    assert (entry.unit, account.unit, account.num_without_unit) == (first, first, 0)
-    with refused("unit", value=second.words, rule=first.words):
-        shared.account(data="a" * 64, unit=second)
-    with refused("unit", value=second.words, rule=first.words):
-        early.charge(GAUSSIAN, adjacency="replace_one")
+    assert (entry.unit, account.unit, account.num_without_unit) == (first_unit, first_unit, 0)
+    with refused("unit", value=second_unit.words, rule=first_unit.words):
+        shared.account(data="a" * 64, unit=second_unit)
+    with refused("unit", value=second_unit.words, rule=first_unit.words):
+        early_account.charge(GAUSSIAN, adjacency="replace_one")
     assert len(shared.entries) == 1
     assert (
-        shared.account(data="b" * 64, unit=second).charge(GAUSSIAN, adjacency="replace_one").unit
-        == second
+        shared.account(data="b" * 64, unit=second_unit)
+        .charge(GAUSSIAN, adjacency="replace_one")
+        .unit
+        == second_unit
     )
     unnamed = SharedLedger.stored(shared.path).account(data="a" * 64)
-    assert unnamed.charge(GAUSSIAN, adjacency="replace_one").unit == first, (
+    assert unnamed.charge(GAUSSIAN, adjacency="replace_one").unit == first_unit, (
         "who says nothing takes the account's"
     )
 

@@ -48,25 +48,26 @@ CASES = [
 
 
 @pytest.mark.parametrize(
-    ("ours", "library", "exact", "error"), CASES, ids=["log_ndtr", "ndtr", "log_expit", "expit"]
+    ("our_function", "scipy_function", "mpmath_function", "error"),
+    CASES,
+    ids=["log_ndtr", "ndtr", "log_expit", "expit"],
 )
 def test_special_functions_agree_with_scipy_and_mpmath(
-    ours: Callable[[Any], Any],
-    library: Callable[[Any], Any],
-    exact: Callable[[float], mpmath.mpf],
+    our_function: Callable[[Any], Any],
+    scipy_function: Callable[[Any], Any],
+    mpmath_function: Callable[[float], mpmath.mpf],
     error: float,
 ) -> None:
-    """The function `ours` agrees with SciPy's `library` within 1e-12, and with mpmath's `exact`
-    within a relative `error`.
+    """`our_function` agrees with `scipy_function` within 1e-12, and with `mpmath_function` within a relative `error`.
 
     An empty array gives an empty array of its shape.
     """
     with mpmath.workdps(60):
-        actual = zip(POINTS.tolist(), ours(POINTS).tolist(), strict=True)
-        assert max(float(abs(value / exact(x) - 1)) for x, value in actual) < error
-    np.testing.assert_allclose(ours(POINTS), library(POINTS), rtol=1e-12)
-    assert float(ours(0.5)) == pytest.approx(float(library(0.5)), rel=1e-15)
-    assert ours(np.zeros((0, 2))).shape == (0, 2)
+        actual = zip(POINTS.tolist(), our_function(POINTS).tolist(), strict=True)
+        assert max(float(abs(value / mpmath_function(x) - 1)) for x, value in actual) < error
+    np.testing.assert_allclose(our_function(POINTS), scipy_function(POINTS), rtol=1e-12)
+    assert float(our_function(0.5)) == pytest.approx(float(scipy_function(0.5)), rel=1e-15)
+    assert our_function(np.zeros((0, 2))).shape == (0, 2)
 
 
 @pytest.mark.filterwarnings("error")

@@ -49,8 +49,8 @@ def commit(
     With `charge_key`, they are a part of the release whose charge has that key; without it, they come with a charge
     of their own.
     """
-    text = LineText(event="" if charge_key else event, charge_key=charge_key)
-    return store.commit(data, key=key, content=content, describe_line=lambda: text)
+    line_text = LineText(event="" if charge_key else event, charge_key=charge_key)
+    return store.commit(data, key=key, content=content, describe_line=lambda: line_text)
 
 
 def test_a_key_is_committed_once_and_all_stores_read_it(store: Store, path: Path) -> None:
@@ -380,8 +380,8 @@ import os, sys
 from pate.accounting.store import LineText, Store
 store = Store(sys.argv[1], {})
 for key in sys.argv[2:]:
-    text = LineText(event="price")
-    release = store.commit("people", key=key, content=os.urandom(8), describe_line=lambda: text)
+    line_text = LineText(event="price")
+    release = store.commit("people", key=key, content=os.urandom(8), describe_line=lambda: line_text)
     print(key, release.hex(), flush=True)
 """
 

@@ -95,18 +95,24 @@ def test_a_session_refuses_calls_after_its_last_hit() -> None:
 
     A further call is refused and not counted.
     """
-    opened = session(target_hits=2)
-    assert [opened.charge(hit) for hit in (False, True, np.bool_(False), np.bool_(True))] == [
+    opened_session = session(target_hits=2)
+    assert [
+        opened_session.charge(is_hit) for is_hit in (False, True, np.bool_(False), np.bool_(True))
+    ] == [
         False,
         False,
         False,
         True,
     ]
-    assert opened.halted
-    assert (opened.num_calls, opened.hits, opened.remaining_hits) == (4, [2], 0)
+    assert opened_session.halted
+    assert (opened_session.num_calls, opened_session.hits, opened_session.remaining_hits) == (
+        4,
+        [2],
+        0,
+    )
     with refused("hits", value=2, rule="fewer than target_hits=2"):
-        opened.charge(outcome_in_target=False)
-    assert opened.num_calls == 4
+        opened_session.charge(outcome_in_target=False)
+    assert opened_session.num_calls == 4
 
 
 def test_a_call_worse_than_the_session_is_refused() -> None:
@@ -114,15 +120,15 @@ def test_a_call_worse_than_the_session_is_refused() -> None:
 
     A call with a larger epsilon or a smaller hit probability is refused and not counted.
     """
-    opened = TargetCharging.of_targets(
+    opened_session = TargetCharging.of_targets(
         [not_prior(epsilon=0.1), boundary(epsilon=0.05)], target_hits=3, target_delta=1e-6
     )
-    assert opened.target == QTarget(epsilon=0.1, hit_prob=boundary(epsilon=0.05).hit_prob)
-    assert not opened.charge(outcome_in_target=True, target=not_prior(epsilon=0.1))
+    assert opened_session.target == QTarget(epsilon=0.1, hit_prob=boundary(epsilon=0.05).hit_prob)
+    assert not opened_session.charge(outcome_in_target=True, target=not_prior(epsilon=0.1))
     for worse in (not_prior(epsilon=0.11), boundary(epsilon=0.06)):
         with refused("target", value=ANY, rule="no larger epsilon"):
-            opened.charge(outcome_in_target=True, target=worse)
-    assert opened.hits == [1]
+            opened_session.charge(outcome_in_target=True, target=worse)
+    assert opened_session.hits == [1]
 
 
 def test_the_deltas_of_calls_are_limited_by_the_session() -> None:
@@ -131,14 +137,17 @@ def test_the_deltas_of_calls_are_limited_by_the_session() -> None:
 
     Negative probabilities are refused. The event of the session contains this failure probability.
     """
-    opened = session(target_hits=3, failure_prob=2e-7)
-    opened.charge(outcome_in_target=False, failure_prob=1.5e-7)
+    opened_session = session(target_hits=3, failure_prob=2e-7)
+    opened_session.charge(outcome_in_target=False, failure_prob=1.5e-7)
     with refused("failure_prob", value=ANY, rule="at most 2e-07"):
-        opened.charge(outcome_in_target=False, failure_prob=1e-7)
+        opened_session.charge(outcome_in_target=False, failure_prob=1e-7)
     with refused("failure_prob", value=-1e-07, rule="a number >= 0"):
-        opened.charge(outcome_in_target=False, failure_prob=-1e-7)
-    assert opened.num_calls == 1
-    assert pa.RdpAccountant().compose(opened.event).failure_prob == opened.price.overrun_prob + 2e-7
+        opened_session.charge(outcome_in_target=False, failure_prob=-1e-7)
+    assert opened_session.num_calls == 1
+    assert (
+        pa.RdpAccountant().compose(opened_session.event).failure_prob
+        == opened_session.price.overrun_prob + 2e-7
+    )
 
 
 @pytest.mark.parametrize(
@@ -399,14 +408,14 @@ def test_a_session_as_events_is_its_price_and_its_accesses() -> None:
     assert pa.RdpAccountant().compose(price.event).get_epsilon(
         target_delta=1.01e-6
     ) == pytest.approx(price.epsilon, rel=1e-3)
-    opened = session(target_hits=5, failure_prob=1e-7)
+    opened_session = session(target_hits=5, failure_prob=1e-7)
     counted = best_session_price(
-        opened.target, by_play=False, target_hits=5, target_delta=1e-6, failure_prob=1e-7
+        opened_session.target, by_play=False, target_hits=5, target_delta=1e-6, failure_prob=1e-7
     ).epsilon
-    assert pa.ExactAccountant().compose(opened.event).get_epsilon(
+    assert pa.ExactAccountant().compose(opened_session.event).get_epsilon(
         target_delta=1e-6
     ) == pytest.approx(counted, rel=2e-3)
-    assert opened.price.epsilon < counted
+    assert opened_session.price.epsilon < counted
 
 
 def test_a_session_continues_from_its_file(tmp_path: Path) -> None:
@@ -418,8 +427,8 @@ def test_a_session_continues_from_its_file(tmp_path: Path) -> None:
     """
     path = tmp_path / "session.json"
     first = session(target_hits=3, num_counters=2, failure_prob=3e-7)
-    for hits in ([True, False], [True, True], [False, False]):
-        first.charge(hits, failure_prob=1e-7)
+    for outcomes_in_target in ([True, False], [True, True], [False, False]):
+        first.charge(outcomes_in_target, failure_prob=1e-7)
     first.save(path)
     second = session(target_hits=3, num_counters=2, failure_prob=3e-7)
     second.load(path)
@@ -452,7 +461,10 @@ IMPOSSIBLE_HITS: tuple[Any, ...] = ([4], [-1], [1, 1], 1)
 @pytest.mark.parametrize(
     ("name", "state"),
     [
-        *(("parameters", opened.state) for opened in SESSIONS_WITH_OTHER_PARAMETERS),
+        *(
+            ("parameters", opened_session.state)
+            for opened_session in SESSIONS_WITH_OTHER_PARAMETERS
+        ),
         *(("hits", CHARGED | {"hits": hits}) for hits in IMPOSSIBLE_HITS),
         ("hits", CHARGED | {"hits": [3], "num_calls": 2}),
         ("num_calls", CHARGED | {"num_calls": 2.5}),
@@ -465,10 +477,10 @@ def test_the_state_of_another_session_is_refused(name: str, state: dict[str, Any
 
     The session stays unused.
     """
-    opened = session()
+    opened_session = session()
     with refused(name, value=ANY):
-        opened.resume(state)
-    assert (opened.hits, opened.num_calls) == ([0], 0)
+        opened_session.resume(state)
+    assert (opened_session.hits, opened_session.num_calls) == ([0], 0)
 
 
 @pytest.mark.parametrize(
@@ -593,10 +605,10 @@ CALLS_OF_HOLDERS: dict[str, list[Callable[[Any], Any]]] = {
 @pytest.fixture
 def eager_switches() -> Iterator[None]:
     """Makes Python switch between threads after every few instructions."""
-    before = sys.getswitchinterval()
+    usual_interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-7)
     yield
-    sys.setswitchinterval(before)
+    sys.setswitchinterval(usual_interval)
 
 
 def results_of_threads(call: Callable[[], Any], calls_per_thread: int) -> list[Any]:
@@ -621,14 +633,14 @@ def results_of_threads(call: Callable[[], Any], calls_per_thread: int) -> list[A
 
 
 @pytest.mark.parametrize("name", MAKERS_OF_HOLDERS)
-@pytest.mark.parametrize("copier", [copy.copy, copy.deepcopy, pickle.dumps])
-def test_a_session_is_not_copied(name: str, copier: Callable[[Any], Any]) -> None:
+@pytest.mark.parametrize("copy_session", [copy.copy, copy.deepcopy, pickle.dumps])
+def test_a_session_is_not_copied(name: str, copy_session: Callable[[Any], Any]) -> None:
     """An object that holds a session refuses to be copied, deep-copied or pickled.
 
     A copy could spend the same hits a second time.
     """
     with refused("session", value=name):
-        copier(MAKERS_OF_HOLDERS[name]())
+        copy_session(MAKERS_OF_HOLDERS[name]())
 
 
 @pytest.mark.parametrize("name", MAKERS_OF_HOLDERS)
@@ -640,9 +652,9 @@ def test_a_forked_process_cannot_charge_a_session(
     """
     holder = MAKERS_OF_HOLDERS[name]()
     monkeypatch.setattr(os, "getpid", lambda: -1)
-    for ask in CALLS_OF_HOLDERS[name]:
+    for call_session in CALLS_OF_HOLDERS[name]:
         with refused("process", value=-1, rule=name[-6:]):
-            ask(holder)
+            call_session(holder)
 
 
 @pytest.mark.process

@@ -144,10 +144,10 @@ def test_half_a_charge_is_refuted_by_four_thousand_coins() -> None:
 
     If the whole epsilon is charged, the lower bound is the same and does not exceed it.
     """
-    votes = GaussianVotes(noise_std=50.0)
+    votes_aggregator = GaussianVotes(noise_std=50.0)
     whole, half = (
         attack_result(
-            votes,
+            aggregator=votes_aggregator,
             sabotage=sabotage,
             epsilon=8.0,
             num_teachers=1600,
@@ -191,7 +191,7 @@ def test_attack_on_teachers_refutes_only_broken_releases() -> None:
     """
     honest, noisy, counted = (
         attack_result(
-            GaussianVotes(noise_std=50.0),
+            aggregator=GaussianVotes(noise_std=50.0),
             sabotage=sabotage,
             num_teachers=1600,
             num_queries=50,
@@ -207,7 +207,7 @@ def test_attack_on_teachers_refutes_only_broken_releases() -> None:
 def test_attack_on_a_session_uses_its_hits() -> None:
     """The guesses rest on which queries were hits; the bound is positive and at most the price."""
     result = attack_result(
-        BoundaryMax(selection_scale=20.0),
+        aggregator=BoundaryMax(selection_scale=20.0),
         epsilon=8.0,
         num_teachers=800,
         num_canaries=25,

@@ -75,7 +75,7 @@ def test_a_bit_that_is_certain_somewhere_costs_infinity_only_within_reach() -> N
 
 
 @pytest.mark.parametrize(
-    "take",
+    "use_as_event",
     [
         lambda cost: pa.RdpAccountant().compose(cost),
         lambda cost: pa.ExactAccountant().compose(cost),
@@ -85,11 +85,13 @@ def test_a_bit_that_is_certain_somewhere_costs_infinity_only_within_reach() -> N
         lambda cost: pa.ComposedEvent((cost,)),
     ],
 )
-def test_nothing_takes_a_cost_for_an_event(take: Callable[[DataDependentCost], object]) -> None:
+def test_nothing_takes_a_cost_for_an_event(
+    use_as_event: Callable[[DataDependentCost], object],
+) -> None:
     """Accountants, JSON and composed events each refuse a data-dependent cost in place of an event."""
     assert not isinstance(COST, Event)
     with pytest.raises(InvalidValue, match=r"^events?=DataDependentCost: expected an event"):
-        take(COST)
+        use_as_event(COST)
 
 
 def test_a_cost_has_no_json_form() -> None:
@@ -198,17 +200,23 @@ def test_smooth_sensitivity_covers_the_local_one_and_is_smooth(
     votes, near = histograms_and_neighbors(num_teachers=num_teachers, num_classes=num_classes)
     cost = np.array(
         [
-            gnmax_cost(votes=row[None], orders=2.0, noise_std=std, num_teachers=num_teachers).rdp[0]
-            for row in votes
+            gnmax_cost(
+                votes=histogram[None], orders=2.0, noise_std=std, num_teachers=num_teachers
+            ).rdp[0]
+            for histogram in votes
         ]
     )
     local = np.array([np.abs(cost[i] - cost[some]).max() for i, some in enumerate(near)])
     smooth = np.array(
         [
             gnmax_smooth_sensitivity(
-                votes=row[None], order=2.0, beta=beta, noise_std=std, num_teachers=num_teachers
+                votes=histogram[None],
+                order=2.0,
+                beta=beta,
+                noise_std=std,
+                num_teachers=num_teachers,
             )
-            for row in votes
+            for histogram in votes
         ]
     )
     assert (local <= smooth).all()

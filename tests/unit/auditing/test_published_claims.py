@@ -140,17 +140,24 @@ def test_the_aggregator_given_comes_first_with_its_own_parameters() -> None:
 
     It replaces the finding of the same name with assumed parameters.
     """
-    known = StableTopK(selection_scale=39.0, test_std=60.0)
+    known_aggregator = StableTopK(selection_scale=39.0, test_std=60.0)
     first = next(
-        iter(findings_of(votes=TEACHER_VOTES, aggregator=known, accountant=AutoAccountant).values())
+        iter(
+            findings_of(
+                votes=TEACHER_VOTES, aggregator=known_aggregator, accountant=AutoAccountant
+            ).values()
+        )
     )
     assert (first.aggregator, first.paper_epsilon) == ("stable_top_k", None)
     assert first.epsilon["replace_one"] == pytest.approx(7.59, abs=0.02)
-    assert list(findings_of(votes=TEACHER_VOTES, aggregator=known)).count("stable_top_k") == 1
+    assert (
+        list(findings_of(votes=TEACHER_VOTES, aggregator=known_aggregator)).count("stable_top_k")
+        == 1
+    )
 
 
 @pytest.mark.parametrize(
-    ("refusal", "make"),
+    ("refusal", "audit_invalidly"),
     [
         (
             refused("aggregator", value="gnmax", rule="releases several"),
@@ -172,19 +179,19 @@ def test_the_aggregator_given_comes_first_with_its_own_parameters() -> None:
         ),
     ],
 )
-def test_invalid_audit_is_refused(refusal: Refusal, make: Any) -> None:
+def test_invalid_audit_is_refused(refusal: Refusal, audit_invalidly: Any) -> None:
     """An aggregator that does not fit the votes, or a negative noise std, is refused."""
     with refusal:
-        make()
+        audit_invalidly()
 
 
 @pytest.mark.slow
 def test_an_aggregator_of_one_label_takes_votes_for_several_where_its_price_does() -> None:
     """The price of boundary max also holds for teachers who vote for several labels."""
-    known = BoundaryMax(selection_scale=20.0, target_hits=5)
+    known_aggregator = BoundaryMax(selection_scale=20.0, target_hits=5)
     assert (
-        next(iter(findings_of(votes=TEACHER_VOTES, aggregator=known)))
-        == next(iter(findings_of(votes=CLASS_VOTES, aggregator=known)))
+        next(iter(findings_of(votes=TEACHER_VOTES, aggregator=known_aggregator)))
+        == next(iter(findings_of(votes=CLASS_VOTES, aggregator=known_aggregator)))
         == "boundary_max"
     )
 
@@ -198,7 +205,7 @@ def test_json_has_the_first_finding_at_the_top_and_no_infinity() -> None:
         aggregator=StableTopK(selection_scale=39.0, test_std=60.0),
         parameters=ReleaseParameters(screening_std=0.0),
     )
-    values = json.loads(json.dumps(audit.to_json("add_remove"), allow_nan=False))
+    values = json.loads(json.dumps(audit.to_json(adjacency="add_remove"), allow_nan=False))
     first, *others = values["findings"]
     assert (values["aggregator"], values["paper_epsilon"]) == ("stable_top_k", 0.0)
     assert values["epsilon"] == first["epsilon"]["add_remove"] == "inf"
@@ -229,8 +236,10 @@ def test_an_aggregator_of_ones_own_claims_what_its_paper_says() -> None:
             return num_queries * target_delta
 
     mine, its_base = (
-        published_claim(aggregator=kind(noise_std=40.0), votes=TEACHER_VOTES, target_delta=1e-6)
-        for kind in (Mine, GaussianVotes)
+        published_claim(
+            aggregator=aggregator_class(noise_std=40.0), votes=TEACHER_VOTES, target_delta=1e-6
+        )
+        for aggregator_class in (Mine, GaussianVotes)
     )
     assert mine == its_base
     assert (
@@ -309,9 +318,11 @@ def test_known_parameters_replace_those_of_an_aggregator() -> None:
     ones are listed as assumed.
     """
     parameters = ReleaseParameters(noise_std=40.0, vote_clip=3, max_size=4)
-    known = parameters.applied(CLIPPED)
-    assert known.aggregator == ClippedVotes(noise_std=40.0, vote_clip=3, threshold_share=0.4)
-    assert not known.is_noiseless
+    known_release = parameters.applied(CLIPPED)
+    assert known_release.aggregator == ClippedVotes(
+        noise_std=40.0, vote_clip=3, threshold_share=0.4
+    )
+    assert not known_release.is_noiseless
     assert parameters.known == {"noise_std": 40.0, "vote_clip": 3, "max_size": 4}
     assert parameters.assumed == {"screening_std": 50.0, "threshold_share": 0.6}
 
@@ -321,9 +332,9 @@ def test_known_noise_takes_the_names_of_a_stable_aggregator() -> None:
     `test_std`.
     """
     stable = StableTopK(selection_scale=1.0, test_std=2.0)
-    known = ReleaseParameters(noise_std=40.0, screening_std=60.0).applied(stable)
-    assert known.aggregator == StableTopK(selection_scale=40.0, test_std=60.0)
-    assert not known.is_noiseless
+    known_release = ReleaseParameters(noise_std=40.0, screening_std=60.0).applied(stable)
+    assert known_release.aggregator == StableTopK(selection_scale=40.0, test_std=60.0)
+    assert not known_release.is_noiseless
     assert ReleaseParameters().applied(stable).aggregator == stable
 
 

@@ -9,7 +9,7 @@ from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 
 from pate.report import metric_intervals, multilabel_metrics, per_label_metrics
 from pate.report.constants import Constant
-from pate.report.intervals import _metrics_of_block, _precision_function, _weights
+from pate.report.intervals import _metrics_of_block, _precision_function, _resample_weights
 from pate.report.membership import Membership, label_losses, unusual
 from pate.report.metrics import average_precisions
 from tests.refusals import ANY, refused
@@ -102,7 +102,7 @@ def draw_sample(
 def test_each_resample_has_the_metrics_of_its_samples(digits: int) -> None:
     """The metrics of a weighted resample are those of its samples, repeated."""
     predicted, scores, true = draw_sample(num_samples=150, seed=3, digits=digits)
-    weights = next(_weights(num_samples=len(true), num_resamples=6, seed=1))
+    weights = next(_resample_weights(num_samples=len(true), num_resamples=6, seed=1))
     precision_functions = [
         _precision_function(scores[:, label], true_labels=true[:, label]) for label in range(5)
     ]
@@ -285,7 +285,7 @@ def test_resamples_leave_unknown_labels_out() -> None:
     scores = rng.random(known.shape).round(1)
     scores[:, 2] = 0.5
     predicted = scores > 0.4
-    weights = next(_weights(num_samples=len(true), num_resamples=9, seed=1))
+    weights = next(_resample_weights(num_samples=len(true), num_resamples=9, seed=1))
     precision_functions = [
         _precision_function(scores[:, label], true_labels=true[:, label], is_known=known[:, label])
         for label in range(3)

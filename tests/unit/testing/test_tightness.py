@@ -12,11 +12,15 @@ from pate.testing import lower_bound
 from pate.testing.lower_bounds import Pair, session_epsilon
 
 
-def randomized_response(counts: np.ndarray) -> dict[str, float]:
+def response_distribution(counts: np.ndarray) -> dict[str, float]:
     """Returns the distribution of randomized response on the first count, at epsilon 0.3."""
-    true = np.exp(0.3) / (1 + np.exp(0.3))
-    false = 1 / (1 + np.exp(0.3))
-    return {"yes": true, "no": false} if counts[0] else {"yes": false, "no": true}
+    prob_of_truth = np.exp(0.3) / (1 + np.exp(0.3))
+    prob_of_lie = 1 / (1 + np.exp(0.3))
+    return (
+        {"yes": prob_of_truth, "no": prob_of_lie}
+        if counts[0]
+        else {"yes": prob_of_lie, "no": prob_of_truth}
+    )
 
 
 PAIR: Pair = (np.array([1]), np.array([0]))
@@ -28,7 +32,7 @@ def test_randomized_response_needs_what_optimal_composition_says(num_releases: i
     composition, and names the pair (0), (1).
     """
     bound = lower_bound(
-        randomized_response, pairs=[PAIR], num_releases=num_releases, target_delta=1e-3
+        response_distribution, pairs=[PAIR], num_releases=num_releases, target_delta=1e-3
     )
     accountant = PureDpAccountant().compose(PureDpEvent(epsilon=0.3), count=num_releases)
     price = accountant.get_epsilon(target_delta=1e-3)
@@ -44,14 +48,16 @@ def test_lower_bound_names_the_worst_pair_in_any_order() -> None:
     Pairs given in reverse order give the same bound.
     """
 
-    def noisy_bit(counts: np.ndarray) -> dict[bool, float]:
+    def bit_distribution(counts: np.ndarray) -> dict[bool, float]:
         """Returns the distribution of a bit: whether the count plus Gaussian noise reaches 50."""
         prob = float(ndtr((counts[0] - 50) / 10))
         return {True: prob, False: 1 - prob}
 
     pairs = [(np.array([count]), np.array([count - 1])) for count in (95, 51, 20, 70)]
-    bound = lower_bound(noisy_bit, pairs=pairs, num_releases=300, target_delta=1e-5)
-    reversed_bound = lower_bound(noisy_bit, pairs=pairs[::-1], num_releases=300, target_delta=1e-5)
+    bound = lower_bound(bit_distribution, pairs=pairs, num_releases=300, target_delta=1e-5)
+    reversed_bound = lower_bound(
+        bit_distribution, pairs=pairs[::-1], num_releases=300, target_delta=1e-5
+    )
     assert {bound.first, bound.second} == {(50,), (51,)}
     assert {reversed_bound.first, reversed_bound.second} == {(50,), (51,)}
     assert bound.epsilon == reversed_bound.epsilon

@@ -85,12 +85,12 @@ def test_exact_divergences_equal_those_computed_by_hand() -> None:
     So delta(0) = 1/4 and D_2(1/2 || 1/4) = log(4/3).
     """
 
-    def coin(histogram: np.ndarray) -> dict[bool, float]:
+    def coin_distribution(histogram: np.ndarray) -> dict[bool, float]:
         return {True: (1 + histogram[0]) / 4, False: (3 - histogram[0]) / 4}
 
     claim = Claim(renyi=((2.0, 1.0),), deltas=((0.0, 1.0),))
     verdict = verify(
-        coin,
+        coin_distribution,
         event=claim,
         num_labels=1,
         num_teachers=1,
@@ -109,12 +109,12 @@ def test_each_histogram_is_seen_once_and_symmetry_changes_no_figure() -> None:
     """
     seen_histograms: list[tuple[int, ...]] = []
 
-    def distribution(histogram: np.ndarray) -> dict[int, float]:
+    def recording_distribution(histogram: np.ndarray) -> dict[int, float]:
         seen_histograms.append(tuple(histogram.tolist()))
         return exponential_mechanism(histogram=histogram)
 
     verify(
-        distribution,
+        recording_distribution,
         event=BoundedRangeEvent(epsilon=1.0),
         num_labels=2,
         num_teachers=3,
@@ -139,7 +139,7 @@ def test_each_histogram_is_seen_once_and_symmetry_changes_no_figure() -> None:
     assert kinds.num_pairs == every.num_pairs
 
 
-def leaky(histogram: np.ndarray, *, leak: float = 0.1) -> dict[Any, float]:
+def leaky_distribution(histogram: np.ndarray, *, leak: float = 0.1) -> dict[Any, float]:
     """Returns the distribution of a mechanism that publishes the histogram with probability `leak`, and nothing
     otherwise.
     """
@@ -154,10 +154,14 @@ def test_a_failure_is_trimmed_and_no_more_than_that() -> None:
     """
     event = ApproximateEvent(PureDpEvent(epsilon=0.01), failure_prob=0.1)
     assert verify(
-        leaky, event=event, num_labels=2, num_teachers=3, adjacency=Adjacency.REPLACE_ONE
+        leaky_distribution,
+        event=event,
+        num_labels=2,
+        num_teachers=3,
+        adjacency=Adjacency.REPLACE_ONE,
     ).sound
     verdict = verify(
-        partial(leaky, leak=0.11),
+        partial(leaky_distribution, leak=0.11),
         event=event,
         num_labels=2,
         num_teachers=3,
@@ -168,7 +172,7 @@ def test_a_failure_is_trimmed_and_no_more_than_that() -> None:
     # without the failure
     assert math.isinf(
         verify(
-            leaky,
+            leaky_distribution,
             event=PureDpEvent(epsilon=5.0),
             num_labels=2,
             num_teachers=3,
@@ -203,12 +207,12 @@ def test_what_each_accountant_prints_is_checked(accountant: type) -> None:
 def test_invalid_distribution_is_refused(law: Any) -> None:
     """A distribution that is not valid is refused with its histogram."""
 
-    def distribution(histogram: np.ndarray) -> Any:
+    def invalid_distribution(histogram: np.ndarray) -> Any:
         return law
 
     with refused("distribution((0, 0))", value=ANY):
         verify(
-            distribution,
+            invalid_distribution,
             event=PureDpEvent(epsilon=1.0),
             num_labels=2,
             num_teachers=3,
@@ -233,12 +237,16 @@ def test_given_distributions_are_compared_in_one_direction() -> None:
         == "first[0]"
     )
     assert (
-        verify_distributions(first, second, event=claim, names=lambda row: ("D", "D'")).worst.second
-        == "D'"
+        verify_distributions(first, second, event=claim, names=name_neighbors).worst.second == "D'"
     )
 
 
-def gaussian(mean: float, std: float) -> Any:
+def name_neighbors(row: int) -> tuple[str, str]:
+    """Returns the names of the two distributions of every pair."""
+    return "D", "D'"
+
+
+def gaussian_log_density(mean: float, std: float) -> Any:
     """Returns the logarithm of a normal density."""
     return norm(loc=mean, scale=std).logpdf
 
@@ -251,8 +259,8 @@ def test_a_gaussian_attains_its_renyi_curve_and_what_the_exact_accountant_prints
     A std 10% too small is refuted in both directions.
     """
     verdict = verify_densities(
-        gaussian(mean=0.0, std=3.0),
-        gaussian(mean=1.0, std=3.0),
+        gaussian_log_density(mean=0.0, std=3.0),
+        gaussian_log_density(mean=1.0, std=3.0),
         event=Claim.from_event(GaussianEvent(noise_multiplier=3.0), orders=(1.5, 4.0, 16.0)),
         low=-400.0,
         high=400.0,
@@ -267,8 +275,8 @@ def test_a_gaussian_attains_its_renyi_curve_and_what_the_exact_accountant_prints
         deltas=(1e-3, 1e-6),
     )
     verdict = verify_densities(
-        gaussian(mean=0.0, std=1.0),
-        gaussian(mean=1.0, std=1.0),
+        gaussian_log_density(mean=0.0, std=1.0),
+        gaussian_log_density(mean=1.0, std=1.0),
         num_panels=40_000,
         event=event,
         low=-400.0,
@@ -277,15 +285,15 @@ def test_a_gaussian_attains_its_renyi_curve_and_what_the_exact_accountant_prints
     assert verdict.ratio == pytest.approx(1, rel=1e-5)
     for first_mean, second_mean in ((0.0, 1.0), (1.0, 0.0)):
         assert verify_densities(
-            gaussian(mean=first_mean, std=2.7),
-            gaussian(mean=second_mean, std=2.7),
+            gaussian_log_density(mean=first_mean, std=2.7),
+            gaussian_log_density(mean=second_mean, std=2.7),
             event=Claim.from_event(GaussianEvent(noise_multiplier=3.0), orders=(2.0,)),
             low=-400.0,
             high=400.0,
         ).refuted
 
 
-def noisy_best(
+def draw_noisy_best(
     histogram: np.ndarray, num_samples: int, rng: np.random.Generator, *, scale: float = 1.0
 ) -> np.ndarray:
     """Draws `num_samples` times the label with the largest count after Gumbel noise; its bounded range is 2 / scale."""
@@ -295,7 +303,7 @@ def noisy_best(
 def verdict_of(noise_scale: float, seed: int) -> Any:
     """Returns the verdict on 4,000 samples of the noisy label, whose claimed bounded range is 2."""
     return verify_samples(
-        partial(noisy_best, scale=noise_scale),
+        partial(draw_noisy_best, scale=noise_scale),
         event=BoundedRangeEvent(epsilon=2.0),
         rng=np.random.default_rng(seed),
         num_samples=4000,
@@ -339,7 +347,7 @@ def test_a_claim_that_is_attained_is_rarely_refuted_and_one_10_percent_too_small
 
     def is_refuted(claim: float, seed: int, num_samples: int, confidence: float) -> bool:
         return verify_samples(
-            noisy_best,
+            draw_noisy_best,
             event=Claim(deltas=((0.0, claim),)),
             rng=np.random.default_rng(seed),
             num_samples=num_samples,
@@ -367,12 +375,12 @@ def test_chance_among_many_outcomes_refutes_nothing() -> None:
     half, which tests them.
     """
 
-    def one_of_300(histogram: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    def draw_one_of_300(histogram: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
         return rng.integers(300, size=count)
 
     for seed in range(5):
         assert not verify_samples(
-            one_of_300,
+            draw_one_of_300,
             event=Claim(deltas=((0.0, 0.05),)),
             rng=np.random.default_rng(seed),
             num_samples=2000,
@@ -380,6 +388,13 @@ def test_chance_among_many_outcomes_refutes_nothing() -> None:
             num_teachers=2,
             adjacency="replace_one",
         ).refuted
+
+
+def draw_three_outcomes(
+    histogram: np.ndarray, num_samples: int, rng: np.random.Generator
+) -> list[int]:
+    """Returns three outcomes, whatever number of samples is asked for."""
+    return [0, 1, 0]
 
 
 @pytest.mark.parametrize(
@@ -390,7 +405,7 @@ def test_chance_among_many_outcomes_refutes_nothing() -> None:
         ("num_samples", lambda: verified_samples(num_samples=1)),
         ("deltas", lambda: verified_samples(event=Claim(renyi=((2.0, 1.0),)))),
         ("num_labels", lambda: verified_samples(num_labels=1, one_vote=True)),
-        ("sampler", lambda: verified_samples(sampler=lambda h, n, rng: [0, 1, 0])),
+        ("sampler", lambda: verified_samples(sampler=draw_three_outcomes)),
     ],
 )
 def test_invalid_argument_of_verifier_is_refused(
@@ -403,7 +418,7 @@ def test_invalid_argument_of_verifier_is_refused(
 
 def verified_samples(
     *,
-    sampler: Any = noisy_best,
+    sampler: Any = draw_noisy_best,
     event: Any = GaussianEvent(noise_multiplier=1.0),  # noqa: B008 - frozen
     rng: Any = None,
     num_labels: int = 2,
@@ -576,7 +591,7 @@ def test_a_distribution_that_changes_its_argument_leaves_later_verdicts_alone() 
     as the first.
     """
 
-    def coin(histogram: np.ndarray) -> dict[str, float]:
+    def coin_distribution(histogram: np.ndarray) -> dict[str, float]:
         """Returns the distribution of a bit whose price is above 0.5, and empties the histogram."""
         count = int(histogram[0])
         histogram[:] = 0
@@ -584,7 +599,7 @@ def test_a_distribution_that_changes_its_argument_leaves_later_verdicts_alone() 
 
     verdicts = [
         verify(
-            coin,
+            coin_distribution,
             num_labels=1,
             num_teachers=2,
             adjacency=Adjacency.ADD_REMOVE,
