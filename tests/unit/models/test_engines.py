@@ -81,7 +81,7 @@ def states_of_teachers(folder):
     last_teachers = [int(path.stem.split("-")[2]) for path in folder.glob("teachers-*")]
     num_teachers = max(last_teachers) + 1
     missing = store.missing(num_teachers=num_teachers)
-    return [store.load(index) for index in range(num_teachers) if index not in missing]
+    return [store.load(teacher=index) for index in range(num_teachers) if index not in missing]
 
 
 @pytest.fixture
@@ -125,9 +125,11 @@ def test_all_engines_train_the_same_teachers(ten_shards, queries, tmp_path):
     assert bytes_of_teachers(folder=stacked.folder) == bytes_of_teachers(folder=processes.folder)
     assert bytes_of_teachers(folder=sequential.folder) == bytes_of_teachers(folder=single.folder)
     for index in range(10):
-        stacked_confidences = teacher.predict_many(states=[stacked.load(index)], inputs=queries)
+        stacked_confidences = teacher.predict_many(
+            states=[stacked.load(teacher=index)], inputs=queries
+        )
         sequential_confidences = teacher.predict_many(
-            states=[sequential.load(index)], inputs=queries
+            states=[sequential.load(teacher=index)], inputs=queries
         )
         np.testing.assert_allclose(stacked_confidences, sequential_confidences, atol=1e-5)
     # The pool that joblib shares still works: the engine has one of its own.
@@ -170,12 +172,12 @@ def test_each_teacher_is_trained_on_its_own_shard(ten_shards, tmp_path):
     The output is shifted so that the teacher's threshold lies at 0.5. No teacher at all is refused.
     """
     with refused("num_teachers", value=0, rule="a whole number >= 1"):
-        TrainingJob(LINEAR, shards=ten_shards, seeds=[], store=CheckpointStore(tmp_path))
+        TrainingJob(teacher=LINEAR, shards=ten_shards, seeds=[], store=CheckpointStore(tmp_path))
     store = train(
         engine=StackedEngine(chunk_size=4), teacher=LINEAR, shards=ten_shards, folder=tmp_path
     )
     for index, shard in enumerate(ten_shards):
-        state = store.load(index)
+        state = store.load(teacher=index)
         at_mean = shard.inputs.mean(axis=0) @ state["weights"] + state["bias"]
         np.testing.assert_allclose(
             at_mean, shard.labels.mean(axis=0) + 0.5 - state["threshold"], atol=1e-5
@@ -214,7 +216,7 @@ def test_each_teacher_is_reported_once_after_its_file_is_written(ten_shards, tmp
     )  # With another chunk size, the missing teachers alone are saved.
     assert sorted(reported) == list(range(10))
     for index, losses in reported.items():
-        np.testing.assert_array_equal(losses, store.load(index)["loss_curve"])
+        np.testing.assert_array_equal(losses, store.load(teacher=index)["loss_curve"])
 
 
 @dataclass(frozen=True)
@@ -251,12 +253,12 @@ def test_a_full_gpu_keeps_earlier_teachers_and_advises_a_smaller_chunk(ten_shard
 class DyingTeacher(LinearTeacher):
     """A teacher whose process is killed at seed 3: every time, or once if it has a marker file."""
 
-    marker: str = ""
+    marker_file: str = ""
 
     def fit_many(self, shards, seeds):
-        if 3 in seeds and not (self.marker and Path(self.marker).exists()):
-            if self.marker:
-                Path(self.marker).touch()
+        if 3 in seeds and not (self.marker_file and Path(self.marker_file).exists()):
+            if self.marker_file:
+                Path(self.marker_file).touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return super().fit_many(shards, seeds=seeds)
 
@@ -277,7 +279,7 @@ def test_a_dead_worker_is_reported_and_finished_teachers_stay(ten_shards, tmp_pa
     assert CheckpointStore(tmp_path).missing(num_teachers=10) == []
 
 
-SCRIPT = """
+TRAINING_SCRIPT = """
 import os, sys, time
 import numpy as np
 from pate.models import CheckpointStore, LinearTeacher, Shard, ProcessesEngine, TrainingJob
@@ -289,14 +291,27 @@ class SlowTeacher(LinearTeacher):
     def fit_many(self, shards, seeds):
         (folder / f"worker-{os.getpid()}").touch()
         time.sleep(0 if seeds[0] < 4 else 60)
-        return super().fit_many(shards, seeds)
+        return super().fit_many(shards, seeds=seeds)
 
 rng = np.random.default_rng(0)
-part = Shard(rng.standard_normal((9, 3)).astype(np.float32), rng.random((9, 2)) < 0.5)
+shard = Shard(
+    inputs=rng.standard_normal((9, 3)).astype(np.float32), labels=rng.random((9, 2)) < 0.5
+)
 store = CheckpointStore(folder / "teachers")
 engine = ProcessesEngine(num_workers=2, chunk_size=2)
-told = lambda i, loss: print(i, flush=True)
-engine.train(TrainingJob(SlowTeacher(device="cpu"), [part] * 8, range(8), store, told))
+
+def print_teacher(index, losses):
+    print(index, flush=True)
+
+engine.train(
+    TrainingJob(
+        teacher=SlowTeacher(device="cpu"),
+        shards=[shard] * 8,
+        seeds=range(8),
+        store=store,
+        on_progress=print_teacher,
+    )
+)
 """
 
 
@@ -305,10 +320,10 @@ def run_script(tmp_path):
 
     The script prints the number of each teacher that is stored.
     """
-    script = tmp_path / "train.py"
-    script.write_text(SCRIPT)
+    script_path = tmp_path / "train.py"
+    script_path.write_text(TRAINING_SCRIPT)
     return subprocess.Popen(
-        [sys.executable, str(script), str(tmp_path)],
+        [sys.executable, str(script_path), str(tmp_path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -346,16 +361,16 @@ def test_workers_ignore_an_interrupt_and_the_run_handles_it(tmp_path):
 
     The test has a process of its own, whose first workers they are.
     """
-    code = "import sys; from tests.unit.models import test_engines as t; t.train_deaf_workers(sys.argv[1])"
+    python_code = "import sys; from tests.unit.models import test_engines as t; t.train_deaf_workers(sys.argv[1])"
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(tmp_path)],
+    finished_process = subprocess.run(
+        [sys.executable, "-c", python_code, str(tmp_path)],
         env=environment,
         capture_output=True,
         text=True,
         timeout=120,
     )
-    assert done.returncode == 0, done.stderr
+    assert finished_process.returncode == 0, finished_process.stderr
 
 
 @pytest.mark.process
@@ -375,11 +390,11 @@ def test_an_interrupt_leaves_whole_checkpoints_and_a_script_needs_no_guard(tmp_p
     assert store.missing(num_teachers=8) == [4, 5, 6, 7]
     before = bytes_of_teachers(folder=store.folder)
     rng = np.random.default_rng(0)
-    part = Shard(
+    shard = Shard(
         inputs=rng.standard_normal((9, 3)).astype(np.float32), labels=rng.random((9, 2)) < 0.5
     )
     train(
-        engine=StackedEngine(chunk_size=2), teacher=LINEAR, shards=[part] * 8, folder=store.folder
+        engine=StackedEngine(chunk_size=2), teacher=LINEAR, shards=[shard] * 8, folder=store.folder
     )
     assert store.missing(num_teachers=8) == []
     assert bytes_of_teachers(folder=store.folder)[:4] == before
@@ -411,21 +426,21 @@ def test_impossible_settings_of_engines_are_refused(make_engine, name):
 def test_a_failed_save_loses_no_earlier_teacher(ten_shards, tmp_path, monkeypatch):
     """The third save fails. Six teachers are stored, and the third chunk is tried once more."""
     save = CheckpointStore.save
-    done = []
+    teachers_of_saves = []
 
-    def cut(self, states):
-        done.append(sorted(states))
-        if len(done) > 2:
+    def save_twice_then_fail(self, states):
+        teachers_of_saves.append(sorted(states))
+        if len(teachers_of_saves) > 2:
             raise OSError("no space left")
-        save(self, states)
+        save(self, states=states)
 
     with monkeypatch.context() as patch, pytest.raises(OSError, match="no space left"):
-        patch.setattr(CheckpointStore, "save", cut)
+        patch.setattr(CheckpointStore, "save", save_twice_then_fail)
         train(
             engine=StackedEngine(chunk_size=3), teacher=LINEAR, shards=ten_shards, folder=tmp_path
         )
     # again at the end, as a disk may have room by then
-    assert done == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [6, 7, 8]]
+    assert teachers_of_saves == [[0, 1, 2], [3, 4, 5], [6, 7, 8], [6, 7, 8]]
     assert CheckpointStore(tmp_path).missing(num_teachers=10) == [6, 7, 8, 9]
 
 
@@ -437,21 +452,25 @@ def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_shard
     """
     shards = make_shards(sizes=[20 + index for index in range(6)])
     reported = []
-    teacher = DyingTeacher(device="cpu", marker=str(tmp_path / "died"))
+
+    def append_report(index, loss):
+        reported.append((index, loss))
+
+    teacher = DyingTeacher(device="cpu", marker_file=str(tmp_path / "died"))
     store = CheckpointStore(tmp_path / "teachers")
     engine = ProcessesEngine(num_workers=2, chunk_size=2)
     engine.train(
         TrainingJob(
-            teacher,
+            teacher=teacher,
             shards=shards,
             seeds=range(6),
             store=store,
-            on_progress=lambda *told: reported.append(told),
+            on_progress=append_report,
         )
     )
     assert (tmp_path / "died").exists()
     assert sorted(index for index, _ in reported) == list(range(6))
-    assert all(loss == store.load(index)["loss_curve"][-1] for index, loss in reported)
+    assert all(loss == store.load(teacher=index)["loss_curve"][-1] for index, loss in reported)
     train(
         engine=StackedEngine(chunk_size=2), teacher=LINEAR, shards=shards, folder=tmp_path / "calm"
     )
@@ -463,18 +482,19 @@ def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_shard
 @pytest.mark.process
 def test_workers_of_a_killed_run_end_themselves(tmp_path):
     """A run with worker processes is killed. A worker process of it ends within ten seconds."""
-    run = run_script(tmp_path=tmp_path)
-    while not (workers := list(tmp_path.glob("worker-*"))):
-        assert run.poll() is None
+    run_process = run_script(tmp_path=tmp_path)
+    while not (worker_files := list(tmp_path.glob("worker-*"))):
+        assert run_process.poll() is None
         time.sleep(0.05)
-    run.kill()
-    run.communicate()
-    process = Path("/proc", workers[0].name.removeprefix("worker-"))
+    run_process.kill()
+    run_process.communicate()
+    process_folder = Path("/proc", worker_files[0].name.removeprefix("worker-"))
     deadline = time.monotonic() + 10
-    while process.exists() and time.monotonic() < deadline:
+    while process_folder.exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     assert (
-        not process.exists() or "Z" in (process / "stat").read_text().rpartition(")")[2].split()[0]
+        not process_folder.exists()
+        or "Z" in (process_folder / "stat").read_text().rpartition(")")[2].split()[0]
     )
 
 
@@ -493,6 +513,10 @@ def test_ray_gives_the_same_bytes_as_the_other_engines(cluster, make_shards, tmp
     """Ray and the stacked engine give the same bytes for ten teachers. Ray reports each once, with its losses."""
     shards = make_shards(sizes=[20 + index % 3 for index in range(10)])
     reported = []
+
+    def append_report(index, losses):
+        reported.append((index, losses))
+
     for name, engine in (
         ("ray", RayEngine(chunk_size=4, max_in_flight=2)),
         ("here", StackedEngine(chunk_size=4)),
@@ -500,18 +524,18 @@ def test_ray_gives_the_same_bytes_as_the_other_engines(cluster, make_shards, tmp
         store = CheckpointStore(tmp_path / name)
         engine.train(
             TrainingJob(
-                MLP,
+                teacher=MLP,
                 shards=shards,
                 seeds=range(10),
                 store=store,
-                on_progress=lambda *told: reported.append(told),
+                on_progress=append_report,
             )
         )
     assert bytes_of_teachers(folder=tmp_path / "ray") == bytes_of_teachers(folder=tmp_path / "here")
-    of_ray = dict(reported[:10])
-    assert sorted(of_ray) == list(range(10))
-    for index, losses in of_ray.items():
-        np.testing.assert_array_equal(losses, store.load(index)["loss_curve"])
+    losses_of_ray = dict(reported[:10])
+    assert sorted(losses_of_ray) == list(range(10))
+    for index, losses in losses_of_ray.items():
+        np.testing.assert_array_equal(losses, store.load(teacher=index)["loss_curve"])
 
 
 @pytest.mark.process
@@ -523,14 +547,18 @@ def test_teachers_of_a_killed_worker_of_ray_are_trained_again(cluster, make_shar
     """
     shards = make_shards(sizes=[20] * 6)
     reported = []
-    teacher = DyingTeacher(device="cpu", marker=str(tmp_path / "died"))
+
+    def append_teacher(index, _losses):
+        reported.append(index)
+
+    teacher = DyingTeacher(device="cpu", marker_file=str(tmp_path / "died"))
     store = CheckpointStore(tmp_path / "teachers")
     job = TrainingJob(
-        teacher,
+        teacher=teacher,
         shards=shards,
         seeds=range(6),
         store=store,
-        on_progress=lambda i, loss: reported.append(i),
+        on_progress=append_teacher,
     )
     RayEngine(chunk_size=2).train(job)
     assert (tmp_path / "died").exists()
@@ -543,10 +571,10 @@ def test_teachers_of_a_killed_worker_of_ray_are_trained_again(cluster, make_shar
     )
 
 
-WORKER = """
+WORKER_SCRIPT = """
 import os, sys, time
 from pate.models.processes_engine import end_with
-end_with(os.getppid(), int(sys.argv[1]))
+end_with(parent=os.getppid(), node=int(sys.argv[1]))
 print("trains", flush=True)
 time.sleep(120)
 """
@@ -556,7 +584,9 @@ time.sleep(120)
 def test_a_worker_of_ray_ends_with_its_node():
     """The process of Ray's node is killed. A worker that watches it ends with code 1."""
     node = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)"])
-    worker = subprocess.Popen([sys.executable, "-c", WORKER, str(node.pid)], stdout=subprocess.PIPE)
+    worker = subprocess.Popen(
+        [sys.executable, "-c", WORKER_SCRIPT, str(node.pid)], stdout=subprocess.PIPE
+    )
     with node, worker:
         try:
             assert worker.stdout.readline() == b"trains\n"
@@ -566,23 +596,23 @@ def test_a_worker_of_ray_ends_with_its_node():
         finally:
             node.kill()
             worker.kill()
-    worker = [sys.executable, "-c", WORKER, str(node.pid)]
-    assert subprocess.run(worker, stdout=subprocess.DEVNULL, timeout=60).returncode == 1
+    worker_command = [sys.executable, "-c", WORKER_SCRIPT, str(node.pid)]
+    assert subprocess.run(worker_command, stdout=subprocess.DEVNULL, timeout=60).returncode == 1
 
 
 def test_a_node_that_does_not_answer_is_an_error_of_one_line(make_shards, tmp_path, monkeypatch):
     """Ray does not start, or its address refuses. The error is one line with the address, and nothing waits."""
     job = TrainingJob(
-        LINEAR, shards=make_shards(sizes=[20]), seeds=[0], store=CheckpointStore(tmp_path)
+        teacher=LINEAR, shards=make_shards(sizes=[20]), seeds=[0], store=CheckpointStore(tmp_path)
     )
     addresses = []
 
-    def init(address, **settings):
+    def refuse_to_start(address, **settings):
         addresses.append(address)
         raise Exception("The current node timed out\nduring startup")
 
     monkeypatch.setitem(
-        sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False, init=init)
+        sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False, init=refuse_to_start)
     )
     rule = r"^Ray did not start or answer \(engine.address=None: The current node timed out\); 0 of 1 teachers are safe"
     with pytest.raises(WorkersLost, match=rule + r" in [^\n]*$"):

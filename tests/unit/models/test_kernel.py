@@ -16,21 +16,24 @@ from pate.votes.public_pca import PublicPCA
 from tests.refusals import refused
 
 RNG = np.random.default_rng(0)
-PUBLIC = RNG.normal(size=(300, 6)).astype(np.float32)
+PUBLIC_INPUTS = RNG.normal(size=(300, 6)).astype(np.float32)
 INPUTS = RNG.normal(size=(50, 6)).astype(np.float32)
 LABELS = RNG.random((50, 3)) < 0.4
 PREVALENCE = np.array([0.4, 0.3, 0.5])
-DIRECTIONS = PublicPCA.fit(PUBLIC, max_directions=4)
+DIRECTIONS = PublicPCA.fit(PUBLIC_INPUTS, max_directions=4)
 
 
 def split_of_records(inputs, labels):
     """Returns a split in which each record is its own group."""
     return Split(
-        inputs, labels, record_ids=np.arange(len(labels)), group_ids=np.arange(len(labels))
+        inputs=inputs,
+        labels=labels,
+        record_ids=np.arange(len(labels)),
+        group_ids=np.arange(len(labels)),
     )
 
 
-POOL_OF_50 = split_of_records(inputs=PUBLIC, labels=np.zeros((300, 3), bool))
+PUBLIC_SPLIT = split_of_records(inputs=PUBLIC_INPUTS, labels=np.zeros((300, 3), bool))
 
 
 def vote_blocks(teacher_of, num_teachers, labels=LABELS):
@@ -46,7 +49,7 @@ def vote_blocks(teacher_of, num_teachers, labels=LABELS):
         num_directions=4,
         teacher_of=teacher_of,
         num_teachers=num_teachers,
-        public=POOL_OF_50,
+        public=PUBLIC_SPLIT,
         num_queries=20,
     )
     return list(source.votes_around(PREVALENCE, noise_multiplier=1.0))
@@ -69,7 +72,7 @@ def test_the_vote_of_one_record_is_its_residual_times_its_similarity():
     residual = LABELS - PREVALENCE
     expected = (
         np.sqrt(20)
-        * (DIRECTIONS.span(PUBLIC[:20]) @ features.T).T[:, :, None]
+        * (DIRECTIONS.span(PUBLIC_INPUTS[:20]) @ features.T).T[:, :, None]
         * residual[:, None, :]
     )
     np.testing.assert_allclose(block.span @ block.weights, expected)
@@ -83,7 +86,7 @@ def test_projected_votes_sum_to_the_sum_over_records():
     Noise on the queries is noise of the same width on the weights.
     """
     (block,) = vote_blocks(teacher_of=np.arange(50), num_teachers=50)
-    span = DIRECTIONS.span(PUBLIC[:20])
+    span = DIRECTIONS.span(PUBLIC_INPUTS[:20])
     direct = DIRECTIONS.features(INPUTS).T @ (LABELS - PREVALENCE)
     np.testing.assert_allclose(
         span.T @ (block.span @ block.weights).sum(axis=0) / np.sqrt(20), direct, atol=1e-10
@@ -101,101 +104,111 @@ def test_projected_votes_sum_to_the_sum_over_records():
 def test_votes_of_a_teacher_depend_on_its_own_records_alone():
     """One record's labels change. Of ten teachers, only the one with this record votes otherwise."""
     (block,) = vote_blocks(teacher_of=np.arange(50) % 10, num_teachers=10)
-    changed = LABELS.copy()
-    changed[3] = ~changed[3]
-    (other,) = vote_blocks(teacher_of=np.arange(50) % 10, num_teachers=10, labels=changed)
-    moved = np.flatnonzero((block.weights != other.weights).any(axis=(1, 2)))
-    assert moved.tolist() == [3]
+    changed_labels = LABELS.copy()
+    changed_labels[3] = ~changed_labels[3]
+    (changed_block,) = vote_blocks(
+        teacher_of=np.arange(50) % 10, num_teachers=10, labels=changed_labels
+    )
+    changed_teachers = np.flatnonzero((block.weights != changed_block.weights).any(axis=(1, 2)))
+    assert changed_teachers.tolist() == [3]
 
 
 def test_private_inputs_are_read_a_block_at_a_time(monkeypatch):
     """Fifty records are read in blocks of 20, as images on disk must be. The votes are the same."""
-    sizes = []
-    features = PublicPCA.features
+    block_sizes = []
+    compute_features = PublicPCA.features
 
-    def counting_features(directions, rows):
-        sizes.append(len(rows))
-        return features(directions, rows)
+    def count_and_compute_features(directions, inputs):
+        block_sizes.append(len(inputs))
+        return compute_features(directions, inputs)
 
     (unblocked,) = vote_blocks(teacher_of=np.arange(50) % 7, num_teachers=7)
     monkeypatch.setattr(kernel_votes, "_BLOCK_RECORDS", 20)
-    monkeypatch.setattr(PublicPCA, "features", counting_features)
+    monkeypatch.setattr(PublicPCA, "features", count_and_compute_features)
     (blocked,) = vote_blocks(teacher_of=np.arange(50) % 7, num_teachers=7)
-    assert sizes[-3:] == [20, 20, 10]  # the queries before them
+    assert block_sizes[-3:] == [20, 20, 10]  # the queries before them
     np.testing.assert_allclose(blocked.weights, unblocked.weights, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("sizes", "expected"), [([3] * 40, 3.0), ([1, 5] * 20, 3.0), ([1000], 1.0), ([1] * 5, 1.0)]
+    ("group_sizes", "expected"),
+    [([3] * 40, 3.0), ([1, 5] * 20, 3.0), ([1000], 1.0), ([1] * 5, 1.0)],
 )
-def test_records_per_group_are_estimated_from_the_public_pool(sizes, expected):
+def test_records_per_group_are_estimated_from_the_public_pool(group_sizes, expected):
     """The number of records per group is the mean over the public groups; 1 for fewer than 30 groups."""
-    groups = np.repeat(np.arange(len(sizes)), sizes)
-    rows = len(groups)
-    public = Split(
-        np.zeros((rows, 2), np.float32),
-        np.zeros((rows, 1), bool),
-        record_ids=np.arange(rows),
-        group_ids=groups,
+    group_ids = np.repeat(np.arange(len(group_sizes)), group_sizes)
+    num_records = len(group_ids)
+    public_split = Split(
+        inputs=np.zeros((num_records, 2), np.float32),
+        labels=np.zeros((num_records, 1), bool),
+        record_ids=np.arange(num_records),
+        group_ids=group_ids,
     )
-    assert kernel_votes.records_per_group(public) == expected
+    assert kernel_votes.records_per_group(public_split) == expected
 
 
 @pytest.mark.parametrize(
-    ("sizes", "weights_of_groups"),
+    ("group_sizes", "weights_of_groups"),
     [([1, 5] * 20, [1, 0.2] * 20), ([1] * 40, None), ([2] * 29, None), ([2] * 30, [0.5] * 30)],
 )
-def test_public_groups_count_alike_from_thirty_groups_on(sizes, weights_of_groups):
+def test_public_groups_count_alike_from_thirty_groups_on(group_sizes, weights_of_groups):
     """A public row has weight 1 over the rows of its group; None for single rows or fewer than 30 groups."""
-    weights = kernel_votes.weights_of_rows(np.repeat(np.arange(len(sizes)), sizes))
+    weights = kernel_votes.weights_of_rows(
+        group_ids=np.repeat(np.arange(len(group_sizes)), group_sizes)
+    )
     if weights_of_groups is None:
         assert weights is None
     else:
-        np.testing.assert_array_equal(weights, np.repeat(weights_of_groups, sizes))
+        np.testing.assert_array_equal(weights, np.repeat(weights_of_groups, group_sizes))
 
 
 @pytest.mark.parametrize(("num_teachers", "is_weighted"), [(50, True), (25, False)])
 def test_public_groups_count_alike_where_a_teacher_is_a_group(num_teachers, is_weighted):
     """Teachers of two groups each have shares over records, and so have public rows."""
-    public = Split(PUBLIC, POOL_OF_50.labels, np.arange(300), group_ids=np.arange(300) // 2)
+    public_split = Split(
+        inputs=PUBLIC_INPUTS,
+        labels=PUBLIC_SPLIT.labels,
+        record_ids=np.arange(300),
+        group_ids=np.arange(300) // 2,
+    )
     source = kernel_votes.KernelVotes(
         private=split_of_records(inputs=INPUTS, labels=LABELS),
         teacher_of=np.arange(50) % num_teachers,
         num_teachers=num_teachers,
-        public=public,
+        public=public_split,
         num_queries=20,
     )
     public_weights = source.in_rounds(noise_multiplier=1.0).public_weights
     assert (public_weights is not None) == is_weighted
 
 
-DRAWN = np.random.default_rng(0)
-POOL = DRAWN.normal(size=(2000, 12)).astype(np.float32)
-WEIGHTS = DRAWN.normal(size=(12, 2)) @ DRAWN.normal(size=(2, 10))  # rank 2
-OUTPUTS = POOL @ WEIGHTS
-TRUE = np.greater(OUTPUTS, np.quantile(OUTPUTS, 0.8, axis=0))
-SHARES = TRUE.mean(axis=0)
-QUERIES = POOL[:300]
-TRUE_SCORES = 0.1 * OUTPUTS[:300]
+STUDENT_RNG = np.random.default_rng(0)
+POOL = STUDENT_RNG.normal(size=(2000, 12)).astype(np.float32)
+TRUE_WEIGHTS = STUDENT_RNG.normal(size=(12, 2)) @ STUDENT_RNG.normal(size=(2, 10))  # rank 2
+TRUE_OUTPUTS = POOL @ TRUE_WEIGHTS
+TRUE_LABELS = np.greater(TRUE_OUTPUTS, np.quantile(TRUE_OUTPUTS, 0.8, axis=0))
+LABEL_SHARES = TRUE_LABELS.mean(axis=0)
+QUERY_INPUTS = POOL[:300]
+TRUE_SCORES = 0.1 * TRUE_OUTPUTS[:300]
 
 
-def fitted_model(values, noise_std=0.5, prevalence=SHARES):
+def fitted_model(scores, noise_std=0.5, prevalence=LABEL_SHARES):
     """Returns the low-rank student of released scores with Gaussian noise."""
     return LowRankStudent().fit_scores(
-        QUERIES,
-        released=NoisyScores(values=values, noise_std=noise_std, prevalence=prevalence),
+        QUERY_INPUTS,
+        released=NoisyScores(values=scores, noise_std=noise_std, prevalence=prevalence),
         pool=POOL,
     )
 
 
 def micro_f1(model):
     """Returns the micro F1 of a model on the rows of the pool behind the queries."""
-    return f1_score(TRUE[300:], model.predict(POOL[300:]), average="micro")
+    return f1_score(TRUE_LABELS[300:], model.predict(POOL[300:]), average="micro")
 
 
 def test_pure_noise_predicts_no_rare_label():
     """Released scores are noise alone. The student has rank 0, and predicts no label."""
-    model = fitted_model(values=DRAWN.normal(size=(300, 10)), noise_std=2.0)
+    model = fitted_model(scores=STUDENT_RNG.normal(size=(300, 10)), noise_std=2.0)
     assert model.choices["rank"] == 0
     assert not model.predict(POOL).any()
     assert np.isfinite(model.predict_proba(POOL)).all()
@@ -207,21 +220,23 @@ def test_a_low_rank_student_learns_from_bits(tmp_path):
     It is read as it was written, and reports its loss.
     """
     student = LowRankStudent()
-    model = student.fit(QUERIES, TRUE[:300], seed=0)
+    model = student.fit(QUERY_INPUTS, labels=TRUE_LABELS[:300], seed=0)
     assert micro_f1(model=model) > 0.7
     model.save(tmp_path)
     loaded = StudentModel.load(tmp_path)
     np.testing.assert_array_equal(loaded.predict_proba(POOL), model.predict_proba(POOL))
     assert type(loaded) is type(model)
     losses = []
-    student.fit(
-        QUERIES, TRUE[:300], seed=0, on_epoch=lambda epoch, values: losses.append(values["loss"])
-    )
+
+    def append_loss(_epoch, losses_by_name):
+        losses.append(losses_by_name["loss"])
+
+    student.fit(QUERY_INPUTS, labels=TRUE_LABELS[:300], seed=0, on_epoch=append_loss)
     assert 0 < losses[0] < 0.2
 
 
 @pytest.mark.parametrize(
-    ("nonlinear", "noise", "kind"),
+    ("nonlinear", "noise_multiplier", "kind"),
     [
         (None, 0.05, "released_kernel"),
         (None, 0.3, "released"),
@@ -229,28 +244,30 @@ def test_a_low_rank_student_learns_from_bits(tmp_path):
         (False, 0.05, "released"),
     ],
 )
-def test_a_released_model_has_the_directions_that_teachers_voted_in(nonlinear, noise, kind):
+def test_a_released_model_has_the_directions_that_teachers_voted_in(
+    nonlinear, noise_multiplier, kind
+):
     """A model built from weights alone predicts with the directions of the rounds in which teachers voted.
 
     The directions have a kernel if asked for, or if the pool has enough samples at this noise. The model recognizes
     that by the number of its weights.
     """
-    data = SimpleNamespace(
-        private=split_of_records(inputs=INPUTS, labels=LABELS), public=POOL_OF_50
+    dataset = SimpleNamespace(
+        private=split_of_records(inputs=INPUTS, labels=LABELS), public=PUBLIC_SPLIT
     )
     source = KernelTeacher(nonlinear=nonlinear).votes_of(
-        data, partition=Partition(np.arange(50), num_teachers=50), num_queries=300
+        dataset, partition=Partition(teacher_of=np.arange(50), num_teachers=50), num_queries=300
     )
-    votes_in_rounds = source.in_rounds(noise_multiplier=noise)
+    votes_in_rounds = source.in_rounds(noise_multiplier=noise_multiplier)
     weights = np.random.default_rng(3).normal(size=(votes_in_rounds.width, 3))
-    model = ReleasedModel.from_weights(weights, public_inputs=PUBLIC, num_rows=300)
+    model = ReleasedModel.from_weights(weights, public_inputs=PUBLIC_INPUTS, num_rows=300)
     assert model.kind == kind
     logits = votes_in_rounds.directions.with_constant(INPUTS) @ weights
     np.testing.assert_allclose(model.predict_proba(INPUTS), 1 / (1 + np.exp(-logits)), atol=1e-4)
 
 
 @pytest.mark.parametrize(
-    ("num_directions", "least", "width"),
+    ("num_directions", "least_directions", "width"),
     [
         (None, 0, 1),
         (None, 5, 5),
@@ -259,15 +276,17 @@ def test_a_released_model_has_the_directions_that_teachers_voted_in(nonlinear, n
         (3, 5, 3),
     ],
 )
-def test_rounds_keep_the_required_directions_with_much_noise(num_directions, least, width):
+def test_rounds_keep_the_required_directions_with_much_noise(
+    num_directions, least_directions, width
+):
     """Noise that affords one direction leaves as many as are needed, unless a number is set."""
-    data = SimpleNamespace(
-        private=split_of_records(inputs=INPUTS, labels=LABELS), public=POOL_OF_50
+    dataset = SimpleNamespace(
+        private=split_of_records(inputs=INPUTS, labels=LABELS), public=PUBLIC_SPLIT
     )
     source = KernelTeacher(num_directions=num_directions).votes_of(
-        data, partition=Partition(np.arange(50), num_teachers=50), num_queries=300
+        dataset, partition=Partition(teacher_of=np.arange(50), num_teachers=50), num_queries=300
     )
-    votes_in_rounds = source.in_rounds(noise_multiplier=1e3, least_directions=least)
+    votes_in_rounds = source.in_rounds(noise_multiplier=1e3, least_directions=least_directions)
     assert votes_in_rounds.directions.width == width
     assert votes_in_rounds.directions.kernel is None
 
@@ -276,15 +295,15 @@ def test_rounds_keep_the_required_directions_with_much_noise(num_directions, lea
     ("fit_model", "name"),
     [
         pytest.param(
-            partial(fitted_model, values=TRUE_SCORES, noise_std=-1.0), "noise_std", id="noise"
+            partial(fitted_model, scores=TRUE_SCORES, noise_std=-1.0), "noise_std", id="noise"
         ),
         pytest.param(
-            partial(fitted_model, values=TRUE_SCORES, prevalence=SHARES[:3]),
+            partial(fitted_model, scores=TRUE_SCORES, prevalence=LABEL_SHARES[:3]),
             "prevalence",
             id="prevalence",
         ),
         pytest.param(
-            partial(fitted_model, values=np.full((300, 10), np.inf)), "scores", id="scores"
+            partial(fitted_model, scores=np.full((300, 10), np.inf)), "scores", id="scores"
         ),
     ],
 )

@@ -1,4 +1,4 @@
-"""What all students promise, the thresholds that they place, and the folder of a trained one."""
+"""What all students promise, the thresholds that they place, and the student_folder of a trained one."""
 
 import json
 import re
@@ -11,17 +11,16 @@ import numpy as np
 import pytest
 from sklearn.metrics import accuracy_score, f1_score
 
-from pate.models import LinearStudent, LogisticStudent, MLPStudent, StudentModel
-from pate.models import student_model as module
+from pate.models import LinearStudent, LogisticStudent, MLPStudent, StudentModel, student_model
 from pate.models.thresholds import best_threshold
 from pate.validation import InvalidValue
 from tests.refusals import refused
 
-SMALL = MLPStudent(hidden=16, epochs=60, learning_rate=1e-2)
+SMALL_MLP = MLPStudent(hidden=16, epochs=60, learning_rate=1e-2)
 
 
 @pytest.fixture(
-    params=[LinearStudent(), LinearStudent(rank=3), LogisticStudent(), SMALL],
+    params=[LinearStudent(), LinearStudent(rank=3), LogisticStudent(), SMALL_MLP],
     ids=lambda each: type(each).__name__,
 )
 def student(request):
@@ -80,7 +79,7 @@ def test_equal_arguments_give_equal_bytes_that_are_read_back(student, rows, held
 @pytest.mark.parametrize("size", [2, 3, 7])
 def test_students_learn_from_few_answers(student, rows, held_out, size):
     """A student of 2, 3 or 7 rows has finite probabilities, and never predicts a label that no row has."""
-    model = student.fit(rows.inputs[:size], rows.labels[:size], seed=0)
+    model = student.fit(rows.inputs[:size], labels=rows.labels[:size], seed=0)
     assert np.isfinite(model.predict_proba(held_out.inputs)).all()
     assert not model.predict(held_out.inputs)[:, ~rows.labels[:size].any(axis=0)].any()
 
@@ -114,20 +113,22 @@ def test_students_learn_from_few_answers(student, rows, held_out, size):
 def test_impossible_rows_are_refused(student, inputs, labels, seed, refusal):
     """Labels and inputs of another type, shape or number, and impossible seeds, are refused."""
     with refusal:
-        student.fit(inputs.astype(np.float32), labels, seed=seed)
+        student.fit(inputs.astype(np.float32), labels=labels, seed=seed)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("metric", [micro_f1, accuracy])
-def test_the_threshold_has_the_best_score(metric):
+@pytest.mark.parametrize("score", [micro_f1, accuracy])
+def test_the_threshold_has_the_best_score(score):
     """The chosen threshold has the best score of 100 thresholds, in micro F1 and in accuracy."""
     rng = np.random.default_rng(0)
     labels = rng.random((40, 5)) < 0.2
     probabilities = (labels * 0.3 + rng.random((40, 5)) * 0.6).round(2)  # with ties
-    threshold = best_threshold(probabilities, labels=labels, metric=metric.__name__)
+    threshold = best_threshold(probabilities, labels=labels, metric=score.__name__)
     grid = np.linspace(start=0.005, stop=0.995, num=100)
-    scores = [metric(labels, probabilities >= grid_threshold) for grid_threshold in grid]
-    assert metric(labels, probabilities >= threshold) == pytest.approx(max(scores))
+    scores = [
+        score(labels=labels, predicted=probabilities >= grid_threshold) for grid_threshold in grid
+    ]
+    assert score(labels=labels, predicted=probabilities >= threshold) == pytest.approx(max(scores))
 
 
 @pytest.mark.parametrize(
@@ -135,15 +136,17 @@ def test_the_threshold_has_the_best_score(metric):
     [LinearStudent(), LogisticStudent(), MLPStudent(hidden=8, epochs=30)],
     ids=["linear", "logistic", "mlp"],
 )
-@pytest.mark.parametrize("rule", ["micro_f1", "accuracy", "prevalence"])
-def test_each_label_can_have_its_own_threshold(student, rule, make_rows, held_out, tmp_path):
+@pytest.mark.parametrize("threshold_rule", ["micro_f1", "accuracy", "prevalence"])
+def test_each_label_can_have_its_own_threshold(
+    student, threshold_rule, make_rows, held_out, tmp_path
+):
     """With a threshold for each label, six thresholds are chosen, stored and used.
 
     By prevalence, each label is predicted as often as in the training rows, within 0.15.
     """
     rows = make_rows(size=300)
-    recipe = replace(student, threshold=rule, threshold_each_label=True)
-    model = recipe.fit(rows.inputs, labels=rows.labels, seed=0)
+    student_with_thresholds = replace(student, threshold=threshold_rule, threshold_each_label=True)
+    model = student_with_thresholds.fit(rows.inputs, labels=rows.labels, seed=0)
     assert len(set(model.threshold)) == 6 == len(model.threshold)
     model.save(tmp_path)
     loaded = StudentModel.load(tmp_path)
@@ -152,59 +155,63 @@ def test_each_label_can_have_its_own_threshold(student, rule, make_rows, held_ou
     assert (
         predicted == (model.predict_proba(held_out.inputs) >= np.float32(model.threshold))
     ).all()
-    if rule == "prevalence":
+    if threshold_rule == "prevalence":
         np.testing.assert_allclose(predicted.mean(axis=0), rows.labels.mean(axis=0), atol=0.15)
 
 
 @pytest.fixture
-def folder(rows, tmp_path):
-    """Returns the folder of a trained linear student."""
+def student_folder(rows, tmp_path):
+    """Returns the student_folder of a trained linear student."""
     LinearStudent().fit(rows.inputs, labels=rows.labels, seed=0).save(tmp_path / "student")
     return tmp_path / "student"
 
 
-def test_the_folder_holds_two_plain_files_and_names_an_unknown_kind(folder):
+def test_the_folder_holds_two_plain_files_and_names_an_unknown_kind(student_folder):
     """A student is a card in JSON and a file of arrays. An unknown kind in the card is refused."""
-    assert sorted(path.name for path in folder.iterdir()) == ["student.json", "student.safetensors"]
-    card = json.loads((folder / "student.json").read_text())
+    assert sorted(path.name for path in student_folder.iterdir()) == [
+        "student.json",
+        "student.safetensors",
+    ]
+    card = json.loads((student_folder / "student.json").read_text())
     assert (card["kind"], card["num_rows"], card["input_shape"]) == ("linear", 120, [15])
     assert 0 < card["threshold"] <= 1
-    (folder / "student.json").write_text(json.dumps({**card, "kind": "linaer"}))
+    (student_folder / "student.json").write_text(json.dumps({**card, "kind": "linaer"}))
     with refused("kind", value="linaer"):
-        StudentModel.load(folder)
+        StudentModel.load(student_folder)
 
 
-def test_a_failed_save_keeps_the_earlier_student(folder, make_rows, monkeypatch):
+def test_a_failed_save_keeps_the_earlier_student(student_folder, make_rows, monkeypatch):
     """The disk is full while another student is saved. The earlier one stays; the next save succeeds."""
 
-    def full(descriptor):
+    def raise_disk_full(_descriptor):
         raise OSError(28, "No space left on device")
 
-    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    before = {path.name: path.read_bytes() for path in student_folder.iterdir()}
     other_rows = make_rows(size=50, seed=3)
-    other = LinearStudent().fit(other_rows.inputs, other_rows.labels, seed=0)
+    other_model = LinearStudent().fit(other_rows.inputs, labels=other_rows.labels, seed=0)
     with monkeypatch.context() as patched, pytest.raises(OSError, match="No space left"):
-        patched.setattr("os.fsync", full)
-        other.save(folder)
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
-    other.save(folder)
-    assert StudentModel.load(folder).num_rows == 50
+        patched.setattr("os.fsync", raise_disk_full)
+        other_model.save(student_folder)
+    assert {path.name: path.read_bytes() for path in student_folder.iterdir()} == before
+    other_model.save(student_folder)
+    assert StudentModel.load(student_folder).num_rows == 50
 
 
-@pytest.mark.parametrize("file", ["student.json", "student.safetensors"])
-def test_an_incomplete_or_missing_file_is_refused(folder, file):
+@pytest.mark.parametrize("file_name", ["student.json", "student.safetensors"])
+def test_an_incomplete_or_missing_file_is_refused(student_folder, file_name):
     """A file of a student is cut, then removed. Reading names the file."""
-    path = folder / file
-    rule = rf"^file=.*{file}: expected the (card|weights) of a published student \("
+    path = student_folder / file_name
+    rule = rf"^file=.*{file_name}: expected the (card|weights) of a published student \("
     path.write_bytes(path.read_bytes()[:20])
-    for damage in (lambda: None, path.unlink):
-        damage()
-        with pytest.raises(InvalidValue, match=rule):
-            StudentModel.load(folder)
+    with pytest.raises(InvalidValue, match=rule):
+        StudentModel.load(student_folder)
+    path.unlink()
+    with pytest.raises(InvalidValue, match=rule):
+        StudentModel.load(student_folder)
 
 
 @pytest.mark.process
-def test_reading_a_student_loads_no_pickle(folder):
+def test_reading_a_student_loads_no_pickle(student_folder):
     """A process in which pickle cannot load reads a student, and predicts."""
     script = (
         "import sys, builtins, pickle\n"
@@ -215,18 +222,23 @@ def test_reading_a_student_loads_no_pickle(folder):
         "model = pate.student.StudentModel.load(sys.argv[1])\n"
         "print(model.predict(np.zeros((2, 15), np.float32)).shape)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(folder)], capture_output=True, text=True, check=False
+    finished_process = subprocess.run(
+        [sys.executable, "-c", script, str(student_folder)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    assert done.stdout.strip() == "(2, 6)", done.stderr
+    assert finished_process.stdout.strip() == "(2, 6)", finished_process.stderr
 
 
 def test_every_kind_can_be_read_before_its_module_is_loaded():
     """`KINDS` names the module of each kind of student that a module of the package defines."""
-    texts = {file.stem: file.read_text() for file in Path(module.__file__).parent.glob("*.py")}
+    texts = {
+        file.stem: file.read_text() for file in Path(student_model.__file__).parent.glob("*.py")
+    }
     written = {
         kind: home
         for home in texts
         for kind in re.findall(r'^    kind: ClassVar\[str\] = "(\w+)"', texts[home], re.MULTILINE)
     }
-    assert written == module.KINDS
+    assert written == student_model.KINDS

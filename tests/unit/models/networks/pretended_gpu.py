@@ -20,26 +20,24 @@ from torch.utils._pytree import tree_leaves, tree_map
 GPU = torch.device("cuda", 0)
 _CPU = torch.device("cpu")
 _AUTOCAST = torch.autocast
-_COPIES = (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)
-_INDEX = torch.ops.aten.index.Tensor  # may take its indices from the processor
-_READ = torch.ops.aten._local_scalar_dense.default
-_ADAM = torch.ops.aten._fused_adamw_.default
+_COPY_OPERATIONS = (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)
+_INDEX_OPERATION = torch.ops.aten.index.Tensor  # may take its indices from the processor
+_READ_OF_ONE_NUMBER = torch.ops.aten._local_scalar_dense.default
+_ADAMW_OPERATION = torch.ops.aten._fused_adamw_.default
 
 
 @contextmanager
 def pretended_gpu(capability: tuple[int, int] = (9, 0)) -> Iterator[None]:
     """Simulates a GPU of a compute capability during a `with` block."""
     properties = mock.Mock(major=capability[0], minor=capability[1])
-    answers = {
-        "is_available": True,
-        "current_device": 0,
-        "get_device_capability": capability,
-        "get_device_properties": properties,
-        "_lazy_init": None,
-    }
     with (
         mock.patch.multiple(
-            torch.cuda, **{name: mock.Mock(return_value=value) for name, value in answers.items()}
+            torch.cuda,
+            is_available=mock.Mock(return_value=True),
+            current_device=mock.Mock(return_value=0),
+            get_device_capability=mock.Mock(return_value=capability),
+            get_device_properties=mock.Mock(return_value=properties),
+            _lazy_init=mock.Mock(return_value=None),
         ),
         mock.patch.object(torch, "autocast", _autocast),
         _Calls(),
@@ -49,51 +47,51 @@ def pretended_gpu(capability: tuple[int, int] = (9, 0)) -> Iterator[None]:
 
 
 class OnGpu(torch.Tensor):
-    """A tensor of the simulated GPU; `held` is a tensor of the CPU with its numbers."""
+    """A tensor of the simulated GPU; `cpu_tensor` is a tensor of the CPU with its numbers."""
 
-    held: torch.Tensor
+    cpu_tensor: torch.Tensor
     device = property(lambda self: GPU)
     __torch_function__ = torch._C._disabled_torch_function_impl
 
     @staticmethod
-    def __new__(cls, held: torch.Tensor) -> OnGpu:
+    def __new__(cls, cpu_tensor: torch.Tensor) -> OnGpu:
         tensor: OnGpu = torch.Tensor._make_wrapper_subclass(
             cls,
-            held.size(),
-            strides=held.stride(),
-            storage_offset=held.storage_offset(),
-            dtype=held.dtype,
+            cpu_tensor.size(),
+            strides=cpu_tensor.stride(),
+            storage_offset=cpu_tensor.storage_offset(),
+            dtype=cpu_tensor.dtype,
         )
-        tensor.held = held
+        tensor.cpu_tensor = cpu_tensor
         return tensor
 
     @classmethod
     def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
-        return _run(function, args, kwargs or {})
+        return _run_on_cpu(function, args, kwargs or {})
 
 
 class _Pretending(TorchDispatchMode):
     """A mode of torch that computes each operation on the CPU, in the name of the simulated GPU."""
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        return _run(function, args, kwargs or {})
+        return _run_on_cpu(function, args, kwargs or {})
 
 
 class _Calls(TorchFunctionMode):
     """A mode of torch that handles calls which torch would answer before it computes, such as `Tensor.cpu`."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
-        args, kwargs = tree_map(_numbered, (args, kwargs or {}))
+        args, kwargs = tree_map(_with_gpu_number, (args, kwargs or {}))
         if function is torch.tensor and kwargs.get("device") == GPU:
             return torch.tensor(*args, **(kwargs | {"device": None})).to(GPU)
         if isinstance(args[0] if args else None, OnGpu) and (
             function is torch.Tensor.cpu or _CPU in args[1:]
         ):
-            return args[0].held.clone()
+            return args[0].cpu_tensor.clone()
         return function(*args, **kwargs)
 
 
-def _numbered(value: Any) -> Any:
+def _with_gpu_number(value: Any) -> Any:
     """Returns `cuda:0` for any device `cuda`, as a torch without CUDA cannot find the current one; other values as they
     are.
     """
@@ -101,24 +99,25 @@ def _numbered(value: Any) -> Any:
     return GPU if device is not None and str(device).partition(":")[0] == "cuda" else value
 
 
-def _run(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+def _run_on_cpu(function: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Computes an operation on the CPU; the result is on the GPU if an operand or the requested device is."""
     tensors = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
     gpu_tensors = [tensor for tensor in tensors if isinstance(tensor, OnGpu)]
-    _require_one_device(function, tensors, gpu_tensors, args)
+    _require_one_device(function, tensors=tensors, gpu_tensors=gpu_tensors, operands=args)
     # torch itself asks for "cpu" for what is made from `OnGpu`
     on_gpu = bool(gpu_tensors) or kwargs.get("device") == GPU
     if kwargs.get("device") is not None:
         kwargs = kwargs | {"device": _CPU}
-    result = function(*tree_map(_held, args), **tree_map(_held, kwargs))
-    by_id = {id(tensor.held): tensor for tensor in gpu_tensors}  # what was changed in place
+    result = function(*tree_map(_cpu_value, args), **tree_map(_cpu_value, kwargs))
+    # An operation in place returns one of these.
+    gpu_tensors_by_id = {id(tensor.cpu_tensor): tensor for tensor in gpu_tensors}
 
-    def told(value: Any) -> Any:
+    def move_to_gpu(value: Any) -> Any:
         if not isinstance(value, torch.Tensor) or not on_gpu:
             return value
-        return by_id[id(value)] if id(value) in by_id else OnGpu(value)
+        return gpu_tensors_by_id[id(value)] if id(value) in gpu_tensors_by_id else OnGpu(value)
 
-    return result if function is _READ else tree_map(told, result)
+    return result if function is _READ_OF_ONE_NUMBER else tree_map(move_to_gpu, result)
 
 
 def _autocast(device_type: str, **settings: Any) -> torch.autocast:
@@ -128,28 +127,33 @@ def _autocast(device_type: str, **settings: Any) -> torch.autocast:
     return _AUTOCAST("cpu", **settings)
 
 
-def _held(value: Any) -> Any:
+def _cpu_value(value: Any) -> Any:
     """Returns the tensor of the CPU that a tensor of the simulated GPU holds; other values as they are."""
-    return value.held if isinstance(value, OnGpu) else value
+    return value.cpu_tensor if isinstance(value, OnGpu) else value
 
 
 def _require_one_device(
-    function: Any, tensors: list[torch.Tensor], ours: list[OnGpu], args: Any
+    function: Any,
+    *,
+    tensors: list[torch.Tensor],
+    gpu_tensors: list[OnGpu],
+    operands: Any,
 ) -> None:
     """Raises RuntimeError if an operation mixes tensors of both devices, as CUDA does.
 
     Single numbers may come from the CPU, except in the fused step of AdamW, which needs tensors of equal shape, strides
     and type.
     """
-    if function is _ADAM:
-        for group in zip(*args[:4], strict=True):
+    if function is _ADAMW_OPERATION:
+        for group in zip(*operands[:4], strict=True):
             if len({(tensor.size(), tensor.stride(), tensor.dtype) for tensor in group}) != 1:
                 raise RuntimeError(
                     "params, grads, exp_avgs, and exp_avg_sqs must have same dtype, device, and layout"
                 )
-    if not ours or function in _COPIES or function is _INDEX:
+    if not gpu_tensors or function in _COPY_OPERATIONS or function is _INDEX_OPERATION:
         return
     if any(
-        not isinstance(tensor, OnGpu) and (tensor.ndim or function is _ADAM) for tensor in tensors
+        not isinstance(tensor, OnGpu) and (tensor.ndim or function is _ADAMW_OPERATION)
+        for tensor in tensors
     ):
         raise RuntimeError(f"Expected all tensors to be on the same device ({function})")
