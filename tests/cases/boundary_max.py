@@ -31,6 +31,6 @@ DISTRIBUTIONS = (
         ),
         distribution=_distribution,
         tightness=0.7,
-        ranks_to_labels=rename_set,
+        relabel_outcome=rename_set,
     ),
 )

@@ -40,6 +40,6 @@ DISTRIBUTIONS = (
         ),
         tightness=0.3,
         min_labels=3,
-        ranks_to_labels=_rename,
+        relabel_outcome=_rename,
     ),
 )

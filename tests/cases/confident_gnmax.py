@@ -27,6 +27,6 @@ DISTRIBUTIONS = (
         distribution=confident_gnmax_distribution,
         tightness=0.45,
         replace_one_refuted_at_size=None,
-        ranks_to_labels=rename_set,
+        relabel_outcome=rename_set,
     ),
 )

@@ -24,6 +24,6 @@ DISTRIBUTIONS = (
         distribution=confident_votes_distribution,
         tightness=0.8,
         replace_one_refuted_at_size=None,
-        ranks_to_labels=rename_bits,
+        relabel_outcome=rename_bits,
     ),
 )

@@ -26,7 +26,7 @@ DISTRIBUTIONS = tuple(
             adjacency=small_instance.adjacency,
         ),
         tightness=0.4,
-        ranks_to_labels=rename_set,
+        relabel_outcome=rename_set,
     )
     for mechanism in ("peeling", "joint")
 )

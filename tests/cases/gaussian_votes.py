@@ -28,7 +28,7 @@ DISTRIBUTIONS = tuple(
         distribution=_distribution,
         tightness=0.999,
         replace_one_refuted_at_size=None,
-        ranks_to_labels=rename_bits,
+        relabel_outcome=rename_bits,
     )
     # With the first std, counts far from the threshold are drawn like nearer ones.
     for std in (0.1, 0.5, 1.0, 3.0)

@@ -16,6 +16,6 @@ DISTRIBUTIONS = (
         distribution=gnmax_distribution,
         tightness=0.35,
         replace_one_refuted_at_size=None,
-        ranks_to_labels=rename_set,
+        relabel_outcome=rename_set,
     ),
 )

@@ -60,7 +60,7 @@ def _distribution(
         replace_one_refuted_at_size=None
         if aggregator.padded and aggregator.penalty == 0
         else refuted_at_size,
-        ranks_to_labels=_rename,
+        relabel_outcome=_rename,
     )
 
 

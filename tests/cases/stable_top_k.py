@@ -54,7 +54,7 @@ def _distribution(name: str, aggregator: StableTopK, tightness: float = 0.0) -> 
         tightness=tightness,
         min_labels=1 if aggregator.padded else 2,
         replace_one_refuted_at_size=None if is_wide_and_padded else REFUTED_AT_SIZE,
-        ranks_to_labels=rename_set,
+        relabel_outcome=rename_set,
     )
 
 

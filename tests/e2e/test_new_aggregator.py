@@ -45,7 +45,7 @@ DISTRIBUTIONS = (
             num_labels=small_instance.num_labels,
             num_teachers=small_instance.num_teachers,
         ),
-        ranks_to_labels=rename_bits,
+        relabel_outcome=rename_bits,
     ),
 )
 """

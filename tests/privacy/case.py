@@ -99,7 +99,7 @@ class Case:
         min_labels: the smallest number of labels that the mechanism is made for.
         replace_one_refuted_at_size: the size at which a mechanism for add/remove is refuted under replace-one; None if
             it is not refuted.
-        ranks_to_labels: renames an outcome from ranks to labels; the second argument is the label at each rank.
+        relabel_outcome: renames an outcome from ranks to labels; the second argument is the label at each rank.
     """
 
     name: str
@@ -110,7 +110,7 @@ class Case:
     largest_size: Size = LARGEST_SIZE
     min_labels: int = 1
     replace_one_refuted_at_size: Size | None = REFUTED_AT_SIZE
-    ranks_to_labels: Callable[[Any, list[int]], Any] = rename_indices
+    relabel_outcome: Callable[[Any, list[int]], Any] = rename_indices
 
     def largest_instance(self, adjacency: Adjacency) -> SmallInstance:
         """Returns the largest instance."""
@@ -123,7 +123,7 @@ class Case:
 
 def by_rank(
     distribution: Callable[[IntArray], Distribution],
-    ranks_to_labels: Callable[[Any, list[int]], Any],
+    relabel_outcome: Callable[[Any, list[int]], Any],
 ) -> Callable[[IntArray], Distribution]:
     """Returns a function from histograms to distributions, which calls `distribution` once for equal sorted counts.
 
@@ -140,7 +140,7 @@ def by_rank(
         # The sort is stable, so the lowest index of tied counts comes first.
         labels = sorted(range(len(counts)), key=counts.__getitem__, reverse=True)
         return {
-            ranks_to_labels(outcome, labels): p for outcome, p in laws_of_sorted[falling].items()
+            relabel_outcome(outcome, labels): p for outcome, p in laws_of_sorted[falling].items()
         }
 
     return distribution_over_labels
@@ -160,7 +160,7 @@ def pairs_of_laws(
     def distribution(histogram: IntArray) -> Distribution:
         return case.distribution(mechanism, histogram, small_instance)
 
-    law_of = by_rank(distribution, ranks_to_labels=case.ranks_to_labels)
+    law_of = by_rank(distribution, relabel_outcome=case.relabel_outcome)
     laws = {
         index: law_of(pairs.histograms[index])
         for index in np.unique([pairs.first, pairs.second]).tolist()

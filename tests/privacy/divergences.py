@@ -37,22 +37,22 @@ def largest_delta(first_laws: FloatArray, second_laws: FloatArray, epsilon: floa
 
 def largest_log_ratio(first_laws: FloatArray, second_laws: FloatArray) -> float:
     """Returns the largest log-likelihood ratio over all pairs and outcomes: the exact epsilon of pure DP."""
-    return float(_log_ratios(first_laws, second_laws, missing=-np.inf).max())
+    return float(_log_ratios(first_laws, second_laws, impossible_ratio=-np.inf).max())
 
 
 def largest_range(first_laws: FloatArray, second_laws: FloatArray) -> float:
     """Returns the largest spread of log-likelihood ratios within one pair: the exact bounded range."""
-    high = _log_ratios(first_laws, second_laws, missing=-np.inf)
-    low = _log_ratios(first_laws, second_laws, missing=np.inf)
+    high = _log_ratios(first_laws, second_laws, impossible_ratio=-np.inf)
+    low = _log_ratios(first_laws, second_laws, impossible_ratio=np.inf)
     return float((high.max(axis=1) - low.min(axis=1)).max())
 
 
-def _log_ratios(first: FloatArray, second: FloatArray, *, missing: float) -> FloatArray:
-    """Returns the log-likelihood ratio of each outcome, or `missing` if the outcome has probability 0 on both
-    sides.
+def _log_ratios(first: FloatArray, second: FloatArray, *, impossible_ratio: float) -> FloatArray:
+    """Returns the log-likelihood ratio of each outcome, or `impossible_ratio` if the outcome has probability 0
+    on both sides.
     """
     with np.errstate(invalid="ignore"):
-        return np.where((first == 0) & (second == 0), missing, logs(first) - logs(second))
+        return np.where((first == 0) & (second == 0), impossible_ratio, logs(first) - logs(second))
 
 
 def price_curve(event: Event, renyi_orders: FloatArray = ORDERS) -> FloatArray:

@@ -62,7 +62,7 @@ def _name_of_parameters(make_mechanism: partial[Any]) -> str:
     return "-".join(f"{name}={value}" for name, value in parameters)
 
 
-def _top_k(
+def _case_of_top_k(
     make_mechanism: partial[Any],
     tightness: float,
     *,
@@ -78,11 +78,11 @@ def _top_k(
         )
 
     mechanism_class = make_mechanism.func
-    rename: Callable[[Any, list[int]], Any] = rename_indices
+    relabel_outcome: Callable[[Any, list[int]], Any] = rename_indices
     if mechanism_class is CanonicalTopK:
-        rename = rename_set
+        relabel_outcome = rename_set
     elif mechanism_class is TopStableTopK:
-        rename = rename_short_set
+        relabel_outcome = rename_short_set
     return Case(
         name=f"{mechanism_class.__name__}-{k}-{_name_of_parameters(make_mechanism)}",
         mechanism_for=mechanism_for,
@@ -94,20 +94,20 @@ def _top_k(
             if tightness
             else None
         ),
-        ranks_to_labels=rename,
+        relabel_outcome=relabel_outcome,
     )
 
 
-def _pure_dp_top_k(make_mechanism: partial[Any], tightness: float) -> list[Case]:
+def _cases_of_pure_dp_top_k(make_mechanism: partial[Any], tightness: float) -> list[Case]:
     """Returns the cases of a pure-DP top-k mechanism, which `make_mechanism` builds from an epsilon, k and adjacency.
 
     For two labels at epsilon 4, the share `tightness` of the price must be attained. Three other cases have smaller
     instances.
     """
     return [
-        _top_k(make_mechanism=partial(make_mechanism, epsilon=4.0), tightness=tightness),
+        _case_of_top_k(make_mechanism=partial(make_mechanism, epsilon=4.0), tightness=tightness),
         *(
-            _top_k(
+            _case_of_top_k(
                 make_mechanism=partial(make_mechanism, epsilon=epsilon),
                 tightness=0.0,
                 k=k,
@@ -136,7 +136,7 @@ def _distribution_of_differences(mechanism: Any, counts: tuple[int, ...]) -> Dis
     return mechanism.distribution(np.array(counts))
 
 
-def _gap_selection(
+def _case_of_gap_selection(
     noise: str,
     *,
     tightness: float,
@@ -171,7 +171,7 @@ def _gap_selection(
         tightness=tightness,
         min_labels=1 if padded else 2,
         replace_one_refuted_at_size=REFUTED_AT_SIZE if tightness else None,
-        ranks_to_labels=rename_number,
+        relabel_outcome=rename_number,
     )
 
 
@@ -180,7 +180,7 @@ def _prefer_two_labels(k: int) -> float:
     return -1.5 * abs(k - 2)
 
 
-def _stability_test(test_kind: str, *, k: int, failure_prob: float) -> Case:
+def _case_of_stability_test(test_kind: str, *, k: int, failure_prob: float) -> Case:
     """Returns the case of a stability test of the gap below the k largest counts."""
 
     def mechanism_for(small_instance: SmallInstance) -> StabilityTest:
@@ -215,7 +215,7 @@ def _stability_test(test_kind: str, *, k: int, failure_prob: float) -> Case:
         distribution=distribution,
         tightness=0.999,
         min_labels=2,
-        ranks_to_labels=rename_bits,
+        relabel_outcome=rename_bits,
     )
 
 
@@ -236,7 +236,7 @@ def _largest_count_or_gap(statistic: str, histogram: IntArray) -> Any:
     return falling[0] if statistic == "count" else falling[0] - falling[1]
 
 
-def _threshold(make_mechanism: partial[Any], statistic: str) -> Case:
+def _case_of_threshold(make_mechanism: partial[Any], statistic: str) -> Case:
     """Returns the case of a threshold call on the largest count or on the largest gap.
 
     `make_mechanism` builds the call from `epsilon`, `statistic` and `adjacency`.
@@ -261,7 +261,7 @@ def _threshold(make_mechanism: partial[Any], statistic: str) -> Case:
         distribution=distribution,
         min_labels=2,
         replace_one_refuted_at_size=refuted_at_size,
-        ranks_to_labels=rename_number,
+        relabel_outcome=rename_number,
     )
 
 
@@ -307,16 +307,16 @@ GAP_TIGHTNESS = {
 CASES = (
     *(
         case
-        for kind in (PeelingTopK, PermuteAndFlipTopK, OneShotTopK)
-        for case in _pure_dp_top_k(make_mechanism=partial(kind), tightness=0.9)
+        for mechanism_class in (PeelingTopK, PermuteAndFlipTopK, OneShotTopK)
+        for case in _cases_of_pure_dp_top_k(make_mechanism=partial(mechanism_class), tightness=0.9)
     ),
-    *_pure_dp_top_k(make_mechanism=partial(LaplaceTopK), tightness=0.84),
-    *_pure_dp_top_k(make_mechanism=partial(JointTopK), tightness=0.63),
-    *_pure_dp_top_k(make_mechanism=partial(PermuteAndFlipJointTopK), tightness=0.66),
+    *_cases_of_pure_dp_top_k(make_mechanism=partial(LaplaceTopK), tightness=0.84),
+    *_cases_of_pure_dp_top_k(make_mechanism=partial(JointTopK), tightness=0.63),
+    *_cases_of_pure_dp_top_k(make_mechanism=partial(PermuteAndFlipJointTopK), tightness=0.66),
     *(
         case
         for noise, tightness in LIPSCHITZ_TIGHTNESS.items()
-        for case in _pure_dp_top_k(
+        for case in _cases_of_pure_dp_top_k(
             make_mechanism=partial(LipschitzTopK, noise=noise), tightness=tightness
         )
     ),
@@ -324,22 +324,25 @@ CASES = (
         case
         for noise in UNIT_NOISES
         for gamma, tightness in ((1.0, 0.9), (0.5, 0.49))
-        for case in _pure_dp_top_k(
+        for case in _cases_of_pure_dp_top_k(
             make_mechanism=partial(CanonicalTopK, noise=noise, gamma=gamma), tightness=tightness
         )
     ),
     *(
-        _top_k(make_mechanism=partial(kind, rho=rho), tightness=0.9)
-        for kind in (PeelingTopK, OneShotTopK)
+        _case_of_top_k(make_mechanism=partial(mechanism_class, rho=rho), tightness=0.9)
+        for mechanism_class in (PeelingTopK, OneShotTopK)
         for rho in (0.01, 0.5)
     ),
-    *(_top_k(make_mechanism=partial(JointTopK, rho=rho), tightness=0.4) for rho in (0.01, 0.5)),
     *(
-        _top_k(make_mechanism=partial(CanonicalTopK, rho=0.5, gamma=gamma), tightness=0.4)
+        _case_of_top_k(make_mechanism=partial(JointTopK, rho=rho), tightness=0.4)
+        for rho in (0.01, 0.5)
+    ),
+    *(
+        _case_of_top_k(make_mechanism=partial(CanonicalTopK, rho=0.5, gamma=gamma), tightness=0.4)
         for gamma in (0.0, 0.25, 0.5, 1.0)
     ),
     replace(
-        _top_k(
+        _case_of_top_k(
             make_mechanism=partial(GammaTopK, epsilon=2.0),
             tightness=0.5,
             k=1,
@@ -348,7 +351,7 @@ CASES = (
         distribution=_slow_distribution,
     ),
     replace(
-        _top_k(
+        _case_of_top_k(
             make_mechanism=partial(GammaTopK, epsilon=4.0),
             tightness=0.9,
             k=1,
@@ -357,17 +360,19 @@ CASES = (
         distribution=_slow_distribution,
     ),
     replace(
-        _top_k(make_mechanism=partial(LaplaceTopK, epsilon=0.2, failure_prob=1e-4), tightness=0.65),
-        ranks_to_labels=rename_set,
+        _case_of_top_k(
+            make_mechanism=partial(LaplaceTopK, epsilon=0.2, failure_prob=1e-4), tightness=0.65
+        ),
+        relabel_outcome=rename_set,
         replace_one_refuted_at_size=None,
     ),
-    _top_k(
+    _case_of_top_k(
         make_mechanism=partial(TopStableTopK, epsilon=2.0, failure_prob=1e-3, domain_size=2),
         tightness=0.9,
         min_labels=3,
     ),
     *(
-        _top_k(
+        _case_of_top_k(
             make_mechanism=partial(
                 LimitedDomainTopK, domain_size=size, epsilon=epsilon, failure_prob=failure_prob
             ),
@@ -385,10 +390,10 @@ CASES = (
         ),
         distribution=_peel_distribution,
         tightness=0.4,
-        ranks_to_labels=rename_set,
+        relabel_outcome=rename_set,
     ),
     *(
-        _gap_selection(
+        _case_of_gap_selection(
             noise,
             tightness=GAP_TIGHTNESS[noise][padded],
             noise_scale=noise_scale,
@@ -397,25 +402,27 @@ CASES = (
         for noise, padded, noise_scale in product(GAP_TIGHTNESS, (False, True), (0.5, 1.0, 3.0))
     ),
     *(
-        _gap_selection(noise, tightness=0.0, noise_scale=0.5, padded=padded, max_k=max_k)
+        _case_of_gap_selection(noise, tightness=0.0, noise_scale=0.5, padded=padded, max_k=max_k)
         for noise, padded, max_k in product(GAP_TIGHTNESS, (False, True), (1, 2, 3))
     ),
     *(
-        _gap_selection(noise, tightness=0.0, padded=True, regularizer=_prefer_two_labels)
+        _case_of_gap_selection(noise, tightness=0.0, padded=True, regularizer=_prefer_two_labels)
         for noise in GAP_TIGHTNESS
     ),
     *(
-        _stability_test(test_kind, k=k, failure_prob=failure_prob)
+        _case_of_stability_test(test_kind, k=k, failure_prob=failure_prob)
         for test_kind, k, failure_prob in product(
             ("gaussian", "laplace", "table"), (1, 2), (0.3, 0.05, 1e-4)
         )
     ),
     *(
-        _threshold(make_mechanism=partial(AboveThreshold, threshold=2), statistic=statistic)
+        _case_of_threshold(make_mechanism=partial(AboveThreshold, threshold=2), statistic=statistic)
         for statistic in ("count", "gap")
     ),
     *(
-        _threshold(make_mechanism=partial(BetweenThresholds, lower=1, upper=3), statistic=statistic)
+        _case_of_threshold(
+            make_mechanism=partial(BetweenThresholds, lower=1, upper=3), statistic=statistic
+        )
         for statistic in ("count", "gap")
     ),
     Case(
@@ -425,14 +432,14 @@ CASES = (
         tightness=0.6,
         min_labels=3,
         replace_one_refuted_at_size=Size(num_labels=4, num_teachers=4),
-        ranks_to_labels=rename_number,
+        relabel_outcome=rename_number,
     ),
     Case(
         name="RunTwice",
         mechanism_for=lambda small_instance: RunTwice(_make_selection(small_instance)),
         distribution=_twice_distribution,
         min_labels=3,
-        ranks_to_labels=rename_number,
+        relabel_outcome=rename_number,
     ),
     *(distribution for file in CASE_FILES for distribution in file.distributions),
 )

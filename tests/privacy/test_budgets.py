@@ -119,12 +119,12 @@ def test_each_class_pays_at_most_its_budget_for_the_densities(adjacency: Adjacen
             assert verdict_on_shift(mean_shift, event=events[index - 1]).refuted
 
 
-@pytest.mark.parametrize("reached", [2, 3])
+@pytest.mark.parametrize("teachers_reached", [2, 3])
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_price_covers_all_histograms_that_a_person_of_several_teachers_changes(
-    adjacency: Adjacency, reached: int
+    adjacency: Adjacency, teachers_reached: int
 ) -> None:
-    """A person has records at `reached` of five teachers, and moves the counts of two labels by up to that number.
+    """A person has records at some of five teachers, and moves the counts of two labels by up to their number.
 
     The exact delta is at most the claimed one.
 
@@ -139,7 +139,7 @@ def test_price_covers_all_histograms_that_a_person_of_several_teachers_changes(
     laws = np.where(bits[None], positive_probs[:, None], 1 - positive_probs[:, None])
     laws = laws.prod(axis=2)  # [36, 4]
     count_changes = counts[:, None] - counts[None]
-    are_neighbors = (np.abs(count_changes) <= reached).all(axis=2)
+    are_neighbors = (np.abs(count_changes) <= teachers_reached).all(axis=2)
     if adjacency is Adjacency.ADD_REMOVE:
         are_neighbors &= (count_changes >= 0).all(axis=2) | (count_changes <= 0).all(axis=2)
 
@@ -152,8 +152,8 @@ def test_price_covers_all_histograms_that_a_person_of_several_teachers_changes(
         deltas = np.maximum(laws[:, None] - ratio * laws[None], 0).sum(axis=2)
         return float(deltas[are_neighbors].max())
 
-    assert exact_delta(num_reached=reached) <= delta * (1 + 1e-9)
-    assert exact_delta(num_reached=reached - 1) > delta * (1 + 1e-9)
+    assert exact_delta(num_reached=teachers_reached) <= delta * (1 + 1e-9)
+    assert exact_delta(num_reached=teachers_reached - 1) > delta * (1 + 1e-9)
 
 
 @pytest.mark.slow

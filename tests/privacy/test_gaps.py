@@ -75,8 +75,8 @@ def counts_read_by(aggregator: Aggregator, num_teachers: int) -> Summarize:
     """Returns a function that returns the counts that an aggregator reads of an ensemble."""
 
     def summarize(votes: list[Votes]) -> Summary:
-        source = VotesWithGaps(votes, num_teachers=num_teachers)
-        return tuple(aggregator.summarize(source)[0].tolist())
+        teacher_votes = VotesWithGaps(votes, num_teachers=num_teachers)
+        return tuple(aggregator.summarize(teacher_votes)[0].tolist())
 
     return summarize
 
@@ -202,12 +202,12 @@ def test_limited_votes_with_gaps_move_as_many_counts_as_are_paid(adjacency: Adja
     Abstentions as halves would move more of the clipped counts.
     """
     num_labels, num_teachers = 3, 2
-    clipped = ClippedVotes(noise_std=1.0, vote_clip=1, adjacency=adjacency)
-    winner = GNMax(noise_std=1.0, adjacency=adjacency)
+    clipped_aggregator = ClippedVotes(noise_std=1.0, vote_clip=1, adjacency=adjacency)
+    winner_aggregator = GNMax(noise_std=1.0, adjacency=adjacency)
     charged_votes = squared_sensitivity(max_votes=1, num_labels=num_labels, adjacency=adjacency)
 
     def summarize_by_halves(votes: list[Votes]) -> Summary:
-        counts = counts_read_by(clipped, num_teachers)(votes)
+        counts = counts_read_by(clipped_aggregator, num_teachers)(votes)
         abstaining = (np.array(votes) == UNKNOWN).sum(axis=0)
         return tuple((np.array(counts) + abstaining // 2).tolist())
 
@@ -215,8 +215,8 @@ def test_limited_votes_with_gaps_move_as_many_counts_as_are_paid(adjacency: Adja
         pairs = pairs_of_changed_summaries(summarize, num_labels, num_teachers, adjacency)
         return max(int(np.abs(np.subtract(first, second)).sum()) for first, second in pairs)
 
-    assert num_moved_votes(counts_read_by(clipped, num_teachers)) == charged_votes
-    assert num_moved_votes(counts_read_by(winner, num_teachers)) == charged_votes
+    assert num_moved_votes(counts_read_by(clipped_aggregator, num_teachers)) == charged_votes
+    assert num_moved_votes(counts_read_by(winner_aggregator, num_teachers)) == charged_votes
     assert num_moved_votes(summarize_by_halves) > charged_votes
 
 
@@ -263,8 +263,8 @@ def test_centered_votes_with_gaps_move_the_sum_by_as_much_as_is_paid(adjacency: 
         aggregator.summarize(VotesWithGaps([votes], num_teachers=1)).ravel()
         for votes in product((1, 0, UNKNOWN), repeat=3)
     ]
-    clipped = ClippedSum(clip=0.5, shape=(1, 3), adjacency=adjacency)
-    assert_reached(clipped_votes, adjacency, claimed=clipped.l2_sensitivity)
+    clipped_sum = ClippedSum(clip=0.5, shape=(1, 3), adjacency=adjacency)
+    assert_reached(clipped_votes, adjacency, claimed=clipped_sum.l2_sensitivity)
     sum_without_votes = aggregator.summarize(VotesWithGaps([(UNKNOWN,) * 3], num_teachers=1))
     assert not sum_without_votes.any()
 
@@ -287,7 +287,7 @@ def test_votes_in_rounds_with_gaps_move_the_sum_by_as_much_as_is_paid(
     question = RoundQuestion(weights, label_scale=np.ones(2), clipped_moments=clipped_moments)
     inputs = np.tile(POOL[:1], (num_records, 1))
 
-    def vote(labels: NDArray[np.int8]) -> IntArray:
+    def sum_of_votes(labels: NDArray[np.int8]) -> IntArray:
         votes = MomentVotes(
             inputs=inputs,
             labels=labels,
@@ -305,13 +305,13 @@ def test_votes_in_rounds_with_gaps_move_the_sum_by_as_much_as_is_paid(
         for rest in product((1, 0, UNKNOWN), repeat=2):
             labels = np.tile(np.array(rest, dtype=np.int8), (num_records, 1))
             labels[0] = first
-            teacher_sums.append(vote(labels))
+            teacher_sums.append(sum_of_votes(labels))
             known_share = max((labels != UNKNOWN).mean(), 0.5 / num_records)
             sums_of_known_means.append(teacher_sums[-1] / known_share)
     assert_reached(teacher_sums, adjacency, claimed=clipped_moments.l2_sensitivity)
     with pytest.raises(AssertionError):
         assert_reached(sums_of_known_means, adjacency, claimed=clipped_moments.l2_sensitivity)
-    assert not vote(np.full((num_records, 2), UNKNOWN, dtype=np.int8)).any()
+    assert not sum_of_votes(np.full((num_records, 2), UNKNOWN, dtype=np.int8)).any()
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -321,7 +321,7 @@ def test_the_vector_of_shares_with_gaps_moves_by_as_much_as_is_paid(adjacency: A
     If the two parts of it were clipped apart, each to this clip, the sum would move further.
     """
     center = 0.5 * np.array([1, 1, KNOWN_WEIGHT, KNOWN_WEIGHT])
-    clipped = ClippedSum(clip=0.4, shape=(1, 4), adjacency=adjacency)
+    clipped_sum = ClippedSum(clip=0.4, shape=(1, 4), adjacency=adjacency)
     label_part = ClippedSum(clip=0.4, shape=(1, 2), adjacency=adjacency)
     clipped_shares = []
     clipped_apart = []
@@ -334,10 +334,10 @@ def test_the_vector_of_shares_with_gaps_moves_by_as_much_as_is_paid(adjacency: A
             num_teachers=1,
             known=is_known,
         )
-        clipped_shares.append(shares.total(clipped, center).ravel())
+        clipped_shares.append(shares.total(clipped_sum, center).ravel())
         assert shares.lengths().sum() == int((votes_of_teacher == 1).any())
         halves = np.split(np.append(votes_of_teacher == 1, KNOWN_WEIGHT * is_known) - center, 2)
         sums = [label_part.total(half[None, None], center=0.0, num_teachers=1) for half in halves]
         clipped_apart.append(np.concatenate(sums, axis=1).ravel())
-    assert_reached(clipped_shares, adjacency, claimed=clipped.l2_sensitivity)
+    assert_reached(clipped_shares, adjacency, claimed=clipped_sum.l2_sensitivity)
     assert largest_move(np.array(clipped_apart), adjacency) > label_part.l2_sensitivity

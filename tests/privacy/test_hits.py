@@ -57,7 +57,7 @@ def largest_moments(
     num_calls: int,
     target_hits: int,
     renyi_orders: FloatArray = ORDERS,
-    after_hit: FloatArray | float = 1.0,
+    moment_after_hit: FloatArray | float = 1.0,
 ) -> FloatArray:
     """Returns the logarithm of the largest moment of all adaptive sessions, `[A]` for A Renyi
     orders, exactly.
@@ -71,7 +71,7 @@ def largest_moments(
         num_calls: the largest number of calls.
         target_hits: the number of hits after which the session ends.
         renyi_orders: the Renyi orders, `[A]`.
-        after_hit: the largest moment of the release that follows each hit, `[A]`.
+        moment_after_hit: the largest moment of the release that follows each hit, `[A]`.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         first = np.log(laws[0])[:, :, None]
@@ -86,7 +86,7 @@ def largest_moments(
     for _ in range(num_calls):
         longer_moments = [moments[0]]
         for hits in range(1, target_hits + 1):
-            plays = missed * moments[hits] + hit * after_hit * moments[hits - 1]
+            plays = missed * moments[hits] + hit * moment_after_hit * moments[hits - 1]
             longer_moments.append(np.maximum(plays.max(axis=0), moments[hits]))  # or no call
         log_scale = log_scale + np.log(longer_moments[-1])
         moments = np.array(longer_moments) / longer_moments[-1]
@@ -270,7 +270,7 @@ def test_price_adds_the_release_that_follows_each_hit(
         num_calls=num_calls,
         target_hits=target_hits,
         renyi_orders=orders,
-        after_hit=np.exp(release_cost),
+        moment_after_hit=np.exp(release_cost),
     )
     assert (session.target_hits, session.num_calls) == (target_hits, num_calls)
     assert (exact <= price * (1 + 1e-9)).all()

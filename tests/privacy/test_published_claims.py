@@ -187,23 +187,27 @@ def test_floor_1_releases_unstable_sets_under_replace_one_and_cannot_be_built() 
     So the paper's test for add-remove is refuted under replace-one; it holds under add-remove, and
     the package refuses to build it for replace-one.
     """
-    paper, ours = (
+    paper_test, our_test = (
         StabilityTest.gaussian(test_std=1.0, failure_prob=0.05, num_teachers=6, adjacency=adjacency)
         for adjacency in (ADD_REMOVE, REPLACE_ONE)
     )
     verdict = verdict_on_best_label(
-        paper.pass_probs,
+        paper_test.pass_probs,
         adjacency=REPLACE_ONE,
         event=pa.ApproximateEvent(pa.GaussianEvent(noise_multiplier=0.5), failure_prob=0.05),
     )
     assert verdict.delta.at == 50.0
     assert verdict.delta.ratio == pytest.approx(5.19, abs=0.01)
-    assert verdict.delta.exact == pytest.approx(paper.pass_probs[2])
+    assert verdict.delta.exact == pytest.approx(paper_test.pass_probs[2])
     assert math.isinf(verdict.renyi.ratio)  # no failure of 0.05 makes the distributions comparable
-    assert verdict_on_best_label(paper.pass_probs, adjacency=ADD_REMOVE, event=paper.event).sound
-    assert verdict_on_best_label(ours.pass_probs, adjacency=REPLACE_ONE, event=ours.event).sound
+    assert verdict_on_best_label(
+        paper_test.pass_probs, adjacency=ADD_REMOVE, event=paper_test.event
+    ).sound
+    assert verdict_on_best_label(
+        our_test.pass_probs, adjacency=REPLACE_ONE, event=our_test.event
+    ).sound
     with refused("pass_probs", value=ANY, rule="at most failure_prob=0.05"):
-        StabilityTest(pass_probs=paper.pass_probs, failure_prob=0.05, adjacency=REPLACE_ONE)
+        StabilityTest(pass_probs=paper_test.pass_probs, failure_prob=0.05, adjacency=REPLACE_ONE)
 
 
 def test_laplace_threshold_of_the_paper_under_replace_one() -> None:
@@ -310,7 +314,7 @@ def test_the_headline_of_the_multi_label_paper_is_false_for_one_record() -> None
     600 independent releases on one pair refute 3.6 and even 6.33; 6.36 is not refuted, and not
     proven either.
     """
-    paper = StableTopK(
+    paper_aggregator = StableTopK(
         selection_noise="gaussian",
         selection_scale=50.0,
         test_std=60.0,
@@ -320,7 +324,7 @@ def test_the_headline_of_the_multi_label_paper_is_false_for_one_record() -> None
     counts = (799, 401, *[1] * 38)
     neighboring_counts = (800, 400, *[2] * 38)
     law, neighboring_law = (
-        paper.distribution(np.array(histogram), num_teachers=800)
+        paper_aggregator.distribution(np.array(histogram), num_teachers=800)
         for histogram in (counts, neighboring_counts)
     )
     outcomes = list(law | neighboring_law)
@@ -343,7 +347,7 @@ def test_the_headline_of_the_multi_label_paper_is_false_for_one_record() -> None
     assert not verdict_at(epsilon=6.36).sound  # a lower bound proves nothing
 
 
-STABLE = StableTopK(selection_scale=3.0, test_std=0.5, failure_prob=0.05)
+STABLE_TOP_K = StableTopK(selection_scale=3.0, test_std=0.5, failure_prob=0.05)
 
 
 @pytest.mark.parametrize("dropped", ["test", "failure"])
@@ -353,9 +357,9 @@ def test_dropping_the_price_of_the_test_or_its_failure_is_refuted(dropped: str) 
     Negative control: the price of the selection alone, or without the failure probability of the
     test, is exceeded.
     """
-    event = STABLE.event_for(num_queries=1, num_labels=3, num_teachers=6)
-    selection = STABLE.gap_selection(num_labels=3, num_teachers=6).event
-    bit = STABLE.stability_test(num_teachers=6).event.event
+    event = STABLE_TOP_K.event_for(num_queries=1, num_labels=3, num_teachers=6)
+    selection = STABLE_TOP_K.gap_selection(num_labels=3, num_teachers=6).event
+    bit = STABLE_TOP_K.stability_test(num_teachers=6).event.event
     too_cheap = (
         pa.ApproximateEvent(selection, failure_prob=0.05)
         if dropped == "test"
@@ -364,7 +368,7 @@ def test_dropping_the_price_of_the_test_or_its_failure_is_refuted(dropped: str) 
 
     def verdict_on(claimed_event: pa.Event) -> Verdict:
         return verify(
-            partial(STABLE.distribution, num_teachers=6),
+            partial(STABLE_TOP_K.distribution, num_teachers=6),
             adjacency=REPLACE_ONE,
             event=claimed_event,
             symmetric=True,

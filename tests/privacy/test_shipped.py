@@ -110,7 +110,7 @@ def ranked_distribution(case: Case, small_instance: SmallInstance) -> Any:
     def distribution(histogram: IntArray) -> Mapping[Any, float]:
         return case.distribution(mechanism, histogram, small_instance)
 
-    return by_rank(distribution, case.ranks_to_labels)
+    return by_rank(distribution, case.relabel_outcome)
 
 
 @pytest.mark.slow
@@ -431,7 +431,7 @@ def test_distributions_treat_labels_alike_up_to_the_tie_break(case: Case) -> Non
             sorted_laws[tuple(counts)] = case.distribution(mechanism, counts, small_instance)
         renamed = sorted_laws[tuple(counts)]
         expected = {
-            case.ranks_to_labels(outcome, order.tolist()): p for outcome, p in renamed.items()
+            case.relabel_outcome(outcome, order.tolist()): p for outcome, p in renamed.items()
         }
         for outcome in distribution.keys() | expected.keys():
             assert math.isclose(

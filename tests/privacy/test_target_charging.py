@@ -196,12 +196,12 @@ class TargetCase(NamedTuple):
 
 
 CASES = {
-    "not_prior": TargetCase(not_prior, not_prior_calls),
-    "revise": TargetCase(revise, revise_calls),
-    "boundary": TargetCase(boundary, boundary_calls, refuted_factor=1.08),
-    "tight_boundary": TargetCase(tight_boundary, boundary_calls),
-    "run_twice": TargetCase(run_twice, run_twice_calls),
-    "between_thresholds": TargetCase(two_wide_target, laplace_calls),
+    "not_prior": TargetCase(target_for=not_prior, calls_of=not_prior_calls),
+    "revise": TargetCase(target_for=revise, calls_of=revise_calls),
+    "boundary": TargetCase(target_for=boundary, calls_of=boundary_calls, refuted_factor=1.08),
+    "tight_boundary": TargetCase(target_for=tight_boundary, calls_of=boundary_calls),
+    "run_twice": TargetCase(target_for=run_twice, calls_of=run_twice_calls),
+    "between_thresholds": TargetCase(target_for=two_wide_target, calls_of=laplace_calls),
 }
 
 
@@ -432,17 +432,17 @@ def test_best_session_costs_at_least_a_repeated_test() -> None:
     often = rare * math.exp(epsilon)
     delta = 0.0
 
-    def excess(num_hits: int, num_misses: int) -> float:
+    def excess_prob(num_hits: int, num_misses: int) -> float:
         """Returns by how much one transcript is likelier than the target epsilon allows."""
         one, other = (prob**num_hits * (1 - prob) ** num_misses for prob in (often, rare))
         return max(0.0, one - math.exp(target_epsilon) * other)
 
     for num_misses in range(num_calls - target_hits + 1):
         num_transcripts = math.comb(num_misses + target_hits - 1, num_misses)
-        delta += num_transcripts * excess(num_hits=target_hits, num_misses=num_misses)
+        delta += num_transcripts * excess_prob(num_hits=target_hits, num_misses=num_misses)
     for num_hits in range(target_hits):
         num_transcripts = math.comb(num_calls, num_hits)
-        delta += num_transcripts * excess(num_hits=num_hits, num_misses=num_calls - num_hits)
+        delta += num_transcripts * excess_prob(num_hits=num_hits, num_misses=num_calls - num_hits)
     best_delta = largest_session_delta(
         epsilon, target_hits=target_hits, target_epsilon=target_epsilon, num_calls=num_calls
     )

@@ -100,14 +100,14 @@ class BitPair(NamedTuple):
     log_not_q: float
 
 
-def attained_mu(pair: BitPair, count: int) -> float:
-    """Returns the largest mu that tests of `count` equal bits show, at alphas down to the smallest one.
+def attained_mu(pair: BitPair, num_bits: int) -> float:
+    """Returns the largest mu that tests of `num_bits` equal bits show, at alphas down to the smallest one.
 
     A test counts the ones of all bits. Its Gaussian with a smaller mu has a curve above that of the bits.
     """
-    num_ones = np.arange(count, -1, -1)
-    num_zeros = count - num_ones
-    log_orders = gammaln(count + 1) - gammaln(num_ones + 1) - gammaln(num_zeros + 1)
+    num_ones = np.arange(num_bits, -1, -1)
+    num_zeros = num_bits - num_ones
+    log_orders = gammaln(num_bits + 1) - gammaln(num_ones + 1) - gammaln(num_zeros + 1)
     log_power = np.logaddexp.accumulate(
         log_orders + num_ones * pair.log_p + num_zeros * pair.log_not_p
     )
@@ -157,14 +157,14 @@ def test_mu_of_bits_is_attained_by_counts_far_from_the_threshold(reach: int, cou
     mu = pa.AutoAccountant().compose(event, count=count).gdp_mu()
     move = reach / noise_std
     attained = max(
-        attained_mu(threshold_pair(distance, move=move), count=count)
+        attained_mu(threshold_pair(distance, move=move), num_bits=count)
         for distance in (0, -3, -9 + move)
     )
     assert attained <= mu <= 1.05 * attained
     assert mu == pytest.approx(math.sqrt(count) * move, rel=1e-6)
-    if count > 1:  # control: the mu of the middle is refuted
-        middle = threshold_pair(distance=-move / 2, move=move)
-        assert attained_mu(middle, count=count) < 0.85 * attained
+    if count > 1:  # control: the mu of the pair in the middle is refuted
+        middle_pair = threshold_pair(distance=-move / 2, move=move)
+        assert attained_mu(middle_pair, num_bits=count) < 0.85 * attained
 
 
 @pytest.mark.slow
@@ -176,7 +176,8 @@ def test_mu_of_bounded_ranges_is_attained(epsilon: float, count: int) -> None:
     event = pa.BoundedRangeEvent(epsilon)
     losses = epsilon * np.linspace(0.02, 0.98, 49)
     attained = max(
-        attained_mu(pair_of_losses(loss, epsilon=epsilon), count=count) for loss in losses.tolist()
+        attained_mu(pair_of_losses(loss, epsilon=epsilon), num_bits=count)
+        for loss in losses.tolist()
     )
     exact = pa.ExactAccountant().compose(event, count=count).gdp_mu()
     by_renyi = pa.RdpAccountant().compose(event, count=count).gdp_mu()
@@ -201,8 +202,8 @@ def test_profile_of_many_responses_is_exact_where_renyi_curves_bound_nothing(
     assert pa.RdpAccountant().compose(event, count=600).get_delta(target_epsilon=0.0) == 1
     log_truth = -math.log1p(math.exp(-epsilon))
     log_lie = -math.log1p(math.exp(epsilon))
-    response = BitPair(log_p=log_truth, log_not_p=log_lie, log_q=log_lie, log_not_q=log_truth)
-    attained = attained_mu(response, count=600)
+    response_pair = BitPair(log_p=log_truth, log_not_p=log_lie, log_q=log_lie, log_not_q=log_truth)
+    attained = attained_mu(response_pair, num_bits=600)
     assert attained <= spent.gdp_mu() <= 1.02 * attained
 
 

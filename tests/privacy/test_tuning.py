@@ -134,13 +134,15 @@ def test_best_of_candidates_in_any_order_is_within_its_price(
 ) -> None:
     """For every order of all outcomes, both divergences of the best of K are at most the price."""
     base, (first, second) = CANDIDATES[name]
-    best = [
+    best_laws = [
         law_of_best(candidate_laws=laws, prob_of_none=random_number_of_runs(distribution))
         for laws in (first, second)
     ]
-    assert best[0].sum(axis=-1) == pytest.approx(1)
+    assert best_laws[0].sum(axis=-1) == pytest.approx(1)
     event = pa.tuning_event(base, score=pa.NoOpEvent(), distribution=distribution)
-    assert excess_over_price(first_laws=best[0], second_laws=best[1], event=event) <= 1e-12
+    assert (
+        excess_over_price(first_laws=best_laws[0], second_laws=best_laws[1], event=event) <= 1e-12
+    )
 
 
 @pytest.mark.slow
@@ -196,12 +198,12 @@ def test_price_is_close_to_the_worst_order(distribution: RunCount, share: float)
     """Control: a candidate that is charged with a share of its epsilon exceeds the price."""
     base = pa.PureDpEvent(epsilon=share * 0.5)
     first, second = randomized_response(epsilon=0.5)
-    best = [
+    best_laws = [
         law_of_best(candidate_laws=laws, prob_of_none=random_number_of_runs(distribution))
         for laws in (first, second)
     ]
     event = pa.tuning_event(base, score=pa.NoOpEvent(), distribution=distribution)
-    assert excess_over_price(first_laws=best[0], second_laws=best[1], event=event) > 1e-4
+    assert excess_over_price(first_laws=best_laws[0], second_laws=best_laws[1], event=event) > 1e-4
 
 
 RELEASE_EPSILON = 0.4
@@ -267,7 +269,7 @@ def test_best_scored_run_on_all_neighbors_is_within_its_price(
     adjacency: pa.Adjacency, distribution: RunCount
 ) -> None:
     """On all neighbors of up to three records the best of K scored runs costs at most its price."""
-    best = [
+    best_laws = [
         law_of_best(candidate_laws=laws, prob_of_none=random_number_of_runs(distribution))
         for laws in laws_on_neighbors(adjacency)
     ]
@@ -276,7 +278,9 @@ def test_best_scored_run_on_all_neighbors_is_within_its_price(
         score=pa.PureDpEvent(SCORE_EPSILON),
         distribution=distribution,
     )
-    assert excess_over_price(first_laws=best[0], second_laws=best[1], event=event) <= 1e-12
+    assert (
+        excess_over_price(first_laws=best_laws[0], second_laws=best_laws[1], event=event) <= 1e-12
+    )
 
 
 @every_adjacency
@@ -294,21 +298,27 @@ def test_a_price_without_the_score_is_too_low(adjacency: pa.Adjacency) -> None:
         return np.array([law])
 
     other = (0, 1, 1) if adjacency is pa.Adjacency.REPLACE_ONE else (1, 1)
-    best = [
+    best_laws = [
         law_of_best(
             candidate_laws=law_without_release(records),
             prob_of_none=random_number_of_runs(distribution),
         )
         for records in ((1, 1, 1), other)
     ]
-    charged = pa.tuning_event(
+    charged_event = pa.tuning_event(
         base=pa.NoOpEvent(), score=pa.PureDpEvent(SCORE_EPSILON), distribution=distribution
     )
-    assert excess_over_price(first_laws=best[0], second_laws=best[1], event=charged) <= 1e-12
-    uncharged = pa.tuning_event(
+    assert (
+        excess_over_price(first_laws=best_laws[0], second_laws=best_laws[1], event=charged_event)
+        <= 1e-12
+    )
+    uncharged_event = pa.tuning_event(
         base=pa.NoOpEvent(), score=pa.NoOpEvent(), distribution=distribution
     )
-    assert excess_over_price(first_laws=best[0], second_laws=best[1], event=uncharged) > 1e-3
+    assert (
+        excess_over_price(first_laws=best_laws[0], second_laws=best_laws[1], event=uncharged_event)
+        > 1e-3
+    )
 
 
 @every_distribution
@@ -322,7 +332,7 @@ def test_failing_runs_are_within_price_and_failure(distribution: RunCount) -> No
     failing = np.full((len(first), 1), failure_prob)
     first = np.concatenate([(1 - failure_prob) * first, failing, shown], axis=1)
     second = np.concatenate([(1 - failure_prob) * second, shown, failing], axis=1)
-    best = [
+    best_laws = [
         law_of_best(candidate_laws=laws, prob_of_none=random_number_of_runs(distribution))
         for laws in (first, second)
     ]
@@ -330,5 +340,5 @@ def test_failing_runs_are_within_price_and_failure(distribution: RunCount) -> No
         pa.tuning_event(base, score=pa.NoOpEvent(), distribution=distribution)
     )
     for epsilon in EPSILONS:
-        delta = np.maximum(best[0] - math.exp(epsilon) * best[1], 0).sum(axis=-1).max()
+        delta = np.maximum(best_laws[0] - math.exp(epsilon) * best_laws[1], 0).sum(axis=-1).max()
         assert delta <= spent.get_delta(target_epsilon=epsilon) + 1e-12
