@@ -87,18 +87,18 @@ def require_sound(config: DictConfig, *, schema: type, command: str) -> None:
         if is_part and not isinstance(config[name], DictConfig):
             rule = f"a _target_ and its settings, or {name}=NAME"
             raise InvalidValue(name, config[name], rule=rule)
-    for text in _texts(OmegaConf.to_container(config, resolve=False)):
+    for text in _texts_in(OmegaConf.to_container(config, resolve=False)):
         if _NO_TEXT.search(text):
             raise InvalidValue(f"{text!a}", rule="text in UTF-8 without a zero byte")
 
 
-def _texts(node: Any) -> Iterator[str]:
+def _texts_in(node: Any) -> Iterator[str]:
     """Yields all texts among the values of a configuration, which consists of mappings, lists and plain values."""
     if isinstance(node, str):
         yield node
     elif isinstance(node, dict):
         for value in node.values():
-            yield from _texts(value)
+            yield from _texts_in(value)
     elif isinstance(node, list):
         for item in node:
-            yield from _texts(item)
+            yield from _texts_in(item)

@@ -55,23 +55,25 @@ def public_settings(settings: Mapping[str, Any], aggregator: Aggregator, **chang
         aggregator: the aggregator after its noise was solved for.
         **changed: settings that the run has changed, such as the number of queries.
     """
-    public = _terms(settings={**settings, **changed}, aggregator=aggregator) | _parts(
-        settings, part_names=_PARTS
-    )
+    public = _settings_of_run(
+        settings={**settings, **changed}, aggregator=aggregator
+    ) | _settings_of_parts(settings, part_names=_PARTS)
     teacher = settings.get("teacher", {})
     if "num_teachers" in teacher:
         public["teacher"]["num_teachers"] = teacher["num_teachers"]
     num_labeled = settings.get("data", {}).get(PUBLIC_LABELS)
     if num_labeled:
         public.setdefault("data", {})[PUBLIC_LABELS] = num_labeled
-    return _text(public)
+    return _yaml_text(public)
 
 
 def holder_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     """Returns those settings of a holder's teachers, features and data that may be published, as YAML by group."""
     return {
-        part: _text(public=content)
-        for part, content in _parts(settings, part_names=("features", "teacher")).items()
+        part: _yaml_text(public=content)
+        for part, content in _settings_of_parts(
+            settings, part_names=("features", "teacher")
+        ).items()
     }
 
 
@@ -94,13 +96,13 @@ def release_settings(
         num_teachers: the number of teachers of all holders together.
         public_answers: the SHA-256 of the public answers that votes are compared with; empty where there are none.
     """
-    public = _terms(
+    public = _settings_of_run(
         settings={"max_epsilon": None, **settings, "num_queries": num_queries},
         aggregator=aggregator,
     )
     if public_answers:
         public["public_answers_sha256"] = public_answers
-    public["accountant"] = _component(settings["accountant"])
+    public["accountant"] = _publishable_settings(settings["accountant"])
     # The holders' statements pass through the allow-list once more, since other people wrote them.
     for part, text in holders.items():
         node = read_yaml(text, name=f"settings.{part}", rule="YAML as pate-vote writes it")
@@ -110,12 +112,12 @@ def release_settings(
         target = str(node["_target_"])
         content = {} if part == "data" else {"_target_": target.rpartition(".")[2]}
         if is_within(target, prefixes=_PUBLIC_PREFIXES):
-            content = _component(node, is_data=part == "data")
+            content = _publishable_settings(node, is_data=part == "data")
         if content:
             public[part] = content
     if "teacher" in public:
         public["teacher"]["num_teachers"] = num_teachers
-    return _text(public)
+    return _yaml_text(public)
 
 
 def with_student(release_yaml: str, student_settings: Mapping[str, Any]) -> str:
@@ -128,7 +130,7 @@ def with_student(release_yaml: str, student_settings: Mapping[str, Any]) -> str:
     public = read_yaml(release_yaml, name="config.yaml", rule="YAML as pate-release writes it")
     if not isinstance(public, dict):
         raise InvalidValue("config.yaml", rule="settings as pate-release writes them")
-    return _text(public | {"student": _component(student_settings)})
+    return _yaml_text(public | {"student": _publishable_settings(student_settings)})
 
 
 def own_settings(config: DictConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,12 +171,14 @@ def _read_elsewhere(config: DictConfig) -> list[tuple[Any, ...]]:
     plain = OmegaConf.to_container(config, resolve=False)
     return [
         path
-        for path, value in _texts(plain)
+        for path, value in _texts_with_paths(plain)
         if not _is_pure(plain_values=plain, path=path, text=value, visited_paths=frozenset())
     ]
 
 
-def _texts(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], str]]:
+def _texts_with_paths(
+    value: Any, path: tuple[Any, ...] = ()
+) -> Iterator[tuple[tuple[Any, ...], str]]:
     """Yields each text in nested plain values, with its path.
 
     Args:
@@ -185,10 +189,10 @@ def _texts(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, 
         yield path, value
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from _texts(item, path=(*path, key))
+            yield from _texts_with_paths(item, path=(*path, key))
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _texts(item, path=(*path, index))
+            yield from _texts_with_paths(item, path=(*path, index))
 
 
 def _is_pure(
@@ -211,20 +215,20 @@ def _is_pure(
         names = tuple(re.findall(r"[^.\[\]]+", match["name"]))
         num_dots = len(match["dots"])
         target = (*path[: len(path) - num_dots], *names) if num_dots else names
-        value = _at(plain_values, path=target)
+        value = _value_at(plain_values, path=target)
         if value is _NO_VALUE:
             return False
         if not all(
             _is_pure(
                 plain_values, path=inner_path, text=inner, visited_paths=visited_paths | {path}
             )
-            for inner_path, inner in _texts(value, path=target)
+            for inner_path, inner in _texts_with_paths(value, path=target)
         ):
             return False
     return True
 
 
-def _at(plain_values: Any, path: tuple[Any, ...]) -> Any:
+def _value_at(plain_values: Any, path: tuple[Any, ...]) -> Any:
     """Returns the value at a path of nested plain values; `_NO_VALUE` if there is none."""
     value = plain_values
     for key in path:
@@ -237,7 +241,7 @@ def _at(plain_values: Any, path: tuple[Any, ...]) -> Any:
     return value
 
 
-def _terms(settings: Mapping[str, Any], aggregator: Aggregator) -> dict[str, Any]:
+def _settings_of_run(settings: Mapping[str, Any], aggregator: Aggregator) -> dict[str, Any]:
     """Returns the published settings of the run, such as epsilon and delta, and those of its aggregator.
 
     The aggregator's settings have the noise that it used.
@@ -247,7 +251,7 @@ def _terms(settings: Mapping[str, Any], aggregator: Aggregator) -> dict[str, Any
         for name, value in vars(aggregator).items()
         if is_scalar(value) or isinstance(value, str)
     }
-    public = _component({**settings["aggregator"], **used_values})
+    public = _publishable_settings({**settings["aggregator"], **used_values})
     table = getattr(aggregator, "table", None)
     if isinstance(table, CertifiedTable):
         public["table_sha256"] = table.digest
@@ -257,17 +261,17 @@ def _terms(settings: Mapping[str, Any], aggregator: Aggregator) -> dict[str, Any
     return {name: settings[name] for name in _TERMS if name in settings} | {"aggregator": public}
 
 
-def _parts(settings: Mapping[str, Any], part_names: tuple[str, ...]) -> dict[str, Any]:
+def _settings_of_parts(settings: Mapping[str, Any], part_names: tuple[str, ...]) -> dict[str, Any]:
     """Returns the publishable settings of the named parts, and of the data."""
     parts = {
-        part: _component(node=settings[part], is_data=part == "data")
+        part: _publishable_settings(node=settings[part], is_data=part == "data")
         for part in (*part_names, "data")
         if part in settings
     }
     return {part: content for part, content in parts.items() if content}
 
 
-def _text(public: Mapping[str, Any]) -> str:
+def _yaml_text(public: Mapping[str, Any]) -> str:
     """Returns settings as YAML in a fixed order; settings that the order does not list come last."""
     ordered = [name for name in _ORDER if name in public]
     ordered += [name for name in public if name not in _ORDER]
@@ -277,7 +281,7 @@ def _text(public: Mapping[str, Any]) -> str:
     return content
 
 
-def _component(node: Mapping[str, Any], *, is_data: bool = False) -> dict[str, Any]:
+def _publishable_settings(node: Mapping[str, Any], *, is_data: bool = False) -> dict[str, Any]:
     """Returns the publishable settings of a part of a run, or of an object within a part.
 
     These are the class, and the fields that may be published and that YAML can represent. For data, the class is
@@ -315,7 +319,7 @@ def _public_value(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_public_value(item) for item in value]
     if isinstance(value, Mapping) and "_target_" in value:
-        return _component(value)
+        return _publishable_settings(value)
     if not (is_scalar(value) or isinstance(value, str)):
         raise TypeError("nothing that is published")
     return float(value) if isinstance(value, float) else value

@@ -137,7 +137,7 @@ class Ensemble:
             )
             advance(progress.num_done)
             job = TrainingJob(
-                teacher=isolate(teacher, private.group_ids),
+                teacher=isolate(teacher, group_ids=private.group_ids),
                 shards=PartitionedRecords(
                     private.inputs,
                     labels=private.labels,
@@ -304,17 +304,18 @@ class Ensemble:
     def moment_votes(
         self,
         directions: PublicPCA,
-        rows: NDArray[Any],
+        public_inputs: Float32Array,
         records_per_teacher: float,
-        ask: Callable[[], PoolAnswers] | None = None,
+        ask_teachers: Callable[[], PoolAnswers] | None = None,
     ) -> MomentVotes:
         """Returns the votes of the teachers as moments: sums along directions of the input space, released in rounds.
 
         Args:
             directions: the directions of the input space along which the votes are released.
-            rows: the inputs of the public samples that students learn from, `[num_rows, num_features]`.
+            public_inputs: the inputs of the public samples that students learn from, `[num_rows, num_features]`.
             records_per_teacher: the mean number of private groups of a teacher.
-            ask: computes the answers of trained teachers to the public samples; None for teachers that are not trained.
+            ask_teachers: computes the answers of trained teachers to the public samples; None for teachers that are
+                not trained.
         """
         private = self.dataset.private
         return MomentVotes(
@@ -322,8 +323,8 @@ class Ensemble:
             labels=labels_with_gaps(private.labels, known=private.known),
             teacher_of=self.partition.teacher_of,
             directions=directions,
-            public_inputs=rows,
-            ask=ask,
+            public_inputs=public_inputs,
+            ask=ask_teachers,
             num_teachers=self.num_teachers,
             records_per_teacher=records_per_teacher,
             storage=self.storage,

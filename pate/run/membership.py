@@ -48,14 +48,14 @@ def attack_membership(
         label_losses(probabilities, true_labels=split.labels, known=split.known)
         for probabilities, split in zip(predictions, splits, strict=True)
     )
-    public = _public_records(dataset, training_set=training_set)
+    public_records = _public_records(dataset, training_set=training_set)
     has_records = all(len(split) > 0 for split in splits)
-    if not (has_records and dataset.kind == "features" and _has_references(public)):
+    if not (has_records and dataset.kind == "features" and _has_references(public_records)):
         return Membership.from_losses(private_losses, test_losses=test_losses)
     deviations = _deviations(
         np.concatenate(predictions),
         splits=splits,
-        references=_reference_models(public, seed=seed),
+        references=_reference_models(public_records, seed=seed),
     )
     private_deviations, test_deviations = np.split(deviations, [len(private_losses)])
     return Membership.from_losses(
@@ -80,34 +80,39 @@ def _public_records(dataset: Dataset, *, training_set: TrainingSet) -> TrainingS
     """Returns public records with their true labels; with released labels where the public pool has no true ones."""
     if not dataset.public_labeled:
         return TrainingSet(training_set.inputs, labels=training_set.labels)
-    public = dataset.public
-    return TrainingSet(public.inputs, labels=public.labels, known=public.known)
+    public_records = dataset.public
+    return TrainingSet(
+        public_records.inputs, labels=public_records.labels, known=public_records.known
+    )
 
 
-def _has_references(public: TrainingSet) -> bool:
+def _has_references(public_records: TrainingSet) -> bool:
     """Returns True if reference models can learn from public records, and take less time than the student."""
-    num_weights = public.inputs.shape[1] * public.labels.shape[1]
-    return len(public.inputs) >= _MIN_REFERENCE_RECORDS and num_weights <= _MAX_REFERENCE_WEIGHTS
+    num_weights = public_records.inputs.shape[1] * public_records.labels.shape[1]
+    return (
+        len(public_records.inputs) >= _MIN_REFERENCE_RECORDS
+        and num_weights <= _MAX_REFERENCE_WEIGHTS
+    )
 
 
-def _reference_models(public: TrainingSet, *, seed: int) -> list[StudentModel]:
+def _reference_models(public_records: TrainingSet, *, seed: int) -> list[StudentModel]:
     """Trains several models, each on a random half of the first public records.
 
     Args:
-        public: public records with features and labels.
+        public_records: public records with features and labels.
         seed: the seed of the halves and of the training.
     """
-    num_records = min(len(public.inputs), _MAX_REFERENCE_RECORDS)
+    num_records = min(len(public_records.inputs), _MAX_REFERENCE_RECORDS)
     rng = np.random.default_rng(seed)
     halves = [rng.permutation(num_records)[: num_records // 2] for _ in range(_NUM_REFERENCES)]
     return [
         _REFERENCE.learn(
             TrainingSet(
-                np.asarray(public.inputs[half]),
-                labels=public.labels[half],
-                known=None if public.known is None else public.known[half],
+                np.asarray(public_records.inputs[half]),
+                labels=public_records.labels[half],
+                known=None if public_records.known is None else public_records.known[half],
             ),
-            pool=public.inputs[:0],
+            pool=public_records.inputs[:0],
             seed=seed,
         )
         for half in halves

@@ -39,12 +39,12 @@ class RoundSpeed:
     """The seconds that a row takes on this machine.
 
     Attributes:
-        making: seconds to make the features of a row.
-        asking: seconds for a row in a round whose features are there.
+        seconds_to_make_row: seconds to make the features of a row.
+        seconds_to_ask_row: seconds for a row in a round whose features are there.
     """
 
-    making: float
-    asking: float
+    seconds_to_make_row: float
+    seconds_to_ask_row: float
 
     @classmethod
     def measure(cls, votes: MomentVotes, num_cores: int) -> RoundSpeed:
@@ -65,8 +65,8 @@ class RoundSpeed:
             records_per_teacher=1.0,
         )
         question = RoundQuestion(
-            np.full((votes.width, votes.num_labels), 0.01),
-            np.ones(votes.num_labels),
+            weights=np.full((votes.width, votes.num_labels), 0.01),
+            label_scale=np.ones(votes.num_labels),
             clipped_moments=ClippedMoments(clip=1.0, num_teachers=num_rows),
         )
         sums = ThreadSums(records)
@@ -79,7 +79,8 @@ class RoundSpeed:
             sums.close()
         first_round, second_round = np.diff(times).tolist()
         return cls(
-            making=max(first_round - second_round, 0.0) / num_rows, asking=second_round / num_rows
+            seconds_to_make_row=max(first_round - second_round, 0.0) / num_rows,
+            seconds_to_ask_row=second_round / num_rows,
         )
 
 
@@ -130,7 +131,10 @@ class RoundForecast:
     def seconds(self) -> float:
         """The time of all rounds in the threads of this machine."""
         num_makings = 1 if self.storage.is_kept else self.num_rounds
-        seconds_per_row = num_makings * self.speed.making + self.num_rounds * self.speed.asking
+        seconds_per_row = (
+            num_makings * self.speed.seconds_to_make_row
+            + self.num_rounds * self.speed.seconds_to_ask_row
+        )
         return self.num_rows * seconds_per_row
 
     @property

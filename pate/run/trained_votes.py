@@ -94,8 +94,11 @@ class TrainedVotes(TeacherVotes):
             ridge=recipe.ridge_in_rounds,
             recipe=recipe,
         )
-        ask = partial(self.ensemble.pool_answers, directions, public_inputs=public[:NUM_ASKED])
-        rows = public[: max(recipe.public_rows, self.num_queries)]
         return self.ensemble.moment_votes(
-            directions=directions, rows=rows, records_per_teacher=self.records_per_teacher, ask=ask
+            directions=directions,
+            public_inputs=public[: max(recipe.public_rows, self.num_queries)],
+            records_per_teacher=self.records_per_teacher,
+            ask_teachers=partial(
+                self.ensemble.pool_answers, directions, public_inputs=public[:NUM_ASKED]
+            ),
         )

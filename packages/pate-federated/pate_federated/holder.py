@@ -202,14 +202,16 @@ def _total(ensemble: Ensemble, question: Question, folder: Path) -> IntArray:
     require(can_answer, "teacher", type(ensemble.teacher).__name__, _RULE)
     if question.kind == MOMENTS:
         public_inputs = ensemble.queries.inputs
-        ask = None
+        ask_teachers = None
         if is_trained:
-            ask = partial(_pool_answers, ensemble, question.directions, public_inputs, folder)
+            ask_teachers = partial(
+                _pool_answers, ensemble, question.directions, public_inputs, folder
+            )
         moments = ensemble.moment_votes(
-            question.directions,
-            rows=public_inputs,
+            directions=question.directions,
+            public_inputs=public_inputs,
             records_per_teacher=float(state["records_per_teacher"]),
-            ask=ask,
+            ask_teachers=ask_teachers,
         )
         return moments.total(
             RoundQuestion(

@@ -88,4 +88,4 @@ def _open_arrow(source: Any) -> tuple[Any, Iterator[Any]]:
         source.seek(0)
         stream = ipc.open_stream(source)
         return stream.schema, iter(stream)
-    return file.schema, (file.get_batch(place) for place in range(file.num_record_batches))
+    return file.schema, (file.get_batch(index) for index in range(file.num_record_batches))

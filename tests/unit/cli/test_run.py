@@ -340,7 +340,13 @@ def test_a_total_names_what_its_ledger_counts_in_all(tmp_path: Path, capsys: Any
     unit = PrivacyUnit(words="one row")
     ledger = Ledger(folder / "ledger.db", target_delta=1e-6, data="records", unit=unit)
     for key in (f"{run}:redrawn", f"{'f' * 32}:release"):
-        ledger.commit(key, gaussian, b"", ChargeNote(seed_name=""), adjacency=ledger.adjacency)
+        ledger.commit(
+            key,
+            event=gaussian,
+            content=b"",
+            note=ChargeNote(seed_name=""),
+            adjacency=ledger.adjacency,
+        )
     rows_of_sweep(
         folder=tmp_path / "sweep",
         results_by_overrides=[("seed=1", job_result(score=0.2))],
@@ -425,7 +431,7 @@ def write_paid_run(
     (folder / "run.id").write_text(f"{run}\n")
     key = f"{run}:release"
     note = ChargeNote(seed_name=seed_name(seed))
-    ledger.commit(key, event, b"", note, adjacency=ledger.adjacency)
+    ledger.commit(key, event=event, content=b"", note=note, adjacency=ledger.adjacency)
     return folder
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pate.data import Dataset
+from pate.data import Dataset, Split
 from pate.data.embedded import DigitsGrid
 from pate.run.baselines import reason_without_all_records
 from pate.run.ensemble import mean_by_epoch
@@ -26,36 +26,32 @@ def test_the_setting_or_the_size_decides_about_a_model_of_all_records(digits: Da
     assert reason_without_all_records(all_records=True, dataset=digits) is None
     assert reason_without_all_records(all_records=False, dataset=digits) == "all_records=false"
     assert reason_without_all_records(all_records=None, dataset=digits) is None
-    values = len(digits.private) * int(np.prod(digits.input_shape))
-    count = 2 * 10**7 // values + 1
-    inputs = np.broadcast_to(digits.private.inputs, (count, *digits.private.inputs.shape)).reshape(
-        -1, *digits.input_shape
-    )
-    repeated_split = replace(digits.private, inputs=inputs, **_repeated(data=digits, count=count))
+    num_values = len(digits.private) * int(np.prod(digits.input_shape))
+    num_copies = 2 * 10**7 // num_values + 1
+    repeated_split = repeated_private_records(dataset=digits, num_copies=num_copies)
     reason = reason_without_all_records(
         all_records=None, dataset=replace(digits, private=repeated_split)
     )
     assert (
         reason
-        == f"it takes long on {count * values:,} numbers of private inputs; all_records=true trains it"
+        == f"it takes long on {num_copies * num_values:,} numbers of private inputs; all_records=true trains it"
     )
 
 
-def _repeated(data: Dataset, count: int) -> dict[str, np.ndarray]:
-    """Returns labels, ids and groups of `count` copies of the private records."""
-    total = count * len(data.private)
-    first = (
-        int(
-            max(
-                data.private.record_ids.max(),
-                data.public.record_ids.max(),
-                data.test.record_ids.max(),
-            )
-        )
-        + 1
+def repeated_private_records(dataset: Dataset, num_copies: int) -> Split:
+    """Returns several copies of the private records; each copy has new ids and is a group of its own."""
+    private = dataset.private
+    splits = (private, dataset.public, dataset.test)
+    first_id = max(int(split.record_ids.max()) for split in splits) + 1
+    ids = np.arange(first_id, first_id + num_copies * len(private))
+    copies_of_inputs = np.broadcast_to(private.inputs, (num_copies, *private.inputs.shape))
+    return replace(
+        private,
+        inputs=copies_of_inputs.reshape(-1, *dataset.input_shape),
+        labels=np.tile(private.labels, (num_copies, 1)),
+        record_ids=ids,
+        group_ids=ids,
     )
-    ids = np.arange(first, first + total)
-    return {"labels": np.tile(data.private.labels, (count, 1)), "record_ids": ids, "group_ids": ids}
 
 
 def test_losses_of_steps_are_averaged_over_each_epoch() -> None:

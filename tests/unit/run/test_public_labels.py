@@ -65,7 +65,9 @@ def plan(public_labels: Any, aggregator: Aggregator = ROUNDS) -> Plan:
 
 def start_labels(public_labels: Any, public: Split | None = None) -> Any:
     """Returns the labels at which the student of a plan begins; None if it begins at none."""
-    planned = plan(public_labels=public_labels).for_dataset(dataset(public=public), Monitor())
+    planned = plan(public_labels=public_labels).for_dataset(
+        dataset(public=public), monitor=Monitor()
+    )
     assert isinstance(planned.aggregator, CenteredVotes)
     start = planned.aggregator.start
     return start.labels if isinstance(start, LabeledRows) else None
@@ -99,14 +101,14 @@ def test_unknown_labels_of_public_rows_stay_unknown() -> None:
 def test_another_number_of_labeled_rows_is_refused(value: Any) -> None:
     """A number of rows that the pool does not have is refused, and so is what is no number."""
     with refused("data.public_labels", value=value, rule="from 1 to 20"):
-        plan(public_labels=value).for_dataset(dataset(), Monitor())
+        plan(public_labels=value).for_dataset(dataset(), monitor=Monitor())
 
 
 def test_a_pool_without_labels_is_refused() -> None:
     """Labels of a pool that has none cannot be a start."""
     unlabeled = dataset(public=split(num_rows=20, first_id=1000, labeled=False))
     with refused("data.public_labels", value=True, rule="a public pool with labels"):
-        plan(public_labels=True).for_dataset(unlabeled, Monitor())
+        plan(public_labels=True).for_dataset(unlabeled, monitor=Monitor())
 
 
 @pytest.mark.parametrize(
@@ -120,7 +122,7 @@ def test_a_pool_without_labels_is_refused() -> None:
 def test_votes_that_are_cast_once_are_refused(aggregator: CenteredVotes) -> None:
     """Only the student of rounds can begin at labels."""
     with refused("data.public_labels", value=5, rule="centered votes in rounds"):
-        plan(public_labels=5, aggregator=aggregator).for_dataset(dataset(), Monitor())
+        plan(public_labels=5, aggregator=aggregator).for_dataset(dataset(), monitor=Monitor())
 
 
 def test_other_aggregators_are_refused() -> None:
@@ -130,11 +132,14 @@ def test_other_aggregators_are_refused() -> None:
         plan(public_labels=5), aggregator=GNMax(noise_std=40.0), teacher=teacher, num_teachers=300
     )
     with refused("data.public_labels", value=5, rule="centered votes in rounds"):
-        counted.for_dataset(dataset(), Monitor())
+        counted.for_dataset(dataset(), monitor=Monitor())
 
 
 def test_other_public_labels_are_another_release() -> None:
     """The identity of a release has the labels at which its student begins."""
     shape = VoteShape(num_queries=20, num_labels=2, num_teachers=300)
-    plans = [plan(public_labels=value).for_dataset(dataset(), Monitor()) for value in (None, 5, 6)]
+    plans = [
+        plan(public_labels=value).for_dataset(dataset(), monitor=Monitor())
+        for value in (None, 5, 6)
+    ]
     assert len({planned.aggregator.identity(shape) for planned in plans}) == 3

@@ -77,7 +77,7 @@ def design_of(
 def public_design(public: Split) -> ScoreDesign:
     """Returns the design from public records for 100 groups of test records."""
     return ScoreDesign.from_public(
-        MODEL_OF_INPUTS, public, noise_multiplier=1.0, num_groups=100, has_gaps=False
+        MODEL_OF_INPUTS, public=public, noise_multiplier=1.0, num_groups=100, has_gaps=False
     )
 
 
@@ -97,7 +97,9 @@ def sums_of(
     score_design: ScoreDesign, test_split: Split, subgroups: tuple[Subgroups, ...] = ()
 ) -> Any:
     """Returns the exact sums of a design in records and labels, by block."""
-    sums = exact_sums(score_design, MODEL_OF_INPUTS, test_split=test_split, subgroups=subgroups)
+    sums = exact_sums(
+        score_design, model=MODEL_OF_INPUTS, test_split=test_split, subgroups=subgroups
+    )
     return {name: block * score_design.clips[name] / STEPS_PER_CLIP for name, block in sums.items()}
 
 
@@ -167,8 +169,8 @@ def test_records_count_in_their_subgroup_alone() -> None:
 def test_calibration_sums_labels_less_probabilities_by_bin() -> None:
     """Presence at .9 adds .1 to the upper half of the last bin, absence at .25 adds .25 to the lower half of bin 2."""
     counts = RecordCounts.of_records(
-        np.array([[0.9, 0.25]]),
-        np.array([[True, False]]),
+        probabilities=np.array([[0.9, 0.25]]),
+        predicted=np.array([[True, False]]),
         labels=np.array([[True, False]]),
         known=None,
         influences=design_of(num_labels=2).influences,
@@ -187,8 +189,8 @@ def test_influences_of_a_record_are_split_by_sign() -> None:
         absent=np.zeros((480, 3)),
     )
     counts = RecordCounts.of_records(
-        np.full((2, 3), 0.9),
-        np.ones((2, 3), bool),
+        probabilities=np.full((2, 3), 0.9),
+        predicted=np.ones((2, 3), bool),
         labels=np.array([[True, False, True], [True, True, False]]),
         known=np.array([[True, True, True], [True, True, False]]),
         influences=influences,
@@ -215,7 +217,11 @@ def test_more_groups_or_less_noise_take_longer_clips() -> None:
     )
     designs = [
         ScoreDesign.from_public(
-            MODEL_OF_INPUTS, public, noise_multiplier=1.0, num_groups=num_groups, has_gaps=False
+            MODEL_OF_INPUTS,
+            public=public,
+            noise_multiplier=1.0,
+            num_groups=num_groups,
+            has_gaps=False,
         )
         for num_groups in (10, 10_000)
     ]
@@ -236,6 +242,6 @@ def test_noise_has_the_stated_deviation() -> None:
     """The standard deviation of 2,000 noisy sums of 0 is that of the design, within 5%."""
     score_design = design_of(num_labels=1, num_values=(1000,))
     zeros = {name: np.zeros(size, np.int64) for name, size in score_design.blocks.items()}
-    noisy = noisy_sums(score_design, zeros, noise_multiplier=1.0, rng=np.random.default_rng(2))
+    noisy = noisy_sums(score_design, sums=zeros, noise_multiplier=1.0, rng=np.random.default_rng(2))
     std = score_design.noise_stds(1.0)["subgroups"]
     assert noisy["subgroups"].std() == pytest.approx(std, rel=0.05)
