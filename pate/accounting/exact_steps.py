@@ -343,12 +343,12 @@ class _CoveredStep:
 
 def _shifts_of_box(box: Box, grid: LossGrid) -> Shifts:
     """Returns the shifts by both losses of the pair that dominates a box."""
-    up = grid.rounded_outward(box.up)
-    down = grid.rounded_outward(box.down)
-    p_up, p_down = two_point_probabilities(up_loss=up, down_loss=down)
+    up_loss = grid.rounded_outward(box.up)
+    down_loss = grid.rounded_outward(box.down)
+    p_up, p_down = two_point_probabilities(up_loss=up_loss, down_loss=down_loss)
     return (
-        grid.shift(up, loss_probability=p_up),
-        grid.shift(down, loss_probability=p_down),
+        grid.shift(up_loss, loss_probability=p_up),
+        grid.shift(down_loss, loss_probability=p_down),
     )
 
 
@@ -432,15 +432,15 @@ class _SpanPair(NamedTuple):
 
 def _span_pair(grid: LossGrid, *, up_loss: float, down_loss: float) -> _SpanPair:
     """Returns the pair with two losses, each of which is rounded away from 0."""
-    up = grid.rounded_outward(up_loss)
-    down = grid.rounded_outward(down_loss)
-    p_up, p_down = two_point_probabilities(up_loss=up, down_loss=down)
+    up_loss = grid.rounded_outward(up_loss)
+    down_loss = grid.rounded_outward(down_loss)
+    p_up, p_down = two_point_probabilities(up_loss=up_loss, down_loss=down_loss)
     return _SpanPair(
-        up_shift=grid.shift(up),
-        down_shift=grid.shift(down),
+        up_shift=grid.shift(up_loss),
+        down_shift=grid.shift(down_loss),
         p_up=p_up,
         p_down=p_down,
-        distance=up - down,
+        distance=up_loss - down_loss,
     )
 
 

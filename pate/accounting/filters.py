@@ -628,12 +628,14 @@ def filter_from_json(
     Raises:
         InvalidValue: the name or a parameter is unknown to this version.
     """
-    values = {"plans_failures": False} | dict(data)  # earlier versions wrote no `plans_failures`
-    name = str(values.pop("name", None))
-    kind = FILTERS[require_choice("filter", name, choices=tuple(FILTERS))]
+    parameters = {"plans_failures": False} | dict(
+        data
+    )  # earlier versions wrote no `plans_failures`
+    name = str(parameters.pop("name", None))
+    filter_class = FILTERS[require_choice("filter", name, choices=tuple(FILTERS))]
     try:
-        return kind(max_epsilon=max_epsilon, target_delta=target_delta, **values)
+        return filter_class(max_epsilon=max_epsilon, target_delta=target_delta, **parameters)
     except TypeError as error:
-        parameters = ", ".join(key for key in data if key != "name")
-        rule = f"parameters of this version, found {parameters}"
-        raise InvalidValue("filter", kind.name, rule=rule) from error
+        parameter_names = ", ".join(key for key in data if key != "name")
+        rule = f"parameters of this version, found {parameter_names}"
+        raise InvalidValue("filter", filter_class.name, rule=rule) from error

@@ -210,18 +210,20 @@ def _stored_accountant(path: str | os.PathLike[str] | Store | None) -> Callable[
     Args:
         path: the ledger's file, or its open store; None for a new ledger in memory.
     """
-    if not isinstance(path, Store):
-        if path is None or not os.path.lexists(path):
-            return AutoAccountant
-        path = Store(path, settings=None)
-    is_this_version = path.settings.get("ledger") == _VERSION
-    require(is_this_version, "ledger", path.path, "a ledger of this version")
-    values = dict(path.settings["accountant"])
-    name = str(values.pop("name"))
+    if isinstance(path, Store):
+        store = path
+    elif path is None or not os.path.lexists(path):
+        return AutoAccountant
+    else:
+        store = Store(path, settings=None)
+    is_this_version = store.settings.get("ledger") == _VERSION
+    require(is_this_version, "ledger", store.path, "a ledger of this version")
+    parameters = dict(store.settings["accountant"])
+    name = str(parameters.pop("name"))
     if name in _FORMER_ACCOUNTANTS:
         return _FORMER_ACCOUNTANTS[name]
-    kind = _ACCOUNTANTS[require_choice("accountant", name, choices=tuple(_ACCOUNTANTS))]
-    return partial(kind, **values) if values else kind
+    accountant_class = _ACCOUNTANTS[require_choice("accountant", name, choices=tuple(_ACCOUNTANTS))]
+    return partial(accountant_class, **parameters) if parameters else accountant_class
 
 
 def _setting_in_words(value: Any) -> str:
