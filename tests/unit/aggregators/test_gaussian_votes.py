@@ -1,5 +1,6 @@
-"""GaussianVotes: threshold, price, refusals."""
+"""GaussianVotes and ClippedVotes: the threshold, the price, the sum of clipped votes, and votes that are refused."""
 
+import math
 import tracemalloc
 from dataclasses import replace
 from typing import Any
@@ -15,7 +16,8 @@ from pate.aggregators import ClippedVotes, GaussianVotes
 from pate.votes.arrays import VoteBlocks
 from tests.refusals import Refusal, refused
 
-CLEAR = np.array([[100, 0, 51], [0, 100, 49]])
+CLEAR_COUNTS = np.array([[100, 0, 51], [0, 100, 49]])
+L1_CLIPPED_VOTES = ClippedVotes(noise_std=3.0, vote_clip=2)
 
 
 def test_price_is_one_bit_a_label_with_the_distribution_of_the_draw() -> None:
@@ -27,8 +29,9 @@ def test_price_is_one_bit_a_label_with_the_distribution_of_the_draw() -> None:
     assert event.count == 35
     assert isinstance(event.event, ThresholdEvent)
     assert event.event.reach == 1
-    expected = ndtr((np.arange(10) - 4.5) / 3.0)
-    np.testing.assert_allclose(expit(event.event.log_odds), expected, rtol=1e-12)
+    expected_one_probs = ndtr((np.arange(10) - 4.5) / 3.0)
+    one_probs = expit(event.event.log_odds)
+    np.testing.assert_allclose(one_probs, expected_one_probs, rtol=1e-12)
 
 
 @pytest.mark.parametrize("num_teachers", [30_001, 10**6, 10**12])
@@ -41,8 +44,12 @@ def test_price_looks_only_at_counts_within_nine_stds_of_the_threshold(num_teache
         .event_for(num_queries=1, num_labels=1, num_teachers=num_teachers)
         .event
     )
-    odd = num_teachers % 2
-    assert event == ThresholdEvent(noise_std=100.0, lowest=-900.0 - odd / 2, num_values=1801 + odd)
+    is_odd = num_teachers % 2 == 1
+    assert event == ThresholdEvent(
+        noise_std=100.0,
+        lowest=-900.5 if is_odd else -900.0,
+        num_values=1802 if is_odd else 1801,
+    )
 
 
 def test_counts_outside_the_window_are_moved_into_it(
@@ -54,31 +61,32 @@ def test_counts_outside_the_window_are_moved_into_it(
     The drawn frequencies agree with the event's bits.
     """
     monkeypatch.setattr("pate.aggregators.thresholds._HALF_WINDOW", 0.5)
-    votes = np.tile([0, 1, 6], (40_000, 1))
+    vote_counts = np.tile([0, 1, 6], (40_000, 1))
     aggregator = GaussianVotes(noise_std=3.0)
-    rng = np.random.default_rng(0)
-    frequencies = aggregator.aggregate(votes, num_teachers=6, rng=rng).labels.mean(axis=0)
-    bit = aggregator.event_for(num_queries=1, num_labels=1, num_teachers=6).event
-    assert len(bit.log_odds) == 5
-    np.testing.assert_allclose(frequencies, expit(bit.log_odds[[0, 0, 4]]), atol=5 * 0.5 / 200)
-    assert abs(frequencies[0] - ndtr(-1.0)) > 5 * 0.5 / 200
+    release = aggregator.aggregate(vote_counts, num_teachers=6, rng=np.random.default_rng(0))
+    label_frequencies = release.labels.mean(axis=0)
+    one_probs = expit(
+        aggregator.event_for(num_queries=1, num_labels=1, num_teachers=6).event.log_odds
+    )
+    assert len(one_probs) == 5
+    probs_of_counts_0_1_6 = one_probs[[0, 0, 4]]
+    five_stds = 5 * 0.5 / math.sqrt(40_000)
+    np.testing.assert_allclose(label_frequencies, probs_of_counts_0_1_6, atol=five_stds)
+    assert abs(label_frequencies[0] - ndtr(-1.0)) > five_stds
 
 
-# the last ones are nothing beside a threshold of 50
+# Double precision loses the last two beside a threshold of 50 votes.
 @pytest.mark.parametrize("noise_std", [0.01, 1e-15, 1e-30])
 def test_clear_majorities_are_released(noise_std: float) -> None:
     """With hardly any noise, majorities of one vote among 100 teachers are answered rightly, at an
     epsilon above 1000.
     """
     release = GaussianVotes(noise_std=noise_std).aggregate(
-        CLEAR, num_teachers=100, rng=np.random.default_rng(0)
+        CLEAR_COUNTS, num_teachers=100, rng=np.random.default_rng(0)
     )
     assert release.answered.all()
     assert RdpAccountant().compose(release.event).get_epsilon(target_delta=1e-6) > 1000
     np.testing.assert_array_equal(release.labels, [[True, False, True], [False, True, False]])
-
-
-L1 = ClippedVotes(noise_std=3.0, vote_clip=2)
 
 
 def test_l2_shortens_long_vectors_to_the_root_of_the_clip() -> None:
@@ -89,62 +97,72 @@ def test_l2_shortens_long_vectors_to_the_root_of_the_clip() -> None:
     """
     aggregator = ClippedVotes(noise_std=1.0, vote_clip=2, norm="l2")
     votes_within_clip = np.array([[[True, True, False, False]]])
-    counts = aggregator.summarize(VoteBlocks(np.ones((3, 4, 4), dtype=bool), num_teachers=3))
-    np.testing.assert_allclose(counts, 3 * 0.5**0.5, rtol=1e-9)
-    assert (counts <= 3 * 0.5**0.5).all()
-    np.testing.assert_array_equal(
-        aggregator.summarize(VoteBlocks(votes_within_clip, num_teachers=1)), votes_within_clip[0]
-    )
+    votes_beyond_clip = np.ones((3, 4, 4), dtype=bool)
+    counts = aggregator.summarize(VoteBlocks(votes_beyond_clip, num_teachers=3))
+    three_shortened_votes = 3 * math.sqrt(2 / 4)
+    np.testing.assert_allclose(counts, three_shortened_votes, rtol=1e-9)
+    assert (counts <= three_shortened_votes).all()
+    counts = aggregator.summarize(VoteBlocks(votes_within_clip, num_teachers=1))
+    np.testing.assert_array_equal(counts, votes_within_clip[0])
     with refused("num_teachers", value=2**20 + 1):
-        # their weights would not add up exactly
+        # The weights of so many teachers would not add up exactly.
         aggregator.summarize(VoteBlocks(votes_within_clip, num_teachers=2**20 + 1))
 
 
-@pytest.mark.parametrize(("norm", "share"), [("l1", 2 / np.pi), ("l2", 1.0)])
-def test_price_grows_with_the_number_of_movable_votes(norm: str, share: float) -> None:
+@pytest.mark.parametrize(("norm", "divergence_share"), [("l1", 2 / np.pi), ("l2", 1.0)])
+@pytest.mark.parametrize(
+    ("adjacency", "num_moved_votes"), [(Adjacency.REPLACE_ONE, 6), (Adjacency.ADD_REMOVE, 3)]
+)
+def test_price_grows_with_the_number_of_movable_votes(
+    adjacency: Adjacency, num_moved_votes: int, norm: str, divergence_share: float
+) -> None:
     """With a clip of 3 votes, one teacher moves 6 counts under replace-one and 3 under add-remove.
 
-    The Renyi divergence is `share` times that of the vector of counts: 2/pi for bits under l1, 1
+    The Renyi divergence is `divergence_share` times that of the vector of counts: 2/pi for bits under l1, 1
     under l2.
     """
-    for adjacency, moved in ((Adjacency.REPLACE_ONE, 6), (Adjacency.ADD_REMOVE, 3)):
-        aggregator = ClippedVotes(noise_std=200.0, vote_clip=3, norm=norm, adjacency=adjacency)
-        rdp = rdp_curve(
-            count_leaves(aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)),
-            orders=np.array([4.0]),
-        )[0]
-        assert rdp == pytest.approx(share * 600 * moved * 4 / (2 * 200.0**2), rel=2e-3)
+    aggregator = ClippedVotes(noise_std=200.0, vote_clip=3, norm=norm, adjacency=adjacency)
+    event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
+    rdp = rdp_curve(count_leaves(event), orders=np.array([4.0]))[0]
+    rdp_of_counts = 600 * num_moved_votes * 4 / (2 * 200.0**2)
+    assert rdp == pytest.approx(divergence_share * rdp_of_counts, rel=2e-3)
 
 
 @pytest.mark.parametrize(
     ("votes", "refusal"),
     [
-        (np.ones((3, 3, 1), dtype=bool), refused("num_teachers", value=2, rule="3, the teachers")),
-        (
-            iter([np.ones((1, 3, 1), bool), np.ones((1, 2, 1), bool)]),
-            refused("votes.shape", value=(1, 2, 1)),
+        pytest.param(
+            np.ones((3, 3, 1), dtype=bool),
+            refused("num_teachers", value=2, rule="3, the teachers"),
+            id="three teachers",
         ),
-        (iter([]), refused("num_teachers", value=2, rule="0, the teachers in")),
-        (7, refused("votes", value="int")),
+        pytest.param(
+            iter([np.ones((1, 3, 1), dtype=bool), np.ones((1, 2, 1), dtype=bool)]),
+            refused("votes.shape", value=(1, 2, 1)),
+            id="blocks of different shapes",
+        ),
+        pytest.param(
+            iter([]), refused("num_teachers", value=2, rule="0, the teachers in"), id="no blocks"
+        ),
+        pytest.param(7, refused("votes", value="int"), id="a number"),
     ],
 )
 def test_impossible_votes_are_refused(votes: Any, refusal: Refusal) -> None:
-    """Votes for a wrong number of teachers, blocks of different shapes, no blocks, or a number are
-    refused.
-    """
+    """Votes that are not blocks of two teachers and one shape are refused."""
     with refusal:
-        L1.summarize(VoteBlocks(votes, num_teachers=2))
+        L1_CLIPPED_VOTES.summarize(VoteBlocks(votes, num_teachers=2))
 
 
 @pytest.mark.slow
 def test_temporary_arrays_hold_only_a_few_teachers() -> None:
     """A block of 40 MB of votes is summed with less than 80 MB of temporary memory."""
-    votes = (
-        np.random.default_rng(0).integers(low=0, high=8, size=(1000, 1000, 40), dtype=np.uint8) == 0
-    )
+    rng = np.random.default_rng(0)
+    votes = rng.integers(low=0, high=8, size=(1000, 1000, 40), dtype=np.uint8) == 0
     tracemalloc.start()
     try:
-        counts = replace(L1, vote_clip=5).summarize(VoteBlocks(votes, num_teachers=1000))
+        counts = replace(L1_CLIPPED_VOTES, vote_clip=5).summarize(
+            VoteBlocks(votes, num_teachers=1000)
+        )
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -161,14 +179,15 @@ def test_under_add_remove_a_declared_teacher_may_be_missing(norm: str) -> None:
     """
     votes = np.random.default_rng(0).random(size=(6, 4, 5)) < 0.5
     aggregator = ClippedVotes(noise_std=1.0, vote_clip=2, norm=norm, adjacency=Adjacency.ADD_REMOVE)
-    silent = np.concatenate([votes, np.zeros((1, 4, 5), dtype=bool)])
-    without_one = aggregator.summarize(VoteBlocks(votes, num_teachers=7))
-    with_a_silent_one = aggregator.summarize(VoteBlocks(silent, num_teachers=7))
-    np.testing.assert_array_equal(without_one, with_a_silent_one)
-    replaced = replace(aggregator, adjacency=Adjacency.REPLACE_ONE)
+    votes_with_silent_teacher = np.concatenate([votes, np.zeros((1, 4, 5), dtype=bool)])
+    np.testing.assert_array_equal(
+        aggregator.summarize(VoteBlocks(votes, num_teachers=7)),
+        aggregator.summarize(VoteBlocks(votes_with_silent_teacher, num_teachers=7)),
+    )
+    replace_one_aggregator = replace(aggregator, adjacency=Adjacency.REPLACE_ONE)
     with refused("num_teachers", value=7, rule="0, the teachers"):
         aggregator.summarize(VoteBlocks(iter([]), num_teachers=7))
     with refused("num_teachers", value=5, rule="6, the teachers"):
         aggregator.summarize(VoteBlocks(iter([votes]), num_teachers=5))
     with refused("num_teachers", value=7, rule="6, the teachers"):
-        replaced.summarize(VoteBlocks(iter([votes]), num_teachers=7))
+        replace_one_aggregator.summarize(VoteBlocks(iter([votes]), num_teachers=7))

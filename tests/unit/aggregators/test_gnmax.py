@@ -1,5 +1,6 @@
-"""GNMax and ConfidentGNMax: prices by hand, the promise of few votes, refusals."""
+"""GNMax, PowersetGNMax and ConfidentVotes: the votes that one change moves, the cap on votes, screening and prices."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -19,22 +20,25 @@ from pate.aggregators.thresholds import squared_sensitivity
 from pate.votes.arrays import VoteBlocks
 from tests.refusals import refused
 
-REPLACE = Adjacency.REPLACE_ONE
-ADD = Adjacency.ADD_REMOVE
+CONFIDENT_VOTES = ConfidentVotes(screening_std=2.0, threshold_share=0.75, noise_std=3.0)
 
 
 @pytest.mark.parametrize(
-    ("max_votes", "num_labels", "replaced", "removed"),
+    ("max_votes", "num_labels", "num_moved_by_replacing", "num_moved_by_removing"),
     [(1, 40, 2, 1), (3, 40, 6, 3), (3, 5, 5, 3), (9, 5, 5, 5)],
 )
 def test_votes_that_one_change_moves(
-    max_votes: int, num_labels: int, replaced: int, removed: int
+    max_votes: int, num_labels: int, num_moved_by_replacing: int, num_moved_by_removing: int
 ) -> None:
-    """One teacher with up to `max_votes` votes moves `replaced` counts if it is replaced, and
-    `removed` counts if it is removed.
+    """One teacher with up to `max_votes` votes moves `num_moved_by_replacing` counts if it is
+    replaced, and `num_moved_by_removing` counts if it is removed.
     """
-    assert squared_sensitivity(max_votes, num_labels=num_labels, adjacency=REPLACE) == replaced
-    assert squared_sensitivity(max_votes, num_labels=num_labels, adjacency=ADD) == removed
+    assert num_moved_by_replacing == squared_sensitivity(
+        max_votes, num_labels=num_labels, adjacency=Adjacency.REPLACE_ONE
+    )
+    assert num_moved_by_removing == squared_sensitivity(
+        max_votes, num_labels=num_labels, adjacency=Adjacency.ADD_REMOVE
+    )
 
 
 def test_counts_beyond_max_votes_are_refused() -> None:
@@ -43,18 +47,16 @@ def test_counts_beyond_max_votes_are_refused() -> None:
 
     A sum of exactly this size is accepted.
     """
-    votes = np.array([[4, 4, 0], [5, 4, 0]])
+    vote_counts = np.array([[4, 4, 0], [5, 4, 0]])
     rng = np.random.default_rng(0)
-    assert GNMax(noise_std=1.0).aggregate(votes, num_teachers=9, rng=rng).num_answered == 2
+    assert GNMax(noise_std=1.0).aggregate(vote_counts, num_teachers=9, rng=rng).num_answered == 2
     with refused("votes[1]", rule="sum of"):
-        GNMax(noise_std=1.0).aggregate(votes, num_teachers=8, rng=rng)
-    assert (
-        GNMax(noise_std=1.0, max_votes=2).aggregate(votes, num_teachers=8, rng=rng).num_answered
-        == 2
-    )
+        GNMax(noise_std=1.0).aggregate(vote_counts, num_teachers=8, rng=rng)
+    release = GNMax(noise_std=1.0, max_votes=2).aggregate(vote_counts, num_teachers=8, rng=rng)
+    assert release.num_answered == 2
     with refused("votes[1]", rule="a sum of at most 8"):
         ConfidentGNMax(screening_std=1.0, threshold_share=0.5, noise_std=1.0).aggregate(
-            votes, num_teachers=8, rng=rng
+            vote_counts, num_teachers=8, rng=rng
         )
 
 
@@ -67,21 +69,18 @@ def test_blocks_of_teachers_are_merged_in_one_order() -> None:
     aggregator = PowersetGNMax(noise_std=1.0)
     summary_of_all = aggregator.summarize(VoteBlocks(votes, num_teachers=60))
     blocks = iter([votes[:13], votes[13:14], votes[14:]])
-    parts = aggregator.summarize(VoteBlocks(blocks, num_teachers=60))
-    np.testing.assert_array_equal(summary_of_all, parts)
-    assert (
-        np.bincount(summary_of_all["query"], weights=summary_of_all["count"]).tolist() == [60.0] * 7
-    )
+    summary_of_blocks = aggregator.summarize(VoteBlocks(blocks, num_teachers=60))
+    np.testing.assert_array_equal(summary_of_all, summary_of_blocks)
+    teachers_of_query = np.bincount(summary_of_all["query"], weights=summary_of_all["count"])
+    assert teachers_of_query.tolist() == [60.0] * 7
     for query in range(7):
-        sets = {tuple(row) for row in votes[:, query].tolist()}
-        assert {
-            tuple(row)
-            for row in summary_of_all["labels"][summary_of_all["query"] == query].tolist()
-        } == sets
+        voted_sets = {tuple(label_set) for label_set in votes[:, query].tolist()}
+        listed = summary_of_all["labels"][summary_of_all["query"] == query]
+        assert {tuple(label_set) for label_set in listed.tolist()} == voted_sets
 
 
 @pytest.mark.slow
-def test_more_labels_than_a_float_can_count_sets_of() -> None:
+def test_powerset_works_with_more_sets_than_a_float_can_count() -> None:
     """Powerset GNMax over 2000 labels, whose 2^2000 sets exceed any float, with five teachers that
     vote for the empty set.
 
@@ -92,11 +91,7 @@ def test_more_labels_than_a_float_can_count_sets_of() -> None:
     release = PowersetGNMax(noise_std=1.0).aggregate(
         votes, num_teachers=5, rng=np.random.default_rng(0)
     )
-    # about 50 standard deviations for the unseen ones
     assert (release.labels.sum(axis=1) > 800).all()
-
-
-CONFIDENT_VOTES = ConfidentVotes(screening_std=2.0, threshold_share=0.75, noise_std=3.0)
 
 
 def release_of_equal_queries(
@@ -118,10 +113,12 @@ def test_price_is_one_bit_for_the_screening_and_one_for_each_label() -> None:
     event = CONFIDENT_VOTES.event_for(num_queries=50, num_labels=3, num_teachers=20)
     assert isinstance(event, ComposedEvent)
     screening, answers = event.events
-    bit = screening.event
-    assert isinstance(bit, ThresholdEvent)
-    assert (screening.count, bit.reach) == (50, 1)
-    np.testing.assert_allclose(expit(bit.log_odds), ndtr((np.arange(21) - 15) / 2.0), rtol=1e-9)
+    screening_bit = screening.event
+    assert isinstance(screening_bit, ThresholdEvent)
+    assert (screening.count, screening_bit.reach) == (50, 1)
+    pass_probs = expit(screening_bit.log_odds)
+    expected_pass_probs = ndtr((np.arange(21) - 15) / 2.0)
+    np.testing.assert_allclose(pass_probs, expected_pass_probs, rtol=1e-9)
     assert answers == GaussianVotes(noise_std=3.0).event_for(
         num_queries=50, num_labels=3, num_teachers=20
     )
@@ -136,10 +133,12 @@ def test_screening_uses_the_smallest_majority() -> None:
     release = release_of_equal_queries(
         aggregator=CONFIDENT_VOTES, counts_of_query=[18, 2, 11], num_queries=40_000
     )
-    share = release.num_answered / 40_000
-    assert share == pytest.approx(ndtr(-2.0), abs=5 * (ndtr(-2.0) / 40_000) ** 0.5)
-    answered = release.labels[release.answered]
-    assert answered.mean(axis=0) == pytest.approx(ndtr(np.array([8, -8, 1]) / 3.0), abs=0.06)
+    pass_prob = ndtr((11 - 15) / 2.0)
+    five_stds = 5 * math.sqrt(pass_prob / 40_000)
+    assert release.num_answered / 40_000 == pytest.approx(pass_prob, abs=five_stds)
+    label_frequencies = release.labels[release.answered].mean(axis=0)
+    label_probs = ndtr(np.array([8, -8, 1]) / 3.0)
+    assert label_frequencies == pytest.approx(label_probs, abs=0.06)
 
 
 def test_queries_after_max_answers_are_refused() -> None:
@@ -147,16 +146,15 @@ def test_queries_after_max_answers_are_refused() -> None:
 
     Later queries are not answered, and queries without an answer have no label.
     """
-    release, full = (
-        release_of_equal_queries(aggregator=aggregator, counts_of_query=[20, 0, 20])
-        for aggregator in (replace(CONFIDENT_VOTES, max_answers=7), CONFIDENT_VOTES)
-    )
-    assert release.num_answered == 7
-    assert full.num_answered > 40
-    last = int(np.flatnonzero(release.answered)[-1])
-    np.testing.assert_array_equal(release.answered[: last + 1], full.answered[: last + 1])
-    assert not release.answered[last + 1 :].any()
-    assert not release.labels[~release.answered].any()
+    capped_aggregator = replace(CONFIDENT_VOTES, max_answers=7)
+    capped = release_of_equal_queries(aggregator=capped_aggregator, counts_of_query=[20, 0, 20])
+    uncapped = release_of_equal_queries(aggregator=CONFIDENT_VOTES, counts_of_query=[20, 0, 20])
+    assert capped.num_answered == 7
+    assert uncapped.num_answered > 40
+    num_served = int(np.flatnonzero(capped.answered)[-1]) + 1
+    np.testing.assert_array_equal(capped.answered[:num_served], uncapped.answered[:num_served])
+    assert not capped.answered[num_served:].any()
+    assert not capped.labels[~capped.answered].any()
 
 
 def test_price_falls_with_the_cap_and_not_with_refusals() -> None:
@@ -167,19 +165,14 @@ def test_price_falls_with_the_cap_and_not_with_refusals() -> None:
     """
 
     def renyi_epsilon(aggregator: ConfidentVotes) -> float:
-        return (
-            RdpAccountant()
-            .compose(aggregator.event_for(num_queries=50, num_labels=3, num_teachers=20))
-            .get_epsilon(target_delta=1e-5)
-        )
+        event = aggregator.event_for(num_queries=50, num_labels=3, num_teachers=20)
+        return RdpAccountant().compose(event).get_epsilon(target_delta=1e-5)
 
     capped = replace(CONFIDENT_VOTES, max_answers=7)
-    counts = [
-        part.count
-        for part in capped.event_for(num_queries=50, num_labels=3, num_teachers=20).events
-    ]
-    # every screening is paid for: that a query was refused says that it failed, too
-    assert counts == [50, 7 * 3]
+    screening, answers = capped.event_for(num_queries=50, num_labels=3, num_teachers=20).events
+    # Every screening is paid for, because a refusal also reveals the result of the screening.
+    assert screening.count == 50
+    assert answers.count == 7 * 3
     assert renyi_epsilon(aggregator=capped) < renyi_epsilon(aggregator=CONFIDENT_VOTES)
     assert (
         renyi_epsilon(aggregator=replace(CONFIDENT_VOTES, max_answers=50))
@@ -187,9 +180,12 @@ def test_price_falls_with_the_cap_and_not_with_refusals() -> None:
         == renyi_epsilon(aggregator=CONFIDENT_VOTES)
     )
     for aggregator in (CONFIDENT_VOTES, capped):
-        spent = []
-        for votes in ([20, 0, 20], [10, 10, 10]):
+        spent_epsilons = []
+        for vote_counts in ([20, 0, 20], [10, 10, 10]):
             ledger = Ledger(target_delta=1e-5, accountant=RdpAccountant)
-            release_of_equal_queries(aggregator=aggregator, counts_of_query=votes, ledger=ledger)
-            spent.append(ledger.epsilon)
-        assert spent[0] == spent[1] == pytest.approx(renyi_epsilon(aggregator=aggregator))
+            release_of_equal_queries(
+                aggregator=aggregator, counts_of_query=vote_counts, ledger=ledger
+            )
+            spent_epsilons.append(ledger.epsilon)
+        price = renyi_epsilon(aggregator=aggregator)
+        assert spent_epsilons[0] == spent_epsilons[1] == pytest.approx(price)

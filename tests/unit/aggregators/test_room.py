@@ -1,52 +1,53 @@
-"""What is calibrated with the defaults fits into a ledger with the defaults, and takes the room that is left."""
+"""Calibration fits the noise to the epsilon and the failure probability that a ledger has left."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-import pate.accounting as pa
-from pate.accounting import Adjacency, BudgetExceeded, Ledger
+from pate.accounting import Adjacency, AutoAccountant, BudgetExceeded, Ledger, RdpAccountant
 from pate.aggregators import Aggregator, CenteredVotes, GaussianVotes, StableTopK
 from tests.refusals import ANY, Refusal, refused
 
 DELTA = 1e-6
-STABLE = StableTopK(selection_scale=10.0, test_std=10.0, selection_share=0.5)
+STABLE_TOP_K = StableTopK(selection_scale=10.0, test_std=10.0, selection_share=0.5)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 @pytest.mark.parametrize(
-    "kind", [GaussianVotes(noise_std=1.0), CenteredVotes(noise_multiplier=1.0), STABLE]
+    "uncalibrated",
+    [
+        pytest.param(GaussianVotes(noise_std=1.0), id="GaussianVotes"),
+        pytest.param(CenteredVotes(noise_multiplier=1.0), id="CenteredVotes"),
+        pytest.param(STABLE_TOP_K, id="StableTopK"),
+    ],
 )
 def test_release_of_epsilon_three_fits_exactly_into_a_budget_of_three(
-    kind: Aggregator, adjacency: Adjacency
+    uncalibrated: Aggregator, adjacency: Adjacency
 ) -> None:
     """Noise calibrated to epsilon 3 fits once into a ledger with a cap of 3, at the price of the
     auto accountant.
 
     With 2% less noise, the charge is refused; so is a second charge.
     """
-    kind = type(kind)(**vars(kind) | {"adjacency": adjacency})
-    fitted = kind.calibrated(
+    calibrated = replace(uncalibrated, adjacency=adjacency).calibrated(
         target_epsilon=3.0,
         target_delta=DELTA,
         num_queries=8,
         num_labels=4,
         num_teachers=60,
     )
-    event = fitted.event_for(num_queries=8, num_labels=4, num_teachers=60)
+    event = calibrated.event_for(num_queries=8, num_labels=4, num_teachers=60)
+    less_noisy = calibrated.scaled(noise_factor=0.98)
+    less_noisy_event = less_noisy.event_for(num_queries=8, num_labels=4, num_teachers=60)
     ledger = Ledger(target_delta=DELTA, max_epsilon=3.0, adjacency=adjacency)
     with refused("max_epsilon", value=3.0, rule="at least 3.", kind=BudgetExceeded):
-        ledger.charge(
-            fitted.scaled(noise_factor=0.98).event_for(
-                num_queries=8, num_labels=4, num_teachers=60
-            ),
-            adjacency=adjacency,
-        )
+        ledger.charge(less_noisy_event, adjacency=adjacency)
     assert ledger.affords(event) >= 1
     ledger.charge(event, adjacency=adjacency)
-    price = pa.AutoAccountant().compose(event).get_epsilon(target_delta=DELTA)
+    price = AutoAccountant().compose(event).get_epsilon(target_delta=DELTA)
     assert ledger.epsilon == ledger.spent_epsilon == ledger.entries[0].epsilon == price
     assert 2.98 < price <= 3.0
     with refused("max_epsilon", value=3.0, kind=BudgetExceeded):
@@ -61,20 +62,20 @@ def test_ledger_takes_a_release_at_the_tighter_price() -> None:
     The Renyi total exceeds 3, but the spent epsilon is 3: the cap, fixed before the release, is a
     bound too.
     """
-    fitted = GaussianVotes(noise_std=1.0).calibrated(
+    calibrated = GaussianVotes(noise_std=1.0).calibrated(
         target_epsilon=3.0,
         target_delta=DELTA,
         num_queries=8,
         num_labels=4,
         num_teachers=60,
     )
-    ledger = Ledger(target_delta=DELTA, max_epsilon=3.0, accountant=pa.RdpAccountant)
-    votes = np.full(shape=(8, 4), fill_value=60)
-    fitted.aggregate(votes, num_teachers=60, rng=np.random.default_rng(0), ledger=ledger)
-    assert ledger.epsilon > 3.0, "by its own accountant"
-    assert ledger.spent_epsilon == 3.0, (
-        "the cap of the file, fixed before the first release, is a bound too"
+    ledger = Ledger(target_delta=DELTA, max_epsilon=3.0, accountant=RdpAccountant)
+    unanimous_counts = np.full(shape=(8, 4), fill_value=60)
+    calibrated.aggregate(
+        unanimous_counts, num_teachers=60, rng=np.random.default_rng(0), ledger=ledger
     )
+    assert ledger.epsilon > 3.0
+    assert ledger.spent_epsilon == 3.0
 
 
 @pytest.mark.slow
@@ -85,26 +86,28 @@ def test_failures_are_planned_for_several_releases(max_epsilon: float | None) ->
 
     All four together stay below delta and epsilon 8.
     """
-    ledger = Ledger(target_delta=DELTA, max_epsilon=max_epsilon, accountant=pa.RdpAccountant)
-    failures = []
+    ledger = Ledger(target_delta=DELTA, max_epsilon=max_epsilon, accountant=RdpAccountant)
+    failure_probs = []
     for _ in range(4):
-        fitted = STABLE.calibrated(
+        calibrated = STABLE_TOP_K.calibrated(
             target_epsilon=2.0,
-            accountant=pa.RdpAccountant,
+            accountant=RdpAccountant,
             ledger=ledger,
             num_queries=600,
             num_labels=4,
             num_teachers=60,
         )
-        event = fitted.event_for(num_queries=600, num_labels=4, num_teachers=60)
-        ledger.charge(event, adjacency=fitted.adjacency)
-        failures.append(600 * float(fitted.failure_prob or 0.0))
-    assert failures[0] == pytest.approx(6e-7)  # as without a ledger
-    left = 4e-7 if max_epsilon is None else 2e-7
-    for failure in failures[1:]:
-        assert 0.4 * left < failure < 0.5 * left
-        left -= failure
-    assert math.fsum(failures) < DELTA
+        event = calibrated.event_for(num_queries=600, num_labels=4, num_teachers=60)
+        ledger.charge(event, adjacency=calibrated.adjacency)
+        assert calibrated.failure_prob is not None
+        failure_probs.append(600 * calibrated.failure_prob)
+    # The first release has the failure probability of a release without a ledger.
+    assert failure_probs[0] == pytest.approx(6e-7)
+    remaining_failure_prob = 4e-7 if max_epsilon is None else 2e-7
+    for failure_prob in failure_probs[1:]:
+        assert 0.4 * remaining_failure_prob < failure_prob < 0.5 * remaining_failure_prob
+        remaining_failure_prob -= failure_prob
+    assert math.fsum(failure_probs) < DELTA
     assert ledger.epsilon < 8.0
 
 
@@ -113,36 +116,25 @@ def test_failure_prob_error_names_the_largest_allowed_value() -> None:
 
     With a cap, the error names the largest failure probability that is allowed.
     """
-    ledger = Ledger(target_delta=DELTA, max_epsilon=12.0, accountant=pa.RdpAccountant)
-    fitted = STABLE.calibrated(
+    capped_ledger = Ledger(target_delta=DELTA, max_epsilon=12.0, accountant=RdpAccountant)
+    calibrated = STABLE_TOP_K.calibrated(
         target_epsilon=2.0,
         target_delta=DELTA,
-        accountant=pa.RdpAccountant,
+        accountant=RdpAccountant,
         num_queries=600,
         num_labels=4,
         num_teachers=60,
     )
-    ledger.charge(
-        fitted.event_for(num_queries=600, num_labels=4, num_teachers=60),
-        adjacency=fitted.adjacency,
-    )
+    event = calibrated.event_for(num_queries=600, num_labels=4, num_teachers=60)
+    capped_ledger.charge(event, adjacency=calibrated.adjacency)
     with refused(
         "max_epsilon", value=ANY, rule="failures take at most 1.99e-07", kind=BudgetExceeded
     ):
-        ledger.charge(
-            fitted.event_for(num_queries=600, num_labels=4, num_teachers=60),
-            adjacency=fitted.adjacency,
-        )
-    plain = Ledger(target_delta=DELTA, accountant=pa.RdpAccountant)
-    plain.charge(
-        fitted.event_for(num_queries=600, num_labels=4, num_teachers=60),
-        adjacency=fitted.adjacency,
-    )
+        capped_ledger.charge(event, adjacency=calibrated.adjacency)
+    uncapped_ledger = Ledger(target_delta=DELTA, accountant=RdpAccountant)
+    uncapped_ledger.charge(event, adjacency=calibrated.adjacency)
     with refused("failure_prob", rule="this ledger"):
-        plain.charge(
-            fitted.event_for(num_queries=600, num_labels=4, num_teachers=60),
-            adjacency=fitted.adjacency,
-        )
+        uncapped_ledger.charge(event, adjacency=calibrated.adjacency)
 
 
 @pytest.mark.slow
@@ -150,18 +142,18 @@ def test_noise_grows_until_the_ledger_has_room() -> None:
     """After a first release, calibration with the ledger gives the smallest noise for which the
     ledger has room.
 
-    With 1% less noise there is none. A full ledger refuses the calibration.
+    With 1% less noise, the ledger has no room.
     """
-    votes = GaussianVotes(noise_std=1.0)
+    uncalibrated = GaussianVotes(noise_std=1.0)
     ledger = Ledger(target_delta=DELTA, max_epsilon=4.0)
-    first = votes.calibrated(
+    first = uncalibrated.calibrated(
         target_epsilon=3.0,
         ledger=ledger,
         num_queries=8,
         num_labels=4,
         num_teachers=60,
     )
-    assert first == votes.calibrated(
+    assert first == uncalibrated.calibrated(
         target_epsilon=3.0,
         target_delta=DELTA,
         num_queries=8,
@@ -172,31 +164,32 @@ def test_noise_grows_until_the_ledger_has_room() -> None:
         first.event_for(num_queries=8, num_labels=4, num_teachers=60),
         adjacency=first.adjacency,
     )
-    second = votes.calibrated(
-        ledger=ledger, num_queries=8, num_labels=4, num_teachers=60
-    )  # all that is left
+    # Without a target, the second release may spend everything that the first has not.
+    second = uncalibrated.calibrated(ledger=ledger, num_queries=8, num_labels=4, num_teachers=60)
     assert second.noise_std > first.noise_std
-    assert (
-        ledger.affords(
-            second.scaled(noise_factor=0.99).event_for(num_queries=8, num_labels=4, num_teachers=60)
-        )
-        == 0
-    ), "not more than is needed"
+    less_noisy = second.scaled(noise_factor=0.99)
+    less_noisy_event = less_noisy.event_for(num_queries=8, num_labels=4, num_teachers=60)
+    assert ledger.affords(less_noisy_event) == 0
     ledger.charge(
         second.event_for(num_queries=8, num_labels=4, num_teachers=60),
         adjacency=second.adjacency,
     )
-    full = Ledger(target_delta=DELTA, max_epsilon=4.0)
-    full.charge(
-        votes.calibrated(ledger=full, num_queries=8, num_labels=4, num_teachers=60).event_for(
-            num_queries=8, num_labels=4, num_teachers=60
-        ),
-        adjacency="replace_one",
+
+
+@pytest.mark.slow
+def test_a_full_ledger_refuses_a_calibration() -> None:
+    """One release has spent the whole cap of a ledger: the calibration of another is refused."""
+    uncalibrated = GaussianVotes(noise_std=1.0)
+    ledger = Ledger(target_delta=DELTA, max_epsilon=4.0)
+    first = uncalibrated.calibrated(ledger=ledger, num_queries=8, num_labels=4, num_teachers=60)
+    ledger.charge(
+        first.event_for(num_queries=8, num_labels=4, num_teachers=60),
+        adjacency=first.adjacency,
     )
     with refused("max_epsilon", value=4.0, kind=BudgetExceeded):
-        votes.calibrated(
+        uncalibrated.calibrated(
             target_epsilon=1.0,
-            ledger=full,
+            ledger=ledger,
             num_queries=8,
             num_labels=4,
             num_teachers=60,
@@ -206,25 +199,34 @@ def test_noise_grows_until_the_ledger_has_room() -> None:
 @pytest.mark.parametrize(
     ("target_epsilon", "target_delta", "ledger", "refusal"),
     [
-        (3.0, None, None, refused("target_delta", value=None)),
-        (None, DELTA, None, refused("target_epsilon", value=None, rule="> 0, or")),
-        (
+        pytest.param(3.0, None, None, refused("target_delta", value=None), id="no delta"),
+        pytest.param(
+            None,
+            DELTA,
+            None,
+            refused("target_epsilon", value=None, rule="> 0, or"),
+            id="neither epsilon nor ledger",
+        ),
+        pytest.param(
             None,
             None,
             Ledger(target_delta=DELTA),
             refused("target_epsilon", value=None, rule="> 0, as"),
+            id="neither epsilon nor cap",
         ),
-        (
+        pytest.param(
             None,
             1e-5,
             Ledger(target_delta=DELTA, max_epsilon=1.0),
             refused("target_delta", value=1e-05),
+            id="another delta than the ledger",
         ),
-        (
+        pytest.param(
             None,
             None,
             Ledger(target_delta=DELTA, max_epsilon=1.0, adjacency="add_remove"),
             refused("ledger.adjacency", value="add_remove"),
+            id="another adjacency than the ledger",
         ),
     ],
 )
