@@ -151,7 +151,7 @@ class RecordAttack:
         """
         noise_seed = int(rng.integers(2**63))
         votes, rounds = self._draw_release(
-            canaries.planted(self.dataset, coins=coins), noise_seed=noise_seed
+            canaries.records_with_canaries(self.dataset, coins=coins), noise_seed=noise_seed
         )
         if self.sabotage == "seed":
             return [
@@ -202,7 +202,7 @@ class RecordAttack:
         """
         coins_of_one = np.ones(len(canaries.rows), dtype=np.int8)
         _, known_rounds = self._draw_release(
-            canaries.planted(self.dataset, coins=coins_of_one), noise_seed=noise_seed
+            canaries.records_with_canaries(self.dataset, coins=coins_of_one), noise_seed=noise_seed
         )
         features, residuals = votes.moved(
             canaries.inputs, labels=canaries.labels, question=first_round.question
@@ -317,7 +317,7 @@ class Canaries:
             other_labels=other_labels,
         )
 
-    def planted(self, dataset: Dataset, *, coins: Signs) -> Split:
+    def records_with_canaries(self, dataset: Dataset, *, coins: Signs) -> Split:
         """Returns the private records, in which canaries of the variants that the coins choose replace their groups."""
         private = dataset.private
         inputs = np.array(private.inputs)

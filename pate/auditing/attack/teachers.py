@@ -88,8 +88,8 @@ class CraftedVotes(TeacherVotes):
     def bits(self) -> Iterator[BoolArray]:
         """Yields the votes of all teachers in blocks of c teachers, bool `[c, Q, L]`; canaries come first."""
         for start in range(0, len(self.signed_coins), _BLOCK_SIZE):
-            block = self.signed_coins[start : start + _BLOCK_SIZE]
-            yield self._votes_by(block).repeat(self.repeats, axis=0)
+            coins_of_block = self.signed_coins[start : start + _BLOCK_SIZE]
+            yield self._votes_by(coins_of_block).repeat(self.repeats, axis=0)
         # Each other teacher has a position, and those with small positions vote for a label. The positions move on from
         # query to query, so that no teacher always votes alike.
         shifts = 7 * np.arange(self.signed_coins.shape[1])
@@ -195,17 +195,17 @@ class TeacherAttack:
                     weights=np.empty(0),
                     craft=craft,
                 )
-                rehearsals.append(unfitted._fit(min_queries=_NUM_QUERIES, rng=rng))
+                rehearsals.append(unfitted._fit_weights(min_queries=_NUM_QUERIES, rng=rng))
             if not rehearsals:
                 rule = "two labels at least, for canaries to decide"
                 raise InvalidValue("num_labels", shape.num_labels, rule=rule)
             best = max(rehearsals, key=attrgetter("score"))
-            best = best._fit(min_queries=_NUM_FINAL_QUERIES, rng=rng)
+            best = best._fit_weights(min_queries=_NUM_FINAL_QUERIES, rng=rng)
             if chosen is None or best.score > _MIN_SCORE_RATIO * chosen.score:
                 chosen = best
         return cast(TeacherAttack, chosen)
 
-    def _fit(self, *, min_queries: int, rng: np.random.Generator) -> TeacherAttack:
+    def _fit_weights(self, *, min_queries: int, rng: np.random.Generator) -> TeacherAttack:
         """Returns the attack with weights and a score that are fitted to simulated releases.
 
         The weights are the least-squares fit of the sum of all canaries' signs by the features.
