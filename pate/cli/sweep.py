@@ -263,7 +263,7 @@ def _releases(folder: Path) -> tuple[list[PaidRelease], int]:
         except (InvalidValue, OSError):
             num_unreadable += 1
     # a release of two runs with one seed, which is the same, counts once
-    return list({release.key: release for release in releases}.values()), num_unreadable
+    return list({release.charge_key: release for release in releases}.values()), num_unreadable
 
 
 def _write(folder: Path) -> list[dict[str, Any]]:

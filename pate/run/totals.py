@@ -43,9 +43,9 @@ class PaidRelease:
     """A release that was drawn and charged to a ledger, by a run that may or may not be finished.
 
     Attributes:
-        key: the key of the charge in the ledger.
-        run: the name of the run that drew the release.
-        data: the digest of the private records.
+        charge_key: the key of the charge in the ledger.
+        run_key: the name of the run that drew the release.
+        data_digest: the digest of the private records.
         event: the price of the release.
         adjacency: the adjacency that the ledger counts for.
         target_delta: the delta that the ledger counts for.
@@ -56,9 +56,9 @@ class PaidRelease:
         ledger_total: the total of all releases of the same records in the ledger; None if it is not known.
     """
 
-    key: str
-    run: str
-    data: str
+    charge_key: str
+    run_key: str
+    data_digest: str
     event: Event
     adjacency: Adjacency
     target_delta: float
@@ -74,7 +74,7 @@ class PaidRelease:
         Two runs of one name are copies that hold one and the same release, so they do not count as sharing noise.
         """
         has_same_seed = self.seed_name != "" and self.seed_name == other.seed_name
-        return has_same_seed and self.run != other.run
+        return has_same_seed and self.run_key != other.run_key
 
 
 @dataclass(frozen=True)
@@ -113,24 +113,24 @@ def releases_of(folder: Path) -> list[PaidRelease]:
         InvalidValue: a file is damaged.
         OSError: a file cannot be read.
     """
-    run = RunFolder(folder)
-    place = LedgerPlace.read(run)
-    path = run.own_ledger if place is None else place.path
-    if not path.is_file() or not run.private_digest.is_file():
+    run_folder = RunFolder(folder)
+    place = LedgerPlace.read(run_folder)
+    path = run_folder.own_ledger if place is None else place.path
+    if not path.is_file() or not run_folder.private_digest.is_file():
         return []
-    data = read_text(
-        run.private_digest, rule="the digest of the private records", remedy=FROM_BACKUP
+    data_digest = read_text(
+        run_folder.private_digest, rule="the digest of the private records", remedy=FROM_BACKUP
     ).strip()
-    ledger = Ledger.stored(path, data=data)
+    ledger = Ledger.stored(path, data=data_digest)
     statement = ledger.statement()
     ledger_total = LedgerTotal(
         path, num_releases=statement.num_charges, epsilon=statement.spent_epsilon
     )
     return [
         PaidRelease(
-            key=entry.key,
-            run=entry.key[:_NUM_NAME_DIGITS],
-            data=data,
+            charge_key=entry.key,
+            run_key=entry.key[:_NUM_NAME_DIGITS],
+            data_digest=data_digest,
             event=entry.event,
             adjacency=ledger.adjacency,
             target_delta=ledger.target_delta,
@@ -140,7 +140,7 @@ def releases_of(folder: Path) -> list[PaidRelease]:
             accountant=ledger.accountant,
             ledger_total=ledger_total,
         )
-        for entry in ledger.charges_of(DrawKeys.read(run).run)
+        for entry in ledger.charges_of(DrawKeys.read(run_folder).run)
     ]
 
 
@@ -169,7 +169,7 @@ def totals_of(releases: Iterable[PaidRelease]) -> list[Total]:
 def _terms_of(release: PaidRelease) -> tuple[str, str, str]:
     """Returns the data, adjacency and unit of a release; releases with equal terms belong to one total."""
     unit = "" if release.unit is None else release.unit.words
-    return release.data, str(release.adjacency), unit
+    return release.data_digest, str(release.adjacency), unit
 
 
 def _total_of(releases: Sequence[PaidRelease]) -> Total:

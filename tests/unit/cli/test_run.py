@@ -372,7 +372,7 @@ def test_releases_with_one_seed_have_no_total_epsilon(
     noise.
     """
     terms = (("replace_one", "records"), ("add_remove", "records"), ("replace_one", "other"))
-    for number, (adjacency, data) in enumerate(terms):
+    for number, (adjacency, data_digest) in enumerate(terms):
         folders = [
             write_paid_run(
                 folder=tmp_path / f"{number}a",
@@ -386,7 +386,7 @@ def test_releases_with_one_seed_have_no_total_epsilon(
                 event=GaussianEvent(noise_multiplier=4.0),
                 seed=seeds[1],
                 adjacency=adjacency,
-                data=data,
+                data_digest=data_digest,
             )
         ]
         folders += [
@@ -409,7 +409,7 @@ def write_paid_run(
     event: Event,
     *,
     seed: int | None = None,
-    data: str = "records",
+    data_digest: str = "records",
     adjacency: str = "replace_one",
 ) -> Path:
     """Creates the folder of a run in which one release was paid, with its own ledger as in earlier versions.
@@ -418,14 +418,14 @@ def write_paid_run(
         folder: the folder, which is made and returned.
         event: the event of the release.
         seed: the seed of its noise; None for fresh noise.
-        data: the digest of the private records.
+        data_digest: the digest of the private records.
         adjacency: the adjacency of the ledger.
     """
     folder.mkdir(parents=True)
-    (folder / "private.sha256").write_text(data)
+    (folder / "private.sha256").write_text(data_digest)
     unit = PrivacyUnit(words="one row")
     ledger = Ledger(
-        folder / "ledger.db", target_delta=1e-6, data=data, unit=unit, adjacency=adjacency
+        folder / "ledger.db", target_delta=1e-6, data=data_digest, unit=unit, adjacency=adjacency
     )
     run = f"{hash(folder) % 2**64:032x}"
     (folder / "run.id").write_text(f"{run}\n")

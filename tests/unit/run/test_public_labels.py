@@ -20,7 +20,7 @@ from tests.refusals import refused
 ROUNDS = CenteredVotes(noise_multiplier=5.0, rounds=2)
 
 
-def split(num_rows: int, first_id: int, *, labeled: bool = True, known: Any = None) -> Split:
+def random_split(num_rows: int, first_id: int, *, labeled: bool = True, known: Any = None) -> Split:
     """Returns random records with two labels, or without labels."""
     rng = np.random.default_rng(first_id)
     labels = rng.random((num_rows, 2)) < 0.5
@@ -34,23 +34,23 @@ def split(num_rows: int, first_id: int, *, labeled: bool = True, known: Any = No
     )
 
 
-def dataset(public: Split | None = None) -> Dataset:
+def dataset_of_pool(public: Split | None = None) -> Dataset:
     """Returns a data set of 300 private and 20 public records."""
     return Dataset(
         name="made up",
         real=False,
         kind="features",
         label_names=("a", "b"),
-        private=split(num_rows=300, first_id=0),
-        public=split(num_rows=20, first_id=1000) if public is None else public,
-        test=split(num_rows=10, first_id=2000),
+        private=random_split(num_rows=300, first_id=0),
+        public=random_split(num_rows=20, first_id=1000) if public is None else public,
+        test=random_split(num_rows=10, first_id=2000),
     )
 
 
-def plan(public_labels: Any, aggregator: Aggregator = ROUNDS) -> Plan:
+def plan_with(public_labels: Any, aggregator: Aggregator = ROUNDS) -> Plan:
     """Returns a plan of centered votes of all private groups, with labels of public rows."""
     return Plan(
-        load_dataset=dataset,
+        load_dataset=dataset_of_pool,
         teacher=KernelTeacher(),
         num_teachers=None,
         engine=SequentialEngine(),
@@ -65,50 +65,54 @@ def plan(public_labels: Any, aggregator: Aggregator = ROUNDS) -> Plan:
 
 def start_labels(public_labels: Any, public: Split | None = None) -> Any:
     """Returns the labels at which the student of a plan begins; None if it begins at none."""
-    planned = plan(public_labels=public_labels).for_dataset(
-        dataset(public=public), monitor=Monitor()
+    planned = plan_with(public_labels=public_labels).for_dataset(
+        dataset_of_pool(public=public), monitor=Monitor()
     )
     assert isinstance(planned.aggregator, CenteredVotes)
     start = planned.aggregator.start
     return start.labels if isinstance(start, LabeledRows) else None
 
 
-@pytest.mark.parametrize(("value", "num_labeled"), [(True, 20), (20, 20), (7, 7), (1, 1)])
-def test_the_student_begins_at_the_labels_of_the_first_rows(value: Any, num_labeled: int) -> None:
+@pytest.mark.parametrize(("public_labels", "num_labeled"), [(True, 20), (20, 20), (7, 7), (1, 1)])
+def test_the_student_begins_at_the_labels_of_the_first_rows(
+    public_labels: Any, num_labeled: int
+) -> None:
     """`true` takes the labels of all rows of the pool, a number those of its first rows."""
     np.testing.assert_array_equal(
-        start_labels(public_labels=value), dataset().public.labels[:num_labeled]
+        start_labels(public_labels=public_labels), dataset_of_pool().public.labels[:num_labeled]
     )
 
 
-@pytest.mark.parametrize("value", [None, False])
-def test_without_the_setting_the_student_has_no_public_start(value: Any) -> None:
+@pytest.mark.parametrize("public_labels", [None, False])
+def test_without_the_setting_the_student_has_no_public_start(public_labels: Any) -> None:
     """null and false leave the aggregator as it is."""
-    assert start_labels(public_labels=value) is None
+    assert start_labels(public_labels=public_labels) is None
 
 
 def test_unknown_labels_of_public_rows_stay_unknown() -> None:
     """A label that a public row does not know is -1, whatever the labels hold there."""
     known = np.ones((20, 2), np.bool_)
     known[3, 1] = False
-    labels = start_labels(public_labels=True, public=split(num_rows=20, first_id=1000, known=known))
+    labels = start_labels(
+        public_labels=True, public=random_split(num_rows=20, first_id=1000, known=known)
+    )
     assert labels.dtype == np.int8
     assert labels[3, 1] == -1
     assert np.count_nonzero(labels == -1) == 1
 
 
-@pytest.mark.parametrize("value", [0, 21, -1, 2.5, "all"])
-def test_another_number_of_labeled_rows_is_refused(value: Any) -> None:
+@pytest.mark.parametrize("public_labels", [0, 21, -1, 2.5, "all"])
+def test_another_number_of_labeled_rows_is_refused(public_labels: Any) -> None:
     """A number of rows that the pool does not have is refused, and so is what is no number."""
-    with refused("data.public_labels", value=value, rule="from 1 to 20"):
-        plan(public_labels=value).for_dataset(dataset(), monitor=Monitor())
+    with refused("data.public_labels", value=public_labels, rule="from 1 to 20"):
+        plan_with(public_labels=public_labels).for_dataset(dataset_of_pool(), monitor=Monitor())
 
 
 def test_a_pool_without_labels_is_refused() -> None:
     """Labels of a pool that has none cannot be a start."""
-    unlabeled = dataset(public=split(num_rows=20, first_id=1000, labeled=False))
+    unlabeled = dataset_of_pool(public=random_split(num_rows=20, first_id=1000, labeled=False))
     with refused("data.public_labels", value=True, rule="a public pool with labels"):
-        plan(public_labels=True).for_dataset(unlabeled, monitor=Monitor())
+        plan_with(public_labels=True).for_dataset(unlabeled, monitor=Monitor())
 
 
 @pytest.mark.parametrize(
@@ -122,24 +126,29 @@ def test_a_pool_without_labels_is_refused() -> None:
 def test_votes_that_are_cast_once_are_refused(aggregator: CenteredVotes) -> None:
     """Only the student of rounds can begin at labels."""
     with refused("data.public_labels", value=5, rule="centered votes in rounds"):
-        plan(public_labels=5, aggregator=aggregator).for_dataset(dataset(), monitor=Monitor())
+        plan_with(public_labels=5, aggregator=aggregator).for_dataset(
+            dataset_of_pool(), monitor=Monitor()
+        )
 
 
 def test_other_aggregators_are_refused() -> None:
     """An aggregator without a student of rounds cannot begin at labels."""
     teacher = LinearTeacher()
     counted = replace(
-        plan(public_labels=5), aggregator=GNMax(noise_std=40.0), teacher=teacher, num_teachers=300
+        plan_with(public_labels=5),
+        aggregator=GNMax(noise_std=40.0),
+        teacher=teacher,
+        num_teachers=300,
     )
     with refused("data.public_labels", value=5, rule="centered votes in rounds"):
-        counted.for_dataset(dataset(), monitor=Monitor())
+        counted.for_dataset(dataset_of_pool(), monitor=Monitor())
 
 
 def test_other_public_labels_are_another_release() -> None:
     """The identity of a release has the labels at which its student begins."""
     shape = VoteShape(num_queries=20, num_labels=2, num_teachers=300)
     plans = [
-        plan(public_labels=value).for_dataset(dataset(), monitor=Monitor())
-        for value in (None, 5, 6)
+        plan_with(public_labels=public_labels).for_dataset(dataset_of_pool(), monitor=Monitor())
+        for public_labels in (None, 5, 6)
     ]
     assert len({planned.aggregator.identity(shape) for planned in plans}) == 3

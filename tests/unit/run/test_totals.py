@@ -19,9 +19,9 @@ from pate.run.totals import LedgerTotal, PaidRelease, totals_of
 PATIENT = PrivacyUnit.of_column("mrn")
 VISIT = PrivacyUnit("one row")
 RELEASE = PaidRelease(
-    key="a" * 32 + ":release",
-    run="a" * 32,
-    data="b" * 64,
+    charge_key="a" * 32 + ":release",
+    run_key="a" * 32,
+    data_digest="b" * 64,
     event=GaussianEvent(noise_multiplier=4.0),
     adjacency=Adjacency.REPLACE_ONE,
     target_delta=1e-6,

@@ -44,7 +44,7 @@ def promises_of(
     return "\n".join(places.promises(release, budget=BUDGET, num_draws=num_draws))
 
 
-def price(group_size: int) -> str:
+def price_in_words(group_size: int) -> str:
     """Returns the words of the card for the epsilon of a group of units."""
     return f"epsilon {format_epsilon(group_epsilon(event=EVENT, size=group_size, budget=BUDGET))}"
 
@@ -61,13 +61,13 @@ def test_the_card_states_the_price_of_a_record_a_holder_and_two_holders() -> Non
         "A record of a holder, any number of its records, and the holder itself are covered by it."
         in single_teacher
     )
-    assert f"For m = 2 that is group size 2: {price(group_size=2)}." in single_teacher
+    assert f"For m = 2 that is group size 2: {price_in_words(group_size=2)}." in single_teacher
     assert (
         "One record of a holder, or one group of records that the holder keeps together, is covered by it."
         in several_teachers
     )
     assert (
-        f"The holder itself, all of its records, is covered at group size 10: {price(group_size=10)}."
+        f"The holder itself, all of its records, is covered at group size 10: {price_in_words(group_size=10)}."
         in several_teachers
     )
     under_add_remove = promises_of(
@@ -77,13 +77,13 @@ def test_the_card_states_the_price_of_a_record_a_holder_and_two_holders() -> Non
         "A holder that comes or goes is covered by it; a record of a holder is at group size 2."
         in under_add_remove
     )
-    assert f"group size 4: {price(group_size=4)}" in under_add_remove
+    assert f"group size 4: {price_in_words(group_size=4)}" in under_add_remove
     assert "comes or goes is covered at group size 3" in promises_of(
         places=Places(num_holders=5, teachers_each=3), adjacency=Adjacency.ADD_REMOVE
     )
     places = Places(num_holders=4, teachers_each=2)
-    assert price(group_size=2) in promises_of(places=places)
-    assert price(group_size=2) not in promises_of(places=places, num_draws=2)
+    assert price_in_words(group_size=2) in promises_of(places=places)
+    assert price_in_words(group_size=2) not in promises_of(places=places, num_draws=2)
 
 
 def test_holders_must_divide_the_number_of_teachers() -> None:
