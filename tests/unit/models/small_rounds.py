@@ -18,16 +18,19 @@ from pate.votes.round_records import RoundRecords
 from pate.votes.round_votes import RoundQuestion
 
 NUM_LABELS = 3
-SIZES = (1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 7, 7, 40, 70)
+TEACHER_SIZES = (1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 3, 7, 7, 40, 70)
 """The number of records of each teacher: single, few and many."""
 
 
 def records_of(
-    sizes: tuple[int, ...] = SIZES, *, is_weighted: bool = False, have_gaps: bool = False
+    teacher_sizes: tuple[int, ...] = TEACHER_SIZES,
+    *,
+    is_weighted: bool = False,
+    have_gaps: bool = False,
 ) -> RoundRecords:
     """Returns records of teachers with the given numbers of records, in any order; with gaps, half of the labels."""
     rng = np.random.default_rng(0)
-    teacher_of = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    teacher_of = rng.permutation(np.repeat(np.arange(len(teacher_sizes)), teacher_sizes))
     pool = rng.normal(size=(60, 4)).astype(np.float32)
     inputs = rng.normal(size=(len(teacher_of), 4)).astype(np.float32)
     labels = rng.random(size=(len(teacher_of), NUM_LABELS)) < 0.4
@@ -36,20 +39,20 @@ def records_of(
         inputs=inputs,
         labels=labels_with_gaps(labels, known=known),
         teacher_of=teacher_of,
-        num_teachers=len(sizes),
+        num_teachers=len(teacher_sizes),
         directions=PublicPCA.fit(pool, max_directions=4),
         records_per_teacher=2.0,
-        weights=rng.random(len(sizes)) if is_weighted else None,
+        weights=rng.random(len(teacher_sizes)) if is_weighted else None,
     )
 
 
 def question_of(
-    records: RoundRecords, *, clip: float = 0.4, strength: float = 1.0
+    records: RoundRecords, *, clip: float = 0.4, weight_std: float = 1.0
 ) -> RoundQuestion:
-    """Returns the question of a round, whose student has weights of the given strength."""
+    """Returns the question of a round, whose student has random weights of the given standard deviation."""
     rng = np.random.default_rng(1)
     return RoundQuestion(
-        weights=strength * rng.normal(size=(records.width, NUM_LABELS)),
+        weights=weight_std * rng.normal(size=(records.width, NUM_LABELS)),
         label_scale=np.array([1.0, 0.5, 2.0]),
         clipped_moments=ClippedMoments(clip=clip, num_teachers=records.num_teachers),
     )
@@ -59,25 +62,25 @@ def question_of(
 class DeadlyMoments(ClippedMoments):
     """A clip that kills the process that uses it: each time, or only where a marker file does not exist yet."""
 
-    marker: str = ""
+    marker_file: str = ""
 
     def sum_of_single(
         self, features: Floats, *, residuals: FloatArray, weights: FloatArray | float = 1.0
     ) -> IntArray:
         """Kills this process, or returns the sum."""
-        if not (self.marker and Path(self.marker).exists()):
-            if self.marker:
-                Path(self.marker).touch()
+        if not (self.marker_file and Path(self.marker_file).exists()):
+            if self.marker_file:
+                Path(self.marker_file).touch()
             os.kill(os.getpid(), signal.SIGKILL)
         return super().sum_of_single(features, residuals=residuals, weights=weights)
 
 
-def deadly_question(question: RoundQuestion, marker: str = "") -> RoundQuestion:
-    """Returns a question that kills the worker that answers it, only once if `marker` names a file."""
+def deadly_question(question: RoundQuestion, marker_file: str = "") -> RoundQuestion:
+    """Returns a question that kills the worker that answers it, only once if `marker_file` names a file."""
     moments = question.clipped_moments
     return replace(
         question,
         clipped_moments=DeadlyMoments(
-            clip=moments.clip, num_teachers=moments.num_teachers, marker=marker
+            clip=moments.clip, num_teachers=moments.num_teachers, marker_file=marker_file
         ),
     )

@@ -52,7 +52,7 @@ def store(tmp_path):
 
 
 @pytest.fixture
-def trained(store, shards):
+def trained_teacher(store, shards):
     """Saves two trained teachers in a store, and returns their recipe."""
     teacher = SklearnTeacher(DecisionTreeClassifier())
     store.save(states=dict(enumerate(teacher.fit_many(shards=shards[:2], seeds=[1, 2]))))
@@ -70,23 +70,23 @@ def refused_as_unsigned():
     return refused("file", value=ANY, rule="teachers that this run signed")
 
 
-def test_a_planted_pickle_is_refused_and_never_run(store, trained, tmp_path, queries):
+def test_a_planted_pickle_is_refused_and_never_run(store, trained_teacher, tmp_path, queries):
     """The file of two teachers is replaced by a pickle that runs code.
 
     Casting votes refuses it before the code runs.
     """
-    mark = tmp_path / "ran"
-    content = np.stack([state_of(value=Payload(path=mark))["pickle"]] * 2)
+    created_file = tmp_path / "ran"
+    content = np.stack([state_of(value=Payload(path=created_file))["pickle"]] * 2)
     arrays = {"pickle": content, "loss_curve": np.zeros((2, 1), np.float32)}
     save_file(arrays, filename=store.folder / file_name(first_teacher=0, last_teacher=1))
     with refused_as_unsigned():
-        list(cast_votes(trained, store, num_teachers=2, inputs=queries))
-    assert not mark.exists()
+        list(cast_votes(trained_teacher, store=store, num_teachers=2, inputs=queries))
+    assert not created_file.exists()
     store.recover()
     # The teachers do not count as missing, so they are not trained again without a notice.
     assert store.missing(num_teachers=2) == []
     pickle.loads(content[0].tobytes()).close()
-    assert mark.exists()  # The payload works if it is read.
+    assert created_file.exists()  # The payload works if it is read.
 
 
 @pytest.mark.parametrize("state", [PLAIN, "a pickle"])
@@ -101,10 +101,10 @@ def test_a_file_with_a_wrong_signature_is_refused(store, tmp_path, fault, state)
     path = store.folder / file_name(first_teacher=0)
     if fault == "another run's":
         (tmp_path / "other").mkdir()
-        other = CheckpointStore(tmp_path / "other" / "teachers")
-        other.save({0: state})
+        other_store = CheckpointStore(tmp_path / "other" / "teachers")
+        other_store.save(states={0: state})
         shutil.rmtree(store.folder)
-        shutil.copytree(other.folder, store.folder)  # The folder holds no key.
+        shutil.copytree(other_store.folder, store.folder)  # The folder holds no key.
     elif fault == "another teacher's":
         shutil.copy(store.folder / file_name(first_teacher=1), path)
     else:
@@ -117,7 +117,7 @@ def test_a_file_with_a_wrong_signature_is_refused(store, tmp_path, fault, state)
         else:
             save_file(arrays, filename=path)
     with refused_as_unsigned():
-        store.load(0)
+        store.load(teacher=0)
 
 
 def test_a_key_that_is_not_only_the_owners_is_refused(store):
@@ -137,7 +137,7 @@ def test_a_key_that_is_not_only_the_owners_is_refused(store):
     assert path.read_text().strip() not in str(load_file(store.folder / file_name(first_teacher=0)))
     path.unlink()
     with refused_as_unsigned():
-        store.load(0)
+        store.load(teacher=0)
     assert not path.exists()
 
 
@@ -172,14 +172,14 @@ def test_a_foreign_key_or_other_records_are_refused(tmp_path, monkeypatch):
         records: CheckpointStore(tmp_path / "teachers", records=records)
         for records in ("one", "another", "")
     }
-    stores["one"].save({0: {"weights": np.ones(2)}})
-    assert stores["one"].load(0).keys() == {"weights"}
+    stores["one"].save(states={0: {"weights": np.ones(2)}})
+    assert stores["one"].load(teacher=0).keys() == {"weights"}
     for records in ("another", ""):
         with refused_as_unsigned():
-            stores[records].load(0)
+            stores[records].load(teacher=0)
     monkeypatch.setattr("pate.files.secret.os.geteuid", lambda: os.getuid() + 1)
     with refused("secret", value=ANY, rule="user"):
-        stores["one"].load(0)
+        stores["one"].load(teacher=0)
 
 
 STATE = {
@@ -208,7 +208,7 @@ def test_saved_states_are_read_back(store):
         file_name(first_teacher=6, last_teacher=8),
     }
     for number, expected in enumerate([*ragged, STATE], start=3):
-        loaded = store.load(number)
+        loaded = store.load(teacher=number)
         assert loaded.keys() == expected.keys()
         for key, array in expected.items():
             assert (loaded[key].shape, loaded[key].dtype) == (array.shape, array.dtype)
@@ -232,7 +232,7 @@ def test_the_teachers_of_a_torn_file_are_missing(store, num_bytes):
     (store.folder / f".{file_name(first_teacher=2)}.4711.partial").write_bytes(b"half")
     assert store.missing(num_teachers=3) == [0, 1, 2]
     with refused("file", value=ANY, rule="teacher 0"):
-        store.load(0)
+        store.load(teacher=0)
     store.recover()
     assert list(store.folder.iterdir()) == []
     store.save(states={0: STATE, 1: STATE})
@@ -267,7 +267,7 @@ def test_a_save_that_fails_leaves_the_old_file(store, monkeypatch):
     monkeypatch.setattr("pate.files.atomic.os.fsync", fail)
     with pytest.raises(OSError, match="no space left"):
         store.save(states={0: {"weights": np.zeros(2)}})
-    assert (store.load(0)["weights"] == STATE["weights"]).all()
+    assert (store.load(teacher=0)["weights"] == STATE["weights"]).all()
     assert [path.name for path in store.folder.iterdir()] == [file_name(first_teacher=0)]
 
 
@@ -277,11 +277,17 @@ MLP = MLPTeacher(hidden=4, epochs=2, device="cpu")
 def test_votes_have_the_order_of_teachers_for_any_chunk_size(make_shards, queries, store):
     """Votes cast in chunks of 1, 3 and 100 teachers have the order of the teachers, and the same confidences."""
     shards = make_shards(sizes=[14 + index % 2 for index in range(7)])
-    StackedEngine(chunk_size=3).train(TrainingJob(MLP, shards=shards, seeds=range(7), store=store))
-    expected = MLP.predict_many(states=[store.load(index) for index in range(7)], inputs=queries)
-    for size in (1, 3, 100):
-        blocks = list(cast_votes(MLP, store, num_teachers=7, inputs=queries, chunk_size=size))
-        assert [first for first, _ in blocks] == list(range(0, 7, size))
+    StackedEngine(chunk_size=3).train(
+        TrainingJob(teacher=MLP, shards=shards, seeds=range(7), store=store)
+    )
+    expected = MLP.predict_many(
+        states=[store.load(teacher=index) for index in range(7)], inputs=queries
+    )
+    for chunk_size in (1, 3, 100):
+        blocks = list(
+            cast_votes(MLP, store=store, num_teachers=7, inputs=queries, chunk_size=chunk_size)
+        )
+        assert [first for first, _ in blocks] == list(range(0, 7, chunk_size))
         np.testing.assert_allclose(
             np.concatenate([block for _, block in blocks]), expected, atol=1e-6
         )
@@ -292,7 +298,7 @@ def test_confidences_of_a_wrong_shape_or_range_are_refused(shards, queries, stor
 
     A state without its losses is not saved.
     """
-    job = TrainingJob(MLP, shards=shards, seeds=range(2), store=store)
+    job = TrainingJob(teacher=MLP, shards=shards, seeds=range(2), store=store)
     states_without_losses = [{"weights": np.zeros(3)}] * 2
     fit_many = MagicMock(return_value=states_without_losses)
     monkeypatch.setattr(MLPTeacher, "fit_many", fit_many)
@@ -301,7 +307,9 @@ def test_confidences_of_a_wrong_shape_or_range_are_refused(shards, queries, stor
     assert store.missing(num_teachers=2) == [0, 1]
     monkeypatch.undo()
     StackedEngine().train(job)
-    confidences = MLP.predict_many(states=[store.load(0), store.load(1)], inputs=queries)
+    confidences = MLP.predict_many(
+        states=[store.load(teacher=0), store.load(teacher=1)], inputs=queries
+    )
     with_nan = np.where(confidences == confidences[0, 0, 0], np.nan, confidences)
     for wrong_confidences, rule in (
         (with_nan, r"in \[0, 1\]"),
@@ -311,7 +319,7 @@ def test_confidences_of_a_wrong_shape_or_range_are_refused(shards, queries, stor
         predict_many = MagicMock(return_value=wrong_confidences)
         monkeypatch.setattr(MLPTeacher, "predict_many", predict_many)
         with pytest.raises(InvalidValue, match=rf"^MLPTeacher\.predict_many.*: expected .*{rule}"):
-            list(cast_votes(MLP, store, num_teachers=2, inputs=queries))
+            list(cast_votes(MLP, store=store, num_teachers=2, inputs=queries))
 
 
 def test_a_continued_run_reads_the_votes_of_a_killed_run(shards, queries, tmp_path, monkeypatch):
@@ -322,13 +330,15 @@ def test_a_continued_run_reads_the_votes_of_a_killed_run(shards, queries, tmp_pa
     teacher = LinearTeacher(device="cpu")
     store = CheckpointStore(tmp_path / "teachers")
     scratch = tmp_path / "casting"
-    StackedEngine().train(TrainingJob(teacher, shards=shards, seeds=range(6), store=store))
+    StackedEngine().train(TrainingJob(teacher=teacher, shards=shards, seeds=range(6), store=store))
     blocks = [
         block
-        for _, block in cast_votes(teacher, store, num_teachers=6, inputs=queries, chunk_size=2)
+        for _, block in cast_votes(
+            teacher, store=store, num_teachers=6, inputs=queries, chunk_size=2
+        )
     ]
     killed = cast_votes(
-        teacher, store, num_teachers=6, inputs=queries, chunk_size=2, scratch=scratch
+        teacher, store=store, num_teachers=6, inputs=queries, chunk_size=2, scratch=scratch
     )
     next(killed)
     next(killed)
@@ -342,7 +352,9 @@ def test_a_continued_run_reads_the_votes_of_a_killed_run(shards, queries, tmp_pa
 
     monkeypatch.setattr(LinearTeacher, "predict_many", counting_predict_many)
     continued = list(
-        cast_votes(teacher, store, num_teachers=6, inputs=queries, chunk_size=2, scratch=scratch)
+        cast_votes(
+            teacher, store=store, num_teachers=6, inputs=queries, chunk_size=2, scratch=scratch
+        )
     )
     assert [first for first, _ in continued] == [0, 2, 4]
     assert all(

@@ -42,17 +42,17 @@ def queries():
 def test_single_and_stacked_teachers_agree_and_learn(norm, image_shards, queries):
     """Teachers trained alone and side by side agree within 0.002. After 15 epochs over 95% of the labels are right."""
 
-    def confidences(teacher):
+    def confidences_of_trained(teacher):
         states = teacher.fit_many(shards=image_shards, seeds=range(3))
         return teacher.predict_many(states=states, inputs=queries.inputs)
 
-    alone = confidences(teacher=replace(SMALL_TEACHER, norm=norm, stacked=False))
-    side_by_side = confidences(teacher=replace(SMALL_TEACHER, norm=norm, stacked=True))
+    alone = confidences_of_trained(teacher=replace(SMALL_TEACHER, norm=norm, stacked=False))
+    side_by_side = confidences_of_trained(teacher=replace(SMALL_TEACHER, norm=norm, stacked=True))
     np.testing.assert_allclose(alone, side_by_side, atol=2e-3)
     assert (alone.shape, alone.dtype) == ((3, 60, 4), np.float32)
     long_trained = replace(SMALL_TEACHER, norm=norm, epochs=15, learning_rate=1e-2)
     states = long_trained.fit_many(shards=[bright_corners(size=60, seed=5)], seeds=[1])
-    (votes,) = long_trained.predict_many(states, inputs=queries.inputs) >= 0.5
+    (votes,) = long_trained.predict_many(states=states, inputs=queries.inputs) >= 0.5
     assert (votes == queries.labels).mean() > 0.95
 
 
@@ -70,8 +70,8 @@ def test_a_threshold_changes_votes_and_not_the_training(stacked, image_shards, q
     # There are 3 epochs of 24, 17 and 30 records, 8 in a step.
     assert [len(curve) for curve in curves] == [9, 9, 12]
     assert all(np.isfinite(curve).all() and curve[-1] < curve[0] for curve in curves)
-    probabilities = teacher.predict_many(states, inputs=queries.inputs)
-    votes = low_threshold.predict_many(states, inputs=queries.inputs) >= 0.5
+    probabilities = teacher.predict_many(states=states, inputs=queries.inputs)
+    votes = low_threshold.predict_many(states=states, inputs=queries.inputs) >= 0.5
     is_clear = np.abs(probabilities - 0.2) > 1e-5
     assert (votes == (probabilities >= 0.2))[is_clear].all()
 
@@ -87,7 +87,7 @@ def red_and_blue(size, seed):
 
 
 @pytest.fixture(scope="module")
-def backbone(tmp_path_factory):
+def backbone_path(tmp_path_factory):
     """Writes random weights of a ResNet-50, and returns the path."""
     torch.manual_seed(0)
     path = tmp_path_factory.mktemp("weights") / "resnet50.pth"
@@ -101,30 +101,30 @@ def test_a_whole_network_is_trained_from_the_seed():
     shard = red_and_blue(size=4, seed=0)
     teacher = ResNet50Teacher(epochs=1, batch_size=4, device="cpu")
     assert teacher.is_isolated
-    first = teacher.fit_many(shards=[shard], seeds=[3])
-    again = teacher.fit_many(shards=[shard], seeds=[3])
-    assert all(np.array_equal(first[0][name], again[0][name]) for name in first[0])
-    assert first[0]["loss_curve"].shape == (1,)
-    confidences = teacher.predict_many(states=first, inputs=red_and_blue(size=5, seed=1).inputs)
+    states = teacher.fit_many(shards=[shard], seeds=[3])
+    repeated_states = teacher.fit_many(shards=[shard], seeds=[3])
+    assert all(np.array_equal(states[0][name], repeated_states[0][name]) for name in states[0])
+    assert states[0]["loss_curve"].shape == (1,)
+    confidences = teacher.predict_many(states=states, inputs=red_and_blue(size=5, seed=1).inputs)
     assert confidences.shape == (1, 5, 2)
     assert ((confidences >= 0) & (confidences <= 1)).all()
 
 
 @pytest.mark.slow
-def test_frozen_features_are_computed_once_and_a_head_learns(backbone):
+def test_frozen_features_are_computed_once_and_a_head_learns(backbone_path):
     """A frozen ResNet-50 with a linear head is right for over 90% of the labels.
 
     The head is a linear teacher on its features.
     """
     _frozen_backbone.cache_clear()
-    teacher = ResNet50Teacher(weights=backbone, frozen=True, device="cpu")
+    teacher = ResNet50Teacher(weights=backbone_path, frozen=True, device="cpu")
     shards = [red_and_blue(size=24, seed=0), red_and_blue(size=20, seed=1)]
     query = red_and_blue(size=40, seed=2)
     states = teacher.fit_many(shards=shards, seeds=[0, 1])
     assert states[0]["weights"].shape == (2048, 2)
-    votes = teacher.predict_many(states, inputs=query.inputs) >= 0.5
+    votes = teacher.predict_many(states=states, inputs=query.inputs) >= 0.5
     assert (votes == query.labels).mean() > 0.9
-    frozen = _frozen_backbone(weights=backbone, image_size=None, device=torch.device("cpu"))
+    frozen = _frozen_backbone(weights=backbone_path, image_size=None, device=torch.device("cpu"))
     feature_shard = Shard(inputs=frozen.features(shards[0].inputs), labels=shards[0].labels)
     linear_teacher = LinearTeacher(penalty=0.5, device="cpu")
     (expected,) = linear_teacher.fit_many(shards=[feature_shard], seeds=[0])

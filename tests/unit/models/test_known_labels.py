@@ -48,14 +48,16 @@ def test_a_student_ignores_unknown_labels(student: Student) -> None:
     model = student.learn(
         TrainingSet(inputs=INPUTS, labels=LABELS & KNOWN, known=KNOWN), pool=INPUTS[:0], seed=0
     )
-    as_absent = student.fit(INPUTS, LABELS & KNOWN, seed=0)
+    model_with_unknown_as_absent = student.fit(INPUTS, labels=LABELS & KNOWN, seed=0)
     hidden = ~KNOWN[:, 0]
 
-    def error(predicted: BoolArray) -> float:
+    def error_of_label_share(predicted: BoolArray) -> float:
         """Returns the distance between the shares of predicted and of true labels among the hidden ones."""
         return float(abs(predicted[hidden, 0].mean() - LABELS[hidden, 0].mean()))
 
-    assert error(model.predict(INPUTS)) < 0.5 * error(as_absent.predict(INPUTS))
+    assert error_of_label_share(predicted=model.predict(INPUTS)) < 0.5 * error_of_label_share(
+        predicted=model_with_unknown_as_absent.predict(INPUTS)
+    )
 
 
 def test_values_of_unknown_labels_do_not_change_a_logistic_student() -> None:
@@ -79,7 +81,7 @@ def test_a_linear_student_of_a_label_is_fitted_to_the_rows_that_know_it() -> Non
         TrainingSet(inputs=INPUTS, labels=labels, known=KNOWN), pool=INPUTS[:0], seed=0
     )
     rows = KNOWN[:, 0]
-    alone = student.fit(INPUTS[rows], labels[rows], seed=0)
+    alone = student.fit(INPUTS[rows], labels=labels[rows], seed=0)
     np.testing.assert_allclose(
         model.predict_proba(INPUTS)[:, 0], alone.predict_proba(INPUTS)[:, 0], atol=1e-5
     )
@@ -92,7 +94,7 @@ def test_a_linear_student_without_gaps_in_its_mask_is_one_without_a_mask() -> No
     masked = student.learn(
         TrainingSet(inputs=INPUTS, labels=LABELS, known=known), pool=INPUTS[:0], seed=0
     )
-    plain = student.fit(INPUTS, LABELS, seed=0)
+    plain = student.fit(INPUTS, labels=LABELS, seed=0)
     np.testing.assert_allclose(masked.predict_proba(INPUTS), plain.predict_proba(INPUTS), atol=1e-5)
 
 
@@ -100,8 +102,8 @@ def test_a_student_never_predicts_a_label_that_no_row_knows() -> None:
     """The label that all rows know is learned."""
     known = np.array([[False, True]]).repeat(len(INPUTS), axis=0)
     for student in STUDENTS:
-        training = TrainingSet(inputs=INPUTS, labels=LABELS & known, known=known)
-        predicted = student.learn(training, pool=INPUTS[:0], seed=0).predict(INPUTS)
+        training_set = TrainingSet(inputs=INPUTS, labels=LABELS & known, known=known)
+        predicted = student.learn(training_set, pool=INPUTS[:0], seed=0).predict(INPUTS)
         assert not predicted[:, 0].any()
         assert (predicted == LABELS)[:, 1].mean() > 0.8
 
@@ -110,8 +112,8 @@ def test_a_student_never_predicts_a_label_that_no_row_knows() -> None:
 @pytest.mark.parametrize("student", [MLPStudent(epochs=5)])
 def test_students_of_true_labels_may_have_gaps(student: Student) -> None:
     """A network learns from labels with gaps, and predicts all labels."""
-    training = TrainingSet(inputs=INPUTS, labels=LABELS & KNOWN, known=KNOWN)
-    model = student.learn(training, pool=INPUTS[:0], seed=0)
+    training_set = TrainingSet(inputs=INPUTS, labels=LABELS & KNOWN, known=KNOWN)
+    model = student.learn(training_set, pool=INPUTS[:0], seed=0)
     assert model.predict(INPUTS).shape == LABELS.shape
 
 
@@ -124,9 +126,9 @@ def test_a_student_for_pictures_reads_no_label_that_is_unknown() -> None:
     student = CNNStudent(width=8, grid=2, patch=2, blocks=1, epochs=2, folds=2, device="cpu")
     models = [
         student.learn(
-            TrainingSet(inputs=images, labels=values, known=known), pool=images[:4], seed=0
+            TrainingSet(inputs=images, labels=labels_of_run, known=known), pool=images[:4], seed=0
         )
-        for values in (labels, labels ^ ~known, ~labels)
+        for labels_of_run in (labels, labels ^ ~known, ~labels)
     ]
     same = [
         all(np.array_equal(models[0].arrays[name], model.arrays[name]) for name in model.arrays)
@@ -150,9 +152,9 @@ def test_a_teacher_reads_no_label_that_is_unknown(teacher: Teacher) -> None:
     answers = []
     for labels in (LABELS[:60], LABELS[:60] ^ ~known, ~LABELS[:60]):
         states = teacher.fit_many(
-            [Shard(inputs=INPUTS[:60], labels=labels, known=known)], seeds=[3]
+            shards=[Shard(inputs=INPUTS[:60], labels=labels, known=known)], seeds=[3]
         )
-        answers.append(teacher.predict_many(states, inputs=INPUTS[60:]))
+        answers.append(teacher.predict_many(states=states, inputs=INPUTS[60:]))
     np.testing.assert_array_equal(answers[0], answers[1])
     assert not np.array_equal(answers[0], answers[2])
 
@@ -165,7 +167,7 @@ def test_a_network_of_pictures_reads_no_label_that_is_unknown(stacked: bool) -> 
     images = np.random.default_rng(0).random((20, 3, 16, 16)).astype(np.float32)
     known = KNOWN[:20]
     states = [
-        teacher.fit_many([Shard(inputs=images, labels=labels, known=known)], seeds=[3])[0]
+        teacher.fit_many(shards=[Shard(inputs=images, labels=labels, known=known)], seeds=[3])[0]
         for labels in (LABELS[:20], LABELS[:20] ^ ~known, ~LABELS[:20])
     ]
     same = [all(np.array_equal(states[0][name], state[name]) for name in state) for state in states]
@@ -176,11 +178,13 @@ def test_a_linear_teacher_of_a_label_is_fitted_to_the_records_that_know_it() -> 
     """Its weights are those of a teacher that has no other records, however shards are stacked."""
     teacher = LinearTeacher(threshold=0.5, device="cpu")
     shard = Shard(inputs=INPUTS[:60], labels=LABELS[:60] & KNOWN[:60], known=KNOWN[:60])
-    other = Shard(inputs=INPUTS[60:90], labels=LABELS[60:90], known=np.ones((30, 2), np.bool_))
-    state = teacher.fit_many([shard, other], seeds=[0, 1])[0]
+    other_shard = Shard(
+        inputs=INPUTS[60:90], labels=LABELS[60:90], known=np.ones((30, 2), np.bool_)
+    )
+    state = teacher.fit_many(shards=[shard, other_shard], seeds=[0, 1])[0]
     rows = KNOWN[:60, 0]
     alone = teacher.fit_many(
-        [Shard(inputs=INPUTS[:60][rows], labels=LABELS[:60][rows])], seeds=[0]
+        shards=[Shard(inputs=INPUTS[:60][rows], labels=LABELS[:60][rows])], seeds=[0]
     )[0]
     for name in ("weights", "bias"):
         np.testing.assert_allclose(state[name][..., 0], alone[name][..., 0], rtol=1e-5)
@@ -191,9 +195,9 @@ def test_a_teacher_may_know_nothing_of_a_label(teacher: Teacher) -> None:
     """A teacher of records that do not know a label has finite confidences in all labels."""
     known = np.array([[False, True]]).repeat(60, axis=0)
     states = teacher.fit_many(
-        [Shard(inputs=INPUTS[:60], labels=LABELS[:60] & known, known=known)], seeds=[3]
+        shards=[Shard(inputs=INPUTS[:60], labels=LABELS[:60] & known, known=known)], seeds=[3]
     )
-    confidences = teacher.predict_many(states, inputs=INPUTS[60:])
+    confidences = teacher.predict_many(states=states, inputs=INPUTS[60:])
     assert np.isfinite(confidences).all()
 
 

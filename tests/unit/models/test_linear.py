@@ -121,18 +121,22 @@ def test_a_public_mean_number_of_labels_determines_the_threshold(rows, held_out,
 
 def test_equals_logistic_regression_with_the_same_penalty(make_rows, held_out):
     """Weights in white coordinates are those of scikit-learn's logistic regression with the same penalty."""
-    rows, labels = make_rows(size=400)
-    white = WhiteCoordinates(rows)
-    features = white.features(rows, row_order=np.arange(len(rows)))
+    inputs, labels = make_rows(size=400)
+    white_coordinates = WhiteCoordinates(inputs)
+    features = white_coordinates.features(inputs, row_order=np.arange(len(inputs)))
     zeros = np.zeros((features.shape[1], 6))
-    white_weights = white.fit(features, labels=labels, penalty=1e-2, initial_weights=zeros)
-    weights = white.directions @ white_weights[:-1]
-    bias = white_weights[-1] - white.center @ weights
-    spread = np.square(rows - rows.mean(axis=0)).sum(axis=1).mean()
+    white_weights = white_coordinates.fit(
+        features, labels=labels, penalty=1e-2, initial_weights=zeros
+    )
+    weights = white_coordinates.directions @ white_weights[:-1]
+    bias = white_weights[-1] - white_coordinates.center @ weights
+    spread = np.square(inputs - inputs.mean(axis=0)).sum(axis=1).mean()
     scores = held_out.inputs @ weights + bias
     for label in range(6):
-        strength = 1 / (1e-2 * spread * len(rows))
-        model = LogisticRegression(C=strength, tol=1e-8, max_iter=1000).fit(rows, labels[:, label])
+        strength = 1 / (1e-2 * spread * len(inputs))
+        model = LogisticRegression(C=strength, tol=1e-8, max_iter=1000).fit(
+            inputs, labels[:, label]
+        )
         np.testing.assert_allclose(
             scores[:, label], model.decision_function(held_out.inputs), atol=0.02
         )
@@ -145,12 +149,12 @@ def test_of_many_rows_only_some_choose_the_penalty(make_rows, held_out, monkeypa
     """
     rows = make_rows(size=3000)
     num_fitted = []
-    fit = WhiteCoordinates.fit
+    fit_weights = WhiteCoordinates.fit
 
-    def count_rows(white, features, *, labels, penalty, initial_weights, known):
+    def count_rows_and_fit(white_coordinates, features, *, labels, penalty, initial_weights, known):
         num_fitted.append(len(features))
-        return fit(
-            white,
+        return fit_weights(
+            white_coordinates,
             features,
             labels=labels,
             penalty=penalty,
@@ -158,7 +162,7 @@ def test_of_many_rows_only_some_choose_the_penalty(make_rows, held_out, monkeypa
             known=known,
         )
 
-    monkeypatch.setattr(WhiteCoordinates, "fit", count_rows)
+    monkeypatch.setattr(WhiteCoordinates, "fit", count_rows_and_fit)
     student = LogisticStudent(penalties=(1e-3,))
     by_all = student.fit(rows.inputs, labels=rows.labels, seed=0)
     monkeypatch.setattr(logistic, "_MAX_ROWS", 700)

@@ -34,7 +34,7 @@ def sum_in_threads(records: RoundRecords, question: RoundQuestion) -> IntArray:
 
 
 @pytest.fixture
-def closed_at_end() -> Iterator[Callable[[RoundSums], RoundSums]]:
+def close_at_test_end() -> Iterator[Callable[[RoundSums], RoundSums]]:
     """Returns a function that returns its argument, sums, and closes them when the test ends."""
     open_sums: list[RoundSums] = []
 
@@ -54,11 +54,11 @@ CloseAtEnd = Callable[[RoundSums], RoundSums]
 @pytest.mark.slow
 @pytest.mark.parametrize("num_workers", [1, 3])
 def test_processes_sum_votes_to_the_numbers_of_threads(
-    num_workers: int, closed_at_end: CloseAtEnd
+    num_workers: int, close_at_test_end: CloseAtEnd
 ) -> None:
     """Two rounds in one or three processes have the sums of threads. Teachers have weights, gaps and any size."""
     records = records_of(is_weighted=True, have_gaps=num_workers == 3)
-    sums = closed_at_end(ProcessesEngine(num_workers=num_workers).round_sums(records))
+    sums = close_at_test_end(ProcessesEngine(num_workers=num_workers).round_sums(records))
     for question in (question_of(records=records), question_of(records=records, clip=3.0)):
         np.testing.assert_array_equal(
             sums.total(question), sum_in_threads(records=records, question=question)
@@ -67,15 +67,17 @@ def test_processes_sum_votes_to_the_numbers_of_threads(
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_a_process_killed_in_a_round_is_replaced(tmp_path: Path, closed_at_end: CloseAtEnd) -> None:
+def test_a_process_killed_in_a_round_is_replaced(
+    tmp_path: Path, close_at_test_end: CloseAtEnd
+) -> None:
     """A worker is killed while it computes its part of a round. The round has the sum of threads."""
     records = records_of()
-    sums = closed_at_end(ProcessesEngine(num_workers=2).round_sums(records))
+    sums = close_at_test_end(ProcessesEngine(num_workers=2).round_sums(records))
     question = question_of(records=records)
     sums.total(question)
-    marker = tmp_path / "died"
-    total = sums.total(deadly_question(question=question, marker=str(marker)))
-    assert marker.exists()
+    marker_file = tmp_path / "died"
+    total = sums.total(deadly_question(question=question, marker_file=str(marker_file)))
+    assert marker_file.exists()
     np.testing.assert_array_equal(total, sum_in_threads(records=records, question=question))
 
 
@@ -84,27 +86,27 @@ class CountedInputs:
 
     Args:
         inputs: float32 `[num_records, ...]`.
-        on_third: the function.
+        on_third_read: the function.
     """
 
-    def __init__(self, inputs: Any, on_third: Callable[[], object]) -> None:
+    def __init__(self, inputs: Any, on_third_read: Callable[[], object]) -> None:
         self._inputs = inputs
         self.shape = inputs.shape
-        self._on_third = on_third
+        self._on_third_read = on_third_read
         self._num_read = 0
 
     def __getitem__(self, rows: Any) -> Any:
         """Returns rows."""
         self._num_read += 1
         if self._num_read == 3:
-            self._on_third()
+            self._on_third_read()
         return self._inputs[rows]
 
 
 @pytest.mark.process
 @pytest.mark.slow
 def test_a_process_killed_while_it_is_filled_gets_all_records_again(
-    closed_at_end: CloseAtEnd, monkeypatch: pytest.MonkeyPatch
+    close_at_test_end: CloseAtEnd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The worker is killed when it has two of three blocks of records. The round has the sum of threads."""
     monkeypatch.setattr("pate.votes.round_records._BLOCK_BYTES", 60 * 16)  # 60 rows
@@ -116,9 +118,9 @@ def test_a_process_killed_while_it_is_filled_gets_all_records_again(
         assert slot.worker is not None
         slot.worker.end()
 
-    counted_inputs = CountedInputs(inputs=records.inputs, on_third=kill_worker)
+    counted_inputs = CountedInputs(inputs=records.inputs, on_third_read=kill_worker)
     counted_records = replace(records, inputs=counted_inputs)
-    sums = closed_at_end(ProcessesEngine(num_workers=1).round_sums(counted_records))
+    sums = close_at_test_end(ProcessesEngine(num_workers=1).round_sums(counted_records))
     question = question_of(records=records)
     np.testing.assert_array_equal(
         sums.total(question), sum_in_threads(records=records, question=question)
@@ -127,10 +129,12 @@ def test_a_process_killed_while_it_is_filled_gets_all_records_again(
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_processes_that_die_too_often_end_the_run_in_one_line(closed_at_end: CloseAtEnd) -> None:
+def test_processes_that_die_too_often_end_the_run_in_one_line(
+    close_at_test_end: CloseAtEnd,
+) -> None:
     """Each worker dies in the round. The error says so in one line, counts the deaths and is an error of the system."""
     records = records_of()
-    sums = closed_at_end(ProcessesEngine(num_workers=1, max_deaths=1).round_sums(records))
+    sums = close_at_test_end(ProcessesEngine(num_workers=1, max_deaths=1).round_sums(records))
     rule = (
         r"^worker processes died 2 times \(exit code -9; killed, or out of memory: engine=threads takes less\); "
         r"rounds that were drawn are in the ledger, and are not drawn again$"
@@ -142,11 +146,11 @@ def test_processes_that_die_too_often_end_the_run_in_one_line(closed_at_end: Clo
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_an_error_in_a_process_is_raised_here_under_its_name(closed_at_end: CloseAtEnd) -> None:
+def test_an_error_in_a_process_is_raised_here_under_its_name(close_at_test_end: CloseAtEnd) -> None:
     """A record with NaN is refused as in threads. The next call sends all records again, and refuses it again."""
     records = records_of()
     records.inputs[5, 1] = np.nan
-    sums = closed_at_end(ProcessesEngine(num_workers=1).round_sums(records))
+    sums = close_at_test_end(ProcessesEngine(num_workers=1).round_sums(records))
     for _ in range(2):
         with refused("inputs", value="NaN or infinity"):
             sums.total(question_of(records=records))
@@ -154,10 +158,12 @@ def test_an_error_in_a_process_is_raised_here_under_its_name(closed_at_end: Clos
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_a_round_after_an_interrupted_one_gets_its_own_answer(closed_at_end: CloseAtEnd) -> None:
+def test_a_round_after_an_interrupted_one_gets_its_own_answer(
+    close_at_test_end: CloseAtEnd,
+) -> None:
     """A round is interrupted while a worker is slow. The next round has another question and its own sum."""
     records = records_of()
-    sums = closed_at_end(ProcessesEngine(num_workers=2).round_sums(records))
+    sums = close_at_test_end(ProcessesEngine(num_workers=2).round_sums(records))
     assert isinstance(sums, WorkerSums)
     sums.total(question_of(records=records))
     worker: Any = sums._slots[0].worker
@@ -167,7 +173,7 @@ def test_a_round_after_an_interrupted_one_gets_its_own_answer(closed_at_end: Clo
         with pytest.raises(KeyboardInterrupt):
             sums.total(question_of(records=records, clip=3.0))
         threading.Timer(0.1, os.kill, [worker._process.pid, signal.SIGCONT]).start()
-        question = question_of(records=records, strength=number + 2.0)
+        question = question_of(records=records, weight_std=number + 2.0)
         np.testing.assert_array_equal(
             sums.total(question), sum_in_threads(records=records, question=question)
         )
@@ -175,30 +181,30 @@ def test_a_round_after_an_interrupted_one_gets_its_own_answer(closed_at_end: Clo
 
 @pytest.mark.process
 @pytest.mark.slow
-def test_closed_sums_have_no_process_left(closed_at_end: CloseAtEnd) -> None:
+def test_closed_sums_have_no_process_left(close_at_test_end: CloseAtEnd) -> None:
     """Sums are closed in the middle of a round. The round fails, and its worker has ended."""
     records = records_of()
     entered = threading.Event()
     may_go_on = threading.Event()
 
-    def wait() -> None:
+    def wait_until_closing() -> None:
         entered.set()
         assert may_go_on.wait(timeout=60)
 
-    counted_inputs = CountedInputs(inputs=records.inputs, on_third=wait)
+    counted_inputs = CountedInputs(inputs=records.inputs, on_third_read=wait_until_closing)
     counted_records = replace(records, inputs=counted_inputs)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("pate.votes.round_records._BLOCK_BYTES", 60 * 16)  # 60 rows
-        sums = closed_at_end(ProcessesEngine(num_workers=1).round_sums(counted_records))
+        sums = close_at_test_end(ProcessesEngine(num_workers=1).round_sums(counted_records))
         failures: list[BaseException] = []
 
-        def ask() -> None:
+        def sum_round() -> None:
             try:
                 sums.total(question_of(records=records))
             except WorkersLost as error:
                 failures.append(error)
 
-        asking = threading.Thread(target=ask)
+        asking = threading.Thread(target=sum_round)
         asking.start()
         assert entered.wait(timeout=60)
         assert isinstance(sums, WorkerSums)
@@ -213,7 +219,7 @@ def test_closed_sums_have_no_process_left(closed_at_end: CloseAtEnd) -> None:
     assert worker._process.returncode == -signal.SIGKILL
 
 
-SCRIPT = """
+ROUNDS_SCRIPT = """
 import os, sys, threading, time
 import numpy as np
 from pate.models import ProcessesEngine
@@ -239,10 +245,10 @@ def is_running(pid: int) -> bool:
 @pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGINT], ids=["kill", "Ctrl-C"])
 def test_processes_end_with_a_run_that_ends_in_a_round(signal_number: int, tmp_path: Path) -> None:
     """A script without a main guard asks round after round, and is killed or interrupted. Its workers end."""
-    script = tmp_path / "rounds.py"
-    script.write_text(SCRIPT)
+    script_path = tmp_path / "rounds.py"
+    script_path.write_text(ROUNDS_SCRIPT)
     run = subprocess.Popen(
-        [sys.executable, str(script)],
+        [sys.executable, str(script_path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -262,7 +268,7 @@ def test_processes_end_with_a_run_that_ends_in_a_round(signal_number: int, tmp_p
     while any(map(is_running, workers)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not any(map(is_running, workers))
-    assert list(tmp_path.iterdir()) == [script]
+    assert list(tmp_path.iterdir()) == [script_path]
 
 
 @pytest.mark.parametrize("engine", [ThreadsEngine(), StackedEngine()])
@@ -283,9 +289,9 @@ def test_a_gpu_sums_votes_on_a_student_without_weights_as_threads(
     is_weighted: bool, have_gaps: bool
 ) -> None:
     """All probabilities are 1/2 on every machine, so single records have the sum of threads to the last step."""
-    records = records_of(sizes=(1,) * 50, is_weighted=is_weighted, have_gaps=have_gaps)
+    records = records_of(teacher_sizes=(1,) * 50, is_weighted=is_weighted, have_gaps=have_gaps)
     for clip in (0.3, 3.0):
-        question = question_of(records=records, clip=clip, strength=0.0)
+        question = question_of(records=records, clip=clip, weight_std=0.0)
         total = gpu_sums_on_processor(records=records).total(question)
         np.testing.assert_array_equal(total, sum_in_threads(records=records, question=question))
 
@@ -294,7 +300,7 @@ def test_a_gpu_sums_votes_on_a_student_without_weights_as_threads(
 def test_a_gpu_sums_votes_up_to_rounding(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Teachers of any size, in several blocks, have the sum of threads within a thousandth of a clip each."""
     monkeypatch.setattr("pate.models.gpu_sums._MAX_ROWS", 64)
-    records = records_of(sizes=(size,) * 9, is_weighted=True, have_gaps=size == 3)
+    records = records_of(teacher_sizes=(size,) * 9, is_weighted=True, have_gaps=size == 3)
     question = question_of(records=records)
     moments = question.clipped_moments
     gpu_total = gpu_sums_on_processor(records=records).total(question)
@@ -304,15 +310,15 @@ def test_a_gpu_sums_votes_up_to_rounding(size: int, monkeypatch: pytest.MonkeyPa
 
 def test_a_gpu_multiplies_a_large_teacher_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """The records of one teacher are read in three parts. The sum is that of one part."""
-    records = records_of(sizes=(1, 150))
+    records = records_of(teacher_sizes=(1, 150))
     question = question_of(records=records)
-    whole = gpu_sums_on_processor(records=records).total(question)
+    sum_in_one_part = gpu_sums_on_processor(records=records).total(question)
     monkeypatch.setattr("pate.models.gpu_sums._MAX_ROWS", 64)
     sums = gpu_sums_on_processor(records=records)
-    np.testing.assert_allclose(sums.total(question), whole, atol=1)
+    np.testing.assert_allclose(sums.total(question), sum_in_one_part, atol=1)
     sums.close()
     np.testing.assert_allclose(
-        sums.total(question), whole, atol=1
+        sums.total(question), sum_in_one_part, atol=1
     )  # from tensors that are made again
 
 
@@ -362,10 +368,10 @@ def cluster() -> Iterator[Any]:
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("cluster")
-def test_ray_sums_votes_to_the_numbers_of_threads(closed_at_end: CloseAtEnd) -> None:
+def test_ray_sums_votes_to_the_numbers_of_threads(close_at_test_end: CloseAtEnd) -> None:
     """Two rounds in the actors of a cluster have the sums of threads. Teachers have weights and any size."""
     records = records_of(is_weighted=True)
-    sums = closed_at_end(RayEngine().round_sums(records))
+    sums = close_at_test_end(RayEngine().round_sums(records))
     for question in (question_of(records=records), question_of(records=records, clip=3.0)):
         np.testing.assert_array_equal(
             sums.total(question), sum_in_threads(records=records, question=question)
@@ -376,14 +382,16 @@ def test_ray_sums_votes_to_the_numbers_of_threads(closed_at_end: CloseAtEnd) -> 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.usefixtures("cluster")
-def test_an_actor_killed_in_a_round_is_replaced(tmp_path: Path, closed_at_end: CloseAtEnd) -> None:
+def test_an_actor_killed_in_a_round_is_replaced(
+    tmp_path: Path, close_at_test_end: CloseAtEnd
+) -> None:
     """An actor is killed while it computes. The round has the sum of threads; too many deaths are one line."""
     records = records_of()
     question = question_of(records=records)
-    sums = closed_at_end(RayEngine(max_retries=1).round_sums(records))
-    marker = tmp_path / "died"
-    total = sums.total(deadly_question(question=question, marker=str(marker)))
-    assert marker.exists()
+    sums = close_at_test_end(RayEngine(max_retries=1).round_sums(records))
+    marker_file = tmp_path / "died"
+    total = sums.total(deadly_question(question=question, marker_file=str(marker_file)))
+    assert marker_file.exists()
     np.testing.assert_array_equal(total, sum_in_threads(records=records, question=question))
     with pytest.raises(WorkersLost, match=r"^Ray lost a worker or node [23] times \(Actor\w+\); "):
         sums.total(deadly_question(question=question))

@@ -80,7 +80,7 @@ def test_a_teacher_depends_on_its_own_shard_alone(teacher, shards, queries):
     own_state = teacher.fit_many(shards=[shards[3]], seeds=[7])
     (alone,) = teacher.predict_many(states=own_state, inputs=queries)
     states = teacher.fit_many(shards=[shards[2], shards[3], shards[0]], seeds=[1, 7, 2])
-    _, among_others, _ = teacher.predict_many(states, inputs=queries)
+    _, among_others, _ = teacher.predict_many(states=states, inputs=queries)
     np.testing.assert_allclose(among_others, alone, atol=1e-4)
 
 
@@ -90,12 +90,12 @@ def test_shards_that_do_not_match_are_refused(teacher, shards):
         teacher.fit_many(shards=[], seeds=[])
     with refused("len(seeds)", value=2, rule="6"):
         teacher.fit_many(shards=shards, seeds=[1, 2])
-    narrow = Shard(inputs=shards[0].inputs[:, :3], labels=shards[0].labels)
+    narrow_shard = Shard(inputs=shards[0].inputs[:, :3], labels=shards[0].labels)
     with refused("inputs.shape[1:]", value=(3,), rule="(12,)"):
-        teacher.fit_many(shards=[shards[0], narrow], seeds=[0, 1])
-    fewer = Shard(inputs=shards[0].inputs, labels=shards[0].labels[:, :2])
+        teacher.fit_many(shards=[shards[0], narrow_shard], seeds=[0, 1])
+    shard_with_fewer_labels = Shard(inputs=shards[0].inputs, labels=shards[0].labels[:, :2])
     with refused("labels.shape[1]", value=2, rule="5"):
-        teacher.fit_many(shards=[shards[0], fewer], seeds=[0, 1])
+        teacher.fit_many(shards=[shards[0], shard_with_fewer_labels], seeds=[0, 1])
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ class RecordingEngine(SequentialEngine):
 def test_a_run_isolates_teachers_if_groups_have_several_records(tmp_path):
     """A run whose groups have two records trains isolated teachers."""
 
-    def load():
+    def load_dataset_in_pairs():
         dataset = small_dataset()
         private = dataset.private
         private_in_pairs = Split(
@@ -183,5 +183,8 @@ def test_a_run_isolates_teachers_if_groups_have_several_records(tmp_path):
         return replace(dataset, private=private_in_pairs)
 
     engine = RecordingEngine()
-    train(replace(small_plan(), load_dataset=load, engine=engine), output_dir=tmp_path / "run")
+    train(
+        replace(small_plan(), load_dataset=load_dataset_in_pairs, engine=engine),
+        output_dir=tmp_path / "run",
+    )
     assert engine.trained == [IsolatedTeacher(TEACHERS[0])]

@@ -113,12 +113,14 @@ def test_steps_to_minimum_reach_the_minimum(
     monkeypatch.setattr("pate.votes.convex_fit._CURVATURE_MARGIN", curvature_margin)
     features = FEATURES[:40]
     targets = TARGETS[:40]
-    exact = np.linalg.solve(features.T @ features * 9 + 3 * np.eye(4), features.T @ targets * 9)
+    exact_weights = np.linalg.solve(
+        features.T @ features * 9 + 3 * np.eye(4), features.T @ targets * 9
+    )
     pull = float(9 * np.linalg.norm(targets, axis=1).sum())
-    steps = int(steps_to_minimum(pull, curvature=360.0, ridge=3.0, tolerance=1e-9))
-    assert steps == math.ceil(121 * math.log(2e9 * pull))
+    num_steps = int(steps_to_minimum(pull, curvature=360.0, ridge=3.0, tolerance=1e-9))
+    assert num_steps == math.ceil(121 * math.log(2e9 * pull))
 
-    def distance(max_steps: int) -> float:
+    def distance_to_minimum(max_steps: int) -> float:
         weights = fit(
             features,
             targets,
@@ -128,9 +130,13 @@ def test_steps_to_minimum_reach_the_minimum(
             tolerance=1e-9,
             max_steps=max_steps,
         )
-        return float(np.linalg.norm(weights - exact))
+        return float(np.linalg.norm(weights - exact_weights))
 
-    assert distance(steps) <= 1e-9 / 3 < distance(steps // 200)
+    assert (
+        distance_to_minimum(max_steps=num_steps)
+        <= 1e-9 / 3
+        < distance_to_minimum(max_steps=num_steps // 200)
+    )
 
 
 @pytest.mark.parametrize("ridge", [1e-30, 1e308])

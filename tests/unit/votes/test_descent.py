@@ -41,7 +41,7 @@ def descended_weights(
     labels = rng.random(size=(len(rows), 2)) < expit(rows @ true_weights)
     noise_rate = np.full(2, gradient_noise_std**2)
     step_noise_std = gradient_noise_std * np.sqrt(descent.num_steps)
-    learning_times = descent.learning_times(noise_rate)
+    learning_times = descent.learning_times(noise_rate=noise_rate)
     weights = descent.initial_weights()
     for _ in range(descent.num_steps):
         gradient = descent.clip_factor * rows.T @ (labels - expit(rows @ weights)) / len(rows)
@@ -107,16 +107,18 @@ def test_weighted_mean_probabilities_equal_the_prevalence(descent: Descent) -> N
     A step suggests the weighted mean, too.
     """
     public_weights = np.exp(3 * descent.public_features[:, 0])
-    weighted = replace(descent, public_weights=public_weights)
-    weights = weighted.with_constants(
+    weighted_descent = replace(descent, public_weights=public_weights)
+    weights = weighted_descent.with_constants(
         feature_weights=TRUE_WEIGHTS[:-1], prevalence=descent.prevalence
     )
-    probabilities = weighted.probabilities(weights)
-    means = public_weights @ probabilities / public_weights.sum()
-    np.testing.assert_allclose(means, descent.prevalence, atol=1e-5)
+    probabilities = weighted_descent.probabilities(weights)
+    mean_probabilities = public_weights @ probabilities / public_weights.sum()
+    np.testing.assert_allclose(mean_probabilities, descent.prevalence, atol=1e-5)
     assert np.abs(probabilities.mean(axis=0) - descent.prevalence).max() > 0.05
-    suggested = weighted.suggested_prevalence(probabilities, gradient=np.zeros((4, 2)))
-    np.testing.assert_allclose(suggested, means, atol=1e-6)
+    suggested_prevalence = weighted_descent.suggested_prevalence(
+        probabilities, gradient=np.zeros((4, 2))
+    )
+    np.testing.assert_allclose(suggested_prevalence, mean_probabilities, atol=1e-6)
 
 
 @pytest.mark.slow
@@ -148,25 +150,31 @@ def test_steps_correct_a_noisy_prevalence(descent: Descent) -> None:
     """
     true_prevalence = descent.prevalence
     rng = np.random.default_rng(1)
-    noisy = replace(descent, prevalence=true_prevalence + np.array([0.15, -0.1]))
-    constant_gradient = 0.5 * CONSTANT * (true_prevalence - noisy.prevalence)
+    noisy_descent = replace(descent, prevalence=true_prevalence + np.array([0.15, -0.1]))
+    constant_gradient = 0.5 * CONSTANT * (true_prevalence - noisy_descent.prevalence)
     exact_gradient = np.append(np.zeros((3, 2)), constant_gradient[None], axis=0)
-    suggested = noisy.suggested_prevalence(
-        noisy.probabilities(noisy.initial_weights()),
+    suggested_prevalence = noisy_descent.suggested_prevalence(
+        noisy_descent.probabilities(noisy_descent.initial_weights()),
         gradient=exact_gradient + 1e-3 * rng.standard_normal(size=(4, 2)),
     )
-    corrected = noisy.average_prevalence(
-        released_variance=0.02, suggested_prevalence=suggested, noise_rate=np.full(2, 1e-6)
+    corrected = noisy_descent.average_prevalence(
+        released_variance=0.02,
+        suggested_prevalence=suggested_prevalence,
+        noise_rate=np.full(2, 1e-6),
     )
     assert np.abs(corrected - true_prevalence).max() < 0.02
-    with_exact_release = noisy.average_prevalence(
-        released_variance=0.0, suggested_prevalence=suggested, noise_rate=np.full(2, 1e-6)
+    with_exact_release = noisy_descent.average_prevalence(
+        released_variance=0.0,
+        suggested_prevalence=suggested_prevalence,
+        noise_rate=np.full(2, 1e-6),
     )
-    np.testing.assert_array_equal(with_exact_release, noisy.prevalence)
-    with_noisy_gradients = noisy.average_prevalence(
-        released_variance=0.02, suggested_prevalence=suggested, noise_rate=np.full(2, 1.0)
+    np.testing.assert_array_equal(with_exact_release, noisy_descent.prevalence)
+    with_noisy_gradients = noisy_descent.average_prevalence(
+        released_variance=0.02,
+        suggested_prevalence=suggested_prevalence,
+        noise_rate=np.full(2, 1.0),
     )
-    assert np.abs(with_noisy_gradients - noisy.prevalence).max() < 1e-3
+    assert np.abs(with_noisy_gradients - noisy_descent.prevalence).max() < 1e-3
 
 
 def test_each_label_learns_by_its_own_noise(descent: Descent) -> None:
@@ -227,12 +235,15 @@ def test_threshold_maximizes_the_expected_f1(seed: int) -> None:
     """
     probabilities = np.random.default_rng(seed).beta(0.4, 2.0, size=(30, 4))
     scores = [
-        expected_f1(probabilities=probabilities, threshold=value) for value in probabilities.ravel()
+        expected_f1(probabilities=probabilities, threshold=threshold)
+        for threshold in probabilities.ravel()
     ]
-    best = expected_f1_threshold(probabilities)
-    assert expected_f1(probabilities=probabilities, threshold=best) == pytest.approx(max(scores))
+    best_threshold = expected_f1_threshold(probabilities)
+    assert expected_f1(probabilities=probabilities, threshold=best_threshold) == pytest.approx(
+        max(scores)
+    )
 
 
 def test_threshold_for_zero_probabilities_is_positive() -> None:
     """If all probabilities are 0, the threshold is above 0, so that no label is predicted."""
-    assert expected_f1_threshold(np.zeros((2, 2))) > 0
+    assert expected_f1_threshold(probabilities=np.zeros((2, 2))) > 0

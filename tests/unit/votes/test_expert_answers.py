@@ -203,13 +203,13 @@ def test_a_group_in_two_prompts_is_refused(tmp_path: Path) -> None:
     groups = np.arange(14).reshape((7, 2))
     groups[0] = 3_000
     read_expert_answers(folder=tmp_path, arrays={"groups": groups})
-    shared = groups.copy()
-    shared[6, 1] = 3_000
-    for ids in (shared, shared.astype(np.str_)):
+    shared_groups = groups.copy()
+    shared_groups[6, 1] = 3_000
+    for group_ids in (shared_groups, shared_groups.astype(np.str_)):
         with refused("groups", value="a group in two prompts", rule="one prompt alone"):
-            read_expert_answers(folder=tmp_path, arrays={"groups": ids})
+            read_expert_answers(folder=tmp_path, arrays={"groups": group_ids})
     np.savez(tmp_path / "a.npz", answers=EXPERT_LOG_ODDS[:3], groups=groups[:3])
-    np.savez(tmp_path / "b.npz", answers=EXPERT_LOG_ODDS[3:], groups=shared[3:])
+    np.savez(tmp_path / "b.npz", answers=EXPERT_LOG_ODDS[3:], groups=shared_groups[3:])
     with refused("groups", value="a group in two prompts", rule="one prompt alone"):
         ExpertAnswers(
             [tmp_path / "a.npz", tmp_path / "b.npz"], public=read_public_answers(folder=tmp_path)

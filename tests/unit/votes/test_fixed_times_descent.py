@@ -26,43 +26,45 @@ def test_learning_times_of_the_first_step_stay() -> None:
 
     The second step has 100 times the noise rate of the first.
     """
-    rules = descent()
-    steps = FixedTimesDescent(rules)
-    learning_times = rules.learning_times(NOISE_RATE)
-    weights = expected_weights = rules.initial_weights()
+    plain_descent = descent()
+    fixed_times_descent = FixedTimesDescent(plain_descent)
+    learning_times = plain_descent.learning_times(noise_rate=NOISE_RATE)
+    weights = expected_weights = plain_descent.initial_weights()
     gradient = np.full(weights.shape, 0.01)
     for noise_rate in (NOISE_RATE, 100 * NOISE_RATE):
-        weights = steps.take_step(
+        weights = fixed_times_descent.take_step(
             weights,
-            probabilities=rules.probabilities(weights),
+            probabilities=plain_descent.probabilities(weights),
             gradient=gradient,
             noise_rate=noise_rate,
         )
-        expected_weights = rules.take_step(
+        expected_weights = plain_descent.take_step(
             expected_weights, gradient=gradient, learning_times=learning_times
         )
     np.testing.assert_array_equal(weights, expected_weights)
     np.testing.assert_array_equal(
-        steps.final_weights(weights, noise_rate=NOISE_RATE, prevalence=rules.prevalence),
-        rules.final_weights(
+        fixed_times_descent.final_weights(
+            weights, noise_rate=NOISE_RATE, prevalence=plain_descent.prevalence
+        ),
+        plain_descent.final_weights(
             weights,
             learning_times=learning_times,
             noise_rate=NOISE_RATE,
-            prevalence=rules.prevalence,
+            prevalence=plain_descent.prevalence,
         ),
     )
 
 
 def test_a_step_at_another_first_noise_differs() -> None:
     """Negative control: at 100 times the noise rate, a first step changes the weights by less."""
-    rules = descent()
-    weights = rules.initial_weights()
+    plain_descent = descent()
+    weights = plain_descent.initial_weights()
     gradient = np.full(weights.shape, 0.01)
     changes = []
     for noise_rate in (NOISE_RATE, 100 * NOISE_RATE):
-        next_weights = FixedTimesDescent(rules).take_step(
+        next_weights = FixedTimesDescent(plain_descent).take_step(
             weights,
-            probabilities=rules.probabilities(weights),
+            probabilities=plain_descent.probabilities(weights),
             gradient=gradient,
             noise_rate=noise_rate,
         )

@@ -216,7 +216,12 @@ def test_unsupported_arrays_give_a_one_line_error(tmp_path: Path, array: Any, la
 def test_byte_order_and_memory_order_change_no_counts(tmp_path: Path) -> None:
     """Votes stored by columns, as big-endian integers or as half floats give the same counts."""
     votes = np.random.default_rng(0).random(size=(4, 5, 6)) > 0.5
-    for array in (votes, np.asfortranarray(votes), votes.astype(">i4"), votes.astype(np.float16)):
-        np.save(tmp_path / "votes.npy", array)
+    for stored_votes in (
+        votes,
+        np.asfortranarray(votes),
+        votes.astype(">i4"),
+        votes.astype(np.float16),
+    ):
+        np.save(tmp_path / "votes.npy", stored_votes)
         counts = ImportedVotes.read(tmp_path / "votes.npy").counts
         assert counts.tolist() == votes.sum(axis=0).tolist()

@@ -17,15 +17,15 @@ TEACHER_OF[:NUM_TEACHERS] = np.arange(NUM_TEACHERS)
 def test_a_share_is_the_mean_of_a_teachers_labels() -> None:
     """The share of a label is the mean of that label over the records of a teacher."""
     shares = mean_labels(LABELS, teacher_of=TEACHER_OF, num_teachers=NUM_TEACHERS)
-    expected = [labels_of(teacher=teacher).mean(axis=0) for teacher in range(NUM_TEACHERS)]
-    np.testing.assert_allclose(shares, expected, rtol=1e-15)
+    expected_shares = [labels_of(teacher=teacher).mean(axis=0) for teacher in range(NUM_TEACHERS)]
+    np.testing.assert_allclose(shares, expected_shares, rtol=1e-15)
 
 
 def test_teachers_of_one_record_have_its_labels() -> None:
     """Where each teacher has a record, the shares are the labels of the records, in the order of the teachers."""
-    order = np.random.default_rng(2).permutation(300)
-    shares = mean_labels(LABELS, teacher_of=order, num_teachers=300)
-    np.testing.assert_array_equal(shares[order], LABELS)
+    teacher_of = np.random.default_rng(2).permutation(300)
+    shares = mean_labels(LABELS, teacher_of=teacher_of, num_teachers=300)
+    np.testing.assert_array_equal(shares[teacher_of], LABELS)
 
 
 @pytest.mark.parametrize(
@@ -39,8 +39,8 @@ def test_sums_by_blocks_are_the_sums_of_all(
 ) -> None:
     """Lengths and clipped sums do not depend on the size of a block, with weights or without."""
     monkeypatch.setattr(label_shares, "_BLOCK_RECORDS", block_records)
-    expected = [labels_of(teacher=teacher).mean(axis=0) for teacher in range(NUM_TEACHERS)]
-    whole = TeacherShares(np.array(expected), weights=weights)
+    expected_shares = [labels_of(teacher=teacher).mean(axis=0) for teacher in range(NUM_TEACHERS)]
+    whole = TeacherShares(np.array(expected_shares), weights=weights)
     by_block = RecordShares(
         LABELS, teacher_of=TEACHER_OF, num_teachers=NUM_TEACHERS, weights=weights
     )

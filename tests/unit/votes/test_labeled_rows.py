@@ -44,7 +44,7 @@ def drawn_labels(votes: PublicFeatures, num_rows: int, seed: int = 0) -> BoolArr
 
 def error_of_weights(votes: PublicFeatures, labels: BoolArray) -> float:
     """Returns the root mean squared error of the weights that labels teach."""
-    weights = LabeledRows(labels).public_start(votes).weights
+    weights = LabeledRows(labels=labels).public_start(votes).weights
     return float(np.sqrt(((weights - TRUE_WEIGHTS) ** 2).mean()))
 
 
@@ -64,7 +64,7 @@ def test_stated_variances_are_about_the_squared_errors_of_weights() -> None:
     """Over repeated labels, squared errors of the weights are half to twice the variances that the start states."""
     votes = public_features()
     starts = [
-        LabeledRows(drawn_labels(votes=votes, num_rows=300, seed=seed)).public_start(votes)
+        LabeledRows(labels=drawn_labels(votes=votes, num_rows=300, seed=seed)).public_start(votes)
         for seed in range(10)
     ]
     errors = np.mean([((start.weights - TRUE_WEIGHTS) ** 2).mean() for start in starts])
@@ -76,8 +76,8 @@ def test_stated_variances_are_about_the_squared_errors_of_weights() -> None:
 def test_labels_unrelated_to_the_inputs_give_small_weights() -> None:
     """If labels are noise, cross-validation chooses a narrow prior; the variances stay as wide as without labels."""
     votes = public_features()
-    noise = np.random.default_rng(1).random((300, 2)) < 0.4
-    start = LabeledRows(noise).public_start(votes)
+    random_labels = np.random.default_rng(1).random((300, 2)) < 0.4
+    start = LabeledRows(labels=random_labels).public_start(votes)
     assert np.abs(start.weights).max() < 0.5
     without_labels = 2 / 3 / np.square(votes.public[:, :-1]).mean(axis=0)
     assert (start.variances > 0.7 * without_labels[:, None]).all()
@@ -90,11 +90,11 @@ def test_rows_with_an_unknown_label_do_not_change_its_weights() -> None:
     known = np.ones_like(labels)
     known[100:, 1] = False
     features = votes.public[:300, :-1].astype(np.float64)
-    prior = np.ones(3)
+    prior_variances = np.ones(3)
     labels_with_unknown = labels_with_gaps(labels, known=known)
-    fit = LabeledFeatures.from_labels(labels_with_unknown, features=features).fit(prior)
+    fit = LabeledFeatures.from_labels(labels_with_unknown, features=features).fit(prior_variances)
     first_rows = LabeledFeatures.from_labels(labels[:100], features=features[:100])
-    fit_of_100 = first_rows.fit(prior)
+    fit_of_100 = first_rows.fit(prior_variances)
     np.testing.assert_allclose(fit.weights[:, 1], fit_of_100.weights[:, 1], atol=1e-3)
 
 
@@ -102,8 +102,8 @@ def test_labels_of_rows_without_features_are_left_out() -> None:
     """The labels of 500 rows give the same weights as those of the 400 rows that have features."""
     votes = public_features(num_rows=400)
     labels = drawn_labels(votes=public_features(num_rows=500), num_rows=500)
-    all_rows = LabeledRows(labels).public_start(votes)
-    first_rows = LabeledRows(labels[:400]).public_start(votes)
+    all_rows = LabeledRows(labels=labels).public_start(votes)
+    first_rows = LabeledRows(labels=labels[:400]).public_start(votes)
     np.testing.assert_array_equal(all_rows.weights, first_rows.weights)
 
 
@@ -111,23 +111,27 @@ def test_labels_of_rows_without_features_are_left_out() -> None:
 def test_a_handful_of_labeled_rows_gives_finite_weights(num_rows: int) -> None:
     """One, two or five labeled rows make a start of finite numbers."""
     votes = public_features()
-    start = LabeledRows(drawn_labels(votes=votes, num_rows=num_rows)).public_start(votes)
+    start = LabeledRows(labels=drawn_labels(votes=votes, num_rows=num_rows)).public_start(votes)
     assert np.isfinite(start.weights).all()
     assert (start.variances > 0).all()
 
 
-@pytest.mark.parametrize(("num_rows", "least"), [(1, 4), (100, 40), (300, 69), (1000, 126)])
+@pytest.mark.parametrize(
+    ("num_rows", "least_directions"), [(1, 4), (100, 40), (300, 69), (1000, 126)]
+)
 def test_labels_need_four_times_the_root_of_their_number_of_directions(
-    num_rows: int, least: int
+    num_rows: int, least_directions: int
 ) -> None:
     """The least number of directions grows with the root of the number of labeled rows."""
-    assert LabeledRows(labels=np.zeros((num_rows, 2), np.bool_)).least_directions == least
+    assert (
+        LabeledRows(labels=np.zeros((num_rows, 2), np.bool_)).least_directions == least_directions
+    )
 
 
 def test_identity_differs_between_different_labels() -> None:
     """Two sets of labels that differ in one entry have different identities, equal ones the same."""
     labels = drawn_labels(votes=public_features(), num_rows=20)
-    changed = labels.copy()
-    changed[3, 1] ^= True
-    assert LabeledRows(labels).identity == LabeledRows(labels.copy()).identity
-    assert LabeledRows(labels).identity != LabeledRows(changed).identity
+    changed_labels = labels.copy()
+    changed_labels[3, 1] ^= True
+    assert LabeledRows(labels=labels).identity == LabeledRows(labels=labels.copy()).identity
+    assert LabeledRows(labels=labels).identity != LabeledRows(labels=changed_labels).identity

@@ -15,7 +15,7 @@ from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.round_votes import RoundQuestion
 
 POOL = np.random.default_rng(0).normal(size=(300, 4)).astype(np.float32)
-NO_STUDENT = np.zeros((6, 2))  # weights that give every label the probability 1/2
+ZERO_WEIGHTS = np.zeros((6, 2))  # weights that give every label the probability 1/2
 
 
 def vote_of_one(
@@ -24,7 +24,7 @@ def vote_of_one(
     pool: Float32Array,
     *,
     expected_records: float,
-    student: FloatArray,
+    student_weights: FloatArray,
     clip: float,
     ask: Callable[[], PoolAnswers] | None = None,
     recipe: Recipe = DEFAULT_RECIPE,
@@ -36,12 +36,12 @@ def vote_of_one(
         labels: the labels of these records.
         pool: the inputs of the public pool.
         expected_records: the expected number of records of a teacher.
-        student: the weights of the student, `[num_features, num_labels]`.
+        student_weights: the weights of the student, `[num_features, num_labels]`.
         clip: the clip of the vote.
         ask: returns the confidences of the teacher on the pool; None for a teacher without training.
         recipe: the constants of the method.
     """
-    clipped = ClippedMoments(clip=clip, num_teachers=1)
+    clipped_moments = ClippedMoments(clip=clip, num_teachers=1)
     votes = MomentVotes(
         inputs=inputs,
         labels=labels,
@@ -52,8 +52,10 @@ def vote_of_one(
         records_per_teacher=expected_records,
         ask=ask,
     )
-    question = RoundQuestion(weights=student, label_scale=np.ones(2), clipped_moments=clipped)
-    return votes.total(question) * clipped.step
+    question = RoundQuestion(
+        weights=student_weights, label_scale=np.ones(2), clipped_moments=clipped_moments
+    )
+    return votes.total(question) * clipped_moments.step
 
 
 def length_of_vote(
@@ -78,7 +80,7 @@ def length_of_vote(
         labels=labels,
         pool=POOL,
         expected_records=expected_records,
-        student=NO_STUDENT,
+        student_weights=ZERO_WEIGHTS,
         clip=clip,
     )
     return float(np.linalg.norm(vote))
@@ -127,23 +129,23 @@ def test_a_vote_of_copies_is_longer_by_the_root_of_their_number() -> None:
 @pytest.mark.parametrize("num_records", [1, 4, 40])
 def test_teachers_of_any_size_are_clipped(num_records: int) -> None:
     """A long vote of a teacher with 1, 4 or 40 records is shortened to the clip of 0.3."""
-    clipped = length_of_vote(
+    clipped_length = length_of_vote(
         num_records=num_records, expected_records=1e-6, clip=0.3, are_copies=True
     )
-    assert 0.29 < clipped <= 0.3
+    assert 0.29 < clipped_length <= 0.3
 
 
 RNG = np.random.default_rng(0)
 PUBLIC_INPUTS = RNG.normal(size=(3000, 4)).astype(np.float32)
 OWN_INPUTS = RNG.normal(size=(20, 4)).astype(np.float32)
-TRUTH = RNG.normal(size=(6, 2))
-STUDENT = RNG.normal(size=(6, 2)) / 2
-FEATURES_OF = PublicPCA.fit(PUBLIC_INPUTS, max_directions=4).with_constant
-PUBLIC_FEATURES = FEATURES_OF(PUBLIC_INPUTS).astype(np.float32)
-OWN_FEATURES = FEATURES_OF(OWN_INPUTS).astype(np.float32)
+TRUE_WEIGHTS = RNG.normal(size=(6, 2))
+STUDENT_WEIGHTS = RNG.normal(size=(6, 2)) / 2
+DIRECTIONS = PublicPCA.fit(PUBLIC_INPUTS, max_directions=4)
+PUBLIC_FEATURES = DIRECTIONS.with_constant(PUBLIC_INPUTS).astype(np.float32)
+OWN_FEATURES = DIRECTIONS.with_constant(OWN_INPUTS).astype(np.float32)
 
 
-def vote_of_trained(
+def vote_of_trained_teacher(
     labels: BoolArray,
     own_confidences: FloatArray,
     pool_confidences: FloatArray,
@@ -162,7 +164,7 @@ def vote_of_trained(
         labels=labels,
         pool=PUBLIC_INPUTS,
         expected_records=20.0,
-        student=STUDENT,
+        student_weights=STUDENT_WEIGHTS,
         clip=50.0,
         ask=lambda: PoolAnswers(pool_excess=pool_excess[None], asked_features=PUBLIC_FEATURES),
         recipe=recipe,
@@ -200,13 +202,13 @@ def test_trained_teachers_mix_student_and_own_confidences(
     `trust` is the weight of its own confidences.
     """
     excess = (own_confidences - labels).mean(axis=0)
-    student_on_own = expit(OWN_FEATURES @ STUDENT)
-    student_on_pool = expit(PUBLIC_FEATURES @ STUDENT)
+    student_on_own = expit(OWN_FEATURES @ STUDENT_WEIGHTS)
+    student_on_pool = expit(PUBLIC_FEATURES @ STUDENT_WEIGHTS)
     against_student = OWN_FEATURES.T @ (labels - student_on_own) / 20
     on_own = OWN_FEATURES.T @ (labels - own_confidences + excess) / 20
     on_pool = PUBLIC_FEATURES.T @ (pool_confidences - excess - student_on_pool) / 3000
     expected = (1 - trust) * against_student + trust * (on_own + on_pool)
-    vote = vote_of_trained(
+    vote = vote_of_trained_teacher(
         labels=labels,
         own_confidences=own_confidences,
         pool_confidences=pool_confidences,
@@ -220,12 +222,12 @@ def test_constant_shift_of_confidences_changes_no_vote(
 ) -> None:
     """A constant for each label is added to all confidences of a teacher: its vote stays."""
     shift = np.array([0.3, -0.2])
-    shifted = vote_of_trained(
+    shifted = vote_of_trained_teacher(
         labels=labels,
         own_confidences=own_confidences + shift,
         pool_confidences=pool_confidences + shift,
     )
-    vote = vote_of_trained(
+    vote = vote_of_trained_teacher(
         labels=labels, own_confidences=own_confidences, pool_confidences=pool_confidences
     )
     np.testing.assert_allclose(vote, shifted, atol=1e-4)
@@ -238,15 +240,15 @@ def test_confident_teachers_have_votes_of_lower_variance() -> None:
 
     The distance is the root mean square over 50 draws of the labels.
     """
-    true_on_own = expit(3 * OWN_FEATURES @ TRUTH)
-    true_on_pool = expit(3 * PUBLIC_FEATURES @ TRUTH)
-    student_on_pool = expit(PUBLIC_FEATURES @ STUDENT)
+    true_on_own = expit(3 * OWN_FEATURES @ TRUE_WEIGHTS)
+    true_on_pool = expit(3 * PUBLIC_FEATURES @ TRUE_WEIGHTS)
+    student_on_pool = expit(PUBLIC_FEATURES @ STUDENT_WEIGHTS)
     ideal_vote = PUBLIC_FEATURES.T @ (true_on_pool - student_on_pool) / 3000
 
     def error_of_votes(own_confidences: FloatArray, pool_confidences: FloatArray) -> float:
         rng = np.random.default_rng(1)
         draws = [
-            vote_of_trained(
+            vote_of_trained_teacher(
                 labels=rng.random(size=(20, 2)) < true_on_own,
                 own_confidences=own_confidences,
                 pool_confidences=pool_confidences,

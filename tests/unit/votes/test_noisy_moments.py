@@ -33,32 +33,37 @@ def moments_in_new_features(
 
 def test_moments_of_alike_people_are_averaged_by_their_variances() -> None:
     """Moments with variances .01 and .04 count about as 4 to 1, and the average has about the variance .008."""
-    own = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.01, seed=1)
-    earlier = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.04, seed=2)
-    both = own.average_with(earlier, expected_squares=EVEN)
-    np.testing.assert_allclose(both.values, 0.8 * own.values + 0.2 * earlier.values, atol=0.03)
-    np.testing.assert_allclose(both.variances, 0.008, rtol=0.05)
+    own_moments = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.01, seed=1)
+    earlier_moments = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.04, seed=2)
+    average = own_moments.average_with(earlier_moments, expected_squares=EVEN)
+    np.testing.assert_allclose(
+        average.values, 0.8 * own_moments.values + 0.2 * earlier_moments.values, atol=0.03
+    )
+    np.testing.assert_allclose(average.variances, 0.008, rtol=0.05)
 
 
 def test_moments_of_weaker_labels_are_scaled() -> None:
     """Earlier moments that are half as large everywhere are doubled, with four times the variance."""
-    own = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.01, seed=1)
-    earlier = moments_with_noise(true_moments=TRUE_MOMENTS / 2, variance=0.01, seed=2)
-    both = own.average_with(earlier, expected_squares=EVEN)
-    np.testing.assert_allclose(both.values, 0.8 * own.values + 0.2 * 2 * earlier.values, atol=0.05)
-    np.testing.assert_allclose(both.variances, 0.008, rtol=0.1)
+    own_moments = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.01, seed=1)
+    earlier_moments = moments_with_noise(true_moments=TRUE_MOMENTS / 2, variance=0.01, seed=2)
+    average = own_moments.average_with(earlier_moments, expected_squares=EVEN)
+    np.testing.assert_allclose(
+        average.values, 0.8 * own_moments.values + 0.2 * 2 * earlier_moments.values, atol=0.05
+    )
+    np.testing.assert_allclose(average.variances, 0.008, rtol=0.1)
 
 
 @pytest.mark.parametrize("strength", [0.0, 1.0])
 def test_moments_of_unlike_people_hardly_count(strength: float) -> None:
     """Earlier moments without any signal, or with one of their own, leave the moments about as they are."""
-    own = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.01, seed=1)
-    unlike = strength * np.random.default_rng(9).standard_normal(TRUE_MOMENTS.shape)
-    both = own.average_with(
-        moments_with_noise(true_moments=unlike, variance=0.01, seed=2), expected_squares=EVEN
+    own_moments = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.01, seed=1)
+    unlike_moments = strength * np.random.default_rng(9).standard_normal(TRUE_MOMENTS.shape)
+    average = own_moments.average_with(
+        moments_with_noise(true_moments=unlike_moments, variance=0.01, seed=2),
+        expected_squares=EVEN,
     )
-    np.testing.assert_allclose(both.variances, 0.01, rtol=0.02)
-    assert np.abs(both.values - own.values).max() < 0.1
+    np.testing.assert_allclose(average.variances, 0.01, rtol=0.02)
+    assert np.abs(average.values - own_moments.values).max() < 0.1
 
 
 def test_equal_features_keep_moments() -> None:
@@ -90,9 +95,9 @@ def test_scaled_features_scale_moments() -> None:
 def test_a_new_feature_has_a_moment_of_large_variance() -> None:
     """A feature that no earlier one explains has a variance dozens of times as large."""
     moments = moments_with_noise(true_moments=TRUE_MOMENTS, variance=0.5, seed=1)
-    public = RNG.standard_normal((2000, NUM_FEATURES + 1))
+    features = RNG.standard_normal((2000, NUM_FEATURES + 1))
     converted = moments_in_new_features(
-        moments=moments, earlier_features=public[:, :-1], features=public
+        moments=moments, earlier_features=features[:, :-1], features=features
     )
     np.testing.assert_allclose(converted.values[:-1], moments.values, rtol=1e-6)
     assert (converted.variances[-1] > 50 * moments.variances[-1]).all()

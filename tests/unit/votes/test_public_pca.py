@@ -76,7 +76,7 @@ def test_kernel_components_explain_nonlinear_labels() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "kernel_from", "width"),
+    ("max_directions", "kernel_from", "width"),
     [
         (5, 1.0, 5),
         (6, 1.0, 7),
@@ -87,15 +87,20 @@ def test_kernel_components_explain_nonlinear_labels() -> None:
         (400, 1.0, 27),
     ],
 )
-def test_components_need_room_and_a_pool(count: int, kernel_from: float, width: int) -> None:
-    """Asked for `count` features from 400 public rows of 6 numbers, `PublicPCA` makes `width` features.
+def test_components_need_room_and_a_pool(
+    max_directions: int, kernel_from: float, width: int
+) -> None:
+    """Asked for `max_directions` features from 400 public rows of 6 numbers, `PublicPCA` makes `width` features.
 
     First come up to 6 directions. If there are all 6, a feature for the length of a row follows, even as feature
-    `count` + 1. Kernel components follow if `count` is above 7 * `kernel_from`: as many as `count` still allows, and
-    at most one for every 20 rows.
+    `max_directions` + 1. Kernel components follow if `max_directions` is above 7 * `kernel_from`: as many as
+    `max_directions` still allows, and at most one for every 20 rows.
     """
-    assert PublicPCA.fit(POOL, max_directions=count, kernel_from=kernel_from).width == width
-    assert PublicPCA.fit(POOL, max_directions=count).width == min(count + (count == 6), 7)
+    assert (
+        PublicPCA.fit(POOL, max_directions=max_directions, kernel_from=kernel_from).width == width
+    )
+    linear_width = min(max_directions + (max_directions == 6), 7)
+    assert PublicPCA.fit(POOL, max_directions=max_directions).width == linear_width
 
 
 def test_a_pool_of_few_different_inputs_has_no_components() -> None:
@@ -143,8 +148,12 @@ def test_noise_stays_below_its_share_of_the_labels_variance(noise_multiplier: fl
     def noise_share(num_directions: int) -> float:
         return 4 * num_directions**2 * 40 * noise_multiplier**2 / (62_115 * 400)
 
-    count = num_affordable_directions(noise_multiplier=noise_multiplier)
-    assert noise_share(num_directions=count) <= 0.25 < noise_share(num_directions=count + 1)
+    num_directions = num_affordable_directions(noise_multiplier=noise_multiplier)
+    assert (
+        noise_share(num_directions=num_directions)
+        <= 0.25
+        < noise_share(num_directions=num_directions + 1)
+    )
 
 
 def test_much_noise_leaves_one_direction() -> None:

@@ -44,7 +44,7 @@ QUESTION = RoundQuestion(
 )
 WEIGHTS = RNG.random(NUM_TEACHERS)
 # The number of records of each teacher.
-SIZES = {
+TEACHER_SIZES = {
     "one record": np.ones(NUM_TEACHERS, dtype=np.int64),
     "few records": RNG.integers(2, 33, size=NUM_TEACHERS),
     "many records": RNG.integers(33, 70, size=NUM_TEACHERS),
@@ -53,21 +53,21 @@ SIZES = {
 
 
 def records_of(
-    sizes: IntArray,
+    teacher_sizes: IntArray,
     *,
     are_weighted: bool = False,
     storage: FeatureStorage | None = None,
 ) -> RoundRecords:
     """Returns random records of teachers with these numbers of records, in a random order."""
     rng = np.random.default_rng(1)
-    teacher_of = rng.permutation(np.repeat(np.arange(len(sizes)), sizes))
+    teacher_of = rng.permutation(np.repeat(np.arange(len(teacher_sizes)), teacher_sizes))
     num_records = len(teacher_of)
     lengths = 10.0 ** rng.integers(-3, 3, size=(num_records, 1))
     return RoundRecords(
         inputs=(rng.normal(size=(num_records, 8)) * lengths).astype(np.float32),
         labels=rng.random((num_records, NUM_LABELS)) < 0.3,
         teacher_of=teacher_of,
-        num_teachers=len(sizes),
+        num_teachers=len(teacher_sizes),
         directions=DIRECTIONS,
         records_per_teacher=RECORDS_PER_TEACHER,
         weights=WEIGHTS if are_weighted else None,
@@ -130,10 +130,12 @@ def storage(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("are_weighted", [False, True], ids=["alike", "by weight"])
-@pytest.mark.parametrize("sizes", SIZES.values(), ids=SIZES)
-def test_sums_have_the_bytes_of_a_plain_computation(sizes: IntArray, are_weighted: bool) -> None:
+@pytest.mark.parametrize("teacher_sizes", TEACHER_SIZES.values(), ids=TEACHER_SIZES)
+def test_sums_have_the_bytes_of_a_plain_computation(
+    teacher_sizes: IntArray, are_weighted: bool
+) -> None:
     """The sum over one, three and more shards than teachers equals the sum over single teachers."""
-    records = records_of(sizes=sizes, are_weighted=are_weighted)
+    records = records_of(teacher_sizes=teacher_sizes, are_weighted=are_weighted)
     expected = plain_sum_of_votes(records=records)
     assert np.any(expected)
     np.testing.assert_array_equal(ThreadSums(records).total(QUESTION), expected)
@@ -148,9 +150,9 @@ def test_sums_have_the_same_bytes_with_any_storage_and_threads(
     storage: FeatureStorage, num_threads: int
 ) -> None:
     """Features in memory, in a file and made anew give the same sums, in this process and in workers."""
-    sizes = SIZES["any records"]
-    expected = ThreadSums(records_of(sizes=sizes)).total(QUESTION)
-    records = records_of(sizes=sizes, storage=storage)
+    teacher_sizes = TEACHER_SIZES["any records"]
+    expected = ThreadSums(records_of(teacher_sizes=teacher_sizes)).total(QUESTION)
+    records = records_of(teacher_sizes=teacher_sizes, storage=storage)
     sums = ThreadSums(records)
     with pool_of(num_threads):
         for _ in range(2):
@@ -162,12 +164,12 @@ def test_sums_have_the_same_bytes_with_any_storage_and_threads(
 
 def test_shards_hold_each_teacher_whole_and_once() -> None:
     """Shards have about equal numbers of records, and each teacher with records is in one of them."""
-    records = records_of(sizes=SIZES["any records"])
+    records = records_of(teacher_sizes=TEACHER_SIZES["any records"])
     shards = records.shards(num_shards=4)
     teachers = np.concatenate([shard.teachers for shard in shards])
-    assert sorted(teachers) == np.flatnonzero(SIZES["any records"]).tolist()
+    assert sorted(teachers) == np.flatnonzero(TEACHER_SIZES["any records"]).tolist()
     for shard in shards:
-        np.testing.assert_array_equal(shard.sizes, SIZES["any records"][shard.teachers])
+        np.testing.assert_array_equal(shard.sizes, TEACHER_SIZES["any records"][shard.teachers])
         owners = records.teacher_of[shard.rows]
         np.testing.assert_array_equal(owners, np.repeat(shard.teachers, shard.sizes))
         assert abs(len(shard.rows) - len(records.labels) / 4) <= 60
@@ -175,21 +177,21 @@ def test_shards_hold_each_teacher_whole_and_once() -> None:
 
 def test_records_without_a_teacher_have_no_vote() -> None:
     """Shards of no records at all have a sum of zeros."""
-    records = records_of(sizes=np.zeros(3, dtype=np.int64))
+    records = records_of(teacher_sizes=np.zeros(3, dtype=np.int64))
     assert not ThreadSums(records).total(QUESTION).any()
     assert not total_over_shards(records=records, num_shards=2).any()
 
 
 def test_records_of_single_teachers_are_not_copied() -> None:
     """With one record per teacher, blocks are slices of the data set and no copies of chosen rows."""
-    (shard,) = records_of(sizes=SIZES["one record"]).shards(num_shards=1)
+    (shard,) = records_of(teacher_sizes=TEACHER_SIZES["one record"]).shards(num_shards=1)
     np.testing.assert_array_equal(shard.rows, np.arange(NUM_TEACHERS))
     assert all(np.shares_memory(block.labels, shard.records.labels) for block in shard.blocks())
 
 
 def test_a_large_teacher_is_multiplied_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A teacher's mean is the same up to rounding if its records are multiplied 7 at a time."""
-    records = records_of(sizes=np.array([50]))
+    records = records_of(teacher_sizes=np.array([50]))
     whole = ThreadSums(records).total(QUESTION)
     monkeypatch.setattr(round_shard, "_MAX_PRODUCT_ROWS", 7)
     np.testing.assert_allclose(ThreadSums(records).total(QUESTION), whole, atol=2)
@@ -197,7 +199,7 @@ def test_a_large_teacher_is_multiplied_in_parts(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_shard_with_missing_records_is_refused() -> None:
     """A shard does not answer before all of its records were added."""
-    (shard_records,) = records_of(sizes=SIZES["few records"]).shards(num_shards=1)
+    (shard_records,) = records_of(teacher_sizes=TEACHER_SIZES["few records"]).shards(num_shards=1)
     shard = shard_records.empty_shard()
     (block,) = shard_records.blocks()
     shard.append(inputs=block.inputs[1:], labels=block.labels[1:])
@@ -228,16 +230,16 @@ def test_a_full_disk_is_refused_before_features_are_made(
     FeatureStorage(folder=tmp_path).require_room(num_rows=1, width=2)
 
 
-KILLED = """
+KILLED_SCRIPT = """
 import os, signal, sys
 from pathlib import Path
 from pate.files import array_rows
 from pate.votes import feature_rows
 from pate.votes.round_sums import ThreadSums
-from tests.unit.votes.test_round_shard import QUESTION, SIZES, records_of
+from tests.unit.votes.test_round_shard import QUESTION, TEACHER_SIZES, records_of
 array_rows.MAX_BYTES_IN_MEMORY = 0
 storage = feature_rows.FeatureStorage(folder=Path(sys.argv[1]))
-sums = ThreadSums(records_of(SIZES["any records"], storage=storage))
+sums = ThreadSums(records_of(teacher_sizes=TEACHER_SIZES["any records"], storage=storage))
 sums.total(QUESTION)
 print(os.listdir(sys.argv[1]), flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
@@ -249,7 +251,10 @@ os.kill(os.getpid(), signal.SIGKILL)
 def test_scratch_files_have_no_name_even_after_a_kill(tmp_path: Path) -> None:
     """No file is in the folder while features lie in it, and none after the process was killed."""
     killed = subprocess.run(
-        [sys.executable, "-c", KILLED, str(tmp_path)], capture_output=True, text=True, check=False
+        [sys.executable, "-c", KILLED_SCRIPT, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     assert killed.stdout == "[]\n"
@@ -268,14 +273,14 @@ class GeneratedInputs:
         return rng.random(size=(rows.stop - rows.start, 64), dtype=np.float32)
 
 
-def peak_memory(most_in_memory: int, monkeypatch: pytest.MonkeyPatch) -> float:
+def peak_memory(max_bytes_in_memory: int, monkeypatch: pytest.MonkeyPatch) -> float:
     """Returns the largest memory that a round over 200,000 records takes, in bytes per record.
 
     Args:
-        most_in_memory: the largest size of features that stay in memory, in bytes.
+        max_bytes_in_memory: the largest size of features that stay in memory, in bytes.
         monkeypatch: sets this size.
     """
-    monkeypatch.setattr(array_rows, "MAX_BYTES_IN_MEMORY", most_in_memory)
+    monkeypatch.setattr(array_rows, "MAX_BYTES_IN_MEMORY", max_bytes_in_memory)
     num_records = 200_000
     inputs = GeneratedInputs(num_records=num_records)
     directions = PublicPCA.fit(inputs[slice(0, 300)], max_directions=64)
@@ -308,6 +313,6 @@ def test_a_scratch_file_leaves_little_in_memory(monkeypatch: pytest.MonkeyPatch)
 
     Control: features in memory, 132 bytes a record, need 100 bytes a record more.
     """
-    in_file = peak_memory(most_in_memory=0, monkeypatch=monkeypatch)
+    in_file = peak_memory(max_bytes_in_memory=0, monkeypatch=monkeypatch)
     assert in_file < 66 * 8 / 5
-    assert peak_memory(most_in_memory=2**30, monkeypatch=monkeypatch) > in_file + 100
+    assert peak_memory(max_bytes_in_memory=2**30, monkeypatch=monkeypatch) > in_file + 100

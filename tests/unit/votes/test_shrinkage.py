@@ -17,7 +17,7 @@ def signal() -> FloatArray:
 
 
 @pytest.fixture(scope="module")
-def noisy(signal: FloatArray) -> FloatArray:
+def noisy_matrix(signal: FloatArray) -> FloatArray:
     """Returns the signal plus noise.
 
     The largest singular value of the noise, 11.4, lies below the edge of noise, 12.2.
@@ -29,37 +29,37 @@ def test_pure_noise_is_shrunk_to_zero() -> None:
     """A matrix of noise alone, whose singular values all lie below the threshold, is shrunk to
     zero.
     """
-    noise = np.random.default_rng(2).normal(size=(60, 20)) * 0.9
-    assert not shrink_singular_values(noise, noise_std=1.0).any()
+    noise_matrix = np.random.default_rng(2).normal(size=(60, 20)) * 0.9
+    assert not shrink_singular_values(noise_matrix, noise_std=1.0).any()
 
 
-def test_a_signal_loses_most_of_its_noise(signal: FloatArray, noisy: FloatArray) -> None:
+def test_a_signal_loses_most_of_its_noise(signal: FloatArray, noisy_matrix: FloatArray) -> None:
     """The shrunk noisy matrix has rank 1, as the signal has, and less than 0.4 of the noisy
     matrix's error.
     """
-    shrunk = shrink_singular_values(noisy, noise_std=1.0)
+    shrunk = shrink_singular_values(noisy_matrix, noise_std=1.0)
     assert np.linalg.matrix_rank(shrunk) == 1
-    assert np.linalg.norm(shrunk - signal) < 0.4 * np.linalg.norm(noisy - signal)
+    assert np.linalg.norm(shrunk - signal) < 0.4 * np.linalg.norm(noisy_matrix - signal)
 
 
-def test_rows_and_columns_are_treated_alike(noisy: FloatArray) -> None:
+def test_rows_and_columns_are_treated_alike(noisy_matrix: FloatArray) -> None:
     """Shrinking the transpose of a matrix gives the transpose of the shrunk matrix."""
-    shrunk = shrink_singular_values(noisy, noise_std=1.0)
-    np.testing.assert_allclose(shrink_singular_values(noisy.T, noise_std=1.0), shrunk.T)
+    shrunk = shrink_singular_values(noisy_matrix, noise_std=1.0)
+    np.testing.assert_allclose(shrink_singular_values(noisy_matrix.T, noise_std=1.0), shrunk.T)
 
 
-def test_without_noise_nothing_is_shrunk(noisy: FloatArray) -> None:
+def test_without_noise_nothing_is_shrunk(noisy_matrix: FloatArray) -> None:
     """With a noise std of 0, the matrix is returned unchanged."""
-    np.testing.assert_array_equal(shrink_singular_values(noisy, noise_std=0.0), noisy)
+    np.testing.assert_array_equal(shrink_singular_values(noisy_matrix, noise_std=0.0), noisy_matrix)
 
 
 def draw_matrix(num_rows: int, seed: int) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Returns rows of a known prior, the same rows with noise, and the rows' variances."""
     rng = np.random.default_rng(seed)
-    variances = np.geomspace(3.0, 0.05, num_rows)
+    row_variances = np.geomspace(3.0, 0.05, num_rows)
     units = rng.multivariate_normal(np.zeros(3), COVARIANCE, size=num_rows)
-    rows = np.sqrt(variances)[:, None] * units
-    return rows, rows + rng.standard_normal(rows.shape), variances
+    rows = np.sqrt(row_variances)[:, None] * units
+    return rows, rows + rng.standard_normal(rows.shape), row_variances
 
 
 @pytest.mark.slow
@@ -67,14 +67,14 @@ def test_many_rows_give_the_posterior_mean_of_their_prior() -> None:
     """20,000 noisy rows have a known prior: `posterior_rows`, which learns its covariance from the
     rows, is close to their exact posterior mean.
     """
-    _, noisy_rows, variances = draw_matrix(num_rows=20_000, seed=0)
+    _, noisy_rows, row_variances = draw_matrix(num_rows=20_000, seed=0)
     exact = np.stack(
         [
             variance * COVARIANCE @ np.linalg.solve(variance * COVARIANCE + np.eye(3), row)
-            for variance, row in zip(variances, noisy_rows, strict=True)
+            for variance, row in zip(row_variances, noisy_rows, strict=True)
         ]
     )
-    posterior = posterior_rows(noisy_rows, row_variances=variances)
+    posterior = posterior_rows(noisy_rows, row_variances=row_variances)
     assert np.abs(posterior - exact).max() < 0.15
     assert float(((posterior - exact) ** 2).mean()) < 2e-4
 
@@ -84,21 +84,25 @@ def test_the_posterior_mean_is_nearer_than_one_factor_for_all(seed: int) -> None
     """The posterior mean of 60 noisy rows is nearer to the true rows than the noisy rows times the
     best single factor.
     """
-    rows, noisy_rows, variances = draw_matrix(num_rows=60, seed=seed)
+    rows, noisy_rows, row_variances = draw_matrix(num_rows=60, seed=seed)
 
-    def error(estimate: FloatArray) -> float:
+    def squared_error(estimate: FloatArray) -> float:
         return float(((estimate - rows) ** 2).sum())
 
     # The best factor is computed with the true rows.
     best_factor = float((noisy_rows * rows).sum() / (noisy_rows**2).sum())
-    posterior = posterior_rows(noisy_rows, row_variances=variances)
-    assert error(posterior) < error(best_factor * noisy_rows) < error(noisy_rows)
+    posterior = posterior_rows(noisy_rows, row_variances=row_variances)
+    assert (
+        squared_error(estimate=posterior)
+        < squared_error(estimate=best_factor * noisy_rows)
+        < squared_error(estimate=noisy_rows)
+    )
 
 
 def test_little_is_left_of_rows_of_noise() -> None:
     """Rows of noise alone are shrunk to less than 1% of their variance."""
-    noise = np.random.default_rng(1).standard_normal(size=(2000, 5))
-    posterior = posterior_rows(noise, row_variances=np.ones(2000))
+    noise_rows = np.random.default_rng(1).standard_normal(size=(2000, 5))
+    posterior = posterior_rows(noise_rows, row_variances=np.ones(2000))
     assert float((posterior**2).mean()) < 0.01
 
 

@@ -50,36 +50,40 @@ def error_after(start: PublicStart | None, noise_std: float) -> float:
         start: the public start; None for a descent without one.
         noise_std: the standard deviation of the noise of all steps together in an entry of the mean gradient.
     """
-    rules = descent()
+    plain_descent = descent()
     rows = features(num_rows=8000, seed=4)
     rng = np.random.default_rng(5)
     labels = rng.random((len(rows), NUM_LABELS)) < expit(rows[:, :-1] @ true_weights() - 1)
     noise_rate = np.full(NUM_LABELS, noise_std**2)
-    step_noise_std = noise_std * np.sqrt(rules.num_steps)
-    started = None if start is None else StartedDescent(rules, public_start=start)
-    weights = rules.initial_weights() if started is None else started.initial_weights()
-    learning_times = rules.learning_times(noise_rate)
-    for _ in range(rules.num_steps):
+    step_noise_std = noise_std * np.sqrt(plain_descent.num_steps)
+    started = None if start is None else StartedDescent(plain_descent, public_start=start)
+    weights = plain_descent.initial_weights() if started is None else started.initial_weights()
+    learning_times = plain_descent.learning_times(noise_rate)
+    for _ in range(plain_descent.num_steps):
         gradient = rows.T @ (labels - expit(rows @ weights)) / len(rows)
         gradient += step_noise_std * rng.normal(size=gradient.shape)
         if started is None:
-            weights = rules.take_step(weights, gradient=gradient, learning_times=learning_times)
+            weights = plain_descent.take_step(
+                weights, gradient=gradient, learning_times=learning_times
+            )
         else:
             weights = started.take_step(
                 weights,
-                probabilities=rules.probabilities(weights),
+                probabilities=plain_descent.probabilities(weights),
                 gradient=gradient,
                 noise_rate=noise_rate,
             )
     if started is None:
-        weights = rules.final_weights(
+        weights = plain_descent.final_weights(
             weights,
             learning_times=learning_times,
             noise_rate=noise_rate,
-            prevalence=rules.prevalence,
+            prevalence=plain_descent.prevalence,
         )
     else:
-        weights = started.final_weights(weights, noise_rate=noise_rate, prevalence=rules.prevalence)
+        weights = started.final_weights(
+            weights, noise_rate=noise_rate, prevalence=plain_descent.prevalence
+        )
     return error_of_weights(weights=weights[:-1])
 
 
@@ -89,21 +93,21 @@ def error_of_weights(weights: FloatArray) -> float:
     return float(((public @ (weights - true_weights())) ** 2).mean())
 
 
-def start_with_error(std: float) -> PublicStart:
+def start_with_error(start_std: float) -> PublicStart:
     """Returns a start of the true weights plus noise, which states the variance of that noise."""
-    noise = np.random.default_rng(6).normal(size=true_weights().shape) * std
-    variances = np.full(noise.shape, std**2)
+    noise = np.random.default_rng(6).normal(size=true_weights().shape) * start_std
+    variances = np.full(noise.shape, start_std**2)
     return PublicStart(weights=true_weights() + noise, variances=variances)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("noise_std", [0.01, 0.003])
-@pytest.mark.parametrize("std", [0.3, 1.0])
+@pytest.mark.parametrize("start_std", [0.3, 1.0])
 def test_start_and_rounds_together_are_better_than_either_alone(
-    noise_std: float, std: float
+    noise_std: float, start_std: float
 ) -> None:
     """With an honest start the error is below that of the start and below that of rounds without a start."""
-    start = start_with_error(std=std)
+    start = start_with_error(start_std=start_std)
     together = error_after(start=start, noise_std=noise_std)
     assert together < 1.02 * error_of_weights(weights=start.weights)
     assert together < error_after(start=None, noise_std=noise_std)
@@ -113,9 +117,9 @@ def test_start_and_rounds_together_are_better_than_either_alone(
 @pytest.mark.parametrize("noise_std", [0.01, 0.003])
 def test_a_start_of_other_labels_costs_little(noise_std: float) -> None:
     """A start whose labels are exchanged, and which states small variances, costs less than a tenth."""
-    exchanged = start_with_error(std=0.3)
+    honest_start = start_with_error(start_std=0.3)
     wrong_start = PublicStart(
-        weights=np.roll(exchanged.weights, shift=1, axis=1), variances=exchanged.variances
+        weights=np.roll(honest_start.weights, shift=1, axis=1), variances=honest_start.variances
     )
     error_with_start = error_after(start=wrong_start, noise_std=noise_std)
     error_without_start = error_after(start=None, noise_std=noise_std)
@@ -125,7 +129,7 @@ def test_a_start_of_other_labels_costs_little(noise_std: float) -> None:
 @pytest.mark.slow
 def test_trust_is_low_for_the_wrong_labels_of_a_start() -> None:
     """If the weights of four labels are exchanged, their trust is low, and that of all others high."""
-    start = start_with_error(std=0.3)
+    start = start_with_error(start_std=0.3)
     weights = start.weights.copy()
     weights[:, :4] = np.roll(weights[:, :4], shift=1, axis=1)
     started = StartedDescent(
@@ -149,7 +153,7 @@ def test_trust_is_low_for_the_wrong_labels_of_a_start() -> None:
 @pytest.mark.parametrize("seed", range(5))
 def test_gradients_of_noise_alone_leave_the_trust_in_a_start(seed: int) -> None:
     """If the noise is far larger than the signal of the private records, the trust in each label stays high."""
-    started = StartedDescent(descent(), public_start=start_with_error(std=0.3))
+    started = StartedDescent(descent(), public_start=start_with_error(start_std=0.3))
     student_weights = started.initial_weights()
     # The standard deviation of the noise in the mean gradient of all steps.
     noise_std = 10 ** np.random.default_rng(8).uniform(low=1, high=3, size=NUM_LABELS)
@@ -186,7 +190,7 @@ def test_a_start_of_zeros_begins_at_the_prevalence() -> None:
 
 def test_without_noise_the_student_is_the_one_after_the_last_step() -> None:
     """Without noise no posterior is taken: the weights of all features but the constant stay as they are."""
-    start = start_with_error(std=0.3)
+    start = start_with_error(start_std=0.3)
     started = StartedDescent(descent(), public_start=start)
     weights = started.initial_weights()
     no_noise = np.zeros(NUM_LABELS)

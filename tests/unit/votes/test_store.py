@@ -69,13 +69,13 @@ def test_memory_does_not_grow_with_the_teachers(tmp_path, monkeypatch):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("end", [0, 10, 200, -1])
-def test_a_torn_file_is_refused(tmp_path, end):
+@pytest.mark.parametrize("num_bytes", [0, 10, 200, -1])
+def test_a_torn_file_is_refused(tmp_path, num_bytes):
     """A vote file is cut after its first 0, 10 or 200 bytes, or before its last byte: opening it is
     refused.
     """
     path = write_votes(path=tmp_path / "votes.npz", votes=make_votes()).path
-    path.write_bytes(path.read_bytes()[:end])
+    path.write_bytes(path.read_bytes()[:num_bytes])
     with refused("file", value=ANY, rule="vote file"):
         VoteStore.open(path)
 
@@ -93,10 +93,10 @@ def test_a_flipped_bit_fails_the_checksum(tmp_path):
     """One bit of the packed votes is flipped: reading the votes is refused."""
     votes = make_votes(num_teachers=2000, num_labels=8)
     path = write_votes(path=tmp_path / "votes.npz", votes=votes).path
-    data = bytearray(path.read_bytes())
-    position = bytes(data).index(np.packbits(votes, axis=-1).tobytes()) + 9000
-    data[position] ^= 1
-    path.write_bytes(bytes(data))
+    file_content = bytearray(path.read_bytes())
+    position = bytes(file_content).index(np.packbits(votes, axis=-1).tobytes()) + 9000
+    file_content[position] ^= 1
+    path.write_bytes(bytes(file_content))
     opened_store = VoteStore.open(path)  # This checks the shape alone.
     with refused("file", value=ANY, rule="vote file (Bad"):
         StoredVotes(opened_store).counts()

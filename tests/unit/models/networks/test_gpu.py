@@ -40,12 +40,12 @@ TEACHERS = {
 }
 
 
-def gpu() -> AbstractContextManager[None]:
+def block_with_gpu() -> AbstractContextManager[None]:
     """Returns a block with a GPU: the real one if there is one, else a simulated one."""
     return nullcontext() if REAL else pretended_gpu()
 
 
-def processor() -> AbstractContextManager[object]:
+def block_without_gpu() -> AbstractContextManager[object]:
     """Returns a block in which torch finds no GPU."""
     return mock.patch.object(torch.cuda, "is_available", return_value=False)
 
@@ -71,25 +71,25 @@ def test_teachers_are_trained_and_vote_on_a_gpu(teacher, shards, queries, tmp_pa
     Their files predict the same on the CPU.
     """
 
-    def votes(store, chunk_size):
+    def confidences_of_stored(store, chunk_size):
         chunks = cast_votes(
             teacher, store=store, num_teachers=3, inputs=queries, chunk_size=chunk_size
         )
         return np.concatenate([confidences for _, confidences in chunks])
 
-    def votes_after_training(store):
+    def confidences_after_training(store):
         job = TrainingJob(teacher=teacher, shards=shards, seeds=range(3), store=store)
         StackedEngine(chunk_size=2).train(job)
-        return votes(store=store, chunk_size=2)
+        return confidences_of_stored(store=store, chunk_size=2)
 
     gpu_store = CheckpointStore(tmp_path / "gpu")
-    with gpu():
-        gpu_votes = votes_after_training(store=gpu_store)
-    with processor():
-        cpu_votes = votes_after_training(store=CheckpointStore(tmp_path / "processor"))
-        np.testing.assert_allclose(gpu_votes, cpu_votes, atol=0.03)
-        gpu_files_on_cpu = votes(store=gpu_store, chunk_size=16)
-    np.testing.assert_allclose(gpu_votes, gpu_files_on_cpu, atol=5e-3 if REAL else 1e-5)
+    with block_with_gpu():
+        gpu_confidences = confidences_after_training(store=gpu_store)
+    with block_without_gpu():
+        cpu_confidences = confidences_after_training(store=CheckpointStore(tmp_path / "processor"))
+        np.testing.assert_allclose(gpu_confidences, cpu_confidences, atol=0.03)
+        gpu_files_on_cpu = confidences_of_stored(store=gpu_store, chunk_size=16)
+    np.testing.assert_allclose(gpu_confidences, gpu_files_on_cpu, atol=5e-3 if REAL else 1e-5)
 
 
 @pytest.mark.slow
@@ -102,9 +102,9 @@ def test_a_resnet_is_trained_and_predicts_on_a_gpu(shards, queries):
         states = teacher.fit_many(shards=[small_shard], seeds=[0])
         return teacher.predict_many(states=states, inputs=queries[:3])
 
-    with gpu():
+    with block_with_gpu():
         gpu_confidences = confidences()
-    with processor():
+    with block_without_gpu():
         cpu_confidences = confidences()
     np.testing.assert_allclose(gpu_confidences, cpu_confidences, atol=0.1 if REAL else 1e-4)
 
@@ -114,17 +114,17 @@ def test_a_resnet_is_trained_and_predicts_on_a_gpu(shards, queries):
 def test_a_student_from_a_gpu_predicts_on_any_device(precision, shards, queries):
     """A student trained on a GPU predicts the same there and on the CPU, and within 0.03 of one trained on the CPU."""
     student = CNNStudent(width=8, epochs=2, folds=2, precision=precision)
-    training = TrainingSet(inputs=shards[0].inputs, labels=shards[0].labels)
+    training_set = TrainingSet(inputs=shards[0].inputs, labels=shards[0].labels)
 
     def probabilities(device_block):
         with device_block:
-            model = student.learn(training, pool=queries[:20], seed=1)
+            model = student.learn(training_set, pool=queries[:20], seed=1)
             on_device = model.predict_proba(queries)
         np.testing.assert_array_equal(on_device, model.predict_proba(queries))
         return on_device
 
-    from_gpu = probabilities(device_block=gpu())
-    from_cpu = probabilities(device_block=processor())
+    from_gpu = probabilities(device_block=block_with_gpu())
+    from_cpu = probabilities(device_block=block_without_gpu())
     np.testing.assert_allclose(from_gpu, from_cpu, atol=0.03)
 
 

@@ -20,7 +20,7 @@ CPU = torch.device("cpu")
 
 
 @pytest.fixture(scope="module")
-def backbone(tmp_path_factory):
+def backbone_path(tmp_path_factory):
     """Writes the weights of torchvision's ResNet-50, with a head, into a file, and returns the path."""
     torch.manual_seed(0)
     path = tmp_path_factory.mktemp("weights") / "resnet50.pth"
@@ -47,15 +47,15 @@ def test_a_missing_torchvision_is_refused_in_one_line(monkeypatch):
 
 
 @pytest.mark.slow
-def test_backbone_weights_are_read_without_the_head_of_the_file(backbone):
+def test_backbone_weights_are_read_without_the_head_of_the_file(backbone_path):
     """A network for 7 labels takes the layers of a file but for the head, which is new."""
-    tensors = ResNet50(num_labels=7, weights=str(backbone)).initial(np.random.default_rng(0))
-    stored = torch.load(backbone, weights_only=True)
+    tensors = ResNet50(num_labels=7, weights=str(backbone_path)).initial(np.random.default_rng(0))
+    stored = torch.load(backbone_path, weights_only=True)
     assert (tensors["layer4.2.conv3.weight"] == stored["layer4.2.conv3.weight"]).all()
     assert tensors["fc.weight"].shape == (7, 2048)
     images = torch.rand(2, 3, 32, 32) * 2 - 1
-    assert ResNet50(num_labels=7, weights=str(backbone)).logits(
-        tensors, images, training=False
+    assert ResNet50(num_labels=7, weights=str(backbone_path)).logits(
+        tensors, images=images, training=False
     ).shape == (2, 7)
 
 
@@ -75,13 +75,13 @@ def test_a_minibatch_may_be_one_image(side):
 
 
 @pytest.mark.slow
-def test_frozen_features_equal_torchvision_and_are_kept(backbone, monkeypatch):
+def test_frozen_features_equal_torchvision_and_are_kept(backbone_path, monkeypatch):
     """Features of a frozen network are those of torchvision's, and are computed once for the same images."""
     images = np.random.default_rng(0).random((3, 3, 32, 32), dtype=np.float32)
-    frozen = FrozenBackbone(str(backbone), image_size=None, device=CPU)
-    features = frozen.features(images, keep_in_memory=True)
+    frozen_backbone = FrozenBackbone(str(backbone_path), image_size=None, device=CPU)
+    features = frozen_backbone.features(images, keep_in_memory=True)
     model = torchvision_models().resnet50(weights=None)
-    model.load_state_dict(torch.load(backbone, weights_only=True))
+    model.load_state_dict(torch.load(backbone_path, weights_only=True))
     model.fc = torch.nn.Identity()
     mean = torch.tensor(resnet_module._IMAGENET_MEAN)[:, None, None]
     spread = torch.tensor(resnet_module._IMAGENET_SPREAD)[:, None, None]
@@ -89,29 +89,30 @@ def test_frozen_features_equal_torchvision_and_are_kept(backbone, monkeypatch):
         expected = model.eval()((torch.from_numpy(images) - mean) / spread)
     np.testing.assert_allclose(features, expected, rtol=1e-3, atol=1e-4)
     monkeypatch.setattr(ResNet50, "logits", None)
-    assert frozen.features(images, keep_in_memory=True) is features
+    assert frozen_backbone.features(images, keep_in_memory=True) is features
 
 
 @pytest.mark.slow
-def test_files_without_resnet_weights_are_refused_before_training(tmp_path, backbone):
+def test_files_without_resnet_weights_are_refused_before_training(tmp_path, backbone_path):
     """Files of weights that are torn, missing or of another network are refused when the recipe is made or read."""
     (tmp_path / "cut.pth").write_bytes(b"PK")
-    for kind in (ResNet50Teacher, ResNet50Student):
+    for recipe_class in (ResNet50Teacher, ResNet50Student):
         # before torch 2.10 no .pth is opened at all
         rule = r"a file of ResNet-50 weights|a \.safetensors file, or torch >= 2\.10"
         with pytest.raises(InvalidValue, match=rf"weights=.*cut\.pth: expected ({rule})"):
-            kind(weights=str(tmp_path / "cut.pth"))
-    (tmp_path / "torn.pth").write_bytes(backbone.read_bytes()[:1000])
+            recipe_class(weights=str(tmp_path / "cut.pth"))
+    (tmp_path / "torn.pth").write_bytes(backbone_path.read_bytes()[:1000])
     save_file({"conv1.weight": torch.zeros(2)}, tmp_path / "other.safetensors")
     causes = {
         "none.pth": r" \(FileNotFound",
         "torn.pth": r" \(",
         "other.safetensors": r", found no good conv1\.weight in it",
     }
-    for name, line in causes.items():
+    for file_name, cause in causes.items():
         with pytest.raises(
-            InvalidValue, match=f"weights=.*{name}: expected a file of ResNet-50 weights{line}"
+            InvalidValue,
+            match=f"weights=.*{file_name}: expected a file of ResNet-50 weights{cause}",
         ):
-            read_weights(tmp_path / name)
+            read_weights(tmp_path / file_name)
     with refused("image_size", value=0, rule="a whole number >= 1"):
         ResNet50(num_labels=1, weights=None, image_size=0)
