@@ -7,7 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pate.accounting import Adjacency, BoundedRangeEvent, OpposedMaximaEvent, PureDpEvent
+from pate.accounting import (
+    Adjacency,
+    BoundedRangeEvent,
+    Event,
+    OpposedMaximaEvent,
+    PureDpEvent,
+)
+from pate.array_types import FloatArray
 from pate.mechanisms import GapSelection
 from pate.mechanisms.gap_selection import SELECTION_NOISES
 from tests.refusals import ANY, refused
@@ -15,24 +22,22 @@ from tests.refusals import ANY, refused
 SELECTION = GapSelection(noise_scale=2.0, num_labels=4, num_teachers=6)
 
 
-def rng() -> np.random.Generator:
-    """Returns a random generator with the seed 0."""
-    return np.random.default_rng(0)
-
-
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
-def test_a_batch_is_its_rows(noise: str) -> None:
-    """The distributions of a batch of three histograms are those of each histogram alone; draws
-    have one entry per histogram.
+def test_a_batch_has_the_distributions_of_its_histograms(noise: str) -> None:
+    """The distributions of a batch of three histograms are those of each histogram alone.
+
+    A draw from the batch has one entry for each histogram.
     """
     selection = GapSelection(noise_scale=2.0, noise=noise, num_labels=4, num_teachers=6)
-    votes = np.array([[6, 5, 2, 0], [0, 1, 1, 6], [3, 3, 3, 3]])
-    rows = np.stack([selection.probabilities(row) for row in votes])
-    np.testing.assert_allclose(selection.probabilities(votes), rows, rtol=1e-12)
-    np.testing.assert_allclose(rows.sum(axis=1), desired=1, rtol=1e-9)
-    drawn = selection(votes, rng=rng())
-    assert drawn.shape == (3,)
-    assert selection(votes[0], rng=rng()).shape == ()
+    histograms = np.array([[6, 5, 2, 0], [0, 1, 1, 6], [3, 3, 3, 3]])
+    single_probs = np.stack([selection.probabilities(histogram) for histogram in histograms])
+    batch_probs = selection.probabilities(histograms)
+    np.testing.assert_allclose(batch_probs, single_probs, rtol=1e-12)
+    np.testing.assert_allclose(single_probs.sum(axis=1), desired=1, rtol=1e-9)
+    selected_of_batch = selection(histograms, rng=np.random.default_rng(0))
+    assert selected_of_batch.shape == (3,)
+    selected_of_one = selection(histograms[0], rng=np.random.default_rng(0))
+    assert selected_of_one.shape == ()
 
 
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
@@ -43,20 +48,21 @@ def test_regularizer_may_be_a_function_or_a_list(noise: str) -> None:
     A constant regularizer changes nothing, and a falling one moves probability to small k.
     """
 
-    def probabilities_with(regularizer: Any) -> np.ndarray:
+    def probabilities_with(regularizer: Any) -> FloatArray:
         selection = dataclasses.replace(
             SELECTION, noise=noise, regularizer=regularizer, padded=True
         )
-        return selection.probabilities(np.array([6, 4, 3, 1]))
+        vote_counts = np.array([6, 4, 3, 1])
+        return selection.probabilities(vote_counts)
 
-    as_function = probabilities_with(regularizer=lambda k: -0.5 * k)
-    as_numbers = probabilities_with(regularizer=[0, -0.5, -1, -1.5, -2])
-    np.testing.assert_allclose(as_function, as_numbers, rtol=1e-12)
-    constant = probabilities_with(regularizer=lambda k: 7.0)
-    np.testing.assert_allclose(constant, probabilities_with(regularizer=None), rtol=1e-9)
-    assert (as_function[0] > probabilities_with(regularizer=None)[0]) and (
-        as_function[4] < probabilities_with(regularizer=None)[4]
-    )
+    probs_of_function = probabilities_with(regularizer=lambda k: -0.5 * k)
+    probs_of_list = probabilities_with(regularizer=[0, -0.5, -1, -1.5, -2])
+    np.testing.assert_allclose(probs_of_function, probs_of_list, rtol=1e-12)
+    probs_of_constant = probabilities_with(regularizer=lambda k: 7.0)
+    probs_without_regularizer = probabilities_with(regularizer=None)
+    np.testing.assert_allclose(probs_of_constant, probs_without_regularizer, rtol=1e-9)
+    assert probs_of_function[0] > probs_without_regularizer[0]
+    assert probs_of_function[4] < probs_without_regularizer[4]
 
 
 @pytest.mark.parametrize("padded", [False, True])
@@ -67,34 +73,37 @@ def test_only_the_largest_counts_matter_with_max_k(noise: str, padded: bool) -> 
     The number and the order of the other labels make no difference.
     """
     distributions = []
-    for votes in ([6, 3, 1], [1, 6, 0, 3, 1], [1, 1, 6, 0, 0, 1, 3]):
+    for vote_counts in ([6, 3, 1], [1, 6, 0, 3, 1], [1, 1, 6, 0, 0, 1, 3]):
         selection = dataclasses.replace(
-            SELECTION, noise=noise, num_labels=len(votes), padded=padded, max_k=2
+            SELECTION, noise=noise, num_labels=len(vote_counts), padded=padded, max_k=2
         )
-        distributions.append(selection.probabilities(np.array(votes)))
+        distributions.append(selection.probabilities(np.array(vote_counts)))
     np.testing.assert_array_equal(distributions[0], distributions[1])
     np.testing.assert_array_equal(distributions[0], distributions[2])
 
 
 @pytest.mark.parametrize(
-    ("noise", "event"),
+    ("adjacency", "noise", "expected_event"),
     [
-        ("gumbel", lambda moved: BoundedRangeEvent(epsilon=2 * moved / 2.5)),
-        ("laplace", lambda moved: PureDpEvent(epsilon=2 * moved / 2.5)),
-        ("exponential", lambda moved: PureDpEvent(epsilon=2 * moved / 2.5)),
-        ("gaussian", lambda moved: OpposedMaximaEvent(2.5 / moved, num_candidates=3)),
+        ("replace_one", "gumbel", BoundedRangeEvent(epsilon=2 * 2 / 2.5)),
+        ("replace_one", "laplace", PureDpEvent(epsilon=2 * 2 / 2.5)),
+        ("replace_one", "exponential", PureDpEvent(epsilon=2 * 2 / 2.5)),
+        ("replace_one", "gaussian", OpposedMaximaEvent(2.5 / 2, num_candidates=3)),
+        ("add_remove", "gumbel", BoundedRangeEvent(epsilon=2 * 1 / 2.5)),
+        ("add_remove", "laplace", PureDpEvent(epsilon=2 * 1 / 2.5)),
+        ("add_remove", "exponential", PureDpEvent(epsilon=2 * 1 / 2.5)),
+        ("add_remove", "gaussian", OpposedMaximaEvent(2.5 / 1, num_candidates=3)),
     ],
 )
-@pytest.mark.parametrize(("adjacency", "moved"), [("replace_one", 2), ("add_remove", 1)])
 def test_price_of_each_noise_and_adjacency(
-    adjacency: Adjacency, moved: int, noise: str, event: Any
+    adjacency: Adjacency, noise: str, expected_event: Event
 ) -> None:
-    """The event of a gap selection is that of its noise, with a gap that one teacher changes by
-    `moved` votes.
+    """The event of a gap selection is that of its noise of scale 2.5.
+
+    One teacher changes a gap by 2 votes under replace-one and by 1 vote under add-remove.
     """
-    assert dataclasses.replace(
-        SELECTION, noise_scale=2.5, noise=noise, adjacency=adjacency
-    ).event == event(moved)
+    selection = dataclasses.replace(SELECTION, noise_scale=2.5, noise=noise, adjacency=adjacency)
+    assert selection.event == expected_event
 
 
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
@@ -104,24 +113,30 @@ def test_large_offsets_do_not_round_gaps(noise: str, offset: float) -> None:
 
     Rounded sums would move by more than the price allows.
     """
-    plain = GapSelection(noise_scale=100.0, noise=noise, num_labels=3, num_teachers=1000)
-    moved = GapSelection(
+    without_offset = GapSelection(noise_scale=100.0, noise=noise, num_labels=3, num_teachers=1000)
+    with_offset = GapSelection(
         noise_scale=100.0,
         noise=noise,
         num_labels=3,
         num_teachers=1000,
         regularizer=[offset, offset],
     )
-    votes = np.array([[600, 600 - gap, 200] for gap in range(100, 117)])
-    np.testing.assert_allclose(moved.probabilities(votes), plain.probabilities(votes), rtol=1e-12)
+    histograms = np.array([[600, 600 - gap, 200] for gap in range(100, 117)])
+    np.testing.assert_allclose(
+        with_offset.probabilities(histograms),
+        without_offset.probabilities(histograms),
+        rtol=1e-12,
+    )
 
 
 def test_offsets_beside_which_gaps_would_be_rounded_are_refused() -> None:
     """A regularizer so large that a gap of one vote is lost in double precision is refused."""
     with refused("regularizer", value=1e17, rule="numbers up to 2**50"):
         GapSelection(noise_scale=1.0, num_labels=3, num_teachers=9, regularizer=[1e17, 1e17])
-    near = GapSelection(noise_scale=1.0, num_labels=3, num_teachers=1000, regularizer=[0.1, -3.0])
-    assert near.offsets.tolist() == pytest.approx([0.1, -3.0], abs=1e-12)
+    selection = GapSelection(
+        noise_scale=1.0, num_labels=3, num_teachers=1000, regularizer=[0.1, -3.0]
+    )
+    assert selection.offsets.tolist() == pytest.approx([0.1, -3.0], abs=1e-12)
 
 
 WRONG: list[tuple[str, Any]] = [

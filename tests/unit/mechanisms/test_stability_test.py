@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import pickle
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -21,27 +22,38 @@ from pate.aggregators import StableTopK
 from pate.mechanisms import CertifiedTable, StabilityTest, optimal_stability_table
 from tests.refusals import ANY, refused
 
-ADJACENCIES = [("replace_one", 2), ("add_remove", 1)]
 
-
-@pytest.mark.parametrize("make", [StabilityTest.gaussian, StabilityTest.laplace])
+@pytest.mark.parametrize(
+    "make_test",
+    [
+        pytest.param(StabilityTest.gaussian, id="gaussian"),
+        pytest.param(StabilityTest.laplace, id="laplace"),
+    ],
+)
 @pytest.mark.parametrize("failure_prob", [1e-12, 1e-9, 0.4, 0.6, 0.999])
 @pytest.mark.parametrize("adjacency", list(Adjacency))
 def test_probabilities_rise_from_the_failure_probability_on_a_grid(
-    make: Any, failure_prob: float, adjacency: Adjacency
+    make_test: Callable[..., StabilityTest], failure_prob: float, adjacency: Adjacency
 ) -> None:
     """The probabilities of passing rise with the gap and are multiples of 2^-53.
 
     A gap that one teacher can close passes with at most the failure probability.
     """
-    test = make(test_std=2.0, failure_prob=failure_prob, num_teachers=60, adjacency=adjacency)
-    probs = np.array(test.pass_probs)
-    assert (np.diff(probs) >= 0).all() and (probs * 2.0**53 == np.floor(probs * 2.0**53)).all()
-    assert probs[adjacency.gap_sensitivity] <= failure_prob and probs.max() <= 1 - 2.0**-40
+    test = make_test(test_std=2.0, failure_prob=failure_prob, num_teachers=60, adjacency=adjacency)
+    pass_probs = np.array(test.pass_probs)
+    numerators = pass_probs * 2.0**53
+    assert (np.diff(pass_probs) >= 0).all()
+    assert (numerators == np.floor(numerators)).all()
+    assert pass_probs[adjacency.gap_sensitivity] <= failure_prob
+    assert pass_probs.max() <= 1 - 2.0**-40
 
 
 class FixedGenerator(np.random.Generator):
-    """A generator whose uniform numbers are all `value`."""
+    """A generator whose uniform numbers are all equal.
+
+    Attributes:
+        value: the uniform number.
+    """
 
     value = 0.0
 
@@ -103,12 +115,12 @@ def test_each_step_spends_the_budget_and_no_more(
             divergence_between_bits(logit_p=low, logit_q=high, order=order),
         )
         assert budget * (1 - 1e-6) <= spent <= budget * (1 + 1e-9)
-    # as scikit-learn clones it, and joblib
+    # scikit-learn clones aggregators by a copy, and joblib by a pickle.
     aggregator = StableTopK(selection_scale=2.0, test="table", table=table)
     assert copy.deepcopy(aggregator) == pickle.loads(pickle.dumps(aggregator)) == aggregator
 
 
-SMALL = StabilityTest.gaussian(test_std=2.0, failure_prob=1e-3, num_teachers=12)
+TEST_OF_12_TEACHERS = StabilityTest.gaussian(test_std=2.0, failure_prob=1e-3, num_teachers=12)
 
 
 def optimal_table(
@@ -130,10 +142,11 @@ def worst_divergence(table: CertifiedTable) -> Any:
     order = mpmath.mpf(table.order)
     worst = mpmath.mpf(0)
     with mpmath.workdps(80):
-        for gap, mine in enumerate(table.numerators):
-            for other in table.numerators[max(gap - reach, 0) : gap + reach + 1]:
-                p = mpmath.mpf(mine) / 2**53
-                q = mpmath.mpf(other) / 2**53
+        for gap, numerator in enumerate(table.numerators):
+            neighbors = table.numerators[max(gap - reach, 0) : gap + reach + 1]
+            for neighbor in neighbors:
+                p = mpmath.mpf(numerator) / 2**53
+                q = mpmath.mpf(neighbor) / 2**53
                 moment = p**order * q ** (1 - order) + (1 - p) ** order * (1 - q) ** (1 - order)
                 worst = max(worst, mpmath.log(moment) / (order - 1))
         return worst
@@ -155,30 +168,27 @@ def test_the_certificate_is_the_rounded_tables_cost(
     table = optimal_table(
         order=order, rdp_budget=budget, failure_prob=failure_prob, adjacency=adjacency
     )
-    exact = worst_divergence(table=table)
-    assert exact <= table.rdp <= exact * (1 + mpmath.mpf(1e-15))
-    priced = float(rdp_curve(count_leaves(table.test.event), orders=np.array([order]))[0])
-    assert table.rdp * (1 - 1e-9) <= priced <= table.rdp * (1 + 1e-6)
+    exact_rdp = worst_divergence(table=table)
+    assert exact_rdp <= table.rdp <= exact_rdp * (1 + mpmath.mpf(1e-15))
+    rdp_of_event = float(rdp_curve(count_leaves(table.test.event), orders=np.array([order]))[0])
+    assert table.rdp * (1 - 1e-9) <= rdp_of_event <= table.rdp * (1 + 1e-6)
 
 
 def test_certificate_covers_both_directions() -> None:
     """The pass probability moves from nearly 1 to 0.9, so not passing becomes 10^8 times as likely:
     `rdp` includes that direction.
     """
-    probs = (0.2, 0.2, 0.5, 0.9, 1 - 1e-9)
-    table = CertifiedTable.from_test(
-        StabilityTest(pass_probs=probs, failure_prob=0.2, adjacency="add_remove"), order=4.0
+    test = StabilityTest(
+        pass_probs=(0.2, 0.2, 0.5, 0.9, 1 - 1e-9), failure_prob=0.2, adjacency="add_remove"
     )
-    exact = worst_divergence(table=table)
-    assert 17 < exact <= table.rdp <= exact * (1 + mpmath.mpf(1e-15))
-    # why integers are certified: at 1e-12 one grid step is a ten thousandth of the probability
-    assert (
-        1.5e-3
-        < optimal_table(
-            order=7.5, rdp_budget=1.5e-3, failure_prob=1e-12, adjacency="add_remove"
-        ).rdp
-        < 1.5e-3 * 1.1
+    table = CertifiedTable.from_test(test, order=4.0)
+    exact_rdp = worst_divergence(table=table)
+    assert 17 < exact_rdp <= table.rdp <= exact_rdp * (1 + mpmath.mpf(1e-15))
+    # The rounded integers are certified, because one grid step is a ten thousandth of 1e-12.
+    rounded_table = optimal_table(
+        order=7.5, rdp_budget=1.5e-3, failure_prob=1e-12, adjacency="add_remove"
     )
+    assert 1.5e-3 < rounded_table.rdp < 1.5e-3 * 1.1
 
 
 def test_a_file_gives_back_the_same_table_and_test(tmp_path: Path) -> None:
@@ -188,17 +198,15 @@ def test_a_file_gives_back_the_same_table_and_test(tmp_path: Path) -> None:
     """
     table = optimal_table(order=7.5, rdp_budget=1.5e-3, failure_prob=1e-9, adjacency="replace_one")
     table.save(tmp_path / "table.json")
-    again = CertifiedTable.load(tmp_path / "table.json")
-    assert again == table
-    assert again.digest == table.digest
-    assert (
-        again.test_for(num_teachers=100, adjacency=table.adjacency).pass_probs
-        == table.test.pass_probs
-    )
+    loaded_table = CertifiedTable.load(tmp_path / "table.json")
+    assert loaded_table == table
+    assert loaded_table.digest == table.digest
+    loaded_test = loaded_table.test_for(num_teachers=100, adjacency=table.adjacency)
+    assert loaded_test.pass_probs == table.test.pass_probs
     values = json.loads((tmp_path / "table.json").read_text())
     assert values["num_teachers"] == 100
-    drawn = [Fraction(numerator, values["denominator"]) for numerator in values["numerators"]]
-    assert [Fraction(prob) for prob in again.test.pass_probs] == drawn
+    exact_probs = [Fraction(numerator, values["denominator"]) for numerator in values["numerators"]]
+    assert [Fraction(prob) for prob in loaded_table.test.pass_probs] == exact_probs
 
 
 def test_a_table_that_costs_more_than_it_claims_is_refused(tmp_path: Path) -> None:
@@ -212,33 +220,38 @@ def test_a_table_that_costs_more_than_it_claims_is_refused(tmp_path: Path) -> No
     for rdp, order in ((table.rdp, 8.0), (float(np.nextafter(table.rdp, 0.0)), table.order)):
         with refused("rdp", value=ANY, rule="what the table costs at order"):
             replace(table, rdp=rdp, order=order)
-    table.save(tmp_path / "table.json")
-    text = (tmp_path / "table.json").read_text()
-    (tmp_path / "table.json").write_text(
-        text.replace(str(table.numerators[60]), str(table.numerators[60] + 2**40))
-    )
+    table_path = tmp_path / "table.json"
+    table.save(table_path)
+    numerator = table.numerators[60]
+    raised_text = table_path.read_text().replace(str(numerator), str(numerator + 2**40))
+    table_path.write_text(raised_text)
     with refused("table", value=ANY, rule="at least"):
-        CertifiedTable.load(tmp_path / "table.json")
+        CertifiedTable.load(table_path)
 
 
-@pytest.mark.parametrize(("adjacency", "sens"), ADJACENCIES)
+@pytest.mark.parametrize(("adjacency", "sensitivity"), [("replace_one", 2), ("add_remove", 1)])
 @pytest.mark.parametrize("test_std", [0.7, 3.0, 100.0])
-@pytest.mark.parametrize("kind", ["gaussian", "laplace"])
+@pytest.mark.parametrize("noise_name", ["gaussian", "laplace"])
 def test_pass_probabilities_equal_their_closed_form(
-    kind: str, test_std: float, adjacency: Adjacency, sens: int
+    noise_name: str, test_std: float, adjacency: Adjacency, sensitivity: int
 ) -> None:
     """A test passes if max(sensitivity, gap) + noise exceeds the sensitivity by a threshold, which
     noise exceeds with `failure_prob`.
 
-    The pass probabilities equal this closed form, at most 1 - 2^-40; `sens` is the gap that one
-    teacher can close.
+    The pass probabilities equal this closed form, at most 1 - 2^-40. `sensitivity` is the gap that
+    one teacher can close.
     """
-    test = getattr(StabilityTest, kind)(
-        test_std=test_std, adjacency=adjacency, failure_prob=1e-3, num_teachers=50
-    )
-    noise = norm(scale=test_std) if kind == "gaussian" else laplace(scale=test_std / math.sqrt(2))
-    expected = noise.sf(sens + noise.isf(1e-3) - np.maximum(sens, np.arange(51)))
-    np.testing.assert_allclose(test.pass_probs, np.minimum(expected, 1 - 2.0**-40), rtol=1e-9)
+    if noise_name == "gaussian":
+        make_test = StabilityTest.gaussian
+        noise = norm(scale=test_std)
+    else:
+        make_test = StabilityTest.laplace
+        noise = laplace(scale=test_std / math.sqrt(2))
+    test = make_test(test_std=test_std, adjacency=adjacency, failure_prob=1e-3, num_teachers=50)
+    threshold = sensitivity + noise.isf(1e-3)
+    raised_gaps = np.maximum(sensitivity, np.arange(51))
+    expected_probs = np.minimum(noise.sf(threshold - raised_gaps), 1 - 2.0**-40)
+    np.testing.assert_allclose(test.pass_probs, expected_probs, rtol=1e-9)
 
 
 @dataclass(frozen=True)
@@ -267,7 +280,7 @@ INVALID_PARAMETERS = [
     InvalidParameters(invalid="num_teachers", num_teachers=0),
     InvalidParameters(invalid="adjacency", adjacency="swap"),
 ]
-CERTIFIED = CertifiedTable.from_test(SMALL, order=3.0)
+CERTIFIED_TABLE = CertifiedTable.from_test(TEST_OF_12_TEACHERS, order=3.0)
 
 
 @pytest.mark.parametrize("parameters", INVALID_PARAMETERS, ids=str)
@@ -316,7 +329,7 @@ def test_impossible_pass_probabilities_are_refused(pass_probs: tuple[float, ...]
 def test_a_gap_that_no_votes_have_is_refused(invalid: str, gap: float) -> None:
     """A gap must be a whole number in 0..num_teachers."""
     with refused(invalid, value=ANY):
-        SMALL(np.array([gap]), rng=np.random.default_rng(0))
+        TEST_OF_12_TEACHERS(np.array([gap]), rng=np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(
@@ -355,19 +368,19 @@ def test_certified_table_refuses_impossible_numerators(
 ) -> None:
     """A certified table with other numerators is refused, by the name of the rule that they break."""
     with refused(invalid, value=ANY):
-        replace(CERTIFIED, numerators=numerators)
+        replace(CERTIFIED_TABLE, numerators=numerators)
 
 
 def test_certified_table_refuses_the_order_1() -> None:
     """The Renyi order of a certified table must exceed 1."""
     with refused("order", value=ANY):
-        replace(CERTIFIED, order=1.0)
+        replace(CERTIFIED_TABLE, order=1.0)
 
 
 def test_certified_table_refuses_an_unknown_adjacency() -> None:
     """The adjacency of a certified table must be a known one."""
     with refused("adjacency", value=ANY):
-        replace(CERTIFIED, adjacency="sideways")
+        replace(CERTIFIED_TABLE, adjacency="sideways")
 
 
 def test_file_that_is_no_table_is_refused_in_one_line(tmp_path: Path) -> None:
@@ -377,7 +390,7 @@ def test_file_that_is_no_table_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "table.json"
     with refused("table", value=ANY, rule="a file that"):
         CertifiedTable.load(path)
-    CertifiedTable.from_test(SMALL, order=3.0).save(path)
+    CertifiedTable.from_test(TEST_OF_12_TEACHERS, order=3.0).save(path)
     values = json.loads(path.read_text())
     contradictions = [
         json.dumps(values | {key: 7}) for key in ("num_teachers", "format", "denominator")
