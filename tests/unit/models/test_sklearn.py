@@ -34,8 +34,10 @@ def varying_labels(shard):
 
 def test_logistic_regression_equals_one_fit_per_label(shards, queries):
     """A teacher with logistic regression has the confidences of one regression for each label that varies."""
-    predict = confidences_of_one_teacher(estimator=LogisticRegression(C=0.3), shard=shards[2])
-    confidences = predict(queries)
+    predict_confidences = confidences_of_one_teacher(
+        estimator=LogisticRegression(C=0.3), shard=shards[2]
+    )
+    confidences = predict_confidences(inputs=queries)
     for label in varying_labels(shard=shards[2]):
         reference = LogisticRegression(C=0.3).fit(shards[2].inputs, shards[2].labels[:, label])
         np.testing.assert_allclose(
@@ -65,8 +67,8 @@ def test_any_estimator_and_any_number_of_varying_labels(estimator, num_varying, 
     labels = np.arange(30)[:, None] % np.arange(2, 7) == 0
     labels[:, num_varying:] = [True, False, True, False, True][num_varying:]
     shard = Shard(inputs=shards[0].inputs, labels=labels)
-    predict = confidences_of_one_teacher(estimator=estimator, shard=shard)
-    confidences = predict(queries)
+    predict_confidences = confidences_of_one_teacher(estimator=estimator, shard=shard)
+    confidences = predict_confidences(inputs=queries)
     assert confidences.shape == (50, 5)
     assert (confidences[:, num_varying:] == labels[0, num_varying:]).all()
     assert (confidences[:, :num_varying].std(axis=0) > 0).all()
@@ -78,7 +80,7 @@ def test_equal_seeds_give_equal_teachers(shards, queries):
         make_pipeline(StandardScaler(), RandomForestClassifier(n_estimators=3))
     )
     states = teacher.fit_many(shards=[shards[0]] * 3, seeds=[1, 1, 2])
-    first, second, third = teacher.predict_many(states, inputs=queries)
+    first, second, third = teacher.predict_many(states=states, inputs=queries)
     assert (first == second).all()
     assert (first != third).any()
 

@@ -53,10 +53,12 @@ def train_side_by_side(image_sets, recipe, seeds, norm="group"):
 def test_training_equals_torch_adamw(make_images):
     """Three epochs of a network give the losses and tensors of torch's AdamW with a falling learning rate."""
     images, labels = make_images(size=20)
-    tensors, curve = train_alone(images=images, labels=labels)
+    tensors, step_losses = train_alone(images=images, labels=labels)
     rng = np.random.default_rng(0)
-    copy = {name: tensor.requires_grad_() for name, tensor in small_network().initial(rng).items()}
-    optimizer = torch.optim.AdamW(copy.values(), lr=3e-3, weight_decay=1e-2)
+    torch_tensors = {
+        name: tensor.requires_grad_() for name, tensor in small_network().initial(rng).items()
+    }
+    optimizer = torch.optim.AdamW(torch_tensors.values(), lr=3e-3, weight_decay=1e-2)
     step = 0
     for _ in range(3):
         order = rng.permutation(20)
@@ -64,7 +66,7 @@ def test_training_equals_torch_adamw(make_images):
             optimizer.param_groups[0]["lr"] = 3e-3 * (1 - step / 9)
             rows = order[first : first + 8]
             logits = small_network().logits(
-                copy, images=torch.from_numpy(images[rows]) * 2 - 1, training=True
+                torch_tensors, images=torch.from_numpy(images[rows]) * 2 - 1, training=True
             )
             targets = torch.from_numpy(labels[rows].astype(np.float32))
             total_loss = functional.binary_cross_entropy_with_logits(
@@ -74,10 +76,10 @@ def test_training_equals_torch_adamw(make_images):
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            assert curve[step] == pytest.approx(float(loss.detach()), rel=1e-4)
+            assert step_losses[step] == pytest.approx(float(loss.detach()), rel=1e-4)
             step += 1
     for name, tensor in tensors.items():
-        np.testing.assert_allclose(tensor, copy[name].detach(), atol=2e-4)
+        np.testing.assert_allclose(tensor, torch_tensors[name].detach(), atol=2e-4)
 
 
 @pytest.mark.parametrize("norm", ["group", "batch"])
@@ -94,18 +96,18 @@ def test_networks_trained_together_equal_networks_train_alone(make_images, norm,
         precision=precision,
     )
     image_sets = [make_images(size=size, seed=size) for size in sizes]
-    tensors, curve = train_side_by_side(
+    tensors, losses_of_networks = train_side_by_side(
         image_sets=image_sets, recipe=recipe, seeds=sizes, norm=norm
     )
     tolerance = 2e-3 if precision == "float32" else 0.05
     for row, (images, labels) in enumerate(image_sets):
-        single, losses = train_alone(
+        tensors_alone, losses = train_alone(
             images=images, labels=labels, recipe=recipe, seed=sizes[row], norm=norm
         )
-        np.testing.assert_allclose(curve[row, : len(losses)], losses, atol=tolerance)
-        assert np.isnan(curve[row, len(losses) :]).all()
-        for name in single:
-            np.testing.assert_allclose(tensors[name][row], single[name], atol=tolerance)
+        np.testing.assert_allclose(losses_of_networks[row, : len(losses)], losses, atol=tolerance)
+        assert np.isnan(losses_of_networks[row, len(losses) :]).all()
+        for name in tensors_alone:
+            np.testing.assert_allclose(tensors[name][row], tensors_alone[name], atol=tolerance)
 
 
 def test_the_overflow_of_one_network_does_not_change_another(make_images):
@@ -171,40 +173,42 @@ def test_inputs_that_are_no_images_are_refused():
         require_images(np.zeros((3, 1, 5, 5)))
 
 
-RATE = 0.1
-DECAY = 0.2
+LEARNING_RATE = 0.1
+WEIGHT_DECAY = 0.2
 
 
-def parameters_after(steps, active=None, rate_factor=1.0):
+def parameters_after(num_steps, active_networks=None, rate_factor=1.0):
     """Returns the parameters `[2, 5]` of two stacked networks after some steps with fixed gradients.
 
     Args:
-        steps: the number of steps.
-        active: for each step, which of the two networks it moves, `[2, 1]`; by default both.
+        num_steps: the number of steps.
+        active_networks: for each step, which of the two networks it moves, `[2, 1]`; by default both.
         rate_factor: a factor of the learning rate; a number, or one for each network, `[2, 1]`.
     """
-    parameter, *gradients = draw_parameter_and_gradients(steps)
-    optimizer = StackedAdamW([parameter], learning_rate=RATE, weight_decay=DECAY)
-    both = torch.ones(2, 1, dtype=torch.bool)
+    parameter, *gradients = draw_parameter_and_gradients(num_steps=num_steps)
+    optimizer = StackedAdamW([parameter], learning_rate=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
+    both_networks = torch.ones(2, 1, dtype=torch.bool)
     for step, gradient in enumerate(gradients):
-        is_active = both if active is None else active[step]
+        is_active = both_networks if active_networks is None else active_networks[step]
         optimizer.step([gradient], is_active=is_active, rate_factor=rate_factor)
     return parameter
 
 
-def draw_parameter_and_gradients(steps):
+def draw_parameter_and_gradients(num_steps):
     """Returns the first parameters and the gradients of each step, `[2, 5]` each."""
     generator = torch.Generator().manual_seed(0)
     return [
         torch.randn(2, 5, generator=generator) * 10.0 ** min(1 - step, 0)
-        for step in range(steps + 1)
+        for step in range(num_steps + 1)
     ]
 
 
-def parameters_by_torch(steps, rate_factor=1.0):
+def parameters_by_torch(num_steps, rate_factor=1.0):
     """Returns the parameters of both networks after the same steps of torch's AdamW."""
-    parameter, *gradients = draw_parameter_and_gradients(steps)
-    optimizer = torch.optim.AdamW([parameter], lr=RATE * rate_factor, weight_decay=DECAY)
+    parameter, *gradients = draw_parameter_and_gradients(num_steps=num_steps)
+    optimizer = torch.optim.AdamW(
+        [parameter], lr=LEARNING_RATE * rate_factor, weight_decay=WEIGHT_DECAY
+    )
     for gradient in gradients:
         parameter.grad = gradient
         optimizer.step()
@@ -218,11 +222,11 @@ def test_the_stacked_optimizer_equals_torch_adamw(rate_factor):
 
     So they do with a factor of the learning rate, for both networks or for each.
     """
-    expected = parameters_by_torch(steps=6, rate_factor=rate_factor)
-    with_one_factor = parameters_after(steps=6, rate_factor=rate_factor)
+    expected = parameters_by_torch(num_steps=6, rate_factor=rate_factor)
+    with_one_factor = parameters_after(num_steps=6, rate_factor=rate_factor)
     np.testing.assert_allclose(with_one_factor, expected, atol=1e-6)
     factor_of_each_network = torch.full((2, 1), fill_value=rate_factor)
-    with_two_factors = parameters_after(steps=6, rate_factor=factor_of_each_network)
+    with_two_factors = parameters_after(num_steps=6, rate_factor=factor_of_each_network)
     np.testing.assert_allclose(with_two_factors, expected, atol=1e-6)
 
 
@@ -231,11 +235,13 @@ def test_an_inactive_part_keeps_its_parameters_and_does_not_influence_others():
 
     The second has the parameters of two steps, and the first those of four.
     """
-    both = torch.tensor([[True], [True]])
-    first = torch.tensor([[True], [False]])
-    parameters = parameters_after(steps=4, active=[both, both, first, first])
-    np.testing.assert_allclose(parameters[0], parameters_by_torch(steps=4)[0], atol=1e-6)
-    np.testing.assert_array_equal(parameters[1], parameters_after(steps=2)[1])
+    both_networks = torch.tensor([[True], [True]])
+    first_network = torch.tensor([[True], [False]])
+    parameters = parameters_after(
+        num_steps=4, active_networks=[both_networks, both_networks, first_network, first_network]
+    )
+    np.testing.assert_allclose(parameters[0], parameters_by_torch(num_steps=4)[0], atol=1e-6)
+    np.testing.assert_array_equal(parameters[1], parameters_after(num_steps=2)[1])
 
 
 def test_auto_chooses_a_gpu_and_cuda_without_a_gpu_is_refused(monkeypatch):
