@@ -70,7 +70,9 @@ class Damage:
                 shutil.copyfile(state.older, path)
             else:
                 damage(path, kind_of_damage, self._other(kind) / name, rng)
-            findings = self._continued(kind, folder, path, shown=release_of(state.folder))
+            findings = self._continued(
+                kind, folder, path, published_release=release_of(state.folder)
+            )
             return [
                 Finding(
                     f.sort,
@@ -82,7 +84,7 @@ class Damage:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _continued(
-        self, kind: Kind, folder: Path, path: Path, shown: bytes | None
+        self, kind: Kind, folder: Path, path: Path, published_release: bytes | None
     ) -> list[Finding]:
         """Returns the faults of a damaged run that is continued, next to the release it had published.
 
@@ -93,14 +95,19 @@ class Damage:
         released = release_of(folder)
         ended = kind.start(folder).wait()
         if ended.code == 0:
-            return find_faults(folder, truth=self._truths[kind], kept=digests, shown=shown)
+            return find_faults(
+                folder,
+                truth=self._truths[kind],
+                committed_digests=digests,
+                published_release=published_release,
+            )
         findings = find_refusal_faults(ended, named=(path.name, path.parent.name, _LEDGER))
         for name, content in before.items():
             if _content(folder / name) not in (content, None):
                 findings.append(
                     Finding(LOW_PRICE, text=f"{name} was written by a run that was refused")
                 )
-        if release_of(folder) not in (released, shown, None):
+        if release_of(folder) not in (released, published_release, None):
             findings.append(
                 Finding(WRONG_RELEASE, text="a run that was refused wrote another release")
             )

@@ -113,7 +113,9 @@ class RoundKills:
                     has_ended = True
             ended = kind.begin(folder).wait()
             if ended.code == 0:
-                findings += find_faults(folder, truth, kept=committed_digests, shown=published)
+                findings += find_faults(
+                    folder, truth, committed_digests=committed_digests, published_release=published
+                )
             else:
                 findings += find_refusal_faults(ended, codes=(0,))
             findings += self._find_exposed(folder)

@@ -174,25 +174,30 @@ def digests_of_draws(folder: Path) -> dict[str, str]:
 
 
 def find_faults(
-    folder: Path, truth: Truth, kept: Mapping[str, str], shown: bytes | None = None
+    folder: Path,
+    truth: Truth,
+    committed_digests: Mapping[str, str],
+    published_release: bytes | None = None,
 ) -> list[Finding]:
     """Returns the faults of a run that ended with code 0.
 
     Args:
         folder: of the run.
         truth: of an undisturbed run of its kind.
-        kept: digests of the draws that were committed before the run was continued, by key.
-        shown: the bytes that were published before the run was continued.
+        committed_digests: digests of the draws that were committed before the run was continued, by key.
+        published_release: the bytes that were published before the run was continued.
     """
     findings = []
     release = release_of(folder)
     for reference, whose in (
         (truth.release, "an undisturbed run"),
-        (shown, "the one that was published before"),
+        (published_release, "the one that was published before"),
     ):
         if release is None or (reference is not None and release != reference):
             findings.append(Finding(WRONG_RELEASE, text=f"release.npz is not that of {whose}"))
-    if any(digests_of_draws(folder).get(key) != digest for key, digest in kept.items()):
+    if any(
+        digests_of_draws(folder).get(key) != digest for key, digest in committed_digests.items()
+    ):
         findings.append(Finding(WRONG_RELEASE, text="what was committed was drawn again"))
     if release is not None and not _is_committed(release, rows=rows_of(folder)):
         findings.append(Finding(WRONG_RELEASE, text="release.npz is not what was committed"))

@@ -62,7 +62,9 @@ class Stops(ABC):
             ended = kind.start(folder).wait()
             ok = ended.code == 0
             findings += (
-                find_faults(folder, truth, kept=committed_digests, shown=published)
+                find_faults(
+                    folder, truth, committed_digests=committed_digests, published_release=published
+                )
                 if ok
                 else find_refusal_faults(ended, codes=(0,))
             )

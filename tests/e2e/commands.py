@@ -105,7 +105,7 @@ def succeeded(
     return ended
 
 
-def refused(module: str, arguments: Arguments = (), cwd: Path | None = None) -> str:
+def refused_command(module: str, arguments: Arguments = (), cwd: Path | None = None) -> str:
     """Calls a command that refuses its settings, and returns what it writes to standard error.
 
     Fails unless the exit code is 2, or where there is a traceback.

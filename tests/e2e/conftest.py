@@ -18,7 +18,7 @@ def _no_pictures() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns the folder of a finished small run. Tests read it and show it again, but never change it."""
     folder = tmp_path_factory.mktemp("run") / "out"
     with without_pictures():

@@ -182,8 +182,11 @@ def run_rounds(data: list[str], folder: Path) -> Snapshot:
         "allow_useless=true",
         "logger=none",
     ]
-    places = [f"output_dir={output}", f"ledger={output}.db"]
-    succeeded("train", arguments=["experiment=centered_votes", *data, *settings, "seed=3", *places])
+    output_settings = [f"output_dir={output}", f"ledger={output}.db"]
+    succeeded(
+        "train",
+        arguments=["experiment=centered_votes", *data, *settings, "seed=3", *output_settings],
+    )
     return {
         "release": snapshot_of_release(release=output / "release", folder=folder),
         "ledger": snapshot_of_ledger(output.with_suffix(".db")),
@@ -289,25 +292,27 @@ def golden_runs() -> dict[str, Callable[[list[str], Path], Snapshot]]:
     return runs
 
 
-def differences(golden: Any, now: Any, place: str = "") -> list[str]:
+def differences(golden: Any, current: Any, key_path: str = "") -> list[str]:
     """Returns a line for each value that differs from its record."""
-    if isinstance(golden, dict) and isinstance(now, dict):
-        lines = [f"{place}/{name}: is gone" for name in golden if name not in now]
-        lines += [f"{place}/{name}: is new" for name in now if name not in golden]
-        for name in golden.keys() & now.keys():
-            lines += differences(golden[name], now[name], place=f"{place}/{name}")
+    if isinstance(golden, dict) and isinstance(current, dict):
+        lines = [f"{key_path}/{name}: is gone" for name in golden if name not in current]
+        lines += [f"{key_path}/{name}: is new" for name in current if name not in golden]
+        for name in golden.keys() & current.keys():
+            lines += differences(golden[name], current[name], key_path=f"{key_path}/{name}")
         return lines
-    if isinstance(golden, list) and isinstance(now, list) and len(golden) == len(now):
-        pairs = enumerate(zip(golden, now, strict=True))
+    if isinstance(golden, list) and isinstance(current, list) and len(golden) == len(current):
+        pairs = enumerate(zip(golden, current, strict=True))
         return [
             line
             for index, (old, new) in pairs
-            for line in differences(old, now=new, place=f"{place}[{index}]")
+            for line in differences(old, current=new, key_path=f"{key_path}[{index}]")
         ]
-    if is_number(golden) and is_number(now):
-        close = math.isclose(golden, now, rel_tol=RELATIVE_TOLERANCE, abs_tol=ABSOLUTE_TOLERANCE)
-        return [] if close else [f"{place}: {now} where it was {golden}"]
-    return [] if golden == now else [f"{place}: {now!r:.80} where it was {golden!r:.80}"]
+    if is_number(golden) and is_number(current):
+        close = math.isclose(
+            golden, current, rel_tol=RELATIVE_TOLERANCE, abs_tol=ABSOLUTE_TOLERANCE
+        )
+        return [] if close else [f"{key_path}: {current} where it was {golden}"]
+    return [] if golden == current else [f"{key_path}: {current!r:.80} where it was {golden!r:.80}"]
 
 
 def is_number(value: object) -> bool:

@@ -11,7 +11,7 @@ from pate.votes.source import CenterableVotes
 
 
 @cache
-def shipped(words: str) -> Aggregator:
+def shipped_aggregator(words: str) -> Aggregator:
     """Returns an aggregator of the configuration, with settings that suit few teachers.
 
     Args:

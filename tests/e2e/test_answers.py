@@ -16,7 +16,7 @@ from pate.run.cohort import Cohort
 from pate.run.random_streams import RandomStreams
 from pate.run.votes_release import ReleasePlan, release_votes
 from pate.votes import ExpertAnswers, PublicAnswers
-from tests.e2e.commands import Arguments, refused, succeeded
+from tests.e2e.commands import Arguments, refused_command, succeeded
 
 NUM_EXPERTS = 300
 NUM_QUERIES = 40
@@ -188,7 +188,7 @@ def test_settings_that_do_not_fit_answers_are_refused(
 
     Nothing is written.
     """
-    assert line in refused(
+    assert line in refused_command(
         "release", arguments=arguments_of(answers_folder, output=tmp_path / "run", changes=changes)
     )
     assert not (tmp_path / "ledger.db").exists()
@@ -210,7 +210,7 @@ def test_a_begun_release_keeps_its_public_answers(answers_folder: Path, tmp_path
             label_names=arrays["label_names"],
         )
     copy.with_suffix(".changed.npz").replace(copy)
-    line = refused(
+    line = refused_command(
         "release", arguments=arguments_of(answers_folder, output=tmp_path / "run", changes=changes)
     )
     assert "another" in line

@@ -125,7 +125,7 @@ def test_what_is_wrong_with_a_finished_run_is_found(
     digests = digests_of_draws(folder)
     assert len(truth.charges) == 1
     assert (
-        find_faults(folder, truth, kept=digests, shown=truth.release)
+        find_faults(folder, truth, committed_digests=digests, published_release=truth.release)
         == find_unpaid(folder, truth)
         == []
     )
@@ -142,13 +142,15 @@ def test_what_is_wrong_with_a_finished_run_is_found(
         relocate_ledger(copy)
         change_run(copy)
         findings = [
-            *find_faults(copy, truth, kept=committed_digests, shown=published),
+            *find_faults(
+                copy, truth, committed_digests=committed_digests, published_release=published
+            ),
             *find_unpaid(copy, truth),
         ]
         shutil.rmtree(copy)
         return {finding.sort for finding in findings}
 
-    def edited(file_name: str, old_text: str, new_text: str) -> Callable[[Path], object]:
+    def replace_text(file_name: str, old_text: str, new_text: str) -> Callable[[Path], object]:
         return lambda run: (run / RUN / file_name).write_text(
             (run / RUN / file_name).read_text(encoding="utf-8").replace(old_text, new_text)
         )
@@ -179,12 +181,12 @@ def test_what_is_wrong_with_a_finished_run_is_found(
         LOW_PRICE
     }
     assert sorts_of_findings(
-        change_run=edited(
+        change_run=replace_text(
             file_name="report.json", old_text='"epsilon": ', new_text='"epsilon": 0.00'
         )
     ) == {LOW_PRICE}
     assert sorts_of_findings(
-        change_run=edited(
+        change_run=replace_text(
             file_name="release/privacy_card.md",
             old_text="| epsilon | 20.00 |",
             new_text="| epsilon | 2.00 |",

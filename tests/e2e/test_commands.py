@@ -21,7 +21,7 @@ from benchmarks.campaign import warm
 from benchmarks.descendants import descendants
 from pate.config.schema import members
 from pate.report import page
-from tests.e2e.commands import SMALL, Arguments, call, command, refused, rows_of, succeeded
+from tests.e2e.commands import SMALL, Arguments, call, command, refused_command, rows_of, succeeded
 from tests.e2e.small_run import contents
 
 SIZE = ["num_queries=600", "num_labels=40", "num_teachers=800", "target_delta=1e-6", "format=json"]
@@ -49,9 +49,9 @@ def test_price_of_the_papers_experiment_with_gumbel_noise(
         "aggregator.test_std=60",
         "aggregator.failure_prob=1e-9",
     ]
-    words = ["aggregator=stable_top_k_gumbel", *noise, f"adjacency={adjacency}"]
-    answer = quote(arguments=words)
-    renyi = quote(arguments=[*words, "accountant=rdp"])
+    settings = ["aggregator=stable_top_k_gumbel", *noise, f"adjacency={adjacency}"]
+    answer = quote(arguments=settings)
+    renyi = quote(arguments=[*settings, "accountant=rdp"])
     assert answer["epsilon"] == pytest.approx(epsilon, abs=0.02)
     assert renyi["epsilon"] == pytest.approx(by_renyi, abs=0.03)
     assert (answer["adjacency"], answer["accountant"], answer["won_by"]) == (
@@ -108,14 +108,14 @@ def test_a_table_is_written_and_used_and_its_place_stays_unpublished(
     assert (
         quote(arguments=[*size, noise, f"aggregator.table={path}"])["epsilon"] == answer["epsilon"]
     )
-    words = [
+    settings = [
         *SMALL,
         "teacher.num_teachers=60",
         "target_epsilon=100",
         "seed=424242",
         f"aggregator.table={path}",
     ]
-    succeeded("train", arguments=[*words, f"output_dir={release.parent}"])
+    succeeded("train", arguments=[*settings, f"output_dir={release.parent}"])
     assert json.loads((release.parent / "report.json").read_text())["privacy"]["epsilon"] <= 100
     texts = contents(release).values()
     assert not any(word in text for text in texts for word in (b"424242", b"private-place"))
@@ -129,12 +129,12 @@ def test_a_table_is_written_and_used_and_its_place_stays_unpublished(
         assert set(arrays.files) == {"labels", "answered", "record_ids", "label_names"}
     values = json.loads(path.read_text())
     path.write_text(json.dumps(values | {"rdp": values["rdp"] * 0.9}))
-    line = refused("account", arguments=[*size, f"aggregator.table={path}"])
+    line = refused_command("account", arguments=[*size, f"aggregator.table={path}"])
     assert "what the table costs at order" in line and "\n" not in line
 
 
 @pytest.mark.parametrize(
-    ("words", "line"),
+    ("settings", "line"),
     [
         (
             ["target_epsilon=3", "max_epsilon=3"],
@@ -155,9 +155,11 @@ def test_a_table_is_written_and_used_and_its_place_stays_unpublished(
         ),
     ],
 )
-def test_a_mistake_gives_one_line_and_exit_code_2(words: list[str], line: str) -> None:
+def test_a_mistake_gives_one_line_and_exit_code_2(settings: list[str], line: str) -> None:
     """`pate-account` refuses each impossible setting with one line, which names the setting, and with exit code 2."""
-    said = refused("account", arguments=["aggregator=stable_top_k_gumbel", *SIZE, *words])
+    said = refused_command(
+        "account", arguments=["aggregator=stable_top_k_gumbel", *SIZE, *settings]
+    )
     assert line in said and "\n" not in said
 
 
@@ -188,9 +190,9 @@ def test_closed_output_streams_are_no_error() -> None:
 
     If the reader of its output has gone, it ends as by SIGPIPE, silently.
     """
-    words = " ".join(map(shlex.quote, command("audit", arguments=["--help"])))
+    command_line = " ".join(map(shlex.quote, command("audit", arguments=["--help"])))
     done = subprocess.run(
-        ["bash", "-c", f"{words} <&- >&- 2>&-"], capture_output=True, text=True, check=False
+        ["bash", "-c", f"{command_line} <&- >&- 2>&-"], capture_output=True, text=True, check=False
     )
     assert (done.returncode, done.stderr) == (0, "")
     process = subprocess.Popen(
@@ -212,8 +214,8 @@ def test_sweep_runs_each_job_in_a_folder_of_its_own(tmp_path: Path) -> None:
     sweep.csv has a row for each, with the error as the note of the invalid one. The exit code is 2.
     """
     # one seed draws one release in the ledger of all jobs
-    words = [word for word in WORDS if not word.startswith("seed=")]
-    done = call("train", arguments=["-m", *words, "target_epsilon=50,-1,100"], cwd=tmp_path)
+    settings = [word for word in WORDS if not word.startswith("seed=")]
+    done = call("train", arguments=["-m", *settings, "target_epsilon=50,-1,100"], cwd=tmp_path)
     assert done.returncode == 2
     message = "target_epsilon=-1.0: expected a number > 0"
     assert done.stderr.splitlines()[-1].startswith(message)
@@ -242,12 +244,12 @@ def test_a_sweep_that_is_interrupted_has_the_table_of_what_is_done(tmp_path: Pat
     Its table has the runs that are done, and its last line says how to continue.
     """
     warm.warm_up()
-    words = [
+    settings = [
         "-m",
         *(word for word in QUICK if "num_teachers" not in word),
         "teacher.num_teachers=8,7,6,5",
     ]
-    child = warm.command(module="train", arguments=words, prepare=partial(os.chdir, tmp_path))
+    child = warm.command(module="train", arguments=settings, prepare=partial(os.chdir, tmp_path))
     while not (tables := list(tmp_path.glob("outputs/sweeps/*/sweep.csv"))) and not child.ended():
         time.sleep(0.01)
     os.kill(child.pid, signal.SIGINT)
@@ -263,7 +265,7 @@ def test_a_run_in_processes_ends_by_a_signal_with_its_workers(tmp_path: Path) ->
 
     It ends with one line and code 143, and its workers end too.
     """
-    words = command(
+    command_words = command(
         "train",
         arguments=[
             *QUICK,
@@ -273,7 +275,9 @@ def test_a_run_in_processes_ends_by_a_signal_with_its_workers(tmp_path: Path) ->
             f"output_dir={tmp_path / 'run'}",
         ],
     )
-    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command_words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     while not (workers := descendants(process.pid)) and process.poll() is None:
         time.sleep(0.05)
     process.send_signal(signal.SIGTERM)
@@ -287,7 +291,7 @@ def test_a_run_in_processes_ends_by_a_signal_with_its_workers(tmp_path: Path) ->
         time.sleep(0.05)
 
 
-def limited(largest_file: int) -> None:
+def limit_file_size(largest_file: int) -> None:
     """Limits the size of the files that this process writes, in bytes."""
     reload(page)  # with its pictures, which make it a large file
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, resource.RLIM_INFINITY))
@@ -303,9 +307,9 @@ def test_a_run_on_a_full_disk_continues_and_pays_once(tmp_path: Path) -> None:
     folder = tmp_path / "run"
 
     def train(largest_file: int = resource.RLIM_INFINITY) -> warm.Ended:
-        words = [*SMALL, "target_epsilon=200", "seed=1", f"output_dir={folder}"]
+        settings = [*SMALL, "target_epsilon=200", "seed=1", f"output_dir={folder}"]
         return warm.command(
-            module="train", arguments=words, prepare=partial(limited, largest_file)
+            module="train", arguments=settings, prepare=partial(limit_file_size, largest_file)
         ).wait()
 
     for largest_file, stopped_at in (
@@ -330,10 +334,13 @@ def test_a_run_on_a_full_disk_continues_and_pays_once(tmp_path: Path) -> None:
 
 def test_runs_are_readable_by_their_owner_alone_for_any_umask(tmp_path: Path) -> None:
     """A sweep of one run writes its files with mode 0600 and its folders with mode 0700, even with umask 0."""
-    places = f"output_dir={tmp_path}/outputs/${{seed}}", f"hydra.sweep.dir={tmp_path}/sweeps"
+    output_settings = (
+        f"output_dir={tmp_path}/outputs/${{seed}}",
+        f"hydra.sweep.dir={tmp_path}/sweeps",
+    )
     warm.warm_up()
     ended = warm.command(
-        module="train", arguments=[*QUICK, *places, "-m"], prepare=partial(os.umask, 0)
+        module="train", arguments=[*QUICK, *output_settings, "-m"], prepare=partial(os.umask, 0)
     ).wait()
     assert ended.code == 0, ended.err
     kinds = {0o600: Path.is_file, 0o700: Path.is_dir}
@@ -380,7 +387,7 @@ def test_audit_reads_csv_and_npy_and_says_whose_noise_it_priced(tmp_path: Path) 
     assert "is no bound for yours" in assumed
     (tmp_path / "votes.csv").write_text("\n".join([*rows, "1;secret;3"]))
     line = "expected a number in each cell, as many in each row, row 21 below the heading holds something else"
-    said = refused(
+    said = refused_command(
         "audit",
         arguments=[
             f"votes={tmp_path / 'votes.csv'}",
@@ -403,9 +410,9 @@ def test_a_server_gets_only_the_content_of_the_release(
     tracking = pytest.importorskip("mlflow.tracking")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "server").as_uri())
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    words = (*QUICK, "logger=mlflow", f"output_dir={tmp_path / 'a_canary'}")
+    settings = (*QUICK, "logger=mlflow", f"output_dir={tmp_path / 'a_canary'}")
     for _ in range(2):  # a finished run that is shown again is not logged again
-        succeeded("train", arguments=words)
+        succeeded("train", arguments=settings)
     assert not (tmp_path / "a_canary" / "tensorboard").exists()
     client = tracking.MlflowClient(tracking_uri=(tmp_path / "server").as_uri())
     (run,) = client.search_runs([client.get_experiment_by_name("pate").experiment_id])
@@ -435,7 +442,7 @@ def test_a_server_gets_only_the_content_of_the_release(
             b"a_canary" not in content
             and str(report["student"]["accuracy"]).encode() not in content
         ), name
-    line = refused("train", arguments=["logger=wandb", f"output_dir={tmp_path / 'run'}"])
+    line = refused_command("train", arguments=["logger=wandb", f"output_dir={tmp_path / 'run'}"])
     assert line == "logger=wandb: expected one of tensorboard, mlflow, none"
     assert not (tmp_path / "run").exists()
 

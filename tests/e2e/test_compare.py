@@ -9,7 +9,7 @@ import pytest
 from benchmarks.campaign import warm
 from pate.comparison import read_runs
 from pate.extras import how_to_install
-from tests.e2e.commands import FEW, refused, succeeded
+from tests.e2e.commands import FEW, refused_command, succeeded
 
 SMALL = [
     "teacher.num_teachers=8",
@@ -96,7 +96,7 @@ def test_alternatives_are_rows_without_any_aggregator(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "line"),
+    ("settings", "line"),
     [
         (["methods=[dp_gdd]"], "methods=dp_gdd: expected one of"),
         (["method=dp_gdd"], "method=dp_gdd: expected one of"),
@@ -117,10 +117,12 @@ def test_alternatives_are_rows_without_any_aggregator(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_of_a_comparison_are_refused_in_one_line(
-    words: list[str], line: str, tmp_path: Path
+    settings: list[str], line: str, tmp_path: Path
 ) -> None:
     """`pate-compare` refuses impossible settings in one line, and makes no folder."""
-    said = refused("compare", arguments=[*ALONE, *words, f"output_dir={tmp_path / 'none'}"])
+    said = refused_command(
+        "compare", arguments=[*ALONE, *settings, f"output_dir={tmp_path / 'none'}"]
+    )
     assert line in said and "\n" not in said
     assert not (tmp_path / "none").exists()
 
@@ -130,8 +132,10 @@ def test_without_opacus_a_line_names_the_extra_to_install(
 ) -> None:
     """Without the package opacus, `method=dp_sgd` is refused with the command that installs it."""
     monkeypatch.setitem(sys.modules, "opacus", None)
-    for word in ("method=dp_sgd", "methods=[dp_sgd]"):
-        line = refused("compare", arguments=[*ALONE, word, f"output_dir={tmp_path / 'none'}"])
+    for setting in ("method=dp_sgd", "methods=[dp_sgd]"):
+        line = refused_command(
+            "compare", arguments=[*ALONE, setting, f"output_dir={tmp_path / 'none'}"]
+        )
         assert (
             line == f"method=dp_sgd: expected the package opacus: {how_to_install(extra='opacus')}"
         )

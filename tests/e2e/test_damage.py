@@ -22,7 +22,7 @@ from pate.run import ensemble
 from pate.run.plan import Plan
 from pate.run.train import train
 from pate.validation import InvalidValue
-from tests.e2e.commands import SMALL, call, refused, succeeded
+from tests.e2e.commands import SMALL, call, refused_command, succeeded
 from tests.e2e.damage import WAYS, flip_one_bit, flip_sixteen_bits, remove
 from tests.e2e.small_run import (
     SilentMonitor,
@@ -59,7 +59,7 @@ def plan() -> Plan:
 
 
 @pytest.fixture(scope="module", params=STATES, ids=str)
-def state(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def run_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns the folder of a run in one state; only its ledger is beside it."""
     folder = tmp_path_factory.mktemp("state") / "outputs" / "run"
     if request.param is None:
@@ -84,32 +84,34 @@ def damage_each_file(folder: Path, backup: Path) -> Iterator[tuple[str, Path]]:
     """
     names = [name for name in map(Path, sorted(contents(folder.parent))) if name.name not in OTHERS]
     for turn, name in enumerate(names, len(names)):
-        for damage in WAYS[turn % _APART :: _APART]:
-            if name.suffix == ".lock" and damage in (flip_sixteen_bits, flip_one_bit):
+        for damage_file in WAYS[turn % _APART :: _APART]:
+            if name.suffix == ".lock" and damage_file in (flip_sixteen_bits, flip_one_bit):
                 continue  # a lock is empty
             restore(folder, backup)
-            damage(folder.parent / name)
-            yield f"{name}, {damage.__name__}", name
+            damage_file(folder.parent / name)
+            yield f"{name}, {damage_file.__name__}", name
 
 
 @pytest.mark.slow
-def test_any_damage_is_repaired_or_refused_in_one_line(state: Path, tmp_path: Path) -> None:
+def test_any_damage_is_repaired_or_refused_in_one_line(run_folder: Path, tmp_path: Path) -> None:
     """A file of a run's folder or its ledger is damaged.
 
     The run ends with its release and one charge, or is refused in one line that names the file.
     """
-    finished = (state / "report.json").exists()
+    finished_folder = (run_folder / "report.json").exists()
     tried = 0
     turned_down = 0
-    release = release_bytes(state) if (state / "release" / "release.npz").exists() else None
-    for case, name in damage_each_file(state, backup=tmp_path / "backup"):
-        if finished and name.name not in SHOWN_AGAIN:
+    release = (
+        release_bytes(run_folder) if (run_folder / "release" / "release.npz").exists() else None
+    )
+    for case, name in damage_each_file(run_folder, backup=tmp_path / "backup"):
+        if finished_folder and name.name not in SHOWN_AGAIN:
             continue  # the checks of a whole finished run read these files
         if release is not None and name.name == "release.npz":
             continue  # has a test of its own, below
         tried += 1
         try:
-            train(plan(), output_dir=state)
+            train(plan(), output_dir=run_folder)
         except (InvalidValue, OSError) as error:
             turned_down = turned_down + 1
             message = str(error)
@@ -118,8 +120,8 @@ def test_any_damage_is_repaired_or_refused_in_one_line(state: Path, tmp_path: Pa
             is_of_ledger = name.name in ("run.id", "ledger.json") and "ledger.db" in message
             assert name.name in message or is_of_ledger, f"{case}: {message}"
             continue
-        assert release is None or release_bytes(state) == release, case
-        assert len(charges(state)) == 1, case
+        assert release is None or release_bytes(run_folder) == release, case
+        assert len(charges(run_folder)) == 1, case
     assert tried >= 5 and turned_down >= 3
 
 
@@ -134,10 +136,10 @@ def test_a_damaged_release_is_refused_and_a_lost_one_rewritten(tmp_path: Path) -
     folder = tmp_path / "outputs" / "run"
     release = run_until_released(plan(), folder)
     charged = ledger_of(folder).read_bytes()
-    for damage in WAYS:
+    for damage_file in WAYS:
         restore(folder, backup=tmp_path / "backup")
-        damage(folder / "release" / "release.npz")
-        if damage is remove:
+        damage_file(folder / "release" / "release.npz")
+        if damage_file is remove:
             train(plan(), output_dir=folder)
             assert release_bytes(folder) == release
         else:
@@ -225,24 +227,24 @@ FILES = (
 
 
 @pytest.fixture
-def folder(finished: Path, tmp_path: Path) -> Path:
+def folder(finished_folder: Path, tmp_path: Path) -> Path:
     """Returns a copy of a finished run, which a test may change."""
-    return Path(shutil.copytree(finished, tmp_path / "out"))
+    return Path(shutil.copytree(finished_folder, tmp_path / "out"))
 
 
 def test_manifests_have_the_digests_of_published_and_own_files(
-    finished: Path,
+    finished_folder: Path,
 ) -> None:
     """The published manifest has the digest of each published file.
 
     The run's own manifest lists more files, with mode 0600.
     """
-    published = contents(folder=finished / "release")
+    published = contents(folder=finished_folder / "release")
     listed = json.loads(published.pop("manifest.json"))["sha256"]
     assert listed == {
         name: hashlib.sha256(content).hexdigest() for name, content in published.items()
     }
-    own_manifest = finished / "manifest.json"
+    own_manifest = finished_folder / "manifest.json"
     assert stat.S_IMODE(os.stat(own_manifest).st_mode) == 0o600
     assert set(FILES) <= json.loads(own_manifest.read_text())["sha256"].keys()
 
@@ -352,7 +354,7 @@ def test_a_planted_teacher_is_refused_in_one_line(tmp_path: Path) -> None:
     save_file({"pickle": content, "loss_curve": np.zeros(1, np.float32)}, planted)
     line = f"file={planted}: expected teachers that this run signed"
     # after the lines on reading the data
-    assert refused("train", arguments=words).splitlines()[-1].startswith(line)
+    assert refused_command("train", arguments=words).splitlines()[-1].startswith(line)
     assert not mark.exists()
     planted.write_bytes(own_content)
     succeeded("train", arguments=words)

@@ -19,7 +19,7 @@ from pate.report import Report
 from pate.run.plan import Plan
 from pate.run.train import train
 from pate.validation import InvalidValue
-from tests.e2e.commands import refused, rows_of, succeeded
+from tests.e2e.commands import refused_command, rows_of, succeeded
 from tests.e2e.small_run import SilentMonitor, small_plan
 from tests.unit.features.pictures import SMALL, ReaderOfDataset, dataset, drawn_pictures
 
@@ -117,12 +117,12 @@ def test_pate_predict_reads_pictures(finished: Ended, tmp_path: Path) -> None:
     np.save(tmp_path / "pictures.npy", levels)
     read = []
     for source in ("pictures", "pictures.npy"):
-        words = [
+        settings = [
             f"data={tmp_path / source}",
             f"output={tmp_path / 'p.csv'}",
             f"release={folder / 'release'}",
         ]
-        succeeded("predict", arguments=words)
+        succeeded("predict", arguments=settings)
         read.append([list(row.values())[1:] for row in rows_of(path=tmp_path / "p.csv")])
     assert read[0] == read[1] and len(read[0]) == 12
 
@@ -133,16 +133,16 @@ def test_an_extractor_that_was_altered_is_refused(finished: Ended, tmp_path: Pat
     `pate.load` refuses the file, even if the manifest lists its new digest.
     """
     folder, _ = finished
-    copy = shutil.copytree(folder / "release", tmp_path / "release")
-    content = bytearray((copy / "extractor.safetensors").read_bytes())
+    release_copy = shutil.copytree(folder / "release", tmp_path / "release")
+    content = bytearray((release_copy / "extractor.safetensors").read_bytes())
     content[-3] ^= 1
-    (copy / "extractor.safetensors").write_bytes(content)
-    listed = Manifest.read(copy, rule="", remedy="").sha256
+    (release_copy / "extractor.safetensors").write_bytes(content)
+    listed = Manifest.read(release_copy, rule="", remedy="").sha256
     for _ in range(2):
         with pytest.raises(InvalidValue, match=r"extractor\.safetensors"):
-            pate.load(copy)
+            pate.load(release_copy)
         # does not help: the schema names the extractor
-        Manifest.from_files(copy, names=listed, remedy="").write(copy)
+        Manifest.from_files(release_copy, names=listed, remedy="").write(release_copy)
 
 
 def test_a_run_that_was_killed_ends_with_the_same_release(finished: Ended, tmp_path: Path) -> None:
@@ -176,16 +176,20 @@ def test_the_command_gives_features_to_any_teacher(
 
     The cache is beside the run.
     """
-    terms = [
+    price_settings = [
         "teacher.num_teachers=6",
         "target_epsilon=500",
         "seed=0",
         f"teacher={teacher}",
         "student=linear",
     ]
-    terms += ["aggregator=gaussian_votes", *(["teacher.epochs=3"] if teacher == "mlp" else [])]
+    price_settings += [
+        "aggregator=gaussian_votes",
+        *(["teacher.epochs=3"] if teacher == "mlp" else []),
+    ]
     succeeded(
-        "train", arguments=[*faces, *PATCHES, *TERMS, *terms, f"output_dir={tmp_path / 'run'}"]
+        "train",
+        arguments=[*faces, *PATCHES, *TERMS, *price_settings, f"output_dir={tmp_path / 'run'}"],
     )
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert report["data"]["features"]["dimension"] == 49
@@ -199,7 +203,7 @@ def test_a_comparison_gives_features_to_methods(faces: list[str], tmp_path: Path
 
     Too many queries are refused.
     """
-    words = [
+    settings = [
         "aggregators=[centered_votes]",
         "methods=[dp_gd]",
         "epsilons=[50]",
@@ -208,23 +212,23 @@ def test_a_comparison_gives_features_to_methods(faces: list[str], tmp_path: Path
     ]
     succeeded(
         "compare",
-        arguments=[*faces, *PATCHES, *TERMS, *words, f"output_dir={tmp_path / 'comparison'}"],
+        arguments=[*faces, *PATCHES, *TERMS, *settings, f"output_dir={tmp_path / 'comparison'}"],
     )
     rows = rows_of(path=tmp_path / "comparison" / "comparison.csv")
     assert {row["aggregator"] for row in rows if row["epsilon"]} == {"centered_votes", "dp_gd"}
-    words = [
+    settings = [
         "aggregators=[centered_votes]",
         "num_queries=51",
         "fewer_queries=false",
         f"output_dir={tmp_path / 'none' / 'comparison'}",
     ]
-    line = refused("compare", arguments=[*faces, "features=patches", *words])
+    line = refused_command("compare", arguments=[*faces, "features=patches", *settings])
     assert "num_queries=51: expected at most 50, the public pool" in line
     assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.parametrize(
-    ("words", "refusal"),
+    ("settings", "refusal"),
     [
         (
             ["num_queries=51", "fewer_queries=false", "teacher.num_teachers=6"],
@@ -247,22 +251,26 @@ def test_a_comparison_gives_features_to_methods(faces: list[str], tmp_path: Path
     ],
 )
 def test_a_mistake_is_one_line_before_anything_is_fitted(
-    words: list[str], refusal: str, faces: list[str], tmp_path: Path
+    settings: list[str], refusal: str, faces: list[str], tmp_path: Path
 ) -> None:
     """A run on pictures with impossible settings is refused in one line, before it writes a file."""
-    terms = [
+    price_settings = [
         "num_queries=40",
         "target_epsilon=500",
         "allow_useless=true",
         "aggregator=gaussian_votes",
     ]
-    keys = {word.partition("=")[0] for word in words}
+    keys = {word.partition("=")[0] for word in settings}
     usual = [
-        word for word in (*faces, "features=patches", *terms) if word.partition("=")[0] not in keys
+        word
+        for word in (*faces, "features=patches", *price_settings)
+        if word.partition("=")[0] not in keys
     ]
-    if "data=wordnet" in words:
+    if "data=wordnet" in settings:
         usual = [word for word in usual if not word.startswith("data.")]
-    stderr = refused("train", arguments=[*usual, *words, f"output_dir={tmp_path / 'run'}"])
+    stderr = refused_command(
+        "train", arguments=[*usual, *settings, f"output_dir={tmp_path / 'run'}"]
+    )
     (line,) = [line for line in stderr.splitlines() if "expected" in line]
     assert refusal in line
     assert not list(tmp_path.iterdir())

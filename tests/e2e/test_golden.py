@@ -36,18 +36,18 @@ def test_every_run_is_recorded() -> None:
 @pytest.mark.parametrize("name", sorted(RUNS))
 def test_a_run_repeats_its_record(name: str, data: list[str], folder: Path) -> None:
     """A seeded run has the digests, numbers and charges of its record in golden.json."""
-    assert differences(GOLDEN[name], now=RUNS[name](data, folder)) == []
+    assert differences(GOLDEN[name], current=RUNS[name](data, folder)) == []
 
 
 def test_a_changed_digest_number_or_key_is_a_difference() -> None:
     """`differences` is empty for equal records, and not for a changed digest or number, a lost entry or a new key."""
     golden = {"release": {"labels": "a" * 64, "weights": [1.0, 2.0]}, "ledger": [{"epsilon": 3.0}]}
-    assert differences(golden, now=golden) == []
+    assert differences(golden, current=golden) == []
     assert differences(
-        golden, now=golden | {"release": {"labels": "b" * 64, "weights": [1.0, 2.0]}}
+        golden, current=golden | {"release": {"labels": "b" * 64, "weights": [1.0, 2.0]}}
     )
     assert differences(
-        golden, now=golden | {"release": {"labels": "a" * 64, "weights": [1.0, 2.001]}}
+        golden, current=golden | {"release": {"labels": "a" * 64, "weights": [1.0, 2.001]}}
     )
-    assert differences(golden, now=golden | {"ledger": []})
-    assert differences(golden, now=golden | {"more": 1})
+    assert differences(golden, current=golden | {"ledger": []})
+    assert differences(golden, current=golden | {"more": 1})

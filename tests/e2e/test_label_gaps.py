@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.commands import call, refused, rows_of, succeeded
+from tests.e2e.commands import call, refused_command, rows_of, succeeded
 
 pytest.importorskip("pyarrow")
 
@@ -21,7 +21,7 @@ TRAINED = (
 COMMON = ("target_epsilon=8", "seed=1", "all_records=false", "logger=none", "student=linear")
 
 
-def _flu(part: str, chance: float, truth: int, gap: str) -> str:
+def _text_of_flu(part: str, chance: float, truth: int, gap: str) -> str:
     """Returns the text of a cell of the label flu: the truth, but in about 60% of the private rows a gap, -1 or maybe.
 
     Args:
@@ -38,7 +38,7 @@ def _flu(part: str, chance: float, truth: int, gap: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tables_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a folder with files of each split, the private rows also in a folder of two files and without gaps."""
     folder = tmp_path_factory.mktemp("gaps")
     for part, num_rows in (("private", 900), ("public", 120), ("test", 100)):
@@ -47,7 +47,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
             lines = ["id,a,b,flu,rash"]
             for row in range(num_rows):
                 a, b, chance = rng.gauss(0, 1), rng.gauss(0, 1), rng.random()
-                flu = _flu(part, chance, truth=int(a > 0), gap=gap)
+                flu = _text_of_flu(part, chance, truth=int(a > 0), gap=gap)
                 lines.append(f"{part}{row},{a:.3f},{b:.3f},{flu},{int(b > 0)}")
             (folder / f"{name}.csv").write_text("\n".join(lines) + "\n")
             if name == "private":
@@ -58,13 +58,13 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def _settings(tables: Path, private: str) -> list[str]:
+def _settings(tables_folder: Path, private_name: str) -> list[str]:
     """Returns the settings of `pate-train` for the tables, with the private rows of the named file or folder."""
     return [
         "data=table",
-        f"data.private={tables / private}",
-        f"data.public={tables / 'public.csv'}",
-        f"data.test={tables / 'test.csv'}",
+        f"data.private={tables_folder / private_name}",
+        f"data.public={tables_folder / 'public.csv'}",
+        f"data.test={tables_folder / 'test.csv'}",
         "data.labels=[flu,rash]",
         "data.id=id",
         "data.uncertain=missing",
@@ -75,7 +75,7 @@ def _settings(tables: Path, private: str) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("words", "engines"),
+    ("settings", "engines"),
     [
         (CENTERED, ("processes", "sequential")),
         (TRAINED, ("processes", "sequential")),
@@ -83,7 +83,7 @@ def _settings(tables: Path, private: str) -> list[str]:
     ],
 )
 def test_masks_reach_every_engine_from_files_and_scratch(
-    tables: Path, tmp_path: Path, words: tuple[str, ...], engines: tuple[str, ...]
+    tables_folder: Path, tmp_path: Path, settings: tuple[str, ...], engines: tuple[str, ...]
 ) -> None:
     """By all engines, from one file or a folder, with scratch files or none, the release has the same bytes.
 
@@ -92,28 +92,30 @@ def test_masks_reach_every_engine_from_files_and_scratch(
     if "ray" in engines:
         pytest.importorskip("ray")
 
-    def release(private: str, engine: str, scratch: str) -> bytes:
-        run = tmp_path / f"{private}_{engine}"
-        terms = [f"engine={engine}", f"scratch={scratch}", f"output_dir={run}"]
-        ended = call("train", arguments=[*_settings(tables, private), *words, *terms])
+    def published_bytes(private_name: str, engine: str, scratch: str) -> bytes:
+        run = tmp_path / f"{private_name}_{engine}"
+        run_settings = [f"engine={engine}", f"scratch={scratch}", f"output_dir={run}"]
+        ended = call(
+            "train", arguments=[*_settings(tables_folder, private_name), *settings, *run_settings]
+        )
         assert ended.returncode == 0, ended.stderr
         return (run / "release" / "release.npz").read_bytes()
 
-    usual = release("private.csv", engine="threads", scratch="true")
+    usual = published_bytes("private.csv", engine="threads", scratch="true")
     for engine in engines:
-        assert release("many", engine=engine, scratch="false") == usual, engine
-    assert release("private_zeros.csv", engine="threads", scratch="true") != usual
+        assert published_bytes("many", engine=engine, scratch="false") == usual, engine
+    assert published_bytes("private_zeros.csv", engine="threads", scratch="true") != usual
 
 
 def test_a_schema_with_readings_of_uncertain_labels_serves_a_run_and_predictions(
-    tables: Path, tmp_path: Path
+    tables_folder: Path, tmp_path: Path
 ) -> None:
     """`pate-schema` writes what uncertain labels mean, a run reads it, and the model reads rows with gaps."""
     schema = tmp_path / "schema.yaml"
     succeeded(
         "schema",
         arguments=[
-            f"data={tables / 'public.csv'}",
+            f"data={tables_folder / 'public.csv'}",
             f"output={schema}",
             "labels=[flu,rash]",
             "id=id",
@@ -122,19 +124,19 @@ def test_a_schema_with_readings_of_uncertain_labels_serves_a_run_and_predictions
         ],
     )
     assert "  uncertain: positive\n  uncertain_words:\n  - maybe\n" in schema.read_text()
-    files = [f"data.{part}={tables / part}.csv" for part in ("private", "public", "test")]
+    files = [f"data.{part}={tables_folder / part}.csv" for part in ("private", "public", "test")]
     run = tmp_path / "run"
     arguments = ["data=table", f"data.schema={schema}", *files, *COMMON, *CENTERED]
     ended = call("train", arguments=[*arguments, f"output_dir={run}"])
     assert ended.returncode == 0, ended.stderr
-    lines = (tables / "private.csv").read_text().splitlines()[1:]
+    lines = (tables_folder / "private.csv").read_text().splitlines()[1:]
     share = sum(line.split(",")[3] == "" for line in lines) / (2 * len(lines))
     assert f"data.private: {share:.1%} of the labels are unknown" in ended.stderr
     succeeded(
         "predict",
         arguments=[
             f"release={run / 'release'}",
-            f"data={tables / 'private.csv'}",
+            f"data={tables_folder / 'private.csv'}",
             f"output={tmp_path / 'p.csv'}",
         ],
     )
@@ -142,7 +144,7 @@ def test_a_schema_with_readings_of_uncertain_labels_serves_a_run_and_predictions
 
 
 @pytest.mark.parametrize(
-    ("words", "line"),
+    ("settings", "line"),
     [
         (["data.uncertain=0.5"], "data.uncertain=0.5: expected one of missing, positive, negative"),
         (["data.uncertain=maybe"], "data.uncertain=maybe: expected one of missing"),
@@ -157,14 +159,14 @@ def test_a_schema_with_readings_of_uncertain_labels_serves_a_run_and_predictions
     ],
 )
 def test_uncertain_labels_without_a_reading_are_refused_in_one_line(
-    tables: Path, tmp_path: Path, words: list[str], line: str
+    tables_folder: Path, tmp_path: Path, settings: list[str], line: str
 ) -> None:
     """A reading of uncertain labels is impossible, or there is none. Nothing is spent."""
     arguments = [
-        *_settings(tables, private="private.csv"),
-        *words,
+        *_settings(tables_folder, private_name="private.csv"),
+        *settings,
         f"output_dir={tmp_path / 'run'}",
     ]
-    stderr = refused("train", arguments=arguments)
+    stderr = refused_command("train", arguments=arguments)
     assert stderr.splitlines()[-1].startswith(line)
     assert not (tmp_path / "ledger.db").exists()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from omegaconf import OmegaConf
 
-from tests.e2e.commands import Arguments, call, refused, run, succeeded
+from tests.e2e.commands import Arguments, call, refused_command, run, succeeded
 
 
 def test_members_of_a_folder_of_ones_own_are_known(tmp_path: Path) -> None:
@@ -19,26 +19,26 @@ def test_members_of_a_folder_of_ones_own_are_known(tmp_path: Path) -> None:
         "# @package _global_\n# My own: with a folder. More.\n"
     )
     mistyped, helped = (
-        call("train", arguments=["--config-dir", str(tmp_path), said])
-        for said in ("experiment=mien", "--help")
+        call("train", arguments=["--config-dir", str(tmp_path), setting])
+        for setting in ("experiment=mien", "--help")
     )
     assert mistyped.returncode == 2
     assert mistyped.stderr.endswith(" (did you mean mine?)\n")
     assert re.search(r"^    mine +My own: with a folder$", helped.stdout, re.MULTILINE)
 
 
-def in_a_line(command: str, arguments: Arguments) -> str:
+def one_line_refusal(command: str, arguments: Arguments) -> str:
     """Returns the refusal that a command prints, which is one line."""
-    line = refused(command, arguments)
+    line = refused_command(command, arguments)
     assert "\n" not in line
     return line
 
 
 def test_unknown_and_misplaced_settings_are_refused_in_one_line() -> None:
     """`pate-account` refuses `aggregator=null` and an unknown key, in a line that begins with the setting."""
-    for word in ("aggregator=null", "++num_query=5"):
-        assert in_a_line(command="account", arguments=[word]).startswith(
-            word.strip("+").partition("=")[0]
+    for setting in ("aggregator=null", "++num_query=5"):
+        assert one_line_refusal(command="account", arguments=[setting]).startswith(
+            setting.strip("+").partition("=")[0]
         )
 
 
@@ -98,17 +98,17 @@ NO_SETTINGS: dict[str, bytes] = {
 @pytest.mark.parametrize("name", NO_SETTINGS)
 def test_a_file_without_settings_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
     """A YAML file without valid settings is refused in one line, as the whole configuration and as an experiment."""
-    for place, word in (
+    for file_path, setting in (
         ("mine.yaml", "--config-name=mine"),
         ("experiment/mine.yaml", "experiment=mine"),
     ):
-        (tmp_path / place).parent.mkdir(exist_ok=True)
-        (tmp_path / place).write_bytes(NO_SETTINGS[name])
-        in_a_line(
+        (tmp_path / file_path).parent.mkdir(exist_ok=True)
+        (tmp_path / file_path).write_bytes(NO_SETTINGS[name])
+        one_line_refusal(
             command="train",
             arguments=[
                 f"--config-dir={tmp_path}",
-                word,
+                setting,
                 f"+output_dir={tmp_path / 'run'}",
                 "ledger=/dev/null/x",
             ],
@@ -127,7 +127,7 @@ def test_every_command_refuses_a_broken_configuration_in_one_line(tmp_path: Path
     for name in COMMANDS:
         for content in (b"a: \xff\n", b"a: 1\nb: [\nc: 2\n"):
             mine.write_bytes(content)
-            line = in_a_line(
+            line = one_line_refusal(
                 command=name, arguments=["--config-dir", str(tmp_path), "--config-name", "mine"]
             )
         assert line.startswith(f"file={mine}: expected settings in YAML (line 4: ")
@@ -145,7 +145,7 @@ def test_every_command_refuses_a_broken_configuration_in_one_line(tmp_path: Path
 def test_arguments_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
     """An argument with a byte that is no UTF-8 is refused in one line, and no file is made."""
     strange = os.fsdecode(os.fsencode(tmp_path) + b"/\xff")
-    for word in (
+    for setting in (
         f"output_dir={strange}",
         f"ledger={strange}",
         f"data.private={strange}",
@@ -153,7 +153,7 @@ def test_arguments_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
     ):
         assert re.search(
             r"/\\udcff\"?: expected NAME=VALUE, text in UTF-8$",
-            in_a_line(command="train", arguments=[word]),
+            one_line_refusal(command="train", arguments=[setting]),
         )
     assert not any(tmp_path.iterdir())
 
@@ -224,22 +224,26 @@ def test_the_command_line_overrides_files(tmp_path: Path) -> None:
 
 def test_a_pickled_configuration_is_not_read(tmp_path: Path) -> None:
     """Hydra's option to run again from a pickle is refused in one line, also when abbreviated."""
-    for word in ("--experimental-rerun=FILE", "--exp", "--e"):
-        line = in_a_line(command="train", arguments=[word, str(tmp_path / "config.pickle")])
-        assert line.startswith(f"{word}: expected another option: a pickled configuration is code")
+    for setting in ("--experimental-rerun=FILE", "--exp", "--e"):
+        line = one_line_refusal(
+            command="train", arguments=[setting, str(tmp_path / "config.pickle")]
+        )
+        assert line.startswith(
+            f"{setting}: expected another option: a pickled configuration is code"
+        )
 
 
 def test_an_error_line_is_short_and_names_its_setting() -> None:
     """Long or forbidden settings are refused in one line of under 1,100 characters, which begins with the setting's
     name.
     """
-    for word, start in (
+    for setting, start in (
         ("+accountant.orders=[{_target_:os.system}]", ("accountant", "_target_=")),
         ("+hydra.callbacks.a._target_=os.system", "hydra.callbacks.a: Target 'os.system' is block"),
         ("accountant._target_=" + "x" * 6000, ("accountant", "_target_=")),
         ("+accountant.x=" + "y" * 6000, ("accountant", "_target_=")),
     ):
-        line = in_a_line(command="account", arguments=[word])
+        line = one_line_refusal(command="account", arguments=[setting])
         assert line.startswith(start) and len(line) < 1100
         assert "ALLOWLIST" not in line.partition(":")[0]
 
@@ -260,7 +264,7 @@ def arrays(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 def test_a_plan_refused_for_noise_names_centered_votes_first(arrays: list[str]) -> None:
     """100 teachers are too few at epsilon 1. The first remedy is centered votes of all 2,000 groups."""
     words = ["aggregator=gaussian_votes", "teacher.num_teachers=100", "target_epsilon=1"]
-    line = refused("train", arguments=[*arrays, *words])
+    line = refused_command("train", arguments=[*arrays, *words])
     assert "\nteacher.num_teachers=100: expected a release that tells something" in line
     assert (
         "what works: target_epsilon=1 experiment=centered_votes in place of aggregator= and "
@@ -271,7 +275,7 @@ def test_a_plan_refused_for_noise_names_centered_votes_first(arrays: list[str]) 
 def test_centered_votes_are_no_remedy_under_another_adjacency(arrays: list[str]) -> None:
     """Centered votes are priced for replaced records, so a plan for added and removed records does not name them."""
     words = ["aggregator=gaussian_votes", "adjacency=add_remove", "teacher.num_teachers=100"]
-    line = refused("train", arguments=[*arrays, *words, "target_epsilon=1"])
+    line = refused_command("train", arguments=[*arrays, *words, "target_epsilon=1"])
     assert "what works: " in line
     assert "centered_votes" not in line
 
@@ -281,6 +285,6 @@ def test_a_small_epsilon_is_named_where_the_data_set_the_number_of_teachers(
 ) -> None:
     """One teacher per group cannot become more. The refusal begins with the epsilon, not with 2,000 teachers."""
     words = ["experiment=centered_votes", "target_epsilon=.001"]
-    line = refused("train", arguments=[*arrays, *words])
+    line = refused_command("train", arguments=[*arrays, *words])
     assert "\ntarget_epsilon=0.001: expected a release that tells something" in line
     assert "teacher.num_teachers=" not in line

@@ -38,15 +38,15 @@ MASKS: tuple[Mapping[int, str], ...] = (
 )
 
 
-def _write(
-    path: Path, rows_of_changed_person: int, unasked: Mapping[int, str] | None = None
+def _write_table(
+    path: Path, rows_of_changed_person: int, missing_labels: Mapping[int, str] | None = None
 ) -> None:
     """Writes 300 people with a row each, but for one private person with `rows_of_changed_person` rows.
 
     Args:
         path: the file.
         rows_of_changed_person: the number of rows of the first private person.
-        unasked: the label that is missing in the rows of each of these people; None if no label is missing.
+        missing_labels: the label that is missing in the rows of each of these people; None if no label is missing.
     """
     rng = np.random.default_rng(0)
     lines = ["part,person,age,dose,flu,cough"]
@@ -55,29 +55,33 @@ def _write(
         dose = rng.normal()
         part = ("private", "public", "private", "private", "test", "private")[person % 6]
         labels = {"flu": str(int(age > 50)), "cough": str(int(dose > 0))}
-        if unasked is not None and person in unasked:
-            labels[unasked[person]] = ""
+        if missing_labels is not None and person in missing_labels:
+            labels[missing_labels[person]] = ""
         cells = f"{part},{person},{age:.1f},{dose:.3f},{labels['flu']},{labels['cough']}"
         lines += [cells] * (rows_of_changed_person if person == 0 else 1)
     path.write_text("\n".join(lines) + "\n")
 
 
-def _release(
+def _published_folder(
     folder: Path,
     rows_of_changed_person: int = 1,
-    unasked: Mapping[int, str] | None = None,
-    words: Sequence[str] = WORDS,
+    missing_labels: Mapping[int, str] | None = None,
+    settings: Sequence[str] = WORDS,
 ) -> Path:
     """Runs `pate-train` on the 300 people in a folder, and returns its folder `release`.
 
     Args:
         folder: the folder of the table and the run.
         rows_of_changed_person: the number of rows of the first private person.
-        unasked: the label that is missing in the rows of each of these people; None if no label is missing.
-        words: the settings of teachers, aggregator and student.
+        missing_labels: the label that is missing in the rows of each of these people; None if no label is missing.
+        settings: the settings of teachers, aggregator and student.
     """
     folder.mkdir()
-    _write(path=folder / "all.csv", rows_of_changed_person=rows_of_changed_person, unasked=unasked)
+    _write_table(
+        path=folder / "all.csv",
+        rows_of_changed_person=rows_of_changed_person,
+        missing_labels=missing_labels,
+    )
     ended = call(
         "train",
         arguments=[
@@ -86,7 +90,7 @@ def _release(
             "data.split=part",
             "data.labels=[flu,cough]",
             *MORE,
-            *words,
+            *settings,
             f"output_dir={folder / 'run'}",
         ],
     )
@@ -101,8 +105,8 @@ def test_a_private_person_with_more_rows_changes_only_votes(
 
     They publish the same files, which are equal but for labels, student, digests and the threshold.
     """
-    first = _release(folder=tmp_path / "one", rows_of_changed_person=1)
-    second = _release(folder=tmp_path / "other", rows_of_changed_person=8)
+    first = _published_folder(folder=tmp_path / "one", rows_of_changed_person=1)
+    second = _published_folder(folder=tmp_path / "other", rows_of_changed_person=8)
     names = [
         sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*"))
         for folder in (first, second)
@@ -120,15 +124,15 @@ def test_a_private_person_with_more_rows_changes_only_votes(
     assert schemas[0] == schemas[1]
 
 
-def _mask(unasked: Mapping[int, str]) -> BoolArray:
+def _known_labels(missing_labels: Mapping[int, str]) -> BoolArray:
     """Returns which labels of each private row are known, `[num_private, 2]`."""
     known = np.ones((len(PRIVATE), 2), np.bool_)
-    for person, label in unasked.items():
+    for person, label in missing_labels.items():
         known[PRIVATE.index(person), ("flu", "cough").index(label)] = False
     return known
 
 
-def _contents(folder: Path) -> dict[str, bytes]:
+def _bytes_by_name(folder: Path) -> dict[str, bytes]:
     """Returns the content of each file in a folder by its name, and of each array of an `.npz` file in it."""
     contents = {}
     for path in sorted(folder.rglob("*")):
@@ -141,7 +145,7 @@ def _contents(folder: Path) -> dict[str, bytes]:
     return contents
 
 
-def _forms(known: BoolArray) -> list[bytes]:
+def _encodings_of_mask(known: BoolArray) -> list[bytes]:
     """Returns the bytes of a mask in several forms: whole and by label, as bytes, bits, text and row numbers."""
     forms = []
     for array in (known, known[:, 0], known[:, 1]):
@@ -160,11 +164,11 @@ def _forms(known: BoolArray) -> list[bytes]:
 
 # centered votes release the share of records that know each label, with noise, and state it with the price
 @pytest.mark.parametrize(
-    ("words", "files_of_votes"),
+    ("settings", "files_of_votes"),
     [(WORDS, VOTE_FILES), (CENTERED, VOTE_FILES | {"privacy.json", "privacy_card.md"})],
 )
 def test_no_published_file_holds_the_mask_of_private_records(
-    tmp_path: Path, words: tuple[str, ...], files_of_votes: set[str]
+    tmp_path: Path, settings: tuple[str, ...], files_of_votes: set[str]
 ) -> None:
     """Two runs differ in which 30 private labels are missing.
 
@@ -172,10 +176,10 @@ def test_no_published_file_holds_the_mask_of_private_records(
     file has one of the masks in any form.
     """
     folders = [
-        _release(folder=tmp_path / str(number), unasked=mask, words=words)
+        _published_folder(folder=tmp_path / str(number), missing_labels=mask, settings=settings)
         for number, mask in enumerate(MASKS)
     ]
-    first, second = map(_contents, folders)
+    first, second = map(_bytes_by_name, folders)
     assert first.keys() == second.keys()
     for name, content in first.items():
         file_name = name.split("/")[0]
@@ -184,12 +188,12 @@ def test_no_published_file_holds_the_mask_of_private_records(
     prices = [json.loads(contents["privacy.json"]) for contents in (first, second)]
     for price, mask in zip(prices, MASKS, strict=True):
         shares = np.array([*price.pop("known_shares", {"flu": 0.0, "cough": 0.0}).values()])
-        true_shares = _mask(mask).mean(axis=0)
+        true_shares = _known_labels(mask).mean(axis=0)
         is_gapped = true_shares < 1
         assert (np.abs(shares - true_shares)[is_gapped] > 1e-6).all()
     assert prices[0] == prices[1]
     for mask in MASKS:
-        for form in _forms(_mask(mask)):
+        for form in _encodings_of_mask(_known_labels(mask)):
             holders = [name for name, content in (first | second).items() if form in content]
             assert holders == []
     for contents in (first, second):
@@ -203,12 +207,12 @@ def test_release_does_not_tell_whose_label_is_missing(tmp_path: Path) -> None:
 
     The noise is large and from one seed, so both publish the same bytes. The private files of the runs differ.
     """
-    words = (*WORDS, "target_epsilon=.01", "allow_useless=true")
+    settings = (*WORDS, "target_epsilon=.01", "allow_useless=true")
     masks: tuple[Mapping[int, str], ...] = ({0: "flu"}, {2: "flu"})
     first, second = (
-        _release(folder=tmp_path / str(number), unasked=mask, words=words)
+        _published_folder(folder=tmp_path / str(number), missing_labels=mask, settings=settings)
         for number, mask in enumerate(masks)
     )
-    assert _contents(first) == _contents(second)
+    assert _bytes_by_name(first) == _bytes_by_name(second)
     digests = [(folder.parent / "private.sha256").read_text() for folder in (first, second)]
     assert digests[0] != digests[1]

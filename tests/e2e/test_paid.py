@@ -122,13 +122,13 @@ class Killed(BaseException):
     """An exception that ends a process at once, as `kill -9` does: no handler of the run catches it."""
 
 
-def kill_at(patch: pytest.MonkeyPatch, commit_number: int, *, committed: bool) -> None:
+def kill_at(patch: pytest.MonkeyPatch, commit_number: int, *, is_committed: bool) -> None:
     """Raises `Killed` at a commit of the run's store, before or after the commit.
 
     Args:
         patch: the replacement of the store's methods.
         commit_number: the number of commits that succeed before.
-        committed: True to end after the commit was written, False to end before.
+        is_committed: True to end after the commit was written, False to end before.
     """
     insert = Store._insert
     commit = Store.commit
@@ -136,7 +136,7 @@ def kill_at(patch: pytest.MonkeyPatch, commit_number: int, *, committed: bool) -
 
     def insert_or_die(self: Store, db: sqlite3.Connection, **columns: Any) -> LedgerLine:
         nonlocal num_inserted
-        if not committed and num_inserted == commit_number:
+        if not is_committed and num_inserted == commit_number:
             raise Killed
         num_inserted += 1
         return insert(self, db, **columns)
@@ -153,7 +153,7 @@ def kill_at(patch: pytest.MonkeyPatch, commit_number: int, *, committed: bool) -
         stored_content = commit(
             self, data_digest, key=key, content=content, describe_line=describe_line
         )
-        if committed and num_inserted == commit_number + 1 > num_inserted_before:
+        if is_committed and num_inserted == commit_number + 1 > num_inserted_before:
             raise Killed
         return stored_content
 
@@ -162,11 +162,11 @@ def kill_at(patch: pytest.MonkeyPatch, commit_number: int, *, committed: bool) -
 
 
 @pytest.mark.parametrize("is_ledger_named", [False, True])
-@pytest.mark.parametrize("committed", [False, True])
+@pytest.mark.parametrize("is_committed", [False, True])
 @pytest.mark.parametrize("name", RUNS)
 def test_a_kill_at_any_commit_leaves_both_release_and_charge_or_neither(
     name: str,
-    committed: bool,
+    is_committed: bool,
     is_ledger_named: bool,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -182,7 +182,7 @@ def test_a_kill_at_any_commit_leaves_both_release_and_charge_or_neither(
     parts_before: dict[str, bytes] = {}
     for _ in range(20):
         with monkeypatch.context() as patch:
-            kill_at(patch, commit_number=0, committed=committed)
+            kill_at(patch, commit_number=0, is_committed=is_committed)
             try:
                 train(
                     plan, output_dir=folder, monitor=SilentMonitor(stop_at="training the student")
@@ -197,7 +197,7 @@ def test_a_kill_at_any_commit_leaves_both_release_and_charge_or_neither(
             assert ledger.read(key) == content, "what was committed is never drawn again"
         parts_before = {key: ledger.read(key) or b"" for key in ledger.keys}
         assert bool(parts_before) == bool(ledger.entries), "neither is there without the other"
-        if not committed:
+        if not is_committed:
             break
     else:
         pytest.fail("twenty kills were not enough")
@@ -240,7 +240,7 @@ def test_no_result_is_shown_before_it_is_committed(
     folder = tmp_path / "run"
     monitor = SilentMonitor()
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        kill_at(patch, commit_number=1, committed=False)
+        kill_at(patch, commit_number=1, is_committed=False)
         train(plan_of(name="session"), output_dir=folder, monitor=monitor)
     rounds = [key for key in account_in_ledger_of(folder).keys if ":round-" in key]
     assert len([note for note in monitor.notes if note]) == len(rounds) == 1
@@ -258,7 +258,7 @@ def test_a_round_is_released_around_one_sum_only(
     copy = tmp_path / "there" / "run"
     plan = plan_of(name="rounds")
     with monkeypatch.context() as patch, pytest.raises(Killed):
-        kill_at(patch, commit_number=1, committed=True)
+        kill_at(patch, commit_number=1, is_committed=True)
         train(plan, output_dir=folder)
     shutil.copytree(folder.parent, copy.parent)
     train(plan, output_dir=folder)
@@ -540,17 +540,17 @@ class Underpaid(GaussianVotes):
         return GaussianVotes(noise_std=1.0).release(votes, rng, record)
 
 
-@pytest.mark.parametrize("kind", [Unpaid, Underpaid])
+@pytest.mark.parametrize("aggregator_class", [Unpaid, Underpaid])
 def test_an_aggregator_that_bypasses_its_record_releases_nothing(
-    kind: type[GaussianVotes], tmp_path: Path
+    aggregator_class: type[GaussianVotes], tmp_path: Path
 ) -> None:
     """An aggregator draws without the record of the run, or with less noise than its event states.
 
     The run refuses its class, and releases nothing.
     """
     folder = tmp_path / "run"
-    with refused("aggregator", value=kind.__name__):
-        train(replace(small_plan(), aggregator=kind(noise_std=20.0)), output_dir=folder)
+    with refused("aggregator", value=aggregator_class.__name__):
+        train(replace(small_plan(), aggregator=aggregator_class(noise_std=20.0)), output_dir=folder)
     assert not (folder / "release" / "release.npz").exists()
 
 

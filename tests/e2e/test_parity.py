@@ -34,7 +34,7 @@ from pate.models import (
     Voter,
 )
 from pate.run.plan import Plan
-from tests.e2e.shipped_aggregators import shipped
+from tests.e2e.shipped_aggregators import shipped_aggregator
 from tests.e2e.small_run import (
     NUM_QUERIES,
     NUM_TEACHERS,
@@ -121,7 +121,7 @@ def require_parity(plan: Plan, folder: Path) -> None:
 @pytest.mark.parametrize("name", [*members("aggregator"), "clipped_votes aggregator.norm=l1"])
 def test_train_and_compare_release_the_same_for_every_aggregator(name: str, tmp_path: Path) -> None:
     """For each shipped aggregator, `pate-train` and `pate-compare` give the same release and student at a seed."""
-    require_parity(seeded_plan(shipped(name)), folder=tmp_path)
+    require_parity(seeded_plan(shipped_aggregator(name)), folder=tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_train_and_compare_agree_for_teachers_that_read_records(
     """
     require_parity(
         replace(
-            seeded_plan(shipped("centered_votes")),
+            seeded_plan(shipped_aggregator("centered_votes")),
             holders=None,
             teacher=teacher,
             num_teachers=num_teachers,
@@ -189,7 +189,7 @@ def test_the_classifier_releases_what_a_run_releases(name: str, tmp_path: Path) 
     """With the same teachers and seed, `PATEClassifier` and `pate-train` write the same bytes of a release."""
     folder = tmp_path / "run"
     data = small_dataset()
-    aggregator = shipped(name)
+    aggregator = shipped_aggregator(name)
     plan = replace(seeded_plan(aggregator), holders=None, teacher=SklearnTeacher(GaussianNB()))
     run_until(plan, folder, stage="training the student")
     model = PATEClassifier(

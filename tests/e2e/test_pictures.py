@@ -13,7 +13,7 @@ import pate
 from pate.data import CelebA
 from pate.run.train import train
 from scripts.synth_faces.face_copy import FaceCopy, split_sizes
-from tests.e2e.commands import refused, rows_of, succeeded
+from tests.e2e.commands import refused_command, rows_of, succeeded
 from tests.e2e.small_run import small_plan
 
 pytest.importorskip("pyarrow")
@@ -98,7 +98,7 @@ def test_pictures_in_a_folder(tmp_path: Path) -> None:
     assert bundle.predict([tmp_path / "new" / row["file"] for row in rows]).astype(
         int
     ).tolist() == [[int(row[color]) for color in COLORS] for row in rows]
-    line = refused("predict", arguments=[f"data={tmp_path / 'labels.csv'}", *words[1:]])
+    line = refused_command("predict", arguments=[f"data={tmp_path / 'labels.csv'}", *words[1:]])
     assert line.endswith("or one picture: this model knows pictures, no table")
     with np.load(tmp_path / "run/release/release.npz") as release:
         assert all(name.endswith(".png") for name in release["record_ids"].tolist())

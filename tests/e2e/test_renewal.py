@@ -13,7 +13,7 @@ import pytest
 from pate.accounting import Ledger
 from pate.files.digests import file_digest
 from pate.files.manifest import MANIFEST, Manifest
-from tests.e2e.commands import call, refused, succeeded
+from tests.e2e.commands import call, refused_command, succeeded
 from tests.e2e.small_run import watch_sums
 
 NUM_PRIVATE = 600  # of each cohort
@@ -179,7 +179,7 @@ def test_people_of_the_earlier_cohort_are_refused(renewed: Renewed, tmp_path: Pa
         path=renewed.folder / "mixed.npz", num_rows=NUM_PRIVATE, first_id=NUM_PRIVATE - 10
     )
     start = f"start={renewed.first / 'release'}"
-    line = refused(
+    line = refused_command(
         "train",
         arguments=renewed.arguments(
             cohort="mixed", output=tmp_path / "run", settings=[start, "seed=5"]
@@ -267,7 +267,7 @@ def test_a_release_with_wrong_moments_is_refused(
 ) -> None:
     """Moments that are missing, not finite or of another shape end the run before anything is spent."""
     release = copy_of_release(renewed, folder=tmp_path, change_arrays=change_arrays)
-    line = refused(
+    line = refused_command(
         "train",
         arguments=renewed.arguments(
             cohort="second", output=tmp_path / "run", settings=[f"start={release}"]
@@ -282,7 +282,7 @@ def test_an_altered_release_is_refused(renewed: Renewed, tmp_path: Path) -> None
     """A file that is not the one in the manifest is refused."""
     release = copy_of_release(renewed, folder=tmp_path, change_arrays=with_nan)
     shutil.copy(renewed.first / "release" / MANIFEST, release / MANIFEST)
-    line = refused(
+    line = refused_command(
         "train",
         arguments=renewed.arguments(
             cohort="second", output=tmp_path / "run", settings=[f"start={release}"]
@@ -304,7 +304,7 @@ def test_other_labels_are_named(renewed: Renewed, tmp_path: Path) -> None:
         )
     files = [f"data.{name}={tmp_path / name}.npz" for name in ("private", "public", "test")]
     start = f"start={renewed.first / 'release'}"
-    line = refused(
+    line = refused_command(
         "train",
         arguments=renewed.arguments(
             cohort="second", output=tmp_path / "run", settings=[*files, start]
@@ -330,4 +330,4 @@ def test_a_start_that_nothing_reads_is_refused(
     arguments = [f"start={renewed.first / 'release'}", *arguments]
     replaced = setting.partition("=")[0]
     arguments = [word for word in arguments if not word.startswith(f"{replaced}=")]
-    assert words in refused("train", arguments=[*arguments, setting])
+    assert words in refused_command("train", arguments=[*arguments, setting])

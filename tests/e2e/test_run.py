@@ -48,10 +48,10 @@ STAGES = ["reading", "casting", "releasing", "writing", *TRAINING]
 
 
 def test_the_report_has_every_key_and_the_epsilon_of_the_event(
-    finished: Path,
+    finished_folder: Path,
 ) -> None:
     """report.json of a small run has all documented keys. Its epsilon is that of the aggregator's event."""
-    report = json.loads((finished / "report.json").read_text())
+    report = json.loads((finished_folder / "report.json").read_text())
     metrics = {"accuracy", "balanced_accuracy", "micro_f1", "macro_f1", "mean_average_precision"}
     expected_keys = {
         "privacy": {
@@ -104,15 +104,17 @@ def test_the_report_has_every_key_and_the_epsilon_of_the_event(
     assert report["privacy"]["epsilon"] == RdpAccountant().compose(event).get_epsilon(
         target_delta=1e-5
     )
-    assert [entry.event for entry in Ledger.stored(ledger_of(finished)).entries] == [event]
+    assert [entry.event for entry in Ledger.stored(ledger_of(finished_folder)).entries] == [event]
 
 
-def test_published_files_and_the_price_that_load_reads(finished: Path, tmp_path: Path) -> None:
+def test_published_files_and_the_price_that_load_reads(
+    finished_folder: Path, tmp_path: Path
+) -> None:
     """The published folder has the documented files, and no result of the membership attack.
 
     `pate.load` reads the price that the card states, and refuses an edited privacy.json.
     """
-    release = Path(shutil.copytree(finished / "release", tmp_path / "release"))
+    release = Path(shutil.copytree(finished_folder / "release", tmp_path / "release"))
     texts = {
         "README.md",
         "privacy_card.md",
@@ -171,9 +173,9 @@ def test_every_published_file_states_the_unit_of_privacy(
     assert html.escape(words) in (tmp_path / "run" / "report.html").read_text()
 
 
-def test_a_bundle_of_an_earlier_version_is_read(finished: Path, tmp_path: Path) -> None:
+def test_a_bundle_of_an_earlier_version_is_read(finished_folder: Path, tmp_path: Path) -> None:
     """privacy.json of an earlier version lists no columns of the unit. `pate.load` reads it, with no columns."""
-    release = Path(shutil.copytree(finished / "release", tmp_path / "release"))
+    release = Path(shutil.copytree(finished_folder / "release", tmp_path / "release"))
     values = json.loads((release / "privacy.json").read_text())
     del values["unit_columns"]
     values["unit"] = "one private record, or group of records that belong together, replaced"
@@ -186,35 +188,35 @@ def test_a_bundle_of_an_earlier_version_is_read(finished: Path, tmp_path: Path) 
     assert stated is not None and (stated.unit, stated.unit_columns) == (values["unit"], ())
 
 
-def test_a_finished_run_is_read_again_at_no_cost(finished: Path) -> None:
+def test_a_finished_run_is_read_again_at_no_cost(finished_folder: Path) -> None:
     """A finished run is started again: it returns its report, with no stage and no charge.
 
     Other settings are refused.
     """
-    before = ledger_of(finished).read_bytes()
+    before = ledger_of(finished_folder).read_bytes()
     monitor = SilentMonitor()
-    report = train(small_plan(), output_dir=finished, monitor=monitor)
+    report = train(small_plan(), output_dir=finished_folder, monitor=monitor)
     assert monitor.stages == []
     assert monitor.lines == [
-        f"output_dir={finished}: this run is finished; nothing was trained, drawn or spent again"
+        f"output_dir={finished_folder}: this run is finished; nothing was trained, drawn or spent again"
     ]
     assert report.privacy.num_queries == NUM_QUERIES
-    assert ledger_of(finished).read_bytes() == before
+    assert ledger_of(finished_folder).read_bytes() == before
     with refused("output_dir", value=ANY, rule="new folder or this run's own"):
-        train(replace(small_plan(), settings={"name": "other"}), output_dir=finished)
+        train(replace(small_plan(), settings={"name": "other"}), output_dir=finished_folder)
 
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_interrupted_run_ends_with_the_same_release(
-    finished: Path, tmp_path: Path, stage: str
+    finished_folder: Path, tmp_path: Path, stage: str
 ) -> None:
     """A run is interrupted at a stage, and continued. Release and charges are those of a whole run."""
     folder = tmp_path / "run"
     run_until(small_plan(), folder, stage=stage)
     assert not (folder / "report.json").exists()
     train(small_plan(), output_dir=folder)
-    assert release_bytes(folder) == release_bytes(finished)
-    assert charges(folder) == charges(finished)
+    assert release_bytes(folder) == release_bytes(finished_folder)
+    assert charges(folder) == charges(finished_folder)
 
 
 def test_a_name_in_place_of_an_object_is_refused() -> None:

@@ -155,9 +155,9 @@ def test_scores_move_to_another_ledger_with_their_charge(tmp_path: Path) -> None
     )
     with without_pictures():
         train(replace(plan, ledger=tmp_path / "other.db"), output_dir=tmp_path / "run")
-    other = SharedLedger.stored(path=tmp_path / "other.db")
-    assert charge.event in [entry.event for entry in other.entries]
-    assert other.account(charge.data).read(charge.key) == sums
+    other_ledger = SharedLedger.stored(path=tmp_path / "other.db")
+    assert charge.event in [entry.event for entry in other_ledger.entries]
+    assert other_ledger.account(charge.data).read(charge.key) == sums
 
 
 def test_cap_without_room_refuses_before_training(tmp_path: Path) -> None:
@@ -172,11 +172,13 @@ def test_cap_without_room_refuses_before_training(tmp_path: Path) -> None:
 
 def test_scores_need_replaced_groups(tmp_path: Path) -> None:
     """Under add/remove, and with subgroups but no price or no table, the plan is refused."""
-    added = StableTopK(
+    add_remove_aggregator = StableTopK(
         selection_scale=2.0, test_std=1.0, failure_prob=1e-8, adjacency=Adjacency.ADD_REMOVE
     )
     with refused("score_epsilon", value=EPSILON, rule="replace_one"):
-        train(replace(scored_plan(), aggregator=added), output_dir=tmp_path / "added")
+        train(
+            replace(scored_plan(), aggregator=add_remove_aggregator), output_dir=tmp_path / "added"
+        )
     with refused("score_groups", value="['sex']", rule="score_epsilon="):
         train(replace(small_plan(), score_groups=["sex"]), output_dir=tmp_path / "unpriced")
     with refused("score_groups", value="['sex']", rule="without a table"):

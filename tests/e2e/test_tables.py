@@ -18,7 +18,7 @@ import yaml
 
 import pate
 from pate.extras import DISTRIBUTION, VERSION
-from tests.e2e.commands import refused, rows_of, succeeded
+from tests.e2e.commands import refused_command, rows_of, succeeded
 
 pytest.importorskip("pyarrow")
 
@@ -49,7 +49,7 @@ def visits(rng: random.Random, patient_number: int, towns: list[str]) -> Iterato
 
 
 @pytest.fixture(scope="module")
-def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def tables_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a folder with the private, the public and the test file, and a file of new patients without labels."""
     folder = tmp_path_factory.mktemp("tables")
     rng = random.Random(0)
@@ -71,9 +71,9 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def settings(tables: Path) -> list[str]:
+def settings(tables_folder: Path) -> list[str]:
     """Returns the settings of `pate-train` for the tables in a folder."""
-    files = [f"data.{name}={tables / name}.csv" for name in ("private", "public", "test")]
+    files = [f"data.{name}={tables_folder / name}.csv" for name in ("private", "public", "test")]
     roles = [
         f"data.labels=[{','.join(LABELS)}]",
         "data.group=patient",
@@ -91,62 +91,62 @@ def settings(tables: Path) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def finished(tables: Path) -> Path:
+def finished_folder(tables_folder: Path) -> Path:
     """Returns the folder of a finished run on the tables."""
-    succeeded("train", arguments=[*settings(tables), f"output_dir={tables / 'run'}"])
-    return tables / "run"
+    succeeded("train", arguments=[*settings(tables_folder), f"output_dir={tables_folder / 'run'}"])
+    return tables_folder / "run"
 
 
 def test_the_bundle_predicts_for_others_by_label_name(
-    finished: Path, tables: Path, tmp_path: Path
+    finished_folder: Path, tables_folder: Path, tmp_path: Path
 ) -> None:
     """`pate-predict` with a copy of the published folder writes probabilities and labels of new patients.
 
     They are those of the loaded model, in the order of the file.
     """
-    shutil.copytree(finished / "release", tmp_path / "bundle")
+    shutil.copytree(finished_folder / "release", tmp_path / "bundle")
     succeeded(
         "predict",
         arguments=[
             f"release={tmp_path / 'bundle'}",
-            f"data={tables / 'new.csv'}",
+            f"data={tables_folder / 'new.csv'}",
             f"output={tmp_path / 'p.csv'}",
             "id=visit",
         ],
     )
     rows = rows_of(path=tmp_path / "p.csv")
-    new = pytest.importorskip("pandas").read_csv(tables / "new.csv")
-    bundle = pate.load(tmp_path / "bundle")
+    new = pytest.importorskip("pandas").read_csv(tables_folder / "new.csv")
+    loaded_release = pate.load(tmp_path / "bundle")
     assert [row["visit"] for row in rows] == new["visit"].tolist()
     probabilities = [[float(row[f"{label}_probability"]) for label in LABELS] for row in rows]
-    assert np.allclose(probabilities, bundle.predict_proba(new), atol=1e-5)
+    assert np.allclose(probabilities, loaded_release.predict_proba(new), atol=1e-5)
     labels = [[row[label] == "1" for label in LABELS] for row in rows]
-    assert labels == bundle.predict(new).tolist()
+    assert labels == loaded_release.predict(new).tolist()
 
 
-def test_the_student_has_learned(finished: Path) -> None:
+def test_the_student_has_learned(finished_folder: Path) -> None:
     """The student is better than the prior, by 0.02 in accuracy and 0.2 in mean average precision."""
-    report = json.loads((finished / "report.json").read_text())
+    report = json.loads((finished_folder / "report.json").read_text())
     student = report["student"]
     prior = report["baselines"]["prior"]
     assert student["accuracy"] > prior["accuracy"] + 0.02
     assert student["mean_average_precision"] > prior["mean_average_precision"] + 0.2
 
 
-def test_published_files_hold_nothing_private(finished: Path, tables: Path) -> None:
+def test_published_files_hold_nothing_private(finished_folder: Path, tables_folder: Path) -> None:
     """Published files hold no word that only private rows have, no path, no patient and no score on true labels."""
-    student = json.loads((finished / "report.json").read_text())["student"]
+    student = json.loads((finished_folder / "report.json").read_text())["student"]
     scores = [f"{student[name]:.4f}" for name in ("accuracy", "mean_average_precision")]
-    secrets = (CANARY, "private.csv", str(tables), *scores)
-    for path in (finished / "release").rglob("*.*"):
+    secrets = (CANARY, "private.csv", str(tables_folder), *scores)
+    for path in (finished_folder / "release").rglob("*.*"):
         text = path.read_text(encoding="latin-1")
         assert [secret for secret in secrets if secret in text] == [], path
         assert re.search(r"\bp\d{5}\b", text) is None, f"{path} names a patient"
 
 
-def test_the_card_of_the_model_names_its_columns(finished: Path) -> None:
+def test_the_card_of_the_model_names_its_columns(finished_folder: Path) -> None:
     """The card of the model has a head in YAML for Hugging Face, and a body that lists the columns of the table."""
-    _, head, body = (finished / "release" / "README.md").read_text().split("---\n", 2)
+    _, head, body = (finished_folder / "release" / "README.md").read_text().split("---\n", 2)
     assert "model.predict_proba(data)   # data is a DataFrame with the columns below\n" in body
     assert "-py3-none-any.whl[predict,cli]'" in body
     assert "import pate  # of the extras above, [predict] is enough here\n" in body
@@ -158,7 +158,7 @@ def test_the_card_of_the_model_names_its_columns(finished: Path) -> None:
     assert "| pressure | number |" in body
 
 
-def test_using_a_bundle_loads_no_training(finished: Path) -> None:
+def test_using_a_bundle_loads_no_training(finished_folder: Path) -> None:
     """A new process predicts with the published model. It loads neither torch nor scikit-learn, nor pate's training."""
     row = {
         "date": ["2025-01-01"],
@@ -168,7 +168,7 @@ def test_using_a_bundle_loads_no_training(finished: Path) -> None:
         "pressure": [1],
         "hba1c": [1],
     }
-    release = str(finished / "release")
+    release = str(finished_folder / "release")
     code = f"import sys, pate; pate.load({release!r}).predict({row}); print(*sys.modules)"
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(ended.stdout.split())
@@ -185,16 +185,16 @@ def test_using_a_bundle_loads_no_training(finished: Path) -> None:
 
 
 def test_mistakes_of_the_commands_are_one_line(
-    finished: Path, tables: Path, tmp_path: Path
+    finished_folder: Path, tables_folder: Path, tmp_path: Path
 ) -> None:
     """`pate-predict` refuses missing columns, files and forbidden outputs in one line, and writes no predictions."""
     (tmp_path / "new.csv").write_text(
-        (tables / "new.csv").read_text().replace("pressure", "presure")
+        (tables_folder / "new.csv").read_text().replace("pressure", "presure")
     )
-    release = f"release={finished / 'release'}"
+    release = f"release={finished_folder / 'release'}"
     output = f"output={tmp_path / 'p.csv'}"
     data = f"data={tmp_path / 'new.csv'}"
-    published = f"output={finished / 'release/p.csv'}"
+    published = f"output={finished_folder / 'release/p.csv'}"
     mistakes = (
         (
             [release, data, output],
@@ -217,17 +217,19 @@ def test_mistakes_of_the_commands_are_one_line(
         ([release, data, published], "output={}: expected a file outside the folder of the model"),
     )
     for words, line in mistakes:
-        message = refused("predict", arguments=words)
+        message = refused_command("predict", arguments=words)
         assert message.startswith(line.format(words[-1].partition("=")[2]))
         assert "\n" not in message
     assert not (tmp_path / "p.csv").exists()
 
 
-def test_a_schema_is_written_once_without_private_words(tables: Path, tmp_path: Path) -> None:
+def test_a_schema_is_written_once_without_private_words(
+    tables_folder: Path, tmp_path: Path
+) -> None:
     """`pate-schema` finds the kinds of the public columns. The file has no private word, and is not overwritten."""
     output = tmp_path / "schema.yaml"
     words = [
-        f"data={tables / 'public.csv'}",
+        f"data={tables_folder / 'public.csv'}",
         f"labels=[{','.join(LABELS)}]",
         "group=patient",
         "id=visit",
@@ -240,7 +242,7 @@ def test_a_schema_is_written_once_without_private_words(tables: Path, tmp_path: 
     numbers = dict.fromkeys(("age", "pressure", "hba1c"), "number")
     assert kinds == numbers | {"date": "date", "sex": "category", "town": "category"}
     assert CANARY not in output.read_text()
-    assert refused("schema", arguments=[*words, f"output={output}"]).startswith(
+    assert refused_command("schema", arguments=[*words, f"output={output}"]).startswith(
         f"output={output}: expected the name of a new file"
     )
 
@@ -262,7 +264,7 @@ def test_a_schema_with_free_text_is_written_anew_before_a_run(tmp_path: Path) ->
 
 
 def test_the_page_is_followed_literally(
-    tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tables_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The commands of from-a-table-to-a-model.md are run in order, then its Python.
 
@@ -271,7 +273,7 @@ def test_the_page_is_followed_literally(
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("onnx")
     for name in ("private", "public", "test", "new"):
-        pandas.read_csv(tables / f"{name}.csv").drop(columns="visit").to_csv(
+        pandas.read_csv(tables_folder / f"{name}.csv").drop(columns="visit").to_csv(
             tmp_path / f"{name}.csv", index=False
         )
     page = (Path(__file__).parents[2] / "docs/how-to/from-a-table-to-a-model.md").read_text(
@@ -316,7 +318,9 @@ estimator:
 
 
 @pytest.mark.slow
-def test_a_teacher_of_scikit_learn_is_given_the_columns(tables: Path, tmp_path: Path) -> None:
+def test_a_teacher_of_scikit_learn_is_given_the_columns(
+    tables_folder: Path, tmp_path: Path
+) -> None:
     """A pipeline of scikit-learn with `frames=true` gets the columns of the table.
 
     The student is better than the prior.
@@ -329,28 +333,30 @@ def test_a_teacher_of_scikit_learn_is_given_the_columns(tables: Path, tmp_path: 
         "teacher.num_teachers=30",
         "target_epsilon=20",
     ]
-    succeeded("train", arguments=[*settings(tables), *chosen, f"output_dir={tmp_path / 'run'}"])
+    succeeded(
+        "train", arguments=[*settings(tables_folder), *chosen, f"output_dir={tmp_path / 'run'}"]
+    )
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert report["student"]["accuracy"] > report["baselines"]["prior"]["accuracy"] + 0.02
 
 
 def test_an_estimator_that_takes_no_words_is_refused_before_training(
-    tables: Path, tmp_path: Path
+    tables_folder: Path, tmp_path: Path
 ) -> None:
     """With `frames=true`, an estimator without a pipeline for words is refused before training.
 
     Other data than tables are refused too.
     """
     words = [
-        *settings(tables),
+        *settings(tables_folder),
         "teacher=sklearn",
         "teacher.frames=true",
         f"output_dir={tmp_path / 'run'}",
     ]
     line = "teacher.estimator=LogisticRegression: expected one that takes the columns of the table, such as a pipeline"
-    assert refused("train", arguments=words).splitlines()[-1].startswith(line)
+    assert refused_command("train", arguments=words).splitlines()[-1].startswith(line)
     assert not (tmp_path / "run" / "teachers").exists()
-    other = refused(
+    other = refused_command(
         "train",
         arguments=["teacher=sklearn", "teacher.frames=true", f"output_dir={tmp_path / 'other'}"],
     )
@@ -361,29 +367,31 @@ def test_an_estimator_that_takes_no_words_is_refused_before_training(
 
 @pytest.mark.slow
 def test_public_records_without_labels_measure_nothing(
-    finished: Path, tables: Path, tmp_path: Path
+    finished_folder: Path, tables_folder: Path, tmp_path: Path
 ) -> None:
     """Public records without labels give the same release as with them.
 
     Scores that need their labels are null, and a line says so. A comparison is refused.
     """
-    frame = pytest.importorskip("pandas").read_csv(tables / "public.csv")
+    frame = pytest.importorskip("pandas").read_csv(tables_folder / "public.csv")
     frame.drop(columns=list(LABELS)).to_csv(tmp_path / "public.csv", index=False)
     words = [
-        *settings(tables),
+        *settings(tables_folder),
         f"data.public={tmp_path / 'public.csv'}",
         f"output_dir={tmp_path / 'run'}",
     ]
     line = "data: the public records have no labels, so how right teachers and release are is not measured"
     assert line in succeeded("train", arguments=words).stderr
     name = "release/release.npz"
-    with np.load(tmp_path / "run" / name) as release, np.load(finished / name) as usual:
+    with np.load(tmp_path / "run" / name) as release, np.load(finished_folder / name) as usual:
         assert np.array_equal(release["labels"], usual["labels"])
     report = json.loads((tmp_path / "run" / "report.json").read_text())
     assert report["release"]["label_accuracy"] is report["teachers"]["mean_accuracy"] is None
     assert report["baselines"]["true_label_student"] is None
     assert report["student"]["accuracy"] > report["baselines"]["prior"]["accuracy"] + 0.02
-    refused("compare", arguments=[*words[:-1], "aggregators=[gaussian_votes]", "all_records=false"])
+    refused_command(
+        "compare", arguments=[*words[:-1], "aggregators=[gaussian_votes]", "all_records=false"]
+    )
 
 
 def release_bytes(run: Path) -> dict[str, bytes]:
@@ -395,28 +403,28 @@ def release_bytes(run: Path) -> dict[str, bytes]:
 
 @pytest.mark.slow
 def test_a_folder_of_files_leaves_the_release_of_one_file(
-    finished: Path, tables: Path, tmp_path: Path
+    finished_folder: Path, tables_folder: Path, tmp_path: Path
 ) -> None:
     """Private rows in three files are one account with those in one file, and give the same release.
 
     Where a file is added, the finished run is refused, and the command goes on in a new folder alone.
     """
-    lines = (tables / "private.csv").read_text().splitlines(keepends=True)
+    lines = (tables_folder / "private.csv").read_text().splitlines(keepends=True)
     (tmp_path / "many").mkdir()
     for part, (first, last) in enumerate(((1, 1000), (1000, 2500), (2500, None))):
         content = "".join([lines[0], *lines[first:last]])
         (tmp_path / "many" / f"part-{part}.csv").write_text(content)
     arguments = [
-        *settings(tables),
+        *settings(tables_folder),
         f"data.private={tmp_path}/many/part-*.csv",
         f"output_dir={tmp_path / 'run'}",
     ]
     succeeded("train", arguments=arguments)
-    assert release_bytes(run=tmp_path / "run") == release_bytes(finished)
+    assert release_bytes(run=tmp_path / "run") == release_bytes(finished_folder)
     private_digest = (tmp_path / "run" / "private.sha256").read_text()
-    assert private_digest == (finished / "private.sha256").read_text()
+    assert private_digest == (finished_folder / "private.sha256").read_text()
     assert "this run is finished" in succeeded("train", arguments=arguments).stderr
     extra = "".join([lines[0], lines[-1].replace("p02399", "p99999").replace("v2399", "v99999")])
     (tmp_path / "many" / "part-3.csv").write_text(extra)
-    line = refused("train", arguments=arguments).splitlines()[-1]
+    line = refused_command("train", arguments=arguments).splitlines()[-1]
     assert line.startswith(f"data.private={tmp_path}/many/part-*.csv: expected the data that this")

@@ -21,8 +21,7 @@ from pate.run.plan import Plan
 from pate.run.tuning import dominating_event, tune
 from pate.teachers import KernelTeacher
 from scripts import verify_release
-from tests.e2e.commands import SMALL, succeeded
-from tests.e2e.commands import refused as refused_command
+from tests.e2e.commands import SMALL, refused_command, succeeded
 from tests.e2e.small_run import SilentMonitor, ledger_of, small_plan, without_pictures
 from tests.refusals import refused
 

@@ -15,7 +15,7 @@ from scipy.stats import binom
 
 from pate.accounting import ExactAccountant, GaussianEvent, RdpAccountant
 from scripts import verify_release
-from tests.e2e.commands import refused, succeeded
+from tests.e2e.commands import refused_command, succeeded
 from tests.e2e.golden_runs import write_data
 
 pytestmark = pytest.mark.slow
@@ -51,7 +51,7 @@ NOT_RECOMPUTED = ("gaussian_votes by exact", "boundary_max")
 
 
 @pytest.fixture(scope="module")
-def releases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
+def release_folder_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Path]]:
     """Returns a function that makes the release of a run, once for each."""
     folder = tmp_path_factory.mktemp("verified")
     data = write_data(folder)
@@ -59,20 +59,20 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str
     def release_of(name: str) -> Path:
         output = folder / name.replace("=", "-")
         if not output.exists():
-            places = [f"output_dir={output}", f"ledger={output}.db"]
+            output_settings = [f"output_dir={output}", f"ledger={output}.db"]
             settings = [*FEW, *RUNS[name]]
             # the later one of two values counts
-            chosen = {setting.split("=")[0]: setting for setting in settings}
-            succeeded("train", arguments=[*data, *chosen.values(), *places])
+            run_settings = {setting.split("=")[0]: setting for setting in settings}
+            succeeded("train", arguments=[*data, *run_settings.values(), *output_settings])
         return output / "release"
 
     yield release_of
 
 
 @pytest.fixture
-def release(releases: Callable[[str], Path]) -> Path:
+def release(release_folder_of: Callable[[str], Path]) -> Path:
     """Returns the folder of a release of centered votes."""
-    return releases("experiment=centered_votes")
+    return release_folder_of("experiment=centered_votes")
 
 
 def sign_again(folder: Path) -> None:
@@ -174,28 +174,28 @@ TAMPERED_BY_RUN = {
 
 @pytest.mark.parametrize("name", [name for name in RUNS if name not in NOT_RECOMPUTED])
 def test_real_release_holds(
-    name: str, releases: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+    name: str, release_folder_of: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A release as it was written holds, and its epsilon is recomputed."""
-    assert verify_release.main([str(releases(name))]) == 0, capsys.readouterr().out
+    assert verify_release.main([str(release_folder_of(name))]) == 0, capsys.readouterr().out
     assert capsys.readouterr().out == "holds\n"
 
 
 def test_smaller_epsilon_of_a_better_accountant_is_not_recomputed(
-    releases: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+    release_folder_of: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """An epsilon below that of Renyi orders is called not recomputed, between two bounds."""
-    assert verify_release.main([str(releases("gaussian_votes by exact"))]) == 3
+    assert verify_release.main([str(release_folder_of("gaussian_votes by exact"))]) == 3
     printed = capsys.readouterr().out
     assert printed.startswith("not recomputed: the epsilon 8 of GaussianVotes: 7.")
     assert "holds" not in printed
 
 
 def test_epsilon_of_an_unknown_mechanism_is_not_recomputed(
-    releases: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+    release_folder_of: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A session has no epsilon that the script can compute, and the script does not say that it holds."""
-    assert verify_release.main([str(releases("boundary_max"))]) == 3
+    assert verify_release.main([str(release_folder_of("boundary_max"))]) == 3
     assert capsys.readouterr().out == "not recomputed: the epsilon 8 of BoundaryMax\n"
 
 
@@ -218,13 +218,13 @@ def test_more_noise_than_epsilon_needs_is_not_recomputed(
 def test_tampered_number_is_named(
     name: str,
     words: str,
-    releases: Callable[[str], Path],
+    release_folder_of: Callable[[str], Path],
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """A changed number is named, although all digests of the folder were written again."""
     folder = tmp_path / "release"
-    shutil.copytree(releases(name), folder)
+    shutil.copytree(release_folder_of(name), folder)
     TAMPERED_BY_RUN[name][words](folder)
     sign_again(folder)
     assert verify_release.main([str(folder)]) == 1
@@ -306,6 +306,6 @@ def test_dossier_of_a_real_release_is_written_twice(release: Path, tmp_path: Pat
     assert "epsilon" in (tmp_path / "d.html").read_text()
     facts = json.loads((tmp_path / "d.json").read_text())
     assert facts["privacy"] == json.loads((release / "privacy.json").read_text())
-    line = refused("dossier", arguments=[f"release={release}", f"output={release}/d.html"])
+    line = refused_command("dossier", arguments=[f"release={release}", f"output={release}/d.html"])
     assert "a file outside of the release" in line
     assert not (release / "d.html").exists()

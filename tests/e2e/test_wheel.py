@@ -22,7 +22,7 @@ print(pate.__file__, model.predict(X).shape, model.epsilon_ <= 8, WordNet40().lo
 """
 
 
-def run(*command: str | Path, cwd: Path) -> str:
+def run_program(*command: str | Path, cwd: Path) -> str:
     """Runs a command without variables of this Python, and returns its output. Fails unless it succeeds."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("PYTHON")}
     done = subprocess.run(
@@ -44,7 +44,9 @@ def test_the_wheel_alone_has_everything_and_works(tmp_path: Path) -> None:
 
     In a new environment with the wheel, `pate-train` shows its settings, and `PATEClassifier` fits and predicts.
     """
-    run(sys.executable, "-m", "build", "--no-isolation", "--outdir", tmp_path, ROOT, cwd=tmp_path)
+    run_program(
+        sys.executable, "-m", "build", "--no-isolation", "--outdir", tmp_path, ROOT, cwd=tmp_path
+    )
     (source,) = tmp_path.glob("*.tar.gz")
     (wheel,) = tmp_path.glob("*.whl")
     with tarfile.open(source) as archive:
@@ -74,19 +76,21 @@ def test_the_wheel_alone_has_everything_and_works(tmp_path: Path) -> None:
         "pate",
         "pate_multilabel",
     }
-    folder = installed(wheel, folder=tmp_path / "v")
-    assert "target_epsilon" in run(folder / "pate-train", "--cfg", "job", "--resolve", cwd=tmp_path)
-    output = run(folder / "python", "-c", FIVE_LINES, cwd=tmp_path)
+    folder = install_wheel(wheel, folder=tmp_path / "v")
+    assert "target_epsilon" in run_program(
+        folder / "pate-train", "--cfg", "job", "--resolve", cwd=tmp_path
+    )
+    output = run_program(folder / "python", "-c", FIVE_LINES, cwd=tmp_path)
     assert output.startswith(str(tmp_path / "v")) and "(500, 3) True 40" in output
 
 
-def installed(wheel: Path, folder: Path) -> Path:
+def install_wheel(wheel: Path, folder: Path) -> Path:
     """Makes an environment with the wheel and this environment's dependencies, and returns its folder of programs."""
-    run(sys.executable, "-m", "venv", "--without-pip", folder, cwd=wheel.parent)
+    run_program(sys.executable, "-m", "venv", "--without-pip", folder, cwd=wheel.parent)
     python = folder / "bin" / "python"
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python]
-    run(*pip, "install", "-q", "--no-deps", "--no-index", wheel, cwd=wheel.parent)
-    site = run(
+    run_program(*pip, "install", "-q", "--no-deps", "--no-index", wheel, cwd=wheel.parent)
+    site = run_program(
         python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))", cwd=folder
     ).strip()
     # its .pth files are not read

@@ -7,7 +7,7 @@ import pytest
 
 from pate import package_commands
 from pate.config.schema import command_schema
-from tests.e2e.commands import refused
+from tests.e2e.commands import refused_command
 
 
 def forget_commands() -> None:
@@ -26,7 +26,7 @@ def test_refusal_of_a_holders_file_names_the_package(
     forget_commands()
     np.savez(tmp_path / "votes.npz", **{member: np.array("{}")})
     try:
-        line = refused(
+        line = refused_command(
             "release", arguments=[f"votes={tmp_path / 'votes.npz'}", f"output_dir={tmp_path}/run"]
         )
     finally:

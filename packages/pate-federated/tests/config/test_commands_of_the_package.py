@@ -13,7 +13,7 @@ from pate.config.schema import PATHS, command_schema, members, settings_page
 from pate.package_commands import package_commands
 from pate_federated import DistributedVotes
 from pate_federated.commands import VOTE
-from tests.e2e.commands import Arguments, refused
+from tests.e2e.commands import Arguments, refused_command
 
 COMMANDS = ("release", "student", "vote")
 MODULES = ("release", "pate_federated.cli.student", "pate_federated.cli.vote")
@@ -96,5 +96,7 @@ def test_the_aggregator_is_a_member_of_its_group() -> None:
 def test_invalid_settings_file_gives_a_one_line_error(module: str, tmp_path: Path) -> None:
     """Each command refuses a file of settings that is no YAML. The error begins with the path of the file."""
     (tmp_path / "mine.yaml").write_bytes(b"a: 1\nb: [\nc: 2\n")
-    line = refused(module, arguments=["--config-dir", str(tmp_path), "--config-name", "mine"])
+    line = refused_command(
+        module, arguments=["--config-dir", str(tmp_path), "--config-name", "mine"]
+    )
     assert line.startswith(f"file={tmp_path / 'mine.yaml'}: expected settings in YAML")

@@ -31,7 +31,7 @@ from small_federation.exchange import (
     summed_release,
 )
 from small_federation.stages import Votes, killed_at, require_the_same, student
-from tests.e2e.shipped_aggregators import form_for, shipped
+from tests.e2e.shipped_aggregators import form_for, shipped_aggregator
 from tests.e2e.small_run import (
     HOLDERS,
     NUM_TEACHERS,
@@ -416,7 +416,7 @@ def test_absent_holder_does_not_change_the_price(name: str, votes: Votes, tmp_pa
 
     The price, the number of teachers and the number of queries are equal.
     """
-    aggregator = shipped(name)
+    aggregator = shipped_aggregator(name)
     terms = []
     form = form_for(aggregator)
     sent = [Contribution(holder=path.stem, votes=path.read_bytes()) for path in votes[form]]

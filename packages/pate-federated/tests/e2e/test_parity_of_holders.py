@@ -6,7 +6,7 @@ import pytest
 
 from pate.config.schema import members
 from small_federation.stages import Votes, release, release_plan, require_the_same, student
-from tests.e2e.shipped_aggregators import form_for, shipped
+from tests.e2e.shipped_aggregators import form_for, shipped_aggregator
 from tests.e2e.small_run import charges, run_until, seeded_plan
 
 
@@ -18,7 +18,7 @@ def test_every_aggregator_gives_equal_releases_with_holders(
 
     Release, student and charge are those of one run of `train`.
     """
-    plan = seeded_plan(shipped(name))
+    plan = seeded_plan(shipped_aggregator(name))
     run_until(plan, folder=tmp_path / "train", stage="training the majority")
     release_folder = tmp_path / "holders" / "apart"  # one seed draws once in a ledger
     release(release_plan(plan), votes[form_for(plan.aggregator)], release_folder)

@@ -10,7 +10,7 @@ import pate
 from pate.accounting import SharedLedger
 from pate.report.metrics import average_precisions
 from scripts import verify_release
-from tests.e2e.commands import Arguments, call, refused, succeeded
+from tests.e2e.commands import Arguments, call, refused_command, succeeded
 from tests.e2e.small_run import contents, small_dataset
 
 VOTE = "pate_federated.cli.vote"
@@ -101,7 +101,7 @@ def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_pa
             "expected the file of pate-schema beside a table",
         ),
     ):
-        assert line in refused(STUDENT, arguments=given)
+        assert line in refused_command(STUDENT, arguments=given)
     assert (folder / "release" / "terms.json").exists()
     succeeded(STUDENT, arguments=[f"release={folder}", public])
     assert pate.load(folder / "release").labels == small_dataset().label_names
@@ -134,7 +134,7 @@ def test_invalid_votes_give_one_line_errors_and_no_files(files: Path, tmp_path: 
 
     def refusal_of(votes: object, changes: Arguments = ()) -> str:
         """Runs `pate-release` on files of votes; returns its refusal after no folder was written."""
-        text = refused(
+        text = refused_command(
             "release", arguments=[f"votes={votes}", *RELEASE, f"output_dir={folder}", *changes]
         )
         assert not folder.exists()
@@ -195,14 +195,14 @@ def test_invalid_holders_give_one_line_errors_and_finished_votes_stay(
             "cast=words: expected one of bits, confidences",
         ),
     ):
-        assert line in refused(VOTE, arguments)
+        assert line in refused_command(VOTE, arguments)
     file.write_bytes(b"somebody's")
-    assert "output=" in refused(
+    assert "output=" in refused_command(
         VOTE, arguments=vote_arguments(files, holder="north", settings=changes)
     )
     assert file.read_bytes() == b"somebody's"
     shutil.copytree(files, tmp_path / "own")
-    refused(
+    refused_command(
         VOTE, arguments=vote_arguments(tmp_path / "own", holder="north")
     )  # the folder is of another private file's path
     path = files / "votes" / "north.npz"
@@ -212,7 +212,7 @@ def test_invalid_holders_give_one_line_errors_and_finished_votes_stay(
         in call(VOTE, arguments=vote_arguments(files, holder="north")).stderr
     )
     path.write_bytes(content[:-1] + b"x")
-    assert "expected the file as this command left it" in refused(
+    assert "expected the file as this command left it" in refused_command(
         VOTE, arguments=vote_arguments(files, holder="north")
     )
     path.write_bytes(content)
@@ -248,7 +248,7 @@ def test_votes_of_another_project_become_a_published_model_in_two_commands(
     card = (folder / "release" / "privacy_card.md").read_text()
     assert "| data set | theirs |" in card
     assert "holders" not in card, "whose teachers they are is not known"
-    bits = refused(
+    bits = refused_command(
         "release",
         arguments=[
             *words[:-1],
@@ -388,7 +388,7 @@ def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
             "sum.npz: expected nothing beside roll=",
         ),
     ):
-        assert line in refused(command, arguments)
+        assert line in refused_command(command, arguments)
 
 
 def test_release_of_sums_equals_the_release_of_votes(files: Path, tmp_path: Path) -> None:
@@ -408,16 +408,16 @@ def test_release_of_sums_equals_the_release_of_votes(files: Path, tmp_path: Path
             arguments=[f"votes={votes}", *RELEASE, "seed=4", f"output_dir={tmp_path / name}"],
         )
     assert contents(tmp_path / "whole" / "release") == contents(tmp_path / "tree" / "release")
-    assert "aggregator: expected one that reads counts" in refused(
+    assert "aggregator: expected one that reads counts" in refused_command(
         "release",
         arguments=[f"votes={tmp_path}/*.npz", "aggregator=centered_votes", "aggregator.rounds=1"],
     )
     both = f"votes=[{files}/votes/north.npz,{tmp_path}/north.npz]"
-    assert "holder=north: expected each holder once" in refused(
+    assert "holder=north: expected each holder once" in refused_command(
         "release", arguments=[both, *RELEASE]
     )
     clash = f"sum={files}/votes/north.npz"
-    assert "expected another name than those of the votes" in refused(
+    assert "expected another name than those of the votes" in refused_command(
         "release", arguments=[f"votes={files}/votes/*.npz", clash]
     )
 
@@ -456,8 +456,8 @@ def test_answers_of_experts_become_a_student(files: Path, tmp_path: Path) -> Non
         assert verify_release.main([str(folder / "release")]) == 0
     assert scores[1] > scores[0] + 0.05
     own = (f"votes={files}/votes/*.npz", "aggregator=centered_votes", public_answers)
-    refusal = refused("release", arguments=[*own, f"output_dir={tmp_path}/own"])
+    refusal = refused_command("release", arguments=[*own, f"output_dir={tmp_path}/own"])
     assert "files of pate-vote have no public answers" in refusal
     rounds = ("roll={north: 12, south: 12}", f"mailbox={tmp_path}/mail", public_answers)
-    refusal = refused("release", arguments=["aggregator=centered_votes", *rounds])
+    refusal = refused_command("release", arguments=["aggregator=centered_votes", *rounds])
     assert "nothing beside roll=" in refusal

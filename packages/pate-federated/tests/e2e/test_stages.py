@@ -27,7 +27,7 @@ from small_federation.stages import (
     release_plan,
     student,
 )
-from tests.e2e.shipped_aggregators import shipped
+from tests.e2e.shipped_aggregators import shipped_aggregator
 from tests.e2e.small_run import (
     HOLDERS,
     NUM_TEACHERS,
@@ -250,7 +250,7 @@ def test_unsupported_settings_of_stages_are_refused_before_reading(
     No file is written. The error for rounds advises `rounds=1`.
     """
     several = CenteredVotes(noise_multiplier=1.0)
-    prior = shipped("stable_top_k_not_prior")
+    prior = shipped_aggregator("stable_top_k_not_prior")
     for aggregator, form, refusal in (
         (
             replace(several, rounds=3),
