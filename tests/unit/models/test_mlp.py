@@ -14,7 +14,7 @@ def train_with_autograd(teacher, shard, seed):
     rng = np.random.default_rng(seed)
     mean = shard.inputs.mean(axis=0)
     spread = np.sqrt(np.square(shard.inputs - mean).mean())
-    scaled = torch.from_numpy((shard.inputs - mean) / spread)
+    scaled_inputs = torch.from_numpy((shard.inputs - mean) / spread)
     labels = torch.from_numpy(shard.labels.astype(np.float32))
     hidden_layer = nn.Linear(in_features=12, out_features=teacher.hidden)
     output_layer = nn.Linear(in_features=teacher.hidden, out_features=5)
@@ -33,7 +33,7 @@ def train_with_autograd(teacher, shard, seed):
         for first in range(0, len(shard), teacher.batch_size):
             rows = torch.from_numpy(order[first : first + teacher.batch_size])
             loss = nn.functional.binary_cross_entropy_with_logits(
-                model(scaled[rows]), labels[rows], reduction="sum"
+                model(scaled_inputs[rows]), labels[rows], reduction="sum"
             )
             optimizer.zero_grad()
             (loss / len(rows)).backward()
@@ -54,9 +54,9 @@ def test_stacked_mlp_teachers_equal_separate_training(shards, queries):
     confidences = teacher.predict_many(
         states=teacher.fit_many(shards=shards, seeds=seeds), inputs=queries
     )
-    for shard, seed, stacked in zip(shards, seeds, confidences, strict=True):
-        predict = train_with_autograd(teacher=teacher, shard=shard, seed=seed)
-        np.testing.assert_allclose(stacked, predict(queries), atol=2e-4)
+    for shard, seed, stacked_confidences in zip(shards, seeds, confidences, strict=True):
+        predict_alone = train_with_autograd(teacher=teacher, shard=shard, seed=seed)
+        np.testing.assert_allclose(stacked_confidences, predict_alone(inputs=queries), atol=2e-4)
 
 
 def test_the_model_predicts_what_torch_would(rows, held_out):

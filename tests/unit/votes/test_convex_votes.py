@@ -116,9 +116,11 @@ def test_steps_to_minimum_reach_the_minimum(
     exact_weights = np.linalg.solve(
         features.T @ features * 9 + 3 * np.eye(4), features.T @ targets * 9
     )
-    pull = float(9 * np.linalg.norm(targets, axis=1).sum())
-    num_steps = int(steps_to_minimum(pull, curvature=360.0, ridge=3.0, tolerance=1e-9))
-    assert num_steps == math.ceil(121 * math.log(2e9 * pull))
+    max_gradient_length = float(9 * np.linalg.norm(targets, axis=1).sum())
+    num_steps = int(
+        steps_to_minimum(max_gradient_length, curvature=360.0, ridge=3.0, tolerance=1e-9)
+    )
+    assert num_steps == math.ceil(121 * math.log(2e9 * max_gradient_length))
 
     def distance_to_minimum(max_steps: int) -> float:
         weights = fit(

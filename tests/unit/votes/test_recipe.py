@@ -12,7 +12,7 @@ from pate.votes import DEFAULT_RECIPE, Recipe, VoteShape
 from pate.votes.made_up import MadeUpVotes
 from tests.refusals import refused
 
-SHAPE = VoteShape(num_queries=100, num_labels=5, num_teachers=300)
+VOTE_SHAPE = VoteShape(num_queries=100, num_labels=5, num_teachers=300)
 FIELDS = [item.name for item in fields(Recipe)]
 
 
@@ -47,11 +47,11 @@ def test_a_count_is_a_whole_number() -> None:
         Recipe(num_rounds=2.5)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("shares", [(0.5, 0.5), (0.1, 0.3, 0.7), 1.0])
-def test_prevalence_split_has_three_parts_with_sum_one(shares: Any) -> None:
+@pytest.mark.parametrize("prevalence_split", [(0.5, 0.5), (0.1, 0.3, 0.7), 1.0])
+def test_prevalence_split_has_three_parts_with_sum_one(prevalence_split: Any) -> None:
     """`Recipe` refuses a prevalence split of two shares, one with sum 1.1, and a number."""
-    with refused("prevalence_split", value=shares):
-        Recipe(prevalence_split=shares)
+    with refused("prevalence_split", value=prevalence_split):
+        Recipe(prevalence_split=prevalence_split)
 
 
 def test_every_part_of_the_split_is_positive() -> None:
@@ -68,7 +68,7 @@ def test_list_in_a_file_becomes_a_tuple() -> None:
 
 
 @pytest.mark.parametrize(
-    ("of_numpy", "plain"),
+    ("numpy_recipe", "plain_recipe"),
     [
         (Recipe(trust=np.float64(0.25)), Recipe(trust=0.25)),
         (Recipe(trust=1), Recipe(trust=1.0)),
@@ -80,16 +80,17 @@ def test_list_in_a_file_becomes_a_tuple() -> None:
     ],
 )
 def test_equal_recipes_are_one_release_and_publish_the_same_text(
-    of_numpy: Recipe, plain: Recipe
+    numpy_recipe: Recipe, plain_recipe: Recipe
 ) -> None:
     """Recipes with NumPy numbers and with plain numbers give aggregators of one identity and the
     same YAML.
     """
     aggregators = [
-        CenteredVotes(noise_multiplier=1.0, recipe=recipe) for recipe in (of_numpy, plain)
+        CenteredVotes(noise_multiplier=1.0, recipe=recipe)
+        for recipe in (numpy_recipe, plain_recipe)
     ]
-    assert aggregators[0].identity(SHAPE) == aggregators[1].identity(SHAPE)
-    assert yaml.safe_dump(of_numpy.changes()) == yaml.safe_dump(plain.changes())
+    assert aggregators[0].identity(VOTE_SHAPE) == aggregators[1].identity(VOTE_SHAPE)
+    assert yaml.safe_dump(numpy_recipe.changes()) == yaml.safe_dump(plain_recipe.changes())
 
 
 def test_null_stands_for_the_default() -> None:
@@ -116,9 +117,9 @@ def test_an_aggregator_takes_a_recipe_by_its_fields() -> None:
     """An aggregator given a dictionary of fields has the recipe of these fields; a text is refused."""
     recipe: Any = {"trust": 0.25}
     assert CenteredVotes(noise_multiplier=1.0, recipe=recipe).recipe == Recipe(trust=0.25)
-    wrong: Any = "trust"
+    text_in_place_of_recipe: Any = "trust"
     with refused("recipe", value="str"):
-        CenteredVotes(noise_multiplier=1.0, recipe=wrong)
+        CenteredVotes(noise_multiplier=1.0, recipe=text_in_place_of_recipe)
 
 
 def test_aggregators_of_different_recipes_are_different_releases() -> None:
@@ -126,20 +127,24 @@ def test_aggregators_of_different_recipes_are_different_releases() -> None:
 
     The identity with the default recipe does not mention it, as in versions without recipes.
     """
-    usual = CenteredVotes(noise_multiplier=1.0)
-    other = CenteredVotes(noise_multiplier=1.0, recipe=Recipe(center_floor=0.01))
-    assert usual != other
-    assert usual.identity(SHAPE) != other.identity(SHAPE)
-    assert "recipe" not in usual.identity(SHAPE)
+    default_aggregator = CenteredVotes(noise_multiplier=1.0)
+    changed_aggregator = CenteredVotes(noise_multiplier=1.0, recipe=Recipe(center_floor=0.01))
+    assert default_aggregator != changed_aggregator
+    assert default_aggregator.identity(VOTE_SHAPE) != changed_aggregator.identity(VOTE_SHAPE)
+    assert "recipe" not in default_aggregator.identity(VOTE_SHAPE)
 
 
-@pytest.mark.parametrize("split", [(0.1, 0.3, 0.6), (0.4, 0.3, 0.3)])
-def test_no_split_of_the_prevalence_changes_the_price(split: tuple[float, float, float]) -> None:
+@pytest.mark.parametrize("prevalence_split", [(0.1, 0.3, 0.6), (0.4, 0.3, 0.3)])
+def test_no_split_of_the_prevalence_changes_the_price(
+    prevalence_split: tuple[float, float, float],
+) -> None:
     """The prevalence split divides the prevalence's budget among three steps: the total event and
     the prevalence's event stay.
     """
-    aggregator = CenteredVotes(noise_multiplier=2.0, recipe=Recipe(prevalence_split=split))
-    event: Any = aggregator.event(SHAPE)
+    aggregator = CenteredVotes(
+        noise_multiplier=2.0, recipe=Recipe(prevalence_split=prevalence_split)
+    )
+    event: Any = aggregator.event(VOTE_SHAPE)
     assert event.noise_multiplier == pytest.approx(2.0, rel=1e-12)
     assert aggregator.prevalence.event.noise_multiplier == pytest.approx(2 / np.sqrt(0.1))
 
@@ -149,12 +154,12 @@ def test_each_step_spends_its_share_of_the_budget() -> None:
     and so half of the noise.
     """
 
-    def noise_of_first_step(split: tuple[float, float, float]) -> float:
-        recipe = Recipe(prevalence_split=split)
+    def noise_of_first_step(prevalence_split: tuple[float, float, float]) -> float:
+        recipe = Recipe(prevalence_split=prevalence_split)
         return CenteredVotes(noise_multiplier=2.0, recipe=recipe).prevalence._multipliers[0]
 
-    small_share = noise_of_first_step(split=(0.1, 0.3, 0.6))
-    large_share = noise_of_first_step(split=(0.4, 0.2, 0.4))
+    small_share = noise_of_first_step(prevalence_split=(0.1, 0.3, 0.6))
+    large_share = noise_of_first_step(prevalence_split=(0.4, 0.2, 0.4))
     assert small_share == pytest.approx(2 * large_share)
 
 
