@@ -19,8 +19,9 @@ CONTRACT = (
 
 def _distribution(aggregator: BoundaryMax, histogram: IntArray, _: SmallInstance) -> Distribution:
     """Returns the probability of each released set: one label, or the empty set."""
-    distribution = aggregator.distribution(histogram).tolist()
-    return {(label,): p for label, p in enumerate(distribution[:-1])} | {(): distribution[-1]}
+    *label_probs, empty_set_prob = aggregator.distribution(histogram).tolist()
+    set_probs = {(label,): prob for label, prob in enumerate(label_probs)}
+    return set_probs | {(): empty_set_prob}
 
 
 DISTRIBUTIONS = (

@@ -23,7 +23,7 @@ CONTRACT = (
 
 
 def _rename(outcome: Any, label_of_rank: list[int]) -> Any:
-    """Returns an outcome after its labels are permuted; an outcome in words has no labels."""
+    """Returns an outcome as labels instead of ranks; an outcome in words has no labels."""
     return outcome if isinstance(outcome, str) else rename_set(outcome, label_of_rank)
 
 

@@ -6,7 +6,7 @@ from tests.privacy.case import Case as LawCase
 from tests.privacy.case import rename_set
 
 CONTRACT = tuple(
-    Case(mechanism, aggregator=FixedTopK(k=2, epsilon=1.5, mechanism=mechanism), refuses=False)
+    Case(name=mechanism, aggregator=FixedTopK(k=2, epsilon=1.5, mechanism=mechanism), refuses=False)
     for mechanism in (
         "peeling",
         "joint",
@@ -18,7 +18,7 @@ CONTRACT = tuple(
 )
 DISTRIBUTIONS = tuple(
     LawCase(
-        f"FixedTopK-{mechanism}",
+        name=f"FixedTopK-{mechanism}",
         mechanism_for=lambda small_instance, mechanism=mechanism: FixedTopK(
             k=min(2, small_instance.num_labels),
             epsilon=2.0,

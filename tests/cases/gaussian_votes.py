@@ -21,15 +21,15 @@ def _distribution(
 
 DISTRIBUTIONS = tuple(
     LawCase(
-        f"GaussianVotes-{std}",
-        mechanism_for=lambda small_instance, std=std: GaussianVotes(
-            noise_std=std, adjacency=small_instance.adjacency
+        name=f"GaussianVotes-{noise_std}",
+        mechanism_for=lambda small_instance, noise_std=noise_std: GaussianVotes(
+            noise_std=noise_std, adjacency=small_instance.adjacency
         ),
         distribution=_distribution,
         tightness=0.999,
         replace_one_refuted_at_size=None,
         relabel_outcome=rename_bits,
     )
-    # With the first std, counts far from the threshold are drawn like nearer ones.
-    for std in (0.1, 0.5, 1.0, 3.0)
+    # With the first standard deviation, counts far from the threshold are drawn like nearer ones.
+    for noise_std in (0.1, 0.5, 1.0, 3.0)
 )

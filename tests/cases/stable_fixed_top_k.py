@@ -31,15 +31,16 @@ CONTRACT = (
 )
 
 
-def _rename(step: Any, label_of_rank: list[int]) -> Any:
-    """Returns an outcome, which is a set of labels and a sequence of labels, after the labels are permuted."""
-    return rename_set(step[0], label_of_rank), rename_indices(step[1], label_of_rank)
+def _rename(outcome: Any, label_of_rank: list[int]) -> Any:
+    """Returns an outcome, a pair of the stable set and the picks of the peel, as labels instead of ranks."""
+    stable_set, picks = outcome
+    return rename_set(stable_set, label_of_rank), rename_indices(picks, label_of_rank)
 
 
 SMALL_SIZE = Size(num_labels=3, num_teachers=5)
 
 
-def _distribution(
+def _law_case(
     name: str,
     aggregator: StableFixedTopK,
     tightness: float = 0.0,
@@ -47,9 +48,12 @@ def _distribution(
 ) -> LawCase:
     """Returns the case of an aggregator, which is made for the adjacency and the labels of each small instance."""
     k = aggregator.k
-    refuted_at_size = Size(min(largest_size.num_labels, 4), num_teachers=3 + (k == 1))
+    is_refuted = not aggregator.padded or aggregator.penalty != 0
+    refuted_at_size = Size(
+        num_labels=min(largest_size.num_labels, 4), num_teachers=4 if k == 1 else 3
+    )
     return LawCase(
-        f"StableFixedTopK-{k}{name}",
+        name=f"StableFixedTopK-{k}{name}",
         mechanism_for=lambda small_instance: replace(
             aggregator, k=min(k, small_instance.num_labels), adjacency=small_instance.adjacency
         ),
@@ -57,9 +61,7 @@ def _distribution(
         tightness=tightness,
         largest_size=largest_size,
         min_labels=k + 1,
-        replace_one_refuted_at_size=None
-        if aggregator.padded and aggregator.penalty == 0
-        else refuted_at_size,
+        replace_one_refuted_at_size=refuted_at_size if is_refuted else None,
         relabel_outcome=_rename,
     )
 
@@ -76,7 +78,7 @@ USUAL = StableFixedTopK(
 WITH_TABLE = replace(USUAL, test="table", table_order=4.0, table_budget=0.2, failure_prob=0.05)
 NARROW_TEST = replace(USUAL, test_std=0.5, failure_prob=1e-3)
 # Aggregators with each stability test, by the test and its parameters.
-TESTS = {
+AGGREGATORS = {
     "gaussian-2.0-0.3": USUAL,
     "table-4.0-0.2-0.05": WITH_TABLE,
     "gaussian-0.5-0.001": NARROW_TEST,
@@ -87,16 +89,18 @@ UNINFORMATIVE_TEST = replace(USUAL, test_std=1e4, failure_prob=1e-3, peel_scale=
 
 DISTRIBUTIONS = (
     *(
-        _distribution(f"-{padded}-{test}", aggregator=replace(TESTS[test], k=k, padded=padded))
+        _law_case(
+            name=f"-{padded}-{test}", aggregator=replace(AGGREGATORS[test], k=k, padded=padded)
+        )
         for k in (1, 2)
         for padded in (False, True)
-        for test in TESTS
+        for test in AGGREGATORS
     ),
     *(
-        _distribution(
-            f"-{padded}-{test}-4.0-6.0-0.0",
+        _law_case(
+            name=f"-{padded}-{test}-4.0-6.0-0.0",
             aggregator=replace(
-                TESTS[test],
+                AGGREGATORS[test],
                 k=k,
                 padded=padded,
                 selection_scale=4.0,
@@ -106,37 +110,37 @@ DISTRIBUTIONS = (
         )
         for k in (1, 2)
         for padded in (False, True)
-        for test in TESTS
+        for test in AGGREGATORS
     ),
     *(
-        _distribution(
+        _law_case(
             name="-table-4.0-0.2-0.05",
             aggregator=replace(WITH_TABLE, k=k),
             largest_size=Size(num_labels=4, num_teachers=6),
         )
         for k in (1, 2)
     ),
-    _distribution(
+    _law_case(
         name="-True-2-table-4.0-0.2-0.05",
         aggregator=replace(WITH_TABLE, k=3, padded=True, max_k=2),
         largest_size=Size(num_labels=4, num_teachers=3),
     ),
     *(
-        _distribution(
-            f"-{noise}-{max_k}", aggregator=replace(USUAL, selection_noise=noise, max_k=max_k)
+        _law_case(
+            name=f"-{noise}-{max_k}", aggregator=replace(USUAL, selection_noise=noise, max_k=max_k)
         )
         for noise in ("gaussian", "exponential", "laplace")
         for max_k in (None, 1)
     ),
     # With two tied labels and an uninformative test, the outcome depends on the peel alone.
-    _distribution(
+    _law_case(
         name="-gaussian-10000.0-0.001-4.0",
         aggregator=UNINFORMATIVE_TEST,
         tightness=0.9,
         largest_size=Size(num_labels=2, num_teachers=6),
     ),
     # In this case, too, but with two picks of the peel.
-    _distribution(
+    _law_case(
         name="-gaussian-10000.0-0.001-4.0-10000.0",
         aggregator=replace(UNINFORMATIVE_TEST, k=2, selection_scale=1e4),
         tightness=0.9,

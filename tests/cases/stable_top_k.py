@@ -42,11 +42,11 @@ CONTRACT = (
 )
 
 
-def _distribution(name: str, aggregator: StableTopK, tightness: float = 0.0) -> LawCase:
+def _law_case(name: str, aggregator: StableTopK, tightness: float = 0.0) -> LawCase:
     """Returns the case of an aggregator, which is made for the adjacency of each small instance."""
     is_wide_and_padded = aggregator.padded and aggregator.selection_scale == 3.0
     return LawCase(
-        f"StableTopK-{name}",
+        name=f"StableTopK-{name}",
         mechanism_for=lambda small_instance: replace(
             aggregator, adjacency=small_instance.adjacency
         ),
@@ -59,7 +59,7 @@ def _distribution(name: str, aggregator: StableTopK, tightness: float = 0.0) -> 
 
 
 # Aggregators with each stability test, by the test and its parameters.
-TESTS = {
+AGGREGATORS = {
     "gaussian-2.0-0.3": StableTopK(
         selection_scale=1.0, test="gaussian", test_std=2.0, failure_prob=0.3
     ),
@@ -75,28 +75,28 @@ TESTS = {
 }
 
 DISTRIBUTIONS = (
-    _distribution(
+    _law_case(
         name="gumbel",
         aggregator=StableTopK(selection_scale=1.0, test_std=1.0, failure_prob=0.05),
         tightness=0.9,
     ),
     *(
-        _distribution(
-            f"{noise}-{scale}-{padded}-{test}",
+        _law_case(
+            name=f"{noise}-{scale}-{padded}-{test}",
             aggregator=replace(
-                TESTS[test], selection_noise=noise, selection_scale=scale, padded=padded
+                AGGREGATORS[test], selection_noise=noise, selection_scale=scale, padded=padded
             ),
         )
         for noise in SELECTION_NOISES
         for scale in (0.5, 3.0)
         for padded in (False, True)
-        for test in TESTS
+        for test in AGGREGATORS
     ),
     *(
-        _distribution(
-            f"{noise}-0.5-{max_k}-{test}",
+        _law_case(
+            name=f"{noise}-0.5-{max_k}-{test}",
             aggregator=replace(
-                TESTS[test], selection_noise=noise, selection_scale=0.5, max_k=max_k
+                AGGREGATORS[test], selection_noise=noise, selection_scale=0.5, max_k=max_k
             ),
         )
         for noise in SELECTION_NOISES
