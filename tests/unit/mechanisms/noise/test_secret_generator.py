@@ -95,18 +95,16 @@ def test_every_byte_of_the_key_counts_and_blocks_follow_each_other(simd: bool) -
     assert stream_bytes(generator=rng, num_bytes=64 * 40) == b"".join(
         chacha20_block(key=KEY, counter=block) for block in range(40)
     )
-    others = {
-        stream_bytes(generator=cipher_generator(KEY[:at] + b"\x80" + KEY[at + 1 :]), num_bytes=64)
-        for at in range(32)
-    }
-    assert len(others | {stream_bytes(generator=cipher_generator(KEY), num_bytes=64)}) == 33
+    keys = [KEY] + [KEY[:index] + b"\x80" + KEY[index + 1 :] for index in range(32)]
+    streams = {stream_bytes(generator=cipher_generator(key), num_bytes=64) for key in keys}
+    assert len(streams) == 33
 
 
 def test_a_secret_is_new_every_time_and_is_not_shown() -> None:
     """Two secret generators have different streams, and no repr of a generator shows its key."""
-    one = secret_generator()
-    other = secret_generator()
-    assert stream_bytes(generator=one, num_bytes=64) != stream_bytes(generator=other, num_bytes=64)
+    first_stream = stream_bytes(generator=secret_generator(), num_bytes=64)
+    second_stream = stream_bytes(generator=secret_generator(), num_bytes=64)
+    assert first_stream != second_stream
     rng = cipher_generator(KEY)
     shown = f"{rng!r} {rng.bit_generator!r} {rng.bit_generator.seed_seq!r}"
     assert "\\x" not in shown and KEY.hex() not in shown
@@ -122,21 +120,14 @@ def test_children_have_keys_beyond_the_stream_each_given_once() -> None:
     children = [*rng.spawn(2), *rng.spawn(1), *cipher_generator(KEY).spawn(3)]
     streams = [stream_bytes(generator=child, num_bytes=64) for child in children]
     assert streams[:3] == streams[3:]
-    for index, found in enumerate(streams[:3]):
-        assert found == stream_bytes(
-            generator=cipher_generator(chacha20_block(key=KEY, counter=1 + index << 64)[:32]),
-            num_bytes=64,
-        )
-    assert (
-        len(
-            {
-                *streams,
-                stream_bytes(generator=children[0].spawn(1)[0], num_bytes=64),
-                stream_bytes(generator=rng, num_bytes=64),
-            }
-        )
-        == 5
-    )
+    for index, child_stream in enumerate(streams[:3]):
+        child_key = chacha20_block(key=KEY, counter=(1 + index) << 64)[:32]
+        expected_child = cipher_generator(child_key)
+        assert child_stream == stream_bytes(generator=expected_child, num_bytes=64)
+    (grandchild,) = children[0].spawn(1)
+    grandchild_stream = stream_bytes(generator=grandchild, num_bytes=64)
+    parent_stream = stream_bytes(generator=rng, num_bytes=64)
+    assert len({*streams, grandchild_stream, parent_stream}) == 5
 
 
 HELD = {
@@ -201,21 +192,22 @@ def _drawn_bytes(rng: np.random.Generator) -> tuple[bytes, ...]:
     return (
         rng.normal(size=9).tobytes(),
         stream_bytes(generator=rng, num_bytes=64),
-        *(stream_bytes(generator=one, num_bytes=64) for one in rng.spawn(2)),
+        *(stream_bytes(generator=child, num_bytes=64) for child in rng.spawn(2)),
     )
 
 
-def _in_a_fork(act: Callable[[], tuple[bytes, ...]]) -> tuple[bytes, ...]:
-    """Returns what `act` returns in a forked process."""
-    receiving, sending = multiprocessing.Pipe(duplex=False)
-    child = os.fork()
-    if child == 0:
+def _in_a_fork(draw: Callable[[], tuple[bytes, ...]]) -> tuple[bytes, ...]:
+    """Returns what `draw` returns in a forked process."""
+    receiving_end, sending_end = multiprocessing.Pipe(duplex=False)
+    child_pid = os.fork()
+    if child_pid == 0:
         signal.alarm(60)
-        sending.send(act())
+        sending_end.send(draw())
         os._exit(0)
-    assert os.waitpid(child, 0)[1] == 0
-    found: tuple[bytes, ...] = receiving.recv()
-    return found
+    _, exit_status = os.waitpid(child_pid, 0)
+    assert exit_status == 0
+    drawn: tuple[bytes, ...] = receiving_end.recv()
+    return drawn
 
 
 @pytest.mark.process
@@ -232,13 +224,13 @@ def test_forked_processes_draw_other_numbers_each(make: Any) -> None:
     rng = make()
     rng.integers(2**32, size=3, dtype=np.uint32)
     (child,) = rng.spawn(1)
-    mine = [_in_a_fork(act=lambda: _drawn_bytes(rng=rng)) for _ in range(2)]
-    mine += [
-        _in_a_fork(act=lambda: _in_a_fork(act=lambda: _drawn_bytes(rng=rng))),
-        _in_a_fork(act=lambda: _drawn_bytes(rng=child)),
+    all_drawn = [_in_a_fork(draw=lambda: _drawn_bytes(rng=rng)) for _ in range(2)]
+    all_drawn += [
+        _in_a_fork(draw=lambda: _in_a_fork(draw=lambda: _drawn_bytes(rng=rng))),
+        _in_a_fork(draw=lambda: _drawn_bytes(rng=child)),
     ]
-    mine += [_drawn_bytes(rng=rng), _drawn_bytes(rng=child)]
-    assert len({part for drawn in mine for part in drawn}) == 4 * len(mine)
+    all_drawn += [_drawn_bytes(rng=rng), _drawn_bytes(rng=child)]
+    assert len({part for drawn in all_drawn for part in drawn}) == 4 * len(all_drawn)
 
 
 @pytest.mark.process
@@ -260,7 +252,7 @@ def test_a_fork_during_a_draw_of_a_thread_can_draw() -> None:
         pool.submit(hold)
         held.wait()
         try:
-            assert len(_in_a_fork(act=lambda: _drawn_bytes(rng=rng))) == 4
+            assert len(_in_a_fork(draw=lambda: _drawn_bytes(rng=rng))) == 4
         finally:
             done.set()
     assert before + stream_bytes(generator=rng, num_bytes=64) == stream_bytes(
@@ -268,8 +260,8 @@ def test_a_fork_during_a_draw_of_a_thread_can_draw() -> None:
     )
 
 
-def _again(_: int) -> bytes:
-    """Returns 64 bytes of the generator that this module holds."""
+def _next_stream(_: int) -> bytes:
+    """Returns the next 64 bytes of the generator that this module holds; the argument is for `Pool.map`."""
     return stream_bytes(generator=_SHARED, num_bytes=64)
 
 
@@ -282,11 +274,11 @@ def test_workers_that_find_the_generator_in_a_module_draw_other_numbers(start: s
     """The parent and four workers of two pools draw from a generator of this module: all five draws
     differ, whether workers are forked or spawned.
     """
-    found = [_again(0)]
+    streams = [_next_stream(0)]
     for _ in range(2):
         with multiprocessing.get_context(start).Pool(1) as pool:
-            found += pool.map(_again, range(2))
-    assert len(set(found)) == 5
+            streams += pool.map(_next_stream, range(2))
+    assert len(set(streams)) == 5
 
 
 @pytest.mark.process
