@@ -130,35 +130,52 @@ def test_children_have_keys_beyond_the_stream_each_given_once() -> None:
     assert len({*streams, grandchild_stream, parent_stream}) == 5
 
 
-HELD = {
-    "the generator": lambda rng: rng,
-    "its bits": lambda rng: rng.bit_generator,
-    "its key": lambda rng: rng.bit_generator.seed_seq,
-    "a child": lambda rng: rng.spawn(1)[0],
-    "what holds it": lambda rng: {"noise": [rng]},
-    "a method of it": lambda rng: rng.normal,
+# Functions that return an object with a generator's stream, by the name of the object.
+OBJECT_OF = {
+    "generator": lambda rng: rng,
+    "bit generator": lambda rng: rng.bit_generator,
+    "key": lambda rng: rng.bit_generator.seed_seq,
+    "child": lambda rng: rng.spawn(1)[0],
+    "container": lambda rng: {"noise": [rng]},
+    "method": lambda rng: rng.normal,
 }
-WAYS = {"copy.deepcopy": copy.deepcopy} | {
-    f"protocol {number}": functools.partial(pickle.dumps, protocol=number)
-    for number in range(pickle.HIGHEST_PROTOCOL + 1)
+# Functions that copy or pickle an object, by their name.
+COPY_BY = {"copy.deepcopy": copy.deepcopy} | {
+    f"pickle protocol {protocol}": functools.partial(pickle.dumps, protocol=protocol)
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1)
 }
+# The deep copy of a method is left out: it stays a method of the same generator.
+OBJECTS_AND_COPIES = [
+    (object_name, copy_name)
+    for copy_name, object_name in product(COPY_BY, OBJECT_OF)
+    if (copy_name, object_name) != ("copy.deepcopy", "method")
+]
 
 
-@pytest.mark.parametrize(
-    "make", [secret_generator, lambda: cipher_generator(KEY)], ids=["secret", "cipher"]
-)
-@pytest.mark.parametrize(
-    ("way", "held"),
-    [pair for pair in product(WAYS, HELD) if pair != ("copy.deepcopy", "a method of it")],
-)  # which stays a method of the same one
-def test_what_holds_a_stream_is_neither_copied_nor_pickled(way: str, held: str, make: Any) -> None:
+def cipher_of_key() -> np.random.Generator:
+    """Returns the generator whose key is `KEY`."""
+    return cipher_generator(KEY)
+
+
+BOTH_GENERATORS = [
+    pytest.param(secret_generator, id="secret"),
+    pytest.param(cipher_of_key, id="cipher"),
+]
+
+
+@pytest.mark.parametrize("make_generator", BOTH_GENERATORS)
+@pytest.mark.parametrize(("object_name", "copy_name"), OBJECTS_AND_COPIES)
+def test_an_object_with_a_stream_is_neither_copied_nor_pickled(
+    object_name: str, copy_name: str, make_generator: Callable[[], np.random.Generator]
+) -> None:
     """A generator, its key, a child, or an object that holds a generator refuses to be deep-copied
     or pickled.
 
     Two copies of a stream would draw the same noise.
     """
+    object_with_stream = OBJECT_OF[object_name](make_generator())
     with refused("rng", value="secret_generator()", rule="neither copied nor sent"):
-        WAYS[way](HELD[held](make()))
+        COPY_BY[copy_name](object_with_stream)
 
 
 def test_generators_of_one_bit_generator_share_its_stream() -> None:
@@ -168,19 +185,24 @@ def test_generators_of_one_bit_generator_share_its_stream() -> None:
     The bit generator and its key refuse to be copied, and its state is not shown.
     """
     rng = cipher_generator(KEY)
-    shallow = (
+    shallow_copy = (
         copy.copy(rng)
         if np.lib.NumpyVersion(np.__version__) >= "2.0.0"
         else np.random.Generator(rng.bit_generator)
     )
-    again = shallow, np.random.Generator(rng.bit_generator)
-    expected = stream_bytes(generator=cipher_generator(KEY), num_bytes=64 * 3)
-    assert b"".join(stream_bytes(generator=one, num_bytes=64) for one in (rng, *again)) == expected
-    for held in (rng.bit_generator, rng.bit_generator.seed_seq):
+    second_generator = np.random.Generator(rng.bit_generator)
+    expected_stream = stream_bytes(generator=cipher_generator(KEY), num_bytes=64 * 3)
+    stream = b"".join(
+        stream_bytes(generator=generator, num_bytes=64)
+        for generator in (rng, shallow_copy, second_generator)
+    )
+    assert stream == expected_stream
+    for secret in (rng.bit_generator, rng.bit_generator.seed_seq):
         with refused("rng", value="secret_generator()", rule="neither copied nor sent"):
-            copy.copy(held)
+            copy.copy(secret)
         with refused("rng", value="secret_generator()", rule="neither copied nor sent"):
-            held.__reduce__()  # which numpy 1.26 calls to copy a generator
+            # numpy 1.26 calls this method to copy a generator.
+            secret.__reduce__()
     with refused("bit_generator.state", value="(not shown)"):
         rng.bit_generator.state = rng.bit_generator.state
 
@@ -211,17 +233,17 @@ def _in_a_fork(draw: Callable[[], tuple[bytes, ...]]) -> tuple[bytes, ...]:
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-    "make", [secret_generator, lambda: cipher_generator(KEY)], ids=["secret", "cipher"]
-)
-def test_forked_processes_draw_other_numbers_each(make: Any) -> None:
+@pytest.mark.parametrize("make_generator", BOTH_GENERATORS)
+def test_forked_processes_draw_other_numbers_each(
+    make_generator: Callable[[], np.random.Generator],
+) -> None:
     """A generator and its child are used in two forks, in a fork of a fork, and in the parent: all
     drawn numbers differ.
 
     Children of children also draw other numbers, even if the parent drew nothing before it forked
     again.
     """
-    rng = make()
+    rng = make_generator()
     rng.integers(2**32, size=3, dtype=np.uint32)
     (child,) = rng.spawn(1)
     all_drawn = [_in_a_fork(draw=lambda: _drawn_bytes(rng=rng)) for _ in range(2)]
@@ -239,25 +261,24 @@ def test_a_fork_during_a_draw_of_a_thread_can_draw() -> None:
     the parent's stream goes on.
     """
     rng = cipher_generator(KEY)
-    before = stream_bytes(generator=rng, num_bytes=8)
-    held = threading.Event()
-    done = threading.Event()
+    first_bytes = stream_bytes(generator=rng, num_bytes=8)
+    is_locked = threading.Event()
+    has_forked = threading.Event()
 
-    def hold() -> None:
+    def hold_lock() -> None:
         with rng.bit_generator.lock:
-            held.set()
-            done.wait()
+            is_locked.set()
+            has_forked.wait()
 
     with ThreadPoolExecutor(max_workers=1) as pool:
-        pool.submit(hold)
-        held.wait()
+        pool.submit(hold_lock)
+        is_locked.wait()
         try:
             assert len(_in_a_fork(draw=lambda: _drawn_bytes(rng=rng))) == 4
         finally:
-            done.set()
-    assert before + stream_bytes(generator=rng, num_bytes=64) == stream_bytes(
-        generator=cipher_generator(KEY), num_bytes=72
-    )
+            has_forked.set()
+    stream = first_bytes + stream_bytes(generator=rng, num_bytes=64)
+    assert stream == stream_bytes(generator=cipher_generator(KEY), num_bytes=72)
 
 
 def _next_stream(_: int) -> bytes:
