@@ -97,11 +97,11 @@ def calibrate(
     accountant: Callable[[], Accountant] = AutoAccountant,
     start: float = 1.0,
 ) -> float:
-    """Returns the smallest noise whose epsilon is at most `target_epsilon`, with a relative error of at most 1e-4.
+    """Returns nearly the smallest noise whose epsilon is at most `target_epsilon`.
 
-    The error is only upwards: the returned noise is never too small. It is up to 0.003 where the joint law of a
-    selection and its test determines the price. The search first uses `RdpAccountant`, which is quick, and then
-    continues with `accountant` from the noise that was found.
+    The noise is never too small. It is too large by at most a ten-thousandth, or by 0.3 percent where the event is a
+    selection with its stability test, which the accountant bounds together. The search first uses `RdpAccountant`,
+    which is quick, and then continues with `accountant` from the noise that was found.
 
     Args:
         event_for: a function from the noise, > 0, to the event whose price is computed. The epsilon must not rise as

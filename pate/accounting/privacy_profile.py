@@ -138,9 +138,9 @@ def _bit_profile(event: events.BitEvent, epsilons: FloatArray) -> FloatArray:
 def _profile_by_renyi(event: LeafEvent, epsilons: FloatArray) -> FloatArray:
     """Returns a privacy profile that follows from the Renyi curve of an event, `[num_epsilons]`.
 
-    At each epsilon the delta is the smallest over the orders of the grid. At epsilon < 0 the two distributions are
-    exchanged: f(epsilon) = 1 - e^epsilon + e^epsilon f'(-epsilon). The largest convex function below the result is
-    still a valid profile.
+    At epsilon >= 0 the delta is the smallest over the orders of the grid. At epsilon < 0 it follows from the delta at
+    -epsilon of the exchanged pair, which has the same Renyi curve: 1 - e^epsilon + e^epsilon delta(-epsilon).
+    The result need not be convex; a caller may lower it to the largest convex function below it.
     """
     orders = DEFAULT_ORDERS
     rdp = rdp_curve(count_leaves(event), orders=DEFAULT_ORDERS)

@@ -108,8 +108,8 @@ class CenteredRounds:
 
     Formal guarantee: the clip of a round, and the student whose errors teachers vote on, are computed from public
     values and earlier releases. The noise of each round is sqrt(num_rounds) times as large as that of a single round.
-    All rounds together cost one Gaussian event of `noise_multiplier`. The caller charges that event before the first
-    round or with it.
+    All rounds together cost one Gaussian event of `noise_multiplier`, which the caller charges no later than with the
+    first round.
 
     Attributes:
         noise_multiplier: standard deviation over sensitivity, for all rounds together, > 0.

@@ -245,7 +245,7 @@ def _with_best_order_and_share(
 
 @dataclass(frozen=True)
 class _NoiseSearch:
-    """The comparison of copies of an aggregator by the gap that they release.
+    """A search among copies of an aggregator with other noise, for the copy that releases sets with the smallest gap.
 
     Attributes:
         aggregator: the aggregator to copy.

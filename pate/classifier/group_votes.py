@@ -277,13 +277,13 @@ class GroupVotesPlan(FitPlan):
 
     @cached_property
     def _private(self) -> Encoded:
-        """The features of the private records, with the counts of cells that public rows do not have."""
+        """The features of the private records, and how many of their cells have a value that no public row has."""
         return self._encode(self.pools.inputs, name="X")
 
     def _encode(self, inputs: Any, name: str) -> Encoded:
         """Returns inputs as features, float32 `[num_rows, num_features]`; a sparse matrix becomes dense as a whole.
 
-        For a DataFrame, the result also has the counts of cells that public rows do not have.
+        For a DataFrame, the result also counts the cells whose value no public row has.
 
         Args:
             inputs: an array, a sparse matrix or a DataFrame.

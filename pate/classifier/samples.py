@@ -250,7 +250,7 @@ def _numbered(values: NDArray[Any]) -> IntArray:
 
 
 def _first_public_row(num_rows: int, share: float) -> int:
-    """Returns the row from which on a share of the rows is public; at least one row is."""
+    """Returns the first public row: the last rows are public, `share` of all, rounded down, but at least one."""
     require(num_rows > 1, "n_samples", num_rows, _AT_LEAST_TWO)
     return num_rows - max(int(share * num_rows), 1)
 

@@ -314,6 +314,11 @@ def price_or_infinity(aggregator: Aggregator, shape: VoteShape, budget: Budget) 
 
 
 def _renyi_ratio(planned: PricedRelease, budget_by_renyi: Budget) -> float:
-    """Returns the price of a plan by the Renyi accountant, divided by its price by the budget's accountant."""
+    """Returns the price of a plan by the Renyi accountant, divided by the price that the plan has.
+
+    Args:
+        planned: the plan, with its price by the accountant of its own budget.
+        budget_by_renyi: the same budget, with the Renyi accountant.
+    """
     price = price_or_infinity(planned.aggregator, shape=planned.shape, budget=budget_by_renyi)
     return price / planned.epsilon

@@ -37,11 +37,11 @@ _UNLEARNED_POWER = 0.5
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class MomentStudent:
-    """A student of noisy moments, on the features of a public pool.
+    """A student that learns from released moments: noisy mean products of the private features and labels.
 
     Attributes:
-        public_features: float32 `[num_public, num_features]`, as in `Descent`.
-        feature_variances: `[num_features - 1]`, as in `Descent`.
+        public_features: the features of the public pool, float32 `[num_public, num_features]`; the last is constant.
+        feature_variances: `[num_features - 1]`, the variance of each feature but the constant, in the public pool.
         recipe: the tuned constants.
     """
 

@@ -41,7 +41,7 @@ class PublicAnswers:
 
     @classmethod
     def read(cls, path: Path | str) -> Self:
-        """Returns the public answers in an .npz file.
+        """Returns the answers of the public model that an .npz file holds.
 
         The file has the array `answers`, floats `[num_queries, num_labels]`, which are log-odds. It may have
         `record_ids` and `label_names`. By default queries are named 0, 1, ... and labels label_0, label_1, ...
@@ -50,7 +50,8 @@ class PublicAnswers:
             path: the file.
 
         Raises:
-            InvalidValue: the file is missing, has other arrays, log-odds that are not finite, or a name twice.
+            InvalidValue: the file is missing or has an array of another name, a log-odds that is not finite, or a name
+                twice.
         """
         path = Path(path)
         require(path.is_file(), "public_answers", path, "an existing .npz file")

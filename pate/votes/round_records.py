@@ -90,10 +90,10 @@ class RoundRecords:
 
     @cached_property
     def _all_teachers(self) -> ShardRecords:
-        """The records of all teachers that have any.
+        """The records of all teachers that have at least one.
 
-        Teachers stand in the order of their numbers of records, and teachers of equal size in the order of their first
-        records. So the records of teachers with one record stand as they do in the data set.
+        Teachers with fewer records come first, and teachers of equal size in the order of their first records. So the
+        records of teachers with one record stand as they do in the data set.
         """
         teachers, first_rows, sizes = np.unique(
             self.teacher_of, return_index=True, return_counts=True

@@ -168,15 +168,16 @@ class TeacherAttack:
         repeats: int,
         rng: np.random.Generator,
     ) -> TeacherAttack:
-        """Returns the attack whose pattern of votes and number of canaries guess best in simulated releases.
+        """Returns the attack with the pattern of votes and the number of canaries whose guesses are best.
 
-        A smaller number of canaries is chosen only if its score is more than 1.25 times as large.
+        Each is tried in simulated releases, which give it a score. A smaller number of canaries is chosen only if its
+        score is more than 1.25 times that of the larger number.
 
         Args:
             aggregator: draws the release.
             shape: the numbers of queries, labels and teachers of the release.
             canary_counts: the numbers of canaries to try, the largest first.
-            repeats: the number of teachers that vote like each canary.
+            repeats: the number of teachers that vote alike for each canary.
             rng: draws coins and noise of the simulated releases.
 
         Raises:
