@@ -14,6 +14,12 @@ def price(noise):
 '''
 
 
+@pytest.fixture(name="present_pins", scope="module")
+def compute_present_pins() -> pin.Pins:
+    """Returns the digests of all code that names a proof note, as it is now."""
+    return pin.current_pins()
+
+
 def digest_of_function(source_code: str) -> str:
     """Returns the digest of the only function in a source."""
     [(name, notes, value)] = pin.pinned_code(source_code)
@@ -22,16 +28,16 @@ def digest_of_function(source_code: str) -> str:
     return value
 
 
-def test_every_note_was_read_with_the_present_code() -> None:
+def test_every_note_was_read_with_the_present_code(present_pins: pin.Pins) -> None:
     """No code that names a proof note has changed since its digests were recorded."""
-    lines = pin.changes(pin.read_pins(), now=pin.current_pins())
+    lines = pin.changes(pin.read_pins(), now=present_pins)
     assert not lines, "\n" + "\n".join(lines)
 
 
-def test_every_cited_note_exists() -> None:
+def test_every_cited_note_exists(present_pins: pin.Pins) -> None:
     """Each note that code names is a page, and nearly every page is named by code."""
     pages = {path.stem for path in pin.NOTES.glob("*.md")} - {"index"}
-    cited = pin.current_pins().keys()
+    cited = present_pins.keys()
     assert cited <= pages
     assert pages - cited <= {"zcdp"}
 
