@@ -143,11 +143,11 @@ class StableTopK(StableAggregator):
         splits = [split_budget(planned, budget, shape, selection_share=share) for share in shares]
         candidates = [split.scaled_to(budget, shape) for split in splits]
 
-        def smallest_released_gap(candidate: StableTopK) -> tuple[float, float]:
+        def released_gap(candidate: StableTopK) -> tuple[float, float]:
             steps = candidate.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
             return steps.released_gap_key()
 
-        return min(candidates, key=smallest_released_gap)
+        return min(candidates, key=released_gap)
 
     def distribution(
         self, votes: NDArray[np.integer], *, num_teachers: int

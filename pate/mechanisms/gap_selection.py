@@ -49,14 +49,16 @@ Regularizer = Callable[[int], float] | Sequence[float]
 
 # The kinds of noise, by the names that the field `noise` takes.
 SELECTION_NOISES = ("gumbel", "gaussian", "laplace", "exponential")
-# The distribution of the index of the largest noisy value, by the kind of noise.
+# The distribution of the index of the largest noisy value, by the kind of noise. Each function takes utilities: a
+# utility is (sum - largest sum) / noise_scale, at most 0.
 _ARGMAX_DISTRIBUTIONS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "gumbel": gumbel_argmax,
     "gaussian": gaussian_argmax,
     "laplace": laplace_argmax,
     "exponential": exponential_argmax,
 }
-# The same distribution as exact weights, for the kinds of noise for which it has a closed form.
+# The same distribution as exact weights, for the kinds of noise for which it has a closed form. Each function takes
+# the noise scale and deficits: a deficit is largest sum - sum, at least 0.
 _EXACT_WEIGHTS = {"gumbel": softmax_weights, "exponential": permute_and_flip_weights}
 # The largest absolute value of a regularizer. Sums of a gap and a larger number would be rounded.
 _LARGEST_OFFSET = 2.0**50
@@ -242,7 +244,7 @@ class GapSelection(Parameters):
         if self.noise == "gumbel":
             # The largest of sums with Gumbel noise is k with the probabilities of a softmax (the Gumbel-max trick). One
             # uniform number for each query decides it, so no noise is added to the sums.
-            return self.select(ranking, LazyUniforms.draw((len(ranking.keys),), rng))
+            return self.select(ranking, LazyUniforms.draw((ranking.num_queries,), rng))
         sums = self._sums(ranking)
         values = Values.scaled(sums, noise_scale=self.noise_scale)
         noise = draw_noise(noise_kind=self.noise, shape=sums.shape, rng=rng)
@@ -252,13 +254,15 @@ class GapSelection(Parameters):
     def select(self, ranking: VoteRanking, uniforms: LazyUniforms) -> IntArray:
         """Returns k for each query of a ranking, `[Q]`, as a function of one uniform number per query.
 
+        Mechanisms that draw the uniform numbers themselves, such as `NotPriorTopK`, call this method instead of `draw`.
+
         Raises `InvalidValue` unless the noise is "gumbel".
         """
         require(self.noise == "gumbel", "noise", self.noise, "gumbel")
         sums = self._sums(ranking)
         deficits = sums.max(axis=1, keepdims=True) - sums
         with np.errstate(over="ignore"):  # a quotient of minus infinity has the weight 0
-            weights = np.exp(deficits / -self.noise_scale)
+            weights = np.exp(-deficits / self.noise_scale)
 
         def weights_of_row(row: int) -> Weights:
             return softmax_weights(deficits[row], noise_scale=self.noise_scale)
@@ -283,8 +287,9 @@ class GapSelection(Parameters):
     def weights(self, votes: NDArray[np.integer]) -> Weights:
         """Returns exact weights, in proportion to the probabilities of the candidates, for one histogram `[L]`.
 
-        Only a mechanism that `has_weights` has them.
+        Raises `InvalidValue` for noise without such weights, where `has_weights` is False.
         """
+        require(self.has_weights, "noise", self.noise, f"one of {', '.join(_EXACT_WEIGHTS)}")
         sums = self._sums(VoteRanking.from_counts(self._counts(votes)[None]))[0]
         return _EXACT_WEIGHTS[self.noise](sums.max() - sums, self.noise_scale)
 

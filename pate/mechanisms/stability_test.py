@@ -35,8 +35,7 @@ GRID = 2**53
 LARGEST_PROB = 1 - 2.0**-40
 # No noise exceeds so many of its standard deviations with a probability above 2**-40.
 _MAX_STDS = 128
-# A test stores the probabilities of the gaps 0..g. Here g is the number of teachers, but not above the first gap with
-# the probability LARGEST_PROB (or _FEW_GAPS, if that is more), and not above _MAX_GAPS.
+# Two bounds on the largest gap whose probability a test stores. `_build_test` explains them.
 _FEW_GAPS = 1000
 _MAX_GAPS = 250_000
 
@@ -291,8 +290,8 @@ def _build_test(
 ) -> StabilityTest:
     """Returns a stability test of T teachers that stores the probabilities of the gaps 0..g.
 
-    Here g is T, but not above the first gap with the largest possible probability (or 1,000, if that is more), and not
-    above 250,000. Larger gaps pass with the last probability.
+    Here g is T, but not above the first gap with the largest possible probability (or `_FEW_GAPS`, if that is more),
+    and not above `_MAX_GAPS`. Larger gaps pass with the last probability.
 
     Args:
         pass_probability: the probability of passing, as a function of the excess.

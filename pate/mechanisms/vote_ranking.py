@@ -34,6 +34,11 @@ class VoteRanking:
         sorted_keys = np.sort(keys, axis=1)[:, ::-1]
         return cls(keys=keys, sorted_keys=sorted_keys, num_labels=num_labels)
 
+    @property
+    def num_queries(self) -> int:
+        """The number of queries Q."""
+        return len(self.keys)
+
     @cached_property
     def sorted_counts(self) -> IntArray:
         """The counts of each query in falling order, `[Q, L]`."""
