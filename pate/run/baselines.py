@@ -186,7 +186,10 @@ def _true_label_student(
         return students.fit(_TRUE_LABEL_STUDENT, training_set=labeled_queries, seed=seed)
 
     trained_student = reference_models.model(
-        _TRUE_LABEL_STUDENT, inputs_digest=inputs_digest, train=train
+        _TRUE_LABEL_STUDENT,
+        words="true label student",
+        inputs_digest=inputs_digest,
+        train=train,
     )
     students.show_curve(_TRUE_LABEL_STUDENT, trained_student=trained_student)
     return trained_student.model
@@ -223,7 +226,10 @@ def _all_records_model(
         record_digests=(records.digest(),),
     )
     model = reference_models.model(
-        _ALL_RECORDS_MODEL, inputs_digest=inputs_digest, train=train
+        _ALL_RECORDS_MODEL,
+        words="all-records model",
+        inputs_digest=inputs_digest,
+        train=train,
     ).model
     model.save(folder)
     return model

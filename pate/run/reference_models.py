@@ -53,7 +53,12 @@ class ReferenceModels:
         self.monitor = monitor
 
     def model(
-        self, name: str, *, inputs_digest: str | None, train: Callable[[], TrainedStudent]
+        self,
+        name: str,
+        *,
+        words: str,
+        inputs_digest: str | None,
+        train: Callable[[], TrainedStudent],
     ) -> TrainedStudent:
         """Returns a reference model: reads it if a run has trained it, and otherwise trains and keeps it.
 
@@ -62,24 +67,19 @@ class ReferenceModels:
 
         Args:
             name: the name of the model in report.json.
+            words: the name of the model in the lines for the monitor.
             inputs_digest: the digest of everything that the model depends on, as `reference_key` returns it.
             train: trains the model.
         """
         if inputs_digest is None or not self._is_closed_to_others():
             return train()
         folder_name = f"{name}-{inputs_digest[:_NAME_DIGITS]}"
-        words = name.replace("_", " ").replace("all records", "all-records")
         models = KeptModels(self.folder)
         trained_student = models.read(folder_name, inputs_digest=inputs_digest)
         if trained_student is None:
             with ExitStack() as stack:
-                try:
-                    make_folder(self.folder)
-                    self._lock(folder_name, words=words, stack=stack)
-                except OSError as error:
-                    if error.errno in _READ_ONLY_ERRORS:
-                        return train()
-                    raise
+                if not self._lock(folder_name, words=words, stack=stack):
+                    return train()
                 # Another run may have trained the model while this run waited for the lock.
                 trained_student = models.read(folder_name, inputs_digest=inputs_digest)
                 if trained_student is None:
@@ -113,8 +113,10 @@ class ReferenceModels:
         )
         return False
 
-    def _lock(self, folder_name: str, *, words: str, stack: ExitStack) -> None:
-        """Takes the lock of a model until `stack` is closed, and shows a stage while another run holds it.
+    def _lock(self, folder_name: str, *, words: str, stack: ExitStack) -> bool:
+        """Takes the lock of a model until `stack` is closed; returns False where the folder cannot be written.
+
+        The method shows a stage while another run holds the lock.
 
         Args:
             folder_name: the name of the model's folder.
@@ -123,10 +125,17 @@ class ReferenceModels:
         """
         path = self.folder / f"{folder_name}.lock"
         try:
-            stack.enter_context(file_lock(path, wait=False))
-        except BlockingIOError:
-            with self.monitor.stage(f"waiting for the {words} of another run"):
-                stack.enter_context(file_lock(path))
+            make_folder(self.folder)
+            try:
+                stack.enter_context(file_lock(path, wait=False))
+            except BlockingIOError:
+                with self.monitor.stage(f"waiting for the {words} of another run"):
+                    stack.enter_context(file_lock(path))
+        except OSError as error:
+            if error.errno in _READ_ONLY_ERRORS:
+                return False
+            raise
+        return True
 
 
 def reference_key(

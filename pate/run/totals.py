@@ -1,14 +1,16 @@
 """Total prices of the releases of several runs, such as a sweep.
 
 There is one total for each data set, adjacency and unit of privacy. Two releases that drew the same noise have no
-total: the difference of their results has no noise at all. So the caller of `totals_of` asks `any_share_noise` first.
+total: the difference of their results has no noise at all.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import combinations, groupby
+from itertools import combinations
+from operator import itemgetter
 from pathlib import Path
 
 from pate.accounting import Accountant, Adjacency, AutoAccountant, Event, PrivacyUnit
@@ -93,7 +95,7 @@ class Total:
 
     count: int
     adjacency: Adjacency
-    unit: PrivacyUnit | None
+    unit: PrivacyUnit
     epsilon: float
     delta: float
     in_ledger: LedgerTotal | None = None
@@ -101,8 +103,6 @@ class Total:
     @property
     def words(self) -> str:
         """The adjacency and the unit of the total in words."""
-        if self.unit is None:
-            return str(self.adjacency)
         return f"{self.adjacency}, for {self.unit.protected_under(self.adjacency, num_releases=self.count)}"
 
 
@@ -129,6 +129,7 @@ def releases_of(folder: Path) -> list[PaidRelease]:
     return [
         PaidRelease(
             charge_key=entry.key,
+            # The charge may be that of a twin, an equal release of another run, so the name is read from its key.
             run_key=entry.key[:_NUM_NAME_DIGITS],
             data_digest=data_digest,
             event=entry.event,
@@ -152,28 +153,32 @@ def any_share_noise(releases: Iterable[PaidRelease]) -> bool:
 def totals_of(releases: Iterable[PaidRelease]) -> list[Total]:
     """Returns the total prices of several releases: one for each data set, adjacency and unit of privacy.
 
-    A total is a guarantee if all prices were fixed beforehand and no two releases share noise. This function does not
-    look at shared noise: the caller asks `any_share_noise` first. Prices under two
-    adjacencies, or for two units, cannot be added. Releases of earlier versions of pate name no unit and are in no
-    total. The delta of a total is the largest delta of its releases, or the sum of their deltas if their failure
-    probabilities exceed the largest delta.
+    A total is a guarantee if all prices were fixed beforehand and no release shares its noise with another one. This
+    function does not look at shared noise: the caller first asks `any_share_noise`, and `shares_noise_in_ledger` of
+    each release.
+
+    Prices under two adjacencies, or for two units, cannot be added. Releases of earlier versions of pate name no unit
+    and are in no total. The delta of a total is the largest delta of its releases, or the sum of their deltas if their
+    failure probabilities exceed the largest delta.
 
     If one ledger counts all releases of the data set, the total is at most the total of that ledger, which every run
     prints: a bound on all releases bounds some of them.
     """
-    with_unit = [release for release in releases if release.unit is not None]
-    groups = groupby(sorted(with_unit, key=_terms_of), key=_terms_of)
-    return [_total_of(list(group)) for _, group in groups]
+    # The releases by their terms (data, adjacency and unit); releases with equal terms belong to one total.
+    groups: defaultdict[tuple[str, str, str], list[PaidRelease]] = defaultdict(list)
+    units: dict[str, PrivacyUnit] = {}
+    for release in releases:
+        if release.unit is not None:
+            unit = units.setdefault(release.unit.words, release.unit)
+            groups[release.data_digest, str(release.adjacency), unit.words].append(release)
+    return [
+        _total_of(group, unit=units[unit_words])
+        for (_, _, unit_words), group in sorted(groups.items(), key=itemgetter(0))
+    ]
 
 
-def _terms_of(release: PaidRelease) -> tuple[str, str, str]:
-    """Returns the data, adjacency and unit of a release; releases with equal terms belong to one total."""
-    unit = "" if release.unit is None else release.unit.words
-    return release.data_digest, str(release.adjacency), unit
-
-
-def _total_of(releases: Sequence[PaidRelease]) -> Total:
-    """Returns the total price of releases with equal terms."""
+def _total_of(releases: Sequence[PaidRelease], *, unit: PrivacyUnit) -> Total:
+    """Returns the total price of releases of the same records, under one adjacency and for one unit of privacy."""
     accountant_names = {release.accountant().name for release in releases}
     accountant = releases[0].accountant if len(accountant_names) == 1 else AutoAccountant
     epsilon, delta = total_price(
@@ -190,7 +195,7 @@ def _total_of(releases: Sequence[PaidRelease]) -> Total:
     return Total(
         count=len(releases),
         adjacency=releases[0].adjacency,
-        unit=releases[0].unit,
+        unit=unit,
         epsilon=epsilon,
         delta=delta,
         in_ledger=in_ledger if counts_others else None,

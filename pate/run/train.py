@@ -410,7 +410,7 @@ def _majority_labels(run: PricedRun, *, released: ReleasedRun) -> MajorityLabels
         rows = baseline_rows(private)
         sample = sample_in_words(num_taken=len(rows), num_records=len(private))
         votes = ensemble.of_rows(rows).vote()
-    # Closed votes are made again if they are read again, as `_public_start` does.
+    # `_public_start` reads these votes again after they are closed; a closed source computes its votes anew.
     with closing(votes), run.monitor.stage("releasing without noise, to compare with"):
         majority = run.priced.aggregator.noiseless_from(votes, record=released.record)
     training_set = majority.training_set(ensemble.queries.inputs)

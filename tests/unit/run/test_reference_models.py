@@ -45,7 +45,9 @@ def trained_model(
 ) -> TrainedStudent:
     """Returns the reference model that all tests of this file ask for."""
     references = ReferenceModels(outputs=folder, monitor=monitor or SilentMonitor())
-    return references.model("all_records_model", inputs_digest=KEY, train=training)
+    return references.model(
+        "all_records_model", words="all-records model", inputs_digest=KEY, train=training
+    )
 
 
 def test_a_model_is_trained_once_and_a_line_tells_where_it_lies(tmp_path: Path) -> None:
@@ -223,7 +225,9 @@ def test_models_of_own_classes_are_not_shared(tmp_path: Path) -> None:
     training = CountedTraining()
     references = ReferenceModels(outputs=tmp_path, monitor=SilentMonitor())
     for _ in range(2):
-        references.model("all_records_model", inputs_digest=None, train=training)
+        references.model(
+            "all_records_model", words="all-records model", inputs_digest=None, train=training
+        )
     assert training.num_calls == 2
     assert list(tmp_path.iterdir()) == []
 
