@@ -4,14 +4,16 @@ The sentences state what earlier releases of the records have cost, and how many
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
 
-from pate.accounting import Event
+from pate.accounting import Accountant, Event
 from pate.accounting.ledger import Ledger
 from pate.accounting.ledger_entry import AccountStatement
+from pate.accounting.shared_ledger import SharedLedger
 from pate.report import format_delta, format_epsilon
 from pate.run.ledger_place import LEDGER_NAME, CountedTerms, OtherLedger
+from pate.run.random_streams import seed_name
 from pate.validation import rounded_up
 
 
@@ -34,6 +36,98 @@ def other_ledger_lines(
                 f"ledger={ledger_file} counts for {terms.words}, and {other.path} "
                 f"for {other.terms.words}: the two cannot be added up"
             )
+
+
+def shared_noise_lines(
+    ledger_file: Path,
+    *,
+    account: Ledger,
+    event: Event,
+    run_key: str,
+    seed: int | None,
+    other_ledgers: Sequence[OtherLedger],
+) -> Iterator[str]:
+    """Yields a warning for each ledger in which an earlier release has, or may have, the same noise as a run.
+
+    Args:
+        ledger_file: the file of the run's ledger.
+        account: the account of the private records in the ledger.
+        event: the price of the run's release. A release of the same records at this price may be the same release, so
+            its warning says that the noise may be shared.
+        run_key: the prefix of the keys of the run's own charges, which are left out.
+        seed: the seed of the run; None for noise from the operating system, which gives no warning.
+        other_ledgers: the ledgers in the same folder that count for other terms.
+    """
+    name_of_seed = seed_name(seed)
+    if not name_of_seed:
+        return
+    consequence = "no epsilon covers both; leave seed= out, or take another one"
+    paths = [other.path for other in other_ledgers if name_of_seed in other.seed_names]
+    if account.is_seed_used(name_of_seed, except_release=run_key, except_price=event):
+        paths.append(ledger_file)
+    for path in paths:
+        yield f"seed={seed}: this release shares its noise with an earlier one in ledger={path}: {consequence}"
+    if not paths and account.is_seed_used(name_of_seed, except_release=run_key):
+        yield (
+            f"seed={seed}: an earlier release in ledger={ledger_file} drew its noise from this seed: "
+            f"unless this one is the same to the last byte, {consequence}"
+        )
+
+
+def shared_owner_lines(
+    ledger_file: Path,
+    *,
+    ledger: SharedLedger,
+    account: Ledger,
+    event: Event,
+    run_key: str,
+    owners: Mapping[str, Set[bytes]],
+    delta: float,
+) -> Iterator[str]:
+    """Yields the total price for the people of an account who are in other accounts of the ledger too.
+
+    Nothing is yielded if no other account has any of these people.
+
+    Args:
+        ledger_file: the file of the run's ledger.
+        ledger: the ledger with all accounts.
+        account: the account of the private records in the ledger.
+        event: the price of the run's release, which is added unless it is charged already.
+        run_key: the prefix of the keys of the run's own charges.
+        owners: the people whose records these are, by the kind of owner.
+        delta: the delta of the total.
+    """
+    num_known = ledger.store.num_shared_owners(owners, except_account=account.data)
+    if not num_known:
+        return
+    entries = [*account.entries]
+    for data_digest in num_known:
+        entries += ledger.account(data_digest).entries
+    events = [entry.event for entry in entries]
+    if not account.charges_of(run_key):
+        events.append(event)
+    accountant = account.accountant()
+    for charged_event in events:
+        accountant.compose(charged_event)
+    epsilon = accountant.get_epsilon(delta)
+    account_names = ", ".join(data_digest[:12] for data_digest in num_known)
+    yield (
+        f"ledger={ledger_file}: {max(num_known.values())} or more ids and groups are in account {account_names} too; "
+        f"whoever is in all of them has paid epsilon {format_epsilon(epsilon)} with this release"
+    )
+
+
+def accountant_remark(account: Ledger, *, accountant: Callable[[], Accountant]) -> str:
+    """Returns a remark that names the ledger's accountant; empty if a run has the same, or if releases share noise.
+
+    Args:
+        account: the account in the ledger.
+        accountant: makes an accountant of the kind that prices the run.
+    """
+    name = account.accountant_name
+    if name == accountant().name or account.noise_is_shared:
+        return ""
+    return f", by accountant={name}"
 
 
 def account_lines(

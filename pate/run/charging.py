@@ -36,7 +36,14 @@ from pate.files.reading import FROM_BACKUP, read_text
 from pate.pricing import PricedRelease
 from pate.progress import Monitor
 from pate.report import format_epsilon
-from pate.run.account_words import account_lines, other_ledger_lines, total_in_words
+from pate.run.account_words import (
+    account_lines,
+    accountant_remark,
+    other_ledger_lines,
+    shared_noise_lines,
+    shared_owner_lines,
+    total_in_words,
+)
 from pate.run.draw_keys import DrawKeys
 from pate.run.earlier_ledgers import CHARGES_STAY, ChargeTransfer, earlier_ledgers
 from pate.run.folder import RunFolder
@@ -56,7 +63,7 @@ from pate.run.tuned_runs import TunedRuns
 from pate.validation import InvalidValue
 
 # The name of the part of a draw that holds the digest of the release's file.
-_FILE_DIGEST = "written"
+_FILE_DIGEST_PART = "written"
 # The rule for a seed from which an earlier release drew its noise.
 _OTHER_SEED = (
     "another seed, as an earlier release drew its noise from this one; or none, seed=null; "
@@ -66,6 +73,11 @@ _OTHER_SEED = (
 
 class RunCharge:
     """The charge of one run in a ledger, from the check that it fits to the proof that it was made.
+
+    States:
+        * After `open`: the ledger is in memory if its file does not exist yet. A new run has no keys.
+        * After `begin`: the ledger is a file, and the run has keys. The release may be drawn by `record`.
+        * After `publish`: the ledger holds the charge and the digest of the release's file, and the file exists.
 
     Attributes:
         priced: the release, with the price of one draw of its noise.
@@ -101,7 +113,8 @@ class RunCharge:
         self._owners = OwnersOfRun(
             owners=owners,
             allow_shared=terms.new_account,
-            # A run that starts from an earlier release must have other people, whichever ledger lists them.
+            # An owner that another account lists is then a warning, not a refusal. A run that starts from an earlier
+            # release must have other people, whichever ledger lists them.
             may_be_known=self._is_usual_ledger and terms.start is None,
         )
         self._other_ledgers = (
@@ -160,39 +173,39 @@ class RunCharge:
             raise InvalidValue("ledger", path, rule=rule)
         is_charged = bool(account.charges_of(charge._key_prefix))
         if not is_charged:
-            charge._require_one_sum()
-            may_share_noise = charge._is_usual_ledger and account.max_epsilon is None
-            if not may_share_noise and charge._shares_noise():
+            charge._require_no_charges_elsewhere()
+            is_only_warned_of = charge._is_usual_ledger and account.max_epsilon is None
+            if not is_only_warned_of and charge._shares_noise():
                 raise InvalidValue("ledger", path, rule=_OTHER_SEED)
             require_room(account, priced=priced)
         return charge
 
     @property
     def keys(self) -> DrawKeys:
-        """Returns the keys under which the ledger stores the run's draws. `begin` must have been called before."""
+        """The keys under which the ledger stores the run's draws. `begin` must have been called before."""
         assert self._keys is not None
         return self._keys
 
     @property
     def num_draws(self) -> int:
-        """Returns how often the release was drawn with fresh noise, the present draw included."""
+        """The number of times that the release was drawn with fresh noise, the present draw included."""
         return len(self.keys.all)
 
     @property
     def epsilon(self) -> float:
-        """Returns the price of what is published; infinity if its failure probabilities exceed delta."""
+        """The epsilon of what is published; infinity if its failure probabilities exceed delta."""
         if self.tuned is not None:
             return self.budget.epsilon_of(self.published_event)
         return self._epsilon_of_draws(self.num_draws)
 
     @property
     def tuned(self) -> TunedRuns | None:
-        """Returns the runs of which this one is to be the best; None for a release that is no candidate of a tuning."""
+        """The runs of which this one is to be the best; None for a release that is no candidate of a tuning."""
         return self._terms.tuned
 
     @property
     def published_event(self) -> Event:
-        """Returns the price of what is published: of all draws, or of the best run of a tuning."""
+        """The price of what is published: of all draws, or of the best run of a tuning."""
         if self.tuned is not None:
             return self.tuned.event
         return SelfComposedEvent(self.priced.event, count=self.num_draws)
@@ -260,7 +273,7 @@ class RunCharge:
             self._write_place()
         parts = self.account.parts(release_key=self.keys.last_draw)
         self._require_parts(parts)
-        is_lost = _FILE_DIGEST in parts and not os.path.lexists(self._release_file)
+        is_lost = _FILE_DIGEST_PART in parts and not os.path.lexists(self._release_file)
         if redraw and is_lost and self.seed is None:
             self._add_draw()
         if self.num_draws > 1:
@@ -268,7 +281,7 @@ class RunCharge:
             monitor.say(
                 f"redraw=true: draw {self.num_draws} of this release; together they cost epsilon {epsilon}"
             )
-        for line in self._lines():
+        for line in self._cost_lines():
             monitor.say(line)
 
     def publish(self, release: Release, *, public_names: PublicNames, monitor: Monitor) -> None:
@@ -294,9 +307,9 @@ class RunCharge:
             rule = "one whose release has the price that was charged for it"
             raise InvalidValue("aggregator", aggregator_name, rule=rule)
         content = npz_bytes(release.arrays() | public_names.arrays())
-        if _FILE_DIGEST not in parts:
+        if _FILE_DIGEST_PART not in parts:
             digest = hashlib.sha256(content).hexdigest()
-            self.record().commit(_FILE_DIGEST, content=digest.encode())
+            self.record().commit(_FILE_DIGEST_PART, content=digest.encode())
         if not os.path.lexists(self._release_file):
             make_folder(self._release_file.parent, existing_parent=self.folder.path)
             with atomic_write(self._release_file) as file:
@@ -307,7 +320,8 @@ class RunCharge:
         if statement.num_charges > 1:
             cost = f"all {statement.num_charges} releases of these records cost"
         total = total_in_words(self.account, statement=statement)
-        monitor.say(f"ledger={self.account.path}: {cost} {total}{self._accountant_remark}")
+        remark = accountant_remark(self.account, accountant=self.budget.accountant)
+        monitor.say(f"ledger={self.account.path}: {cost} {total}{remark}")
 
     def require_paid(self) -> None:
         """Raises `InvalidValue` unless the ledger holds the charge at its price and the release's file is unchanged.
@@ -324,12 +338,13 @@ class RunCharge:
 
     @property
     def _key_prefix(self) -> str:
-        """Returns the prefix of all keys of this run; for a run without keys, a text that no key begins with."""
+        """The prefix of all keys of this run; for a run without keys, a text that no key begins with."""
+        # An empty prefix would match every key of the account. Keys of runs are hexadecimal, so none begins with "n".
         return "new" if self._keys is None else self._keys.run
 
     @property
     def _note(self) -> ChargeNote:
-        """Returns the note that the ledger stores with a charge of this run, for people who read the ledger."""
+        """The note that the ledger stores with a charge of this run, for people who read the ledger."""
         class_prices = [
             f"{budget_class.name} {format_epsilon(budget_class.epsilon)}"
             for budget_class in self.priced.classes
@@ -342,14 +357,6 @@ class RunCharge:
             seed_name=seed_name(self.seed),
             may_share_noise=self._is_usual_ledger,
         )
-
-    @property
-    def _accountant_remark(self) -> str:
-        """Returns a remark that names the ledger's accountant, or an empty text if it is the run's own accountant."""
-        name = self.account.accountant_name
-        if name == self.budget.accountant().name or self.account.noise_is_shared:
-            return ""
-        return f", by accountant={name}"
 
     def _epsilon_of_draws(self, num_draws: int) -> float:
         """Returns the epsilon of `num_draws` draws; infinity if their failure probabilities exceed delta."""
@@ -374,7 +381,7 @@ class RunCharge:
         self.account = self._ledger.account(self.account.data, unit=self.unit)
         if self._is_usual_ledger:
             self._other_ledgers = other_ledgers(self._path, data_digest=self.account.data)
-            self._require_one_sum()
+            self._require_no_charges_elsewhere()
 
     def _write_place(self) -> None:
         """Writes the place of the ledger into the run's folder, unless that place is written there already."""
@@ -409,13 +416,46 @@ class RunCharge:
         if not math.isfinite(epsilon):
             rule = f"a price that stays finite; another draw costs epsilon {format_epsilon(epsilon)} with those before"
             raise InvalidValue("redraw", "true", rule=rule)
-        self._require_one_sum()
+        self._require_no_charges_elsewhere()
         require_room(self.account, priced=self.priced)
         self._keys = self.keys.with_redraw()
         self._keys.write(self.folder)
 
+    def _cost_lines(self) -> Iterator[str]:
+        """Yields warnings of other ledgers and shared noise, the cost of earlier releases, and the room under a cap."""
+        terms = CountedTerms.of_release(self._terms)
+        yield from other_ledger_lines(self._path, terms=terms, other_ledgers=self._other_ledgers)
+        yield from shared_noise_lines(
+            self._path,
+            account=self.account,
+            event=self.priced.event,
+            run_key=self.keys.run,
+            seed=self.seed,
+            other_ledgers=self._other_ledgers,
+        )
+        if self._terms.new_account:
+            yield from shared_owner_lines(
+                self._path,
+                ledger=self._ledger,
+                account=self.account,
+                event=self.priced.event,
+                run_key=self.keys.run,
+                owners=self._owners.owners,
+                delta=self.budget.delta,
+            )
+        yield from account_lines(
+            self.account,
+            event=self.priced.event,
+            run_key=self.keys.run,
+            accountant_remark=accountant_remark(self.account, accountant=self.budget.accountant),
+        )
+
     def _require_ledger_of_run(self) -> None:
-        """Raises `InvalidValue` if the run has begun but neither its ledger nor an earlier ledger of the run exists."""
+        """Raises `InvalidValue` if the run has begun and its ledger is gone.
+
+        The ledger is not gone if it is the one that the run began with, or if an earlier ledger of the run exists. It
+        may also be a copy with another identity that holds charges of the run.
+        """
         if self._keys is None:
             return
         identity = self._ledger.identity
@@ -427,7 +467,7 @@ class RunCharge:
             rule = f"the run's ledger, which is gone; {CHARGES_STAY}"
             raise InvalidValue("ledger", path, rule=rule)
 
-    def _require_one_sum(self) -> None:
+    def _require_no_charges_elsewhere(self) -> None:
         """Raises `InvalidValue` if there is a cap, and another ledger of the folder has charges for the records.
 
         The cap would not count those charges, as prices in ledgers of different terms cannot be added up.
@@ -445,9 +485,10 @@ class RunCharge:
             raise InvalidValue("max_epsilon", self.account.max_epsilon, rule=rule, owner="ledger")
 
     def _require_parts(self, parts: Mapping[str, str]) -> None:
-        """Raises `InvalidValue` unless the ledger holds a charge for every draw and the digest of the release's file.
+        """Raises `InvalidValue` unless the ledger agrees with what the run's folder holds.
 
-        The release's file may be missing. If it exists, it must be the file of the last draw.
+        The ledger must hold a charge for each earlier draw, and for the last one if it was drawn. The release's file
+        may be missing. If it exists, the ledger must hold its digest, and it must be the file of the last draw.
 
         Args:
             parts: the digests of the parts of the last draw, by name; empty if the last draw has not been charged yet.
@@ -457,12 +498,12 @@ class RunCharge:
             self.account.require_charged(self.priced.event, release_key=key, remedy=CHARGES_STAY)
         if not os.path.lexists(self._release_file):
             return
-        if _FILE_DIGEST not in parts:
+        if _FILE_DIGEST_PART not in parts:
             rule = f"the one that {self._release_file} came from; {CHARGES_STAY}"
             raise InvalidValue("ledger", self.account.path, rule=rule)
         digest = file_digest(self._release_file, remedy=CHARGES_STAY)
         # The part holds the file's digest as text, and `parts` has the digest of that text.
-        if parts[_FILE_DIGEST] != hashlib.sha256(digest.encode()).hexdigest():
+        if parts[_FILE_DIGEST_PART] != hashlib.sha256(digest.encode()).hexdigest():
             rule = "the file as it was when the release was drawn; remove it, and the same command writes it again"
             raise InvalidValue("release", self._release_file, rule=rule)
 
@@ -474,63 +515,6 @@ class RunCharge:
         return self.account.is_seed_used(
             seed_name(self.seed), except_release=self._key_prefix, except_price=self.priced.event
         )
-
-    def _lines(self) -> Iterator[str]:
-        """Yields warnings of other ledgers and of shared noise, then the cost of earlier releases and the room left."""
-        terms = CountedTerms.of_release(self._terms)
-        yield from other_ledger_lines(self._path, terms=terms, other_ledgers=self._other_ledgers)
-        yield from self._noise_lines()
-        yield from self._lines_on_people_in_others()
-        yield from account_lines(
-            self.account,
-            event=self.priced.event,
-            run_key=self.keys.run,
-            accountant_remark=self._accountant_remark,
-        )
-
-    def _lines_on_people_in_others(self) -> Iterator[str]:
-        """Yields the sum of all prices for people whom `new_account` lets into this account beside others."""
-        if not self._terms.new_account:
-            return
-        num_known = self._ledger.store.num_shared_owners(
-            self._owners.owners, except_account=self.account.data
-        )
-        if not num_known:
-            return
-        entries = [*self.account.entries]
-        for data_digest in num_known:
-            entries += self._ledger.account(data_digest).entries
-        events = [entry.event for entry in entries]
-        if not self.account.charges_of(self.keys.run):
-            events.append(self.priced.event)
-        accountant = self.account.accountant()
-        for event in events:
-            accountant.compose(event)
-        epsilon = accountant.get_epsilon(self.budget.delta)
-        accounts = ", ".join(data_digest[:12] for data_digest in num_known)
-        yield (
-            f"ledger={self._path}: {max(num_known.values())} or more ids and groups are in account {accounts} too; "
-            f"whoever is in all of them has paid epsilon {format_epsilon(epsilon)} with this release"
-        )
-
-    def _noise_lines(self) -> Iterator[str]:
-        """Yields a warning for each ledger in which an earlier release has, or may have, the same noise as this run."""
-        name_of_seed = seed_name(self.seed)
-        if not name_of_seed:
-            return
-        consequence = "no epsilon covers both; leave seed= out, or take another one"
-        paths = [other.path for other in self._other_ledgers if name_of_seed in other.seed_names]
-        if self._shares_noise():
-            paths.append(self._path)
-        for path in paths:
-            yield (
-                f"seed={self.seed}: this release shares its noise with an earlier one in ledger={path}: {consequence}"
-            )
-        if not paths and self.account.is_seed_used(name_of_seed, except_release=self._key_prefix):
-            yield (
-                f"seed={self.seed}: an earlier release in ledger={self._path} drew its noise from this seed: "
-                f"unless this one is the same to the last byte, {consequence}"
-            )
 
 
 def require_entered(ledger: Path | str | None, *, folder: RunFolder) -> None:

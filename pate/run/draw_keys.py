@@ -53,12 +53,12 @@ class DrawKeys:
 
     @property
     def all(self) -> tuple[str, ...]:
-        """Returns the keys of all draws, the first draw first."""
+        """The keys of all draws, the first draw first."""
         return (self.run, *(f"{self.run}-{name}" for name in self.redraws))
 
     @property
     def last_draw(self) -> str:
-        """Returns the key of the last draw, which is the run's present release."""
+        """The key of the last draw, which is the run's present release."""
         return self.all[-1]
 
     def with_redraw(self) -> DrawKeys:
