@@ -6,6 +6,7 @@ the reason, before any privacy budget is spent.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -16,11 +17,10 @@ from pate.aggregators.aggregator import fields_marked
 from pate.config.schema import members
 
 if TYPE_CHECKING:
-    from pate.aggregators import CenteredVotes
     from pate.aggregators.stable_aggregator import StableAggregator
 
-Make = Callable[[str], Any]
-"""A function that makes the part of a group: `part_maker`."""
+BuildPart = Callable[[str], Any]
+"""A function that builds the part of a group, such as the one that `part_maker` returns."""
 Reasons = dict[str, str]
 """The reasons why settings change nothing, by the settings' names."""
 
@@ -37,6 +37,12 @@ _TRAINING_FIELDS = (
 )
 # Fields of an engine that only training needs, and not the sum of votes.
 _ENGINE_TRAINING_FIELDS = ("chunk_size", "max_in_flight", "num_gpus")
+# Groups of settings whose effect may depend on the aggregator.
+_GROUPS_THAT_ASK_THE_AGGREGATOR = frozenset(
+    {"aggregator", "engine", "scratch", "student", "teacher", "num_teachers"}
+)
+# A number of teachers above every limit, for a number that follows from private records and is not known yet.
+_UNKNOWN_NUM_TEACHERS = sys.maxsize
 
 
 def unused_lines(
@@ -44,7 +50,7 @@ def unused_lines(
     *,
     command_line_settings: Mapping[str, str],
     command: str,
-    build_part: Make,
+    build_part: BuildPart,
     has_known_cost: Callable[[Aggregator], bool],
 ) -> Iterator[str]:
     """Yields a sentence for each setting on the command line that the chosen parts ignore.
@@ -73,64 +79,120 @@ def _reasons(
     *,
     command_line_settings: Mapping[str, str],
     command: str,
-    build_part: Make,
+    build_part: BuildPart,
     has_known_cost: Callable[[Aggregator], bool],
 ) -> Reasons:
     """Returns the reasons why settings of the parts have no effect. For the arguments see `unused_lines`."""
     groups = {name.partition(".")[0] for name in command_line_settings}
+    aggregator: Aggregator | None = None
+    if config.get("aggregator") is not None and groups & _GROUPS_THAT_ASK_THE_AGGREGATOR:
+        aggregator = build_part("aggregator")
     reasons = _command_reasons(config, command=command)
+    if aggregator is not None and any(
+        name.startswith("aggregator.") for name in command_line_settings
+    ):
+        reasons |= _aggregator_settings(config, aggregator=aggregator)
+    if "data_dependent" in command_line_settings and command == "train" and config.data_dependent:
+        reasons |= _cost_settings(build_part("aggregator"), has_known_cost=has_known_cost)
+    trains_teachers = config.get("teacher") is not None and command in ("train", "vote")
+    if trains_teachers and groups & {"engine", "teacher"}:
+        reasons |= _teacher_settings(
+            config,
+            teacher=build_part("teacher"),
+            aggregator=aggregator,
+            command_line_settings=command_line_settings,
+        )
+    if "scratch" in groups and not _keeps_features(
+        aggregator, num_teachers=_num_teachers_of(config)
+    ):
+        reasons["scratch"] = "no features are kept, as these votes are not cast in rounds"
+    if config.get("student") is not None and "student" in groups:
+        reasons |= _student_settings(
+            command=command,
+            aggregator=aggregator,
+            command_line_settings=command_line_settings,
+            build_part=build_part,
+        )
+    if config.get("method") is not None and "method" in groups:
+        reasons |= _prefixed(group="method", reasons=method_reasons(config.method))
+    return reasons
+
+
+def _aggregator_settings(config: DictConfig, *, aggregator: Aggregator) -> Reasons:
+    """Returns the reasons why settings of the aggregator have no effect, by their full names."""
     has_budget = any(
         config.get(name) is not None for name in ("target_epsilon", "target_mu", "budgets")
     )
     is_solved = has_budget and config.get("noise") != "given"
-    aggregator: Aggregator | None = None
-    reads_aggregator = groups & {
-        *("aggregator", "engine", "scratch", "student", "teacher", "num_teachers"),
-    }
-    if config.get("aggregator") is not None and reads_aggregator:
-        aggregator = build_part("aggregator")
-    if aggregator is not None and any(
-        name.startswith("aggregator.") for name in command_line_settings
-    ):
-        reasons |= _prefixed(
-            group="aggregator", reasons=aggregator_reasons(aggregator, is_solved=is_solved)
-        )
-        noise = fields_marked(type(aggregator), mark="noise")
-        # With several noises their ratio has an effect.
-        if is_solved and len(noise) == 1:
-            reason = "the noise follows from the budget"
-            if "noise" in config:
-                reason += "; noise=given takes it as it is"
-            reasons |= _prefixed(group="aggregator", reasons=dict.fromkeys(noise, reason))
-    asks_cost = (
-        "data_dependent" in command_line_settings and command == "train" and config.data_dependent
+    reasons = aggregator_reasons(aggregator, is_solved=is_solved)
+    noise = fields_marked(type(aggregator), mark="noise")
+    # With several noises their ratio has an effect.
+    if is_solved and len(noise) == 1:
+        reason = "the noise follows from the budget"
+        if "noise" in config:
+            reason += "; noise=given takes it as it is"
+        reasons |= dict.fromkeys(noise, reason)
+    return _prefixed(group="aggregator", reasons=reasons)
+
+
+def _cost_settings(
+    aggregator: Aggregator, *, has_known_cost: Callable[[Aggregator], bool]
+) -> Reasons:
+    """Returns the reason why `data_dependent=true` has no effect, if the cost on given votes is not known."""
+    if has_known_cost(aggregator):
+        return {}
+    return {"data_dependent": "no theorem says what this aggregator costs on given votes"}
+
+
+def _teacher_settings(
+    config: DictConfig,
+    *,
+    teacher: Any,
+    aggregator: Aggregator | None,
+    command_line_settings: Mapping[str, str],
+) -> Reasons:
+    """Returns the reasons why settings of the teachers and of the engine have no effect, by their full names.
+
+    Args:
+        config: the composed configuration, with the number of teachers.
+        teacher: the recipe for teachers.
+        aggregator: the aggregator that receives the teachers' votes; None if the command has none.
+        command_line_settings: the settings on the command line as text, by name.
+    """
+    num_teachers = _num_teachers_of(config)
+    reasons = teacher_reasons(teacher, aggregator=aggregator, num_teachers=num_teachers)
+    return _prefixed(group="teacher", reasons=reasons) | engine_reasons(
+        teacher,
+        aggregator=aggregator,
+        num_teachers=num_teachers,
+        command_line_settings=command_line_settings,
     )
-    if asks_cost and not has_known_cost(build_part("aggregator")):
-        reasons["data_dependent"] = "no theorem says what this aggregator costs on given votes"
-    trains_teachers = config.get("teacher") is not None and command in ("train", "vote")
-    if trains_teachers and groups & {"engine", "teacher"}:
-        teacher = build_part("teacher")
-        reasons |= _prefixed(
-            group="teacher", reasons=teacher_reasons(teacher, aggregator=aggregator)
-        )
-        reasons |= engine_reasons(
-            teacher, aggregator=aggregator, command_line_settings=command_line_settings
-        )
-    if "scratch" in groups and not _keeps_features(aggregator):
-        reasons["scratch"] = "no features are kept, as these votes are not cast in rounds"
-    if config.get("student") is not None and "student" in groups:
-        if command == "release" and aggregator is not None and not aggregator.expects_prior:
-            reason = "this aggregator does not ask what a student predicts; pate-student trains on the release"
-            reasons |= {
-                name: reason
-                for name in command_line_settings
-                if name.partition(".")[0] == "student"
-            }
-        else:
-            reasons |= _prefixed(group="student", reasons=student_reasons(build_part("student")))
-    if config.get("method") is not None and "method" in groups:
-        reasons |= _prefixed(group="method", reasons=method_reasons(config.method))
-    return reasons
+
+
+def _student_settings(
+    *,
+    command: str,
+    aggregator: Aggregator | None,
+    command_line_settings: Mapping[str, str],
+    build_part: BuildPart,
+) -> Reasons:
+    """Returns the reasons why settings of the student have no effect, by their full names."""
+    if command == "release" and aggregator is not None and not aggregator.expects_prior:
+        reason = "this aggregator does not ask what a student predicts; pate-student trains on the release"
+        return dict.fromkeys(_settings_of("student", command_line_settings), reason)
+    return _prefixed(group="student", reasons=student_reasons(build_part("student")))
+
+
+def _settings_of(group: str, command_line_settings: Mapping[str, str]) -> list[str]:
+    """Returns the names of the settings of a group on the command line, and of the choice of the group itself."""
+    return [name for name in command_line_settings if name.partition(".")[0] == group]
+
+
+def _num_teachers_of(config: DictConfig) -> int | None:
+    """Returns the configured number of teachers; None if there is none, or if it is the number of private groups."""
+    teacher = config.get("teacher")
+    num_teachers: int | None = None if teacher is None else teacher.get("num_teachers")
+    return num_teachers
 
 
 def _prefixed(*, group: str, reasons: Mapping[str, str]) -> Reasons:
@@ -191,12 +253,15 @@ def _stable_top_k_reasons(aggregator: StableAggregator, *, is_solved: bool) -> R
     return reasons
 
 
-def teacher_reasons(teacher: Any, *, aggregator: Aggregator | None) -> Reasons:
+def teacher_reasons(
+    teacher: Any, *, aggregator: Aggregator | None, num_teachers: int | None
+) -> Reasons:
     """Returns the reasons why fields of a recipe for teachers have no effect.
 
     Args:
         teacher: the recipe.
-        aggregator: the aggregator that receives the teachers' votes; None if it could not be built.
+        aggregator: the aggregator that receives the teachers' votes; None if the command has none.
+        num_teachers: the number of teachers; None if it follows from the private records.
     """
     from pate.aggregators import CenteredVotes
     from pate.models import KernelTeacher, ResNet50Teacher
@@ -208,25 +273,39 @@ def teacher_reasons(teacher: Any, *, aggregator: Aggregator | None) -> Reasons:
         return {"penalty": "it is that of the head of frozen features"}
     if not isinstance(teacher, KernelTeacher) or not isinstance(aggregator, CenteredVotes):
         return {}
-    return {} if _is_in_rounds(aggregator) else {"nonlinear": "these votes are not cast in rounds"}
+    if _may_vote_in_rounds(aggregator, num_teachers=num_teachers):
+        return {}
+    return {"nonlinear": "these votes are not cast in rounds"}
 
 
-def _keeps_features(aggregator: Aggregator | None) -> bool:
+def _keeps_features(aggregator: Aggregator | None, *, num_teachers: int | None) -> bool:
     """Returns True if the features of private records are kept between rounds of votes, or if that is not known."""
+    return aggregator is None or _may_vote_in_rounds(aggregator, num_teachers=num_teachers)
+
+
+def _may_vote_in_rounds(aggregator: Aggregator | None, *, num_teachers: int | None) -> bool:
+    """Returns True if teachers may cast centered votes in rounds, each of which improves a student.
+
+    Args:
+        aggregator: the aggregator; None if the command has none.
+        num_teachers: the number of teachers. None stands for one that follows from the private records: it may be
+            large enough for rounds.
+    """
     from pate.aggregators import CenteredVotes
 
-    if aggregator is None:
-        return True
-    return isinstance(aggregator, CenteredVotes) and _is_in_rounds(aggregator)
-
-
-def _is_in_rounds(aggregator: CenteredVotes) -> bool:
-    """Returns True if centered votes are cast in rounds, each of which improves a student."""
-    return aggregator.rounds != 1 and aggregator.clip is None
+    if not isinstance(aggregator, CenteredVotes):
+        return False
+    if num_teachers is None:
+        num_teachers = _UNKNOWN_NUM_TEACHERS
+    return not aggregator.votes_once(num_teachers)
 
 
 def engine_reasons(
-    teacher: Any, *, aggregator: Aggregator | None, command_line_settings: Mapping[str, str]
+    teacher: Any,
+    *,
+    aggregator: Aggregator | None,
+    num_teachers: int | None,
+    command_line_settings: Mapping[str, str],
 ) -> Reasons:
     """Returns the reasons why settings of the engine have no effect for these teachers.
 
@@ -234,21 +313,19 @@ def engine_reasons(
 
     Args:
         teacher: the recipe for teachers.
-        aggregator: the aggregator that receives the teachers' votes; None if there is none, or it could not be built.
+        aggregator: the aggregator that receives the teachers' votes; None if the command has none.
+        num_teachers: the number of teachers; None if it follows from the private records.
         command_line_settings: the settings on the command line as text, by name.
     """
-    from pate.aggregators import CenteredVotes
     from pate.models import KernelTeacher, Teacher
 
-    is_in_rounds = isinstance(aggregator, CenteredVotes) and _is_in_rounds(aggregator)
+    is_in_rounds = _may_vote_in_rounds(aggregator, num_teachers=num_teachers)
     if is_in_rounds and isinstance(teacher, KernelTeacher):
         reason = "no engine trains the teachers of KernelTeacher, engines sum their votes"
         return {f"engine.{name}": reason for name in _ENGINE_TRAINING_FIELDS}
     if not isinstance(teacher, Teacher):
         reason = f"no engine trains the teachers of {type(teacher).__name__}"
-        return {
-            name: reason for name in command_line_settings if name.partition(".")[0] == "engine"
-        }
+        return dict.fromkeys(_settings_of("engine", command_line_settings), reason)
     if teacher.is_isolated:
         return {"engine.chunk_size": "each of these teachers is trained by itself"}
     return {}

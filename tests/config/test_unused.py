@@ -245,12 +245,21 @@ def test_engine_settings_are_reported_for_teachers_without_engine() -> None:
     """
     settings = {"engine": "ray", "engine.num_cpus": "2", "teacher": "kernel"}
     rounds = CenteredVotes(noise_multiplier=1.0)
-    convex = engine_reasons(ConvexTeacher(), aggregator=rounds, command_line_settings=settings)
+    convex = engine_reasons(
+        ConvexTeacher(), aggregator=rounds, num_teachers=None, command_line_settings=settings
+    )
     assert convex.keys() == {"engine", "engine.num_cpus"}
     for trained in (LinearTeacher(device="cpu"), MLPTeacher(device="cpu")):
-        assert engine_reasons(trained, aggregator=rounds, command_line_settings=settings) == {}
+        assert (
+            engine_reasons(
+                trained, aggregator=rounds, num_teachers=None, command_line_settings=settings
+            )
+            == {}
+        )
     unstacked = CNNTeacher(stacked=False, device="cpu")
-    reasons = engine_reasons(unstacked, aggregator=None, command_line_settings=settings)
+    reasons = engine_reasons(
+        unstacked, aggregator=None, num_teachers=None, command_line_settings=settings
+    )
     assert reasons.keys() == {"engine.chunk_size"}
 
 
@@ -258,13 +267,33 @@ def test_engines_sum_votes_of_kernel_teachers_in_rounds_alone() -> None:
     """For kernel teachers in rounds only settings of training are unused; for one round the engine is unused."""
     settings = {"engine": "ray", "engine.num_cpus": "2", "teacher": "kernel"}
     rounds = CenteredVotes(noise_multiplier=1.0)
-    reasons = engine_reasons(KernelTeacher(), aggregator=rounds, command_line_settings=settings)
+    reasons = engine_reasons(
+        KernelTeacher(), aggregator=rounds, num_teachers=None, command_line_settings=settings
+    )
     assert reasons.keys() == {"engine.chunk_size", "engine.max_in_flight", "engine.num_gpus"}
     for at_once in (replace(rounds, rounds=1), replace(rounds, clip=1.0), None):
         reasons = engine_reasons(
-            KernelTeacher(), aggregator=at_once, command_line_settings=settings
+            KernelTeacher(), aggregator=at_once, num_teachers=None, command_line_settings=settings
         )
         assert reasons.keys() == {"engine", "engine.num_cpus"}
+
+
+@pytest.mark.parametrize(
+    ("num_teachers", "is_unused"),
+    [(199, True), (200, False), (None, False)],
+    ids=["too few for rounds", "fewest for rounds", "one for each private group"],
+)
+@pytest.mark.parametrize("nonlinear", [True, False])
+def test_nonlinear_is_reported_for_too_few_teachers_for_rounds(
+    num_teachers: int | None, is_unused: bool, nonlinear: bool
+) -> None:
+    """Fewer than 200 kernel teachers vote once, so `nonlinear` is reported as unused."""
+    reasons = teacher_reasons(
+        KernelTeacher(nonlinear=nonlinear),
+        aggregator=CenteredVotes(noise_multiplier=1.0),
+        num_teachers=num_teachers,
+    )
+    assert ("nonlinear" in reasons) == is_unused
 
 
 def test_settings_that_networks_of_methods_do_not_read_are_reported() -> None:
@@ -273,7 +302,7 @@ def test_settings_that_networks_of_methods_do_not_read_are_reported() -> None:
     `linear` reads neither `hidden` nor `learning_rate`, `cnn` does not read `hidden`, and `mlp` reads both. For PATE
     with linear teachers nothing is reported.
     """
-    assert teacher_reasons(LinearTeacher(device="cpu"), aggregator=None) == {}
+    assert teacher_reasons(LinearTeacher(device="cpu"), aggregator=None, num_teachers=400) == {}
     assert method_reasons(OmegaConf.create({"network": "linear"})).keys() == {
         "hidden",
         "learning_rate",
@@ -298,6 +327,19 @@ def test_settings_that_networks_of_methods_do_not_read_are_reported() -> None:
         ("experiment=centered_votes aggregator.rounds=1 engine=ray", ["engine=ray"]),
         ("experiment=centered_votes teacher=convex engine=sequential", ["engine=sequential"]),
         ("teacher=linear engine=sequential", []),
+        (
+            "experiment=centered_votes teacher.num_teachers=100 teacher.nonlinear=true",
+            ["teacher.nonlinear=true"],
+        ),
+        ("experiment=centered_votes teacher.num_teachers=100 scratch=false", ["scratch=false"]),
+        ("experiment=centered_votes teacher.num_teachers=100 engine=ray", ["engine=ray"]),
+        ("experiment=centered_votes teacher.num_teachers=400 teacher.nonlinear=true", []),
+        (
+            "experiment=centered_votes teacher.num_teachers=100 aggregator.rounds=2"
+            " teacher.nonlinear=true",
+            [],
+        ),
+        ("experiment=centered_votes teacher.nonlinear=true", []),
         ("experiment=centered_votes scratch=false", []),
         ("aggregator=stable_top_k scratch=false", ["scratch=false"]),
         ("experiment=centered_votes aggregator.rounds=1 scratch=false", ["scratch=false"]),
