@@ -19,7 +19,7 @@ from pate.cli import run
 from pate.cli.app import command_of
 from pate.cli.monitor import ConsoleMonitor
 from pate.config.build import part_maker
-from pate.config.published import own_settings, release_settings
+from pate.config.published import release_settings, without_outside_values
 from pate.errors import MissingPackage
 from pate.files.archives import holds_member
 from pate.package_commands import package_commands
@@ -156,7 +156,7 @@ def plan_of(
         choices=hydra.runtime.choices,
         changeable_names=free_names,
     )
-    published_settings = own_settings(config, settings)
+    published_settings = without_outside_values(config, settings)
 
     def published_config(aggregator: Aggregator, cohort: Cohort, shape: VoteShape) -> str:
         return release_settings(

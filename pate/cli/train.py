@@ -22,7 +22,7 @@ from pate.cli.monitor import ConsoleMonitor
 from pate.cli.sweep import enter_folder, sweep_row
 from pate.config.build import part_maker
 from pate.config.command_line import given_settings
-from pate.config.published import own_settings, public_settings
+from pate.config.published import public_settings, without_outside_values
 from pate.config.schema import PUBLIC_LABELS
 from pate.data import Dataset
 from pate.errors import Remedy
@@ -69,7 +69,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
         num_teachers=config.teacher.num_teachers,
         accountant=partial(build_part, "accountant"),
         settings=settings,
-        public_settings=partial(public_settings, own_settings(config, settings)),
+        public_settings=partial(public_settings, without_outside_values(config, settings)),
         tensorboard=logger == "tensorboard",
         heading=heading,
         centered_votes=_centered_votes(

@@ -6,17 +6,17 @@ the class is not ours, only the last part of its name is.
 """
 
 import inspect
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import is_dataclass
 from typing import Any
 
 import yaml
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from pate.aggregators import Aggregator
 from pate.config.classes import TRUSTED_PREFIXES, find_class, is_within
+from pate.config.read_elsewhere import paths_read_elsewhere
 from pate.config.schema import PUBLIC_LABELS
 from pate.files.plain_yaml import read_yaml
 from pate.files.published_fields import is_scalar, is_seed, published_fields
@@ -33,6 +33,8 @@ _TERMS = tuple(
 )
 # The parts of a run, beside its aggregator and data, whose settings are published.
 _PARTS = ("accountant", "features", "teacher", "student")
+# The parts of a holder whose settings are published.
+_PARTS_OF_HOLDERS = ("features", "teacher", "data")
 # The order of settings in the file.
 _ORDER = (*_TERMS, "aggregator", *_PARTS, "data")
 # Classes in these modules are published by their whole names, all others by the last part of their names.
@@ -41,10 +43,6 @@ _PUBLIC_PREFIXES = (*TRUSTED_PREFIXES, "pate_federated.")
 _PUBLISHED_DATA_KEYS = ("name", "labels", "_target_")
 # Settings and groups that must not read values from outside the configuration, since they are published.
 _CHECKED_KEYS = (*_TERMS, "aggregator", *_PARTS, "holder", "holders", "name")
-# A reference such as ${..name}: dots that lead upwards, then names of keys.
-_REFERENCE = re.compile(r"\$\{(?P<dots>\.*)(?P<name>[\w.\[\]-]+)\}")
-# A value that no configuration holds, for a reference to nothing.
-_NO_VALUE = object()
 
 
 def public_settings(settings: Mapping[str, Any], aggregator: Aggregator, **changed: Any) -> str:
@@ -53,11 +51,11 @@ def public_settings(settings: Mapping[str, Any], aggregator: Aggregator, **chang
     Args:
         settings: the settings of the run.
         aggregator: the aggregator after its noise was solved for.
-        **changed: settings that the run has changed, such as the number of queries.
+        **changed: settings of the run itself that it has changed, by their names, such as `num_queries`.
     """
-    public = _settings_of_run(
-        settings={**settings, **changed}, aggregator=aggregator
-    ) | _settings_of_parts(settings, part_names=_PARTS)
+    public = _settings_of_run(settings={**settings, **changed}, aggregator=aggregator)
+    public |= _settings_of_parts(settings, part_names=(*_PARTS, "data"))
+    # These two are settings of the run that are written beside those of a part: its class has no such field.
     teacher = settings.get("teacher", {})
     if "num_teachers" in teacher:
         public["teacher"]["num_teachers"] = teacher["num_teachers"]
@@ -71,9 +69,7 @@ def holder_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     """Returns those settings of a holder's teachers, features and data that may be published, as YAML by group."""
     return {
         part: _yaml_text(public=content)
-        for part, content in _settings_of_parts(
-            settings, part_names=("features", "teacher")
-        ).items()
+        for part, content in _settings_of_parts(settings, part_names=_PARTS_OF_HOLDERS).items()
     }
 
 
@@ -106,13 +102,14 @@ def release_settings(
     # The holders' statements pass through the allow-list once more, since other people wrote them.
     for part, text in holders.items():
         node = read_yaml(text, name=f"settings.{part}", rule="YAML as pate-vote writes it")
-        is_part = part in ("features", "teacher", "data")
-        if not is_part or not isinstance(node, dict) or "_target_" not in node:
+        if part not in _PARTS_OF_HOLDERS or not isinstance(node, dict) or "_target_" not in node:
             continue
+        is_data = part == "data"
         target = str(node["_target_"])
-        content = {} if part == "data" else {"_target_": target.rpartition(".")[2]}
         if is_within(target, prefixes=_PUBLIC_PREFIXES):
-            content = _publishable_settings(node, is_data=part == "data")
+            content = _publishable_settings(node, is_data=is_data)
+        else:
+            content = {} if is_data else {"_target_": _class_name(target)}
         if content:
             public[part] = content
     if "teacher" in public:
@@ -133,7 +130,7 @@ def with_student(release_yaml: str, student_settings: Mapping[str, Any]) -> str:
     return _yaml_text(public | {"student": _publishable_settings(student_settings)})
 
 
-def own_settings(config: DictConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
+def without_outside_values(config: DictConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the settings of a run without values that are read from outside the configuration.
 
     A resolver such as `${oc.env:NAME}` reads a value from the environment. Such a value must not be published, because
@@ -148,7 +145,7 @@ def own_settings(config: DictConfig, settings: Mapping[str, Any]) -> dict[str, A
         InvalidValue: the terms of the release, another part of the run, or a published name has such a value.
     """
     publishable = dict(settings)
-    for path in _read_elsewhere(config):
+    for path in paths_read_elsewhere(config):
         group = str(path[0])
         key = str(path[1]) if len(path) > 1 else ""
         is_checked = group in _CHECKED_KEYS and key != "cache"
@@ -161,84 +158,6 @@ def own_settings(config: DictConfig, settings: Mapping[str, Any]) -> dict[str, A
                 name: value for name, value in publishable["data"].items() if name != key
             }
     return publishable
-
-
-def _read_elsewhere(config: DictConfig) -> list[tuple[Any, ...]]:
-    """Returns the paths of values that are read from outside the configuration, such as from the environment.
-
-    Every resolver counts as such, whatever its name: `oc.select` can read a value that itself reads the environment.
-    """
-    plain = OmegaConf.to_container(config, resolve=False)
-    return [
-        path
-        for path, value in _texts_with_paths(plain)
-        if not _is_pure(plain_values=plain, path=path, text=value, visited_paths=frozenset())
-    ]
-
-
-def _texts_with_paths(
-    value: Any, path: tuple[Any, ...] = ()
-) -> Iterator[tuple[tuple[Any, ...], str]]:
-    """Yields each text in nested plain values, with its path.
-
-    Args:
-        value: nested lists and dicts.
-        path: the path of `value`.
-    """
-    if isinstance(value, str):
-        yield path, value
-    elif isinstance(value, dict):
-        for key, item in value.items():
-            yield from _texts_with_paths(item, path=(*path, key))
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            yield from _texts_with_paths(item, path=(*path, index))
-
-
-def _is_pure(
-    plain_values: Any, path: tuple[Any, ...], text: str, visited_paths: frozenset[Any]
-) -> bool:
-    """Returns True if a text depends on nothing but the configuration: all interpolations are references to such texts.
-
-    Args:
-        plain_values: the configuration as plain values, with unresolved interpolations.
-        path: the path of the text.
-        text: the text with its interpolations.
-        visited_paths: the paths of the texts from which the references lead here.
-    """
-    if path in visited_paths:
-        return False
-    has_resolver = "${" in _REFERENCE.sub("", text)
-    if has_resolver:
-        return False
-    for match in _REFERENCE.finditer(text):
-        names = tuple(re.findall(r"[^.\[\]]+", match["name"]))
-        num_dots = len(match["dots"])
-        target = (*path[: len(path) - num_dots], *names) if num_dots else names
-        value = _value_at(plain_values, path=target)
-        if value is _NO_VALUE:
-            return False
-        if not all(
-            _is_pure(
-                plain_values, path=inner_path, text=inner, visited_paths=visited_paths | {path}
-            )
-            for inner_path, inner in _texts_with_paths(value, path=target)
-        ):
-            return False
-    return True
-
-
-def _value_at(plain_values: Any, path: tuple[Any, ...]) -> Any:
-    """Returns the value at a path of nested plain values; `_NO_VALUE` if there is none."""
-    value = plain_values
-    for key in path:
-        if isinstance(value, dict) and key in value:
-            value = value[key]
-        elif isinstance(value, list) and str(key).isdecimal() and int(key) < len(value):
-            value = value[int(key)]
-        else:
-            return _NO_VALUE
-    return value
 
 
 def _settings_of_run(settings: Mapping[str, Any], aggregator: Aggregator) -> dict[str, Any]:
@@ -262,10 +181,10 @@ def _settings_of_run(settings: Mapping[str, Any], aggregator: Aggregator) -> dic
 
 
 def _settings_of_parts(settings: Mapping[str, Any], part_names: tuple[str, ...]) -> dict[str, Any]:
-    """Returns the publishable settings of the named parts, and of the data."""
+    """Returns the publishable settings of the named parts, where there are any."""
     parts = {
         part: _publishable_settings(node=settings[part], is_data=part == "data")
-        for part in (*part_names, "data")
+        for part in part_names
         if part in settings
     }
     return {part: content for part, content in parts.items() if content}
@@ -304,14 +223,18 @@ def _publishable_settings(node: Mapping[str, Any], *, is_data: bool = False) -> 
             if name in parameters and not isinstance(value, (str, list))
         }
     component: dict[str, object] = {}
-    if is_ours:
-        component["_target_"] = target
-    elif not is_data:
-        component["_target_"] = target.rpartition(".")[2]
+    if is_ours or not is_data:
+        component["_target_"] = _class_name(target)
     for name, value in fields.items():
+        # A value that YAML cannot represent is left out.
         with suppress(TypeError):
             component[name] = _public_value(value)
     return component
+
+
+def _class_name(target: str) -> str:
+    """Returns the published name of a class: the whole name for a trusted module, otherwise its last part."""
+    return target if is_within(target, prefixes=_PUBLIC_PREFIXES) else target.rpartition(".")[2]
 
 
 def _public_value(value: Any) -> Any:

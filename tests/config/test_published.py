@@ -17,7 +17,7 @@ from pate.aggregators import Aggregator, CenteredVotes, GaussianVotes, StableTop
 from pate.cli.run import plain_settings
 from pate.config import build, build_aggregator
 from pate.config.build import part_maker
-from pate.config.published import own_settings, public_settings, release_settings
+from pate.config.published import public_settings, release_settings, without_outside_values
 from pate.config.schema import members
 from pate.data import WordNet40
 from pate.mechanisms import CertifiedTable
@@ -405,7 +405,7 @@ def test_nothing_of_the_environment_is_published(
         with pytest.raises(
             InvalidValue, match=rf"^{setting}{index}: expected the value itself, as it may be publ"
         ):
-            own_settings(config, settings=plain)
+            without_outside_values(config, settings=plain)
 
 
 @pytest.mark.parametrize("route", ROUTES)
@@ -421,7 +421,8 @@ def test_folder_from_the_environment_is_not_published(
     OmegaConf.update(config, "data.folder", route)
     plain: Any = OmegaConf.to_container(config, resolve=True)
     text = public_settings(
-        settings=own_settings(config, settings=plain), aggregator=aggregator_with(secret="secret")
+        settings=without_outside_values(config, settings=plain),
+        aggregator=aggregator_with(secret="secret"),
     )
     assert "771942" not in text
     assert "data" not in OmegaConf.create(text)
@@ -436,7 +437,7 @@ def test_values_from_the_configuration_itself_are_published() -> None:
     config = config_with(setting="student.rank", value="${data.image_size}")
     OmegaConf.update(config, "output_dir", None)
     plain: Any = OmegaConf.to_container(config, resolve=True)
-    assert own_settings(config, settings=plain) == plain
+    assert without_outside_values(config, settings=plain) == plain
     public_text = public_settings(settings=plain, aggregator=aggregator_with(secret="secret"))
     assert OmegaConf.create(public_text).student.rank == 12
     # The statement in a holder's vote file is no configuration.

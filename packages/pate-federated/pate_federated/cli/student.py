@@ -14,7 +14,7 @@ from pate.cli.monitor import ConsoleMonitor
 from pate.cli.named import require_named
 from pate.cli.run import make_dataset_loader
 from pate.config.build import part_maker
-from pate.config.published import own_settings, with_student
+from pate.config.published import with_student, without_outside_values
 from pate.data.dataset import require_dataset
 from pate.errors import InvalidValue
 from pate.report.console import print_lines
@@ -30,7 +30,7 @@ def train_student(config: DictConfig) -> None:
     release = Path(config.release)
     output = None if config.output is None else Path(config.output)
     node = OmegaConf.to_container(config.student, resolve=True)
-    student = own_settings(config, settings={"student": node})["student"]
+    student = without_outside_values(config, settings={"student": node})["student"]
     plan = StudentPlan(
         student=part_maker(config)("student"),
         queries=_queries(config, release, monitor),

@@ -10,7 +10,7 @@ from pate.cli.app import command_of
 from pate.cli.monitor import ConsoleMonitor
 from pate.cli.named import require_named
 from pate.config.build import part_maker
-from pate.config.published import holder_settings, own_settings
+from pate.config.published import holder_settings, without_outside_values
 from pate.files.atomic import atomic_write
 from pate.files.paths import make_folder, require_no_links
 from pate.report.console import print_page
@@ -75,7 +75,7 @@ def _plan(
         seed=config.seed,
         settings=settings,
         queries=None if queries_path is None else str(queries_path),
-        public_settings=holder_settings(own_settings(config, settings)),
+        public_settings=holder_settings(without_outside_values(config, settings)),
     )
 
 
