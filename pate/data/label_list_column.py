@@ -51,6 +51,7 @@ class LabelListColumn:
             InvalidValue: the column is also an input, a class has the name of another column, or the number of labels
                 is unknown.
         """
+        # A `datasets.List` has a `feature`, that of its items, and a `length`. A `ClassLabel` has `names`.
         item = getattr(feature, "feature", None)
         if item is None:
             return None
@@ -97,7 +98,10 @@ class LabelListColumn:
         return table
 
     def _bits_of_classes(self, lists: Any) -> NDArray[np.int8]:
-        """Returns the bits of lists of classes, `[num_lists, num_labels]`."""
+        """Returns the bits of lists of classes, `[num_lists, num_labels]`.
+
+        An item that is null or no class makes every bit of its list `_NO_BIT`.
+        """
         compute = import_pyarrow().compute
         list_of_item = compute.list_parent_indices(lists).to_numpy()
         classes = (
@@ -128,6 +132,8 @@ class LabelListColumn:
         bits = np.zeros((len(lists), len(self.label_names)), np.int8)
         bits[labels.bits] = 1
         bits[labels.wrong] = _NO_BIT
+        # `labels` marks -1 as wrong. It is stored as -1, which the reader of the whole table reads as
+        # `data.uncertain` says.
         for position, label_items in enumerate(items_of_label):
             bits[as_numbers(label_items) == -1, position] = -1
         bits[has_other_length] = _NO_BIT

@@ -2,6 +2,9 @@
 
 The names of labels are never learned from private rows, because a label that only one private record has would be
 published. The word for no is read from all files, and is quoted only in remarks for the owner.
+
+A word is the text of a whole cell, or an item of a cell that lists labels. Words are compared in their canonical form
+(`canonical_word`). Words for yes and no are compared without regard to case too (`label_word`).
 """
 
 from __future__ import annotations
@@ -80,12 +83,18 @@ def labels_in_one_column(
             of a column.
     """
     columns = {name for file in files for name in file.names}
-    column = setting[0]
-    names = setting[1:]
-    if column not in columns:
+    names: tuple[str, ...]
+    if setting[0] not in columns:
+        # The setting is [NAME,NAME].
         names = setting
-        column = _column_naming(label_names=setting, public_file=public_file, separator=separator)
-    elif not names and public_file is not None:
+        column = _column_naming(label_names=names, public_file=public_file, separator=separator)
+    elif len(setting) > 1:
+        # The setting is [COLUMN,NAME,NAME].
+        column, *listed_names = setting
+        names = tuple(listed_names)
+    else:
+        # The setting is [COLUMN].
+        column = setting[0]
         public_names = _public_names(column, public_file=public_file, separator=separator)
         names = tuple(sorted(public_names))
     if not names:
@@ -115,6 +124,7 @@ def _column_naming(
         InvalidValue: there is no such column, or more than one.
     """
     names = {canonical_word(label) for label in label_names}
+    # A label that contains the separator is one label in a cell that is a list, and several labels in another cell.
     names |= {name for label in label_names for name in names_in(cell=label, separator=separator)}
     columns = []
     if public_file is not None:
@@ -132,12 +142,19 @@ def _column_naming(
     return columns[0]
 
 
-def _public_names(column: str, public_file: TableFile, separator: str) -> set[str]:
+def _public_names(column: str, public_file: TableFile | None, separator: str) -> set[str]:
     """Returns the labels that the cells of a public column list.
+
+    Args:
+        column: the name of the column.
+        public_file: the public file; None if no setting names one, and then there is no label.
+        separator: the mark between two labels in a cell.
 
     Raises:
         InvalidValue: a cell cannot be read as a list of labels, or the cells are lists of 0 and 1.
     """
+    if public_file is None:
+        return set()
     cells = _words_with_whole_lists(public_file, columns=[column]).get(column, set())
     try:
         names = _names_in_cells(cells, separator=separator)
@@ -150,16 +167,17 @@ def _public_names(column: str, public_file: TableFile, separator: str) -> set[st
 
 
 def _names_in_cells(cells: Iterable[str], separator: str) -> set[str]:
+    """Returns the labels that cells list; raises `NoNames` if a cell is no list of names."""
     return {name for cell in cells for name in names_in(cell, separator=separator)}
 
 
 def _words_with_whole_lists(file: TableFile, columns: Iterable[str]) -> Mapping[str, set[str]]:
-    """Returns the distinct words in columns of a file, by column. A JSON list is one word, its JSON text."""
+    """Returns the distinct texts of cells in columns of a file, by column. A JSON list is one text, its JSON."""
     return _words_in(replace(file, whole_lists=tuple(file.names)), columns)
 
 
 def _words_in(file: TableFile, columns: Iterable[str]) -> Mapping[str, set[str]]:
-    """Returns the distinct words in columns of a file, by column. Columns that the file lacks are left out."""
+    """Returns the distinct texts of cells in columns of a file, by column; columns that the file lacks are left out."""
     words: dict[str, set[str]] = {name: set() for name in columns if name in file.names}
     if not words:
         return words
