@@ -25,8 +25,9 @@ from pate.mechanisms.noise.maxima import largest_distribution
 from pate.mechanisms.noise.weighted_index import Weights, exponential_weights, weights_with_rest
 from pate.mechanisms.parameters import one_of
 from pate.mechanisms.top_k.canonical_classes import LOG_NEGLIGIBLE, CanonicalClasses
+from pate.mechanisms.top_k.histogram_blocks import draw_in_blocks
 from pate.mechanisms.top_k.mechanism import BoundedRangeTopK, Distribution
-from pate.mechanisms.top_k.ranking import draw_in_blocks, falling_order
+from pate.mechanisms.top_k.sorted_counts import falling_order
 from pate.mechanisms.top_k.weighted_class import draw_class
 from pate.validation import InvalidValue, require
 
@@ -96,7 +97,7 @@ class CanonicalTopK(BoundedRangeTopK):
         """Draws a set of k indices for each histogram of a batch `[Q, d]`; returns `[Q, k]`, in rising order."""
         num_classes = counts.shape[1] * (1 if self.gamma == 1 else self.k)
         return draw_in_blocks(
-            counts, num_classes=num_classes, draw_block=partial(self._draw_block, rng)
+            counts, num_classes=num_classes, draw_block=partial(self._draw_block, rng=rng)
         )
 
     def distribution_of(self, counts: IntArray) -> Distribution:
@@ -124,14 +125,14 @@ class CanonicalTopK(BoundedRangeTopK):
         return distribution
 
     def _draw_block(
-        self, rng: np.random.Generator, counts: IntArray, has_few_classes: bool
+        self, counts: IntArray, *, has_few_classes: bool, rng: np.random.Generator
     ) -> IntArray:
         """Draws a set of k indices for each of a block of histograms.
 
         Args:
-            rng: draws the noise.
             counts: `[q, d]`, or `[1, d]` unless `has_few_classes`.
             has_few_classes: whether a histogram has few classes of sets, see `draw_in_blocks`.
+            rng: draws the noise.
 
         Returns:
             The indices `[q, k]`, in rising order.

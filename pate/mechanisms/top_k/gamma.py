@@ -13,7 +13,7 @@ from pate.mechanisms.noise.drawn_noise import draw_noise
 from pate.mechanisms.noise.kinds import KINDS
 from pate.mechanisms.noise.maxima import ordered_distribution
 from pate.mechanisms.top_k.mechanism import Distribution, PureTopK
-from pate.mechanisms.top_k.ranking import utilities_of
+from pate.mechanisms.top_k.pick_distributions import utilities_of
 
 # The exact distribution is an integral over the size of the cube, in panels with so many nodes each. The integral
 # leaves out this probability at either end.

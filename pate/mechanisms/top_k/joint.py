@@ -26,9 +26,10 @@ from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.maxima import largest_distribution
 from pate.mechanisms.noise.weighted_index import Weights, exponential_weights, weights_with_rest
 from pate.mechanisms.parameters import POSITIVE
+from pate.mechanisms.top_k.histogram_blocks import draw_in_blocks
 from pate.mechanisms.top_k.joint_classes import JointClasses
 from pate.mechanisms.top_k.mechanism import BoundedRangeTopK, Distribution, TopKMechanism
-from pate.mechanisms.top_k.ranking import draw_in_blocks, falling_order
+from pate.mechanisms.top_k.sorted_counts import falling_order
 from pate.mechanisms.top_k.weighted_class import draw_class
 from pate.validation import InvalidValue, require, rounded_up
 
@@ -75,7 +76,9 @@ class JointMechanism(TopKMechanism):
     def draw(self, counts: IntArray, rng: np.random.Generator) -> IntArray:
         """Draws a sequence of k indices for each histogram of a batch `[Q, d]`: `[Q, k]`."""
         return draw_in_blocks(
-            counts, num_classes=self.k * counts.shape[1], draw_block=partial(self._draw_block, rng)
+            counts,
+            num_classes=self.k * counts.shape[1],
+            draw_block=partial(self._draw_block, rng=rng),
         )
 
     def class_counts(self, counts: NDArray[np.integer]) -> dict[int, int]:
@@ -103,7 +106,7 @@ class JointMechanism(TopKMechanism):
         return outcomes, (best - counts[np.array(outcomes)]).max(axis=1).astype(np.float64)
 
     def _draw_block(
-        self, rng: np.random.Generator, counts: IntArray, has_few_classes: bool
+        self, counts: IntArray, *, has_few_classes: bool, rng: np.random.Generator
     ) -> IntArray:
         """Draws a sequence of k indices for each histogram: first its class, and then a member of the class."""
         ranked_indices, falling_counts = falling_order(counts)

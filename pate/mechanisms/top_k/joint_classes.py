@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 
 from pate.array_types import FloatArray, IntArray
-from pate.mechanisms.top_k.ranking import stable_sort
+from pate.mechanisms.top_k.sorted_counts import stable_sort
 
 # Losses at both ends whose weight, relative to that of all sequences, is below exp(-62) are left out of likely classes.
 _LOG_NEGLIGIBLE = 62.0

@@ -11,7 +11,8 @@ from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.maxima import ordered_distribution
 from pate.mechanisms.parameters import COUNT, POSITIVE
 from pate.mechanisms.top_k.mechanism import Distribution, TopKMechanism
-from pate.mechanisms.top_k.ranking import largest_noisy_counts, relabel_outcomes, utilities_of
+from pate.mechanisms.top_k.noisy_counts import largest_noisy_counts
+from pate.mechanisms.top_k.pick_distributions import relabel_outcomes, utilities_of
 from pate.validation import InvalidValue, require
 
 # The theorem for releases with a failure probability holds up to this epsilon and this failure probability.

@@ -15,7 +15,7 @@ from pate.mechanisms.noise.drawn_noise import draw_noise
 from pate.mechanisms.noise.maxima import gumbel_argmax
 from pate.mechanisms.parameters import POSITIVE, PROBABILITY
 from pate.mechanisms.top_k.mechanism import Distribution, PureTopK, TopKMechanism
-from pate.mechanisms.top_k.ranking import peel_distribution, relabel_outcomes
+from pate.mechanisms.top_k.pick_distributions import peel_distribution, relabel_outcomes
 from pate.validation import require, require_count
 
 # The height of the bottom is raised by this factor, so that rounding never lowers it below what the proof needs.

@@ -9,7 +9,8 @@ from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.maxima import ordered_distribution
 from pate.mechanisms.parameters import one_of
 from pate.mechanisms.top_k.mechanism import Distribution, PureTopK
-from pate.mechanisms.top_k.ranking import largest_noisy_counts, utilities_of
+from pate.mechanisms.top_k.noisy_counts import largest_noisy_counts
+from pate.mechanisms.top_k.pick_distributions import utilities_of
 
 
 @dataclass(frozen=True, kw_only=True)

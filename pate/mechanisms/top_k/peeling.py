@@ -18,8 +18,8 @@ from pate.mechanisms.top_k.mechanism import (
     require_counts,
     require_few_outcomes,
 )
-from pate.mechanisms.top_k.ranking import (
-    largest_noisy_counts,
+from pate.mechanisms.top_k.noisy_counts import largest_noisy_counts
+from pate.mechanisms.top_k.pick_distributions import (
     peel_distribution,
     relabel_outcomes,
     utilities_of,

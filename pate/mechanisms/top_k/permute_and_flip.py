@@ -14,7 +14,8 @@ from pate.mechanisms.noise.exponential_coins import (
 )
 from pate.mechanisms.noise.maxima import exponential_argmax
 from pate.mechanisms.top_k.mechanism import Distribution, PureTopK
-from pate.mechanisms.top_k.ranking import falling_order, peel_distribution, utilities_of
+from pate.mechanisms.top_k.pick_distributions import peel_distribution, utilities_of
+from pate.mechanisms.top_k.sorted_counts import falling_order
 
 # Histograms with at least so many counts are drawn one by one, and shorter ones all at once.
 _MANY_COUNTS = 2**15

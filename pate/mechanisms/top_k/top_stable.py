@@ -14,7 +14,7 @@ from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.noise.maxima import panels
 from pate.mechanisms.top_k.limited_domain import DomainTopK
 from pate.mechanisms.top_k.mechanism import Distribution
-from pate.mechanisms.top_k.ranking import falling_order
+from pate.mechanisms.top_k.sorted_counts import falling_order
 
 # The exact distribution is an integral over the noise of the threshold, from -42 to 42 scales, in panels of half a
 # scale.

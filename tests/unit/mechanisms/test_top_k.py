@@ -28,7 +28,7 @@ from pate.mechanisms import (
 )
 from pate.mechanisms.noise.kinds import UNIT_NOISES
 from pate.mechanisms.top_k.mechanism import TopKMechanism
-from pate.mechanisms.top_k.ranking import stable_sort
+from pate.mechanisms.top_k.sorted_counts import stable_sort
 from pate.validation import InvalidValue
 from tests.refusals import ANY, refused
 from tests.statistical.chi_square import p_value

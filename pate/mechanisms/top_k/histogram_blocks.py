@@ -1,0 +1,48 @@
+"""Draws of a batch of histograms in blocks, so that the memory of a draw stays bounded.
+
+A class is a set of outcomes of equal probability. `draw_class` draws one of the classes of a histogram
+(`weighted_class.py`), so the memory of a block grows with the number of classes of all its histograms.
+"""
+
+from typing import Protocol
+
+import numpy as np
+
+from pate.array_types import IntArray
+
+# Histograms with at most so many classes are drawn several at a time, and others one by one.
+_FEW_CLASSES = 16_384
+# The number of classes of all histograms that are drawn at a time.
+_CLASSES_PER_BLOCK = 1 << 20
+
+
+class DrawBlock(Protocol):
+    """Draws the indices of a block of histograms."""
+
+    def __call__(self, counts: IntArray, *, has_few_classes: bool) -> IntArray:
+        """Returns the indices `[q, k]` for counts `[q, d]`.
+
+        Args:
+            counts: the counts of the block. Unless `has_few_classes`, the block is one histogram.
+            has_few_classes: whether a histogram has few classes.
+        """
+
+
+def draw_in_blocks(counts: IntArray, num_classes: int, draw_block: DrawBlock) -> IntArray:
+    """Draws indices for a batch of histograms in blocks, each of at most about a million classes.
+
+    Args:
+        counts: `[Q, d]`.
+        num_classes: the number of classes of one histogram.
+        draw_block: draws the indices of a block.
+
+    Returns:
+        The indices of all histograms, `[Q, k]`.
+    """
+    has_few_classes = num_classes <= _FEW_CLASSES
+    rows_per_block = max(1, _CLASSES_PER_BLOCK // num_classes) if has_few_classes else 1
+    blocks = [
+        draw_block(counts[start : start + rows_per_block], has_few_classes=has_few_classes)
+        for start in range(0, len(counts), rows_per_block)
+    ]
+    return np.concatenate(blocks)

@@ -1,0 +1,51 @@
+"""Distributions of the indices that repeated picks from a histogram give."""
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+
+from pate.array_types import FloatArray, IntArray
+from pate.mechanisms.top_k.mechanism import Distribution
+
+
+def utilities_of(counts: IntArray, noise_scale: float) -> FloatArray:
+    """Returns (count - largest count) / noise_scale for the counts of each histogram, `[..., d]`."""
+    return np.asarray((counts - counts.max(axis=-1, keepdims=True)) / noise_scale)
+
+
+def peel_distribution(
+    utilities: FloatArray, k: int, argmax_distribution: Callable[[FloatArray], FloatArray]
+) -> Distribution:
+    """Returns the probability of each sequence of k picks; each pick is the index of a noisy maximum, then removed.
+
+    Args:
+        utilities: the values `[d]`, divided by the scale of the noise.
+        k: the number of picks.
+        argmax_distribution: returns the probability of each index, `[n]`, to be picked among utilities `[n]`.
+    """
+    distribution: Distribution = {(): 1.0}
+    for _ in range(k):
+        longer: Distribution = {}
+        for picks, probability in distribution.items():
+            remaining = [index for index in range(len(utilities)) if index not in picks]
+            next_pick = argmax_distribution(utilities[remaining])
+            for index, conditional in zip(remaining, next_pick, strict=True):
+                longer[*picks, index] = probability * float(conditional)
+        distribution = longer
+    return distribution
+
+
+def relabel_outcomes(
+    distribution: Distribution, new_outcome: Callable[[tuple[int, ...]], Iterable[int]]
+) -> Distribution:
+    """Returns the distribution of new_outcome(outcome); probabilities that lead to the same new outcome are added.
+
+    Args:
+        distribution: the probability of each outcome.
+        new_outcome: returns the new outcome for an outcome.
+    """
+    relabeled_distribution: Distribution = {}
+    for outcome, probability in distribution.items():
+        label = tuple(new_outcome(outcome))
+        relabeled_distribution[label] = relabeled_distribution.get(label, 0.0) + probability
+    return relabeled_distribution
