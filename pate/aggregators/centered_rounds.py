@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pate.accounting import Adjacency, NonPrivateEvent
+from pate.accounting import Adjacency, Event
 from pate.accounting.special import expit
 from pate.aggregators.aggregator import Rng
 from pate.aggregators.centered_release import RoundsRelease
@@ -150,6 +150,7 @@ class CenteredRounds:
         first_prevalence: NoisyPrevalence,
         *,
         num_queries: int,
+        event: Event,
         rng: Rng | None = None,
         record: ReleaseRecord | None = None,
         public_start: PublicStart | None = None,
@@ -157,13 +158,17 @@ class CenteredRounds:
         """Returns the release after all rounds: the student's weights, its probabilities, and labels.
 
         A label is released as present where its probability is at least a threshold. The threshold maximizes the
-        expected micro-F1 on the public pool. The result has the event `NonPrivateEvent`; the caller, who has charged
-        the rounds, replaces it.
+        expected micro-F1 on the public pool.
+
+        A round that the record already holds is read from the record. So a run that was killed continues with the next
+        round.
 
         Args:
             votes: the private votes of teachers, which can be asked in rounds.
             first_prevalence: the prevalence at which the student begins.
             num_queries: the number of queries, which are the first rows of the public pool.
+            event: the price that the release states, which the caller charges; `NonPrivateEvent` without noise, as no
+                epsilon covers a student without noise.
             rng: the source of all noise; None for no noise.
             record: charges and stores each round; None for a record in memory.
             public_start: the weights at which the student begins, and what is unknown about them; None to begin at the
@@ -178,7 +183,7 @@ class CenteredRounds:
         return RoundsRelease(
             labels=scores >= expected_f1_threshold(probabilities),
             answered=np.ones(len(scores), dtype=np.bool_),
-            event=NonPrivateEvent(),
+            event=event,
             adjacency=self.adjacency,
             scores=scores,
             student=weights,
@@ -196,19 +201,7 @@ class CenteredRounds:
         record: ReleaseRecord | None = None,
         public_start: PublicStart | None = None,
     ) -> RoundsStudent:
-        """Returns the student after all rounds, and what the rounds released.
-
-        A round that the record already holds is read from the record. So a run that was killed continues with the next
-        round. No epsilon covers a student without noise.
-
-        Args:
-            votes: the private votes of teachers, which can be asked in rounds.
-            first_prevalence: the prevalence at which the student begins.
-            rng: the source of all noise; None for no noise.
-            record: charges and stores each round; None for a record in memory.
-            public_start: the weights at which the student begins, and what is unknown about them; None to begin at the
-                prevalence.
-        """
+        """Returns the student after all rounds, and what the rounds released; `release` explains the arguments."""
         outcome = self.ask_rounds(
             votes, first_prevalence, rng=rng, record=record, public_start=public_start
         )
@@ -229,29 +222,16 @@ class CenteredRounds:
         record: ReleaseRecord | None = None,
         public_start: PublicStart | None = None,
     ) -> RoundsOutcome:
-        """Asks the teachers in all rounds, and returns what the rounds released.
-
-        `student` explains the arguments, and what the record does.
-        """
+        """Asks the teachers in all rounds, and returns what the rounds released; `release` explains the arguments."""
         record_of_rounds = MemoryRecord() if record is None else record
         known = first_prevalence.known
         # The variance of a residual around the prevalence. A residual is 0 where the label is unknown.
         label_variance = first_prevalence.shares * (1 - first_prevalence.shares) * known
         label_scale = (label_variance / label_variance.mean()) ** self.recipe.label_scale_power
         descent = self._descent(votes, first_prevalence)
-        steps: FixedTimesDescent | StartedDescent
-        if public_start is None:
-            steps = FixedTimesDescent(descent)
-            weights = descent.initial_weights()
-        elif public_start.moments is not None:
-            # The moments of the earlier release are averaged with those of the rounds afterwards.
-            steps = FixedTimesDescent(descent)
-            weights = descent.with_constants(
-                public_start.weights, prevalence=first_prevalence.shares
-            )
-        else:
-            steps = StartedDescent(descent, public_start=public_start)
-            weights = steps.initial_weights()
+        steps, weights = self._first_step(
+            descent, prevalence=first_prevalence.shares, public_start=public_start
+        )
         # Means over all rounds: the prevalence that each suggests, and its noisy products of features and labels.
         suggested_prevalence = np.zeros_like(first_prevalence.shares)
         mean_noisy_products = np.zeros_like(weights)
@@ -277,7 +257,7 @@ class CenteredRounds:
             suggestion = descent.suggested_prevalence(probabilities, gradient=gradient)
             suggested_prevalence += suggestion / self.num_rounds
             products = mean_products(votes.public, probabilities=probabilities)
-            mean_noisy_products += (products + gradient / descent.unclipped) / self.num_rounds
+            mean_noisy_products += (products + gradient / descent.unclipped_share) / self.num_rounds
             weights = steps.take_step(
                 weights, probabilities=probabilities, gradient=gradient, noise_rate=noise_rate
             )
@@ -289,6 +269,38 @@ class CenteredRounds:
             descent=descent,
             steps=steps,
         )
+
+    def start_weights(
+        self, votes: RoundVotes, first_prevalence: NoisyPrevalence, public_start: PublicStart
+    ) -> FloatArray:
+        """Returns the student's weights before the first round, float64 `[num_features, num_labels]`.
+
+        Args:
+            votes: the votes in rounds, of which public features are read.
+            first_prevalence: the prevalence of each label.
+            public_start: the weights of all features but the constant.
+        """
+        descent = self._descent(votes, first_prevalence)
+        return descent.with_constants(public_start.weights, prevalence=first_prevalence.shares)
+
+    def _first_step(
+        self, descent: Descent, *, prevalence: FloatArray, public_start: PublicStart | None
+    ) -> tuple[FixedTimesDescent | StartedDescent, FloatArray]:
+        """Returns the descent before its first step, and the weights `[num_features, num_labels]` at which it begins.
+
+        Args:
+            descent: the rules and numbers of the student's descent.
+            prevalence: `[num_labels]`, the prevalence of each label at which the student begins.
+            public_start: the public weights at which the student begins; None to begin at the prevalence.
+        """
+        if public_start is None:
+            return FixedTimesDescent(descent), descent.initial_weights()
+        if public_start.moments is not None:
+            # The moments of the earlier release are averaged with those of the rounds afterwards.
+            weights = descent.with_constants(public_start.weights, prevalence=prevalence)
+            return FixedTimesDescent(descent), weights
+        steps = StartedDescent(descent, public_start=public_start)
+        return steps, steps.initial_weights()
 
     def _student_from(
         self,
@@ -318,7 +330,7 @@ class CenteredRounds:
         moments = moment_student.moments_from_products(
             outcome.mean_noisy_products,
             prevalence=prevalence,
-            noise_variance=outcome.noise_rate / descent.unclipped**2,
+            noise_variance=outcome.noise_rate / descent.unclipped_share**2,
             num_records=votes.total_weight * max(votes.records_per_teacher, 1.0),
         )
         if earlier_moments is not None:
@@ -334,6 +346,7 @@ class CenteredRounds:
             moments, prevalence=prevalence, start=outcome.steps.trusted_start
         )
         share = self.recipe.moment_share
+        # The last row holds the constants, which `with_constants` computes from the prevalence.
         mean_weights = (1 - share) * descent_weights[:-1] + share * moment_weights[:-1]
         weights = descent.with_constants(mean_weights, prevalence=prevalence)
         return RoundsStudent(weights=weights, moments=moments)
@@ -371,19 +384,6 @@ class CenteredRounds:
 
         return record.part(f"step-{round_number}", draw)["total"], noise_std
 
-    def start_weights(
-        self, votes: RoundVotes, first_prevalence: NoisyPrevalence, public_start: PublicStart
-    ) -> FloatArray:
-        """Returns the student's weights before the first round, float64 `[num_features, num_labels]`.
-
-        Args:
-            votes: the votes in rounds, of which public features are read.
-            first_prevalence: the prevalence of each label.
-            public_start: the weights of all features but the constant.
-        """
-        descent = self._descent(votes, first_prevalence)
-        return descent.with_constants(public_start.weights, prevalence=first_prevalence.shares)
-
     def _descent(self, votes: RoundVotes, first_prevalence: NoisyPrevalence) -> Descent:
         """Returns the descent of the student, which begins at the prevalence."""
         return Descent(
@@ -391,13 +391,13 @@ class CenteredRounds:
             public_weights=votes.public_weights,
             feature_variances=votes.variances,
             prevalence=first_prevalence.shares,
-            clip_factor=self._clip_factor,
+            clip_factor=self._round_clip_factor,
             num_steps=self.num_rounds,
             recipe=self.recipe,
         )
 
     @property
-    def _clip_factor(self) -> float:
+    def _round_clip_factor(self) -> float:
         """The clip of a round, as a multiple of the usual length of a vote."""
         return self.recipe.round_clip * self.clip_factor
 
@@ -425,7 +425,7 @@ class CenteredRounds:
         squared_length = float((variance * label_scale**2).sum())
         usual_length = math.sqrt(squared_length / max(votes.records_per_teacher, 1.0))
         return ClippedMoments(
-            clip=self._clip_factor * usual_length,
+            clip=self._round_clip_factor * usual_length,
             num_teachers=votes.num_teachers,
             adjacency=self.adjacency,
         )

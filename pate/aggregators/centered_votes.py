@@ -67,6 +67,9 @@ from pate.votes.shape import VoteShape
 from pate.votes.shrinkage import shrink_singular_values
 from pate.votes.source import CenterableVotes, GroupVotes, TeacherVotes, VoteSource
 
+# The number of directions of the scores from which a student learns, by default. Only the expectation uses it.
+_STUDENT_DIRECTIONS = 128
+
 
 # `eq=False`: some fields are arrays, which the generated `__eq__` and `__hash__` cannot compare. The class has its own.
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -156,9 +159,9 @@ class CenteredVotes(Aggregator):
         if isinstance(self.recipe, Mapping):
             normalize_field(self, "recipe", _recipe_from(self.recipe))
         require_kind("recipe", self.recipe, Recipe, rule="a Recipe, or fields of one by name")
-        share = self.prevalence_share
-        is_share = isinstance(share, (int, float)) and 0 <= share < 1
-        require(is_share, "prevalence_share", share, "a number in [0, 1)")
+        prevalence_share = self.prevalence_share
+        is_share = isinstance(prevalence_share, (int, float)) and 0 <= prevalence_share < 1
+        require(is_share, "prevalence_share", prevalence_share, "a number in [0, 1)")
         if self.weights is not None:
             weights = np.asarray(self.weights, dtype=np.float64)
             require_entries("weights", (weights >= 0) & (weights <= 1), "numbers in [0, 1]")
@@ -186,8 +189,9 @@ class CenteredVotes(Aggregator):
         Raises:
             InvalidValue: the prevalence is still to be released, so there is no center.
         """
-        share = self.prevalence_share
-        require(share == 0, "prevalence_share", share, rule="0 once the center is known")
+        center_is_known = self.prevalence_share == 0
+        rule = "0 once the center is known"
+        require(center_is_known, "prevalence_share", self.prevalence_share, rule)
         votes_shape = (votes.num_queries, votes.num_labels)
         blocks = votes.require_type(CenterableVotes).votes_around(
             self._center_or_half, noise_multiplier=self.votes_multiplier, recipe=self.recipe
@@ -218,10 +222,10 @@ class CenteredVotes(Aggregator):
         # Two generators, so that the noise of the votes does not depend on whether the prevalence is drawn now or read
         # from the record.
         prevalence_rng, votes_rng = rng.spawn(2)
-        rounds = self.round_votes(votes)
-        if rounds is not None:
+        round_votes = self.round_votes(votes)
+        if round_votes is not None:
             return self._release_in_rounds(
-                votes, rounds, record, prevalence_rng=prevalence_rng, votes_rng=votes_rng
+                votes, round_votes, record, prevalence_rng=prevalence_rng, votes_rng=votes_rng
             )
         self._require_no_start()
         return self._release_once(votes, record, prevalence_rng=prevalence_rng, votes_rng=votes_rng)
@@ -264,19 +268,20 @@ class CenteredVotes(Aggregator):
         source = source.require_type(CenterableVotes)
         part = record.committed("prevalence")
         shares = None if part is None else _shares_of_part(part)
-        rounds = self.round_votes(source)
-        if rounds is not None:
-            first_prevalence = self._first_prevalence(rounds, shares)
+        round_votes = self.round_votes(source)
+        if round_votes is not None:
+            first_prevalence = self._first_prevalence(round_votes, shares)
             # Without `rng` no noise is added, and without `record` nothing is charged or stored.
             return self._rounds_mechanism.release(
-                rounds,
+                round_votes,
                 first_prevalence,
                 num_queries=source.num_queries,
-                public_start=self._public_start(rounds),
+                event=NonPrivateEvent(),
+                public_start=self._public_start(round_votes),
             )
         center = self.center if shares is None else shares.prevalence
-        at_center = self._with_center_and_span_of(source, center=center)
-        summary = self._cached_summary(source, center=center)
+        at_center = self._fitted_to(source, center=center)
+        summary = at_center._cached_summary(source)
         return at_center._release_from_sum(
             summary, std_in_steps=0.0, event=NonPrivateEvent(), num_teachers=source.num_teachers
         )
@@ -314,9 +319,9 @@ class CenteredVotes(Aggregator):
     @property
     def prevalence(self) -> Prevalence:
         """The mechanism that releases the center; raises `InvalidValue` if `prevalence_share` is 0."""
-        share = require_positive("prevalence_share", self.prevalence_share)
+        prevalence_share = require_positive("prevalence_share", self.prevalence_share)
         return Prevalence(
-            noise_multiplier=self.noise_multiplier / math.sqrt(share),
+            noise_multiplier=self.noise_multiplier / math.sqrt(prevalence_share),
             adjacency=self.adjacency,
             recipe=self.recipe,
         )
@@ -391,10 +396,10 @@ class CenteredVotes(Aggregator):
         """The public center in the shape in which the user gave it; 1/2 if the user gave none."""
         return np.asarray(0.5 if self.center is None else self.center, dtype=np.float64)
 
-    def _cut_to_floor(self, shares: FloatArray) -> FloatArray:
-        """Returns shares cut to [f, 1 - f], where f is `recipe.center_floor`."""
+    def _cut_to_floor(self, center: FloatArray) -> FloatArray:
+        """Returns a center cut to [f, 1 - f], where f is `recipe.center_floor`."""
         floor = self.recipe.center_floor
-        return shares.clip(floor, 1 - floor)
+        return center.clip(floor, 1 - floor)
 
     @property
     def _text(self) -> str:
@@ -436,11 +441,11 @@ class CenteredVotes(Aggregator):
             raise InvalidValue("num_queries", shape.num_queries, rule=rule)
         shares = self._release_shares(votes, prevalence_rng, record)
         center = self.center if shares is None else shares.prevalence
-        at_center = self._with_center_and_span_of(votes, center=center)
+        at_center = self._fitted_to(votes, center=center)
         arrays = record.committed("release")
         if arrays is None:
             # The votes are computed before the part is drawn, because teachers may fail.
-            summary = self._cached_summary(votes, center=center)
+            summary = at_center._cached_summary(votes)
 
             def draw_part() -> Arrays:
                 release = at_center._noisy_release(
@@ -458,7 +463,7 @@ class CenteredVotes(Aggregator):
             recipe=self.recipe,
         )
 
-    def _with_center_and_span_of(self, votes: CenterableVotes, *, center: Any) -> CenteredVotes:
+    def _fitted_to(self, votes: CenterableVotes, *, center: Any) -> CenteredVotes:
         """Returns the copy `centered_at(center)` with the span and the weights of votes.
 
         Args:
@@ -472,18 +477,18 @@ class CenteredVotes(Aggregator):
             weights=votes.weights,
         )
 
-    def _cached_summary(self, votes: CenterableVotes, *, center: Any) -> IntArray:
-        """Returns the sum of the clipped votes minus a center, `[num_queries, num_labels]`, in steps of a grid.
+    def _cached_summary(self, votes: CenterableVotes) -> IntArray:
+        """Returns `summarize(votes)`, which the votes keep in memory.
 
-        The votes keep the sum in memory, because a release and `noiseless_from` both read it.
+        A release and `noiseless_from` both read the sum. Both ask an aggregator that is `_fitted_to` the votes. The two
+        are equal, so the sum is computed once.
 
         Args:
             votes: the private votes.
-            center: the public or released center.
         """
-        at_center = self._with_center_and_span_of(votes, center=center)
-        key = ("summary", self._text, at_center._center_or_half.tobytes())
-        return np.asarray(votes.cached(key, compute=partial(at_center.summarize, votes)))
+        # The sum does not depend on the span, whose text would be long.
+        key = ("summary", replace(self, span=None)._text)
+        return np.asarray(votes.cached(key, compute=partial(self.summarize, votes)))
 
     def _clipped_sum(self, votes_shape: tuple[int, ...]) -> ClippedSum:
         """Returns the mechanism that clips and sums votes of shape (num_queries, num_labels).
@@ -493,8 +498,8 @@ class CenteredVotes(Aggregator):
         """
         clip = self.clip
         if clip is None:
-            shares = self._cut_to_floor(self._broadcast_center(votes_shape))
-            clip = self.clip_factor * math.sqrt(float((shares * (1 - shares)).sum()))
+            center = self._cut_to_floor(self._broadcast_center(votes_shape))
+            clip = self.clip_factor * math.sqrt(float((center * (1 - center)).sum()))
         return ClippedSum(
             clip=clip, shape=(votes_shape[0], votes_shape[1]), adjacency=self.adjacency
         )
@@ -551,13 +556,13 @@ class CenteredVotes(Aggregator):
         center = self._broadcast_center(noisy_sum.shape)
         residual = np.asarray(noisy_sum * unit, dtype=np.float64)
         low_rank = self._low_rank_part(residual, noise_std=std_in_steps * unit)
-        scores = low_rank + center
-        # A label gets as many of its highest scores as the center expects.
+        denoised = low_rank + center
+        # A label goes to as many queries as the center expects: those with the largest denoised scores.
         num_expected = np.rint(center.clip(0, 1).sum(axis=0)).astype(np.int64)
-        labels = _highest_scores(scores, num_chosen=num_expected, tie_breakers=residual)
+        labels = _highest_scores(denoised, num_chosen=num_expected, tie_breakers=residual)
         return CenteredRelease(
             labels=labels,
-            answered=np.ones(len(scores), dtype=np.bool_),
+            answered=np.ones(len(denoised), dtype=np.bool_),
             event=event,
             adjacency=self.adjacency,
             scores=center + residual,
@@ -565,7 +570,7 @@ class CenteredVotes(Aggregator):
             center=center,
             num_directions=self._num_directions,
             recipe=self.recipe,
-            probabilities=scores.clip(0, 1) if self._has_public_answers else None,
+            probabilities=denoised.clip(0, 1) if self._has_public_answers else None,
         )
 
     def _low_rank_part(self, residual: FloatArray, *, noise_std: float) -> FloatArray:
@@ -631,9 +636,9 @@ class CenteredVotes(Aggregator):
         )
         if self.start is None:
             return source.in_rounds(noise_multiplier=self.votes_multiplier, recipe=self.recipe)
-        # With a start the student can use more directions: as many as for noise `direction_ratio` times smaller, and no
-        # fewer than the start has. A kernel is added where there are more than `kernel_from` directions for each linear
-        # one. This limit grows by the same factor, so the start does not change whether a kernel is added.
+        # A start lets the student use more directions: as many as with `direction_ratio` times less noise, and at least
+        # as many as the start has. `kernel_from`, the limit from which a kernel is added, is multiplied by the same
+        # ratio, so that a kernel is added in the same cases as without a start.
         direction_ratio = self.start.direction_ratio
         kernel_from = self.recipe.kernel_from * direction_ratio
         return source.in_rounds(
@@ -653,14 +658,13 @@ class CenteredVotes(Aggregator):
         """
         if self.start is None:
             return None
-        rounds = self.round_votes(source.require_type(CenterableVotes))
-        assert rounds is not None  # a release with a start is drawn in rounds
+        round_votes = self.round_votes(source.require_type(CenterableVotes))
+        assert round_votes is not None  # a release with a start is drawn in rounds
         part = record.committed("prevalence")
-        first_prevalence = self._first_prevalence(
-            rounds, None if part is None else _shares_of_part(part)
-        )
+        shares = None if part is None else _shares_of_part(part)
+        first_prevalence = self._first_prevalence(round_votes, shares)
         return self._rounds_mechanism.start_weights(
-            rounds, first_prevalence, self.start.public_start(rounds)
+            round_votes, first_prevalence, public_start=self.start.public_start(round_votes)
         )
 
     def _require_no_start(self) -> None:
@@ -675,7 +679,7 @@ class CenteredVotes(Aggregator):
     def _release_in_rounds(
         self,
         votes: CenterableVotes,
-        rounds: RoundVotes,
+        round_votes: RoundVotes,
         record: ReleaseRecord,
         *,
         prevalence_rng: Rng,
@@ -685,25 +689,26 @@ class CenteredVotes(Aggregator):
 
         Args:
             votes: the private votes.
-            rounds: the same votes, as teachers cast them in rounds.
+            round_votes: the same votes, as teachers cast them in rounds.
             record: charges the price and stores the parts.
             prevalence_rng: the source of the noise of the prevalence.
             votes_rng: the source of the noise of the votes.
         """
         if record.committed("release") is None:
-            rounds.open()
+            round_votes.open()
         event = self.event(votes.shape)
         shares = self._release_shares(votes, prevalence_rng, record)
 
         def draw_part() -> Arrays:
-            first_prevalence = self._first_prevalence(rounds, shares)
+            first_prevalence = self._first_prevalence(round_votes, shares)
             release = self._rounds_mechanism.release(
-                rounds,
+                round_votes,
                 first_prevalence,
                 num_queries=votes.num_queries,
+                event=event,
                 rng=votes_rng,
                 record=record,
-                public_start=self._public_start(rounds),
+                public_start=self._public_start(round_votes),
             )
             known_shares = None if shares is None else shares.known
             return replace(release, known_shares=known_shares).arrays()
@@ -802,10 +807,6 @@ def _highest_scores(
 def _shares_of_part(part: Arrays) -> ReleasedShares:
     """Returns the released prevalence that the part `prevalence` of a record holds."""
     return ReleasedShares(prevalence=part["prevalence"], known=part.get("known"))
-
-
-# The number of directions of the scores from which a student learns, by default. Only the expectation uses it.
-_STUDENT_DIRECTIONS = 128
 
 
 @expected_from_votes.register(CenteredVotes)

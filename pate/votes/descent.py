@@ -99,7 +99,7 @@ class Descent:
             signal_variances=signal_variances,
             prevalence=self.prevalence,
             noise_rate=noise_rate,
-            clip_factor=self.unclipped,
+            clip_factor=self.unclipped_share,
         )
         return replace(best, times=best.within(self.num_steps, time_factor=self.recipe.longer))
 
@@ -117,7 +117,7 @@ class Descent:
             learning_times: the learning time of each label.
         """
         times = np.broadcast_to(learning_times.times, weights.shape).copy()
-        speed = self.unclipped * self.prevalence * (1 - self.prevalence) * self._constant**2
+        speed = self.unclipped_share * self.prevalence * (1 - self.prevalence) * self._constant**2
         times[-1] = np.minimum(times[-1], self.num_steps / speed)
         return np.asarray(weights + times / self.num_steps * gradient)
 
@@ -133,7 +133,7 @@ class Descent:
             probabilities: `[num_public, num_labels]`, of the model before the step.
             gradient: `[num_features, num_labels]`, the noisy mean gradient.
         """
-        mean_error = gradient[-1] / (self._constant * self.unclipped)
+        mean_error = gradient[-1] / (self._constant * self.unclipped_share)
         return np.asarray(self._public_mean(probabilities) + mean_error)
 
     def average_prevalence(
@@ -154,7 +154,7 @@ class Descent:
             suggested_prevalence: `[num_labels]`, the mean of `suggested_prevalence` over all steps.
             noise_rate: `[num_labels]`, as in `learning_times`.
         """
-        noise_variance = noise_rate / (self._constant * self.unclipped) ** 2
+        noise_variance = noise_rate / (self._constant * self.unclipped_share) ** 2
         suggested_variance = noise_variance + self.recipe.clip_bias**2
         weighted = self.prevalence * suggested_variance + suggested_prevalence * released_variance
         average = weighted / (suggested_variance + released_variance)
@@ -255,7 +255,7 @@ class Descent:
         return self.recipe.constant_feature
 
     @property
-    def unclipped(self) -> float:
+    def unclipped_share(self) -> float:
         """The approximate share of a gradient that the clip leaves."""
         return min(self.clip_factor, 1.0)
 

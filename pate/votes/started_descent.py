@@ -199,7 +199,7 @@ class StartedDescent:
             row_weights = descent.public_weights / descent.public_weights.mean()
             excess = excess * row_weights[:, None].astype(np.float32)
         gradient = descent.public_features[:, :-1].T @ excess / len(excess)
-        return np.asarray(descent.unclipped * gradient, dtype=np.float64)
+        return np.asarray(descent.unclipped_share * gradient, dtype=np.float64)
 
     @cached_property
     def _gradient_to_start(self) -> FloatArray:
@@ -211,7 +211,7 @@ class StartedDescent:
         """The speed at which each weight is learned, `[num_features - 1, num_labels]`."""
         descent = self._descent
         prevalence = descent.prevalence
-        curvature = descent.unclipped * prevalence * (1 - prevalence)
+        curvature = descent.unclipped_share * prevalence * (1 - prevalence)
         return np.asarray(curvature * descent.feature_mean_squares[:, None])
 
     @property
