@@ -6,16 +6,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from pate import aggregators
 from pate.accounting import GaussianEvent
-from pate.accounting.conversion import epsilon_as_in_papers
+from pate.accounting.conversion import Curve, epsilon_as_in_papers
 from pate.accounting.rdp import rdp_curve_of
 from pate.accounting.special import ndtr
 from pate.aggregators import Aggregator
-from pate.array_types import FloatArray
+from pate.array_types import FloatArray, IntArray
 from pate.auditing.gnmax_divergence import gnmax_log_q, theorem_6_rdp
 from pate.votes.imported import ImportedVotes
 
@@ -54,63 +55,111 @@ def published_claim(
         votes: the votes of the release.
         target_delta: the delta of the epsilon.
     """
-    counts = votes.counts
-    num_teachers = votes.num_teachers
-    num_queries, num_labels = counts.shape
-    gaussians: list[ClaimedGaussian] = []
-    match aggregator:
-        case aggregators.GaussianVotes():
-            gaussians = [
-                ClaimedGaussian(aggregator.noise_std, num_moved=2, num_releases=num_queries)
-            ]
-            claim = "all labels cost like one"
-        case aggregators.PowersetGNMax():
-            gaussians = [
-                ClaimedGaussian(aggregator.noise_std, num_moved=2, num_releases=num_queries)
-            ]
-            claim = "two counts move"
-        case aggregators.ClippedVotes():
-            num_moved = min(aggregator.vote_clip, num_labels)
-            gaussians = [
-                ClaimedGaussian(aggregator.noise_std, num_moved=num_moved, num_releases=num_queries)
-            ]
-            claim = "only tau counts move"
-        case aggregators.GNMax():
-            claim = "data dependent: private, one direction"
-        case aggregators.ConfidentVotes() | aggregators.ConfidentGNMax():
-            # The claim counts all screenings, and the expected number of answers on these votes.
-            if isinstance(aggregator, aggregators.ConfidentGNMax):
-                agreement = counts.max(axis=1)
-                num_moved = 2
-            else:
-                agreement = np.maximum(counts, num_teachers - counts).min(axis=1)
-                num_moved = num_labels
-            threshold = aggregator.threshold_share * num_teachers
-            answer_probs = ndtr((agreement - threshold) / aggregator.screening_std)
-            num_answers = float(answer_probs.sum())
-            gaussians = [
-                ClaimedGaussian(
-                    aggregator.noise_std, num_moved=num_moved, num_releases=num_answers
-                ),
-                ClaimedGaussian(aggregator.screening_std, num_moved=1, num_releases=num_queries),
-            ]
-            claim = "expected answers only: private"
-        case _:
-            claimed_epsilon = aggregator.paper_epsilon(
-                num_queries=num_queries, target_delta=target_delta
-            )
-            claim = "" if claimed_epsilon is None else "selection as a Gaussian"
-            return claimed_epsilon, claim
+    claim = _claim_by_curves(aggregator, votes)
+    if claim is None:
+        epsilon = aggregator.paper_epsilon(
+            num_queries=votes.counts.shape[0], target_delta=target_delta
+        )
+        return epsilon, "" if epsilon is None else "selection as a Gaussian"
+    curves, reasoning = claim
 
-    def claimed_curve(orders: FloatArray) -> FloatArray:
+    def sum_of_curves(orders: FloatArray) -> FloatArray:
         """Returns the claimed Renyi divergence of the release, `[A]`, at orders `[A]`."""
-        if isinstance(aggregator, aggregators.GNMax):
-            log_q = gnmax_log_q(counts, noise_std=aggregator.noise_std)
-            rdp_of_queries = theorem_6_rdp(log_q, noise_std=aggregator.noise_std, orders=orders)
-            return np.asarray(rdp_of_queries.sum(axis=0))
-        return np.asarray(sum(gaussian.curve(orders) for gaussian in gaussians))
+        return np.asarray(sum(curve(orders) for curve in curves))
 
     epsilon = epsilon_as_in_papers(
-        claimed_curve, count=1, target_delta=target_delta, conversion="classic"
+        sum_of_curves, count=1, target_delta=target_delta, conversion="classic"
     )
-    return epsilon, claim
+    return epsilon, reasoning
+
+
+def _claim_by_curves(
+    aggregator: Aggregator, votes: ImportedVotes
+) -> tuple[list[Curve], str] | None:
+    """Returns the claimed Renyi curve of each part of a release, and the reasoning of published code in few words.
+
+    The result is None for an aggregator whose claim is not computed from curves.
+
+    Args:
+        aggregator: the aggregator of the release, with its noise.
+        votes: the votes of the release.
+    """
+    num_queries, num_labels = votes.counts.shape
+    match aggregator:
+        case aggregators.GaussianVotes():
+            # One label is a histogram of yes and no, and a changed vote moves both counts. The code takes this price of
+            # one label for all labels together.
+            votes_on_labels = ClaimedGaussian(
+                aggregator.noise_std, num_moved=2, num_releases=num_queries
+            )
+            return [votes_on_labels.curve], "all labels cost like one"
+        case aggregators.PowersetGNMax():
+            # Each set of labels is a class, and a changed vote moves from one class to another.
+            votes_on_sets = ClaimedGaussian(
+                aggregator.noise_std, num_moved=2, num_releases=num_queries
+            )
+            return [votes_on_sets.curve], "two counts move"
+        case aggregators.ClippedVotes():
+            # The papers write tau for `vote_clip`. The claim overlooks that a changed record can move 2 tau counts.
+            clipped_votes = ClaimedGaussian(
+                aggregator.noise_std,
+                num_moved=min(aggregator.vote_clip, num_labels),
+                num_releases=num_queries,
+            )
+            return [clipped_votes.curve], "only tau counts move"
+        case aggregators.GNMax():
+            gnmax_curve = partial(_gnmax_curve, counts=votes.counts, noise_std=aggregator.noise_std)
+            return [gnmax_curve], "data dependent: private, one direction"
+        case aggregators.ConfidentGNMax():
+            screened_curves = _screened_curves(
+                aggregator, votes, agreement=votes.counts.max(axis=1), num_moved=2
+            )
+            return screened_curves, "expected answers only: private"
+        case aggregators.ConfidentVotes():
+            votes_for_majority = np.maximum(votes.counts, votes.num_teachers - votes.counts)
+            screened_curves = _screened_curves(
+                aggregator, votes, agreement=votes_for_majority.min(axis=1), num_moved=num_labels
+            )
+            return screened_curves, "expected answers only: private"
+        case _:
+            return None
+
+
+def _gnmax_curve(orders: FloatArray, *, counts: IntArray, noise_std: float) -> FloatArray:
+    """Returns the bound of Theorem 6 of Papernot et al. 2018 for all queries together, `[A]`.
+
+    Args:
+        orders: the Renyi orders, `[A]`.
+        counts: the counts of votes, `[num_queries, num_classes]`.
+        noise_std: the standard deviation of the noise, in votes.
+    """
+    log_q = gnmax_log_q(counts, noise_std=noise_std)
+    return np.asarray(theorem_6_rdp(log_q, noise_std=noise_std, orders=orders).sum(axis=0))
+
+
+def _screened_curves(
+    aggregator: aggregators.ConfidentVotes | aggregators.ConfidentGNMax,
+    votes: ImportedVotes,
+    *,
+    agreement: IntArray,
+    num_moved: int,
+) -> list[Curve]:
+    """Returns the claimed curves of answers and of screenings.
+
+    The claim counts all screenings, and the expected number of answers on these votes.
+
+    Args:
+        aggregator: the aggregator of the release, with its noise.
+        votes: the votes of the release.
+        agreement: `[num_queries]`, the number of votes that a screening compares with its threshold.
+        num_moved: the number of counts of an answer that differ by 1 between neighbors, according to the claim.
+    """
+    threshold = aggregator.threshold_share * votes.num_teachers
+    answer_probs = ndtr((agreement - threshold) / aggregator.screening_std)
+    answers = ClaimedGaussian(
+        aggregator.noise_std, num_moved=num_moved, num_releases=float(answer_probs.sum())
+    )
+    screenings = ClaimedGaussian(
+        aggregator.screening_std, num_moved=1, num_releases=len(votes.counts)
+    )
+    return [answers.curve, screenings.curve]
