@@ -277,7 +277,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 samples. Nothing is spent then.
         """
         # 1. The price. It depends on the number of private groups alone; nothing is trained or spent.
-        #    Private: `inputs` and `plan`, which has the records in its `pools`. They end with this function.
+        #    Private: `inputs` and `plan`, as the `pools` of both are the private and the public rows. They end with
+        #    this function.
         unit = unit_of(groups)
         arguments = FitArguments(
             inputs=X,
@@ -288,15 +289,12 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             public_labels=y_public,
             test=HeldOutArguments(inputs=X_test, labels=y_test, groups=groups_test),
         )
-        with shown_as(
-            CLASSIFIER
-        ):  # an error names parameters as this class does, such as `n_teachers`
+        # Errors name parameters as this class does, such as `n_teachers`. `shown_as` is not a decorator of this method,
+        # as it would add a frame to the stack, by which `stacklevel` finds the line that a warning is about.
+        with shown_as(CLASSIFIER):
             inputs = self._read_inputs(arguments, score_epsilon=self.score_epsilon)
             plan = self._plan_fit(inputs, score_epsilon=self.score_epsilon)
-            try:
-                priced = plan.price()
-            except InvalidValue as error:
-                raise self._named_by_epsilon(error) from error
+            priced = self._price_of_plan(plan)
             scores = plan.scores(unit)
         pools = plan.pools
         self._warn_of_plan(
@@ -368,7 +366,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                     )
                 )
         except Exception as error:
-            raise self._student_error(error) from error
+            raise self._student_error(error, plan=plan) from error
         self._set_student(model, inputs, plan, publication=plan.publication(model, release, charge))
         for line in constant_lines:
             warnings.warn(line, DoubtfulPlan, stacklevel=2)
@@ -405,7 +403,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         )
         with shown_as(CLASSIFIER):
             inputs = self._read_inputs(arguments, score_epsilon=None)
-            return self._plan_fit(inputs, score_epsilon=None).price()
+            return self._price_of_plan(self._plan_fit(inputs, score_epsilon=None))
 
     def predict(self, X: ArrayLike) -> Any:
         """Returns the predictions in the form of the labels of the fit.
@@ -421,7 +419,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         bits = self._student_output(X, method="predict")
         return self._task.decode(bits)
 
-    @available_if(lambda self: hasattr(self._student, "predict_proba"))  # type: ignore[untyped-decorator]  # so is this
+    @available_if(lambda self: self._predicts_probabilities)  # type: ignore[untyped-decorator]  # so is this
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Returns the probability of each class or label, `[num_samples, num_classes]` or `[num_samples, num_labels]`.
 
@@ -514,7 +512,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 "None, as only the released weights of a fit without estimators can be published: an estimator is a "
                 "pickle, which runs code where it is read; release_.save(FILE) writes the release"
             )
-            raise InvalidValue("estimator", type(self._student).__name__, rule=rule)
+            raise InvalidValue("estimator", type(self._student_estimator).__name__, rule=rule)
         path = Path(folder).expanduser()
         publication.write(path, name=name, public_classes=public_classes)
         return Bundle.load(path)
@@ -604,7 +602,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_label = True
         tags.input_tags.sparse = True
-        tags.input_tags.allow_nan = takes_nan(self._teacher) and takes_nan(self._student)
+        tags.input_tags.allow_nan = takes_nan(self._teacher_estimator) and takes_nan(
+            self._student_estimator
+        )
         return tags
 
     @property
@@ -614,14 +614,21 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return any(part is not None for part in parts)
 
     @property
-    def _teacher(self) -> Any:
+    def _predicts_probabilities(self) -> bool:
+        """Whether the student predicts probabilities, as released weights do and not every estimator does."""
+        return not self._has_estimators or hasattr(self._student_estimator, "predict_proba")
+
+    # Without estimators these two are stand-ins that are never fitted.
+
+    @property
+    def _teacher_estimator(self) -> Any:
         """The unfitted estimator of the teachers."""
         return LogisticRegression(max_iter=300) if self.estimator is None else self.estimator
 
     @property
-    def _student(self) -> Any:
+    def _student_estimator(self) -> Any:
         """The unfitted estimator of the student."""
-        return self._teacher if self.student is None else self.student
+        return self._teacher_estimator if self.student is None else self.student
 
     @property
     def _seed(self) -> int | None:
@@ -652,11 +659,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             score_epsilon: the price of scores on test records; None for no scores.
         """
         reader = InputReader(
-            validation_estimator=copy(
-                self
-            ),  # scikit-learn's checks set `n_features_in_` on the copy
-            teacher=self._teacher,
-            student=self._student,
+            # scikit-learn's checks set `n_features_in_` on the copy
+            validation_estimator=copy(self),
+            teacher=self._teacher_estimator,
+            student=self._student_estimator,
             votes_by_group=not self._has_estimators,
             classes=self.classes,
             public_fraction=self.public_fraction,
@@ -684,8 +690,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 budget=self._budget,
                 num_teachers=num_teachers,
                 allow_useless=self.allow_useless,
-                estimator=self._teacher,
-                student_estimator=self._student,
+                estimator=self._teacher_estimator,
+                student_estimator=self._student_estimator,
                 aggregator=self._aggregator_for(inputs.task),
                 num_queries=num_queries or num_public,
                 num_jobs=self.n_jobs,
@@ -755,6 +761,13 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         require(is_same, "aggregator.adjacency", aggregator.adjacency, rule)
         return aggregator
 
+    def _price_of_plan(self, plan: FitPlan) -> PricedRelease:
+        """Returns the priced release of a plan; raises `InvalidValue` if the release is refused."""
+        try:
+            return plan.price()
+        except InvalidValue as error:
+            raise self._named_by_epsilon(error) from error
+
     def _named_by_epsilon(self, error: InvalidValue) -> InvalidValue:
         """Returns the error for a useless release under the name `epsilon`, if the user named no number of teachers.
 
@@ -763,11 +776,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         """
         if error.name != "num_teachers" or self.n_teachers is not None or self.epsilon is None:
             return error
-        voters = "teachers" if self._has_estimators else "private groups"
         return InvalidValue(
             "target_epsilon",
             self.epsilon,
-            rule=error.rule.replace(f"{error.value} teachers", f"{error.value} {voters}"),
+            rule=error.rule,
             remedies=error.remedies,
             waiver=error.waiver,
         )
@@ -856,18 +868,20 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         student = plan.student.learn(training_set, pool=plan.pool, seed=seed)
         return plan.fitted_model(student)
 
-    def _student_error(self, error: Exception) -> InvalidValue:
+    def _student_error(self, error: Exception, *, plan: FitPlan) -> InvalidValue:
         """Returns the error for a student that cannot be fitted to a release that is paid for.
 
         Args:
             error: the error that the student raised.
+            plan: the plan of the fit, with the recipe of the student.
         """
         reason = f"{type(error).__name__}: {shown_error(error)}"
         rule = (
             f"one that can be fitted to released labels ({reason}); the release is paid and stays: "
             "another estimator can be fitted to release_.training_set(X_public)"
         )
-        return InvalidValue("student", type(self._student).__name__, rule=rule)
+        student = self._student_estimator if self._has_estimators else plan.student
+        return InvalidValue("student", type(student).__name__, rule=rule)
 
     def _set_student(
         self, model: Model, inputs: FitInputs, plan: FitPlan, *, publication: Publication | None

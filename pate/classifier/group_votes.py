@@ -156,7 +156,13 @@ class GroupVotesPlan(FitPlan):
         public = self.dataset.public.inputs
         has_directions = bool((public != public[0]).any())
         require(has_directions, "X_public", "all alike", "at least two different samples")
-        priced = price_release(self.run_plan, dataset=self.dataset, monitor=Monitor())
+        is_one_each = self.num_teachers == self.pools.num_groups
+        priced = price_release(
+            self.run_plan,
+            dataset=self.dataset,
+            monitor=Monitor(),
+            voters="private groups" if is_one_each else "teachers",
+        )
         if self.schema is not None:
             return priced
         doubts = uneven_inputs_doubts("votes", public_inputs=public)

@@ -48,6 +48,7 @@ def require_useful(
     search: RemedySearch | None = None,
     refused_setting: tuple[str, object] | None = None,
     other_method: Remedy | None = None,
+    voters: str = "teachers",
 ) -> tuple[Doubt, ...]:
     """Returns warnings about a priced release, or raises `InvalidValue` if its noise would hide what teachers agree on.
 
@@ -69,6 +70,7 @@ def require_useful(
         refused_setting: the name and the value of the parameter that the error is about; None for the number of
             teachers.
         other_method: settings of another method that works on these data, as the first remedy; None if there are none.
+        voters: the word for those who vote, as the reason for a refusal names them.
 
     Raises:
         InvalidValue: the release is refused.
@@ -88,7 +90,7 @@ def require_useful(
     if not expected.is_useless:
         doubts.extend(_warn_of_noise(expected, priced))
         return tuple(doubts)
-    reason = _refusal_reason(expected, priced)
+    reason = _refusal_reason(expected, priced, voters=voters)
     name, value = refused_setting or ("num_teachers", priced.shape.num_teachers)
     if allow_useless:
         doubts.append(Doubt(name=name, value=value, text=reason, waiver=ALLOW_USELESS))
@@ -194,8 +196,14 @@ def _warn_of_delta(delta: float, *, num_groups: int | None, allow_useless: bool)
         yield Doubt(name="target_delta", value=delta, text=text)
 
 
-def _refusal_reason(expected: Expectation, priced: PricedRelease) -> str:
-    """Returns the reason for a refusal in words: the expected answers if teachers agree."""
+def _refusal_reason(expected: Expectation, priced: PricedRelease, *, voters: str) -> str:
+    """Returns the reason for a refusal in words: the expected answers if teachers agree.
+
+    Args:
+        expected: the expected answers of the release.
+        priced: the priced release.
+        voters: the word for those who vote, such as "teachers".
+    """
     shape = priced.shape
     unanimous = expected.unanimous
     test = priced.aggregator.stability_test(num_teachers=shape.num_teachers)
@@ -203,7 +211,7 @@ def _refusal_reason(expected: Expectation, priced: PricedRelease) -> str:
         return f"no gap of {shape.num_teachers} votes passes the test, so nearly every query would be refused"
     if not unanimous.is_useless:
         answered = expected.clear.answered
-        return f"where 90% of {shape.num_teachers} teachers agree, {answered:.0%} of the queries would be answered"
+        return f"where 90% of {shape.num_teachers} {voters} agree, {answered:.0%} of the queries would be answered"
     right = max(unanimous.right, 0.5)
     right_text = f"{right:.0%} of the answered bits would be right, where chance has 50%"
     answered_text = f"{unanimous.answered:.0%} of the queries would be answered"
@@ -215,7 +223,7 @@ def _refusal_reason(expected: Expectation, priced: PricedRelease) -> str:
         outcome = answered_text
     if shape.num_teachers == 1:
         return f"even where the one teacher is sure, {outcome}"
-    return f"even where all {shape.num_teachers} teachers agree, {outcome}"
+    return f"even where all {shape.num_teachers} {voters} agree, {outcome}"
 
 
 def group_votes_tell_more(

@@ -265,7 +265,9 @@ class Plan(ReleaseTerms, RunSettings):
         return Places.with_equal_holders(num_teachers, num_holders=self.holders)
 
 
-def price_release(plan: Plan, *, dataset: Dataset, monitor: Monitor) -> PricedRelease:
+def price_release(
+    plan: Plan, *, dataset: Dataset, monitor: Monitor, voters: str = "teachers"
+) -> PricedRelease:
     """Checks a plan on a data set, solves for its noise or its number of queries, and returns the priced release.
 
     Of the private records, only the number of their groups is used, and the public budget classes or weights of the
@@ -275,6 +277,7 @@ def price_release(plan: Plan, *, dataset: Dataset, monitor: Monitor) -> PricedRe
         plan: the plan for this data set, as `Plan.for_dataset` returns it.
         dataset: the data set.
         monitor: receives the progress, such as that of the search for better settings if the plan is refused.
+        voters: the word for those who vote, as the reason for a refusal names them.
 
     Raises:
         InvalidValue: the plan cannot work, or its release would be useless because of too much noise.
@@ -312,6 +315,7 @@ def price_release(plan: Plan, *, dataset: Dataset, monitor: Monitor) -> PricedRe
         # If the plan has no number of teachers, that number follows from the data, and only epsilon can be changed.
         refused_setting=_epsilon_setting(plan) if plan.num_teachers is None else None,
         other_method=_working_centered_votes(plan, dataset=dataset, shape=shape),
+        voters=voters,
     )
     return replace(priced, doubts=doubts)
 

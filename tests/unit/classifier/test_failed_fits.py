@@ -14,6 +14,7 @@ from pate.accounting import Ledger
 from pate.aggregators import CenteredVotes
 from pate.classifier import RepeatedRelease
 from pate.classifier.group_votes import GroupVotesPlan
+from pate.models import LowRankStudent
 from tests.refusals import refused
 
 pytestmark = pytest.mark.filterwarnings(
@@ -91,6 +92,20 @@ def test_the_first_fit_whose_student_fails_reports_its_price() -> None:
     assert model.report().epsilon == 30.0
     assert "no student was fitted to this release" in repr(model)
     assert not hasattr(model, "student_")
+
+
+@pytest.mark.slow
+def test_a_failed_student_of_released_weights_is_named_by_its_recipe(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Without estimators the error names the recipe of the student, and no estimator that the user did not pass."""
+
+    def raise_value_error(*args: Any, **kwargs: Any) -> None:
+        raise ValueError("no")
+
+    monkeypatch.setattr(LowRankStudent, "learn", raise_value_error)
+    with refused("student", value="LowRankStudent", rule="the release is paid and stays"):
+        fitted_classifier()
 
 
 def test_an_interrupted_student_leaves_the_release_and_says_that_it_is_spent() -> None:

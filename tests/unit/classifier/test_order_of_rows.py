@@ -105,3 +105,10 @@ def test_a_useless_default_fit_is_refused_by_its_epsilon() -> None:
     """A fit without a number of teachers has a tiny epsilon. The error is about epsilon and private groups."""
     with refused("target_epsilon", value=0.001, rule="private groups"):
         PATEClassifier(epsilon=0.001).fit(FRAME, LABELS, X_public=PUBLIC)
+
+
+@pytest.mark.slow
+def test_price_of_refuses_a_useless_default_fit_as_fit_does() -> None:
+    """Without a number of teachers, the error of `price_of` is about epsilon and private groups, too."""
+    with refused("target_epsilon", value=0.001, rule="private groups"):
+        PATEClassifier(epsilon=0.001).price_of(FRAME, LABELS, X_public=PUBLIC)
