@@ -338,7 +338,8 @@ class ThresholdEvent(BitEvent):
         """Returns the log odds that the noisy number reaches the threshold, one entry for each entry of `steps`.
 
         Args:
-            steps: the values of the number without noise, each less `lowest`: 0 for the lowest value, 1 for the next.
+            steps: how far each value of the number without noise lies above the smallest: 0 for that value, 1 for the
+                next.
         """
         z = (self.lowest + steps) / self.noise_std
         return np.asarray(log_ndtr_without_scipy(z) - log_ndtr_without_scipy(-z))

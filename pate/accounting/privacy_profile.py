@@ -138,9 +138,9 @@ def _bit_profile(event: events.BitEvent, epsilons: FloatArray) -> FloatArray:
 def _profile_by_renyi(event: LeafEvent, epsilons: FloatArray) -> FloatArray:
     """Returns a privacy profile that follows from the Renyi curve of an event, `[num_epsilons]`.
 
-    At epsilon >= 0 the delta is the smallest over the orders of the grid. At epsilon < 0 it follows from the delta at
-    -epsilon of the exchanged pair, which has the same Renyi curve: 1 - e^epsilon + e^epsilon delta(-epsilon).
-    The result need not be convex; a caller may lower it to the largest convex function below it.
+    At each epsilon it is the smallest delta over the orders of the grid. At epsilon < 0 it is at most the bound that
+    the exchanged pair, which has the same Renyi curve, gives: 1 - e^epsilon + e^epsilon delta(-epsilon). The result
+    need not be convex, and is returned as it is.
     """
     orders = DEFAULT_ORDERS
     rdp = rdp_curve(count_leaves(event), orders=DEFAULT_ORDERS)

@@ -225,7 +225,7 @@ def best_session_price(
     target_delta: float,
     num_counters: int = 1,
     failure_prob: float = 0.0,
-    by_play: bool = True,
+    use_bound_by_play: bool = True,
 ) -> SessionPrice:
     """Returns the smallest price of a session that the two bounds of the module docstring give.
 
@@ -239,7 +239,7 @@ def best_session_price(
         num_counters: the number of targets whose hits are counted separately. Counters share delta equally, and the
             session ends when each counter has `target_hits` hits.
         failure_prob: the sum of the deltas of all calls.
-        by_play: False omits the bound by play.
+        use_bound_by_play: False omits the bound by play.
 
     Raises:
         InvalidValue: `failure_prob` is at least `target_delta / num_counters`.
@@ -254,7 +254,7 @@ def best_session_price(
     require(delta_of_counter > 0, "failure_prob", failure_prob, rule)
     split = _best_split(target, target_hits=hits, target_delta=delta_of_counter)
     epsilon = split.epsilon
-    if by_play:
+    if use_bound_by_play:
         epsilon = _best_play(
             target,
             target_hits=hits,

@@ -140,7 +140,7 @@ def _accesses(
     price = charging.best_session_price(
         target,
         target_hits=target_hits,
-        by_play=False,
+        use_bound_by_play=False,
         target_delta=session_delta,
         failure_prob=failure_prob,
     )

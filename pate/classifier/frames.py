@@ -69,7 +69,7 @@ def fit_schema(public: Any) -> TableSchema:
 
 
 def encode_records(frame: Any, schema: TableSchema, *, name: str) -> Encoded:
-    """Returns the features of the rows of a DataFrame, with the counts of cells that public rows do not have.
+    """Returns the features of the rows of a DataFrame, and counts its cells whose value no public row has.
 
     Args:
         frame: a DataFrame with the columns of the schema.

@@ -285,10 +285,10 @@ def _print_ledger(path: str, *, output_format: str) -> None:
         path: the path of the ledger.
         output_format: text prints tables, json one object, jsonl one object for each charge.
     """
-    from pate.pricing.ledger_accounts import charges_of, ledgers_in
+    from pate.pricing.ledger_accounts import account_values, ledgers_in
 
     ledgers = ledgers_in(path)
-    accounts = [charges_of(ledger) for ledger in ledgers]
+    accounts = [account_values(ledger) for ledger in ledgers]
     if output_format == "text":
         print_page("cli/ledger.txt", accounts=list(zip(ledgers, accounts, strict=True)))
         return

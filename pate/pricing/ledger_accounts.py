@@ -33,7 +33,7 @@ _NUM_HALVINGS = 12
 _SAFE_SHARE = 1 - 2e-4
 
 
-def charges_of(ledger: Ledger) -> dict[str, Any]:
+def account_values(ledger: Ledger) -> dict[str, Any]:
     """Returns the account of a ledger as plain values that JSON has: its charges, composed total, cap and unit."""
     epsilon_of = cache(ledger.price)
     charges = []

@@ -174,7 +174,7 @@ def print_result(output_format: str, result: Any, template: str, /, **values: An
     Args:
         output_format: "json" for JSON; any other text for the page.
         result: the result, which is printed as JSON.
-        template: the text of the page's template.
+        template: the path of the page's template in the package.
         **values: the values for the template, by name.
     """
     if output_format == "json":

@@ -278,7 +278,10 @@ def _sentence_on_marks(drawn_models: Container[str]) -> str:
 
 
 def precision_recall(figures: RunFigures) -> Picture | None:
-    """Draws the precision-recall curve of the student and the point at its threshold; None if there is no student."""
+    """Draws the student's precision-recall curve, pooled over labels; None if there is no student.
+
+    Points mark the student at its threshold, and the best constant.
+    """
     curve = figures.precision_recall
     if curve is None:
         return None

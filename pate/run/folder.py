@@ -139,7 +139,7 @@ class RunFolder(EnsembleFolder):
 
     @property
     def real_parent(self) -> Path:
-        """Returns the folder in which the run's folder lies, without symbolic links."""
+        """The parent of the run's folder after all links are followed: of a linked folder, the parent of the target."""
         return Path(os.path.realpath(self.path)).parent
 
     @property

@@ -37,11 +37,12 @@ _UNLEARNED_POWER = 0.5
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class MomentStudent:
-    """A student that learns from released moments: noisy mean products of the private features and labels.
+    """A student that learns from released moments: noisy covariances of the private records' features and labels.
 
     Attributes:
         public_features: the features of the public pool, float32 `[num_public, num_features]`; the last is constant.
-        feature_variances: `[num_features - 1]`, the variance of each feature but the constant, in the public pool.
+        feature_variances: `[num_features - 1]`, the variance that each feature but the constant is expected to explain,
+            as in `PublicPCA.feature_variances`.
         recipe: the tuned constants.
     """
 

@@ -50,8 +50,8 @@ class PublicAnswers:
             path: the file.
 
         Raises:
-            InvalidValue: the file is missing or has an array of another name, a log-odds that is not finite, or a name
-                twice.
+            InvalidValue: the file is missing, lacks `answers`, or has an array of another name, a log-odds that is not
+                finite, or a name twice.
         """
         path = Path(path)
         require(path.is_file(), "public_answers", path, "an existing .npz file")

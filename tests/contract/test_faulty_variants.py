@@ -580,9 +580,10 @@ def check_budget(num_queries: int) -> None:
 
 @pytest.mark.slow
 def test_13_no_loop_runs_on_a_price_that_is_not_a_number() -> None:
-    """`largest_num_queries` ends at a finite price.
+    """`largest_num_queries` affords fewer than 10,000 queries at epsilon 8.
 
-    The fault compares NaN with the budget, which it never exceeds, and asks 10,000 queries.
+    The faulty loop gets NaN as the price of every number of queries. NaN never exceeds the budget, so the loop stops
+    only at its limit of 10,000 queries, and the check finds that.
     """
     num_affordable = largest_num_queries(
         GaussianVotes(noise_std=100.0),

@@ -121,7 +121,10 @@ def test_rounds_cost_the_same_and_give_a_calibrated_student(whole: Ended, in_rou
 def test_a_release_does_not_depend_on_where_features_lie(
     scratch: bool, in_rounds: Ended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Features in a scratch file, or made anew in each round, leave the bytes of features in memory, and no file."""
+    """A run keeps features in a scratch file, or makes them anew in each round.
+
+    The release and student have the same bytes as those of a run with features in memory. No scratch file remains.
+    """
     monkeypatch.setattr(array_rows, "MAX_BYTES_IN_MEMORY", 0)
     train(replace(centered_plan(), scratch=scratch), output_dir=tmp_path / "run")
     for name in ("release/release.npz", "release/student/student.safetensors"):

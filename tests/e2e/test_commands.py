@@ -127,8 +127,9 @@ def test_a_table_is_written_and_used_and_its_place_stays_unpublished(
     )
     with np.load(release / "release.npz") as arrays:
         assert set(arrays.files) == {"labels", "answered", "record_ids", "label_names"}
-    values = json.loads(path.read_text())
-    path.write_text(json.dumps(values | {"rdp": values["rdp"] * 0.9}))
+    table_values = json.loads(path.read_text())
+    rdp_of_test = table_values["rdp"]
+    path.write_text(json.dumps(table_values | {"rdp": 0.9 * rdp_of_test}))
     line = refused_command("account", arguments=[*size, f"aggregator.table={path}"])
     assert "what the table costs at order" in line and "\n" not in line
 

@@ -72,9 +72,9 @@ def make_earlier_run(folder: Path) -> Path:
     return folder
 
 
-def entries(ledger: Path) -> list[str]:
+def entry_keys(ledger_path: Path) -> list[str]:
     """Returns the keys of all entries of a ledger."""
-    return [entry.key for entry in SharedLedger.stored(ledger).entries]
+    return [entry.key for entry in SharedLedger.stored(path=ledger_path).entries]
 
 
 def test_a_finished_run_is_charged_to_the_usual_ledger_on_request(
@@ -97,7 +97,7 @@ def test_a_finished_run_is_charged_to_the_usual_ledger_on_request(
         train(replace(gaussian_plan(), ledger=tmp_path / "all.db"), output_dir=folder)
     (folder / "report.json").unlink()
     assert train(gaussian_plan(), output_dir=folder).privacy == report.privacy
-    assert len(entries(ledger_of(folder))) == 1
+    assert len(entry_keys(ledger_of(folder))) == 1
     assert RunFolder(path=folder).own_ledger.read_bytes() == before
     (folder / "ledger.db").unlink()  # a finished run needs no earlier ledger
     train(gaussian_plan(), output_dir=folder)
@@ -120,12 +120,12 @@ def test_a_run_that_goes_on_draws_and_pays_once(
     path = tmp_path / "all.db" if is_ledger_named else ledger_of(folder)
     if not is_ledger_named:
         run_until_released(gaussian_plan(), folder=tmp_path / "another")
-    earlier = entries(path) if path.exists() else []
+    earlier = entry_keys(path) if path.exists() else []
     plan = replace(gaussian_plan(), ledger=path if is_ledger_named else None)
     report = train(plan, output_dir=folder)
     assert release in (None, release_bytes(folder))
     run = DrawKeys.read(RunFolder(path=folder)).run
-    assert entries(path) == [*earlier, f"{run}:release"]
+    assert entry_keys(path) == [*earlier, f"{run}:release"]
     assert train(plan, output_dir=folder) == report
     assert RunFolder(path=folder).own_ledger.read_bytes() == before
 
@@ -167,7 +167,7 @@ def test_copies_with_ledgers_of_their_own_are_two_charges(tmp_path: Path) -> Non
     for folder in (*moved, *moved):
         train(gaussian_plan(), output_dir=folder)
         (folder / "report.json").unlink()
-    assert len(entries(ledger=outputs / "ledger.db")) == 2
+    assert len(entry_keys(ledger=outputs / "ledger.db")) == 2
     assert [release_bytes(folder) for folder in moved] == releases
 
 

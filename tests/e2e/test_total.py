@@ -22,7 +22,7 @@ from pate.aggregators import GaussianVotes
 from pate.data import Dataset
 from pate.files.strict_json import plain
 from pate.models import LinearStudent, LinearTeacher
-from pate.pricing.ledger_accounts import charges_of, ledgers_in
+from pate.pricing.ledger_accounts import account_values, ledgers_in
 from pate.report import format_epsilon
 from pate.run import charging
 from pate.run.folder import RunFolder
@@ -470,7 +470,7 @@ def test_ledger_card_and_report_state_the_same_price(
     plan = replace(plan_of(ledger), accountant=accountant, max_total_epsilon=2 * price)
     report = train(plan, output_dir=tmp_path / "run", monitor=monitor)
     (said,) = [line for line in monitor.lines if "this first release costs" in line]
-    (account,) = map(charges_of, ledgers_in(ledger))
+    (account,) = map(account_values, ledgers_in(ledger))
     (charge,) = account["charges"]
     assert report.privacy.epsilon == account["spent_epsilon"] == charge["epsilon"] == price
     shown = format_epsilon(price)
@@ -497,7 +497,7 @@ def test_a_different_price_in_the_ledger_has_a_remark(ledger: Path, tmp_path: Pa
     assert lines[-1].endswith(
         f", by accountant=rdp; by a tighter one at most the cap {rounded_up(cap)}"
     )
-    (account,) = map(charges_of, ledgers_in(ledger))
+    (account,) = map(account_values, ledgers_in(ledger))
     assert (
         account["spent_epsilon"],
         account["accountant"],
@@ -685,7 +685,7 @@ def test_releases_that_share_their_noise_have_no_total(
     assert train(plan, output_dir=tmp_path / "b") == report
     of_other_records = plan.load_dataset().private_cells is not None
     for ledger in ledgers_in(path=tmp_path / "ledger.db"):
-        account = plain(charges_of(ledger))
+        account = plain(account_values(ledger))
         assert (account["spent_epsilon"], account["accountant_epsilon"]) == ("inf", "inf")
         assert len(account["charges"]) == (1 if of_other_records else 2)
     assert any_share_noise(

@@ -84,10 +84,10 @@ FINDINGS = ("No Finding", "Edema", "Pleural Effusion")
 
 
 def draw_chexpert(folder: Path, rng: np.random.Generator) -> None:
-    """Writes made-up pictures in the layout of CheXpert: two views of each of 60 patients, and 20 for validation.
+    """Writes made-up pictures in the layout of CheXpert: two views of each of 80 patients, 20 of them to validate.
 
-    A picture is bright where its patient has an edema, and its left half where there is an effusion. Of the labels for
-    training some are uncertain (-1.0) or empty.
+    All of a picture is brighter if the patient has an edema, and its left half if there is an effusion. Some labels of
+    the 60 patients are uncertain (-1.0) or empty.
     """
     for split, patients in {"train": range(60), "valid": range(60, 80)}.items():
         lines = ["Path,Sex,Age,Frontal/Lateral,AP/PA," + ",".join(FINDINGS)]

@@ -126,6 +126,10 @@ def zipped(folder: Path, *names: str) -> Path:
 
 
 def test_a_plane_counts_once_at_an_airport(tmp_path: Path) -> None:
+    """One plane flies twice to IAH, and counts there once: the counts are 2 planes at IAH and 1 at ORD.
+
+    A flight without a tail number is left out, and counted in the notes. A zipped table gives the same counts.
+    """
     plain = tmp_path / "flights.csv"
     plain.write_text(TABLE)
     for path in (plain, zipped(tmp_path, "flights.csv")):

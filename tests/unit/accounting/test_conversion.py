@@ -244,9 +244,9 @@ def test_a_delta_below_any_float_is_rounded_up_to_the_smallest(mu: float, epsilo
 
 @pytest.mark.parametrize("rho", [1e-9, 1e-3, 0.1, 1.0, 1e2, 1e6])
 def test_zcdp_to_delta_inverts_zcdp_to_epsilon(rho: float) -> None:
-    """The delta at a converted epsilon is the delta that was converted.
+    """A delta is converted to an epsilon, which is converted back to the same delta, within a millionth.
 
-    It is at most the smallest delta over a dense grid of Renyi orders.
+    The delta that comes back is at most the smallest delta over a dense grid of Renyi orders.
     """
     orders = 1 + np.geomspace(1e-6, 1e9, 30001)
     for delta in (1e-12, 1e-6, 1e-2):

@@ -176,13 +176,20 @@ def test_small_prices_are_rounded_up(epsilon: float, order: float) -> None:
 
     Their sums cancel in double precision.
     """
-    a = mpmath.mpf(order)
-    e = mpmath.mpf(epsilon)
-    t = mpmath.log((a - 1) * (1 - mpmath.exp(-a * e)) / (a * (mpmath.exp(-e) - mpmath.exp(-a * e))))
-    prob_of_logit = (1 - mpmath.exp(t - e)) / (mpmath.exp(t) - mpmath.exp(t - e))
+    exact_order = mpmath.mpf(order)
+    exact_epsilon = mpmath.mpf(epsilon)
+    # The worst pair has two losses, whose difference is epsilon.
+    remainder = 1 - mpmath.exp(-exact_order * exact_epsilon)
+    difference = mpmath.exp(-exact_epsilon) - mpmath.exp(-exact_order * exact_epsilon)
+    larger_loss = mpmath.log((exact_order - 1) * remainder / (exact_order * difference))
+    smaller_loss = larger_loss - exact_epsilon
+    larger_ratio = mpmath.exp(larger_loss)
+    smaller_ratio = mpmath.exp(smaller_loss)
+    prob_of_larger_loss = (1 - smaller_ratio) / (larger_ratio - smaller_ratio)
     exact = mpmath.log(
-        prob_of_logit * mpmath.exp(a * t) + (1 - prob_of_logit) * mpmath.exp(a * (t - e))
-    ) / (a - 1)
+        prob_of_larger_loss * larger_ratio**exact_order
+        + (1 - prob_of_larger_loss) * smaller_ratio**exact_order
+    ) / (exact_order - 1)
     computed = bounded_range_rdp(epsilon, orders=np.array([order]))[0]
     assert exact <= mpmath.mpf(computed) * (1 + mpmath.mpf(2) ** -52)
     assert computed <= float(exact) * (1 + 1e-3)

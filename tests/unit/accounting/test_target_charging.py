@@ -314,7 +314,9 @@ def test_the_price_by_play_is_below_the_price_by_accesses(
     epsilon, the best adversary's delta is more than 99% of the target delta.
     """
     played_out = best_session_price(target, target_hits=target_hits, target_delta=1e-5)
-    counted = best_session_price(target, target_hits=target_hits, target_delta=1e-5, by_play=False)
+    counted = best_session_price(
+        target, target_hits=target_hits, target_delta=1e-5, use_bound_by_play=False
+    )
     assert played_out.epsilon < counted.epsilon
     assert (played_out.num_accesses, played_out.overrun_prob) == (
         counted.num_accesses,
@@ -410,7 +412,11 @@ def test_a_session_as_events_is_its_price_and_its_accesses() -> None:
     ) == pytest.approx(price.epsilon, rel=1e-3)
     opened_session = session(target_hits=5, failure_prob=1e-7)
     counted = best_session_price(
-        opened_session.target, by_play=False, target_hits=5, target_delta=1e-6, failure_prob=1e-7
+        opened_session.target,
+        use_bound_by_play=False,
+        target_hits=5,
+        target_delta=1e-6,
+        failure_prob=1e-7,
     ).epsilon
     assert pa.ExactAccountant().compose(opened_session.event).get_epsilon(
         target_delta=1e-6

@@ -276,8 +276,8 @@ def test_missing_rounds_are_drawn_after_stored_parts(
 def test_rounds_take_more_directions_than_one_matrix(num_teachers: int) -> None:
     """At the same noise, rounds use 4 public directions where one matrix uses 3.
 
-    In rounds, half in place of a quarter of the labels' variance may be noise: more directions by
-    the root of 2.
+    Noise may be half of the labels' variance in rounds, and a quarter in one matrix. So rounds afford sqrt(2) times as
+    many directions.
     """
     votes = kernel_votes(
         teacher_of_record=np.arange(NUM_RECORDS) % num_teachers, num_teachers=num_teachers

@@ -70,7 +70,7 @@ def test_whole_numbers_refuse_a_fraction() -> None:
 
 
 def test_public_rows_drop_categories_of_other_rows() -> None:
-    """Public rows are cut from a column of categories. The category of the private rows alone is gone."""
+    """Public rows are a slice of a column of categories. A category that only private rows have is not among theirs."""
     column = pd.Series(pd.Categorical(["a", "b", "secret"]))
     public = with_own_types(public=frame_of_columns(x=column[:2]), is_cut=True)
     assert list(public["x"].cat.categories) == ["a", "b"]

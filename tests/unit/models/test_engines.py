@@ -446,9 +446,10 @@ def test_a_failed_save_loses_no_earlier_teacher(ten_shards, tmp_path, monkeypatc
 
 @pytest.mark.process
 def test_a_dead_worker_is_replaced_and_every_teacher_is_reported_once(make_shards, tmp_path):
-    """A worker is killed once.
+    """One of two worker processes is killed once, and another process trains its teachers.
 
-    Another trains its teachers, each teacher is reported once, and the bytes are those of a calm run.
+    Each teacher is reported once, with its last loss. The files of the stored teachers have the same bytes as those of
+    an undisturbed run in one process.
     """
     shards = make_shards(sizes=[20 + index for index in range(6)])
     reported = []

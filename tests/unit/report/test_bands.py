@@ -6,7 +6,10 @@ from pate.report.bands import prevalence_bands
 
 
 def test_bands_are_thirds_of_the_labels_from_frequent_to_rare() -> None:
-    """Seven labels: three, two and two. A label without average precision is left out of the mean."""
+    """Seven labels: three, two and two. A label without average precision is left out of the mean.
+
+    A band in which no label has one has no mean.
+    """
     prevalence = np.array([0.01, 0.5, 0.02, 0.4, 0.3, 0.2, 0.1])
     precisions = {
         "student": np.array([np.nan, 0.9, 0.1, 0.8, 0.7, 0.4, 0.2]),

@@ -27,7 +27,7 @@ def printed_report(report: Report, path: Path | None = None, width: int = 80) ->
 
 
 def row_of_scores(text: str, name: str) -> list[str]:
-    """Returns the cells of the one line that begins with a name."""
+    """Returns the cells after a name, of the one line that begins with it."""
     (line,) = [line for line in text.splitlines() if line.strip().startswith(name)]
     return line.replace(name, "").split()
 

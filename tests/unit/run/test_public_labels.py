@@ -102,8 +102,8 @@ def test_unknown_labels_of_public_rows_stay_unknown() -> None:
 
 
 @pytest.mark.parametrize("public_labels", [0, 21, -1, 2.5, "all"])
-def test_another_number_of_labeled_rows_is_refused(public_labels: Any) -> None:
-    """A number of rows that the pool does not have is refused, and so is what is no number."""
+def test_impossible_number_of_labeled_rows_is_refused(public_labels: Any) -> None:
+    """The pool has 20 rows. The settings 0, 21, -1, 2.5 and "all" are refused: a number must be whole, from 1 to 20."""
     with refused("data.public_labels", value=public_labels, rule="from 1 to 20"):
         plan_with(public_labels=public_labels).for_dataset(dataset_of_pool(), monitor=Monitor())
 

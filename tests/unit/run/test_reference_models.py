@@ -43,7 +43,7 @@ class CountedTraining:
 def trained_model(
     folder: Path, training: Callable[[], TrainedStudent], *, monitor: SilentMonitor | None = None
 ) -> TrainedStudent:
-    """Returns the reference model that all tests of this file ask for."""
+    """Asks a folder of outputs for the all-records model: it is read if it is kept there, and else trained."""
     references = ReferenceModels(outputs=folder, monitor=monitor or SilentMonitor())
     return references.model(
         "all_records_model", words="all-records model", inputs_digest=KEY, train=training

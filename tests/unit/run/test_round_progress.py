@@ -46,7 +46,7 @@ def test_features_that_are_made_are_counted_up_to_all_rows() -> None:
 
 
 def test_rows_that_are_read_after_the_stage_are_not_reported() -> None:
-    """Records are read within and after the block of a stage. Those within it are reported alone.
+    """Records are read within and after the block of a stage. Only those within it are reported.
 
     A run whose release was read back reads its records first for a baseline, when the stage of the release has ended.
     """

@@ -214,7 +214,7 @@ def test_too_few_persons_for_three_splits_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_printed_command_line_trains_on_the_split_files(undivided_file: Path) -> None:
+def test_printed_command_line_loads_the_split_files(undivided_file: Path) -> None:
     """`pate-schema` prints a line of pate-train.
 
     Its settings load the split files, with labels and group of the schema.
