@@ -103,6 +103,15 @@ class Ledger:
             sum, so a unit that differs from that of the earlier charges is refused. Charges without a unit, written by
             earlier versions, count as charges for the unit of the account; `num_without_unit` is their number.
 
+    Attributes:
+        adjacency: the adjacency of all prices.
+        target_delta: the delta of every total.
+        accountant: makes an empty accountant of the kind that computes all totals.
+        data: the digest of the private data; empty where the caller named none.
+        path: the file; None for a ledger in memory.
+        max_epsilon: the cap on charges by this object; None without a cap. It may be smaller than the cap that the file
+            stores, which `guaranteed_epsilon` returns.
+
     Raises:
         InvalidValue: the file has another adjacency, delta, accountant, filter or unit, or a smaller cap.
         DamagedLedger: the file was changed, or is not a ledger.
@@ -145,7 +154,7 @@ class Ledger:
             raise InvalidValue("data", type(data).__name__, rule=rule)
         self.adjacency = ledger_file.adjacency
         self.target_delta = ledger_file.target_delta
-        self._accountant = ledger_file.accountant
+        self.accountant = ledger_file.accountant
         self.data = data
         self.path = ledger_file.path
         self._store = ledger_file.store
@@ -153,7 +162,7 @@ class Ledger:
             ledger_file.store, data_digest=data, adjacency=ledger_file.adjacency, unit=unit
         )
         self._running_total = RunningTotal(
-            accountant=self._accountant,
+            accountant=self.accountant,
             entries=self._index.entries,
             target_delta=self.target_delta,
         )
@@ -161,7 +170,7 @@ class Ledger:
         self._caps = Caps(
             rules=ledger_file.rules,
             entries=self._index.entries,
-            accountant=self._accountant,
+            accountant=self.accountant,
             target_delta=self.target_delta,
         )
         self.max_epsilon = self._caps.max_epsilon
@@ -296,20 +305,11 @@ class Ledger:
             key=key, event=event, content=content, note=note, release_key=release_key
         )
         # 1. A new charge needs a total, which may take seconds. So it is computed before the lock is taken.
-        #    A later part of a release that this object knows to be charged needs no total. For a release without
-        #    parts (`release_key` is empty) no charge is found here; its line is searched for by its key.
-        payment: _Payment | None = None
-        if not self._index.charge_of(release_key):
-            self._index.read()  # lines of other processes, which may also name an account that has no name yet
-            if self._index.line_of(key) is None:
-                payment = self._payment_of(pending)
+        payment = self._payment_before_lock(pending)
         # 2. The store takes the lock, and writes the line unless the key has one. The total is computed again if
         #    another process has charged since.
-        existing_line = self._index.line_of(key)
-        # `data` is the name of the account of that line, which is empty in a file that counts for one data set.
-        account = self._index.account if existing_line is None else existing_line.data
         committed_content = self._store.commit(
-            account,
+            self._index.account_of(key),
             key=key,
             content=content,
             describe_line=partial(self._line_text_under_lock, pending, payment_before_lock=payment),
@@ -349,7 +349,8 @@ class Ledger:
         """Returns the charges of all releases of a run, without reading the file again.
 
         Args:
-            run_key: the identifier of the run, with which the keys of its releases begin.
+            run_key: the identifier of the run, with which the keys of its releases begin. An empty text returns all
+                charges, as every key begins with it.
         """
         return self._index.charges_of(run_key)
 
@@ -362,17 +363,13 @@ class Ledger:
     @property
     def accountant_name(self) -> str:
         """The name of the accountant that computes all totals, such as `rdp`."""
-        return self._accountant().name
-
-    @property
-    def accountant(self) -> Callable[[], Accountant]:
-        """A function that makes an empty accountant of the kind that computes all totals."""
-        return self._accountant
+        return self.accountant().name
 
     @property
     def num_without_unit(self) -> int:
         """The number of charges without a unit, which count as charges for the unit of the account."""
-        return sum(entry.unit is None for entry in self._index.read())
+        self._index.read()
+        return self._index.num_without_unit
 
     @property
     def noise_is_shared(self) -> bool:
@@ -425,7 +422,7 @@ class Ledger:
             epsilon=epsilon,
             spent_epsilon=spent_epsilon,
             unit=self._index.unit,
-            num_without_unit=sum(entry.unit is None for entry in entries),
+            num_without_unit=self._index.num_without_unit,
             noise_is_shared=noise_is_shared,
         )
 
@@ -466,7 +463,7 @@ class Ledger:
         Returns infinity where the accountant cannot price the event, or where the failure probabilities of the event
         sum to `target_delta` or more.
         """
-        return epsilon_of_one(event, accountant=self._accountant, target_delta=self.target_delta)
+        return epsilon_of_one(event, accountant=self.accountant, target_delta=self.target_delta)
 
     def affords(self, event: Event) -> float:
         """Returns the number of times that an event can still be charged; infinity where no cap limits the charges.
@@ -475,7 +472,7 @@ class Ledger:
         event.
         """
         self._index.read()
-        if self._caps.max_epsilon is not None and self._index.shares_noise():
+        if self.max_epsilon is not None and self._index.shares_noise():
             return 0
         return self._caps.affords(event)
 
@@ -530,6 +527,22 @@ class Ledger:
             seed_name, except_release=except_release, except_price=except_price
         )
 
+    def _payment_before_lock(self, pending: PendingCommit) -> _Payment | None:
+        """Returns how a release, or a part of a release, is paid for, as computed before the store takes its lock.
+
+        Returns None in two cases that need no total:
+            * This object knows that the release is charged, and a part of it is to be committed.
+            * A line has the key already, perhaps by another process.
+
+        A release without parts, whose `release_key` is empty, has the second case only.
+        """
+        if self._index.charge_of(pending.release_key):
+            return None
+        self._index.read()  # lines of other processes, which may also name an account that has no name yet
+        if self._index.line_of(pending.key) is not None:
+            return None
+        return self._payment_of(pending)
+
     def _payment_of(
         self, pending: PendingCommit, *, payment_before_lock: _Payment | None = None
     ) -> _Payment:
@@ -547,9 +560,7 @@ class Ledger:
             InvalidValue: the reasons that `commit` names.
         """
         num_charges = len(self._index.add_read_lines())
-        charge_key = self._index.charge_covering(
-            pending, has_cap=self._caps.max_epsilon is not None
-        )
+        charge_key = self._index.charge_covering(pending, has_cap=self.max_epsilon is not None)
         if charge_key:
             return _EarlierCharge(charge_key)
         if self._index.charges_with_seed(pending.note.seed_name, except_release=""):
@@ -618,7 +629,7 @@ class Ledger:
 
     def _require_room(self, event: Event) -> None:
         """Raises `BudgetExceeded` where a cap does not admit an event, without reading the file again."""
-        if self._caps.max_epsilon is not None and self._index.shares_noise():
+        if self.max_epsilon is not None and self._index.shares_noise():
             rule = "a ledger without a cap: releases in it share their noise, and no epsilon covers them"
             raise BudgetExceeded("max_epsilon", self.max_epsilon, rule=rule, owner="ledger")
         self._caps.require_room(event)

@@ -129,6 +129,14 @@ class LedgerIndex:
         line_of = self._store.line_of
         return line_of.get(("", key)) or line_of.get((self.account, key))
 
+    def account_of(self, key: str) -> str:
+        """Returns the name of the account in the line with a key; the name of this account where no line has the key.
+
+        A line without a data set, in a file that counts for one data set, names its account by an empty text.
+        """
+        line = self.line_of(key)
+        return self.account if line is None else line.data
+
     def price_of(self, key: str) -> Event | None:
         """Returns the price charged for a release or for the release of a part; None for a key without a commit.
 
@@ -179,7 +187,10 @@ class LedgerIndex:
         }
 
     def charges_of(self, run_key: str) -> list[LedgerEntry]:
-        """Returns the charges that paid for the releases of a run, whose keys begin with the text `run_key`."""
+        """Returns the charges that paid for the releases of a run, whose keys begin with the text `run_key`.
+
+        Every key begins with an empty text, which returns all charges.
+        """
         charge_keys = {
             line.charge_key or line.key for line in self.lines if line.key.startswith(run_key)
         }
@@ -196,6 +207,11 @@ class LedgerIndex:
         """The unit that the caller named, or else that of the first charge that has a unit."""
         charged_units = (entry.unit for entry in self.entries if entry.unit is not None)
         return self._unit or next(charged_units, None)
+
+    @property
+    def num_without_unit(self) -> int:
+        """The number of charges without a unit."""
+        return sum(entry.unit is None for entry in self.entries)
 
     def require_one_unit(self) -> None:
         """Raises `InvalidValue` where the caller and the charges name different units of privacy."""
