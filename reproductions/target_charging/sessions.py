@@ -70,7 +70,7 @@ def epsilon_table(target: QTarget) -> list[tuple[int, float, float]]:
             hits,
             coarse_epsilon(target, target_hits=hits),
             best_session_price(
-                target, target_hits=hits, target_delta=TARGET_DELTA, by_play=False
+                target, target_hits=hits, target_delta=TARGET_DELTA, use_bound_by_play=False
             ).epsilon,
         )
         for hits in (1, 5, 10, 20, 40)

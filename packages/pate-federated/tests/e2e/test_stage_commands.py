@@ -257,7 +257,7 @@ def test_votes_of_another_project_become_a_published_model_in_two_commands(
             f"output_dir={tmp_path}/x",
         ],
     )
-    assert "counts do not say what one teacher votes for" in bits
+    assert "counts do not show the votes of one teacher" in bits
 
 
 def test_tables_at_the_holders_and_at_the_student(tmp_path: Path) -> None:
