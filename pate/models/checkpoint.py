@@ -76,8 +76,8 @@ class CheckpointStore:
     def missing(self, num_teachers: int) -> list[int]:
         """Returns the indices of the teachers 0..num_teachers-1 that no complete file contains."""
         is_missing = np.ones(num_teachers, np.bool_)
-        for members in self._files():
-            is_missing[members.start : members.stop] = False
+        for teacher_indices in self._files():
+            is_missing[teacher_indices.start : teacher_indices.stop] = False
         return [int(teacher) for teacher in np.flatnonzero(is_missing)]
 
     def save(self, states: Mapping[int, State]) -> None:
@@ -105,10 +105,11 @@ class CheckpointStore:
 
     def _write_file(self, states: Mapping[int, State]) -> None:
         """Writes consecutive teachers, by their indices, to one signed file."""
-        members = list(states)
-        path = Path(self.folder) / f"teachers-{members[0]:06d}-{members[-1]:06d}.safetensors"
+        teacher_indices = list(states)
+        first, last = teacher_indices[0], teacher_indices[-1]
+        path = Path(self.folder) / f"teachers-{first:06d}-{last:06d}.safetensors"
         arrays: State = {}
-        for name in states[members[0]]:
+        for name in states[teacher_indices[0]]:
             parts = [state[name] for state in states.values()]
             if len({part.shape for part in parts}) == 1:
                 arrays[name] = np.stack(parts)
@@ -143,13 +144,13 @@ class CheckpointStore:
         """
         files = self._files()
         next_teacher = first_teacher
-        for members in sorted(files, key=lambda members: members.start):
-            if next_teacher in members and next_teacher < num_teachers:
-                states_in_file = self._read(files[members], members=members)
-                first = next_teacher - members.start
-                last = num_teachers - members.start
+        for teacher_indices in sorted(files, key=lambda teacher_indices: teacher_indices.start):
+            if next_teacher in teacher_indices and next_teacher < num_teachers:
+                states_in_file = self._read(files[teacher_indices], teacher_indices=teacher_indices)
+                first = next_teacher - teacher_indices.start
+                last = num_teachers - teacher_indices.start
                 yield from states_in_file[first:last]
-                next_teacher = members.stop
+                next_teacher = teacher_indices.stop
         if next_teacher < num_teachers:
             raise damaged(
                 Path(self.folder),
@@ -190,12 +191,12 @@ class CheckpointStore:
                     on_incomplete(path)
         return whole_files
 
-    def _read(self, path: Path, *, members: range) -> list[State]:
+    def _read(self, path: Path, *, teacher_indices: range) -> list[State]:
         """Reads the states of the teachers in a file; raises `InvalidValue` unless this run signed the file.
 
         Args:
             path: the file.
-            members: the indices of the teachers.
+            teacher_indices: the indices of the teachers.
         """
         try:
             arrays: State = load_file(path)
@@ -216,7 +217,7 @@ class CheckpointStore:
                 finding="they are altered, or another's",
                 remedy=_REMEDY,
             )
-        states: list[State] = [{} for _ in members]
+        states: list[State] = [{} for _ in teacher_indices]
         for name, array in arrays.items():
             if name.endswith(_LENGTHS):
                 continue

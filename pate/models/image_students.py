@@ -133,16 +133,16 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         pool = np.asarray(pool[: self.max_unlabeled])
         rng = np.random.default_rng(seed)
         fold_of = rng.permutation(len(images)) % min(self.folds, len(images))
-        held_out = np.zeros(labels.shape, np.float32)
+        held_out_probabilities = np.zeros(labels.shape, np.float32)
         members: list[dict[str, Float32Array]] = []
-        curves: list[Float32Array] = []
+        loss_curves: list[Float32Array] = []
         with (
             one_thread(),
             device_memory("CUDA_VISIBLE_DEVICES= before the command trains it on the processor"),
         ):
             for fold in range(fold_of.max() + 1):
                 in_training = fold_of != fold
-                tensors, curve = self._train_member(
+                tensors, loss_curve = self._train_member(
                     network,
                     images=images[in_training],
                     targets=targets[in_training],
@@ -150,22 +150,22 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
                     rng=rng,
                     device=device,
                 )
-                held_out[~in_training] = _probabilities(
+                held_out_probabilities[~in_training] = _probabilities(
                     network=network, tensors=tensors, images=images[~in_training], device=device
                 )
                 members.append(
                     {name: tensor.cpu().float().numpy() for name, tensor in tensors.items()}
                 )
-                curves.append(curve)
+                loss_curves.append(loss_curve)
         if on_epoch is not None:
-            self._report(curves, on_epoch=on_epoch)
+            self._report(loss_curves, on_epoch=on_epoch)
         arrays = {name: np.stack([member[name] for member in members]) for name in members[0]}
         arrays["released"] = released
         if known is not None:  # A label that is unknown counts as not predicted.
-            held_out *= known
+            held_out_probabilities *= known
         return self.model(
             arrays=arrays,
-            threshold=self._choose_threshold(held_out * released, labels=labels),
+            threshold=self._choose_threshold(held_out_probabilities * released, labels=labels),
             input_shape=shape,
             num_rows=len(images),
             choices={"unlabeled": float(len(pool)), **self._choices_of_network()},
@@ -195,36 +195,40 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
             rng: the generator of the initial weights and of the order of the images.
             device: the device on which the member is trained.
         """
-        tensors, curve = fit_network(
+        tensors, loss_curve = fit_network(
             network, images=images, targets=targets, recipe=self, rng=rng, device=device
         )
         if len(pool) == 0:
-            return tensors, curve
-        guesses = _probabilities(network=network, tensors=tensors, images=pool, device=device)
+            return tensors, loss_curve
+        pool_probabilities = _probabilities(
+            network=network, tensors=tensors, images=pool, device=device
+        )
         # The second training begins with new weights.
         return fit_network(
             network,
             images=np.concatenate([images, pool]),
-            targets=np.concatenate([targets, guesses]),
+            targets=np.concatenate([targets, pool_probabilities]),
             recipe=self,
             rng=rng,
             device=device,
         )
 
-    def _report(self, curves: list[Float32Array], on_epoch: OnEpoch) -> None:
+    def _report(self, loss_curves: list[Float32Array], on_epoch: OnEpoch) -> None:
         """Calls `on_epoch` once for each epoch, with the mean loss of the members.
 
         The folds may differ by one row, so the members may have different numbers of steps. The shortest curve
         determines the number of steps.
 
         Args:
-            curves: the loss of each training step, one array for each member.
+            loss_curves: the loss of each training step, one array for each member.
             on_epoch: is called with the index of the epoch, from 0, and a dictionary that has its mean loss as "loss".
         """
-        num_steps = min(map(len, curves))
-        mean = np.asarray(np.mean([curve[:num_steps] for curve in curves], axis=0), np.float32)
+        num_steps = min(map(len, loss_curves))
+        mean_losses = np.asarray(
+            np.mean([loss_curve[:num_steps] for loss_curve in loss_curves], axis=0), np.float32
+        )
         num_epochs = min(self.epochs, num_steps)
-        for epoch, losses in enumerate(np.array_split(mean, num_epochs)):
+        for epoch, losses in enumerate(np.array_split(mean_losses, num_epochs)):
             on_epoch(epoch, {"loss": float(losses.mean())})
 
     @abstractmethod
@@ -244,7 +248,7 @@ class CNNModel(ImageModel):
         head = self.arrays["head.weight"]
         blocks = sum(name.endswith(".scale") for name in self.arrays) - 1
         last_channels = self.arrays[f"layer{blocks}.weight"].shape[1]
-        taps = self.arrays["layer1.weight"].shape[2] // layer0.shape[1] if blocks else 1
+        num_taps = self.arrays["layer1.weight"].shape[2] // layer0.shape[1] if blocks else 1
         patch = math.isqrt(layer0.shape[2] // self.input_shape[0])
         grid = math.isqrt(head.shape[2] // last_channels)
         norm = "batch" if "layer0.mean" in self.arrays else "group"
@@ -254,7 +258,7 @@ class CNNModel(ImageModel):
             patch=patch,
             grid=grid,
             norm=norm,
-            kernel_size=math.isqrt(taps),
+            kernel_size=math.isqrt(num_taps),
         )
         return _require_moderate(
             ConvNet.from_architecture(

@@ -256,9 +256,11 @@ class CNNTeacher(Architecture, ImageTeacher):
 
 
 @lru_cache(maxsize=1)
-def _frozen_backbone(weights: str, image_size: int | None, device: torch.device) -> FrozenBackbone:
+def _frozen_backbone(
+    weights_file: str, image_size: int | None, device: torch.device
+) -> FrozenBackbone:
     """Returns the backbone of a file of weights, which is read once for all calls with equal arguments."""
-    return FrozenBackbone(weights=weights, image_size=image_size, device=device)
+    return FrozenBackbone(weights_file=weights_file, image_size=image_size, device=device)
 
 
 @dataclass(frozen=True)
@@ -352,7 +354,7 @@ class ResNet50Teacher(ImageTeacher):
     def _backbone(self) -> FrozenBackbone:
         """The network that computes frozen features."""
         return _frozen_backbone(
-            weights=str(self.weights),
+            weights_file=str(self.weights),
             image_size=self.image_size,
             device=require_device(self.device),
         )

@@ -70,22 +70,32 @@ class LinearTeacher(Teacher):
         The loss of a teacher is its leave-one-out mean squared error.
         """
         require_shards(shards, seeds=seeds)
-        stack = PaddedBatch(shards, device=require_device(self.device), dtype=torch.float64)
-        if stack.known is None:
+        padded_batch = PaddedBatch(shards, device=require_device(self.device), dtype=torch.float64)
+        if padded_batch.known is None:
             fits = _RidgeFits.of_complete_labels(
-                inputs=stack.inputs, labels=stack.labels, is_used=stack.mask, penalty=self.penalty
+                inputs=padded_batch.inputs,
+                labels=padded_batch.labels,
+                is_used=padded_batch.mask,
+                penalty=self.penalty,
             )
         else:
-            fits = _RidgeFits.of_labels_with_gaps(stack, known=stack.known, penalty=self.penalty)
-        left_out = fits.left_out
+            fits = _RidgeFits.of_labels_with_gaps(
+                padded_batch, known=padded_batch.known, penalty=self.penalty
+            )
+        left_out_residuals = fits.left_out_residuals
         if self.threshold is None:
-            thresholds = _best_thresholds(scores=stack.labels - left_out, stack=stack)
+            thresholds = _best_thresholds(
+                scores=padded_batch.labels - left_out_residuals, padded_batch=padded_batch
+            )
         else:
             thresholds = torch.full(
-                (len(shards),), self.threshold, dtype=left_out.dtype, device=left_out.device
+                (len(shards),),
+                self.threshold,
+                dtype=left_out_residuals.dtype,
+                device=left_out_residuals.device,
             )
         bias = fits.intercept + (0.5 - thresholds)[:, None, None]
-        losses = stack.mean(left_out * left_out).mean(dim=(1, 2))
+        losses = padded_batch.mean(left_out_residuals * left_out_residuals).mean(dim=(1, 2))
         tensors = {
             "weights": fits.weights,
             "bias": bias[:, 0],
@@ -114,12 +124,12 @@ class _RidgeFits:
     Attributes:
         weights: `[num_shards, d, num_labels]`.
         intercept: `[num_shards, 1, num_labels]`.
-        left_out: the leave-one-out residuals, `[num_shards, n, num_labels]`; 0 for padding and unknown labels.
+        left_out_residuals: `[num_shards, n, num_labels]`, leave-one-out residuals; 0 for padding and unknown labels.
     """
 
     weights: torch.Tensor
     intercept: torch.Tensor
-    left_out: torch.Tensor
+    left_out_residuals: torch.Tensor
 
     @classmethod
     def of_complete_labels(
@@ -136,17 +146,21 @@ class _RidgeFits:
         sizes = is_used.sum(dim=1, keepdim=True).clamp_min(1)
         center = (inputs * is_used).sum(dim=1, keepdim=True) / sizes
         prevalence = (labels * is_used).sum(dim=1, keepdim=True) / sizes
-        weights, left_out = _solve(
+        weights, left_out_residuals = _solve(
             centered=(inputs - center).mul_(is_used),
-            residual=(labels - prevalence).mul_(is_used),
+            residuals=(labels - prevalence).mul_(is_used),
             sizes=sizes,
             penalty=penalty,
         )
-        return cls(weights=weights, intercept=prevalence - center @ weights, left_out=left_out)
+        return cls(
+            weights=weights,
+            intercept=prevalence - center @ weights,
+            left_out_residuals=left_out_residuals,
+        )
 
     @classmethod
     def of_labels_with_gaps(
-        cls, stack: PaddedBatch, *, known: torch.Tensor, penalty: float
+        cls, padded_batch: PaddedBatch, *, known: torch.Tensor, penalty: float
     ) -> _RidgeFits:
         """Returns the regressions of labels with gaps, each on the records of a shard that know the label.
 
@@ -155,16 +169,16 @@ class _RidgeFits:
         if each label has gaps of its own. A label that no record knows has the weights and the intercept 0.
 
         Args:
-            stack: the records of the shards, padded to n records each.
+            padded_batch: the records of the shards, padded to n records each.
             known: 1 for each known label, `[num_shards, n, num_labels]`.
             penalty: the penalty, relative to the mean squared length of a shard's inputs.
         """
-        num_shards, _, num_labels = stack.labels.shape
-        num_features = stack.inputs.shape[2]
+        num_shards, _, num_labels = padded_batch.labels.shape
+        num_features = padded_batch.inputs.shape[2]
         fits = cls(
-            weights=stack.labels.new_zeros((num_shards, num_features, num_labels)),
-            intercept=stack.labels.new_zeros((num_shards, 1, num_labels)),
-            left_out=torch.zeros_like(stack.labels),
+            weights=padded_batch.labels.new_zeros((num_shards, num_features, num_labels)),
+            intercept=padded_batch.labels.new_zeros((num_shards, 1, num_labels)),
+            left_out_residuals=torch.zeros_like(padded_batch.labels),
         )
         groups_of_shards = [label_groups(mask) for mask in known.bool().cpu().numpy()]
         most_groups = max(map(len, groups_of_shards))
@@ -176,14 +190,14 @@ class _RidgeFits:
             columns = torch.from_numpy(_pad_groups(groups)).to(known.device)  # [batch, group_size]
             # Indexing by [rows, :, columns] returns [batch, group_size, n], so the last two axes are swapped.
             part = cls.of_complete_labels(
-                inputs=stack.inputs[shards],
-                labels=stack.labels[rows, :, columns].mT,
+                inputs=padded_batch.inputs[shards],
+                labels=padded_batch.labels[rows, :, columns].mT,
                 is_used=known[rows, :, columns[:, :1]].mT,
                 penalty=penalty,
             )
             fits.weights[rows, :, columns] = part.weights.mT
             fits.intercept[rows, :, columns] = part.intercept.mT
-            fits.left_out[rows, :, columns] = part.left_out.mT
+            fits.left_out_residuals[rows, :, columns] = part.left_out_residuals.mT
         return fits
 
 
@@ -199,7 +213,7 @@ def _pad_groups(groups: Sequence[LabelGroup]) -> NDArray[np.intp]:
 
 
 def _solve(
-    *, centered: torch.Tensor, residual: torch.Tensor, sizes: torch.Tensor, penalty: float
+    *, centered: torch.Tensor, residuals: torch.Tensor, sizes: torch.Tensor, penalty: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Solves the ridge regressions of several shards at once, by the smaller of the two Gram matrices.
 
@@ -207,7 +221,7 @@ def _solve(
 
     Args:
         centered: the inputs minus their mean, 0 for padding, `[num_shards, n, d]`.
-        residual: the labels minus their prevalence, 0 for padding, `[num_shards, n, num_labels]`.
+        residuals: the labels minus their prevalence, 0 for padding, `[num_shards, n, num_labels]`.
         sizes: the number of records of each shard, `[num_shards, 1, 1]`.
         penalty: the penalty, relative to the mean squared length of a shard's inputs.
 
@@ -224,55 +238,57 @@ def _solve(
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(gram))
     # The leverage of a record has a part 1/n, which is the intercept's.
     if by_record:
-        dual = inverse @ residual
+        dual = inverse @ residuals
         weights = transposed @ dual
-        fit_residual = penalties * dual
+        fit_residuals = penalties * dual
         inverse_diagonal = inverse.diagonal(dim1=1, dim2=2)[..., None]
         one_minus_leverage = penalties * inverse_diagonal - 1 / sizes
     else:
-        weights = inverse @ (transposed @ residual)
-        fit_residual = torch.baddbmm(residual, centered, weights, alpha=-1)
+        weights = inverse @ (transposed @ residuals)
+        fit_residuals = torch.baddbmm(residuals, centered, weights, alpha=-1)
         leverage = (centered @ inverse).mul_(centered).sum(dim=2, keepdim=True)
         one_minus_leverage = 1 - leverage - 1 / sizes
     one_minus_leverage.clamp_min_(MIN_ONE_MINUS_LEVERAGE)
-    return weights, fit_residual.div_(one_minus_leverage)  # Allen, 1974
+    return weights, fit_residuals.div_(one_minus_leverage)  # Allen, 1974
 
 
-def _best_thresholds(scores: torch.Tensor, stack: PaddedBatch) -> torch.Tensor:
+def _best_thresholds(scores: torch.Tensor, padded_batch: PaddedBatch) -> torch.Tensor:
     """Returns the threshold of each shard, out of 0.02, 0.03, …, 0.98, with the best leave-one-out micro-F1.
 
     If several thresholds are equally good, the one nearest to 0.5 is returned.
 
     Args:
         scores: the leave-one-out scores, `[num_shards, n, num_labels]`.
-        stack: the records of the shards, padded to n records each.
+        padded_batch: the records of the shards, padded to n records each.
     """
     num_shards = len(scores)
     device = scores.device
     shard_numbers = torch.arange(num_shards, device=device)[:, None, None]
     steps_of_scores = (scores * _THRESHOLD_STEPS).clamp_(min=0, max=_THRESHOLD_STEPS - 1).long()
-    bins = steps_of_scores + _THRESHOLD_STEPS * shard_numbers
-    is_counted = stack.mask if stack.known is None else stack.known
+    step_bins = steps_of_scores + _THRESHOLD_STEPS * shard_numbers
+    is_counted = padded_batch.mask if padded_batch.known is None else padded_batch.known
     num_predicted = _sums_from_step(
-        bins, weights=is_counted.expand_as(scores), num_shards=num_shards
+        step_bins, weights=is_counted.expand_as(scores), num_shards=num_shards
     )
-    num_right = _sums_from_step(bins, weights=stack.labels, num_shards=num_shards)
+    num_right = _sums_from_step(step_bins, weights=padded_batch.labels, num_shards=num_shards)
     num_held = num_right[:, :1]  # every score reaches the step 0
     micro_f1 = 2 * num_right / (num_predicted + num_held).clamp_min(1)
     steps = torch.arange(_LOWEST_STEP, _HIGHEST_STEP + 1, device=device)
-    ranked = micro_f1[:, steps] - _TIE_BREAK * (steps - _THRESHOLD_STEPS // 2).abs()
-    return steps[ranked.argmax(dim=1)].to(scores.dtype) / _THRESHOLD_STEPS
+    f1_with_tie_break = micro_f1[:, steps] - _TIE_BREAK * (steps - _THRESHOLD_STEPS // 2).abs()
+    return steps[f1_with_tie_break.argmax(dim=1)].to(scores.dtype) / _THRESHOLD_STEPS
 
 
-def _sums_from_step(bins: torch.Tensor, *, weights: torch.Tensor, num_shards: int) -> torch.Tensor:
+def _sums_from_step(
+    step_bins: torch.Tensor, *, weights: torch.Tensor, num_shards: int
+) -> torch.Tensor:
     """Returns the sum of the weights of all scores >= step / 100 for each shard and step, `[num_shards, 100]`.
 
     Args:
-        bins: the step of each score plus 100 times the number of its shard, `[num_shards, n, num_labels]`.
+        step_bins: the step of each score plus 100 times the number of its shard, `[num_shards, n, num_labels]`.
         weights: the weight of each score, of the same shape.
         num_shards: the number of shards.
     """
     num_bins = _THRESHOLD_STEPS * num_shards
-    sums = torch.bincount(bins.flatten(), weights.flatten(), minlength=num_bins)
-    by_step = sums.view(num_shards, _THRESHOLD_STEPS)
-    return by_step.flip(dims=[1]).cumsum(dim=1).flip(dims=[1])
+    sums = torch.bincount(step_bins.flatten(), weights.flatten(), minlength=num_bins)
+    sums_by_step = sums.view(num_shards, _THRESHOLD_STEPS)
+    return sums_by_step.flip(dims=[1]).cumsum(dim=1).flip(dims=[1])

@@ -88,12 +88,12 @@ class LogisticStudent(ThresholdedStudent):
             has_majority = 2 * labels.sum(axis=0) > len(rows)
             return LinearModel.constant(has_majority, inputs=inputs)
         order = np.random.default_rng(seed).permutation(len(rows))
-        white = WhiteCoordinates(rows)
-        features = white.features(rows, row_order=order)
+        white_coordinates = WhiteCoordinates(rows)
+        features = white_coordinates.features(rows, row_order=order)
         labels = labels[order]
         known = None if known is None else known[order]
         choice = self._choose(
-            coordinates=white,
+            white_coordinates=white_coordinates,
             features=features[:_MAX_ROWS],
             labels=labels[:_MAX_ROWS],
             known=None if known is None else known[:_MAX_ROWS],
@@ -103,7 +103,7 @@ class LogisticStudent(ThresholdedStudent):
         if known is not None:  # A label that is unknown counts as not predicted.
             probabilities = probabilities * known[:num_held_out]
         threshold = self._choose_threshold(probabilities, labels=labels[:num_held_out])
-        weights = white.fit(
+        weights = white_coordinates.fit(
             features,
             labels=labels,
             penalty=choice.penalty,
@@ -112,10 +112,10 @@ class LogisticStudent(ThresholdedStudent):
         )
         if on_epoch is not None:
             on_epoch(0, {"loss": choice.loss})
-        input_weights = white.directions @ weights[:-1]
+        input_weights = white_coordinates.directions @ weights[:-1]
         # The log-odds of a label that no row has are minus infinity.
         never_predicted = np.where(labels.any(axis=0), 0.0, -np.inf)
-        bias = weights[-1] - white.center @ input_weights + never_predicted
+        bias = weights[-1] - white_coordinates.center @ input_weights + never_predicted
         return LogisticModel(
             arrays={"weights": input_weights.astype(np.float32), "bias": bias.astype(np.float32)},
             threshold=threshold,
@@ -127,7 +127,7 @@ class LogisticStudent(ThresholdedStudent):
     def _choose(
         self,
         *,
-        coordinates: WhiteCoordinates,
+        white_coordinates: WhiteCoordinates,
         features: Float32Array,
         labels: BoolArray,
         known: BoolArray | None,
@@ -135,7 +135,7 @@ class LogisticStudent(ThresholdedStudent):
         """Returns the penalty with the least loss on held-out rows, and the model that was fitted to the other rows.
 
         Args:
-            coordinates: the white coordinates of all rows.
+            white_coordinates: the white coordinates of all rows.
             features: the rows in white coordinates, with a constant; the held-out rows come first.
             labels: the labels of these rows, bool `[num_rows, num_labels]`.
             known: which of these labels are known, bool `[num_rows, num_labels]`; None where all are.
@@ -150,7 +150,7 @@ class LogisticStudent(ThresholdedStudent):
         weights[-1] = np.log(frequency / (1 - frequency))
         least_loss = math.inf
         for penalty in sorted(self.penalties, reverse=True):
-            weights = coordinates.fit(
+            weights = white_coordinates.fit(
                 features[num_held_out:],
                 labels=labels[num_held_out:],
                 penalty=penalty,

@@ -52,10 +52,10 @@ class _WorkerProcess:
     def __init__(self, shard: RoundShard) -> None:
         self._connection, end_of_worker = Pipe()
         python_path = os.pathsep.join(folder or os.getcwd() for folder in sys.path)
-        number = end_of_worker.fileno()
+        connection_number = end_of_worker.fileno()
         code = (
             f"from {__name__} import answer_requests; "
-            f"answer_requests({number}, run_process={os.getpid()})"
+            f"answer_requests({connection_number}, run_process_id={os.getpid()})"
         )
         with end_of_worker:
             self._process = subprocess.Popen(
@@ -63,7 +63,7 @@ class _WorkerProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 env={**os.environ, **WORKER_ENVIRONMENT, "PYTHONPATH": python_path},
-                pass_fds=[number],
+                pass_fds=[connection_number],
                 start_new_session=True,  # the terminal sends Ctrl-C to the run alone
             )
         weakref.finalize(self, _kill, self._process)
@@ -101,14 +101,14 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def answer_requests(connection_number: int, *, run_process: int) -> None:
+def answer_requests(connection_number: int, *, run_process_id: int) -> None:
     """Answers the requests of a run, in a worker process, until the run ends. The first request is the shard.
 
     Args:
         connection_number: the number of the open file that requests come from.
-        run_process: the id of the process of the run.
+        run_process_id: the id of the process of the run.
     """
-    end_with(run_process)
+    end_with(run_process_id)
     connection = Connection(connection_number)
     with suppress(EOFError, ConnectionError):
         shard = HeldShard(connection.recv())

@@ -77,12 +77,12 @@ class WorkerSums(RoundSums):
 
     def __init__(self, records: RoundRecords, *, num_workers: int, max_deaths: int) -> None:
         shards = records.shards(num_workers)
-        self._slots = [_Slot(shard) for shard in shards if len(shard.rows) > 0]
+        self._worker_slots = [_WorkerSlot(shard) for shard in shards if len(shard.rows) > 0]
         self._max_deaths = max_deaths
         self._num_deaths = 0
         self._is_closed = False
         self._lock = threading.Lock()
-        self._threads = ThreadPoolExecutor(len(self._slots), thread_name_prefix="shards")
+        self._threads = ThreadPoolExecutor(len(self._worker_slots), thread_name_prefix="shards")
 
     def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of all clipped votes, `[num_features, num_labels]`, in steps.
@@ -91,8 +91,8 @@ class WorkerSums(RoundSums):
             WorkersLost: workers have died more than `max_deaths` times.
         """
         answers = [
-            self._threads.submit(self._sum_of_shard, slot, question=question)
-            for slot in self._slots
+            self._threads.submit(self._sum_of_shard, worker_slot, round_question=question)
+            for worker_slot in self._worker_slots
         ]
         total = np.zeros(question.weights.shape, dtype=np.int64)
         for answer in answers:
@@ -103,7 +103,11 @@ class WorkerSums(RoundSums):
         """Ends all workers, also in the middle of a round."""
         with self._lock:
             self._is_closed = True
-            workers = [slot.worker for slot in self._slots if slot.worker is not None]
+            workers = [
+                worker_slot.worker
+                for worker_slot in self._worker_slots
+                if worker_slot.worker is not None
+            ]
         for worker in workers:
             worker.end()
         self._threads.shutdown(wait=True, cancel_futures=True)
@@ -126,43 +130,43 @@ class WorkerSums(RoundSums):
             num_deaths: the number of all deaths.
         """
 
-    def _sum_of_shard(self, slot: _Slot, *, question: RoundQuestion) -> IntArray:
+    def _sum_of_shard(self, worker_slot: _WorkerSlot, *, round_question: RoundQuestion) -> IntArray:
         """Returns the sum over one shard; fills a worker with its records if none holds them."""
         # If a round was interrupted, its question is answered before the next one is sent.
-        with slot.asking:
+        with worker_slot.asking:
             while True:
                 try:
-                    return self._filled_worker(slot).total(question)
+                    return self._filled_worker(worker_slot).total(round_question)
                 except WorkerDied as death:
-                    self._remove_worker(slot, death=death)
+                    self._remove_worker(worker_slot, death=death)
 
-    def _filled_worker(self, slot: _Slot) -> Worker:
+    def _filled_worker(self, worker_slot: _WorkerSlot) -> Worker:
         """Returns the worker that holds all records of a shard."""
-        if slot.worker is not None and slot.is_filled:
-            return slot.worker
-        if slot.worker is not None:
-            slot.worker.end()  # An error interrupted the sending of its records.
-        worker = self._start(slot.shard.empty_shard(), is_replacement=slot.has_died)
+        if worker_slot.worker is not None and worker_slot.is_filled:
+            return worker_slot.worker
+        if worker_slot.worker is not None:
+            worker_slot.worker.end()  # An error interrupted the sending of its records.
+        worker = self._start(worker_slot.shard.empty_shard(), is_replacement=worker_slot.has_died)
         with self._lock:
-            slot.worker = worker
+            worker_slot.worker = worker
             is_closed = self._is_closed
         if is_closed:
             worker.end()
-        for block in slot.shard.blocks():
+        for block in worker_slot.shard.blocks():
             worker.append(block)
-        slot.is_filled = True
+        worker_slot.is_filled = True
         return worker
 
-    def _remove_worker(self, slot: _Slot, *, death: WorkerDied) -> None:
+    def _remove_worker(self, worker_slot: _WorkerSlot, *, death: WorkerDied) -> None:
         """Ends a worker that died, which may still hold memory.
 
         Raises `WorkersLost` if too many workers have died, or if the sums are closed.
         """
         with self._lock:
-            worker = slot.worker
-            slot.worker = None
-            slot.is_filled = False
-            slot.has_died = True
+            worker = worker_slot.worker
+            worker_slot.worker = None
+            worker_slot.is_filled = False
+            worker_slot.has_died = True
             self._num_deaths += 1
             num_deaths = self._num_deaths
             is_closed = self._is_closed
@@ -174,7 +178,7 @@ class WorkerSums(RoundSums):
             ) from death
 
 
-class _Slot:
+class _WorkerSlot:
     """The place of a worker: the records of a shard, and the worker that holds them now.
 
     Args:

@@ -166,7 +166,7 @@ class ResNet50(Network):
         return (images - (2 * mean - 1)) / (2 * spread)
 
 
-def read_weights(path: str | Path) -> Tensors:
+def read_weights(weights_file: str | Path) -> Tensors:
     """Reads the weights of a backbone: a `.safetensors` file, or a state dictionary that `torch.save` wrote.
 
     No code in the file is run. If the file has a head, the head is left out. The file must come from PUBLIC data, as no
@@ -176,17 +176,17 @@ def read_weights(path: str | Path) -> Tensors:
         InvalidValue: the file is of another kind; or it is a file of torch, and this version of torch could run code in
             it.
     """
-    is_safetensors = str(path).endswith(".safetensors")
+    is_safetensors = str(weights_file).endswith(".safetensors")
     version = tuple(int(part) for part in torch.__version__.split(".")[:2])
     if not is_safetensors and version < _SAFE_TORCH:
         safe_version = ".".join(map(str, _SAFE_TORCH))
         rule = f"a .safetensors file, or torch >= {safe_version}: an older one can run code from others"
-        raise InvalidValue("weights", path, rule=rule)
+        raise InvalidValue("weights", weights_file, rule=rule)
     try:
         state: Tensors = (
-            load_file(path)
+            load_file(weights_file)
             if is_safetensors
-            else torch.load(path, map_location="cpu", weights_only=True)
+            else torch.load(weights_file, map_location="cpu", weights_only=True)
         )
         tensors = {
             name.removeprefix("module."): tensor.float()
@@ -197,7 +197,7 @@ def read_weights(path: str | Path) -> Tensors:
         # the text of a PickleError is a page of advice
         reason = "" if isinstance(error, PickleError) else f": {error}".partition("\n")[0]
         rule = f"a file of ResNet-50 weights ({type(error).__name__}{reason})"
-        raise InvalidValue("weights", path, rule=rule) from error
+        raise InvalidValue("weights", weights_file, rule=rule) from error
     structure = ResNet50(num_labels=0)._module.state_dict()
     shapes = {name: tensor.shape for name, tensor in structure.items() if "num_batches" not in name}
     wrong = [
@@ -207,15 +207,15 @@ def read_weights(path: str | Path) -> Tensors:
     ]
     if wrong:
         rule = f"a file of ResNet-50 weights, found no good {wrong[0]} in it"
-        raise InvalidValue("weights", path, rule=rule)
+        raise InvalidValue("weights", weights_file, rule=rule)
     counts = {name: torch.tensor(0) for name in structure if "num_batches" in name}
     return {name: tensors[name] for name in shapes} | counts
 
 
 @cache
-def _require_weights(path: str) -> None:
+def _require_weights(weights_file: str) -> None:
     """Raises `InvalidValue` if a file of weights cannot be read; called before anything is trained or paid for."""
-    read_weights(path)
+    read_weights(weights_file)
 
 
 class FrozenBackbone:
@@ -226,10 +226,12 @@ class FrozenBackbone:
 
     _memory_size = 2
 
-    def __init__(self, weights: str, image_size: int | None, device: torch.device) -> None:
-        self._network = ResNet50(num_labels=0, weights=weights, image_size=image_size)
+    def __init__(self, weights_file: str, image_size: int | None, device: torch.device) -> None:
+        self._network = ResNet50(num_labels=0, weights=weights_file, image_size=image_size)
         self._device = device
-        self._tensors = {name: tensor.to(device) for name, tensor in read_weights(weights).items()}
+        self._tensors = {
+            name: tensor.to(device) for name, tensor in read_weights(weights_file).items()
+        }
         self._memory: dict[str, Float32Array] = {}
 
     @torch.no_grad()

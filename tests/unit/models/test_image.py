@@ -124,7 +124,9 @@ def test_frozen_features_are_computed_once_and_a_head_learns(backbone_path):
     assert states[0]["weights"].shape == (2048, 2)
     votes = teacher.predict_many(states=states, inputs=query.inputs) >= 0.5
     assert (votes == query.labels).mean() > 0.9
-    frozen = _frozen_backbone(weights=backbone_path, image_size=None, device=torch.device("cpu"))
+    frozen = _frozen_backbone(
+        weights_file=backbone_path, image_size=None, device=torch.device("cpu")
+    )
     feature_shard = Shard(inputs=frozen.features(shards[0].inputs), labels=shards[0].labels)
     linear_teacher = LinearTeacher(penalty=0.5, device="cpu")
     (expected,) = linear_teacher.fit_many(shards=[feature_shard], seeds=[0])

@@ -78,7 +78,7 @@ def test_a_minibatch_may_be_one_image(side):
 def test_frozen_features_equal_torchvision_and_are_kept(backbone_path, monkeypatch):
     """Features of a frozen network are those of torchvision's, and are computed once for the same images."""
     images = np.random.default_rng(0).random((3, 3, 32, 32), dtype=np.float32)
-    frozen_backbone = FrozenBackbone(str(backbone_path), image_size=None, device=CPU)
+    frozen_backbone = FrozenBackbone(weights_file=str(backbone_path), image_size=None, device=CPU)
     features = frozen_backbone.features(images, keep_in_memory=True)
     model = torchvision_models().resnet50(weights=None)
     model.load_state_dict(torch.load(backbone_path, weights_only=True))
