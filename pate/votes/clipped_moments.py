@@ -110,11 +110,11 @@ class ClippedMoments:
             residuals: `[num_teachers, num_labels]`.
             weights: `[num_teachers]` in [0, 1], the weight of each teacher, or one number for all.
         """
-        factors = self._factors(residuals) * weights * self._residual_steps
-        whole = residuals * factors[:, None]
-        np.trunc(whole, out=whole)
+        factors = self._clip_factors(residuals) * weights * self._residual_steps
+        whole_residuals = residuals * factors[:, None]
+        np.trunc(whole_residuals, out=whole_residuals)
         # The product is exact in any order; this order is the fastest.
-        products = whole.T @ features.astype(np.float64, copy=False)
+        products = whole_residuals.T @ features.astype(np.float64, copy=False)
         return np.asarray(products.T.astype(np.int64))
 
     def sum_of_small(
@@ -133,24 +133,26 @@ class ClippedMoments:
         """
         num_teachers, num_records, num_labels = residuals.shape
         teacher_weights = np.broadcast_to(weights, num_teachers)
-        parts = residuals / num_records * teacher_weights[:, None, None]
+        residual_parts = residuals / num_records * teacher_weights[:, None, None]
         float64_features = features.astype(np.float64, copy=False)
         # |sum_i f_i r_i^T|^2 = sum_ij (f_i . f_j) (r_i . r_j)
         feature_products = float64_features @ float64_features.transpose(0, 2, 1)
-        part_products = parts @ parts.transpose(0, 2, 1)
-        squares = feature_products * part_products / FEATURE_STEPS**2
+        residual_products = residual_parts @ residual_parts.transpose(0, 2, 1)
+        squares = feature_products * residual_products / FEATURE_STEPS**2
         lengths = np.sqrt(np.maximum(squares.sum(axis=(1, 2)), 0))
-        uncanceled = np.sqrt((parts**2).sum(axis=2)).sum(axis=1)
-        require_finite_lengths(uncanceled)
-        lengths = np.maximum(lengths, uncanceled / _MAX_CANCELLATION)
+        uncanceled_lengths = np.sqrt((residual_parts**2).sum(axis=2)).sum(axis=1)
+        require_finite_lengths(uncanceled_lengths)
+        lengths = np.maximum(lengths, uncanceled_lengths / _MAX_CANCELLATION)
         # Rounding moves each entry of a residual by less than a step, so the lengths get that much room.
-        rounding = num_records * math.sqrt(num_labels) / self._residual_steps
-        allowed_lengths = np.maximum(teacher_weights * self.clip - rounding, 0.0)
+        rounding_room = num_records * math.sqrt(num_labels) / self._residual_steps
+        allowed_lengths = np.maximum(teacher_weights * self.clip - rounding_room, 0.0)
         divisors = np.maximum(lengths, np.maximum(allowed_lengths, _MIN_LENGTH))
         factors = allowed_lengths / divisors
-        whole = np.trunc(parts * (factors * self._residual_steps)[:, None, None])
+        whole_residuals = np.trunc(residual_parts * (factors * self._residual_steps)[:, None, None])
         num_rows = num_teachers * num_records
-        products = float64_features.reshape(num_rows, -1).T @ whole.reshape(num_rows, num_labels)
+        products = float64_features.reshape(num_rows, -1).T @ whole_residuals.reshape(
+            num_rows, num_labels
+        )
         return np.asarray(products.astype(np.int64))
 
     def sum_of_means(self, means: FloatArray, *, weights: FloatArray | float = 1.0) -> IntArray:
@@ -161,16 +163,16 @@ class ClippedMoments:
             weights: `[num_teachers]` in [0, 1], the weight of each teacher, or one number for all.
         """
         vectors = means.reshape(len(means), -1)
-        clipped = vectors * (self._factors(vectors) * weights / self.step)[:, None]
-        total = np.trunc(clipped).sum(axis=0).astype(np.int64)
-        return np.asarray(total.reshape(means.shape[1:]))
+        clipped = vectors * (self._clip_factors(vectors) * weights / self.step)[:, None]
+        flat_total = np.trunc(clipped).sum(axis=0).astype(np.int64)
+        return np.asarray(flat_total.reshape(means.shape[1:]))
 
     @property
     def _residual_steps(self) -> float:
         """The number of steps of the grid of residuals in a length of 1, a power of 2."""
         return float(_RESIDUAL_STEPS / 2.0 ** math.floor(math.log2(self.clip)))
 
-    def _factors(self, vectors: FloatArray) -> FloatArray:
+    def _clip_factors(self, vectors: FloatArray) -> FloatArray:
         """Returns for each row the factor <= 1 that scales it down to the clip if it is longer, `[num_rows]`.
 
         Args:

@@ -180,8 +180,8 @@ class ClippedSum:
             require(len(scales) == len(vectors), "len(weights)", len(scales), rule)
             factors *= scales
         rounded = np.rint(vectors * factors[:, None])
-        total = rounded.sum(axis=0).astype(np.int64)
-        return np.asarray(total.reshape(residuals.shape[1:]))
+        flat_total = rounded.sum(axis=0).astype(np.int64)
+        return np.asarray(flat_total.reshape(residuals.shape[1:]))
 
 
 def finite_lengths(vectors: FloatArray) -> FloatArray:

@@ -92,8 +92,8 @@ class ConvexVotes(MomentVotes):
         self.most_records = min(math.ceil(records_limit), _MAX_RECORDS // most_groups)
         largest_weight = math.sqrt(self.most_records / self.records_per_teacher)
         total_weight = most_groups * largest_weight
-        pull = total_weight * most_groups * (self.width + 2)
-        self._require_digits(is_precise=pull <= _MAX_PULL * self._ridge)
+        largest_pull = total_weight * most_groups * (self.width + 2)
+        self._require_digits(is_precise=largest_pull <= _MAX_PULL * self._ridge)
         steps = steps_to_minimum(
             max_gradient_length=most_groups,
             curvature=total_weight,
@@ -129,7 +129,7 @@ class ConvexVotes(MomentVotes):
         # The weight of each record's group.
         group_weights = np.sqrt(sizes / self.records_per_teacher)
 
-        def vote_of(rows: slice) -> IntArray:
+        def teacher_vote_of(rows: slice) -> IntArray:
             """Returns the vote of the teacher with these records, `[num_features, num_labels]`, in steps."""
             features = shard.features(rows)
             fit = convex_fit(
@@ -148,7 +148,7 @@ class ConvexVotes(MomentVotes):
         bounds = np.append(0, np.cumsum(self._shard_records.sizes))
         rows_of_learners = (slice(first, last) for first, last in pairwise(bounds.tolist()))
         total = np.zeros(question.weights.shape, dtype=np.int64)
-        for vote in in_order(vote_of, items=rows_of_learners):
+        for vote in in_order(teacher_vote_of, items=rows_of_learners):
             total += vote
         return total
 

@@ -97,8 +97,8 @@ class BlockShares(ShareSums):
             parts_of_teachers = None
             if self.weights is not None:
                 parts_of_teachers = np.floor(self.parts * self.weights[first:last][is_counted])
-            in_block = np.bincount(entries, weights=parts_of_teachers, minlength=NUM_LENGTHS)
-            counts += in_block.astype(np.int64)
+            counts_in_block = np.bincount(entries, weights=parts_of_teachers, minlength=NUM_LENGTHS)
+            counts += counts_in_block.astype(np.int64)
             first = last
         return counts
 

@@ -170,10 +170,10 @@ class StartedDescent:
             noise_variance: `[num_labels]`, the variance of the noise in the mean of all gradients so far.
         """
         mean_gradient = self._gradient_sum / self._num_steps_taken
-        lead = self._gradient_to_start
+        gradient_to_start = self._gradient_to_start
         error_variance = noise_variance + self._speeds**2 * self._public_start.variances
-        information = (lead**2 / error_variance).sum(axis=0).clip(_MIN_INFORMATION)
-        estimates = (lead * mean_gradient / error_variance).sum(axis=0) / information
+        information = (gradient_to_start**2 / error_variance).sum(axis=0).clip(_MIN_INFORMATION)
+        estimates = (gradient_to_start * mean_gradient / error_variance).sum(axis=0) / information
         prior_precision = 1 / _PRIOR_STD**2
         variance = 0.0
         for _ in range(_NUM_ITERATIONS):
