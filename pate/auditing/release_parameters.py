@@ -70,7 +70,7 @@ class ReleaseParameters:
                 own_names[name] = name
             elif _OTHER_NAMES.get(name) in field_names:
                 own_names[name] = _OTHER_NAMES[name]
-        changes: dict[str, Any] = {
+        changes = {
             own_name: self.known[name] for name, own_name in own_names.items() if name in self.known
         }
         noiseless_names = [

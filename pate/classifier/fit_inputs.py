@@ -60,10 +60,10 @@ class FitArguments:
 
     inputs: Any
     labels: Any
-    public_inputs: Any = None
-    groups: Any = None
-    public_groups: Any = None
-    public_labels: Any = None
+    public_inputs: Any
+    groups: Any
+    public_groups: Any
+    public_labels: Any
     test: HeldOutArguments = field(default_factory=HeldOutArguments)
 
     def require_order_of_rows(self) -> None:
