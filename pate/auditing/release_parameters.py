@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from typing import Any
 
 from pate.aggregators import Aggregator
 from pate.pricing.priced_release import with_fields
