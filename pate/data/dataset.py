@@ -114,8 +114,8 @@ class Dataset:
         require(isinstance(self.real, bool), "real", type(self.real).__name__, rule)
         require_choice("kind", self.kind, tuple(_RANK_OF_KIND))
         self._require_label_names()
-        for name, split in self._splits():
-            self._require_split(name, split)
+        for split_name, split in self._splits():
+            self._require_split(split_name, split)
         if self.test.known is not None and not self.test.known.any():
             raise InvalidValue("test.known", 0, rule="at least one label that is known")
         # A public pool without any positive label cannot measure anything, so it counts as unlabeled.
@@ -219,34 +219,36 @@ class Dataset:
         are_distinct = len(set(names)) == len(names)
         require(are_distinct, "label_names", f"{most_common_name}, twice", "each name once")
 
-    def _require_split(self, name: str, split: Split) -> None:
+    def _require_split(self, split_name: str, split: Split) -> None:
         """Raises `InvalidValue` unless a split has records, each once, in the form that the data set states.
 
         Args:
-            name: the name of the split.
+            split_name: the name of the split.
             split: the records of the split.
         """
-        require(isinstance(split, Split), name, type(split).__name__, "a pate.data.Split")
-        require(len(split) > 0, f"len({name})", len(split), "at least one record")
+        require(isinstance(split, Split), split_name, type(split).__name__, "a pate.data.Split")
+        require(len(split) > 0, f"len({split_name})", len(split), "at least one record")
         rank = _RANK_OF_KIND[self.kind]
         input_rank = split.inputs.ndim
         rank_rule = f"{rank} for {self.kind}"
-        require(input_rank == rank, f"{name}.inputs.ndim", input_rank, rank_rule)
+        require(input_rank == rank, f"{split_name}.inputs.ndim", input_rank, rank_rule)
         shape = split.inputs.shape[1:]
         shape_rule = f"{self.input_shape} as in the private split"
-        require(shape == self.input_shape, f"{name}.inputs.shape[1:]", shape, shape_rule)
+        require(shape == self.input_shape, f"{split_name}.inputs.shape[1:]", shape, shape_rule)
         num_labels = split.labels.shape[1]
         labels_rule = f"{self.num_labels} label names"
-        require(num_labels == self.num_labels, f"{name}.labels.shape[1]", num_labels, labels_rule)
+        require(
+            num_labels == self.num_labels, f"{split_name}.labels.shape[1]", num_labels, labels_rule
+        )
         order = np.argsort(split.record_ids, kind="stable")
         repeated = np.flatnonzero(np.diff(split.record_ids[order]) == 0)
         if len(repeated) > 0:
             first, second = order[repeated[0] : repeated[0] + 2].tolist()
             rule = f"each record once, rows {first} and {second} are one"
-            raise InvalidValue(f"{name}.record_ids", rule=rule)
+            raise InvalidValue(f"{split_name}.record_ids", rule=rule)
         if self.kind == "images" and isinstance(split.inputs, np.ndarray):
             inside = (split.inputs >= 0) & (split.inputs <= 1)
-            require_entries(f"{name}.inputs", inside, "images with values in [0, 1]")
+            require_entries(f"{split_name}.inputs", inside, "images with values in [0, 1]")
 
     def _require_disjoint_splits(self) -> None:
         """Raises `InvalidValue` if two splits share a record, or else if two share a group."""

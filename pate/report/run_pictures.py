@@ -420,19 +420,19 @@ def answer_bars(figures: RunFigures) -> Picture | None:
 
 def epsilon_curve(figures: RunFigures) -> Picture | None:
     """Draws the epsilon that was spent after each query; None without queries, or for an infinite epsilon."""
-    epsilon = figures.epsilon_after_query
-    if not len(epsilon) or not np.isfinite(epsilon).all():
+    epsilon_after_query = figures.epsilon_after_query
+    if not len(epsilon_after_query) or not np.isfinite(epsilon_after_query).all():
         return None
-    num_queries = len(epsilon)
-    last_epsilon = float(epsilon[-1])
+    num_queries = len(epsilon_after_query)
+    last_epsilon = float(epsilon_after_query[-1])
 
     def paint(axes: Axes) -> None:
         """Paints steps over the queries, and a point with the last epsilon."""
         num_points = min(_MAX_POINTS, num_queries)
-        indices = np.unique(np.linspace(0, num_queries - 1, num_points).round().astype(int))
+        query_indices = np.unique(np.linspace(0, num_queries - 1, num_points).round().astype(int))
         axes.plot(
-            indices + 1,
-            epsilon[indices],
+            query_indices + 1,
+            epsilon_after_query[query_indices],
             color=ACCENT_COLOR,
             drawstyle="steps-post",
             solid_capstyle="butt",
@@ -459,7 +459,7 @@ def epsilon_curve(figures: RunFigures) -> Picture | None:
             xlabel="queries, refused ones included",
             ylabel="epsilon",
             xlim=(0, num_queries),
-            ylim=(0, max(float(epsilon.max()) * 1.16, 1e-9)),
+            ylim=(0, max(float(epsilon_after_query.max()) * 1.16, 1e-9)),
         )
 
     return Picture(paint)

@@ -18,7 +18,7 @@ _METRICS_IN_WORDS = METRIC_NAMES | {
     "balanced_accuracy": "balanced accuracy",
 }
 # The models from the student up to the ceiling, with the cause of the loss between each model and the model before it.
-_LOSS_CAUSES = {
+_CAUSE_BY_MODEL = {
     "student": "",
     "majority_vote_student": "noise",
     "true_label_student": "the teachers",
@@ -207,16 +207,16 @@ def _loss_text(score_by_model: Mapping[str, float | None], remedies: Mapping[str
     """
     student_level = score_by_model["student"] or 0.0
     highest_level = student_level
-    for name in _LOSS_CAUSES:
+    for name in _CAUSE_BY_MODEL:
         level = score_by_model[name]
         if level is not None:
             highest_level = max(highest_level, level)
     whole_loss = highest_level - student_level
     losses = {}
-    for worse, better in pairwise(_LOSS_CAUSES):
+    for worse, better in pairwise(_CAUSE_BY_MODEL):
         low = score_by_model[worse]
         high = score_by_model[better]
-        cause = _LOSS_CAUSES[better]
+        cause = _CAUSE_BY_MODEL[better]
         if cause not in remedies or low is None or high is None or low < student_level:
             continue
         if round(high - low, 3) > 0:

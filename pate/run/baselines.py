@@ -187,7 +187,7 @@ def _true_label_student(
 
     trained_student = reference_models.model(
         _TRUE_LABEL_STUDENT,
-        words="true label student",
+        model_words="true label student",
         inputs_digest=inputs_digest,
         train=train,
     )
@@ -227,7 +227,7 @@ def _all_records_model(
     )
     model = reference_models.model(
         _ALL_RECORDS_MODEL,
-        words="all-records model",
+        model_words="all-records model",
         inputs_digest=inputs_digest,
         train=train,
     ).model

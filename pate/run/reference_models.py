@@ -56,7 +56,7 @@ class ReferenceModels:
         self,
         name: str,
         *,
-        words: str,
+        model_words: str,
         inputs_digest: str | None,
         train: Callable[[], TrainedStudent],
     ) -> TrainedStudent:
@@ -67,7 +67,7 @@ class ReferenceModels:
 
         Args:
             name: the name of the model in report.json.
-            words: the name of the model in the lines for the monitor.
+            model_words: the name of the model in the lines for the monitor.
             inputs_digest: the digest of everything that the model depends on, as `reference_key` returns it.
             train: trains the model.
         """
@@ -78,7 +78,7 @@ class ReferenceModels:
         trained_student = models.read(folder_name, inputs_digest=inputs_digest)
         if trained_student is None:
             with ExitStack() as stack:
-                if not self._lock(folder_name, words=words, stack=stack):
+                if not self._lock(folder_name, model_words=model_words, stack=stack):
                     return train()
                 # Another run may have trained the model while this run waited for the lock.
                 trained_student = models.read(folder_name, inputs_digest=inputs_digest)
@@ -89,7 +89,7 @@ class ReferenceModels:
                     return trained_student
         # The line does not show `folder_name`, which would confirm a guess of the records.
         self.monitor.say(
-            f"the {words} was trained before, on the same records: {self.folder} (private)"
+            f"the {model_words} was trained before, on the same records: {self.folder} (private)"
         )
         return trained_student
 
@@ -113,14 +113,14 @@ class ReferenceModels:
         )
         return False
 
-    def _lock(self, folder_name: str, *, words: str, stack: ExitStack) -> bool:
+    def _lock(self, folder_name: str, *, model_words: str, stack: ExitStack) -> bool:
         """Takes the lock of a model until `stack` is closed; returns False where the folder cannot be written.
 
         The method shows a stage while another run holds the lock.
 
         Args:
             folder_name: the name of the model's folder.
-            words: the name of the model in words.
+            model_words: the name of the model in words.
             stack: releases the lock.
         """
         path = self.folder / f"{folder_name}.lock"
@@ -129,7 +129,7 @@ class ReferenceModels:
             try:
                 stack.enter_context(file_lock(path, wait=False))
             except BlockingIOError:
-                with self.monitor.stage(f"waiting for the {words} of another run"):
+                with self.monitor.stage(f"waiting for the {model_words} of another run"):
                     stack.enter_context(file_lock(path))
         except OSError as error:
             if error.errno in _READ_ONLY_ERRORS:

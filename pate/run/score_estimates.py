@@ -77,8 +77,8 @@ class ScoreEstimates:
             shares = column_sums.sum(axis=1) / max(column_sums.sum(), 1.0)
             scores.append(
                 [
-                    self._subgroup_score(totals, share_of_column=share)
-                    for totals, share in zip(column_sums, shares, strict=True)
+                    self._subgroup_score(hits_and_errors, share_of_column=share)
+                    for hits_and_errors, share in zip(column_sums, shares, strict=True)
                 ]
             )
             stop += num_values
@@ -194,12 +194,14 @@ class ScoreEstimates:
 
     # A method for each score
 
-    def _micro_f1(self, totals: FloatArray, covariance: FloatArray) -> ReleasedScore:
+    def _micro_f1(self, hits_and_errors: FloatArray, covariance: FloatArray) -> ReleasedScore:
         """Returns micro-F1 from the numbers of hits and errors, with their covariance."""
         normal = _interval_rng().multivariate_normal(np.zeros(2), covariance, size=_NUM_DRAWS)
-        draws = np.maximum(totals + normal, 0.0)
+        draws = np.maximum(hits_and_errors + normal, 0.0)
         ends = np.percentile(_f1(hits=draws[:, 0], errors=draws[:, 1]), _TWO_SIDED)
-        return _released_score(_f1(hits=totals[0], errors=totals[1]), interval_ends=ends)
+        return _released_score(
+            _f1(hits=hits_and_errors[0], errors=hits_and_errors[1]), interval_ends=ends
+        )
 
     def _accuracy(self) -> ReleasedScore:
         """Returns the share of known labels that are predicted rightly."""
@@ -268,12 +270,14 @@ class ScoreEstimates:
         calibration_error = math.sqrt(signal_share) * noisy / num_labels
         return _released_score(calibration_error, interval_ends=ends)
 
-    def _subgroup_score(self, totals: FloatArray, *, share_of_column: float) -> ReleasedScore:
+    def _subgroup_score(
+        self, hits_and_errors: FloatArray, *, share_of_column: float
+    ) -> ReleasedScore:
         """Returns micro-F1 from the hits and errors of a subgroup, and its share of those of its column."""
         clipping = self._clipping_bias("subgroups") * share_of_column
         variance = self._noise_std("subgroups") ** 2 + clipping**2
-        sampling = _independent_covariance(totals) * self._variance_inflation
-        return self._micro_f1(totals, covariance=np.eye(2) * variance + sampling)
+        sampling = _independent_covariance(hits_and_errors) * self._variance_inflation
+        return self._micro_f1(hits_and_errors, covariance=np.eye(2) * variance + sampling)
 
 
 def _interval_rng() -> np.random.Generator:
@@ -284,9 +288,9 @@ def _interval_rng() -> np.random.Generator:
     return np.random.default_rng(0)
 
 
-def _independent_covariance(totals: FloatArray) -> FloatArray:
+def _independent_covariance(hits_and_errors: FloatArray) -> FloatArray:
     """Returns the covariance of hits and errors if the labels of all records were independent, `[2, 2]`."""
-    return np.diag(np.maximum(totals, 0.0))
+    return np.diag(np.maximum(hits_and_errors, 0.0))
 
 
 def _f1(*, hits: FloatArray | float, errors: FloatArray | float) -> FloatArray:

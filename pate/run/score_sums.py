@@ -228,10 +228,12 @@ class ScoreDesign:
             group_of: the group of each record, 0 to G - 1 in rising order, `[n]`.
             subgroup_codes: for each column of subgroups the index of each record's value, `[n]`; -1 for none.
         """
-        num_hits = counts.hits.sum(axis=1)
-        num_errors = counts.false_alarms.sum(axis=1) + counts.misses.sum(axis=1)
-        per_record = np.stack([num_hits, num_errors], axis=1).astype(np.float64)
-        totals = self._group_sums(per_record, group_of=group_of)
+        hits_per_record = counts.hits.sum(axis=1)
+        errors_per_record = counts.false_alarms.sum(axis=1) + counts.misses.sum(axis=1)
+        hits_and_errors_per_record = np.stack([hits_per_record, errors_per_record], axis=1).astype(
+            np.float64
+        )
+        totals = self._group_sums(hits_and_errors_per_record, group_of=group_of)
         clip = self.clips.get("totals", math.inf)
         clipped = totals * _clip_factors(totals, clip=clip)[:, None]
         vectors = {
@@ -256,7 +258,7 @@ class ScoreDesign:
             )
         if self.num_values:
             sums_by_value = [
-                np.where((codes == index)[:, None], per_record, 0.0)
+                np.where((codes == index)[:, None], hits_and_errors_per_record, 0.0)
                 for codes, num_values in zip(subgroup_codes, self.num_values, strict=True)
                 for index in range(num_values)
             ]

@@ -46,7 +46,7 @@ def trained_model(
     """Asks a folder of outputs for the all-records model: it is read if it is kept there, and else trained."""
     references = ReferenceModels(outputs=folder, monitor=monitor or SilentMonitor())
     return references.model(
-        "all_records_model", words="all-records model", inputs_digest=KEY, train=training
+        "all_records_model", model_words="all-records model", inputs_digest=KEY, train=training
     )
 
 
@@ -226,7 +226,7 @@ def test_models_of_own_classes_are_not_shared(tmp_path: Path) -> None:
     references = ReferenceModels(outputs=tmp_path, monitor=SilentMonitor())
     for _ in range(2):
         references.model(
-            "all_records_model", words="all-records model", inputs_digest=None, train=training
+            "all_records_model", model_words="all-records model", inputs_digest=None, train=training
         )
     assert training.num_calls == 2
     assert list(tmp_path.iterdir()) == []
