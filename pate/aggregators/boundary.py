@@ -54,14 +54,14 @@ class Calls:
 
     Attributes:
         probabilities: float64 `[Q, n]`, the probability of each outcome of each query.
-        exact_weights: a function that takes the row of a query and returns the exact weights of its outcomes.
-        answers: a function that takes one outcome for each query, int `[Q]`, and returns the `Answers`. Outcome n, the
-            boundary, is no answer.
+        exact_weights_of_row: a function that takes the row of a query and returns the exact weights of its outcomes.
+        answers_to: a function that takes one outcome for each query, int `[Q]`, and returns the `Answers`. Outcome n,
+            the boundary, is no answer.
     """
 
     probabilities: FloatArray
-    exact_weights: Callable[[int], Weights]
-    answers: Callable[[IntArray], Answers]
+    exact_weights_of_row: Callable[[int], Weights]
+    answers_to: Callable[[IntArray], Answers]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,9 +82,9 @@ class BoundaryAggregator(TargetChargedAggregator):
             num_teachers: the number of teachers.
             prior: not read.
         """
-        return np.asarray(self._wrapped(votes, num_teachers=num_teachers)[:, -1])
+        return np.asarray(self._outcome_probs(votes, num_teachers=num_teachers)[:, -1])
 
-    def _wrapped(self, counts: NDArray[np.integer], *, num_teachers: int) -> FloatArray:
+    def _outcome_probs(self, counts: NDArray[np.integer], *, num_teachers: int) -> FloatArray:
         """Returns the distributions with the boundary as the last outcome, `[num_queries, num_outcomes + 1]`.
 
         Args:
@@ -108,13 +108,13 @@ class BoundaryAggregator(TargetChargedAggregator):
         boundary = calls.probabilities.shape[1]
 
         def weights_with_boundary(row: int) -> Weights:
-            return boundary_weights(calls.exact_weights(row))
+            return boundary_weights(calls.exact_weights_of_row(row))
 
-        wrapped = charging.boundary_distribution(calls.probabilities)
+        outcome_probs = charging.boundary_distribution(calls.probabilities)
         outcomes = draw_index(
-            wrapped, uniforms=uniforms[:, 0], exact_weights_of_row=weights_with_boundary
+            outcome_probs, uniforms=uniforms[:, 0], exact_weights_of_row=weights_with_boundary
         )
-        answers = calls.answers(outcomes)
+        answers = calls.answers_to(outcomes)
         return Round(labels=answers.labels, answered=answers.answered, hits=outcomes == boundary)
 
     def _session_event(
@@ -185,21 +185,25 @@ class BoundaryMax(BoundaryAggregator):
 
         The result `[num_labels + 1]` has one probability for each label, and that of the boundary last.
         """
-        return np.asarray(self._wrapped(np.asarray(votes)[None], num_teachers=0)[0])
+        return np.asarray(self._outcome_probs(np.asarray(votes)[None], num_teachers=0)[0])
 
     def _calls(self, counts: IntArray, num_teachers: int) -> Calls:
         """Returns the distributions for counts `[num_queries, num_labels]`, with one outcome for each label."""
         deficits = (counts.max(axis=1, keepdims=True) - counts).astype(np.float64)
         labels = np.arange(counts.shape[1])
 
-        def exact_weights(row: int) -> Weights:
+        def exact_weights_of_row(row: int) -> Weights:
             return softmax_weights(deficits[row], self.selection_scale)
 
-        def answers(outcomes: IntArray) -> Answers:
+        def answers_to(outcomes: IntArray) -> Answers:
             return Answers(labels=outcomes[:, None] == labels, answered=outcomes < len(labels))
 
         probabilities = softmax(counts / self.selection_scale, axis=1)
-        return Calls(probabilities=probabilities, exact_weights=exact_weights, answers=answers)
+        return Calls(
+            probabilities=probabilities,
+            exact_weights_of_row=exact_weights_of_row,
+            answers_to=answers_to,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -296,8 +300,8 @@ class BoundaryTopK(BoundaryAggregator):
         The outcomes are the sets of labels that may be released, "refused", and "boundary".
         """
         ranking = VoteRanking.from_counts(np.asarray(votes, dtype=np.int64)[None])
-        wrapped = self._wrapped(np.asarray(votes)[None], num_teachers=num_teachers)
-        probabilities = wrapped[0].tolist()
+        outcome_probs = self._outcome_probs(np.asarray(votes)[None], num_teachers=num_teachers)
+        probabilities = outcome_probs[0].tolist()
         distribution: dict[tuple[int, ...] | str, float] = {
             "refused": probabilities[-2],
             "boundary": probabilities[-1],
@@ -326,7 +330,7 @@ class BoundaryTopK(BoundaryAggregator):
         selection_probs = softmax(gaps / self.selection_scale, axis=1)
         refusal_probs = (selection_probs * (1 - pass_probs)).sum(axis=1, keepdims=True)
 
-        def exact_weights(row: int) -> Weights:
+        def exact_weights_of_row(row: int) -> Weights:
             deficits = (gaps[row].max() - gaps[row]).astype(np.float64)
             selection_weights = softmax_weights(deficits, self.selection_scale)
             # Pass probabilities as whole multiples of 1 / _GRID.
@@ -344,11 +348,15 @@ class BoundaryTopK(BoundaryAggregator):
 
             return weights
 
-        def answers(outcomes: IntArray) -> Answers:
+        def answers_to(outcomes: IntArray) -> Answers:
             answered = outcomes < len(selection.candidates)
             candidate_indices = np.where(answered, outcomes, 0)
             k = np.where(answered, selection.candidates[candidate_indices], 0)
             return Answers(labels=ranking.top(k), answered=answered)
 
         probabilities = np.concatenate([selection_probs * pass_probs, refusal_probs], axis=1)
-        return Calls(probabilities=probabilities, exact_weights=exact_weights, answers=answers)
+        return Calls(
+            probabilities=probabilities,
+            exact_weights_of_row=exact_weights_of_row,
+            answers_to=answers_to,
+        )

@@ -266,9 +266,9 @@ class _Steps:
     def release(self) -> ReleasedShares:
         """Releases the prevalence of each label, and what is known of it, by the three steps."""
         length = self._release_length()
-        half, half_length = self._half()
+        half_shares, half_length = self._half()
         is_around_half = half_length < length
-        first_center = half if is_around_half else np.zeros_like(half)
+        first_center = half_shares if is_around_half else np.zeros_like(half_shares)
         first_mean = self._release_mean(
             step_number=1, center=first_center, clip=min(length, half_length)
         )
@@ -291,8 +291,8 @@ class _Steps:
 
     def _half(self) -> tuple[FloatArray, float]:
         """Returns half of the largest shares as a center, and the largest length of shares minus this center."""
-        half = 0.5 * self.shares.largest
-        return half, float(np.linalg.norm(half))
+        half_shares = 0.5 * self.shares.largest
+        return half_shares, float(np.linalg.norm(half_shares))
 
     def _release_length(self) -> float:
         """Releases the most common length of a vector of shares.
@@ -357,10 +357,10 @@ class _Steps:
         biases = np.einsum("cst,stl->csl", cut_parts, differences) / lengths.shape[1]
         noise_per_clip = self.adjacency.num_moved * self.multipliers[2] / self.total_weight
         errors = (biases**2).mean(axis=(1, 2)) + (noise_per_clip * clips) ** 2
-        half, half_length = self._half()
+        half_shares, half_length = self._half()
         unbiased_error = (noise_per_clip * half_length) ** 2
         if unbiased_error < self.recipe.unbiased_error * errors.min():
-            return _SecondStep(center=half, clip=half_length, squared_error=unbiased_error)
+            return _SecondStep(center=half_shares, clip=half_length, squared_error=unbiased_error)
         best_clip = float(clips[np.argmin(errors)])
         return _SecondStep(center=center, clip=best_clip, squared_error=float(errors.min()))
 

@@ -79,7 +79,7 @@ class MemoryRecord:
         from pate.accounting.ledger import require_ledger  # loads sqlite3
 
         charge = require_ledger(ledger).charge
-        return cls(partial(charge, event, adjacency=adjacency, description=description))
+        return cls(charge=partial(charge, event, adjacency=adjacency, description=description))
 
     def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:
         """Returns the arrays of a part; see `ReleaseRecord.part`.

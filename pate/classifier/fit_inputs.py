@@ -326,7 +326,7 @@ class InputReader:
             if arguments.public_groups is not None:
                 other_groups["groups_public"] = arguments.public_groups
             group_ids = numbered_apart(
-                "groups_test", test.groups, num_rows=num_records, others=other_groups
+                "groups_test", test.groups, num_rows=num_records, groups_by_name=other_groups
             )
         return HeldOutRecords(inputs=inputs, targets=targets, groups=group_ids, known=known)
 

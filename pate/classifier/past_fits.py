@@ -146,32 +146,35 @@ class RememberedFit:
         return _FITS.get(digest, PastFits()).with_fit(self.price)
 
 
-def warn_of_past_fits(past: PastFits, *, stacklevel: int) -> None:
+def warn_of_past_fits(past_fits: PastFits, *, stacklevel: int) -> None:
     """Warns if a record was fitted before in this process.
 
     Args:
-        past: the fits of the record, the present fit included.
+        past_fits: the fits of the record, the present fit included.
         stacklevel: the stack level of the warning, counted from the caller.
     """
-    if past.count < 2:
+    if past_fits.count < 2:
         return
-    sum_words = _sum_in_words(past)
-    line = f"fit {past.count} of this process on the same records: each fit is a release of its own, and {sum_words}"
+    sum_words = _sum_in_words(past_fits)
+    line = (
+        f"fit {past_fits.count} of this process on the same records: "
+        f"each fit is a release of its own, and {sum_words}"
+    )
     advice = "A search or a cross-validation makes many; ledger= keeps count"
     warnings.warn(f"{line}. {advice}", RepeatedRelease, stacklevel=stacklevel + 1)
 
 
-def _sum_in_words(past: PastFits) -> str:
+def _sum_in_words(past_fits: PastFits) -> str:
     """Returns the total price of fits in words, or the reason why they have no total price."""
-    if len(past.changes) > 1:
-        units = sorted({unit.protected_under(adjacency) for unit, adjacency in past.changes})
+    if len(past_fits.changes) > 1:
+        units = sorted({unit.protected_under(adjacency) for unit, adjacency in past_fits.changes})
         return f"no sum of epsilons covers fits whose epsilons are for {' and for '.join(units)}"
-    if past.delta == 1:
+    if past_fits.delta == 1:
         return "no sum of epsilons covers fits whose deltas add up to 1"
-    if math.isinf(past.epsilon):
+    if math.isinf(past_fits.epsilon):
         return "no sum of epsilons covers fits that share their noise, as those with one random_state do"
     # The sum is a lower bound: of large data only some records are remembered, and a record that was scaled in another
     # way looks like a new record.
-    total = total_price(past.events, past.deltas)
+    total = total_price(past_fits.events, past_fits.deltas)
     figures = f"epsilon {format_epsilon(total.epsilon)} at delta {format_delta(total.delta)}"
     return f"their prices add up, here to at least {figures}"

@@ -250,25 +250,25 @@ class Publication:
         return text
 
 
-def _published_settings(package: str, part: Any) -> Mapping[str, Any]:
+def _published_settings(package_name: str, part: Any) -> Mapping[str, Any]:
     """Returns the class of a part and its fields that may be published.
 
     Args:
-        package: the package by which a configuration names the class.
+        package_name: the package by which a configuration names the class.
         part: an aggregator, the recipe of teachers, or the recipe of a student.
     """
-    return {"_target_": _target(package, part), **published_fields(type(part), vars(part))}
+    return {"_target_": _target(package_name, part), **published_fields(type(part), vars(part))}
 
 
-def _target(package: str, part: Any) -> str:
+def _target(package_name: str, part: Any) -> str:
     """Returns the public name of the class of a part, such as `pate.aggregators.CenteredVotes`.
 
     Of a class outside this package, the last name alone is returned.
 
     Args:
-        package: the package by which a configuration names the class.
+        package_name: the package by which a configuration names the class.
         part: the object.
     """
     name = type(part).__name__
     is_ours = type(part).__module__.split(".")[0] == "pate"
-    return f"{package}.{name}" if is_ours else name
+    return f"{package_name}.{name}" if is_ours else name

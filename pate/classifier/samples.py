@@ -104,21 +104,23 @@ class Pools:
                 targets=targets,
                 groups=group_ids,
                 public=public,
-                public_groups=_public_group_ids(public, public_groups, private_groups=groups),
+                public_groups=_public_group_ids(
+                    public, public_groups=public_groups, private_groups=groups
+                ),
                 known=known,
             )
         if public_groups is not None:
             rule = "None beside public_fraction, as groups has the groups of public rows"
             raise InvalidValue("groups_public", "given", rule=rule)
-        share = require_probability("public_fraction", cast(float, fraction))
+        public_share = require_probability("public_fraction", cast(float, fraction))
         private_rows: slice | IntArray
         public_rows: slice | IntArray
         if groups is None:
-            first_public_row = _first_public_row(num_rows, share)
+            first_public_row = _first_public_row(num_rows, public_share)
             private_rows = slice(None, first_public_row)
             public_rows = slice(first_public_row, None)
         else:
-            is_public = _rows_of_last_groups(group_ids, share)
+            is_public = _rows_of_last_groups(group_ids, public_share)
             private_rows = np.flatnonzero(~is_public)
             public_rows = np.flatnonzero(is_public)
         rows = getattr(inputs, "iloc", inputs)
@@ -132,7 +134,7 @@ class Pools:
         )
 
 
-def _public_group_ids(public: Any, public_groups: Any, *, private_groups: Any) -> IntArray:
+def _public_group_ids(public: Any, *, public_groups: Any, private_groups: Any) -> IntArray:
     """Returns the number of each public sample's group, `[num_public]`.
 
     Args:
@@ -150,7 +152,10 @@ def _public_group_ids(public: Any, public_groups: Any, *, private_groups: Any) -
         rule = "None without groups, as then each row by itself is protected"
         raise InvalidValue("groups_public", "given", rule=rule)
     return numbered_apart(
-        "groups_public", public_groups, num_rows=num_public, others={"groups": private_groups}
+        "groups_public",
+        public_groups,
+        num_rows=num_public,
+        groups_by_name={"groups": private_groups},
     )
 
 
@@ -174,28 +179,30 @@ def _group_names(name: str, groups: Any, *, num_rows: int) -> NDArray[Any]:
     return group_names
 
 
-def numbered_apart(name: str, groups: Any, *, num_rows: int, others: Mapping[str, Any]) -> IntArray:
+def numbered_apart(
+    name: str, groups: Any, *, num_rows: int, groups_by_name: Mapping[str, Any]
+) -> IntArray:
     """Returns the numbers of groups that share none with other parts of the data, `[num_rows]`.
 
     Args:
         name: the name of the parameter that holds the groups.
         groups: the group of each row.
         num_rows: the number of rows.
-        others: the groups of the other parts, by the names of their parameters.
+        groups_by_name: the groups of the other parts, by the names of their parameters.
 
     Raises:
         InvalidValue: a group is also in another part.
     """
     group_names = _group_names(name, groups, num_rows=num_rows)
     numbers = _numbered_groups(group_names, name=name)
-    for other_name, other_groups in others.items():
+    for other_name, other_groups in groups_by_name.items():
         other_names = _group_names(other_name, other_groups, num_rows=len(other_groups))
         try:
-            names = np.concatenate([other_names, group_names])
+            all_group_names = np.concatenate([other_names, group_names])
         except TypeError as error:  # numbers and dates have no common type
             rule = f"{other_names.dtype}, as {other_name} has"
             raise InvalidValue(f"{name}.dtype", group_names.dtype, rule=rule) from error
-        common_ids = _numbered_groups(names)
+        common_ids = _numbered_groups(all_group_names)
         num_others = len(other_names)
         num_shared = len(np.intersect1d(common_ids[:num_others], common_ids[num_others:]))
         if num_shared:
@@ -249,13 +256,13 @@ def _numbered(values: NDArray[Any]) -> IntArray:
     return numbers.astype(np.int64)
 
 
-def _first_public_row(num_rows: int, share: float) -> int:
+def _first_public_row(num_rows: int, public_share: float) -> int:
     """Returns the first public row: the last rows are public, `share` of all, rounded down, but at least one."""
     require(num_rows > 1, "n_samples", num_rows, _AT_LEAST_TWO)
-    return num_rows - max(int(share * num_rows), 1)
+    return num_rows - max(int(public_share * num_rows), 1)
 
 
-def _rows_of_last_groups(group_ids: IntArray, share: float) -> BoolArray:
+def _rows_of_last_groups(group_ids: IntArray, public_share: float) -> BoolArray:
     """Returns True for each row of the last groups, bool `[num_rows]`; groups are ordered by their first rows.
 
     A warning is given if such a group has no row within the last share of the rows. A user who counts rows would take
@@ -263,20 +270,20 @@ def _rows_of_last_groups(group_ids: IntArray, share: float) -> BoolArray:
 
     Args:
         group_ids: the number of each row's group, `[num_rows]`.
-        share: the share of the groups that is marked.
+        public_share: the share of the groups that is marked.
     """
     _, first_rows = np.unique(group_ids, return_index=True)  # ids are 0, 1, …
     num_groups = len(first_rows)
     require(num_groups > 1, "groups", num_groups, _AT_LEAST_TWO)
-    num_public = max(int(share * num_groups), 1)
+    num_public = max(int(public_share * num_groups), 1)
     last_groups = np.argsort(first_rows)[-num_public:]
     is_public = np.isin(group_ids, last_groups)
-    num_last_rows = max(int(share * len(group_ids)), 1)
+    num_last_rows = max(int(public_share * len(group_ids)), 1)
     unexpected = np.setdiff1d(last_groups, group_ids[-num_last_rows:])
     if len(unexpected):
         line = (
-            f"public_fraction={share}: it counts groups, and {num_public} of {num_groups} groups are public; "
-            f"{len(unexpected)} of them have no row in the last {share:.0%} of the rows"
+            f"public_fraction={public_share}: it counts groups, and {num_public} of {num_groups} groups are public; "
+            f"{len(unexpected)} of them have no row in the last {public_share:.0%} of the rows"
         )
         warnings.warn(line, PublicGroups, stacklevel=7)  # the caller of `fit`
     return is_public

@@ -91,7 +91,7 @@ class _SearchRecords:
             rng: the source of the choice.
         """
         group_ids = _group_ids(inputs, groups)
-        is_scored = _draw_groups(group_ids, fraction=test_fraction, rng=rng)[group_ids]
+        is_scored = _draw_groups(group_ids, test_fraction=test_fraction, rng=rng)[group_ids]
         fitted_rows = np.flatnonzero(~is_scored)
         scored_rows = np.flatnonzero(is_scored)
         return cls(
@@ -247,7 +247,7 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         seeds = streams.seeds("student", num_seeds=num_fits)
         best_rank: tuple[int, int] | None = None
         for choice, seed in zip(choices, seeds, strict=True):
-            model = self._model(candidates[choice], epsilon=fit_epsilon)
+            model = self._unfitted_model(candidates[choice], epsilon=fit_epsilon)
             model.random_state = None if self.random_state is None else seed
             model._tuned = runs
             caught = records.fit_silently(model)
@@ -301,14 +301,14 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         distribution = TruncatedNegativeBinomial.of_mean(self.mean_fits)
         budget = Budget(delta=self.target_delta, epsilon=self.epsilon, accountant=AutoAccountant)
 
-        def runs_at(fit_epsilon: float, settings: Sequence[Mapping[str, Any]]) -> TunedRuns:
+        def price_of_runs(fit_epsilon: float, settings: Sequence[Mapping[str, Any]]) -> TunedRuns:
             """Returns the price of the search if one fit, with any of some settings, has the noise of an epsilon."""
             score_noise_multiplier = calibrate(
                 ScoresEvent,
                 target_epsilon=_SCORE_SHARE * fit_epsilon,
                 target_delta=self.target_delta,
             )
-            models = [self._model(params, epsilon=fit_epsilon) for params in settings]
+            models = [self._unfitted_model(params, epsilon=fit_epsilon) for params in settings]
             return TunedRuns(
                 base=dominating_event([records.price_of(model).event for model in models]),
                 score=ScoresEvent(score_noise_multiplier),
@@ -318,17 +318,17 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
 
         def event_at(fit_epsilon: float) -> Event:
             """Returns the price of a search over the first setting, which is quick to compute."""
-            return runs_at(fit_epsilon, settings=candidates[:1]).event
+            return price_of_runs(fit_epsilon, settings=candidates[:1]).event
 
         fit_epsilon = epsilon_of_one_run(event_at, budget)
-        runs = runs_at(fit_epsilon, settings=candidates)
+        runs = price_of_runs(fit_epsilon, settings=candidates)
         price = budget.epsilon_of(runs.event)
         if price > self.epsilon * (1 + _PRICE_ROUNDING):
             rule = f"an epsilon above the {price:.4g} that the best of these fits costs"
             raise InvalidValue("epsilon", self.epsilon, rule=rule)
         return fit_epsilon, runs
 
-    def _model(self, params: Mapping[str, Any], *, epsilon: float) -> PATEClassifier:
+    def _unfitted_model(self, params: Mapping[str, Any], *, epsilon: float) -> PATEClassifier:
         """Returns an unfitted classifier with the settings of one fit.
 
         Args:
@@ -404,18 +404,20 @@ def _group_ids(inputs: Any, groups: Any) -> IntArray:
     return group_ids
 
 
-def _draw_groups(group_ids: IntArray, *, fraction: float, rng: np.random.Generator) -> BoolArray:
+def _draw_groups(
+    group_ids: IntArray, *, test_fraction: float, rng: np.random.Generator
+) -> BoolArray:
     """Returns which groups are set apart, a fixed number of them at random, `[num_groups]`.
 
     At least one group is set apart, and at least one is not.
 
     Args:
         group_ids: the number of each record's group.
-        fraction: the share of the groups that is set apart.
+        test_fraction: the share of the groups that is set apart.
         rng: the source of the choice.
     """
     num_groups = int(group_ids.max()) + 1
-    num_scored = min(max(round(fraction * num_groups), 1), num_groups - 1)
+    num_scored = min(max(round(test_fraction * num_groups), 1), num_groups - 1)
     is_scored = np.zeros(num_groups, dtype=np.bool_)
     is_scored[rng.permutation(num_groups)[:num_scored]] = True
     return is_scored

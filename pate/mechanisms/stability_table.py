@@ -86,7 +86,7 @@ def _largest_step(logit: float, order: float, rdp_budget: float, guess: float) -
     log_q = -_log_add(0.0, -logit)
     log_not_q = -_log_add(0.0, logit)
 
-    def excess(step: float) -> float:
+    def divergence_excess(step: float) -> float:
         """Returns the larger of both divergences between the levels, minus the budget."""
         log_p = -_log_add(0.0, -logit - step)
         log_not_p = -_log_add(0.0, logit + step)
@@ -101,12 +101,12 @@ def _largest_step(logit: float, order: float, rdp_budget: float, guess: float) -
     low = 0.0
     low_value = -rdp_budget
     high = guess
-    high_value = excess(high)
+    high_value = divergence_excess(high)
     while high_value <= 0:
         low = high
         low_value = high_value
         high = high * 2
-        high_value = excess(high)
+        high_value = divergence_excess(high)
     # -1 after the low end has moved, 1 after the high end has.
     last_moved = 0
     for _ in range(_MAX_STEPS):
@@ -115,7 +115,7 @@ def _largest_step(logit: float, order: float, rdp_budget: float, guess: float) -
         middle = (low * high_value - high * low_value) / (high_value - low_value)
         if not low < middle < high:
             middle = (low + high) / 2
-        value = excess(middle)
+        value = divergence_excess(middle)
         # The Illinois algorithm: the value of an end that stays for the second time is halved.
         if value <= 0:
             low = middle

@@ -364,7 +364,7 @@ def test_floats_of_noise_lie_within_their_error_bound(monkeypatch: pytest.Monkey
         noise = draw_noise(noise_kind, shape=(1, 40), rng=np.random.default_rng(1))
         for column in range(40):
             drawn_float = noise.values[0, column]
-            low, high = noise.exact(0, column).bounds()
+            low, high = noise.exact_at(0, column).bounds()
             slack = Fraction(noise.rounding_error + 2.0**-46 * (1 + abs(drawn_float)))
             assert low - slack <= Fraction(drawn_float) <= high + slack
 

@@ -49,11 +49,11 @@ class Values:
 
     Attributes:
         floats: the values `[Q, n]`, with an error of at most 2**-46 (1 + |value|).
-        exact: returns the exact value at a row and a column.
+        exact_at: returns the exact value at a row and a column.
     """
 
     floats: FloatArray
-    exact: Callable[[int, int], Fraction]
+    exact_at: Callable[[int, int], Fraction]
 
     @classmethod
     def scaled(cls, values: NDArray[Any], noise_scale: float | FloatArray) -> Self:
@@ -66,12 +66,12 @@ class Values:
         differences = np.asarray(values - values.max(axis=1, keepdims=True))
         scales = np.broadcast_to(noise_scale, (len(differences), 1))
 
-        def exact(row: int, column: int) -> Fraction:
+        def exact_at(row: int, column: int) -> Fraction:
             return Fraction(differences[row, column].item()) / Fraction(scales[row, 0].item())
 
         # A quotient of minus infinity is raised to `_LOWEST_VALUE`.
         with np.errstate(over="ignore"):
-            return cls(floats=np.maximum(differences / scales, _LOWEST_VALUE), exact=exact)
+            return cls(floats=np.maximum(differences / scales, _LOWEST_VALUE), exact_at=exact_at)
 
 
 def largest_noisy(
@@ -99,8 +99,8 @@ def largest_noisy(
             (
                 column,
                 weighted_sum(
-                    constant=values.exact(row, column),
-                    weighted_numbers=((1, noise.exact(row, column)),),
+                    constant=values.exact_at(row, column),
+                    weighted_numbers=((1, noise.exact_at(row, column)),),
                 ),
             )
             for column in candidates.tolist()
@@ -267,7 +267,7 @@ def are_above(
     above = excess >= 0
     for row, column in np.argwhere(np.abs(excess) <= error).tolist():
         exact_noises = [
-            (Fraction(factor), noise.exact(row, column)) for noise, factor in weighted_noises
+            (Fraction(factor), noise.exact_at(row, column)) for noise, factor in weighted_noises
         ]
         above[row, column] = _is_above(
             values[row, column].item(), threshold=threshold, weighted_noises=exact_noises

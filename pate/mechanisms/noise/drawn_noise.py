@@ -103,27 +103,27 @@ class DrawnNoise:
     Attributes:
         values: the noise as floats, `[Q, n]`.
         rounding_error: a bound on the error of every float; may be infinite.
-        exact: returns the exact noise at a row and a column.
+        exact_at: returns the exact noise at a row and a column.
     """
 
     values: FloatArray
     rounding_error: float
-    exact: Callable[[int, int], Number]
+    exact_at: Callable[[int, int], Number]
 
     def summed(self) -> Self:
         """Returns the sum of each row, `[Q, 1]`; all values must be >= 0."""
         num_columns = self.values.shape[1]
-        exact = self.exact
+        exact_at = self.exact_at
         sums = self.values.sum(axis=1, keepdims=True)
         rounding_error = num_columns * (
             self.rounding_error + 2 * _ERROR_OF_LOG * (1 + float(self.values.max()))
         )
 
         def exact_sum(row: int, _: int) -> Number:
-            summands = [(1, exact(row, column)) for column in range(num_columns)]
+            summands = [(1, exact_at(row, column)) for column in range(num_columns)]
             return weighted_sum(constant=Fraction(0), weighted_numbers=summands)
 
-        return type(self)(values=sums, rounding_error=rounding_error, exact=exact_sum)
+        return type(self)(values=sums, rounding_error=rounding_error, exact_at=exact_sum)
 
     def times(self, row_factors: Self) -> Self:
         """Returns each value times the factor of its row, `[Q, n]`, for `row_factors` `[Q, 1]`."""
@@ -142,12 +142,14 @@ class DrawnNoise:
             products = [first * second for first in intervals[0] for second in intervals[1]]
             return min(products), max(products)
 
-        def exact(row: int, column: int) -> Number:
-            factors = [self.exact(row, column), row_factors.exact(row, 0)]
+        def exact_at(row: int, column: int) -> Number:
+            factors = [self.exact_at(row, column), row_factors.exact_at(row, 0)]
             return _function_of_numbers(factors, combine_bounds=product_bounds)
 
         return type(self)(
-            values=self.values * row_factors.values, rounding_error=rounding_error, exact=exact
+            values=self.values * row_factors.values,
+            rounding_error=rounding_error,
+            exact_at=exact_at,
         )
 
     def with_replaced_columns(self, new_noise: Self, columns: IntArray) -> Self:
@@ -160,13 +162,15 @@ class DrawnNoise:
         values = self.values.copy()
         np.put_along_axis(values, columns[:, None], new_noise.values, axis=1)
 
-        def exact(row: int, column: int) -> Number:
-            return new_noise.exact(row, 0) if column == columns[row] else self.exact(row, column)
+        def exact_at(row: int, column: int) -> Number:
+            return (
+                new_noise.exact_at(row, 0) if column == columns[row] else self.exact_at(row, column)
+            )
 
         return type(self)(
             values=values,
             rounding_error=max(self.rounding_error, new_noise.rounding_error),
-            exact=exact,
+            exact_at=exact_at,
         )
 
 
@@ -181,13 +185,13 @@ def draw_noise(noise_kind: str, shape: tuple[int, ...], rng: np.random.Generator
     kind = KINDS[noise_kind]
     uniforms = LazyUniforms.draw(shape=shape, rng=rng)
 
-    def exact(row: int, column: int) -> Number:
+    def exact_at(row: int, column: int) -> Number:
         # An array `[Q, 1]` has one value for all columns of a row.
         index = (row, column if shape[1] > 1 else 0)
         return number_of(uniforms.entry(index), quantile_bounds=kind.quantile_bounds)
 
     u = uniforms.approximate()
-    return DrawnNoise(values=kind.quantile(u), rounding_error=_quantile_error(u), exact=exact)
+    return DrawnNoise(values=kind.quantile(u), rounding_error=_quantile_error(u), exact_at=exact_at)
 
 
 def draw_largest(
@@ -218,7 +222,7 @@ def draw_largest(
     error_of_logs = log_rounding_error + _ERROR_OF_LOG * (1 + float(np.abs(log_num_noises).max()))
     error_of_values = (_quantile_error(u) + error_of_logs) * (1 + float(np.abs(values).max()))
 
-    def exact(row: int, column: int) -> Number:
+    def exact_at(row: int, column: int) -> Number:
         num_noises = exact_num_noises(row, column)
         return number_of(
             uniforms.entry((row, column)),
@@ -227,7 +231,7 @@ def draw_largest(
             ),
         )
 
-    return DrawnNoise(values=values, rounding_error=error_of_values, exact=exact)
+    return DrawnNoise(values=values, rounding_error=error_of_values, exact_at=exact_at)
 
 
 def _largest_quantile_bounds(

@@ -31,8 +31,8 @@ class NoiseKind:
         low: the number below which the noise has a negligible probability in double precision.
         high: the number above which the noise has a negligible probability in double precision.
         kinks: the numbers at which the density is not smooth.
-        panel: the width of an interval on which quadrature approximates the density by a polynomial; infinity if the
-            density is a polynomial between its kinks.
+        panel_width: the width of an interval on which quadrature approximates the density by a polynomial; infinity if
+            the density is a polynomial between its kinks.
     """
 
     density: Curve
@@ -43,7 +43,7 @@ class NoiseKind:
     low: float
     high: float = 42.0
     kinks: tuple[float, ...] = (0.0,)
-    panel: float = 0.5
+    panel_width: float = 0.5
 
 
 def _zero_if_negative(curve: Curve) -> Curve:
@@ -159,6 +159,6 @@ KINDS = UNIT_NOISES | {
         low=-1.0,
         high=1.0,
         kinks=(-1.0, 1.0),
-        panel=np.inf,
+        panel_width=np.inf,
     ),
 }

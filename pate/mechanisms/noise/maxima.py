@@ -73,7 +73,7 @@ def ordered_distribution(
         InvalidValue: the values are too far apart for quadrature.
     """
     spread = float(np.ptp(values))
-    largest_spread = _MAX_PANELS * noise_kind.panel
+    largest_spread = _MAX_PANELS * noise_kind.panel_width
     rule = f"values at most {largest_spread:g} noise scales apart, to be integrated"
     require(spread <= largest_spread, "spread", spread, rule)
     # Any value may be among the k largest, so the panels begin where the noise of the smallest value begins.
@@ -148,7 +148,7 @@ def _on_grid(
     """
     kinks = (values[:, None] + np.array(noise_kind.kinks)).ravel()
     corners = np.unique([start_value, *kinks[kinks > start_value], values.max() + noise_kind.high])
-    points, half_widths = panels(corners, largest_width=noise_kind.panel)
+    points, half_widths = panels(corners, largest_width=noise_kind.panel_width)
     shifted = points - values[:, None, None]
     return noise_kind.density(shifted), noise_kind.cdf(shifted), half_widths
 

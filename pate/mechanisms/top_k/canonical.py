@@ -167,7 +167,7 @@ class CanonicalTopK(BoundedRangeTopK):
             The classes, and for each histogram the place of the class that was drawn among them, `[q]`.
         """
         classes = (
-            self._all_classes(falling_counts, has_few_classes)
+            self._all_classes(falling_counts, has_few_classes=has_few_classes)
             if has_few_classes
             else self._likely_classes(falling_counts[0])
         )
@@ -179,7 +179,9 @@ class CanonicalTopK(BoundedRangeTopK):
             return exponential_weights(exponents, sizes=sizes)
 
         def classes_window_first() -> CanonicalClasses:
-            return self._all_classes(falling_counts, has_few_classes).with_window_first(classes)
+            return self._all_classes(
+                falling_counts, has_few_classes=has_few_classes
+            ).with_window_first(classes)
 
         def weights_of_all() -> Weights:
             return weights_of(classes_window_first(), row=0)
@@ -208,7 +210,7 @@ class CanonicalTopK(BoundedRangeTopK):
         A class wins with its value plus the largest of as many noises as it has sets. Arguments and result are those
         of `_draw_class_by_weight`.
         """
-        classes = self._all_classes(falling_counts, has_few_classes)
+        classes = self._all_classes(falling_counts, has_few_classes=has_few_classes)
         values = self._values_of(classes, falling_counts)
         has_sets = np.broadcast_to(np.isfinite(classes.log_sizes), values.shape)
 
@@ -234,7 +236,7 @@ class CanonicalTopK(BoundedRangeTopK):
             value: Fraction = -weight * exact_losses(row)[place]
             return value
 
-        exact_values = Values(floats=values, exact=exact_value)
+        exact_values = Values(floats=values, exact_at=exact_value)
         class_indices = largest_noisy(exact_values, noise, k=1, candidate_mask=has_sets)[:, 0]
         return classes, class_indices
 
@@ -243,7 +245,7 @@ class CanonicalTopK(BoundedRangeTopK):
         weight = self.weight_for(falling_counts.shape[1])
         return -weight * classes.losses(falling_counts, gamma=self.gamma)
 
-    def _all_classes(self, falling_counts: IntArray, has_few_classes: bool) -> CanonicalClasses:
+    def _all_classes(self, falling_counts: IntArray, *, has_few_classes: bool) -> CanonicalClasses:
         """Returns the classes of all sets; arguments as in `_draw_class_by_weight`."""
         if self.gamma < 1 and has_few_classes:
             return CanonicalClasses.all(num_ranks=falling_counts.shape[1], k=self.k)

@@ -264,7 +264,7 @@ class PermuteAndFlipJointTopK(JointMechanism):
 
         Raises `InvalidValue` if there are too many classes for `failure_prob`.
         """
-        classes = self._classes(falling_counts, has_few_classes)
+        classes = self._classes(falling_counts, has_few_classes=has_few_classes)
 
         # A class is asked for its size a few times in a row. The sizes of a million classes at once would not fit into
         # memory, so few are kept.
@@ -284,10 +284,12 @@ class PermuteAndFlipJointTopK(JointMechanism):
         def exact_value(row: int, place: int) -> Fraction:
             return -weight * int(classes.losses[row, place])
 
-        values = Values(floats=-self.weight * classes.losses.astype(np.float64), exact=exact_value)
+        values = Values(
+            floats=-self.weight * classes.losses.astype(np.float64), exact_at=exact_value
+        )
         return classes, largest_noisy(values, noise, k=1)[:, 0]
 
-    def _classes(self, falling_counts: IntArray, has_few_classes: bool) -> JointClasses:
+    def _classes(self, falling_counts: IntArray, *, has_few_classes: bool) -> JointClasses:
         """Returns the classes among which a draw chooses; arguments as in `draw_class_indices`.
 
         Of a histogram with too many classes, these are the classes that win with a probability above exp(-60). Raises

@@ -94,7 +94,7 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
         def exact_height(row: int, place: int) -> Fraction:
             return Fraction(heights[row, place].item()) / scale
 
-        values = Values(floats=heights / self.noise_scale, exact=exact_height)
+        values = Values(floats=heights / self.noise_scale, exact_at=exact_height)
         places = largest_noisy(values, noise, k=self.k)
         return _cut_at_bottom(np.take_along_axis(indices, places, axis=1))
 

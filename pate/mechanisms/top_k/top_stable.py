@@ -73,14 +73,14 @@ class TopStableTopK(DomainTopK):
 
         Returns `[Q, domain_size]`.
         """
-        order, excess = self._excess(counts)
+        order, gap_excess = self._order_and_gap_excess(counts)
         noise_of_threshold = draw_noise(noise_kind="laplace", shape=(len(counts), 1), rng=rng)
-        noise_of_gaps = draw_noise(noise_kind="laplace", shape=excess.shape, rng=rng)
+        noise_of_gaps = draw_noise(noise_kind="laplace", shape=gap_excess.shape, rng=rng)
         scaled_noises = (
             (noise_of_threshold, -self.threshold_scale),
             (noise_of_gaps, self.gap_scale),
         )
-        passed = are_above(excess, self.threshold, weighted_noises=scaled_noises)
+        passed = are_above(gap_excess, self.threshold, weighted_noises=scaled_noises)
         set_sizes = np.where(passed.any(axis=1), self.k + passed.argmax(axis=1), 0)
         is_released = np.arange(self.domain_size) < set_sizes[:, None]
         # A number above all indices marks the other places, so that they are last in rising order.
@@ -90,10 +90,10 @@ class TopStableTopK(DomainTopK):
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each outcome, a tuple of indices or -1, for one histogram `[d]`."""
-        order, excess = self._excess(counts[None])
+        order, gap_excess = self._order_and_gap_excess(counts[None])
         # Nodes and weights of the integral over the noise of the threshold, [G].
         largest = _LARGEST_NOISE * self.threshold_scale
-        kinks = excess[0] - self.threshold
+        kinks = gap_excess[0] - self.threshold
         corners = np.unique([-largest, largest, 0.0, *kinks[np.abs(kinks) < largest]])
         panel_width = _PANEL_WIDTH * min(self.threshold_scale, self.gap_scale)
         nodes, half_widths = panels(corners, largest_width=panel_width)
@@ -104,7 +104,7 @@ class TopStableTopK(DomainTopK):
         weights = (half_widths * node_weights).ravel() * density / self.threshold_scale
         # The probability that each gap fails, and that all gaps before it fail, for each node: [ranks, G].
         noisy_thresholds = self.threshold + threshold_noise
-        fails = laplace.cdf((noisy_thresholds - excess[0][:, None]) / self.gap_scale)
+        fails = laplace.cdf((noisy_thresholds - gap_excess[0][:, None]) / self.gap_scale)
         all_before_fail = np.cumprod(np.vstack([np.ones_like(threshold_noise), fails]), axis=0)
         distribution: Distribution = {
             (-1,) * self.domain_size: float(all_before_fail[-1] @ weights)
@@ -116,7 +116,7 @@ class TopStableTopK(DomainTopK):
             distribution[released] = float(first_passes @ weights)
         return distribution
 
-    def _excess(self, counts: IntArray) -> tuple[IntArray, IntArray]:
+    def _order_and_gap_excess(self, counts: IntArray) -> tuple[IntArray, IntArray]:
         """Returns the order of the counts and the excess of each gap over w, for histograms `[Q, d]`.
 
         Returns two arrays: the indices in falling order of their counts, `[Q, d]`; and max(gap - w, 0) after each rank
