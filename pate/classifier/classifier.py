@@ -295,7 +295,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             inputs = self._read_inputs(arguments, score_epsilon=self.score_epsilon)
             plan = self._plan_fit(inputs, score_epsilon=self.score_epsilon)
             priced = self._price_of_plan(plan)
-            scores = plan.scores(unit)
+            priced_scores = plan.scores(unit)
         pools = plan.pools
         self._warn_of_plan(
             plan,
@@ -306,12 +306,16 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         streams = streams_of(self.random_state)
         fit_ledger = self._fit_ledger(plan, unit)
         with shown_as(CLASSIFIER):
-            ledger = fit_ledger.open(priced, score_price=None if scores is None else scores.price)
+            ledger = fit_ledger.open(
+                priced, score_price=None if priced_scores is None else priced_scores.price
+            )
         remembered_fit = self._remembered_fit(plan, priced, unit)
         if self.ledger is None:
             warn_of_past_fits(remembered_fit.dearest_fits(), stacklevel=2)
-            if scores is not None:
-                warn_of_past_fits(scores.remembered_fit(self._seed).dearest_fits(), stacklevel=2)
+            if priced_scores is not None:
+                warn_of_past_fits(
+                    priced_scores.remembered_fit(self._seed).dearest_fits(), stacklevel=2
+                )
         # This fits the estimators to public rows with invented labels. So an estimator that cannot read the rows fails
         # before anything is spent.
         plan.rehearse()
@@ -370,10 +374,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self._set_student(model, inputs, plan, publication=plan.publication(model, release, charge))
         for line in constant_lines:
             warnings.warn(line, DoubtfulPlan, stacklevel=2)
-        if scores is not None:
+        if priced_scores is not None:
             account = fit_ledger.score_account(ledger)
             with record.noting_price("the student is fitted to its release"):
-                self._release_scores(scores, account, streams.generator("scores"))
+                self._release_scores(priced_scores, account, streams.generator("scores"))
         return self
 
     def price_of(
@@ -906,22 +910,24 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self._publication = publication
         self._student_is_of_release = True
 
-    def _release_scores(self, scores: FitScores, account: Ledger, rng: np.random.Generator) -> None:
+    def _release_scores(
+        self, priced_scores: FitScores, account: Ledger, rng: np.random.Generator
+    ) -> None:
         """Draws the scores of the student, commits them with their charge, and sets `scores_`.
 
         Args:
-            scores: the priced scores, with the private test records.
+            priced_scores: the priced scores, with the private test records.
             account: the ledger that is charged.
             rng: the source of the noise.
         """
-        epsilon = format_epsilon(scores.price.epsilon)
+        epsilon = format_epsilon(priced_scores.price.epsilon)
         with (
             shown_as(CLASSIFIER),
             stage(f"scores, epsilon {epsilon}", verbose=self.verbose),
             all_cores(),
         ):
-            released = scores.release(self.student_, account, seed=self._seed, rng=rng)
-        scores.remembered_fit(self._seed).remember()
+            released = priced_scores.release(self.student_, account, seed=self._seed, rng=rng)
+        priced_scores.remembered_fit(self._seed).remember()
         assert self._publication is not None  # as a student with scores can be published
         self._publication = replace(self._publication, scores=released)
         self.scores_ = released
