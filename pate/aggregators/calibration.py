@@ -107,10 +107,10 @@ def fitted_to_ledger(
         raise InvalidValue("target_delta", target_delta, rule=rule)
     planned = with_failure_prob_left(aggregator, ledger, num_queries=shape.num_queries)
     budget = Budget(epsilon=target, delta=ledger.target_delta, accountant=accountant)
-    fitted = planned.fitted(budget, shape)
-    if ledger.affords(fitted.event(shape)) >= 1:
-        return fitted
-    return fitted.scaled(_least_factor_that_fits(fitted, ledger, shape))
+    fitted_aggregator = planned.fitted(budget, shape)
+    if ledger.affords(fitted_aggregator.event(shape)) >= 1:
+        return fitted_aggregator
+    return fitted_aggregator.scaled(_least_factor_that_fits(fitted_aggregator, ledger, shape))
 
 
 def _least_factor_that_fits(aggregator: Aggregator, ledger: Ledger, shape: VoteShape) -> float:

@@ -132,8 +132,10 @@ def expected_release(
         num_present=max(1, min(num_present, num_labels)),
     )
     num_queries = shape.num_queries
-    planned = with_failure_prob_for(aggregator, delta=USUAL_DELTA, num_queries=num_queries)
-    return expected_from_votes(planned, votes, num_queries)
+    planned_aggregator = with_failure_prob_for(
+        aggregator, delta=USUAL_DELTA, num_queries=num_queries
+    )
+    return expected_from_votes(planned_aggregator, votes, num_queries)
 
 
 @singledispatch

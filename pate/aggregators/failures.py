@@ -60,14 +60,16 @@ def with_failure_prob_left(aggregator: A, ledger: Ledger, *, num_queries: int) -
     The value is that of `with_failure_prob_for`, or less. Where the ledger has charges, all failures together take less
     than half of the delta that the ledger has left for failures.
     """
-    planned = with_failure_prob_for(aggregator, delta=ledger.target_delta, num_queries=num_queries)
+    planned_aggregator = with_failure_prob_for(
+        aggregator, delta=ledger.target_delta, num_queries=num_queries
+    )
     num_tests = aggregator.num_tests(num_queries)
-    if planned is aggregator or not ledger.entries or num_tests == 0:
-        return planned
+    if planned_aggregator is aggregator or not ledger.entries or num_tests == 0:
+        return planned_aggregator
     affordable = _two_digits(_SHARE_OF_LEDGER * ledger.failures_left / num_tests)
-    if _LEAST_FAILURE_PROB <= affordable < failure_prob_of(planned):
-        return _with_failure_prob(planned, failure_prob=affordable)
-    return planned
+    if _LEAST_FAILURE_PROB <= affordable < failure_prob_of(planned_aggregator):
+        return _with_failure_prob(planned_aggregator, failure_prob=affordable)
+    return planned_aggregator
 
 
 def with_failure_prob_at_most(aggregator: A, max_failure_prob: float) -> A:

@@ -161,8 +161,10 @@ class TargetChargedAggregator(Aggregator):
 
         `target_hits` stays as it is, and `session_delta` becomes the budget's delta.
         """
-        counted = replace(self, session_delta=budget.delta)
-        planned = with_failure_prob_for(counted, delta=budget.delta, num_queries=shape.num_queries)
+        session_aggregator = replace(self, session_delta=budget.delta)
+        planned = with_failure_prob_for(
+            session_aggregator, delta=budget.delta, num_queries=shape.num_queries
+        )
         return planned.scaled_to(budget, shape)
 
     def expected_labels(

@@ -157,8 +157,10 @@ class StableAggregator(Aggregator):
         test = self.gap_test
         if self.selection_noise != "gaussian" or not isinstance(test, GaussianTest):
             return None
-        planned = with_failure_prob_for(self, delta=target_delta, num_queries=num_queries)
-        delta_left = target_delta - num_queries * failure_prob_of(planned)
+        planned_aggregator = with_failure_prob_for(
+            self, delta=target_delta, num_queries=num_queries
+        )
+        delta_left = target_delta - num_queries * failure_prob_of(planned_aggregator)
         if delta_left <= 0:
             return math.inf
         zcdp_of_release = num_queries * self._paper_zcdp(test)

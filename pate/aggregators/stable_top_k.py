@@ -133,14 +133,19 @@ class StableTopK(StableAggregator):
         Raises:
             InvalidValue: no noise meets the budget, or the failure probabilities use up its delta.
         """
-        planned = with_failure_prob_for(self, delta=budget.delta, num_queries=shape.num_queries)
+        planned_aggregator = with_failure_prob_for(
+            self, delta=budget.delta, num_queries=shape.num_queries
+        )
         keeps_proportion = self.test != "table" and self.selection_share is not None
         if self.table is not None or keeps_proportion:
-            return planned.scaled_to(budget, shape)
+            return planned_aggregator.scaled_to(budget, shape)
         shares: tuple[float | None, ...] = (self.selection_share,)
         if self.selection_share is None:
             shares = (None, EVEN_SHARE)
-        splits = [split_budget(planned, budget, shape, selection_share=share) for share in shares]
+        splits = [
+            split_budget(planned_aggregator, budget, shape, selection_share=share)
+            for share in shares
+        ]
         candidates = [split.scaled_to(budget, shape) for split in splits]
 
         def released_gap(candidate: StableTopK) -> tuple[float, float]:

@@ -112,14 +112,14 @@ class EstimatorLearner:
         Raises:
             InvalidValue: the estimator cannot be fitted to the columns.
         """
-        rows = queries[:_MAX_REHEARSED]
-        if len(rows) < _MIN_REHEARSED:
+        few_queries = queries[:_MAX_REHEARSED]
+        if len(few_queries) < _MIN_REHEARSED:
             return
         num_labels = self.task.num_labels
-        labels = np.arange(len(rows)) % min(2, num_labels)
-        bits = labels[:, None] == np.arange(num_labels)
+        label_indices = np.arange(len(few_queries)) % min(2, num_labels)
+        made_up_labels = label_indices[:, None] == np.arange(num_labels)
         try:
-            self.task.fit(self.estimator, rows, bits, seed=0).predict(rows)
+            self.task.fit(self.estimator, few_queries, made_up_labels, seed=0).predict(few_queries)
         except (ValueError, TypeError) as error:
             reason = shown_error(error)
             rule = f"one that takes the columns of X, such as a pipeline with a ColumnTransformer ({reason})"

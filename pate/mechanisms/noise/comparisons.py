@@ -86,15 +86,15 @@ def largest_noisy(
         candidate_mask: bits `[Q, n]`, True for a column that takes part; all other columns rank last. None for all
             columns.
     """
-    noisy = values.floats + noise.values
+    noisy_values = values.floats + noise.values
     if candidate_mask is not None:
-        noisy[~candidate_mask] = -np.inf
+        noisy_values[~candidate_mask] = -np.inf
     if k == 1:
-        ranked_columns, is_decided = _largest_of_floats(noisy, noise.rounding_error)
+        ranked_columns, is_decided = _largest_of_floats(noisy_values, noise.rounding_error)
     else:
-        ranked_columns, is_decided = _k_largest_of_floats(noisy, noise.rounding_error, k=k)
+        ranked_columns, is_decided = _k_largest_of_floats(noisy_values, noise.rounding_error, k=k)
     for row in np.flatnonzero(~is_decided).tolist():
-        candidates = _possible_columns(noisy[row], noise.rounding_error, k=k)
+        candidates = _possible_columns(noisy_values[row], noise.rounding_error, k=k)
         sums = [
             (
                 column,
@@ -106,38 +106,38 @@ def largest_noisy(
             for column in candidates.tolist()
         ]
         falling = sorted(sums, key=cmp_to_key(_compare_numbers))
-        others = np.flatnonzero(np.isneginf(noisy[row])).tolist()
+        others = np.flatnonzero(np.isneginf(noisy_values[row])).tolist()
         ranked_columns[row] = [*(column for column, _ in falling), *others][:k]
     return ranked_columns
 
 
 def _largest_of_floats(
-    noisy: FloatArray, noise_rounding_error: float
+    noisy_values: FloatArray, noise_rounding_error: float
 ) -> tuple[IntArray, BoolArray]:
     """Returns the column of the largest noisy value of each row, `[Q, 1]`, by floats.
 
     Also returns bits `[Q]`: True for a row in which rounding errors cannot change the column.
     """
-    columns = noisy.argmax(axis=1)[:, None]
-    largest = np.take_along_axis(noisy, columns, axis=1)
+    columns = noisy_values.argmax(axis=1)[:, None]
+    largest = np.take_along_axis(noisy_values, columns, axis=1)
     margins = 3 * _rounding_error_of(largest, noise_rounding_error=noise_rounding_error)
-    num_close = (noisy >= largest - margins).sum(axis=1)
+    num_close = (noisy_values >= largest - margins).sum(axis=1)
     return columns, np.asarray(num_close == 1)
 
 
 def _k_largest_of_floats(
-    noisy: FloatArray, noise_rounding_error: float, k: int
+    noisy_values: FloatArray, noise_rounding_error: float, k: int
 ) -> tuple[IntArray, BoolArray]:
     """Returns the columns of the k largest noisy values of each row, the largest first, by floats: `[Q, k]`.
 
     Also returns bits `[Q]`: True for a row in which rounding errors cannot change these columns or their order.
     """
-    columns: IntArray = np.indices(noisy.shape)[1]
-    if k + 1 < noisy.shape[1]:
-        columns = np.argpartition(noisy, -(k + 1), axis=1)[:, -(k + 1) :]
-    order = np.argsort(-np.take_along_axis(noisy, columns, axis=1), axis=1)
+    columns: IntArray = np.indices(noisy_values.shape)[1]
+    if k + 1 < noisy_values.shape[1]:
+        columns = np.argpartition(noisy_values, -(k + 1), axis=1)[:, -(k + 1) :]
+    order = np.argsort(-np.take_along_axis(noisy_values, columns, axis=1), axis=1)
     columns = np.take_along_axis(columns, order, axis=1)
-    falling = np.take_along_axis(noisy, columns, axis=1)
+    falling = np.take_along_axis(noisy_values, columns, axis=1)
     with np.errstate(invalid="ignore"):  # minus infinity less minus infinity: neither takes part
         errors = _rounding_error_of(falling, noise_rounding_error=noise_rounding_error)
         is_apart = falling[:, :-1] - errors[:, :-1] > falling[:, 1:] + errors[:, 1:]
@@ -150,11 +150,11 @@ def _possible_columns(noisy_row: FloatArray, noise_rounding_error: float, k: int
     columns = np.flatnonzero(np.isfinite(noisy_row))
     if k >= len(columns):
         return columns
-    noisy = noisy_row[columns]
-    errors = _rounding_error_of(noisy, noise_rounding_error=noise_rounding_error)
-    lower = noisy - errors
+    noisy_values = noisy_row[columns]
+    errors = _rounding_error_of(noisy_values, noise_rounding_error=noise_rounding_error)
+    lower = noisy_values - errors
     k_th_largest_lower = np.partition(lower, len(lower) - k)[len(lower) - k]
-    return np.asarray(columns[noisy + errors >= k_th_largest_lower])
+    return np.asarray(columns[noisy_values + errors >= k_th_largest_lower])
 
 
 def _compare_numbers(first_entry: tuple[int, Number], second_entry: tuple[int, Number]) -> int:

@@ -230,7 +230,7 @@ def draw_thinned_places(num_places: int, num_halvings: int, rng: np.random.Gener
     if num_places <= _FEW_PLACES:
         return np.flatnonzero(rng.integers(0, 2**num_halvings, size=num_places) == 0)
     # One random bit for each place halves the subset. The bits of 8 places are one byte.
-    num_bytes = _divide_up(num_places, 8)
+    num_bytes = _divide_up(num_places, denominator=8)
     num_at_once = min(num_halvings, _MOST_HALVINGS_AT_ONCE)
     bits = np.frombuffer(rng.bytes(num_bytes), dtype=np.uint8).copy()
     for _ in range(num_at_once - 1):
