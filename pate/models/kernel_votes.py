@@ -127,9 +127,9 @@ class KernelVotes(FunctionVotes):
             recipe: the constants of the method.
         """
         directions = self._directions_at_once(noise_multiplier, recipe=recipe)
-        key = ("span", noise_multiplier, recipe)
+        cache_key = ("span", noise_multiplier, recipe)
         compute_span = partial(directions.span, self.queries)
-        return np.asarray(self.cached(key, compute=compute_span))
+        return np.asarray(self.cached(cache_key, compute=compute_span))
 
     def votes_around(
         self, center: FloatArray, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
@@ -162,7 +162,7 @@ class KernelVotes(FunctionVotes):
         bounds = np.append(0, np.cumsum(sizes))
         teachers_at_once = max(1, _BLOCK_ENTRIES // (span.shape[1] * self.num_labels))
 
-        def block_features(row_indices: NDArray[np.intp]) -> FloatArray:
+        def features_of_rows(row_indices: NDArray[np.intp]) -> FloatArray:
             return directions.features(inputs[row_indices])
 
         for first in range(0, num_teachers, teachers_at_once):
@@ -170,7 +170,7 @@ class KernelVotes(FunctionVotes):
             rows = order[block_bounds[0] : block_bounds[-1]]
             blocks = np.split(rows, range(_BLOCK_RECORDS, len(rows), _BLOCK_RECORDS))
             # The features of all records of the block, [num_block_records, num_directions].
-            features = np.concatenate(list(in_order(block_features, items=blocks)))
+            features = np.concatenate(list(in_order(features_of_rows, items=blocks)))
             residuals: FloatArray = labels[rows] - np.broadcast_to(center, labels.shape[1:])
             if known is not None:
                 residuals *= known[rows]
@@ -228,8 +228,8 @@ class KernelVotes(FunctionVotes):
             storage=self.storage,
         )
         # Directions of one pool and one recipe are alike if they are equally many.
-        key = ("moments", directions.width, recipe)
-        moments: MomentVotes = self.cached(key, compute=make_votes)
+        cache_key = ("moments", directions.width, recipe)
+        moments: MomentVotes = self.cached(cache_key, compute=make_votes)
         return moments
 
     def _directions_at_once(self, noise_multiplier: float, *, recipe: Recipe) -> PublicPCA:
@@ -244,8 +244,8 @@ class KernelVotes(FunctionVotes):
             max_directions=num_directions,
             recipe=recipe,
         )
-        key = ("directions", num_directions, recipe)
-        directions: PublicPCA = self.cached(key, compute=fit)
+        cache_key = ("directions", num_directions, recipe)
+        directions: PublicPCA = self.cached(cache_key, compute=fit)
         return directions
 
     def _directions_in_rounds(
@@ -267,8 +267,8 @@ class KernelVotes(FunctionVotes):
             kernel_from=kernel_from,
             recipe=recipe,
         )
-        key = ("directions in rounds", num_directions, least, recipe)
-        directions: PublicPCA = self.cached(key, compute=fit)
+        cache_key = ("directions in rounds", num_directions, least, recipe)
+        directions: PublicPCA = self.cached(cache_key, compute=fit)
         return directions
 
     def _num_affordable(self, noise_multiplier: float, *, noise_share: float) -> int:

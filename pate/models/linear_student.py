@@ -73,14 +73,14 @@ class LinearStudent(ThresholdedStudent):
         ridge = fit_ridge_path(rows, labels=labels, known=known)
         errors = [ridge.squared_error(penalty) for penalty in self.penalties]
         penalty = self.penalties[int(np.argmin(errors))]
-        left_out = ridge.left_out_scores(penalty)
+        left_out_scores = ridge.left_out_scores(penalty)
         weights = ridge.weights(penalty)
         intercept = ridge.intercept(weights)
         if self.rank is not None:
             projection = ridge.leading_label_directions(weights, rank=self.rank)
             weights = weights @ projection
-            left_out = left_out @ projection
-        probabilities = (left_out + intercept).clip(0, 1)
+            left_out_scores = left_out_scores @ projection
+        probabilities = (left_out_scores + intercept).clip(0, 1)
         if self.labels_per_sample is None:
             # A label that is unknown counts as not predicted.
             known_probabilities = probabilities if known is None else probabilities * known

@@ -67,15 +67,18 @@ class MLPTeacher(Teacher):
         """
         require_shards(shards, seeds=seeds)
         device = require_device(self.device)
-        stack = PaddedBatch(shards, device=device, dtype=torch.float32)
-        center = stack.mean(stack.inputs)
-        inputs = (stack.inputs - center).mul_(stack.mask)
-        square = stack.mean(inputs * inputs).mean(dim=2, keepdim=True)  # [num_shards, 1, 1]
+        padded_batch = PaddedBatch(shards, device=device, dtype=torch.float32)
+        center = padded_batch.mean(padded_batch.inputs)
+        inputs = (padded_batch.inputs - center).mul_(padded_batch.mask)
+        # The mean square of each shard, [num_shards, 1, 1].
+        mean_square = padded_batch.mean(inputs * inputs).mean(dim=2, keepdim=True)
         # The spread is 1 if all records are equal.
-        spread = torch.where(square > 0, square.sqrt(), torch.ones_like(square))
+        spread = torch.where(mean_square > 0, mean_square.sqrt(), torch.ones_like(mean_square))
         rngs = [np.random.default_rng(seed) for seed in seeds]
         parameters: list[torch.Tensor] = []
-        for fan_in, fan_out in pairwise((inputs.shape[2], self.hidden, stack.labels.shape[2])):
+        for fan_in, fan_out in pairwise(
+            (inputs.shape[2], self.hidden, padded_batch.labels.shape[2])
+        ):
             # Weights are normal with the scale of He et al. (2015), from each teacher's generator.
             initial_std = math.sqrt(2 / fan_in)
             layers = [
@@ -90,11 +93,11 @@ class MLPTeacher(Teacher):
             epochs=self.epochs,
             rngs=rngs,
         )
-        curve = self._train(
+        losses_of_steps = self._train(
             parameters,
             inputs=inputs.div_(spread),
-            labels=stack.labels,
-            known=stack.known,
+            labels=padded_batch.labels,
+            known=padded_batch.known,
             batches=batches,
         )
         hidden_weights, hidden_bias, weights, bias = (
@@ -108,7 +111,7 @@ class MLPTeacher(Teacher):
         return [
             {name: array[row].copy() for name, array in arrays.items()}
             | {"loss_curve": losses[np.isfinite(losses)]}
-            for row, losses in enumerate(curve)
+            for row, losses in enumerate(losses_of_steps)
         ]
 
     def predict_many(self, states: Sequence[State], inputs: Float32Array) -> Float32Array:
@@ -237,12 +240,12 @@ class _Epoch:
     Attributes:
         epoch: the number of the epoch.
         parameters: the parameters in the order of `_NAMES`, each with a first axis of members.
-        held_out: the held-out probabilities, `[num_rows, num_labels]`.
+        held_out_probabilities: the held-out probabilities, `[num_rows, num_labels]`.
     """
 
     epoch: int
     parameters: list[Float32Array]
-    held_out: Float32Array
+    held_out_probabilities: Float32Array
 
 
 @dataclass(frozen=True)
@@ -309,7 +312,9 @@ class MLPStudent(ThresholdedStudent):
         can_be_predicted = released if known is None else released * known
         return MLPModel(
             arrays=arrays,
-            threshold=self._choose_threshold(best.held_out * can_be_predicted, labels=labels),
+            threshold=self._choose_threshold(
+                best.held_out_probabilities * can_be_predicted, labels=labels
+            ),
             input_shape=np.shape(inputs)[1:],
             num_rows=len(rows),
             choices={"epochs": float(best.epoch)},
@@ -336,10 +341,11 @@ class MLPStudent(ThresholdedStudent):
             on_epoch: is called with the losses of each epoch; None reports nothing.
         """
         num_members = int(fold_of.max()) + 1
-        held = torch.from_numpy(fold_of == np.arange(num_members)[:, None])  # [num_members, n]
+        # Whether a member is trained without a row, [num_members, n].
+        is_held_out = torch.from_numpy(fold_of == np.arange(num_members)[:, None])
         # The share of a row in the mean over members and rows: in the loss, and in the held-out loss.
-        train_share = ~held / (~held).sum(dim=1, keepdim=True) / num_members
-        held_share = held / held.sum(dim=1, keepdim=True) / num_members
+        train_share = ~is_held_out / (~is_held_out).sum(dim=1, keepdim=True) / num_members
+        held_share = is_held_out / is_held_out.sum(dim=1, keepdim=True) / num_members
         targets = torch.from_numpy(labels.astype(np.float32))
         is_known = None if known is None else torch.from_numpy(known.astype(np.float32))
         inputs = torch.from_numpy(rows).expand((num_members, -1, -1))
@@ -358,11 +364,11 @@ class MLPStudent(ThresholdedStudent):
                 on_epoch(epoch, {"loss": loss.item(), "held_out_loss": held_out_loss.item()})
             if epoch == 0 or held_out_loss.item() < least_loss:
                 least_loss = held_out_loss.item()
-                held_out = (logits.sigmoid() * held[..., None]).sum(dim=0)
+                held_out_probabilities = (logits.sigmoid() * is_held_out[..., None]).sum(dim=0)
                 best = _Epoch(
                     epoch=epoch,
                     parameters=[parameter.detach().numpy().copy() for parameter in parameters],
-                    held_out=held_out.detach().numpy(),
+                    held_out_probabilities=held_out_probabilities.detach().numpy(),
                 )
             optimizer.zero_grad()
             # The losses are summed over members, so each member moves as it would alone.

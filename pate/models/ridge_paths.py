@@ -84,34 +84,36 @@ class _CompleteRidgePath(RidgePath):
     def __init__(self, rows: Float32Array, *, labels: BoolArray) -> None:
         self.center = rows.mean(axis=0, dtype=np.float64)  # [d]
         self.prevalence = labels.mean(axis=0)  # [num_labels]
-        self._residual = np.asarray(labels - self.prevalence)  # [n, num_labels]
-        self._left, self._singular, self._right = np.linalg.svd(
+        self._residuals = np.asarray(labels - self.prevalence)  # [n, num_labels]
+        self._left_vectors, self._singular_values, self._right_vectors = np.linalg.svd(
             rows - self.center, full_matrices=False
         )
-        self._square = self._singular**2
-        self._projected = self._left.T @ self._residual
+        self._square = self._singular_values**2
+        self._projected = self._left_vectors.T @ self._residuals
         # the unit of penalties: the mean squared distance of the rows to their mean, 1 if all are equal
         self._unit = self._square.sum() / len(rows) or 1.0
 
     def left_out_scores(self, penalty: float) -> FloatArray:
         """Returns the leave-one-out score of each row minus the prevalence of each label, `[n, num_labels]`."""
         shrinkage = self._shrinkage(penalty)
-        fitted = self._left @ (shrinkage[:, None] * self._projected)
+        fitted = self._left_vectors @ (shrinkage[:, None] * self._projected)
         # The leverages are the diagonal of U diag(shrinkage) U^T + 1/n.
-        one_minus_leverage = 1 - self._left**2 @ shrinkage - 1 / len(self._left)
+        one_minus_leverage = 1 - self._left_vectors**2 @ shrinkage - 1 / len(self._left_vectors)
         one_minus_leverage = np.maximum(one_minus_leverage, MIN_ONE_MINUS_LEVERAGE)[:, None]
-        return np.asarray(self._residual - (self._residual - fitted) / one_minus_leverage)
+        return np.asarray(self._residuals - (self._residuals - fitted) / one_minus_leverage)
 
     def squared_error(self, penalty: float) -> float:
         """Returns the mean over rows and labels of the leave-one-out squared error, for one penalty."""
-        return float(np.square(self._residual - self.left_out_scores(penalty)).mean())
+        return float(np.square(self._residuals - self.left_out_scores(penalty)).mean())
 
     def weights(self, penalty: float) -> FloatArray:
         """Returns the weights of the regression on all rows, `[d, num_labels]`, for one penalty."""
-        singular = self._singular
-        inverse = np.divide(1, singular, out=np.zeros_like(singular), where=singular > 0)
+        singular_values = self._singular_values
+        inverse = np.divide(
+            1, singular_values, out=np.zeros_like(singular_values), where=singular_values > 0
+        )
         factors = self._shrinkage(penalty) * inverse
-        return np.asarray(self._right.T @ (factors[:, None] * self._projected))
+        return np.asarray(self._right_vectors.T @ (factors[:, None] * self._projected))
 
     def intercept(self, weights: FloatArray) -> FloatArray:
         """Returns the score of each label at the center, `[num_labels]`: its prevalence, whatever the weights are."""
@@ -119,7 +121,7 @@ class _CompleteRidgePath(RidgePath):
 
     def leading_label_directions(self, weights: FloatArray, rank: int) -> FloatArray:
         """Returns the projection on the leading directions of the scores of all rows, `[num_labels, num_labels]`."""
-        scores = (self._left * self._singular) @ (self._right @ weights)
+        scores = (self._left_vectors * self._singular_values) @ (self._right_vectors @ weights)
         return _leading_directions(scores, rank=rank, has_label=self.prevalence > 0)
 
     def _shrinkage(self, penalty: float) -> FloatArray:
@@ -168,8 +170,8 @@ class _GappedRidgePath(RidgePath):
         for group_path in self._group_paths:
             labels = group_path.group.labels
             known_cells = np.ix_(np.flatnonzero(group_path.group.known_rows), labels)
-            left_out = group_path.path.left_out_scores(penalty) + group_path.path.prevalence
-            scores[known_cells] = left_out - intercept[labels]
+            known_scores = group_path.path.left_out_scores(penalty) + group_path.path.prevalence
+            scores[known_cells] = known_scores - intercept[labels]
         return np.asarray(scores)
 
     def squared_error(self, penalty: float) -> float:

@@ -41,13 +41,13 @@ class ChunkTask:
 
     Attributes:
         teacher: the recipe.
-        members: the indices of the chunk's teachers.
+        teacher_indices: the indices of the chunk's teachers.
         shards: the records of each member.
         seeds: the seed of each member.
     """
 
     teacher: Teacher
-    members: range
+    teacher_indices: range
     shards: Sequence[Shard]
     seeds: Sequence[int]
 
@@ -56,7 +56,7 @@ class ChunkTask:
         advice = "a smaller engine.chunk_size or teacher.batch_size takes less"
         with one_thread(), device_memory(advice):
             states = self.teacher.fit_many(self.shards, seeds=self.seeds)
-        return dict(zip(self.members, states, strict=True))
+        return dict(zip(self.teacher_indices, states, strict=True))
 
 
 class Workers(Protocol):
@@ -128,9 +128,9 @@ class TrainingJob:
     @property
     def summary(self) -> str:
         """A sentence that states how many teachers are in the store already."""
-        total = len(self.seeds)
-        num_saved = total - len(self.store.missing(total))
-        return f"{num_saved} of {total} teachers are safe in {self.store.folder}"
+        num_teachers = len(self.seeds)
+        num_saved = num_teachers - len(self.store.missing(num_teachers))
+        return f"{num_saved} of {num_teachers} teachers are safe in {self.store.folder}"
 
     def chunks(self, chunk_size: int) -> list[range]:
         """Returns the chunks in which a teacher is missing; half-written files of a killed run are removed first.
@@ -138,10 +138,10 @@ class TrainingJob:
         Chunk c has the teachers c * chunk_size, …, (c + 1) * chunk_size - 1. Isolated teachers are chunks of one.
         """
         size = 1 if self.teacher.is_isolated else chunk_size
-        total = len(self.seeds)
+        num_teachers = len(self.seeds)
         self.store.recover()
-        incomplete = sorted({index // size for index in self.store.missing(total)})
-        return [range(size * chunk, min(size * (chunk + 1), total)) for chunk in incomplete]
+        incomplete = sorted({index // size for index in self.store.missing(num_teachers)})
+        return [range(size * chunk, min(size * (chunk + 1), num_teachers)) for chunk in incomplete]
 
     def run(self, chunks: Sequence[range], workers: Workers | None = None) -> None:
         """Trains chunks in workers; saves and reports the teachers that were missing.
@@ -152,11 +152,13 @@ class TrainingJob:
         """
         ChunkedTraining(job=self, workers=ThisProcess() if workers is None else workers).run(chunks)
 
-    def task(self, members: range) -> ChunkTask:
-        """Returns the task that trains the teachers `members`, with their private records."""
-        shards = [self.shards[index] for index in members]
-        seeds = [self.seeds[index] for index in members]
-        return ChunkTask(teacher=self.teacher, members=members, shards=shards, seeds=seeds)
+    def task(self, teacher_indices: range) -> ChunkTask:
+        """Returns the task that trains the teachers `teacher_indices`, with their private records."""
+        shards = [self.shards[index] for index in teacher_indices]
+        seeds = [self.seeds[index] for index in teacher_indices]
+        return ChunkTask(
+            teacher=self.teacher, teacher_indices=teacher_indices, shards=shards, seeds=seeds
+        )
 
 
 class ChunkedTraining:
@@ -175,9 +177,9 @@ class ChunkedTraining:
     def run(self, chunks: Sequence[range]) -> None:
         """Trains all chunks. Teachers that were collected are written to files however the method ends."""
         try:
-            for members in chunks:
+            for teacher_indices in chunks:
                 self._make_room()
-                self._handles.append(self._workers.submit(self._job.task(members)))
+                self._handles.append(self._workers.submit(self._job.task(teacher_indices)))
             while self._handles:
                 self._gather(timeout=SAVE_SECONDS)
         finally:
@@ -220,8 +222,8 @@ class ChunkedTraining:
         self._unsaved_bytes = 0
         self._last_save = time.monotonic()
         if self._job.on_progress is not None:
-            for index, losses in curves.items():
-                self._job.on_progress(index, losses)
+            for teacher_index, losses in curves.items():
+                self._job.on_progress(teacher_index, losses)
 
 
 def _loss_curve(state: State) -> NDArray[Any]:
