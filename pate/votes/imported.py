@@ -183,16 +183,16 @@ def _read_arrays(path: Path, *, name: str) -> NDArray[Any]:
             return read_array(file, file_size)
     with zipfile.ZipFile(path) as archive:
         check_members(archive, max_unpacked_bytes=_MAX_BYTES)
-        members = [member.removesuffix(".npy") for member in archive.namelist()]
-        if {"packed", "num_labels"} <= set(members):
+        member_names = [member.removesuffix(".npy") for member in archive.namelist()]
+        if {"packed", "num_labels"} <= set(member_names):
             return _unpack(VoteStore.open(path), name=name)
         array_names = tuple(dict.fromkeys((name, *_ARRAY_NAMES)))
-        candidates = [array_name for array_name in array_names if array_name in members]
-        if not candidates and len(members) == 1:
-            candidates = members
+        candidates = [array_name for array_name in array_names if array_name in member_names]
+        if not candidates and len(member_names) == 1:
+            candidates = member_names
         rule = f"a file with one array, or with one called {' or '.join(array_names)}"
-        member_names = ", ".join(member[:_MAX_SHOWN] for member in members[:_MAX_SHOWN])
-        require(bool(candidates), name, f"{path} [{member_names}]", rule)
+        shown_names = ", ".join(member[:_MAX_SHOWN] for member in member_names[:_MAX_SHOWN])
+        require(bool(candidates), name, f"{path} [{shown_names}]", rule)
         info = archive.getinfo(f"{candidates[0]}.npy")
         with archive.open(info) as content:
             return read_array(content, info.file_size)

@@ -69,29 +69,30 @@ class PublicKernel:
             weights=np.eye(len(landmarks)),
             linear_weights=np.zeros((rows.shape[1], 1)),
         )
-        values = np.concatenate(list(in_order(values_only._values, items=kernel_rows(rows))))
-        linear_weights = np.linalg.lstsq(rows, values, rcond=_RELATIVE_CUT_OFF)[0]
-        unexplained = (
-            values  # These are 80 MB for a large pool, so the array is changed and not copied.
+        kernel_values = np.concatenate(
+            list(in_order(values_only._kernel_values, items=kernel_rows(rows)))
         )
+        linear_weights = np.linalg.lstsq(rows, kernel_values, rcond=_RELATIVE_CUT_OFF)[0]
+        # These are 80 MB for a large pool, so the array is changed and not copied.
+        unexplained = kernel_values
         unexplained -= rows @ linear_weights
-        variances, vectors = np.linalg.eigh(unexplained.T @ unexplained / len(unexplained))
+        variances, eigenvectors = np.linalg.eigh(unexplained.T @ unexplained / len(unexplained))
         variances = variances[::-1][:max_components]
-        vectors = vectors[:, ::-1][:, :max_components]
+        eigenvectors = eigenvectors[:, ::-1][:, :max_components]
         is_large = variances > SMALLEST_VARIANCE * max(variances[0], SMALLEST_VARIANCE)
-        vectors = with_fixed_signs(vectors[:, is_large])
+        eigenvectors = with_fixed_signs(eigenvectors[:, is_large])
         variances = variances[is_large]
         # Component j gets the variance factor * variances[j]**kernel_evening. The factor makes their sum the recipe's
         # share of the mean square of the linear features.
         linear_mean_square = np.square(rows).sum() / len(rows)
         power_sum = (variances**recipe.kernel_evening).sum()
         factor = recipe.kernel_energy * linear_mean_square / max(power_sum, SMALLEST_VARIANCE)
-        vectors = vectors * np.sqrt(factor * variances ** (recipe.kernel_evening - 1))
+        eigenvectors = eigenvectors * np.sqrt(factor * variances ** (recipe.kernel_evening - 1))
         return cls(
             landmarks=landmarks,
             kernel_width=values_only.kernel_width,
-            weights=vectors,
-            linear_weights=linear_weights @ vectors,
+            weights=eigenvectors,
+            linear_weights=linear_weights @ eigenvectors,
         )
 
     @property
@@ -103,13 +104,13 @@ class PublicKernel:
         """Returns the components of inputs, `[num_rows, num_components]`, given their linear features."""
 
         def components(rows: FloatArray) -> FloatArray:
-            products = self._exact_weights.product(self._values(rows))
+            products = self._exact_weights.product(self._kernel_values(rows))
             products -= self._exact_linear_weights.product(rows)
             return products
 
         return np.concatenate(list(in_order(components, items=kernel_rows(linear_features))))
 
-    def _values(self, rows: FloatArray) -> FloatArray:
+    def _kernel_values(self, rows: FloatArray) -> FloatArray:
         """Returns the kernel between each row and each landmark, `[num_rows, num_landmarks]`."""
         values = self._exact_landmarks.product(of_length_1(rows))
         values -= 1

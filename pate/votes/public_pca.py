@@ -97,21 +97,21 @@ class PublicPCA:
         ridge = recipe.ridge_at_once if ridge is None else ridge
         rows = np.asarray(public_inputs, dtype=np.float64).reshape(len(public_inputs), -1)
         center = rows.mean(axis=0)
-        variances, vectors = np.linalg.eigh((rows - center).T @ (rows - center) / len(rows))
+        variances, eigenvectors = np.linalg.eigh((rows - center).T @ (rows - center) / len(rows))
         variances = variances[::-1]
-        vectors = vectors[:, ::-1]
+        eigenvectors = eigenvectors[:, ::-1]
         num_varying = int(np.sum(variances > SMALLEST_VARIANCE * max(variances[0], 0.0)))
         num_directions = min(max(max_directions, least_directions), num_varying)
         require(num_directions > 0, "public_inputs", "all alike", "at least two different inputs")
-        vectors = with_fixed_signs(vectors[:, :num_directions])
+        eigenvectors = with_fixed_signs(eigenvectors[:, :num_directions])
         # A direction of variance v gets the mean square v / (v + ridge), scaled so that the mean over directions is 1.
         mean_variance = max(variances.mean(), 0.0)
         variances = variances[:num_directions]
         mean_squares = variances / (variances + ridge * mean_variance)
         scales = np.sqrt(mean_squares / variances / mean_squares.mean())
-        linear = cls(
+        linear_directions = cls(
             center=center,
-            projection=vectors * scales,
+            projection=eigenvectors * scales,
             variances=variances,
             has_height=num_directions == num_varying,
             recipe=recipe,
@@ -125,11 +125,15 @@ class PublicPCA:
         )
         has_room = kernel_from is not None and max_directions > kernel_from * num_linear
         if num_components < 1 or not has_room:
-            return linear
+            return linear_directions
         kernel = PublicKernel.fit(
-            linear_features=linear._with_height(rows), max_components=num_components, recipe=recipe
+            linear_features=linear_directions._with_height(rows),
+            max_components=num_components,
+            recipe=recipe,
         )
-        return replace(linear, kernel=kernel) if kernel.weights.size else linear
+        return (
+            replace(linear_directions, kernel=kernel) if kernel.weights.size else linear_directions
+        )
 
     def features(self, inputs: NDArray[np.floating]) -> FloatArray:
         """Returns features of length 1, `[num_rows, num_directions]`; an input at the pool's mean has zeros."""
