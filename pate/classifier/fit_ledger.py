@@ -91,7 +91,9 @@ class FitLedger:
         is_new_file = self.path is not None and not os.path.lexists(self.path)
         if is_new_file and self.max_epsilon is not None:
             # The cap is tried in memory first, so that a refused fit leaves no file with its cap.
-            _require_room(self._ledger_in(None, adjacency), priced, score_price=score_price)
+            _require_room(
+                self._ledger_in(path=None, adjacency=adjacency), priced, score_price=score_price
+            )
         ledger = self._open_file(adjacency)
         if any(entry.data for entry in ledger.entries):
             rule = "a ledger of fits alone: one of runs keeps the records of each run apart, and folds share records"

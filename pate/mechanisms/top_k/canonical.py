@@ -97,7 +97,7 @@ class CanonicalTopK(BoundedRangeTopK):
         """Draws a set of k indices for each histogram of a batch `[Q, d]`; returns `[Q, k]`, in rising order."""
         num_classes = counts.shape[1] * (1 if self.gamma == 1 else self.k)
         return draw_in_blocks(
-            counts, num_classes=num_classes, draw_block=partial(self._draw_block, rng=rng)
+            counts, num_outcome_classes=num_classes, draw_block=partial(self._draw_block, rng=rng)
         )
 
     def distribution_of(self, counts: IntArray) -> Distribution:
@@ -125,13 +125,13 @@ class CanonicalTopK(BoundedRangeTopK):
         return distribution
 
     def _draw_block(
-        self, counts: IntArray, *, has_few_classes: bool, rng: np.random.Generator
+        self, counts: IntArray, *, has_few_outcome_classes: bool, rng: np.random.Generator
     ) -> IntArray:
         """Draws a set of k indices for each of a block of histograms.
 
         Args:
-            counts: `[q, d]`, or `[1, d]` unless `has_few_classes`.
-            has_few_classes: whether a histogram has few classes of sets, see `draw_in_blocks`.
+            counts: `[q, d]`, or `[1, d]` unless `has_few_outcome_classes`.
+            has_few_outcome_classes: whether a histogram has few classes of sets, see `draw_in_blocks`.
             rng: draws the noise.
 
         Returns:
@@ -140,17 +140,17 @@ class CanonicalTopK(BoundedRangeTopK):
         ranked_indices, falling_counts = falling_order(counts)
         if self.noise == "gumbel":
             classes, class_indices = self._draw_class_by_weight(
-                falling_counts, has_few_classes=has_few_classes, rng=rng
+                falling_counts, has_few_outcome_classes=has_few_outcome_classes, rng=rng
             )
         else:
             classes, class_indices = self._draw_class_by_noise(
-                falling_counts, has_few_classes=has_few_classes, rng=rng
+                falling_counts, has_few_outcome_classes=has_few_outcome_classes, rng=rng
             )
         ranks = classes.draw_members(class_indices, rng)
         return np.sort(np.take_along_axis(ranked_indices, ranks, axis=1), axis=1)
 
     def _draw_class_by_weight(
-        self, falling_counts: IntArray, has_few_classes: bool, rng: np.random.Generator
+        self, falling_counts: IntArray, has_few_outcome_classes: bool, rng: np.random.Generator
     ) -> tuple[CanonicalClasses, IntArray]:
         """Draws a class of sets for each histogram, with Gumbel noise.
 
@@ -159,16 +159,16 @@ class CanonicalTopK(BoundedRangeTopK):
         them.
 
         Args:
-            falling_counts: counts in falling order, `[q, d]`; one histogram `[1, d]` unless `has_few_classes`.
-            has_few_classes: whether a histogram has few classes of sets.
+            falling_counts: counts in falling order, `[q, d]`; one histogram `[1, d]` unless `has_few_outcome_classes`.
+            has_few_outcome_classes: whether a histogram has few classes of sets.
             rng: draws the noise.
 
         Returns:
             The classes, and for each histogram the place of the class that was drawn among them, `[q]`.
         """
         classes = (
-            self._all_classes(falling_counts, has_few_classes=has_few_classes)
-            if has_few_classes
+            self._all_classes(falling_counts, has_few_outcome_classes=has_few_outcome_classes)
+            if has_few_outcome_classes
             else self._likely_classes(falling_counts[0])
         )
 
@@ -180,7 +180,7 @@ class CanonicalTopK(BoundedRangeTopK):
 
         def classes_window_first() -> CanonicalClasses:
             return self._all_classes(
-                falling_counts, has_few_classes=has_few_classes
+                falling_counts, has_few_outcome_classes=has_few_outcome_classes
             ).with_window_first(classes)
 
         def weights_of_all() -> Weights:
@@ -188,7 +188,7 @@ class CanonicalTopK(BoundedRangeTopK):
 
         def weights_of_row(row: int) -> Weights:
             weights = weights_of(classes, row=row)
-            if has_few_classes:
+            if has_few_outcome_classes:
                 return weights
             return weights_with_rest(weights, rest_share=_REST_SHARE, all_weights=weights_of_all)
 
@@ -203,14 +203,14 @@ class CanonicalTopK(BoundedRangeTopK):
         return classes, class_indices
 
     def _draw_class_by_noise(
-        self, falling_counts: IntArray, has_few_classes: bool, rng: np.random.Generator
+        self, falling_counts: IntArray, has_few_outcome_classes: bool, rng: np.random.Generator
     ) -> tuple[CanonicalClasses, IntArray]:
         """Draws a class of sets for each histogram, with noise that is not Gumbel.
 
         A class wins with its value plus the largest of as many noises as it has sets. Arguments and result are those
         of `_draw_class_by_weight`.
         """
-        classes = self._all_classes(falling_counts, has_few_classes=has_few_classes)
+        classes = self._all_classes(falling_counts, has_few_outcome_classes=has_few_outcome_classes)
         values = self._values_of(classes, falling_counts)
         has_sets = np.broadcast_to(np.isfinite(classes.log_sizes), values.shape)
 
@@ -245,9 +245,11 @@ class CanonicalTopK(BoundedRangeTopK):
         weight = self.weight_for(falling_counts.shape[1])
         return -weight * classes.losses(falling_counts, gamma=self.gamma)
 
-    def _all_classes(self, falling_counts: IntArray, *, has_few_classes: bool) -> CanonicalClasses:
+    def _all_classes(
+        self, falling_counts: IntArray, *, has_few_outcome_classes: bool
+    ) -> CanonicalClasses:
         """Returns the classes of all sets; arguments as in `_draw_class_by_weight`."""
-        if self.gamma < 1 and has_few_classes:
+        if self.gamma < 1 and has_few_outcome_classes:
             return CanonicalClasses.all(num_ranks=falling_counts.shape[1], k=self.k)
         return CanonicalClasses.runs(falling_counts[0], k=self.k, gamma=self.gamma)
 

@@ -19,30 +19,34 @@ _CLASSES_PER_BLOCK = 1 << 20
 class DrawBlock(Protocol):
     """Draws the indices of a block of histograms."""
 
-    def __call__(self, counts: IntArray, *, has_few_classes: bool) -> IntArray:
+    def __call__(self, counts: IntArray, *, has_few_outcome_classes: bool) -> IntArray:
         """Returns the indices `[q, k]` for counts `[q, d]`.
 
         Args:
-            counts: the counts of the block. Unless `has_few_classes`, the block is one histogram.
-            has_few_classes: whether a histogram has few classes.
+            counts: the counts of the block. Unless `has_few_outcome_classes`, the block is one histogram.
+            has_few_outcome_classes: whether a histogram has few classes.
         """
 
 
-def draw_in_blocks(counts: IntArray, num_classes: int, draw_block: DrawBlock) -> IntArray:
+def draw_in_blocks(counts: IntArray, num_outcome_classes: int, draw_block: DrawBlock) -> IntArray:
     """Draws indices for a batch of histograms in blocks, each of at most about a million classes.
 
     Args:
         counts: `[Q, d]`.
-        num_classes: the number of classes of one histogram.
+        num_outcome_classes: the number of classes of one histogram.
         draw_block: draws the indices of a block.
 
     Returns:
         The indices of all histograms, `[Q, k]`.
     """
-    has_few_classes = num_classes <= _FEW_CLASSES
-    rows_per_block = max(1, _CLASSES_PER_BLOCK // num_classes) if has_few_classes else 1
+    has_few_outcome_classes = num_outcome_classes <= _FEW_CLASSES
+    rows_per_block = (
+        max(1, _CLASSES_PER_BLOCK // num_outcome_classes) if has_few_outcome_classes else 1
+    )
     blocks = [
-        draw_block(counts[start : start + rows_per_block], has_few_classes=has_few_classes)
+        draw_block(
+            counts[start : start + rows_per_block], has_few_outcome_classes=has_few_outcome_classes
+        )
         for start in range(0, len(counts), rows_per_block)
     ]
     return np.concatenate(blocks)

@@ -60,13 +60,13 @@ class JointMechanism(TopKMechanism):
 
     @abstractmethod
     def draw_class_indices(
-        self, falling_counts: IntArray, has_few_classes: bool, rng: np.random.Generator
+        self, falling_counts: IntArray, has_few_outcome_classes: bool, rng: np.random.Generator
     ) -> tuple[JointClasses, IntArray]:
         """Draws a class of sequences for each histogram.
 
         Args:
-            falling_counts: counts in falling order, `[Q, d]`; one histogram `[1, d]` unless `has_few_classes`.
-            has_few_classes: whether a histogram has few classes of sequences.
+            falling_counts: counts in falling order, `[Q, d]`; one histogram `[1, d]` unless `has_few_outcome_classes`.
+            has_few_outcome_classes: whether a histogram has few classes of sequences.
             rng: draws the noise.
 
         Returns:
@@ -77,7 +77,7 @@ class JointMechanism(TopKMechanism):
         """Draws a sequence of k indices for each histogram of a batch `[Q, d]`: `[Q, k]`."""
         return draw_in_blocks(
             counts,
-            num_classes=self.k * counts.shape[1],
+            num_outcome_classes=self.k * counts.shape[1],
             draw_block=partial(self._draw_block, rng=rng),
         )
 
@@ -106,12 +106,12 @@ class JointMechanism(TopKMechanism):
         return outcomes, (best - counts[np.array(outcomes)]).max(axis=1).astype(np.float64)
 
     def _draw_block(
-        self, counts: IntArray, *, has_few_classes: bool, rng: np.random.Generator
+        self, counts: IntArray, *, has_few_outcome_classes: bool, rng: np.random.Generator
     ) -> IntArray:
         """Draws a sequence of k indices for each histogram: first its class, and then a member of the class."""
         ranked_indices, falling_counts = falling_order(counts)
         classes, class_indices = self.draw_class_indices(
-            falling_counts, has_few_classes=has_few_classes, rng=rng
+            falling_counts, has_few_outcome_classes=has_few_outcome_classes, rng=rng
         )
         return np.take_along_axis(ranked_indices, classes.draw_members(class_indices, rng), axis=1)
 
@@ -140,10 +140,10 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         return BoundedRangeEvent(epsilon=self.range_of())
 
     def draw_class_indices(
-        self, falling_counts: IntArray, has_few_classes: bool, rng: np.random.Generator
+        self, falling_counts: IntArray, has_few_outcome_classes: bool, rng: np.random.Generator
     ) -> tuple[JointClasses, IntArray]:
         """Draws a class with a probability in proportion to its weight; arguments and result as in the base class."""
-        if not has_few_classes:
+        if not has_few_outcome_classes:
             return self._draw_from_window(falling_counts, rng)
         classes = JointClasses.from_counts(falling_counts, self.k, splits_ties=True)
 
@@ -258,13 +258,13 @@ class PermuteAndFlipJointTopK(JointMechanism):
         return ApproximateEvent(pure, failure_prob=self.failure_prob) if self.failure_prob else pure
 
     def draw_class_indices(
-        self, falling_counts: IntArray, has_few_classes: bool, rng: np.random.Generator
+        self, falling_counts: IntArray, has_few_outcome_classes: bool, rng: np.random.Generator
     ) -> tuple[JointClasses, IntArray]:
         """Draws the class of the sequence with the largest noisy value; arguments and result as in the base class.
 
         Raises `InvalidValue` if there are too many classes for `failure_prob`.
         """
-        classes = self._classes(falling_counts, has_few_classes=has_few_classes)
+        classes = self._classes(falling_counts, has_few_outcome_classes=has_few_outcome_classes)
 
         # A class is asked for its size a few times in a row. The sizes of a million classes at once would not fit into
         # memory, so few are kept.
@@ -289,15 +289,17 @@ class PermuteAndFlipJointTopK(JointMechanism):
         )
         return classes, largest_noisy(values, noise, k=1)[:, 0]
 
-    def _classes(self, falling_counts: IntArray, *, has_few_classes: bool) -> JointClasses:
+    def _classes(self, falling_counts: IntArray, *, has_few_outcome_classes: bool) -> JointClasses:
         """Returns the classes among which a draw chooses; arguments as in `draw_class_indices`.
 
         Of a histogram with too many classes, these are the classes that win with a probability above exp(-60). Raises
         `InvalidValue` if `failure_prob` does not cover all other classes.
         """
         num_distinct_counts = 1 + np.count_nonzero(np.diff(falling_counts[0]))
-        if has_few_classes or self.k * num_distinct_counts <= _MAX_CLASSES:
-            return JointClasses.from_counts(falling_counts, self.k, splits_ties=has_few_classes)
+        if has_few_outcome_classes or self.k * num_distinct_counts <= _MAX_CLASSES:
+            return JointClasses.from_counts(
+                falling_counts, self.k, splits_ties=has_few_outcome_classes
+            )
         log_needed = _LOG_REST_PROBABILITY + np.logaddexp(0.0, self.epsilon)
         log_failure_prob = math.log(self.failure_prob) if self.failure_prob > 0 else -math.inf
         if log_failure_prob < log_needed:

@@ -124,11 +124,11 @@ def test_few_and_many_classes_have_the_same_distribution(noise: str, gamma: floa
     mechanism = CanonicalTopK(k=2, epsilon=2.0, noise=noise, gamma=gamma)
     distribution = mechanism.distribution(counts)
     drawn_by_few = mechanism._draw_block(
-        counts=np.tile(counts, (20_000, 1)), has_few_classes=True, rng=rng
+        counts=np.tile(counts, (20_000, 1)), has_few_outcome_classes=True, rng=rng
     )
     drawn_by_many = np.concatenate(
         [
-            mechanism._draw_block(counts=counts[None], has_few_classes=False, rng=rng)
+            mechanism._draw_block(counts=counts[None], has_few_outcome_classes=False, rng=rng)
             for _ in range(3_000)
         ]
     )

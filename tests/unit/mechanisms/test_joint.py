@@ -159,11 +159,11 @@ def test_few_and_many_classes_have_the_same_distribution() -> None:
     for mechanism in (JointTopK(k=2, epsilon=2.0), PermuteAndFlipJointTopK(k=2, epsilon=2.0)):
         distribution = mechanism.distribution(counts)
         drawn_by_few = mechanism._draw_block(
-            counts=np.tile(counts, (20_000, 1)), has_few_classes=True, rng=rng
+            counts=np.tile(counts, (20_000, 1)), has_few_outcome_classes=True, rng=rng
         )
         drawn_by_many = np.concatenate(
             [
-                mechanism._draw_block(counts=counts[None], has_few_classes=False, rng=rng)
+                mechanism._draw_block(counts=counts[None], has_few_outcome_classes=False, rng=rng)
                 for _ in range(2_500)
             ]
         )
