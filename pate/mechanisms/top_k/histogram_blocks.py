@@ -24,7 +24,7 @@ class DrawBlock(Protocol):
 
         Args:
             counts: the counts of the block. Unless `has_few_outcome_classes`, the block is one histogram.
-            has_few_outcome_classes: whether a histogram has few classes.
+            has_few_outcome_classes: whether a histogram has few classes of outcomes.
         """
 
 
@@ -33,7 +33,7 @@ def draw_in_blocks(counts: IntArray, num_outcome_classes: int, draw_block: DrawB
 
     Args:
         counts: `[Q, d]`.
-        num_outcome_classes: the number of classes of one histogram.
+        num_outcome_classes: the number of classes of outcomes of one histogram.
         draw_block: draws the indices of a block.
 
     Returns:
