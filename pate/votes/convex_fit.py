@@ -74,13 +74,13 @@ def convex_fit(
         weights = np.zeros((features.shape[1], targets.shape[1]))
         length_before = math.inf
         for _ in range(max_steps):
-            slope = gradient(weights)
-            length = float(np.linalg.norm(slope))
+            loss_gradient = gradient(weights)
+            length = float(np.linalg.norm(loss_gradient))
             if length < tolerance:
                 return weights
             if not length < length_before:
                 step = max(step / 2, sure_step)
-            weights -= step * slope
+            weights -= step * loss_gradient
             length_before = length
     return weights
 
@@ -94,8 +94,8 @@ def _estimate_curvature(features: FloatArray, *, record_weights: FloatArray) -> 
     """
     gram_times_unit = record_weights @ features + 1
     for _ in range(_NUM_POWER_STEPS):
-        unit = gram_times_unit / max(float(np.linalg.norm(gram_times_unit)), _MIN_LENGTH)
-        gram_times_unit = (record_weights * (features @ unit)) @ features
+        unit_vector = gram_times_unit / max(float(np.linalg.norm(gram_times_unit)), _MIN_LENGTH)
+        gram_times_unit = (record_weights * (features @ unit_vector)) @ features
     return float(np.linalg.norm(gram_times_unit))
 
 

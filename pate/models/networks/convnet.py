@@ -127,15 +127,15 @@ class ConvNet(Architecture, Network):
     def initial(self, rng: np.random.Generator) -> Tensors:
         """Draws normally distributed weights, scaled by the rule of He et al. (2015); the head is zero."""
         tensors: Tensors = {}
-        for layer, (channels, inputs) in enumerate(self.kernels):
+        for layer_index, (channels, inputs) in enumerate(self.kernels):
             spread = np.float32(math.sqrt(2 / inputs))
             weights = rng.standard_normal((channels, inputs), np.float32) * spread
-            tensors[f"layer{layer}.weight"] = torch.from_numpy(weights)
-            tensors[f"layer{layer}.scale"] = torch.ones(channels)
-            tensors[f"layer{layer}.shift"] = torch.zeros(channels)
+            tensors[f"layer{layer_index}.weight"] = torch.from_numpy(weights)
+            tensors[f"layer{layer_index}.scale"] = torch.ones(channels)
+            tensors[f"layer{layer_index}.shift"] = torch.zeros(channels)
             if self.norm == "batch":
-                tensors[f"layer{layer}.mean"] = torch.zeros(channels)
-                tensors[f"layer{layer}.var"] = torch.ones(channels)
+                tensors[f"layer{layer_index}.mean"] = torch.zeros(channels)
+                tensors[f"layer{layer_index}.var"] = torch.ones(channels)
         tensors["head.weight"] = torch.zeros(self.num_labels, self.cells**2 * self.kernels[-1][0])
         tensors["head.bias"] = torch.zeros(self.num_labels)
         return tensors
@@ -152,40 +152,40 @@ class ConvNet(Architecture, Network):
             images: images with values in [-1, 1], `[num_images, channels, height, width]`.
             training: true normalizes by the statistics of this batch, and updates the running statistics.
         """
-        values = images
-        for layer in range(self.blocks + 1):
-            weight = tensors[f"layer{layer}.weight"]
-            side = self.patch if layer == 0 else self.kernel_size
+        activations = images
+        for layer_index in range(self.blocks + 1):
+            weight = tensors[f"layer{layer_index}.weight"]
+            side = self.patch if layer_index == 0 else self.kernel_size
             kernel = weight.view(len(weight), side, side, -1).permute(0, 3, 1, 2)
-            stride, padding = (self.patch, 0) if layer == 0 else (1, side // 2)
-            outputs = functional.conv2d(values, kernel, stride=stride, padding=padding)
-            values = self._normalize(
-                outputs, tensors=tensors, layer=layer, training=training
+            stride, padding = (self.patch, 0) if layer_index == 0 else (1, side // 2)
+            outputs = functional.conv2d(activations, kernel, stride=stride, padding=padding)
+            activations = self._normalize(
+                outputs, tensors=tensors, layer_index=layer_index, training=training
             ).relu_()
-        if values.shape[2:] != (self.cells, self.cells):  # Otherwise each pixel is a cell.
-            values = functional.adaptive_avg_pool2d(values, self.cells)
-        means = values.permute(0, 2, 3, 1).flatten(1)
+        if activations.shape[2:] != (self.cells, self.cells):  # Otherwise each pixel is a cell.
+            activations = functional.adaptive_avg_pool2d(activations, self.cells)
+        means = activations.permute(0, 2, 3, 1).flatten(1)
         return functional.linear(means, weight=tensors["head.weight"], bias=tensors["head.bias"])
 
     def _normalize(
-        self, outputs: torch.Tensor, *, tensors: Tensors, layer: int, training: bool
+        self, outputs: torch.Tensor, *, tensors: Tensors, layer_index: int, training: bool
     ) -> torch.Tensor:
         """Returns the normalized outputs of a layer, `[num_images, channels, rows, columns]`.
 
         Args:
             outputs: the outputs of the layer, of the same shape as the result.
             tensors: the parameters and buffers, by name.
-            layer: the index of the layer.
+            layer_index: the index of the layer.
             training: true normalizes by the statistics of this batch, and updates the running statistics.
         """
-        scale = tensors[f"layer{layer}.scale"]
-        shift = tensors[f"layer{layer}.shift"]
+        scale = tensors[f"layer{layer_index}.scale"]
+        shift = tensors[f"layer{layer_index}.shift"]
         if self.norm == "group":
             return functional.group_norm(
                 outputs, num_groups=len(scale) // GROUP, weight=scale, bias=shift, eps=EPSILON
             )
-        mean = tensors[f"layer{layer}.mean"]
-        var = tensors[f"layer{layer}.var"]
+        mean = tensors[f"layer{layer_index}.mean"]
+        var = tensors[f"layer{layer_index}.var"]
         # One value has no unbiased variance, and torch would divide by 0: the running statistics are updated here.
         has_no_variance = training and outputs[:, 0].numel() == 1
         if has_no_variance:
@@ -226,20 +226,25 @@ def stacked_logits(
     columns = width // patch
     cut = images.view(num_networks, num_images, channels, rows, patch, columns, patch)
     patches = cut.permute(0, 1, 3, 5, 4, 6, 2)  # [T, n, rows, columns, patch, patch, channels]
-    values = patches.reshape(num_networks, num_images, rows, columns, -1)
-    for layer in range(network.blocks + 1):
-        gathered = values  # The neighborhood of the first layer is a patch.
-        if layer > 0:
-            gathered = Neighborhoods.apply(values, network.kernel_size)  # type: ignore[no-untyped-call]
-        weight = tensors[f"layer{layer}.weight"]  # [T, channels, inputs]
+    activations = patches.reshape(num_networks, num_images, rows, columns, -1)
+    for layer_index in range(network.blocks + 1):
+        gathered = activations  # The neighborhood of the first layer is a patch.
+        if layer_index > 0:
+            gathered = Neighborhoods.apply(activations, network.kernel_size)  # type: ignore[no-untyped-call]
+        weight = tensors[f"layer{layer_index}.weight"]  # [T, channels, inputs]
         flat = gathered.flatten(start_dim=1, end_dim=3)
         products = flat @ weight.mT.to(flat.dtype)
         outputs = products.view((*gathered.shape[:4], -1))  # [T, n, rows, columns, channels]
-        values = _normalize_stacked(
-            outputs, network=network, tensors=tensors, layer=layer, valid=valid, training=training
+        activations = _normalize_stacked(
+            outputs,
+            network=network,
+            tensors=tensors,
+            layer_index=layer_index,
+            valid=valid,
+            training=training,
         ).relu_()
     cells = network.cells
-    by_cell = values.view(
+    by_cell = activations.view(
         num_networks, num_images, cells, rows // cells, cells, columns // cells, -1
     )
     means = by_cell.mean(dim=(3, 5)).flatten(start_dim=2)
@@ -253,33 +258,41 @@ class Neighborhoods(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(context: Any, values: torch.Tensor, side: int) -> torch.Tensor:
+    def forward(context: Any, activations: torch.Tensor, side: int) -> torch.Tensor:
         """Returns the values in a square of `side` x `side` pixels around each pixel; the class states the shapes.
 
         `context` keeps `side` for `backward`.
         """
-        networks, num_images, rows, columns, channels = values.shape
+        num_networks, num_images, rows, columns, channels = activations.shape
         context.side = side
         edge = side // 2
-        padded = functional.pad(values, (0, 0, edge, edge, edge, edge))
-        steps = padded.stride()
-        shape = (networks, num_images, rows, columns, side, side * channels)
-        windows = padded.as_strided(shape, (steps[0], steps[1], steps[2], steps[3], steps[2], 1))
-        return windows.reshape(networks, num_images, rows, columns, side * side * channels)
+        padded = functional.pad(activations, (0, 0, edge, edge, edge, edge))
+        strides = padded.stride()
+        shape = (num_networks, num_images, rows, columns, side, side * channels)
+        windows = padded.as_strided(
+            shape, (strides[0], strides[1], strides[2], strides[3], strides[2], 1)
+        )
+        return windows.reshape(num_networks, num_images, rows, columns, side * side * channels)
 
     @staticmethod
     def backward(context: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
         """Returns the gradient for each pixel: the sum of the gradients of all neighborhoods that contain the pixel."""
-        networks, num_images, rows, columns, _ = gradients[0].shape
+        num_networks, num_images, rows, columns, _ = gradients[0].shape
         side = context.side
         edge = context.side // 2
-        parts = gradients[0].view(networks, num_images, rows, columns, side, side, -1)
-        total = parts.new_zeros(
-            networks, num_images, rows + 2 * edge, columns + 2 * edge, parts.shape[-1]
+        neighbor_gradients = gradients[0].view(
+            num_networks, num_images, rows, columns, side, side, -1
+        )
+        total = neighbor_gradients.new_zeros(
+            num_networks,
+            num_images,
+            rows + 2 * edge,
+            columns + 2 * edge,
+            neighbor_gradients.shape[-1],
         )
         for row in range(side):
             for column in range(side):
-                total[:, :, row : row + rows, column : column + columns] += parts[
+                total[:, :, row : row + rows, column : column + columns] += neighbor_gradients[
                     ..., row, column, :
                 ]
         return total[:, :, edge : edge + rows, edge : edge + columns], None
@@ -290,7 +303,7 @@ def _normalize_stacked(
     *,
     network: ConvNet,
     tensors: Tensors,
-    layer: int,
+    layer_index: int,
     valid: torch.Tensor,
     training: bool,
 ) -> torch.Tensor:
@@ -300,20 +313,20 @@ def _normalize_stacked(
         outputs: the outputs of the layer, of the same shape as the result.
         network: the architecture of all networks.
         tensors: the parameters and buffers, stacked along a new first axis of length T.
-        layer: the index of the layer.
+        layer_index: the index of the layer.
         valid: true for images that count in the statistics, `[T, n]`.
         training: true normalizes by the statistics of this batch, and updates the running statistics.
     """
     outputs = outputs.float()
-    scale = tensors[f"layer{layer}.scale"][:, None, None, None]
-    shift = tensors[f"layer{layer}.shift"][:, None, None, None]
+    scale = tensors[f"layer{layer_index}.scale"][:, None, None, None]
+    shift = tensors[f"layer{layer_index}.shift"][:, None, None, None]
     if network.norm == "group":
         grouped = outputs.view((*outputs.shape[:4], -1, GROUP))
         var, mean = torch.var_mean(grouped, dim=(2, 3, 5), correction=0, keepdim=True)
         normalized = ((grouped - mean) * (var + EPSILON).rsqrt()).flatten(start_dim=4)
         return torch.addcmul(shift, normalized, scale)
-    mean = tensors[f"layer{layer}.mean"]  # [T, channels]
-    var = tensors[f"layer{layer}.var"]
+    mean = tensors[f"layer{layer_index}.mean"]  # [T, channels]
+    var = tensors[f"layer{layer_index}.var"]
     if training:
         running_mean = mean
         running_var = var
