@@ -167,7 +167,7 @@ def test_copies_with_ledgers_of_their_own_are_two_charges(tmp_path: Path) -> Non
     for folder in (*moved, *moved):
         train(gaussian_plan(), output_dir=folder)
         (folder / "report.json").unlink()
-    assert len(entry_keys(ledger=outputs / "ledger.db")) == 2
+    assert len(entry_keys(ledger_path=outputs / "ledger.db")) == 2
     assert [release_bytes(folder) for folder in moved] == releases
 
 
