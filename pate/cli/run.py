@@ -158,4 +158,5 @@ def make_dataset_loader(
             data = features.reader(data_reader=data, cache_folder=cache_folder)
         else:
             data = FeaturedData(data, features=features, cache=cache_folder, check=check_dataset)
-    return partial(load_dataset, data, stage=monitor.stage)
+    # The stage is passed by position: the loader then takes none, where another reader calls it as its own `load`.
+    return partial(load_dataset, data, monitor.stage)
