@@ -132,7 +132,7 @@ class CheckpointStore:
         # Called only to remove the incomplete files; the whole ones are not needed here.
         self._files(on_incomplete=Path.unlink)
 
-    def states(self, num_teachers: int, *, first_teacher: int = 0) -> Iterator[State]:
+    def states(self, num_teachers: int, first_teacher: int = 0) -> Iterator[State]:
         """Yields the states of teachers first_teacher..num_teachers-1 in order; at most one file is in memory.
 
         Args:
@@ -250,9 +250,9 @@ class CheckpointStore:
 def cast_votes(
     teacher: Teacher,
     store: CheckpointStore,
-    *,
     num_teachers: int,
     inputs: Float32Array,
+    *,
     chunk_size: int = 16,
     scratch: Path | str | None = None,
 ) -> Iterator[tuple[int, Float32Array]]:
