@@ -33,7 +33,7 @@ def ceiling_recipes(student: Student) -> tuple[Student, ...]:
 
 
 def train_on_all_records(
-    student: Student, *, records: Split, seed: int, on_epoch: OnEpoch | None = None
+    student: Student, records: Split, *, seed: int, on_epoch: OnEpoch | None = None
 ) -> StudentModel:
     """Trains the best of the recipes that `ceiling_recipes` returns on private records and their true labels.
 
