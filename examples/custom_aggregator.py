@@ -37,9 +37,8 @@ class LaplaceQuorum(Aggregator):
         self, summary: NDArray[np.int64], shape: VoteShape, rng: np.random.Generator
     ) -> Answers:
         """Draws a bit for each label: its noisy count exceeds the quorum."""
-        noise = DiscreteLaplace.at_most(
-            1 / self.noise_scale
-        )  # whole numbers are exact, doubles are no proof
+        # Noise in whole numbers is exact; rounded floats would void the proof.
+        noise = DiscreteLaplace.at_most(1 / self.noise_scale)
         noisy_counts = summary + noise.sample(summary.shape, rng)
         return Answers.to_all(noisy_counts > self.quorum * shape.num_teachers)
 

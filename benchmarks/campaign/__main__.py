@@ -68,6 +68,7 @@ def campaign(
     kind: str, tries: range | list[int], *, seed: int, console: Console | None = None
 ) -> Tally:
     """Runs tries of one kind. Each try has a generator of its own, so that any try can be repeated alone."""
+    # Without automatic refresh it has no thread, which would not live on in forks.
     progress = Progress(
         TextColumn(kind),
         BarColumn(),
@@ -77,7 +78,7 @@ def campaign(
         console=console,
         auto_refresh=False,
         disable=console is None,
-    )  # without a thread, which would not live on in forks
+    )
     tally = Tally(kind)
     with tempfile.TemporaryDirectory(prefix="campaign-") as folder, progress:
         attack = (KINDS | ON_ENGINES)[kind](Path(folder).resolve())

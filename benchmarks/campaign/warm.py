@@ -14,10 +14,10 @@ import tempfile
 import time
 import traceback
 import warnings
-import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 _LOADED = (
     "matplotlib",
@@ -166,7 +166,7 @@ def command(
         warnings.resetwarnings()  # removes the filters of a test that calls this
         handlers: Any = logging
         logging.root.handlers = []
-        handlers._handlers = weakref.WeakValueDictionary()
+        handlers._handlers = WeakValueDictionary()
         handlers._handlerList = []
         os.environ |= _SURROUNDINGS
         importlib.import_module("torch").set_num_threads(1)
@@ -189,12 +189,12 @@ def _become(act: Callable[[], Any], out: int, err: int) -> None:
     """Runs `act` as the child process; never returns."""
     code: object = 70
     try:
-        _forget_exit_functions()
+        atexit._clear()  # those of the parent would delete its folders and print warnings
         os.dup2(out, 1)
         os.dup2(err, 2)
         sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115 - open to the end
         # The interpreter writes standard error by lines, too: a command that ends at once loses no line.
-        sys.stderr = open(2, "w", buffering=1, encoding="utf-8", closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", buffering=1, encoding="utf-8", closefd=False)  # noqa: SIM115 - open to the end
         act()
         code = 0
     except SystemExit as stopped:
@@ -207,12 +207,3 @@ def _become(act: Callable[[], Any], out: int, err: int) -> None:
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code if isinstance(code, int) else 1)
-
-
-def _forget_exit_functions() -> None:
-    """Removes the exit functions and finalizers of the parent, which would delete its folders and print warnings."""
-    exit_functions: Any = atexit
-    exit_functions._clear()
-    finalizers: Any = weakref.finalize
-    finalizers._registry.clear()
-    finalizers._registered_with_atexit = False

@@ -215,7 +215,7 @@ def require_maker(accountant: Any) -> Callable[[], Accountant]:
             "accountant", accountant, rule="a class such as pate.accounting.RdpAccountant, uncalled"
         )
     # The first call shows whether the returned object is an accountant.
-    return accountant  # type: ignore[no-any-return]
+    return accountant  # type: ignore[no-any-return]  # any callable is an object of type Any
 
 
 def abbreviated(text: str) -> str:

@@ -325,9 +325,8 @@ class ThresholdEvent(BitEvent):
     noise_std: float = field(metadata=_POSITIVE)  # > 0, in the units of the number
     # the smallest value of the number less the threshold
     lowest: float = field(metadata={"check": _require_finite})
-    num_values: int = field(
-        metadata=_COUNT
-    )  # the number of values, 1 apart, that it can have, >= 1
+    # The number of values that it can have, 1 apart, >= 1.
+    num_values: int = field(metadata=_COUNT)
 
     @property
     def log_odds(self) -> FloatArray:

@@ -628,9 +628,8 @@ def filter_from_json(
     Raises:
         InvalidValue: the name or a parameter is unknown to this version.
     """
-    parameters = {"plans_failures": False} | dict(
-        data
-    )  # earlier versions wrote no `plans_failures`
+    # Earlier versions wrote no `plans_failures`.
+    parameters = {"plans_failures": False} | dict(data)
     name = str(parameters.pop("name", None))
     filter_class = FILTERS[require_choice("filter", name, choices=tuple(FILTERS))]
     try:

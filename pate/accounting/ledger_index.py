@@ -97,10 +97,8 @@ class LedgerIndex:
         A line of another data set adds only the name of its seed, by which shared noise is detected.
         """
         is_charge = not line.charge_key
-        is_own = line.data in (
-            "",
-            self.account,
-        )  # a line without a data set belongs to every account
+        # A line without a data set belongs to every account.
+        is_own = line.data in ("", self.account)
         seed_name = seed_name_of_line(line, self._store.path) if is_charge else ""
         if seed_name:
             # Sets, so that a line that an interrupted call has added counts once.

@@ -82,12 +82,13 @@ def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: FloatArray) ->
     profile = np.zeros_like(epsilons)
     largest_num_blocks = _NUM_BLOCKS_OF_OPPOSED_MAXIMA if is_opposed else _NUM_BLOCKS
     num_blocks = min(n - 1, largest_num_blocks)
-    sizes_per_block, num_larger_blocks = divmod(n - 1, num_blocks)
+    min_sizes_per_block = (n - 1) // num_blocks
+    num_larger_blocks = (n - 1) % num_blocks
     smallest_size = 1  # the smallest size of a set in the block
     # The delta of a moved maximum is no smaller for more normals. So the bounds of a block are those of its largest set
     # and of the largest complement, which is that of its smallest set.
     for block in range(num_blocks):
-        num_sizes = sizes_per_block + (1 if block < num_larger_blocks else 0)
+        num_sizes = min_sizes_per_block + (1 if block < num_larger_blocks else 0)
         largest_size = smallest_size + num_sizes - 1
         up = moved_maximum(largest_size, mean_shift=mean_shift, epsilons=epsilons)
         down = moved_maximum(n - smallest_size, mean_shift=-mean_shift, epsilons=epsilons)

@@ -187,9 +187,8 @@ UNBOUNDED = GaussianBounds(mu=math.inf, rho=math.inf, epsilon=math.inf)
 
 def _bounds_of_leaf(leaf: LeafEvent) -> GaussianBounds:
     """Returns the bounds of one release."""
-    from pate.accounting.pure_dp import (
-        pure_epsilon,
-    )  # imported here, because it imports this module
+    # The import stands here, because that module imports this one.
+    from pate.accounting.pure_dp import pure_epsilon
 
     match leaf:
         case events.NoOpEvent():

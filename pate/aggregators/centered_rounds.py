@@ -50,7 +50,7 @@ _MAX_LABELS = 8192
 _MIN_CLIP_FACTOR = 1e-80
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class NoisyPrevalence:
     """The prevalence of each label at which the student begins; public, or released with noise.
 
@@ -66,7 +66,7 @@ class NoisyPrevalence:
     known: FloatArray | float = 1.0
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class RoundsStudent:
     """The student after all rounds, and what the rounds released; both may be published.
 
@@ -79,9 +79,11 @@ class RoundsStudent:
     moments: NoisyMoments
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class RoundsOutcome:
-    """What all rounds released, and the descent of the student along them; all of it may be published.
+    """The results of all rounds: what they released, and the descent of the student along them.
+
+    All of it may be published if the rounds had noise.
 
     Attributes:
         weights: float64 `[num_features, num_labels]`, the student's weights after the last round.
@@ -379,10 +381,11 @@ class CenteredRounds:
         # same numbers in later rounds.
         noise = RoundedGaussian(noise_std).sample((votes.width, votes.num_labels), rng)
 
-        def draw() -> Arrays:
+        def draw_part() -> Arrays:
             return {"total": votes.total(question) + noise}
 
-        return record.part(f"step-{round_number}", draw)["total"], noise_std
+        arrays = record.part(f"step-{round_number}", draw_part)
+        return arrays["total"], noise_std
 
     def _descent(self, votes: RoundVotes, first_prevalence: NoisyPrevalence) -> Descent:
         """Returns the descent of the student, which begins at the prevalence."""

@@ -486,8 +486,10 @@ class CenteredVotes(Aggregator):
         Args:
             votes: the private votes.
         """
-        # The sum does not depend on the span, whose text would be long.
-        key = ("summary", replace(self, span=None)._text)
+        # The votes fix the weights, and the sum does not depend on the span. The center is written as bytes, because
+        # the text of a center for each query would be long.
+        parameters = replace(self, center=None, span=None, weights=None)
+        key = ("summary", parameters._text, self._center_or_half.tobytes())
         return np.asarray(votes.cached(key, compute=partial(self.summarize, votes)))
 
     def _clipped_sum(self, votes_shape: tuple[int, ...]) -> ClippedSum:

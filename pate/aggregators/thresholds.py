@@ -104,9 +104,8 @@ def expected_bits(
     distinct_counts, count_indices = np.unique(votes.counts(), return_inverse=True)
     excess = distinct_counts - threshold_share * votes.num_teachers
     probs_by_count = ndtr_without_scipy(excess / noise_std)
-    reach_probs = probs_by_count[
-        count_indices.reshape(votes.labels.shape)
-    ]  # [num_queries, num_labels]
+    # The probability of each count, [num_queries, num_labels].
+    reach_probs = probs_by_count[count_indices.reshape(votes.labels.shape)]
     return ExpectedRelease(
         answered=1.0,
         present=float(reach_probs[votes.labels].mean()),

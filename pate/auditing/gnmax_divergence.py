@@ -37,9 +37,8 @@ def gnmax_log_q(
         added_lead: a number of votes that is added to the lead of the plurality over every other class; may be
             negative.
     """
-    sorted_counts = -np.sort(
-        -np.asarray(votes, dtype=np.int64), axis=1
-    )  # [Q, L], the largest first
+    # The sorted counts [num_queries, num_labels], the largest first.
+    sorted_counts = -np.sort(-np.asarray(votes, dtype=np.int64), axis=1)
     leads = sorted_counts[:, :1] - sorted_counts[:, 1:] + int(added_lead)
     leads = np.maximum(leads, 0)  # [Q, L - 1], rising
     # The standard deviation of the difference of two noisy counts.

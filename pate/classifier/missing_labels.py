@@ -88,8 +88,6 @@ def is_missing_label(value: Any) -> bool:
         return True
     try:
         return bool(value != value)  # true of NaN and NaT alone
-    except (
-        TypeError,
-        ValueError,
-    ):  # of pandas.NA, and of arrays, which are compared entry by entry
+    # The comparison fails for pandas.NA, and for arrays, which are compared entry by entry.
+    except (TypeError, ValueError):
         return type(value).__name__ == "NAType"

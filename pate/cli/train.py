@@ -189,9 +189,8 @@ def tune_competitors() -> None:
     data_name = str(heading.compared["data"])
     default_folder = run.default_folder(data_name, heading.aggregator, "tuned", settings=settings)
     output_dir = Path(first.output_dir or default_folder)
-    silent = (
-        Monitor()
-    )  # The stages of single runs would show how many runs there are, which is secret.
+    # The stages of single runs would show how many runs there are, which is secret.
+    silent = Monitor()
     report = tune(
         [competitor.plan_in(output_dir, monitor=silent) for competitor in competitors],
         output_dir=output_dir,

@@ -112,9 +112,8 @@ class PATEMethod(Method):
         )
         if progress:
             monitor.say(f"output_dir={bench.folder}: {self.key}: {progress}")
-        self.votes(
-            bench, monitor
-        )  # writes the votes into the ensemble's folder, where all methods find them
+        # This writes the votes into the ensemble's folder, where all methods find them.
+        self.votes(bench, monitor)
 
     def votes(self, bench: Bench, monitor: Monitor | None = None) -> VoteSource:
         """Returns the votes of the ensemble, from its folder if they have been computed before."""

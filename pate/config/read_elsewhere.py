@@ -61,6 +61,7 @@ def _is_pure(
     """
     if path in visited_paths:
         return False
+    # Beside plain references there may be a resolver, or a reference whose name is itself computed.
     has_resolver = "${" in _REFERENCE.sub("", text)
     if has_resolver:
         return False

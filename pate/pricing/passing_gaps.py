@@ -37,9 +37,8 @@ def passing_gaps(aggregator: Aggregator, shape: VoteShape) -> PassingGaps:
     if test is None:
         return PassingGaps()
     lone_gap_at_50 = None
-    if isinstance(
-        aggregator, aggregators.StableTopK
-    ):  # loads its module only here; few prices need it
+    # This attribute loads the module of the class, which few prices need.
+    if isinstance(aggregator, aggregators.StableTopK):
         steps = aggregator.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
         lone_gap_at_50 = steps.gap_to_release(probability=0.5)
     return PassingGaps(

@@ -72,9 +72,8 @@ class Membership:
         # The numbers of false positives at the rates of the curve, and at the stated rates.
         spaced_counts = np.geomspace(1, num_test - 1, _NUM_RATES)
         stated_counts = np.multiply(_STATED_RATES, num_test)
-        rounded_counts = (
-            np.append(spaced_counts, stated_counts) + 1e-9
-        )  # against rounding below a whole number
+        # The margin covers rounding errors just below a whole number.
+        rounded_counts = np.append(spaced_counts, stated_counts) + 1e-9
         counts = np.unique(np.clip(rounded_counts, 1, num_test - 1).astype(np.int64))
         low, high = _chance_interval(counts, num_private=num_private, num_test=num_test)
         tpr_by_reference: tuple[float, ...] = ()

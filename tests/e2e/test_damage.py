@@ -39,12 +39,8 @@ from tests.refusals import refused as refusal_of
 STATES = ("casting", "releasing", "writing", None)
 OTHERS = ("training.secret", "teachers.key")  # have tests of their own, of the randomness
 _APART = 5  # one of this many damages is tried on a file in a state
-SHOWN_AGAIN = (
-    "report.json",
-    "run.json",
-    "run.lock",
-    "sources.json",
-)  # all files that a finished run reads
+# All files that a finished run reads.
+SHOWN_AGAIN = ("report.json", "run.json", "run.lock", "sources.json")
 
 
 def plan() -> Plan:

@@ -105,9 +105,8 @@ def test_a_cap_refuses_a_run_before_its_teachers_and_spends_nothing(
     run_until_released(plan, folder=tmp_path / "a")
     spent = ledger.read_bytes()
     with refused("max_epsilon", value=ANY, rule="beside epsilon"):
-        train(
-            plan_of(ledger), output_dir=tmp_path / "b", monitor=monitor
-        )  # the file has kept the cap
+        # The file has kept the cap.
+        train(plan_of(ledger), output_dir=tmp_path / "b", monitor=monitor)
     assert "training teachers" not in monitor.stages
     assert not (tmp_path / "b" / "run.json").exists(), "the folder is free for a plan that has room"
     assert ledger.read_bytes() == spent
@@ -214,9 +213,8 @@ def test_runs_in_one_folder_share_a_ledger(tmp_path: Path) -> None:
     counted.
     """
     run_until_released(plan_of(ledger=None), folder=tmp_path / "a")
-    run_until(
-        plan_of(ledger=None), folder=tmp_path / "b", stage="training teachers"
-    )  # which released nothing
+    # This run has released nothing yet.
+    run_until(plan_of(ledger=None), folder=tmp_path / "b", stage="training teachers")
     lines = run_until(
         replace(plan_of(ledger=None), accountant=ExactAccountant),
         folder=tmp_path / "c",

@@ -244,7 +244,7 @@ def main() -> None:
     for name in results[0]:
         figures = np.mean([result[name] for result in results], axis=0)
         spread = np.std([result[name] for result in results], axis=0)
-        print(f"{name}: {figures.round(3).tolist()} +- {spread.round(3).tolist()}")  # noqa: T201
+        print(f"{name}: {figures.round(3).tolist()} +- {spread.round(3).tolist()}")  # noqa: T201 - the product
 
 
 if __name__ == "__main__":

@@ -40,10 +40,8 @@ _RULE = "a whole vote file, as pate-vote writes it"
 _REMEDY = "ask its holder for it again: the same pate-vote command writes the same file"
 _SUM_RULE = "a whole file of sums, as pate-release sum=FILE writes it"
 _SUM_REMEDY = "ask for it again: the same pate-release command writes the same file"
-_OF_GAPS = {
-    "known_labels": None,
-    "have_gaps": False,
-}  # fields of a manifest, and their values without gaps
+# The fields of a manifest that a file without gaps lacks, and their values there.
+_OF_GAPS = {"known_labels": None, "have_gaps": False}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -288,9 +288,8 @@ class TableFile:
             for batch in self._batches_of(file, columns=columns):
                 try:
                     alike = batch.cast(schema)
-                except (
-                    import_pyarrow().ArrowInvalid
-                ):  # without the cause: pyarrow's messages show cells
+                # The cause is left out, because messages of pyarrow show cells.
+                except import_pyarrow().ArrowInvalid:
                     rule = "columns of one type in each file, or whole numbers below 2**53 beside decimals"
                     raise file.refusal(rule) from None
                 yield alike

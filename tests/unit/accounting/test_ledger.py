@@ -292,12 +292,13 @@ def test_releases_that_share_their_noise_have_an_infinite_total(ledger: Ledger, 
     commit_part(ledger, key="a:first", content=b"1", seed_name="seed 3", may_share_noise=True)
     commit_part(ledger, key="twin:first", content=b"1", seed_name="seed 3", may_share_noise=True)
     assert (ledger.epsilon, ledger.noise_is_shared) == (ONE_EPSILON, False)
+    # The key is charged at another price.
     assert (
         commit_part(
             ledger, key="b:first", content=b"1", event=BIT, seed_name="seed 3", may_share_noise=True
         )
         == b"1"
-    )  # at another price
+    )
     for account in (ledger, Ledger(path, target_delta=DELTA)):
         assert account.noise_is_shared and account.statement().noise_is_shared
         assert account.epsilon == account.spent_epsilon == account.statement().epsilon == math.inf
@@ -457,9 +458,8 @@ def test_a_failed_or_refused_draw_charges_nothing(path: Path) -> None:
         )
     assert charge(ledger).key == "a"
     assert keys_of(Ledger(path, target_delta=DELTA)) == ["a"]
-    assert (
-        charge(Ledger(target_delta=DELTA, max_epsilon=ONE_EPSILON)).epsilon == ONE_EPSILON
-    )  # exactly at the cap
+    # The sum is exactly at the cap.
+    assert charge(Ledger(target_delta=DELTA, max_epsilon=ONE_EPSILON)).epsilon == ONE_EPSILON
 
 
 def test_an_event_of_another_adjacency_is_refused(ledger: Ledger, tmp_path: Path) -> None:
@@ -912,9 +912,10 @@ def test_refused_charges_do_not_change_the_total() -> None:
         charge(exact_ledger, event, key=str(number))
         with refused("event", value="ZCdpEvent", rule="event that"):
             charge(exact_ledger, event=ZCdpEvent(rho=0.1), key="9")
+    # The charges come in any order.
     assert exact_ledger.epsilon == composed_epsilon(
         make_accountant=RdpAccountant, events=[PURE, RANGE, RANGE]
-    )  # in whatever order
+    )
     assert (exact_ledger.price(ZCdpEvent(rho=0.1)), exact_ledger.price(RANGE)) == (
         math.inf,
         composed_epsilon(make_accountant=ExactAccountant, events=[RANGE]),
@@ -1212,9 +1213,8 @@ def test_an_account_refuses_a_second_unit_of_privacy(
     Another data set may have it.
     """
     shared = SharedLedger(tmp_path / "ledger.db", target_delta=DELTA)
-    early_account = shared.account(
-        data="a" * 64, unit=second_unit
-    )  # opened before the first charge
+    # This object was opened before the first charge.
+    early_account = shared.account(data="a" * 64, unit=second_unit)
     account = shared.account(data="a" * 64, unit=first_unit)
     entry = account.charge(GAUSSIAN, adjacency="replace_one")
     assert (entry.unit, account.unit, account.num_without_unit) == (first_unit, first_unit, 0)

@@ -112,9 +112,10 @@ def test_the_graph_predicts_the_same(tmp_path: Path, name: str, rows: int) -> No
     """
     if name == "resnet50" and find_spec("torchvision") is None:
         pytest.skip("torchvision is optional")
+    # A resnet50 is slow, so it reads few rows.
     model, _ = trained_student_and_inputs(
         name=name, num_rows=min(rows, 8) if name == "resnet50" else rows
-    )  # which is slow
+    )
     bundle = export_bundle(folder=tmp_path, model=model)
     queries = np.random.default_rng(1).random((7, *model.input_shape), dtype=np.float32)
     probabilities = probabilities_of_graph(path=tmp_path / "model.onnx", inputs=queries)

@@ -402,11 +402,8 @@ def test_prices_and_claims_of_a_vote_file(audit_of: Callable[..., str]) -> None:
     assert {"epsilon", "delta", "adjacency", "accountant", "paper_epsilon"} <= answer.keys()
     findings = {each["aggregator"]: each for each in answer["findings"]}
     assert next(iter(findings)) == answer["aggregator"] == "clipped_votes"
-    assert set(findings) == {
-        "clipped_votes",
-        "gaussian_votes",
-        "powerset_gnmax",
-    }  # of what was given
+    # The findings are about the settings that were given.
+    assert set(findings) == {"clipped_votes", "gaussian_votes", "powerset_gnmax"}
     assert answer["epsilon"] == findings["clipped_votes"]["epsilon"]["replace_one"]
     removed = json.loads(
         audit_of(TEACHER_VOTES, arguments=[*arguments, "format=json", "adjacency=add_remove"])

@@ -240,9 +240,8 @@ def test_folder_of_pictures_over_8_bits_needs_white(tmp_path: Path) -> None:
         == form
         == ImageForm(channels=1, height=16, width=16, fit="crop", white=65535)
     )
-    assert (
-        "white" not in ImageForm(channels=1, height=16, width=16).plain()
-    )  # as bundles had it before
+    # Bundles of earlier versions have no entry for white.
+    assert "white" not in ImageForm(channels=1, height=16, width=16).plain()
 
 
 def test_hugging_face_pictures_are_read_like_files(tmp_path: Path) -> None:

@@ -211,9 +211,8 @@ def test_each_teacher_is_reported_once_after_its_file_is_written(ten_shards, tmp
         StackedEngine(chunk_size=2).train(job)
     assert store.missing(num_teachers=10) == [6, 7, 8, 9]
     broken.clear()
-    StackedEngine(chunk_size=4).train(
-        job
-    )  # With another chunk size, the missing teachers alone are saved.
+    # With another chunk size, the missing teachers alone are saved.
+    StackedEngine(chunk_size=4).train(job)
     assert sorted(reported) == list(range(10))
     for index, losses in reported.items():
         np.testing.assert_array_equal(losses, store.load(teacher=index)["loss_curve"])

@@ -51,9 +51,8 @@ def test_stacked_ridge_teachers_equal_separate_ridge_regressions(shards, queries
     states = LinearTeacher(penalty=penalty, threshold=0.5, device="cpu").fit_many(
         shards=shards, seeds=range(6)
     )
-    for shard, state in zip(
-        shards, states, strict=True
-    ):  # with more and fewer records than features
+    # The sizes are more and fewer records than features.
+    for shard, state in zip(shards, states, strict=True):
         expected = ridge_regression(inputs=shard.inputs, labels=shard.labels, penalty=penalty)
         np.testing.assert_allclose(state["weights"], expected.coef_.T, atol=1e-4)
         np.testing.assert_allclose(

@@ -317,9 +317,8 @@ def test_a_gpu_multiplies_a_large_teacher_in_parts(monkeypatch: pytest.MonkeyPat
     sums = gpu_sums_on_processor(records=records)
     np.testing.assert_allclose(sums.total(question), sum_in_one_part, atol=1)
     sums.close()
-    np.testing.assert_allclose(
-        sums.total(question), sum_in_one_part, atol=1
-    )  # from tensors that are made again
+    # The tensors are made again for this sum.
+    np.testing.assert_allclose(sums.total(question), sum_in_one_part, atol=1)
 
 
 def test_a_gpu_refuses_inputs_without_numbers() -> None:

@@ -187,9 +187,8 @@ def test_a_teacher_does_not_vote_on_a_label_that_none_of_its_records_knows(
     known = np.ones_like(dataset.private.labels)
     known[teacher_of == 2, 0] = False
     known[teacher_of < 2, 1] = False
-    labels = (
-        known.copy()
-    )  # all known labels are present, so every teacher that knows a label votes for it
+    # All known labels are present, so every teacher that knows a label votes for it.
+    labels = known.copy()
     with_gaps = replace(dataset, private=replace(dataset.private, labels=labels, known=known))
     ensemble, _ = train_ensemble(dataset=with_gaps, path=tmp_path, engine=CountingEngine())
     votes = ensemble.vote().require_type(TeacherVotes)

@@ -163,9 +163,8 @@ def test_a_whole_model_is_read_without_its_lock(tmp_path: Path) -> None:
     trained_model(folder=tmp_path, training=CountedTraining())
     lock = tmp_path / "pate_cache" / "reference_models" / f"{ENTRY}.lock"
     with file_lock(lock, wait=False):
-        trained_model(
-            folder=tmp_path, training=CountedTraining()
-        )  # and would wait for ever with it
+        # With the lock, this call would wait for ever.
+        trained_model(folder=tmp_path, training=CountedTraining())
 
 
 def test_a_folder_that_cannot_be_written_keeps_no_model(

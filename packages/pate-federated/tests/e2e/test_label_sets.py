@@ -211,11 +211,10 @@ def test_rounds_of_holders_release_what_one_run_with_all_records_does(tmp_path: 
 
     Both release the same bytes.
     """
+    # Rounds of several holders have linear features alone.
     plan: Plan = replace(
         rounds_plan(),
-        teacher=KernelTeacher(
-            nonlinear=False
-        ),  # as rounds of several holders have linear features alone
+        teacher=KernelTeacher(nonlinear=False),
         num_teachers=None,
         holders=None,
         load_dataset=united_data,

@@ -202,9 +202,8 @@ def test_invalid_holders_give_one_line_errors_and_finished_votes_stay(
     )
     assert file.read_bytes() == b"somebody's"
     shutil.copytree(files, tmp_path / "own")
-    refused_command(
-        VOTE, arguments=vote_arguments(tmp_path / "own", holder="north")
-    )  # the folder is of another private file's path
+    # The folder is of another private file's path.
+    refused_command(VOTE, arguments=vote_arguments(tmp_path / "own", holder="north"))
     path = files / "votes" / "north.npz"
     content = path.read_bytes()
     assert (

@@ -81,9 +81,8 @@ def test_stages_publish_the_same_student_as_a_run(votes: Votes, tmp_path: Path) 
         student(PLAN, folder=tmp_path / "apart")
         for item in ("whole", "apart"):
             assert contents(tmp_path / "model") == contents(tmp_path / item / "release")
-        release(
-            plan, paths=votes["bits"], folder=tmp_path / "apart", monitor=later_monitor
-        )  # with a student beside it
+        # The release is made again with a student beside it.
+        release(plan, paths=votes["bits"], folder=tmp_path / "apart", monitor=later_monitor)
     finished = f"output_dir={tmp_path / 'apart'}: this release is finished; nothing was drawn or spent again"
     assert later_monitor.lines == [finished, finished]
     card = (tmp_path / "model" / "privacy_card.md").read_text()
@@ -207,9 +206,8 @@ def test_one_ledger_holds_all_releases_of_the_holders_and_its_cap(
         )
     other = replace(release_plan(plan), ledger=ledger, max_total_epsilon=6.0, seed=7)
     with refused("max_epsilon", value=6.0):
-        release(
-            plan=other, paths=votes["bits"][:3], folder=tmp_path / "second"
-        )  # some of the holders
+        # These are the votes of some of the holders.
+        release(plan=other, paths=votes["bits"][:3], folder=tmp_path / "second")
     event = NOISE.event_for(num_queries=1, num_labels=1, num_teachers=1)
     account = SharedLedger(other_ledger, target_delta=1e-5, accountant=RdpAccountant).account(
         "others"

@@ -189,7 +189,7 @@ def test_holders_with_some_of_the_asked_labels_are_counted(tmp_path: Path) -> No
     counts = collection.gathered().counts()
     both = GatheredVotes([collection.files["2"]]).counts()
     assert (counts - both).tolist() == [[0, 3, 0, 3]] * 6
-    assert source.num_without_label().tolist() == [3, 0, 3, 0]  # type: ignore[attr-defined]
+    assert source.num_without_label().tolist() == [3, 0, 3, 0]
 
 
 def test_the_card_names_labels_of_few_teachers_first() -> None:
