@@ -114,7 +114,7 @@ def test_a_process_killed_while_it_is_filled_gets_all_records_again(
 
     def kill_worker() -> None:
         assert isinstance(sums, WorkerSums)
-        (slot,) = sums._slots
+        (slot,) = sums._worker_slots
         assert slot.worker is not None
         slot.worker.end()
 
@@ -166,7 +166,7 @@ def test_a_round_after_an_interrupted_one_gets_its_own_answer(
     sums = close_at_test_end(ProcessesEngine(num_workers=2).round_sums(records))
     assert isinstance(sums, WorkerSums)
     sums.total(question_of(records=records))
-    worker: Any = sums._slots[0].worker
+    worker: Any = sums._worker_slots[0].worker
     for number in range(5):
         os.kill(worker._process.pid, signal.SIGSTOP)
         threading.Timer(0.1, os.kill, [os.getpid(), signal.SIGINT]).start()
@@ -208,7 +208,7 @@ def test_closed_sums_have_no_process_left(close_at_test_end: CloseAtEnd) -> None
         asking.start()
         assert entered.wait(timeout=60)
         assert isinstance(sums, WorkerSums)
-        worker: Any = sums._slots[0].worker
+        worker: Any = sums._worker_slots[0].worker
         closing = threading.Thread(target=sums.close)
         closing.start()
         worker._process.wait(timeout=60)
@@ -228,7 +228,7 @@ from tests.unit.models.small_rounds import question_of, records_of
 records = records_of()
 sums = ProcessesEngine(num_workers=2).round_sums(records)
 sums.total(question_of(records))
-print(*(slot.worker._process.pid for slot in sums._slots), flush=True)
+print(*(slot.worker._process.pid for slot in sums._worker_slots), flush=True)
 while True:
     sums.total(question_of(records))
 """
@@ -345,10 +345,10 @@ def test_records_of_a_lost_node_go_to_another_node() -> None:
         try:
             before = sums.total(question)
             assert isinstance(sums, WorkerSums)
-            assert len(sums._slots) == 2
+            assert len(sums._worker_slots) == 2
             nodes.lose_second()
             np.testing.assert_array_equal(sums.total(question), before)
-            assert any(slot.has_died for slot in sums._slots)
+            assert any(slot.has_died for slot in sums._worker_slots)
         finally:
             sums.close()
     np.testing.assert_array_equal(before, sum_in_threads(records=records, question=question))
