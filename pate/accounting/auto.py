@@ -8,7 +8,7 @@ from pate.accounting import event_json, event_tree, events
 from pate.accounting.accountant import Accountant
 from pate.accounting.events import Event, SelectThenTestEvent
 from pate.accounting.exact import ExactAccountant
-from pate.accounting.joint_law import MOST_TEACHERS, JointLawAccountant, select_then_tests
+from pate.accounting.joint_law import MOST_TEACHERS, JointLawAccountant, count_select_then_tests
 from pate.accounting.loss_accountant import AccountantBesideRenyi
 from pate.accounting.tuning import TuningAccountant
 from pate.validation import require_probability
@@ -142,7 +142,7 @@ class AutoAccountant(AccountantBesideRenyi):
         kinds = {
             kind
             for event, count in self._composed
-            for kind in select_then_tests(event, num_releases=count)
+            for kind in count_select_then_tests(within=event, num_releases=count)
         }
         are_few = 0 < len(kinds) <= _LARGEST_NUM_JOINT_LAWS
         return are_few and all(_has_small_joint_law(kind) for kind in kinds)

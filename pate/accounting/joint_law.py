@@ -96,7 +96,7 @@ class JointLawAccountant(AccountantBesideRenyi):
         """
         self._rdp.compose(event, count=count)
         self.failure_prob = self._rdp.failure_prob
-        for kind, times in select_then_tests(event, num_releases=count).items():
+        for kind, times in count_select_then_tests(within=event, num_releases=count).items():
             if kind.num_teachers <= MOST_TEACHERS:
                 self._joint[kind] += times
         self._coarse_curve = None
@@ -246,15 +246,15 @@ def joint_rdp(event: SelectThenTestEvent, order: float) -> float:
     return min(rdp_apart, math.log1p(excess_moment) / (order - 1))
 
 
-def select_then_tests(event: Event, num_releases: int) -> Counter[SelectThenTestEvent]:
+def count_select_then_tests(within: Event, num_releases: int) -> Counter[SelectThenTestEvent]:
     """Returns the gap selections with their tests within an event, with the number of times that each is released.
 
     Args:
-        event: the event.
+        within: the event, which may be composed of others.
         num_releases: the number of times that the event is released, >= 0.
     """
     counts: Counter[SelectThenTestEvent] = Counter()
-    for node, times in nodes(event, num_releases=num_releases):
+    for node, times in nodes(within, num_releases=num_releases):
         if isinstance(node, SelectThenTestEvent):
             counts[node] += times
     return +counts  # the unary plus drops counts of 0

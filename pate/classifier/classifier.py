@@ -333,7 +333,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         #    Not private: `release`, which has the stated epsilon and may be published.
         student_seed = streams.seed("student")
         prior = StudentPrior(
-            student=plan.student,
+            student_recipe=plan.student,
             inputs=plan.queries,
             seed=student_seed,
             never_empty=priced.aggregator.never_empty,

@@ -185,7 +185,7 @@ class PATEMethod(Method):
         """Draws the release for a seed. No ledger is charged, as a comparison is for the owner of the data alone."""
         streams = RandomStreams(seed)
         prior = StudentPrior(
-            student=self.student,
+            student_recipe=self.student,
             inputs=bench.queries.inputs,
             seed=streams.seed("student"),
             never_empty=priced.aggregator.never_empty,

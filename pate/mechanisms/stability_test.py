@@ -154,9 +154,9 @@ class StabilityTest(Parameters):
     def event(self) -> Event:
         """The price of one test, the same for both outcomes."""
         with np.errstate(divide="ignore"):  # a probability of 0 has the log-odds minus infinity
-            logits = np.log(self._probs) - np.log1p(-self._probs)
+            logit_at_gap = np.log(self._probs) - np.log1p(-self._probs)
         return ApproximateEvent(
-            OneBitEvent(tuple(logits.tolist()), reach=self.adjacency.gap_sensitivity),
+            OneBitEvent(logits=tuple(logit_at_gap.tolist()), reach=self.adjacency.gap_sensitivity),
             failure_prob=self.failure_prob,
         )
 

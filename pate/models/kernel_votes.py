@@ -224,7 +224,7 @@ class KernelVotes(FunctionVotes):
             records_per_teacher=self.records_per_teacher
             * records_per_group(public_split=self.public, recipe=recipe),
             weights=self.weights,
-            round_sums=self.round_sums,
+            make_round_sums=self.make_round_sums,
             storage=self.storage,
         )
         # Directions of one pool and one recipe are alike if they are equally many.

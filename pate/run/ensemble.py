@@ -186,7 +186,7 @@ class Ensemble:
                 votes.weights = np.zeros(self.num_teachers)
                 votes.weights[self.partition.teacher_of] = self.weights
             if isinstance(votes, VotesInRounds):
-                votes.round_sums = self.engine.round_sums
+                votes.make_round_sums = self.engine.round_sums
                 votes.storage = self.storage
             return votes
         path = self.folder.votes

@@ -19,14 +19,14 @@ class StudentPrior:
     The predictions are computed from released labels and public samples, so they cost no privacy.
 
     Attributes:
-        student: the recipe of the student.
+        student_recipe: the untrained student, which is trained anew for each round.
         inputs: the inputs of all queries, float32; the first axis has one entry for each query.
         seed: the seed of the training.
         never_empty: whether every answer has a label. If the student predicts no label, its most probable label is
             taken.
     """
 
-    student: Learner
+    student_recipe: Learner
     inputs: Float32Array
     seed: int
     never_empty: bool
@@ -46,7 +46,7 @@ class StudentPrior:
             return np.zeros((num_queries, labels.shape[1]), dtype=np.bool_)
         earlier_inputs = self.inputs[:num_earlier]
         training_set = TrainingSet(inputs=earlier_inputs[answered], labels=labels[answered])
-        model = self.student.learn(training_set, pool=self.inputs[:0], seed=self.seed)
+        model = self.student_recipe.learn(training_set, pool=self.inputs[:0], seed=self.seed)
         next_inputs = self.inputs[num_earlier : num_earlier + num_queries]
         predicted = np.array(model.predict(next_inputs), dtype=np.bool_)
         if self.never_empty:

@@ -35,19 +35,19 @@ def subgroups_of(dataset: Dataset, columns: Iterable[str]) -> tuple[Subgroups, .
     Raises:
         InvalidValue: the inputs are not made from a table, or hold no such column, or a column has too many values.
     """
-    names = list(columns)
-    if not names:
+    column_names = list(columns)
+    if not column_names:
         return ()
     schema = dataset.preprocessing
     if not isinstance(schema, TableSchema):
         rule = "none without a table, whose columns make the subgroups"
-        raise InvalidValue("score_groups", names, rule=rule)
+        raise InvalidValue("score_groups", column_names, rule=rule)
     kinds = {
         column.name: column
         for column in schema.columns
         if isinstance(column, (CategoryColumn, NumberColumn))
     }
-    for name in names:
+    for name in column_names:
         if name not in kinds:
             similar_names = nearest_column(name, names=sorted(kinds)) if kinds else ""
             rule = f"columns of categories or numbers among the model's inputs{similar_names}"
@@ -56,7 +56,7 @@ def subgroups_of(dataset: Dataset, columns: Iterable[str]) -> tuple[Subgroups, .
     public_frame = schema.frame(np.asarray(dataset.public.inputs))
     return tuple(
         _division(name, test_column=test_frame[name], public_column=public_frame[name])
-        for name in names
+        for name in column_names
     )
 
 

@@ -244,7 +244,7 @@ def _release_labels(
     shown or charged. If it is killed after that step, the same call reads back what was drawn.
     """
     prior = StudentPrior(
-        student=run.plan.student,
+        student_recipe=run.plan.student,
         inputs=ensemble.queries.inputs,
         seed=run.student_seed,
         never_empty=run.priced.aggregator.never_empty,

@@ -253,7 +253,7 @@ def _prior(plan: ReleasePlan, *, cohort: Cohort, priced: PricedRelease, seed: in
         rule=f"at least {num_queries} samples",
     )
     return StudentPrior(
-        student=plan.student,
+        student_recipe=plan.student,
         inputs=queries.inputs[:num_queries],
         seed=seed,
         never_empty=priced.aggregator.never_empty,

@@ -43,7 +43,7 @@ class MomentVotes(RoundVotes):
     features are public (`PublicPCA.with_constant`). The mean over n records is multiplied by sqrt(n /
     records_per_teacher). If records are independent, the votes of all teachers then have about the same length, and one
     clip fits all of them. The vote of a trained teacher is not multiplied, and its own confidences replace a part of p
-    (`PoolAnswers`). Trained teachers vote in this process; others vote where `round_sums` computes.
+    (`PoolAnswers`). Trained teachers vote in this process; others vote where `make_round_sums` has the sums computed.
 
     Raises `InvalidValue` for the argument `scratch` if the disk has too little space for the features.
 
@@ -60,7 +60,7 @@ class MomentVotes(RoundVotes):
         ask: a function that returns the confidences of all trained teachers on the pool; called once. None for teachers
             without training.
         weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
-        round_sums: makes the sums over all records, in threads, processes or on several machines.
+        make_round_sums: makes the sums over all records, in threads, processes or on several machines.
         storage: where the features of records lie between rounds.
         on_rows: is called with the number of records of each block whose features are to be kept.
         public_weights: `[num_public]`, > 0, or None; see `RoundVotes`.
@@ -75,7 +75,7 @@ class MomentVotes(RoundVotes):
     records_per_teacher: float
     ask: Callable[[], PoolAnswers] | None = None
     weights: FloatArray | None = None
-    round_sums: Callable[[RoundRecords], RoundSums] = ThreadSums
+    make_round_sums: Callable[[RoundRecords], RoundSums] = ThreadSums
     storage: FeatureStorage = DEFAULT_STORAGE
     on_rows: Callable[[int], object] = no_report
     public_weights: FloatArray | None = None
@@ -160,8 +160,8 @@ class MomentVotes(RoundVotes):
 
     @cached_property
     def _sums(self) -> RoundSums:
-        """The sums over all records of teachers without training, where `round_sums` computes them."""
-        return self.round_sums(self._records)
+        """The sums over all records of teachers without training, computed where `make_round_sums` places them."""
+        return self.make_round_sums(self._records)
 
     @cached_property
     def _shard_records(self) -> ShardRecords:

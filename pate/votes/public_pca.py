@@ -93,7 +93,7 @@ class PublicPCA:
         Raises:
             InvalidValue: all public inputs are equal, or `max_directions` is no whole number >= 1.
         """
-        require_count("count", max_directions)
+        require_count("max_directions", max_directions)
         ridge = recipe.ridge_at_once if ridge is None else ridge
         rows = np.asarray(public_inputs, dtype=np.float64).reshape(len(public_inputs), -1)
         center = rows.mean(axis=0)

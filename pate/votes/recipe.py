@@ -392,8 +392,7 @@ class Recipe:
                 hint = nearest(str(name), choices=names)
                 rule = f"a field of Recipe: docs/how-centered-votes-work.md{hint}"
                 raise InvalidValue(f"recipe.{name}", rule=rule)
-        fields_set = {name: value for name, value in values.items() if value is not None}
-        return cls(**fields_set)
+        return cls(**{name: value for name, value in values.items() if value is not None})
 
     def changes(self) -> dict[str, Any]:
         """Returns the fields that differ from their default, by name; these are published with the aggregator."""

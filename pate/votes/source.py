@@ -190,11 +190,11 @@ class VotesInRounds(CenterableVotes):
     """Votes that can be cast in rounds, on the errors of a student.
 
     Attributes:
-        round_sums: makes the sums over all records, in threads, processes or on several machines.
+        make_round_sums: makes the sums over all records, in threads, processes or on several machines.
         storage: where the features of records lie between rounds.
     """
 
-    round_sums: Callable[[RoundRecords], RoundSums] = ThreadSums
+    make_round_sums: Callable[[RoundRecords], RoundSums] = ThreadSums
     storage: FeatureStorage = DEFAULT_STORAGE
 
     @abstractmethod

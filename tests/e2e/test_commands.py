@@ -20,7 +20,7 @@ from omegaconf import OmegaConf
 from benchmarks.campaign import warm
 from benchmarks.descendants import descendants
 from pate.config.schema import members
-from pate.report import page
+from pate.report import page as page_module
 from tests.e2e.commands import SMALL, Arguments, call, command, refused_command, rows_of, succeeded
 from tests.e2e.small_run import contents
 
@@ -294,7 +294,7 @@ def test_a_run_in_processes_ends_by_a_signal_with_its_workers(tmp_path: Path) ->
 
 def limit_file_size(largest_file: int) -> None:
     """Limits the size of the files that this process writes, in bytes."""
-    reload(page)  # with its pictures, which make it a large file
+    reload(page_module)  # with its pictures, which make it a large file
     resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, resource.RLIM_INFINITY))
 
 

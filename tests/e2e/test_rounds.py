@@ -171,7 +171,7 @@ def test_a_student_expects_nothing_before_anything_was_answered() -> None:
     After answers it predicts at least one label for each query, if `never_empty`.
     """
     inputs = np.eye(6, dtype=np.float32)
-    prior = StudentPrior(LinearStudent(), inputs, seed=0, never_empty=True)
+    prior = StudentPrior(student_recipe=LinearStudent(), inputs=inputs, seed=0, never_empty=True)
     labels = np.array([[True, False], [False, True]])
     assert not prior(labels[:0], answered=np.zeros(0, bool), num_queries=3).any()
     assert not prior(labels & False, answered=np.zeros(2, bool), num_queries=3).any()

@@ -147,10 +147,10 @@ def test_ties_in_floats_are_broken_by_further_bits() -> None:
     """
     mechanism = PeelingTopK(k=2, epsilon=2.0)
     counts = np.array([[4, 4]])
-    equal_words = [3 << 61] * 2
+    tied_first_words = [3 << 61] * 2
     # the next word of the second label comes first
-    for next_words, order in (([5, 9], [0, 1]), ([9, 5], [1, 0]), ([7, 7, 1, 0], [1, 0])):
-        rng = ChosenWords([*equal_words, *next_words])
+    for tie_breaking_words, order in (([5, 9], [0, 1]), ([9, 5], [1, 0]), ([7, 7, 1, 0], [1, 0])):
+        rng = ChosenWords([*tied_first_words, *tie_breaking_words])
         assert mechanism.draw(counts, rng=rng).tolist() == [order]
 
 

@@ -40,7 +40,7 @@ def votes_of(
     pool_answers: Any = None,
     expected_records: float = 1.0,
     pool_inputs: Float32Array = POOL,
-    round_sums: Callable[[RoundRecords], RoundSums] = ThreadSums,
+    make_vote_sums: Callable[[RoundRecords], RoundSums] = ThreadSums,
 ) -> MomentVotes:
     """Returns the votes of kernel teachers, or of trained teachers if there are answers on the pool.
 
@@ -56,7 +56,7 @@ def votes_of(
         pool_answers: the answers of trained teachers beyond their own records, `[N, D, L]`.
         expected_records: the expected number of records of a teacher.
         pool_inputs: the public inputs.
-        round_sums: makes the object that adds up the votes of a round.
+        make_vote_sums: makes the object that adds up the votes of a round.
     """
     directions = PublicPCA.fit(pool_inputs, max_directions=num_directions)
 
@@ -75,7 +75,7 @@ def votes_of(
         public_inputs=pool_inputs,
         records_per_teacher=expected_records,
         ask=None if pool_answers is None else ask_teachers,
-        round_sums=round_sums,
+        make_round_sums=make_vote_sums,
     )
 
 
@@ -85,7 +85,7 @@ def on_pretended_gpu(records: RoundRecords) -> RoundSums:
 
 
 @pytest.mark.parametrize(
-    "round_sums", [ThreadSums, pytest.param(on_pretended_gpu, marks=pytest.mark.slow)]
+    "make_vote_sums", [ThreadSums, pytest.param(on_pretended_gpu, marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def on_pretended_gpu(records: RoundRecords) -> RoundSums:
     + [(0.6, 1.0, weight) for weight in (0.5, 0.07, 0.003)],
 )
 def test_no_teacher_moves_a_sum_further_than_its_weight(
-    round_sums: Callable[[RoundRecords], RoundSums],
+    make_vote_sums: Callable[[RoundRecords], RoundSums],
     adjacency: Adjacency,
     clip: float,
     expected_records: float,
@@ -125,7 +125,7 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
             teacher_of=[0] * num_records,
             num_teachers=1,
             expected_records=expected_records,
-            round_sums=round_sums,
+            make_vote_sums=make_vote_sums,
         )
         votes.weights = None if weight == 1 else np.array([weight])
         vote_sum = votes.total(question).ravel()
@@ -169,11 +169,13 @@ def test_no_trained_teacher_moves_a_sum_further_than_its_weight(adjacency: Adjac
     "group_weights", [None, np.array([1.0, 0.25, 0.6, 0.1, 0.9, 0.5])], ids=["alike", "by weight"]
 )
 @pytest.mark.parametrize(
-    ("trained", "round_sums"),
+    ("trained", "make_vote_sums"),
     [(False, ThreadSums), (False, on_pretended_gpu), (True, ThreadSums)],
 )
 def test_change_of_one_teacher_moves_the_sum_by_its_votes_alone(
-    trained: bool, round_sums: Callable[[RoundRecords], RoundSums], group_weights: FloatArray | None
+    trained: bool,
+    make_vote_sums: Callable[[RoundRecords], RoundSums],
+    group_weights: FloatArray | None,
 ) -> None:
     """The sum equals, to the last bit, the sum of each teacher's separate votes times its weight,
     in any order of the records.
@@ -198,7 +200,7 @@ def test_change_of_one_teacher_moves_the_sum_by_its_votes_alone(
             teacher_of=teacher_of[order_of_records],
             num_teachers=6,
             pool_answers=answers,
-            round_sums=round_sums,
+            make_vote_sums=make_vote_sums,
         )
         votes.weights = group_weights
         return votes.total(question)
@@ -212,7 +214,7 @@ def test_change_of_one_teacher_moves_the_sum_by_its_votes_alone(
             teacher_of=np.zeros(int(is_own.sum())),
             num_teachers=1,
             pool_answers=None if answers is None else answers[teacher : teacher + 1],
-            round_sums=round_sums,
+            make_vote_sums=make_vote_sums,
         )
         votes.weights = None if group_weights is None else group_weights[teacher : teacher + 1]
         return votes.total(question)
@@ -225,10 +227,10 @@ def test_change_of_one_teacher_moves_the_sum_by_its_votes_alone(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("round_sums", [ThreadSums, on_pretended_gpu])
+@pytest.mark.parametrize("make_vote_sums", [ThreadSums, on_pretended_gpu])
 @pytest.mark.parametrize("num_directions", [64, 65])
 def test_votes_of_a_teacher_do_not_depend_on_other_teachers(
-    num_directions: int, round_sums: Callable[[RoundRecords], RoundSums]
+    num_directions: int, make_vote_sums: Callable[[RoundRecords], RoundSums]
 ) -> None:
     """300 teachers' sum equals, to the last bit, the sum of each teacher's votes alone.
 
@@ -257,7 +259,7 @@ def test_votes_of_a_teacher_do_not_depend_on_other_teachers(
             num_teachers=num_teachers,
             num_directions=num_directions,
             pool_inputs=pool_inputs,
-            round_sums=round_sums,
+            make_vote_sums=make_vote_sums,
         )
         return votes.total(question).astype(np.float64)
 

@@ -142,9 +142,9 @@ class HeldStream(_Held):
     def renew(self) -> None:
         """Replaces the key by a new random key, so that a forked process does not draw the noise of its parent."""
         self.lock._at_fork_reinit()  # a thread of the parent may have held it
-        key = secrets.token_bytes(_KEY_BYTES)
-        self.seed(key=int.from_bytes(key, "little"))
-        self.seed_seq.renew(key)
+        new_key = secrets.token_bytes(_KEY_BYTES)
+        self.seed(key=int.from_bytes(new_key, "little"))
+        self.seed_seq.renew(new_key)
 
 
 def _renew_live_streams() -> None:

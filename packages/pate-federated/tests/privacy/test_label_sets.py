@@ -56,7 +56,7 @@ def ensembles(tmp_path_factory: pytest.TempPathFactory) -> list[list[GatheredVot
     return by_north + by_south
 
 
-def summaries(aggregator: Aggregator) -> Callable[[GatheredVotes], Summary]:
+def summarizer_of(aggregator: Aggregator) -> Callable[[GatheredVotes], Summary]:
     """Returns a function that returns what an aggregator reads of an ensemble."""
 
     def summarize(votes: GatheredVotes) -> Summary:
@@ -105,7 +105,7 @@ def test_counts_of_different_labels_are_neighboring_counts(
     first_rows = map(tuple, first_counts.tolist())
     second_rows = map(tuple, second_counts.tolist())
     allowed = set(zip(first_rows, second_rows, strict=True))
-    assert pairs(ensembles, summaries(aggregator)) <= allowed
+    assert pairs(ensembles, summarizer_of(aggregator)) <= allowed
     assert not pairs(ensembles, shares_of_those_who_vote) <= allowed
 
 
@@ -124,7 +124,7 @@ def test_clipped_counts_of_different_labels_move_as_far_as_is_paid(
     def largest_move(summarize: Callable[[GatheredVotes], Summary]) -> int:
         return max(int(np.abs(np.subtract(*pair)).sum()) for pair in pairs(ensembles, summarize))
 
-    assert largest_move(summaries(aggregator)) == paid
+    assert largest_move(summarizer_of(aggregator)) == paid
     assert largest_move(halves) > paid
 
 
@@ -137,4 +137,4 @@ def test_sums_of_two_holders_move_as_the_files_do(
     for votes in ensembles[0]:
         votes.write(tmp_path / "sum.npz")
         summed = GatheredVotes.read([tmp_path / "sum.npz"])
-        assert summaries(aggregator)(summed) == summaries(aggregator)(votes)
+        assert summarizer_of(aggregator)(summed) == summarizer_of(aggregator)(votes)
