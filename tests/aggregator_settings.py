@@ -12,8 +12,7 @@ from pate.config import CONFIG_FOLDER, register_configs
 
 @cache
 def settings_of_aggregator(name: str) -> DictConfig:
-    """Returns the aggregator's settings of `pate-train aggregator=NAME`, read-only, composed once
-    for all tests.
+    """Returns the aggregator's settings of `pate-train aggregator=NAME`, read-only, composed once for all tests.
 
     Hydra takes a tenth of a second to compose them.
     """

@@ -36,9 +36,7 @@ class ProcessGuard:
     """
 
     def __init__(self) -> None:
-        """Watches audit events and the C function by which `multiprocessing` and joblib start
-        processes without one.
-        """
+        """Watches audit events and the C function by which `multiprocessing` and joblib start processes without one."""
         self.watched: str | None = None
         start = _posixsubprocess.fork_exec
 

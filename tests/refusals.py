@@ -40,9 +40,7 @@ class Refusal:
     _caught: pytest.ExceptionInfo[InvalidValue] = field(init=False)
 
     def __enter__(self) -> pytest.ExceptionInfo[InvalidValue]:
-        """Expects an error of the class `kind` from now on, and returns the record that will hold
-        the error.
-        """
+        """Expects an error of the class `kind` from now on, and returns the record that will hold the error."""
         self._raised = pytest.raises(self.kind)
         self._caught = self._raised.__enter__()
         return self._caught
@@ -53,9 +51,7 @@ class Refusal:
         raised: BaseException | None,
         trace: TracebackType | None,
     ) -> bool | None:
-        """Fails if the block raised no such error, or if the error's fields differ from the
-        expected ones.
-        """
+        """Fails if the block raised no such error, or if the error's fields differ from the expected ones."""
         passed = self._raised.__exit__(kind, raised, trace)
         if passed:
             self.require(self._caught.value)

@@ -143,9 +143,7 @@ def _ptr_onebit_rdp_worst(inputs: Inputs) -> float:
 
 
 def _stable_topk(inputs: Inputs, failure_prob: float, sens: str) -> StableTopK:
-    """Returns stable top-k with the entry's noise; `sens` names the input that holds the gap
-    sensitivity.
-    """
+    """Returns stable top-k with the entry's noise; `sens` names the input that holds the gap sensitivity."""
     return StableTopK(
         failure_prob=failure_prob,
         adjacency=_ADJACENCIES[inputs[sens]],
@@ -244,9 +242,7 @@ def _oneshot_set_probs(inputs: Inputs) -> dict[str, float]:
 
 
 def _tct_q_values(inputs: Inputs) -> dict[str, float]:
-    """Returns the hit probabilities of three kinds of target at the entry's epsilon, and the
-    boundary's epsilon.
-    """
+    """Returns the hit probabilities of three kinds of target at the entry's epsilon, and the boundary's epsilon."""
     wrapped = boundary(inputs["eps"])
     return {
         "notprior": not_prior(inputs["eps"]).hit_prob,

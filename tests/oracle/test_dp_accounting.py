@@ -87,9 +87,7 @@ def test_composed_gaussians_agree_with_dp_accounting() -> None:
 def test_pld_epsilon_is_between_both_roundings_of_dp_accounting(
     event: pa.Event, count: int
 ) -> None:
-    """The PLD accountant's epsilon lies between dp-accounting's with optimistic and with
-    pessimistic rounding.
-    """
+    """The PLD accountant's epsilon lies between dp-accounting's with optimistic and with pessimistic rounding."""
 
     def their_distribution(*, pessimistic: bool) -> Any:
         """Returns the loss distribution of all events by dp-accounting, with one of its two roundings."""

@@ -14,9 +14,7 @@ ENTRIES = entries()
 
 
 def assert_matches(value: Any, expected: Any, rtol: float) -> None:
-    """Fails unless numbers, lists of numbers, or dictionaries of numbers with the same keys agree
-    within `rtol`.
-    """
+    """Fails unless numbers, lists of numbers, or dictionaries of numbers with the same keys agree within `rtol`."""
     if isinstance(expected, dict):
         assert value.keys() == expected.keys()
         for key, number in expected.items():

@@ -93,8 +93,7 @@ def test_totals_of_stored_ledgers_stay_the_same(name: str, accountant: str) -> N
 
 @pytest.mark.parametrize("name", TOTALS)
 def test_charges_of_stored_ledgers_are_read_back(name: str, tmp_path: Path) -> None:
-    """Stored charges, written to a new file and read back, have the stored events, keys and
-    descriptions.
+    """Stored charges, written to a new file and read back, have the stored events, keys and descriptions.
 
     Charging one of them again returns its entry.
     """
@@ -108,9 +107,7 @@ def test_charges_of_stored_ledgers_are_read_back(name: str, tmp_path: Path) -> N
 
 
 def test_the_stored_ledgers_cover_every_kind_of_event() -> None:
-    """The stored ledgers have every kind of event but those added later, infinite parameters, and
-    both adjacencies.
-    """
+    """The stored ledgers have every kind of event but those added later, infinite parameters, and both adjacencies."""
     texts = {name: (FOLDER / f"{name}.jsonl").read_text() for name in TOTALS}
     assert {path.stem for path in FOLDER.glob("*.jsonl")} == set(TOTALS)
     for name in ("every_kind", "every_kind_add_remove"):

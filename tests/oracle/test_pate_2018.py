@@ -107,9 +107,7 @@ def test_clear_votes_cost_less_than_the_guarantee(aggregator: Aggregator) -> Non
 
 
 def test_the_costs_of_screening_and_answers_add_up() -> None:
-    """The data-dependent cost of ConfidentGNMax is the sum of its cost without answers and that of
-    GNMax.
-    """
+    """The data-dependent cost of ConfidentGNMax is the sum of its cost without answers and that of GNMax."""
     votes = clear_votes(num_queries=ANSWERED)
     none_answered = np.zeros(ANSWERED, bool)
     orders = np.array([2.0, 8.0, 20.0])

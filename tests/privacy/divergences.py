@@ -104,8 +104,7 @@ def verdict_on_shift(mean_shift: float, event: Event) -> Verdict:
 
 
 def largest_move(contributions: FloatArray, adjacency: Adjacency) -> float:
-    """Returns the largest l2 distance by which one contribution, a row of `contributions` `[n, D]`, can
-    move the sum.
+    """Returns the largest l2 distance by which one contribution, a row of `contributions` `[n, D]`, can move the sum.
 
     Under replace-one the row is replaced by any other row; under add/remove it is added or removed.
     """

@@ -16,9 +16,7 @@ __all__ = ["GapPairs", "all_histograms", "gap_pairs", "gaps_of", "neighbors", "t
 def neighbors(
     num_labels: int, num_teachers: int, adjacency: Adjacency
 ) -> tuple[IntArray, IntArray]:
-    """Returns every ordered pair of different neighboring histograms, as two arrays `[num_pairs,
-    num_labels]`.
-    """
+    """Returns every ordered pair of different neighboring histograms, as two arrays `[num_pairs, num_labels]`."""
     return testing.neighbors(num_labels, num_teachers, adjacency).pairs
 
 

@@ -28,9 +28,7 @@ def selection_distribution(
 
 
 def _gumbel(utilities: FloatArray, noise_scale: float) -> FloatArray:
-    """Returns the probability that each candidate wins with Gumbel noise: the exponential
-    mechanism.
-    """
+    """Returns the probability that each candidate wins with Gumbel noise: the exponential mechanism."""
     weights = np.exp((utilities - utilities.max(axis=1, keepdims=True)) / noise_scale)
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
@@ -53,8 +51,7 @@ def _exponential(utilities: FloatArray, noise_scale: float) -> FloatArray:
 
 
 def _gaussian(utilities: FloatArray, noise_scale: float) -> FloatArray:
-    """Returns the probability that each candidate wins with Gaussian noise, by a trapezoid sum over
-    the winning value.
+    """Returns the probability that each candidate wins with Gaussian noise, by a trapezoid sum over the winning value.
 
     The sum converges exponentially for smooth densities.
     """
@@ -190,9 +187,7 @@ def _stable_set_distribution(
 def stable_top_k_distribution(
     aggregator: StableTopK, counts: IntArray, small_instance: SmallInstance
 ) -> Distribution:
-    """Returns the probability of each set that stable top-k releases for one histogram; None stands
-    for a refusal.
-    """
+    """Returns the probability of each set that stable top-k releases for one histogram; None stands for a refusal."""
     released, refused = _stable_set_distribution(
         aggregator,
         counts,
@@ -256,9 +251,7 @@ def released_set(
 
 
 def noisy_max_distribution(counts: FloatArray, noise_std: float) -> FloatArray:
-    """Returns the probability of each count to be the largest after Gaussian noise, `[n]`, by the trapezoidal
-    rule.
-    """
+    """Returns the probability of each count to be the largest after Gaussian noise, `[n]`, by the trapezoidal rule."""
     values = np.asarray(counts, dtype=np.float64) / noise_std
     grid = np.linspace(values.min() - 10, values.max() + 10, 1 + int(32 * (np.ptp(values) + 20)))
     below = ndtr(grid - values[:, None])  # [n, G]
@@ -287,9 +280,7 @@ def bits_distribution(
 
 
 def gnmax_distribution(aggregator: GNMax, counts: IntArray, _: SmallInstance) -> Distribution:
-    """Returns the probability of each label that GNMax releases for one histogram, without code of
-    the package.
-    """
+    """Returns the probability of each label that GNMax releases for one histogram, without code of the package."""
     return {
         (label,): p
         for label, p in enumerate(noisy_max_distribution(counts, aggregator.noise_std).tolist())
@@ -299,9 +290,7 @@ def gnmax_distribution(aggregator: GNMax, counts: IntArray, _: SmallInstance) ->
 def confident_gnmax_distribution(
     aggregator: ConfidentGNMax, counts: IntArray, small_instance: SmallInstance
 ) -> Distribution:
-    """Returns the probability of each label, or of a refusal (None), for ConfidentGNMax on one
-    histogram.
-    """
+    """Returns the probability of each label, or of a refusal (None), for ConfidentGNMax on one histogram."""
     passed = ndtr(
         (counts.max() - aggregator.threshold_share * small_instance.num_teachers)
         / aggregator.screening_std
@@ -313,9 +302,7 @@ def confident_gnmax_distribution(
 def confident_votes_distribution(
     aggregator: ConfidentVotes, counts: IntArray, small_instance: SmallInstance
 ) -> Distribution:
-    """Returns the probability of each pattern of bits, or of a refusal (None), for ConfidentVotes
-    on one histogram.
-    """
+    """Returns the probability of each pattern of bits, or of a refusal (None), for ConfidentVotes on one histogram."""
     majority = np.maximum(counts, small_instance.num_teachers - counts).min()
     passed = ndtr(
         (majority - aggregator.threshold_share * small_instance.num_teachers)

@@ -120,8 +120,7 @@ def _cases_of_pure_dp_top_k(make_mechanism: partial[Any], tightness: float) -> l
 
 
 def _slow_distribution(mechanism: Any, histogram: IntArray, _: SmallInstance) -> Distribution:
-    """Returns the distribution of a mechanism, computed once for all histograms with the same
-    differences.
+    """Returns the distribution of a mechanism, computed once for all histograms with the same differences.
 
     Adding a constant to all counts changes nothing.
     """

@@ -306,8 +306,7 @@ def test_one_sampled_step_has_the_delta_of_its_privacy_profile(
 def test_sampling_every_record_costs_as_much_as_a_gaussian_event(
     adjacency: pa.Adjacency, accountant: type[pa.Accountant]
 ) -> None:
-    """With sampling probability 1, a sampled event costs the same as a Gaussian event of its
-    multiplier.
+    """With sampling probability 1, a sampled event costs the same as a Gaussian event of its multiplier.
 
     A smaller sampling probability never costs more.
     """

@@ -23,9 +23,7 @@ ADJACENCIES = tuple(Adjacency)
 
 
 def test_a_whole_sum_adds_each_group_by_its_own_weight() -> None:
-    """The clipped sum with weights equals, to the last bit, the sum of each group's own clipped sum
-    with its weight.
-    """
+    """The clipped sum with weights equals, to the last bit, the sum of each group's own clipped sum with its weight."""
     dense_votes = np.random.default_rng(3).normal(size=(5, 4, 2))
     weights = np.array([1.0, 0.25, 0.6, 0.1, 0.9])
     clipped_sum = ClippedSum(clip=0.7, shape=(4, 2))

@@ -38,8 +38,7 @@ def draw_adversarial_votes(shape: tuple[int, int], rng: np.random.Generator) -> 
 def test_no_change_of_one_group_moves_the_sum_further_than_its_weight(
     shape: tuple[int, int], adjacency: Adjacency, weight: float | None
 ) -> None:
-    """One group's votes are replaced or removed, for all pairs of adversarial votes, also given as
-    low-rank factors.
+    """One group's votes are replaced or removed, for all pairs of adversarial votes, also given as low-rank factors.
 
     The clipped sum moves by at most the group's weight times the sensitivity, and some pair reaches
     90% of it.

@@ -58,9 +58,7 @@ def test_one_change_moves_counts_by_exactly_the_claimed_distance(norm: str) -> N
 
 
 def test_a_teacher_never_counts_for_what_it_did_not_vote() -> None:
-    """Clipped votes of one teacher are between 0 and 1, and above 0 only for labels that it voted
-    for.
-    """
+    """Clipped votes of one teacher are between 0 and 1, and above 0 only for labels that it voted for."""
     for norm, vote_clip in product(NORMS, (1, 2, 3)):
         clipped_votes = all_clipped_votes(num_labels=4, vote_clip=vote_clip, norm=norm)
         vote_vectors = all_vote_vectors(num_labels=4)
@@ -105,8 +103,7 @@ def bits_distributions(counts: FloatArray, noise_std: float) -> FloatArray:
 @pytest.mark.parametrize("norm", NORMS)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_price_covers_all_ensembles(adjacency: Adjacency, norm: str, noise_std: float) -> None:
-    """The exact Renyi divergence and delta of all neighboring ensembles of three teachers stay
-    within the price.
+    """The exact Renyi divergence and delta of all neighboring ensembles of three teachers stay within the price.
 
     Negative control: 90% of the price (l2: 30%) is exceeded.
     """
@@ -128,9 +125,7 @@ def test_price_covers_all_ensembles(adjacency: Adjacency, norm: str, noise_std: 
 
 
 def test_what_one_teacher_keeps_is_independent_of_the_other_teachers() -> None:
-    """The summary of all votes is the sum of the summaries of each teacher alone, in one block and
-    in two.
-    """
+    """The summary of all votes is the sum of the summaries of each teacher alone, in one block and in two."""
     rng = np.random.default_rng(0)
     votes = rng.random(size=(5, 4, 6)) < 0.7
     blocks_of_teachers = [votes[:2], votes[2:]]

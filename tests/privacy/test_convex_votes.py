@@ -163,8 +163,7 @@ def test_plans_are_refused_for_too_many_groups_by_public_numbers(
 @pytest.mark.slow
 @pytest.mark.parametrize("penalty", [0.1, 10.0])
 def test_one_group_of_any_number_of_records_ends_and_moves_a_sum_no_further(penalty: float) -> None:
-    """A group of up to 270,000 records is trained on: only 16 records count, 16 times the expected
-    number.
+    """A group of up to 270,000 records is trained on: only 16 records count, 16 times the expected number.
 
     Replacing it by another size moves the sum by at most the sensitivity.
     """
@@ -315,9 +314,7 @@ def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
 
 
 def test_extreme_penalties_and_clips_are_refused() -> None:
-    """Penalties of 0, nan, and far too small or large ones are refused; so is a clip whose square
-    underflows to 0.
-    """
+    """Penalties of 0, nan, and far too small or large ones are refused; so is a clip whose square underflows to 0."""
     for penalty in (0.0, 1e-4, 1e7, float("nan")):
         with refused("penalty", value=ANY):
             ConvexTeacher(penalty=penalty)

@@ -112,9 +112,7 @@ def test_gap_selection_in_one_direction_does_not_cover_the_other() -> None:
 
 
 def test_gap_selection_is_attained_by_a_distribution_with_the_same_largest_probability() -> None:
-    """Tilting the likeliest outcome of (0.9, 0.1) by the range attains the cost, at Renyi orders
-    from 4 to 16.
-    """
+    """Tilting the likeliest outcome of (0.9, 0.1) by the range attains the cost, at Renyi orders from 4 to 16."""
     law = np.array([[0.9, 0.1]])
     epsilon = 0.5
     tilted_weights = [law * np.exp([0.0, sign * epsilon]) for sign in (-1, 1)]

@@ -142,9 +142,7 @@ def test_a_count_far_behind_can_win(noise: str) -> None:
 
 
 def test_ties_in_floats_are_broken_by_further_bits() -> None:
-    """Two labels have equal counts and equal first random words: the next words decide which comes
-    first.
-    """
+    """Two labels have equal counts and equal first random words: the next words decide which comes first."""
     mechanism = PeelingTopK(k=2, epsilon=2.0)
     counts = np.array([[4, 4]])
     tied_first_words = [3 << 61] * 2
@@ -183,18 +181,14 @@ COUNTS = np.random.default_rng(0).integers(low=0, high=17, size=(12, 5))
 
 
 def decide_by_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Makes the error bounds of floats so large that every comparison is decided by exact
-    intervals.
-    """
+    """Makes the error bounds of floats so large that every comparison is decided by exact intervals."""
     monkeypatch.setattr(weighted_index, "FEW_OPERATIONS", 1e9)
     monkeypatch.setattr(exponential_coins, "FEW_OPERATIONS", 1e9)
     monkeypatch.setattr(comparisons, "SMALL_ERROR", 1e9)
 
 
 def require_equal_draws(draw: Callable[[], Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fails unless `draw` gives the same outcomes by floats and, with `decide_by_intervals`, by exact
-    intervals.
-    """
+    """Fails unless `draw` gives the same outcomes by floats and, with `decide_by_intervals`, by exact intervals."""
     by_floats = draw()
     decide_by_intervals(monkeypatch)
     np.testing.assert_array_equal(draw(), by_floats)
@@ -203,9 +197,7 @@ def require_equal_draws(draw: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
 @pytest.mark.slow
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_floats_decide_as_fractions_do(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same random words give a mechanism the same outcomes when exact intervals decide all
-    comparisons.
-    """
+    """The same random words give a mechanism the same outcomes when exact intervals decide all comparisons."""
     mechanism = MECHANISMS[name]
 
     def draw() -> Any:
@@ -218,9 +210,7 @@ def test_floats_decide_as_fractions_do(name: str, monkeypatch: pytest.MonkeyPatc
 @pytest.mark.slow
 @pytest.mark.parametrize("case", COUNTING, ids=[case.name for case in COUNTING])
 def test_releases_are_the_same_without_floats(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With exact intervals in place of floats, an aggregator releases the same labels from the same
-    seed.
-    """
+    """With exact intervals in place of floats, an aggregator releases the same labels from the same seed."""
     counts = np.random.default_rng(0).integers(low=0, high=NUM_TEACHERS + 1, size=(40, NUM_LABELS))
 
     def draw() -> Any:
@@ -231,9 +221,7 @@ def test_releases_are_the_same_without_floats(case: Case, monkeypatch: pytest.Mo
 
 
 def test_a_wrong_enclosure_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Negative control of the two tests above: exact intervals for another noise scale give other
-    outcomes.
-    """
+    """Negative control of the two tests above: exact intervals for another noise scale give other outcomes."""
     true_weights = softmax_weights
 
     def weights_of_wrong_scale(deficits: FloatArray, noise_scale: float) -> Weights:

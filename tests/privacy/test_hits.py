@@ -59,8 +59,7 @@ def largest_moments(
     renyi_orders: FloatArray = ORDERS,
     moment_after_hit: FloatArray | float = 1.0,
 ) -> FloatArray:
-    """Returns the logarithm of the largest moment of all adaptive sessions, `[A]` for A Renyi
-    orders, exactly.
+    """Returns the logarithm of the largest moment of all adaptive sessions, `[A]` for A Renyi orders, exactly.
 
     The moment at order a is the sum of p^a q^(1 - a) over all transcripts, whose probabilities on both neighbors are p
     and q. Every call may be of any pair of neighbors, whatever came before.
@@ -104,9 +103,7 @@ def session_of(event: Event) -> SessionEvent:
 def single_label_laws(
     adjacency: Adjacency, noise_scale: float, num_labels: int, num_teachers: int
 ) -> Laws:
-    """Returns the distributions of a call inside the boundary wrapper on all neighbors, each kind
-    of pair once.
-    """
+    """Returns the distributions of a call inside the boundary wrapper on all neighbors, each kind of pair once."""
     pairs = neighbors(num_labels, num_teachers, adjacency)
     laws = [wrap_in_boundary(softmax(counts / noise_scale, axis=1)) for counts in pairs]
     unique_pairs = np.unique(np.concatenate(laws, axis=1), axis=0)

@@ -104,8 +104,7 @@ def test_limits_that_do_not_hold_are_refuted(adjacency: pa.Adjacency) -> None:
 
 
 def test_price_is_close_to_the_divergence_of_one_large_pair() -> None:
-    """A pair of histograms of 800 teachers, found by a search, has over 95% of the joint price at
-    Renyi order 3.
+    """A pair of histograms of 800 teachers, found by a search, has over 95% of the joint price at Renyi order 3.
 
     The sum of the prices of selection and test is over a third larger than this divergence.
     """
@@ -132,9 +131,7 @@ def test_price_is_close_to_the_divergence_of_one_large_pair() -> None:
 
 
 def test_a_selection_whose_test_passes_always_costs_what_a_selection_costs() -> None:
-    """Every gap passes the test: the joint price is that of the selection alone, between 2% less
-    and 6% more.
-    """
+    """Every gap passes the test: the joint price is that of the selection alone, between 2% less and 6% more."""
     certain = pa.ApproximateEvent(pa.OneBitEvent(logits=(36.0,) * 5001, reach=2), failure_prob=1e-9)
     event = pa.SelectThenTestEvent(
         events=(pa.BoundedRangeEvent(epsilon=0.2), certain), num_candidates=6
@@ -148,8 +145,7 @@ def test_a_selection_whose_test_passes_always_costs_what_a_selection_costs() -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("delta", [1e-4, 1e-6])
 def test_the_accountant_is_never_above_the_renyi_accountant(delta: float) -> None:
-    """200 queries at the paper's scales: the joint-law accountant's epsilon is over 10% below the
-    Renyi accountant's.
+    """200 queries at the paper's scales: the joint-law accountant's epsilon is over 10% below the Renyi accountant's.
 
     Its delta at this epsilon is within 5% of the target delta.
     """

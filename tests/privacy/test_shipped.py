@@ -117,8 +117,7 @@ def ranked_distribution(case: Case, small_instance: SmallInstance) -> Any:
 @every_case
 @every_adjacency
 def test_price_holds_on_the_largest_instance(adjacency: Adjacency, case: Case) -> None:
-    """The exact divergences of a case stay within its price on all neighbors of its largest
-    instance.
+    """The exact divergences of a case stay within its price on all neighbors of its largest instance.
 
     They reach the share `tightness` of the price, so a price smaller by this factor would be
     refuted.
@@ -280,8 +279,7 @@ REWRITTEN = (gap_selection_distribution, stable_top_k_distribution, stable_fixed
     "case", [case for case in CASES if case.distribution in REWRITTEN], ids=lambda case: case.name
 )
 def test_distributions_of_the_package_equal_independent_ones(case: Case) -> None:
-    """The package's distribution of a case equals the one that is written a second time in
-    `rival_distributions.py`.
+    """The package's distribution of a case equals the one that is written a second time in `rival_distributions.py`.
 
     Selections are compared by size, stable sets by set, and sets of fixed size after all steps.
     """
@@ -443,9 +441,7 @@ def test_distributions_treat_labels_alike_up_to_the_tie_break(case: Case) -> Non
 
 
 def test_every_mechanism_and_aggregator_with_a_price_is_in_the_list() -> None:
-    """Every exported class with a price has a case in `shipped.py`, or a reason why it has no
-    distribution.
-    """
+    """Every exported class with a price has a case in `shipped.py`, or a reason why it has no distribution."""
     small_instance = SmallInstance(Adjacency.REPLACE_ONE, num_labels=3, num_teachers=3)
     listed = {type(case.mechanism_for(small_instance)) for case in CASES}
     exported = [
@@ -493,8 +489,7 @@ def test_a_bit_costs_less_than_the_noisy_numbers_it_hides(adjacency: Adjacency) 
 def test_a_table_costs_its_budget_at_its_order_and_rho_is_the_zcdp_of_a_release(
     adjacency: Adjacency,
 ) -> None:
-    """The table of a stability test costs its budget at its own Renyi order, and more at twice this
-    order.
+    """The table of a stability test costs its budget at its own Renyi order, and more at twice this order.
 
     Mechanisms with a given rho cost at most rho times the Renyi order.
     """

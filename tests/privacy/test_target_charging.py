@@ -51,8 +51,7 @@ REPLACE = Adjacency.REPLACE_ONE
 
 
 def random_pairs(epsilon: float, *, num_pairs: int = 1000) -> Iterator[Pair]:
-    """Yields pairs of distributions on 2 to 5 outcomes, epsilon apart, alternating between tilted
-    and opposite pairs.
+    """Yields pairs of distributions on 2 to 5 outcomes, epsilon apart, alternating between tilted and opposite pairs.
 
     Some probabilities are tiny.
     """
@@ -209,8 +208,7 @@ CASES = {
 @pytest.mark.parametrize("epsilon", [0.05, 0.2, 1.0])
 @pytest.mark.parametrize("name", CASES)
 def test_q_holds_on_all_pairs_and_a_larger_one_does_not(name: str, epsilon: float) -> None:
-    """The hit probability q of a target is at most the smallest exact q over all tried pairs of
-    distributions.
+    """The hit probability q of a target is at most the smallest exact q over all tried pairs of distributions.
 
     Negative control: q times 1.05 (1.08 for the published boundary) is above it.
     """
@@ -297,8 +295,7 @@ def test_wrapped_selections_keep_their_target(
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
 def test_the_worst_pairs_of_both_wrappers_attain_their_targets(epsilon: float) -> None:
-    """A rare outcome besides two about equally likely outcomes attains the epsilon of the boundary
-    target.
+    """A rare outcome besides two about equally likely outcomes attains the epsilon of the boundary target.
 
     A rare second outcome attains its hit probability q; two pairs of coins attain the q of two
     runs.
@@ -327,8 +324,7 @@ def test_the_worst_pairs_of_both_wrappers_attain_their_targets(epsilon: float) -
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 2.0])
 def test_second_question_about_a_noisy_count_is_covered(epsilon: float) -> None:
-    """A stored noisy count is known to lie below a threshold, and the next question has a lower
-    threshold.
+    """A stored noisy count is known to lie below a threshold, and the next question has a lower threshold.
 
     Log ratios stay within twice epsilon, and hits keep the q of the target `revise`.
     """
@@ -394,8 +390,7 @@ def largest_session_delta(
 @pytest.mark.slow
 @pytest.mark.parametrize(("epsilon", "target_hits"), [(0.1, 1), (0.1, 3), (0.5, 2), (1.0, 5)])
 def test_no_adaptive_session_costs_more_than_the_price(epsilon: float, target_hits: int) -> None:
-    """The exact delta of the best adaptive session is at most the price's delta, at the price's
-    epsilon.
+    """The exact delta of the best adaptive session is at most the price's delta, at the price's epsilon.
 
     Negative controls: a price of as many accesses as hits, and one with twice the true hit
     probability, are exceeded.

@@ -134,8 +134,7 @@ THRESHOLD_CALLS = (
 def test_sessions_of_threshold_calls_keep_their_price_and_not_that_of_their_hits(
     threshold_call: AboveThreshold | BetweenThresholds, hits: int
 ) -> None:
-    """Sessions of 60 threshold calls on the two worst pairs: their exact delta is at most the
-    price's.
+    """Sessions of 60 threshold calls on the two worst pairs: their exact delta is at most the price's.
 
     Negative control: a price of as many accesses as there are hits is exceeded.
     """
@@ -185,9 +184,7 @@ def test_sessions_of_wrapped_selections_keep_their_price(adjacency: Adjacency) -
 
 @pytest.mark.parametrize("hits", [1, 2])
 def test_sessions_of_two_runs_keep_their_price(hits: int) -> None:
-    """Sessions of pairs of runs, on the two pairs of coins that attain q: their exact delta is at
-    most the price's.
-    """
+    """Sessions of pairs of runs, on the two pairs of coins that attain q: their exact delta is at most the price's."""
     epsilon = 1.0
     growth = math.exp(epsilon)
     session = TargetCharging.of_targets([run_twice(epsilon)], target_hits=hits, target_delta=1e-3)
@@ -242,8 +239,7 @@ def sweep_distribution(
 def test_a_sweep_keeps_its_price_and_not_that_of_k_noisy_counts(
     adjacency: Adjacency, k: int
 ) -> None:
-    """A sweep publishes the k largest noisy counts: its exact delta on all neighbors is at most the
-    price's.
+    """A sweep publishes the k largest noisy counts: its exact delta on all neighbors is at most the price's.
 
     Negative control: the price of k accesses is exceeded.
     """
@@ -337,8 +333,7 @@ def sparse_vector_pairs(
 def test_sparse_vector_keeps_its_price_and_not_that_of_its_hits(
     adjacency: Adjacency, item_hits: int
 ) -> None:
-    """A sparse vector answers 3 or 4 queries on all bits of one item: its exact delta is at most
-    the price's.
+    """A sparse vector answers 3 or 4 queries on all bits of one item: its exact delta is at most the price's.
 
     Negative control: the price of one access is exceeded.
     """

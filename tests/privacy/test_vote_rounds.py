@@ -136,8 +136,7 @@ def test_no_teacher_moves_a_sum_further_than_its_weight(
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_no_trained_teacher_moves_a_sum_further_than_its_weight(adjacency: Adjacency) -> None:
-    """One trained teacher with one or three records, and answers of any size, is replaced or
-    removed.
+    """One trained teacher with one or three records, and answers of any size, is replaced or removed.
 
     The sum moves by at most the sensitivity, and some pair reaches 90% of it.
     """
@@ -318,8 +317,7 @@ def test_all_rounds_use_the_noise_that_is_charged(
 def test_draws_of_a_whole_release_in_two_rounds_do_not_refute_its_price(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Drawn releases in two rounds, whose second student is a function of the first release, do not
-    refute their price.
+    """Drawn releases in two rounds, whose second student is a function of the first release, do not refute their price.
 
     Negative control: they refute the price of one of the two rounds.
     """

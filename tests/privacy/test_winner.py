@@ -138,9 +138,7 @@ def test_a_price_of_one_count_does_not_cover_replace_one() -> None:
 
 
 def test_a_histogram_of_sets_is_what_the_teachers_say() -> None:
-    """Three teachers vote for any of four sets of labels: the summary counts how many voted for
-    each set.
-    """
+    """Three teachers vote for any of four sets of labels: the summary counts how many voted for each set."""
     aggregator = PowersetGNMax(noise_std=1.0)
     all_sets = np.array(list(product((False, True), repeat=2)))
     for sets_of_teachers in combinations_with_replacement(range(4), 3):
@@ -155,9 +153,7 @@ def test_a_histogram_of_sets_is_what_the_teachers_say() -> None:
 def test_one_teacher_counts_for_one_set_and_no_label_that_it_did_not_name(
     max_size: int | None,
 ) -> None:
-    """One teacher's summary is one set, which has at most `max_size` labels, all of which it voted
-    for.
-    """
+    """One teacher's summary is one set, which has at most `max_size` labels, all of which it voted for."""
     aggregator = PowersetGNMax(noise_std=1.0, max_size=max_size)
     for votes in product((False, True), repeat=4):
         summary = aggregator.summarize(VoteBlocks(np.array([[votes]]), num_teachers=1))

@@ -23,8 +23,7 @@ def require_price_of_two_rounds(
     refuted_price: GaussianEvent,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Fails unless drawn releases of two rounds are consistent with their price and refute
-    `refuted_price`.
+    """Fails unless drawn releases of two rounds are consistent with their price and refute `refuted_price`.
 
     Args:
         votes_of_labels: returns the votes of three equal records, given which of them have the label, `[3, 1]`.

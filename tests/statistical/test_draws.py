@@ -93,8 +93,7 @@ def test_drawn_k_follows_the_exact_distribution_and_not_that_of_another_scale(
 def test_released_sets_follow_the_exact_distribution_and_not_that_of_another_scale(
     name: str,
 ) -> None:
-    """Released sets of stable top-k, one variant for each `name`, follow the exact distribution by
-    a chi-square test.
+    """Released sets of stable top-k, one variant for each `name`, follow the exact distribution by a chi-square test.
 
     Distributions at another scale of selection or test are rejected.
     """
@@ -154,8 +153,7 @@ def test_sets_of_a_fixed_size_follow_the_exact_distribution_and_not_that_of_anot
 
 @pytest.mark.parametrize("make", [StabilityTest.gaussian, StabilityTest.laplace])
 def test_passes_follow_the_test_s_probabilities_and_not_those_of_another_std(make: Any) -> None:
-    """The frequency of passing at each gap is within 4.5 standard deviations of the pass
-    probability.
+    """The frequency of passing at each gap is within 4.5 standard deviations of the pass probability.
 
     The probabilities of a test with 10% more noise are over 10 standard deviations away for some
     gap.
@@ -171,9 +169,7 @@ def test_passes_follow_the_test_s_probabilities_and_not_those_of_another_std(mak
 
 
 def test_passes_of_a_table_follow_its_levels() -> None:
-    """The frequency of passing at each gap is within 4.5 standard deviations of the table's level
-    for this gap.
-    """
+    """The frequency of passing at each gap is within 4.5 standard deviations of the table's level for this gap."""
     table = optimal_stability_table(order=3.0, rdp_budget=1.0, failure_prob=0.02, num_levels=10)
     test = StabilityTest.from_table(table, num_teachers=12)
     passes = test(np.tile(np.arange(13), (DRAWS, 1)), rng=np.random.default_rng(3)).mean(axis=0)
@@ -207,9 +203,7 @@ def test_bits_follow_the_normal_distribution_and_are_independent() -> None:
 
 
 def test_outcomes_of_neighboring_queries_are_independent() -> None:
-    """Pairs of answers of consecutive queries follow the product of their distributions by a
-    chi-square test.
-    """
+    """Pairs of answers of consecutive queries follow the product of their distributions by a chi-square test."""
     aggregator = AGGREGATORS["gumbel"]
     release = aggregator.aggregate(
         np.tile(VOTES, (DRAWS, 1)), num_teachers=NUM_TEACHERS, rng=np.random.default_rng(5)

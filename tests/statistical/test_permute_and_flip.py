@@ -27,8 +27,7 @@ LONG = np.random.default_rng(0).permutation(np.repeat(VALUES, SIZES))
 
 @pytest.mark.slow
 def test_coins_follow_the_exact_distribution() -> None:
-    """Draws of permute-and-flip among tied counts follow its exact distribution by a chi-square
-    test.
+    """Draws of permute-and-flip among tied counts follow its exact distribution by a chi-square test.
 
     The distributions of peeling and of another epsilon are rejected.
     """
@@ -161,8 +160,7 @@ def test_the_lucky_one_follows_the_exact_distribution_of_its_number(
 
 @pytest.mark.parametrize("level", [1, 5, 8])
 def test_thinning_leaves_each_place_with_its_share(level: int) -> None:
-    """Thinning at `level` keeps each of 3001 places with probability 2^-level, in rising order and
-    evenly over the row.
+    """Thinning at `level` keeps each of 3001 places with probability 2^-level, in rising order and evenly over the row.
 
     A probability 1.3 times as large is rejected.
     """

@@ -67,9 +67,7 @@ def test_the_largest_of_many_normals_by_its_quantile(number: int) -> None:
 
 
 def test_only_sets_with_votes_are_released_if_every_set_has_votes() -> None:
-    """Both sets of one label have a vote, and the noise is large: in 20 draws each of the two sets
-    is released.
-    """
+    """Both sets of one label have a vote, and the noise is large: in 20 draws each of the two sets is released."""
     votes = np.array([[[True]], [[False]]])
     aggregator = PowersetGNMax(noise_std=50.0)
     draws = [

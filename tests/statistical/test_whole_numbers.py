@@ -63,9 +63,7 @@ def test_wide_noise_is_normal() -> None:
 
 
 def test_entries_are_independent() -> None:
-    """Entries of rounded Gaussian noise in one row and in two rows are uncorrelated within 5
-    standard deviations.
-    """
+    """Entries of rounded Gaussian noise in one row and in two rows are uncorrelated within 5 standard deviations."""
     drawn = (
         RoundedGaussian(std=100.0).sample(shape=(2, 50_000), rng=np.random.default_rng(2)) / 100.0
     )

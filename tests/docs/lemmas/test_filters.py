@@ -168,8 +168,7 @@ def test_a_filter_that_counts_less_fails(make_filter: Callable[..., PrivacyFilte
 
 
 def test_one_order_bounds_the_hockey_stick_by_a_power_of_the_ratio() -> None:
-    """(x - e^cap)_+ <= delta x^a exp(-(a - 1) budget) for all x at one Renyi order a, and the bound
-    is attained.
+    """(x - e^cap)_+ <= delta x^a exp(-(a - 1) budget) for all x at one Renyi order a, and the bound is attained.
 
     This is the bound of the stopped supermartingale.
     """

@@ -110,9 +110,7 @@ def test_every_event_obeys_both_curves(seed: int) -> None:
 
 
 def test_a_curve_for_half_the_shift_would_be_exceeded() -> None:
-    """Negative control: the curve for sensitivity 1 in place of 2, which the two-step argument
-    forbids, is exceeded.
-    """
+    """Negative control: the curve for sensitivity 1 in place of 2, which the two-step argument forbids, is exceeded."""
     law, moved_law = (
         noisy_max_distribution(np.array(utilities), noise_std=1.0)
         for utilities in ([1.0, 1.0], [0.0, 2.0])

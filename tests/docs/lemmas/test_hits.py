@@ -30,9 +30,7 @@ every_kind = pytest.mark.parametrize(
 def boundary_event(
     epsilon: float, *, bounded_range: bool, target_hits: int = 3, num_calls: float = math.inf
 ) -> SessionEvent:
-    """Returns the event of a session of boundary calls of an epsilon; a hit is the boundary
-    outcome.
-    """
+    """Returns the event of a session of boundary calls of an epsilon; a hit is the boundary outcome."""
     target = tight_boundary(epsilon)
     return BoundarySessionEvent(
         target.epsilon,
@@ -48,9 +46,7 @@ def boundary_event(
 def target_event(
     target: QTarget, *, target_hits: int = 3, num_calls: float = math.inf
 ) -> SessionEvent:
-    """Returns the event of a session of calls with a target; a hit is an outcome in the target's
-    set.
-    """
+    """Returns the event of a session of calls with a target; a hit is an outcome in the target's set."""
     return SessionEvent(
         target.epsilon,
         target.hit_prob,
@@ -152,9 +148,7 @@ def test_no_boundary_call_has_a_moment_above_1_where_hits_weigh_less(
 
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_rare_outcomes_attain_the_cost_of_a_bounded_range(epsilon: float) -> None:
-    """Calls with a rare outcome reach over 99% of the cost of a hit, at each Renyi order where this
-    cost is below 1.
-    """
+    """Calls with a rare outcome reach over 99% of the cost of a hit, at each Renyi order where this cost is below 1."""
     orders = orders_for(epsilon)
     cost = hit_cost(boundary_event(epsilon, bounded_range=True), orders)
     reached_share = np.zeros_like(orders)

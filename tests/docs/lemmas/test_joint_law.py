@@ -94,9 +94,7 @@ def draw_extreme_law(types: CandidateTypes, rng: np.random.Generator) -> Array:
 
 
 def make_types(reach: int, *, num_teachers: int, num_candidates: int) -> CandidateTypes:
-    """Returns the candidate types of a selection with a test whose logits rise evenly with the
-    votes.
-    """
+    """Returns the candidate types of a selection with a test whose logits rise evenly with the votes."""
     logits = tuple(np.linspace(-6.0, 6.0, num_teachers + 1).tolist())
     test = ApproximateEvent(OneBitEvent(logits=logits, reach=reach), failure_prob=1e-3)
     return CandidateTypes.from_event(

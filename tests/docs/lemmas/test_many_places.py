@@ -118,9 +118,7 @@ def test_k_times_epsilon_at_the_same_delta_is_no_bound() -> None:
 
 
 def test_where_no_figure_holds_none_is_given() -> None:
-    """Failures of half of delta leave a finite epsilon for one unit, and an infinite one for a
-    group of two.
-    """
+    """Failures of half of delta leave a finite epsilon for one unit, and an infinite one for a group of two."""
     event = ApproximateEvent(PureDpEvent(epsilon=1.0), failure_prob=DELTA / 2)
     assert Budget(delta=DELTA).epsilon_of(event) < 1.1
     assert math.isinf(group_epsilon(event, size=2, budget=Budget(delta=DELTA)))

@@ -100,8 +100,7 @@ def test_the_profile_of_a_bounded_range_is_attained() -> None:
 
 
 def test_the_profile_of_a_maximum_covers_alternating_moves() -> None:
-    """Seven gaps are tied and move alternately: their hockey stick is at most the profile of the
-    noisy maximum.
+    """Seven gaps are tied and move alternately: their hockey stick is at most the profile of the noisy maximum.
 
     Negative control: the profile for two thirds more noise is exceeded.
     """

@@ -22,9 +22,7 @@ def committed_law(
 
 
 def test_a_draw_repeated_after_crashes_has_the_law_of_one() -> None:
-    """A draw that crashes with probability 1/2, whatever was drawn, and is repeated has the law of
-    a single draw.
-    """
+    """A draw that crashes with probability 1/2, whatever was drawn, and is repeated has the law of a single draw."""
     for law in LAW.values():
         assert committed_law(law, crash_probs=(HALF, HALF)) == law
 

@@ -7,8 +7,7 @@ import pytest
 @pytest.mark.parametrize("epsilon", [0.2, 1e-3])
 @pytest.mark.parametrize("log_ratio", [np.log(40), 10.0, 30.0])
 def test_the_constants_for_sets_of_many_fit(epsilon: float, log_ratio: float) -> None:
-    """The inequalities between the constants of the proof hold for all k from 16 log_ratio to 10^6
-    log_ratio.
+    """The inequalities between the constants of the proof hold for all k from 16 log_ratio to 10^6 log_ratio.
 
     `log_ratio` is the logarithm in the proof's condition.
     """

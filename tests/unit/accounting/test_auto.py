@@ -26,8 +26,7 @@ import pate.accounting as pa
     ],
 )
 def test_the_auto_accountant_returns_the_smallest_quick_bound(event, count, winner, kind) -> None:  # type: ignore[no-untyped-def]
-    """The auto accountant composes `count` equal events and names the accountant whose bound it
-    returns.
+    """The auto accountant composes `count` equal events and names the accountant whose bound it returns.
 
     This name is `winner`, and the epsilon equals that of an accountant of the class `kind` on the
     same events.

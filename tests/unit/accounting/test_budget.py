@@ -28,9 +28,7 @@ def test_a_delta_not_between_0_and_1_is_refused(delta: float) -> None:
 
 
 def test_an_accountant_that_cannot_be_called_is_refused() -> None:
-    """`Budget` refuses the name of an accountant, the text "rdp", in place of the accountant's
-    class.
-    """
+    """`Budget` refuses the name of an accountant, the text "rdp", in place of the accountant's class."""
     accountant: type[RdpAccountant] = "rdp"  # type: ignore[assignment]
     with refused("accountant", value="rdp"):
         Budget(epsilon=1.0, delta=1e-6, accountant=accountant)

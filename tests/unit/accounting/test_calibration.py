@@ -17,8 +17,7 @@ from pate.validation import InvalidValue
 def test_calibrated_noise_meets_the_target_and_slightly_less_does_not(
     target: float, start: float
 ) -> None:
-    """The calibrated noise of a Gaussian costs at most the target epsilon; 0.02% less noise costs
-    more.
+    """The calibrated noise of a Gaussian costs at most the target epsilon; 0.02% less noise costs more.
 
     The search begins at the noise `start`, which may be far from the result. Calibration by the
     Renyi accountant gives more noise than calibration by the default accountant.
@@ -78,8 +77,7 @@ def test_calibration_calls_a_slow_accountant_a_few_times_only(target: float) -> 
 
 
 def test_largest_count_finds_every_boundary() -> None:
-    """`largest_count` returns the largest n up to `maximum` that a predicate `n <= boundary`
-    admits.
+    """`largest_count` returns the largest n up to `maximum` that a predicate `n <= boundary` admits.
 
     This holds for every boundary from 0 to 69, three maxima and five first guesses of the search.
     """

@@ -61,8 +61,7 @@ def test_converted_deltas_bound_random_pairs_closely() -> None:
 
 
 def test_epsilon_and_delta_are_inverse_and_never_above_the_classic_form() -> None:
-    """For each Renyi order, the converted epsilon is at most rdp + log(1 / delta) / (order - 1),
-    the classic form.
+    """For each Renyi order, the converted epsilon is at most rdp + log(1 / delta) / (order - 1), the classic form.
 
     Where the epsilon is positive, its delta is converted back to the original delta.
     """
@@ -88,8 +87,7 @@ TOLERANCE = 1e-12
 
 
 def gaussian_pair_delta(mu: Any, epsilon: Any, earlier_loss: Any = 0) -> Any:
-    """Returns the delta of a Gaussian pair with mean shift `mu` by the formula of Balle and Wang,
-    in 100 digits.
+    """Returns the delta of a Gaussian pair with mean shift `mu` by the formula of Balle and Wang, in 100 digits.
 
     `earlier_loss` is a loss of earlier events, which is subtracted from epsilon.
     """
@@ -102,17 +100,14 @@ def gaussian_pair_delta(mu: Any, epsilon: Any, earlier_loss: Any = 0) -> Any:
 
 
 def composed_mean_shift(multiplier: float, count: int = 1) -> Any:
-    """Returns the mean shift `mu` of `count` composed Gaussians with one noise multiplier, in 100
-    digits.
-    """
+    """Returns the mean shift `mu` of `count` composed Gaussians with one noise multiplier, in 100 digits."""
     with mpmath.workdps(100):
         return mpmath.sqrt(count) / mpmath.mpf(multiplier)
 
 
 @pytest.mark.parametrize("multiplier", MULTIPLIERS)
 def test_gaussian_epsilon_and_delta_are_close_upper_bounds(multiplier: float) -> None:
-    """The epsilon and delta of a Gaussian are at least the exact values in 100 digits and exceed
-    them only slightly.
+    """The epsilon and delta of a Gaussian are at least the exact values in 100 digits and exceed them only slightly.
 
     In double precision the textbook formula would be wrong here: its epsilon is 49% too small at a
     multiplier of 1e13.
@@ -157,8 +152,7 @@ def test_epsilon_is_positive_for_a_delta_just_below_that_of_zero(mu: float) -> N
 def test_the_exact_accountant_bounds_the_true_delta_of_gaussians(
     multiplier: float, count: int
 ) -> None:
-    """At the exact accountant's epsilon for `count` Gaussians, the true delta is at most the target
-    delta.
+    """At the exact accountant's epsilon for `count` Gaussians, the true delta is at most the target delta.
 
     At an epsilon smaller by 1e-8, the true delta exceeds the target. Also, `get_delta` is at least
     the true delta.
@@ -175,9 +169,7 @@ def test_the_exact_accountant_bounds_the_true_delta_of_gaussians(
 
 @pytest.mark.parametrize("accountant", [pa.RdpAccountant, pa.PldAccountant])
 def test_other_accountants_bound_the_true_delta_of_gaussians(accountant: Any) -> None:
-    """At the epsilon of the Renyi or PLD accountant, the true delta (Balle and Wang) is at most the
-    target delta.
-    """
+    """At the epsilon of the Renyi or PLD accountant, the true delta (Balle and Wang) is at most the target delta."""
     for multiplier, count in itertools.product((0.03, 1.9, 1e4, 1e13), (1, 10**9)):
         spent = accountant().compose(pa.GaussianEvent(noise_multiplier=multiplier), count=count)
         mu = composed_mean_shift(multiplier=multiplier, count=count)

@@ -118,8 +118,7 @@ def test_loss_accountants_return_the_smaller_price_of_a_session(
 def test_a_session_costs_the_smaller_price_of_accesses_and_hits(
     accountant: type[pa.Accountant],
 ) -> None:
-    """A session of 3 accesses costs the epsilon of its accesses; a session of 101 accesses costs
-    that of its 10 hits.
+    """A session of 3 accesses costs the epsilon of its accesses; a session of 101 accesses costs that of its 10 hits.
 
     At a delta smaller than the failure probability of the accesses, the price by hits is still
     finite.
@@ -167,9 +166,7 @@ def test_filters_count_hits_by_renyi_and_accesses_by_mu() -> None:
     [(323_960.43135932373, 3.113915523281301e-10), (20_000.0, 5e-9), (400.0, 1e-7), (3.0, 0.02)],
 )
 def test_the_cost_of_a_hit_is_rounded_up_at_every_order(order: float, call_epsilon: float) -> None:
-    """The cost of one hit at a Renyi order is at least its value in 60 digits, and at most 20%
-    larger.
-    """
+    """The cost of one hit at a Renyi order is at least its value in 60 digits, and at most 20% larger."""
     event = replace(
         SESSION, epsilon=3 * call_epsilon, call_epsilon=call_epsilon, bounded_range=False
     )

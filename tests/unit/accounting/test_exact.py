@@ -183,8 +183,7 @@ def test_events_10_percent_too_small_fail_the_adversary_check(name: str, cheaper
 
 @pytest.mark.slow
 def test_a_gaussian_and_a_bit_agree_with_a_quadrature() -> None:
-    """The exact accountant's delta for a Gaussian and a bit is at least the reference, and at most
-    2% more.
+    """The exact accountant's delta for a Gaussian and a bit is at least the reference, and at most 2% more.
 
     The reference integrates the strongest adversary's delta on the bit over the losses of the
     Gaussian.
@@ -462,8 +461,7 @@ def test_blocks_bound_the_composition_step_by_step_closely(
 
 @pytest.mark.slow
 def test_blocks_of_two_steps_bound_an_exhaustive_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bit, a range and a bit composed in blocks give a delta at least that of the strongest
-    adversary.
+    """A bit, a range and a bit composed in blocks give a delta at least that of the strongest adversary.
 
     Negative control: bits with losses 20% too small give a delta below the adversary's.
     """

@@ -33,8 +33,7 @@ KINDS = (RenyiFilter, GaussianFilter)
 
 
 def largest_number_at_once(event: pa.Event, make_accountant: Callable[[], pa.Accountant]) -> int:
-    """Returns the number of equal events that an accountant admits under the cap, if all are fixed
-    beforehand."""
+    """Returns the number of equal events that an accountant admits under the cap, if all are fixed beforehand."""
     low = 0
     high = 4096
     while high - low > 1:
@@ -78,8 +77,7 @@ def test_a_filter_admits_at_most_as_many_releases_as_the_accountant(
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_affords_is_the_number_of_events_admitted_one_by_one(kind: type[PrivacyFilter]) -> None:
-    """Equal events are charged until the filter admits no further one: their number is `affords` of
-    the empty filter.
+    """Equal events are charged until the filter admits no further one: their number is `affords` of the empty filter.
 
     The epsilon of the filter's whole budget is at most the cap, and that of a budget larger by 1e-9
     exceeds it.
@@ -131,8 +129,7 @@ def test_sums_are_rounded_up_or_exact() -> None:
 def test_equal_parts_of_a_cap_fit_exactly(
     kind: type[RenyiFilter], cap: float, part: float, count: int
 ) -> None:
-    """Under the cap, `count` pure-DP events of epsilon `part` fit exactly, singly and as one event,
-    and nothing more.
+    """Under the cap, `count` pure-DP events of epsilon `part` fit exactly, singly and as one event, and nothing more.
 
     Ten times the float 0.1 exceeds 1 by 6e-17; the filter converts at a slightly smaller delta to
     allow for that.
@@ -178,8 +175,7 @@ def test_the_mu_of_a_pure_release_is_that_of_a_costlier_gaussian(epsilon: float)
 
 
 def test_a_cap_has_no_slack_at_a_tiny_delta() -> None:
-    """At delta 1e-14 nothing is set aside for rounding: nine events of 0.1 fit under a cap of 1,
-    and ten do not.
+    """At delta 1e-14 nothing is set aside for rounding: nine events of 0.1 fit under a cap of 1, and ten do not.
 
     Failure probabilities are added exactly: three of 1e-7 fit into 3e-7.
     """
@@ -286,8 +282,7 @@ def test_the_cap_that_a_refusal_names_admits_the_refused_event(
 
 
 def test_failures_are_admitted_up_to_a_fixed_part_of_delta() -> None:
-    """A filter allows failure probabilities up to `max_failure_prob`, and converts at the rest of
-    delta.
+    """A filter allows failure probabilities up to `max_failure_prob`, and converts at the rest of delta.
 
     Without this setting, the first event fixes the allowed failure probability, and later events do
     not change it.
@@ -386,8 +381,7 @@ def test_the_filter_refuses_a_charge_below_the_total() -> None:
 def test_the_accountant_decides_for_the_first_release_only(
     make_accountant: Callable[[], pa.Accountant],
 ) -> None:
-    """The cap is the accountant's epsilon for one release, which the Renyi filter alone would
-    refuse.
+    """The cap is the accountant's epsilon for one release, which the Renyi filter alone would refuse.
 
     The ledger admits this release as the first charge, because its price was fixed before anything
     was released; then nothing more is admitted.
@@ -584,8 +578,7 @@ def test_a_stored_filter_admits_the_failures_of_its_version() -> None:
 
 
 def test_the_former_zcdp_filter_admits_only_pure_dp() -> None:
-    """The former zCDP filter with a cap of 4 admits four pure-DP events of epsilon 1, and no
-    Gaussian.
+    """The former zCDP filter with a cap of 4 admits four pure-DP events of epsilon 1, and no Gaussian.
 
     After a Gaussian charge of an earlier version, it admits no event at all.
     """
@@ -602,9 +595,7 @@ def test_the_former_zcdp_filter_admits_only_pure_dp() -> None:
 
 
 def test_a_cap_in_rho_names_another_ledger_as_the_way_out() -> None:
-    """The former zCDP filter refuses a Gaussian, and its error advises another ledger for new
-    releases.
-    """
+    """The former zCDP filter refuses a Gaussian, and its error advises another ledger for new releases."""
     cap = Cap(rule=FormerZCdpFilter(max_epsilon=CAP, target_delta=DELTA), entries=[])
     cap.require_room(pa.PureDpEvent(epsilon=1.0), first_epsilon=math.inf)
     with refused("max_epsilon", value=CAP, rule="another ledger for new releases"):

@@ -84,9 +84,7 @@ def test_extreme_parameters_give_a_price(
 @pytest.mark.parametrize("num_teachers", [1, 2, 3])
 @pytest.mark.parametrize("scale", [1e-4, 0.01, 1.0])
 def test_few_teachers_and_little_noise_give_a_price(num_teachers: int, scale: float) -> None:
-    """A release by 1 to 3 teachers with little noise: its joint price is between 0 and that of the
-    Renyi accountant.
-    """
+    """A release by 1 to 3 teachers with little noise: its joint price is between 0 and that of the Renyi accountant."""
     event = StableTopK(selection_scale=scale, test_std=scale).event_for(
         num_queries=100, num_labels=4, num_teachers=num_teachers
     )
@@ -99,8 +97,7 @@ def test_few_teachers_and_little_noise_give_a_price(num_teachers: int, scale: fl
 
 @pytest.mark.slow
 def test_get_delta_searches_far_from_the_renyi_order() -> None:
-    """The best Renyi order of the joint price is far from the best Renyi order of the sum of both
-    prices.
+    """The best Renyi order of the joint price is far from the best Renyi order of the sum of both prices.
 
     `get_delta` at the epsilon for delta 1e-3 returns 1e-3 within 20%.
     """
@@ -188,8 +185,7 @@ def exact_remainders(programs: LinearPrograms, multipliers: FloatArray) -> Float
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [1e-6, 1.0, 1e8])
 def test_bounds_of_linear_programs_are_rounded_up(size: float) -> None:
-    """The bound of each of 40 random linear programs is at least the value in fractions, and at
-    most 1e-9 more.
+    """The bound of each of 40 random linear programs is at least the value in fractions, and at most 1e-9 more.
 
     Plain double precision is below the exact value for some of them.
     """
@@ -209,9 +205,7 @@ def test_bounds_of_linear_programs_are_rounded_up(size: float) -> None:
 
 
 def test_a_bound_beyond_double_precision_is_infinite() -> None:
-    """A program with an infinite or missing value has an infinite bound; the third program keeps
-    its finite bound.
-    """
+    """A program with an infinite or missing value has an infinite bound; the third program keeps its finite bound."""
     own_values = np.array([[1.0, np.inf], [1.0, np.nan], [1.0, 2.0]])
     sizes = np.array([[np.inf, 1.0], [np.nan, 1.0], [2.0, 1.0]])
     programs = LinearPrograms(
@@ -311,8 +305,7 @@ def test_the_optimum_agrees_with_the_solver_of_scipy(num_rows: int, num_types: i
 def test_select_then_test_refuses_other_events(
     name: str, events: tuple[pa.Event, ...], num_candidates: int
 ) -> None:
-    """`SelectThenTestEvent` takes a selection of bounded range and a noisy bit, for 2 or more
-    candidates.
+    """`SelectThenTestEvent` takes a selection of bounded range and a noisy bit, for 2 or more candidates.
 
     Other events or one candidate are refused with an error about the parameter `name`.
     """

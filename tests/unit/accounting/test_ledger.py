@@ -78,9 +78,7 @@ ON_DISK_AND_IN_MEMORY = pytest.mark.parametrize(
 def charge(
     ledger: Ledger, event: Event = GAUSSIAN, key: str = "a", *, description: str = ""
 ) -> LedgerEntry:
-    """Charges an event to the ledger under a key, with the ledger's own adjacency, and returns its
-    entry.
-    """
+    """Charges an event to the ledger under a key, with the ledger's own adjacency, and returns its entry."""
     return ledger.charge(event, adjacency=ledger.adjacency, key=key, description=description)
 
 
@@ -161,9 +159,7 @@ def ledger(path: Path) -> Ledger:
 
 @pytest.fixture
 def shared(path: Path) -> SharedLedger:
-    """Returns a new shared ledger on disk, at delta 1e-6, with a cap of epsilon 4 for each data
-    set.
-    """
+    """Returns a new shared ledger on disk, at delta 1e-6, with a cap of epsilon 4 for each data set."""
     return SharedLedger(path, target_delta=DELTA, max_epsilon=4.0)
 
 
@@ -197,8 +193,7 @@ def test_a_key_has_one_event_and_one_release(ledger: Ledger, path: Path) -> None
 
 
 def test_later_parts_of_a_release_are_under_its_charge(ledger: Ledger) -> None:
-    """Parts "a:first" and "a:second" of a release are committed: only the first part is an entry
-    with a price.
+    """Parts "a:first" and "a:second" of a release are committed: only the first part is an entry with a price.
 
     A second commit of a key returns the bytes of the first commit. A part at another price than its
     release is refused and is not stored.
@@ -274,9 +269,7 @@ def test_a_run_with_the_same_seed_must_commit_every_part(ledger: Ledger) -> None
 
 
 def test_a_seed_used_for_two_data_sets_is_refused(shared: SharedLedger) -> None:
-    """Two accounts of one file each commit a part with the same noise seed: the second part is
-    refused.
-    """
+    """Two accounts of one file each commit a part with the same noise seed: the second part is refused."""
     commit_part(shared.account(data="one"), key="a:first", content=b"1", seed_name="seed 3")
     with refused("noise", value="seed 3"):
         commit_part(shared.account(data="other"), key="b:first", content=b"1", seed_name="seed 3")
@@ -346,8 +339,7 @@ def test_releases_that_share_their_noise_have_an_infinite_total(ledger: Ledger, 
 
 
 def test_a_ledger_with_a_cap_refuses_shared_noise(path: Path) -> None:
-    """In a ledger with a cap, a second release with the same seed is refused even with
-    `may_share_noise`.
+    """In a ledger with a cap, a second release with the same seed is refused even with `may_share_noise`.
 
     The total stays that of the first release, and the guaranteed epsilon stays the cap.
     """
@@ -359,8 +351,7 @@ def test_a_ledger_with_a_cap_refuses_shared_noise(path: Path) -> None:
 
 
 def test_two_accounts_that_share_their_noise_have_infinite_totals(path: Path) -> None:
-    """Two data sets of one file commit parts with one seed and `may_share_noise`: both totals
-    become infinite.
+    """Two data sets of one file commit parts with one seed and `may_share_noise`: both totals become infinite.
 
     A third data set with another seed keeps a finite total.
     """
@@ -382,8 +373,7 @@ def test_two_accounts_that_share_their_noise_have_infinite_totals(path: Path) ->
 def test_a_commit_opens_the_file_only_a_few_times(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Committing the first part of a release opens two connections to the database, and a later
-    part opens one.
+    """Committing the first part of a release opens two connections to the database, and a later part opens one.
 
     Reading the statement opens one more.
     """
@@ -426,8 +416,7 @@ def test_a_commit_numbers_the_draws_of_a_run(ledger: Ledger, path: Path) -> None
 
 
 def test_a_failed_or_refused_draw_charges_nothing(path: Path) -> None:
-    """A draw raises, its event exceeds the cap, or its failure probability is too large: no charge
-    is left.
+    """A draw raises, its event exceeds the cap, or its failure probability is too large: no charge is left.
 
     A charge exactly at the cap is admitted.
     """
@@ -500,9 +489,7 @@ def test_an_event_of_another_adjacency_is_refused(ledger: Ledger, tmp_path: Path
 def test_impossible_settings_are_refused(
     path: Path, name: str, open_ledger: Callable[[Path], Ledger]
 ) -> None:
-    """`Ledger` refuses one bad setting by its name; a shared ledger refuses an account whose data
-    set has no name.
-    """
+    """`Ledger` refuses one bad setting by its name; a shared ledger refuses an account whose data set has no name."""
     with refused(name, value=ANY):
         open_ledger(path)
     for data in ("", None, NOT_A_DIGEST):
@@ -620,8 +607,7 @@ def test_settings_are_read_back_from_the_file(path: Path, tmp_path: Path) -> Non
 def test_a_stored_ledger_needs_an_accountant_of_pate_and_its_version(
     path: Path,
 ) -> None:
-    """A file that names the user's own accountant class, or a later file version, cannot be opened
-    by its path alone.
+    """A file that names the user's own accountant class, or a later file version, cannot be opened by its path alone.
 
     The user's file can be opened when the class is passed.
     """
@@ -687,8 +673,7 @@ def test_the_cap_of_a_ledger_with_the_former_zcdp_filter_stays(path: Path) -> No
 
 
 def test_the_cap_of_the_file_holds_in_addition_to_a_smaller_cap(path: Path) -> None:
-    """Two `Ledger` objects of one file have caps of 4 (the file's) and 3: each refuses charges
-    above its own cap.
+    """Two `Ledger` objects of one file have caps of 4 (the file's) and 3: each refuses charges above its own cap.
 
     If the file has no cap, an object may have one, and other objects of the file have none.
     """
@@ -737,8 +722,7 @@ def test_every_charge_reduces_what_the_cap_leaves(
 def test_a_cap_counts_mu_after_a_gaussian_first_charge(
     path: Path,
 ) -> None:
-    """Two data sets of one file have the same cap: one is charged a Gaussian first, the other a
-    pure-DP event.
+    """Two data sets of one file have the same cap: one is charged a Gaussian first, the other a pure-DP event.
 
     The first has a filter that counts the mu of Gaussians as well as the Renyi divergence; the
     second has the Renyi filter.
@@ -811,8 +795,7 @@ def test_a_file_of_several_data_sets_needs_a_named_data_set(
 
 
 def test_a_charge_without_a_data_set_counts_for_every_data_set(ledger: Ledger, path: Path) -> None:
-    """The first charge names no data set: it is an entry of the ledgers of two data sets opened
-    later.
+    """The first charge names no data set: it is an entry of the ledgers of two data sets opened later.
 
     A charge of one of these two data sets is no entry of the other.
     """
@@ -863,9 +846,7 @@ class CountingAccountant(RdpAccountant):
 def test_the_work_of_a_charge_does_not_grow_with_earlier_charges(
     on_disk: bool, path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each of 60 charges calls `compose` at most 3 times and prices at most 2 events for the
-    filter.
-    """
+    """Each of 60 charges calls `compose` at most 3 times and prices at most 2 events for the filter."""
     priced_events: list[Event] = []
     price = RenyiFilter.price
 
@@ -926,8 +907,7 @@ def test_refused_charges_do_not_change_the_total() -> None:
 def test_an_interrupted_reading_neither_forgets_nor_repeats_a_charge(
     path: Path,
 ) -> None:
-    """A ledger reads charges that another ledger has added, and is interrupted by Ctrl-C at every
-    line of code in turn.
+    """A ledger reads charges that another ledger has added, and is interrupted by Ctrl-C at every line of code in turn.
 
     A second reading then has the complete totals and entries. A total without one charge would
     admit another release.
@@ -1006,9 +986,7 @@ def test_a_ledger_in_memory_refuses_to_be_copied(
 
 @ON_DISK_AND_IN_MEMORY
 def test_threads_cannot_spend_one_budget_twice(on_disk: bool, path: Path) -> None:
-    """Four threads charge a ledger whose cap has room for one charge: one is admitted and three are
-    refused.
-    """
+    """Four threads charge a ledger whose cap has room for one charge: one is admitted and three are refused."""
 
     class SlowAccountant(RdpAccountant):
         def get_epsilon(self, target_delta: float) -> float:
@@ -1155,9 +1133,7 @@ def test_a_full_disk_raises_an_error_and_charges_nothing(
 
 
 def test_a_chained_line_without_a_charge_is_refused(path: Path) -> None:
-    """A line of the file has a valid hash, but its text is no event: the ledger is refused as
-    damaged.
-    """
+    """A line of the file has a valid hash, but its text is no event: the ledger is refused as damaged."""
     for number, event in enumerate(
         ["[]", "{", '{"kind": "Free"}', '{"kind": "PureDpEvent", "epsilon": -1}']
     ):
@@ -1176,8 +1152,7 @@ def test_a_chained_line_without_a_charge_is_refused(path: Path) -> None:
 def test_a_charge_records_user_host_and_command(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, command_line: list[str] | None
 ) -> None:
-    """An entry records the user's number where the user has no name, the host, and the command
-    line.
+    """An entry records the user's number where the user has no name, the host, and the command line.
 
     The command line is quoted for the shell and cut to 1000 characters; it is empty if there is
     none.
@@ -1236,8 +1211,7 @@ def test_an_account_refuses_a_second_unit_of_privacy(
 
 
 def test_charges_without_a_unit_count_for_the_unit_of_the_account(tmp_path: Path) -> None:
-    """A charge without a unit, as earlier versions made it, stays in an account that is later
-    opened with a unit.
+    """A charge without a unit, as earlier versions made it, stays in an account that is later opened with a unit.
 
     It counts as a charge of this unit. A further unit is then refused.
     """
@@ -1252,9 +1226,7 @@ def test_charges_without_a_unit_count_for_the_unit_of_the_account(tmp_path: Path
 
 
 def test_the_repr_of_a_ledger_shows_settings_and_number_of_charges(tmp_path: Path) -> None:
-    """The repr of a ledger with one charge has its path, adjacency, delta, cap and number of
-    charges.
-    """
+    """The repr of a ledger with one charge has its path, adjacency, delta, cap and number of charges."""
     ledger = Ledger(tmp_path / "ledger.db", target_delta=1e-6, max_epsilon=3.0)
     ledger.charge(PureDpEvent(epsilon=0.5), adjacency=Adjacency.REPLACE_ONE)
     terms = (
@@ -1264,8 +1236,7 @@ def test_the_repr_of_a_ledger_shows_settings_and_number_of_charges(tmp_path: Pat
 
 
 def test_a_notebook_shows_the_total_and_settings_of_a_ledger(tmp_path: Path) -> None:
-    """The HTML that a notebook shows has the total, delta, cap, adjacency, unit and number of
-    charges.
+    """The HTML that a notebook shows has the total, delta, cap, adjacency, unit and number of charges.
 
     The file's name is escaped, and a ledger without a file is shown as "in memory".
     """

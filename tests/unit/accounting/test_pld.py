@@ -40,8 +40,7 @@ def test_the_distribution_of_gaussians_is_a_close_upper_bound(epsilon: float) ->
 def test_the_distribution_of_randomized_response_is_a_close_upper_bound(
     epsilon: float, count: int
 ) -> None:
-    """The loss distribution of `count` pure-DP events gives a delta between the closed form and 5%
-    more.
+    """The loss distribution of `count` pure-DP events gives a delta between the closed form and 5% more.
 
     The closed form is that of n-fold randomized response.
     """
@@ -62,9 +61,7 @@ def test_the_distribution_of_randomized_response_is_a_close_upper_bound(
     ],
 )
 def test_large_losses_do_not_cancel(event: LeafEvent) -> None:
-    """An event whose outcomes reveal the neighbor almost surely has a delta near 1 at epsilons of
-    30 and 75.
-    """
+    """An event whose outcomes reveal the neighbor almost surely has a delta near 1 at epsilons of 30 and 75."""
     losses = loss_distribution_of((event, 1))
     assert losses.delta(30.0) >= 1 - 1e-10
     assert losses.delta(75.0) >= 0.99

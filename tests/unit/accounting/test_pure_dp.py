@@ -44,8 +44,7 @@ def accountant_with(counts_by_epsilon: dict[float, int]) -> pa.PureDpAccountant:
 @pytest.mark.slow
 @pytest.mark.parametrize("counts", MIXTURES, ids=repr)
 def test_releases_with_several_epsilons_are_bounded_closely(counts: dict[float, int]) -> None:
-    """The pure-DP accountant's delta is at least that of randomized responses, and at most 0.3%
-    more.
+    """The pure-DP accountant's delta is at least that of randomized responses, and at most 0.3% more.
 
     The reference enumerates all answers. `get_epsilon` inverts `get_delta`.
     """
@@ -84,8 +83,7 @@ def test_too_many_releases_are_bounded_by_renyi_and_the_sum() -> None:
 
 
 def test_every_pure_event_is_priced_by_its_epsilon() -> None:
-    """`pure_epsilon` of a pure or bounded-range event is its epsilon; that of a noisy bit is its
-    largest loss.
+    """`pure_epsilon` of a pure or bounded-range event is its epsilon; that of a noisy bit is its largest loss.
 
     It is infinite if a bit can be certain, and for an event without privacy.
     """
@@ -109,8 +107,7 @@ def test_every_pure_event_is_priced_by_its_epsilon() -> None:
 def test_large_and_small_epsilons_together_cost_at_least_the_larger(
     large: float, small: float
 ) -> None:
-    """A release of epsilon `large` and one of `small` together cost at least `large`, and at most
-    their sum.
+    """A release of epsilon `large` and one of `small` together cost at least `large`, and at most their sum.
 
     Losses below -709, whose exponentials underflow, must not give an epsilon of 0.
     """
@@ -134,8 +131,7 @@ def test_a_bit_has_the_larger_loss_of_both_outcomes() -> None:
 @pytest.mark.parametrize(("epsilon", "count"), [(0.05, 600), (0.5, 20), (3.0, 7)])
 @pytest.mark.parametrize("delta", [1e-12, 1e-6, 0.01, 0.3])
 def test_epsilon_inverts_delta_and_is_below_renyi(epsilon: float, count: int, delta: float) -> None:
-    """The epsilon of `count` equal pure-DP events at a delta has, by `get_delta`, at most this
-    delta.
+    """The epsilon of `count` equal pure-DP events at a delta has, by `get_delta`, at most this delta.
 
     A slightly smaller epsilon has more, and the Renyi accountant's epsilon is not smaller.
     """
@@ -191,8 +187,7 @@ def adaptive_delta(
 def test_adaptive_pairs_do_not_exceed_the_pure_dp_bound(
     shrink: float,
 ) -> None:
-    """An adversary chooses each of three losses after earlier outcomes: its delta is at most the
-    accountant's.
+    """An adversary chooses each of three losses after earlier outcomes: its delta is at most the accountant's.
 
     Negative control: with epsilons shrunk by the factor `shrink` of 0.9, the adversary exceeds the
     accountant's delta.

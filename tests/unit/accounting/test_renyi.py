@@ -53,8 +53,7 @@ def exact_bit_divergence(logit_p: float, logit_q: float, order: float) -> Any:
 def test_the_divergence_of_a_bit_is_the_larger_of_both_directions(
     logit_p: float, logit_q: float
 ) -> None:
-    """The Renyi curve of a noisy bit with two logits is the larger divergence of both directions,
-    at each Renyi order.
+    """The Renyi curve of a noisy bit with two logits is the larger divergence of both directions, at each Renyi order.
 
     The reference is computed in 50 digits.
     """
@@ -73,8 +72,7 @@ def test_the_divergence_of_a_bit_is_the_larger_of_both_directions(
 def test_a_bit_of_many_statistics_costs_its_worst_pair(
     worst: int,
 ) -> None:
-    """A bit has 3001 logits that are equally far apart except for one pair of neighbors, which is 3
-    apart.
+    """A bit has 3001 logits that are equally far apart except for one pair of neighbors, which is 3 apart.
 
     Its Renyi curve equals that of this pair alone, and less than 16 MiB are allocated.
     """
@@ -91,8 +89,7 @@ def test_a_bit_of_many_statistics_costs_its_worst_pair(
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.3, 2.0, 30.0, 800.0])
 def test_the_curve_of_pure_dp_is_that_of_randomized_response(epsilon: float) -> None:
-    """The Renyi curve of a pure-DP event is that of randomized response, the worst release of pure
-    DP.
+    """The Renyi curve of a pure-DP event is that of randomized response, the worst release of pure DP.
 
     At each Renyi order it is at most epsilon, and at most order * epsilon^2 / 2.
     """
@@ -106,8 +103,7 @@ def test_the_curve_of_pure_dp_is_that_of_randomized_response(epsilon: float) -> 
 
 @pytest.mark.parametrize("epsilon", [1e-4, 0.0513, 0.5, 2.0, 10.0])
 def test_bounded_range_is_the_supremum_over_the_place_of_the_range(epsilon: float) -> None:
-    """The losses of a bounded-range release lie in an interval of length epsilon, anywhere around
-    0.
+    """The losses of a bounded-range release lie in an interval of length epsilon, anywhere around 0.
 
     The Renyi curve is the largest over all positions of this interval, found by search.
     """

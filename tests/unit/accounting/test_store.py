@@ -88,8 +88,7 @@ def test_a_part_needs_the_charge_of_its_release(store: Store) -> None:
 
 
 def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Path) -> None:
-    """Another store has committed a charge: the function that describes a new charge sees it and
-    refuses.
+    """Another store has committed a charge: the function that describes a new charge sees it and refuses.
 
     Nothing is added. A key that is already committed returns its bytes without a description.
     """
@@ -109,8 +108,7 @@ def test_a_concurrent_charge_is_counted_before_the_commit(store: Store, path: Pa
 
 
 def test_a_large_release_lies_in_a_file_named_by_its_digest(store: Store, path: Path) -> None:
-    """A release too large for the database lies in a file of its own, which only its owner may
-    read.
+    """A release too large for the database lies in a file of its own, which only its owner may read.
 
     A changed or lost release, in a file or in the database, is refused as damage.
     """
@@ -174,8 +172,7 @@ def test_an_edited_file_is_refused_in_one_line_with_the_remedy(
 
 
 def test_an_older_or_exchanged_file_is_refused_after_a_reading(store: Store, path: Path) -> None:
-    """A store has read its file, which is then replaced by an earlier copy or by another ledger's
-    file.
+    """A store has read its file, which is then replaced by an earlier copy or by another ledger's file.
 
     The next reading refuses it as damage.
     """
@@ -194,8 +191,7 @@ def test_an_older_or_exchanged_file_is_refused_after_a_reading(store: Store, pat
 
 @pytest.mark.slow
 def test_a_changed_byte_never_changes_a_line_unnoticed(store: Store, path: Path) -> None:
-    """Random bytes are flipped or the end is cut off; either the lines stay the same or the file is
-    refused."""
+    """Random bytes are flipped or the end is cut off; either the lines stay the same or the file is refused."""
     for number in range(6):
         commit(
             store, data="people", key=f"k{number}", content=b"release " * 40, event="price " * 30
@@ -227,8 +223,7 @@ def test_a_changed_byte_never_changes_a_line_unnoticed(store: Store, path: Path)
 
 
 def test_only_a_plain_file_that_holds_a_ledger_is_opened(path: Path, tmp_path: Path) -> None:
-    """`Store` refuses an empty file, a text, a broken link, a pipe, a folder, and a missing file
-    without settings.
+    """`Store` refuses an empty file, a text, a broken link, a pipe, a folder, and a missing file without settings.
 
     A refused broken link creates no file.
     """
@@ -255,8 +250,7 @@ def test_only_a_plain_file_that_holds_a_ledger_is_opened(path: Path, tmp_path: P
 
 
 def test_a_commit_leaves_one_file_that_its_owner_alone_reads(path: Path, tmp_path: Path) -> None:
-    """After a commit there is one file, readable by its owner alone although the umask allows
-    everything.
+    """After a commit there is one file, readable by its owner alone although the umask allows everything.
 
     No journal remains, and SQLite writes with its safest settings.
     """
@@ -276,9 +270,7 @@ def test_a_commit_leaves_one_file_that_its_owner_alone_reads(path: Path, tmp_pat
 def test_a_link_to_a_ledger_and_a_backup_are_the_ledger(
     store: Store, path: Path, tmp_path: Path
 ) -> None:
-    """A charge through a symbolic link is a charge of the ledger; a backup by SQLite has the same
-    lines.
-    """
+    """A charge through a symbolic link is a charge of the ledger; a backup by SQLite has the same lines."""
     (tmp_path / "link.db").symlink_to(path)
     commit(Store(tmp_path / "link.db", settings=SETTINGS), data="people", key="a", content=b"a")
     store.read()
@@ -355,9 +347,7 @@ def test_all_owners_of_an_account_are_stored_once(store: Store, path: Path) -> N
 
 
 def test_threads_with_one_store_get_one_release_for_each_key(store: Store) -> None:
-    """Six threads commit different bytes under the same five keys of one store: all get the same
-    bytes for a key.
-    """
+    """Six threads commit different bytes under the same five keys of one store: all get the same bytes for a key."""
     actual: list[tuple[str, bytes]] = []
 
     def ask(number: int) -> None:
@@ -397,8 +387,7 @@ def start_commits(path: Path, keys: list[str], printed_file: Path) -> subprocess
 @pytest.mark.slow
 @pytest.mark.process
 def test_killed_processes_charge_one_release_for_each_key(path: Path, tmp_path: Path) -> None:
-    """Two processes that commit the same keys are killed at random times; a third process then
-    commits all keys.
+    """Two processes that commit the same keys are killed at random times; a third process then commits all keys.
 
     Every release that any of them printed is the one in the store, and each key has one line.
     """

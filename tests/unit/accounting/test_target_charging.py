@@ -60,8 +60,7 @@ def session(
 
 
 def test_the_hit_probabilities_of_targets_have_their_limits() -> None:
-    """At epsilons near 0, each kind of target has its limiting hit probability, such as 2/7 for the published
-    boundary.
+    """At epsilons near 0, each kind of target has its limiting hit probability, such as 2/7 for the published boundary.
 
     Between thresholds that lie far apart, it is that of `not_prior`. `min_accesses` returns the smallest number of
     accesses whose overrun probability is at most 1e-7.
@@ -132,8 +131,7 @@ def test_a_call_worse_than_the_session_is_refused() -> None:
 
 
 def test_the_deltas_of_calls_are_limited_by_the_session() -> None:
-    """A session has a failure probability of 2e-7 for all its calls: a call that would exceed it is
-    refused.
+    """A session has a failure probability of 2e-7 for all its calls: a call that would exceed it is refused.
 
     Negative probabilities are refused. The event of the session contains this failure probability.
     """
@@ -332,9 +330,7 @@ def test_the_price_by_play_is_below_the_price_by_accesses(
 @pytest.mark.parametrize("share", [0.3, 0.5, 0.7])
 @pytest.mark.parametrize("epsilon", [1e-9, 1e-6, 1e-3, 0.3])
 def test_best_play_deltas_are_rounded_up(epsilon: float, share: float) -> None:
-    """`best_play_delta` for 5 accesses and 2 hits is at least the same recursion in 40 digits, and
-    barely larger.
-    """
+    """`best_play_delta` for 5 accesses and 2 hits is at least the same recursion in 40 digits, and barely larger."""
     target = QTarget(epsilon=epsilon, hit_prob=share / (math.exp(epsilon) + 1))
     for target_epsilon in (0.0, 0.4 * epsilon, epsilon, 2.5 * epsilon):
         exact = exact_play_delta(
@@ -425,8 +421,7 @@ def test_a_session_as_events_is_its_price_and_its_accesses() -> None:
 
 
 def test_a_session_continues_from_its_file(tmp_path: Path) -> None:
-    """A session saved to a file is loaded into a new session, which has the same hits, calls and
-    state.
+    """A session saved to a file is loaded into a new session, which has the same hits, calls and state.
 
     Spent failure probabilities and a halt are also restored. A session that was already charged
     refuses to resume a state.
@@ -478,8 +473,7 @@ IMPOSSIBLE_HITS: tuple[Any, ...] = ([4], [-1], [1, 1], 1)
     ],
 )
 def test_the_state_of_another_session_is_refused(name: str, state: dict[str, Any]) -> None:
-    """`resume` refuses a state with other parameters, or with impossible numbers of hits, calls or
-    failures.
+    """`resume` refuses a state with other parameters, or with impossible numbers of hits, calls or failures.
 
     The session stays unused.
     """
@@ -505,9 +499,7 @@ def test_the_state_of_another_session_is_refused(name: str, state: dict[str, Any
 def test_prices_at_extreme_parameters_are_finite(
     epsilon: float, hits: int, hit_prob: float, delta: float
 ) -> None:
-    """The price of a session with extreme parameters is at least 0 and at most epsilon times its
-    number of accesses.
-    """
+    """The price of a session with extreme parameters is at least 0 and at most epsilon times its number of accesses."""
     price = best_session_price(
         target=QTarget(epsilon=epsilon, hit_prob=hit_prob), target_hits=hits, target_delta=delta
     )
@@ -533,8 +525,7 @@ def test_a_price_by_renyi_exceeds_the_optimal_composition() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1e-6, 0.05, 0.3, 1.0])
 def test_the_tight_boundary_costs_less_than_the_published_one(epsilon: float) -> None:
-    """The tight boundary target is at least as private as the published boundary of the same
-    epsilon.
+    """The tight boundary target is at least as private as the published boundary of the same epsilon.
 
     A session of 10 hits costs at least 2% less with it.
     """
@@ -653,9 +644,7 @@ def test_a_session_is_not_copied(name: str, copy_session: Callable[[Any], Any]) 
 def test_a_forked_process_cannot_charge_a_session(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process id has changed, as after a fork: every call of an object that holds a session is
-    refused.
-    """
+    """The process id has changed, as after a fork: every call of an object that holds a session is refused."""
     holder = MAKERS_OF_HOLDERS[name]()
     monkeypatch.setattr(os, "getpid", lambda: -1)
     for call_session in CALLS_OF_HOLDERS[name]:
@@ -678,9 +667,7 @@ def test_a_fork_while_the_lock_is_held_is_refused_at_once() -> None:
 
 
 def _refused_in_a_fork(session: TargetCharging) -> int:
-    """Returns the exit code of a forked process that charges the session: 7 if the charge is
-    refused, else 1.
-    """
+    """Returns the exit code of a forked process that charges the session: 7 if the charge is refused, else 1."""
     child = os.fork()
     if child == 0:
         try:
@@ -708,8 +695,7 @@ def test_threads_cannot_charge_more_hits_than_there_are(eager_switches: None) ->
 def test_threads_release_each_charged_outcome_once(
     eager_switches: None,
 ) -> None:
-    """16 threads release outcomes, each of which is a hit: as many are released as the session has
-    hits.
+    """16 threads release outcomes, each of which is a hit: as many are released as the session has hits.
 
     Then 16 threads revise the same 20 stored outcomes: each outcome is published by one thread
     only.
@@ -743,8 +729,7 @@ def _revised(stored: ConditionalRelease, key: int) -> Any:
 
 
 def test_an_item_is_in_at_most_as_many_sums_as_its_hits(eager_switches: None) -> None:
-    """16 threads at once ask the sparse vector for the sum of 200,000 items, each of which has 3
-    hits.
+    """16 threads at once ask the sparse vector for the sum of 200,000 items, each of which has 3 hits.
 
     Three threads get an answer. The slow sum makes the threads overlap.
     """

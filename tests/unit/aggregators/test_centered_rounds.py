@@ -131,9 +131,7 @@ def test_rounds_cost_as_much_as_one_matrix(recorded: RecordedRelease) -> None:
 
 @pytest.mark.slow
 def test_rounds_give_a_better_student_than_one_matrix() -> None:
-    """At epsilon 1, students of releases in rounds have a higher mean average precision than
-    students of one matrix.
-    """
+    """At epsilon 1, students of releases in rounds have a higher mean average precision than students of one matrix."""
     votes = kernel_votes()
     assert mean_average_precision_of_three(
         aggregator=fitted_votes(), votes=votes
@@ -142,8 +140,7 @@ def test_rounds_give_a_better_student_than_one_matrix() -> None:
 
 @pytest.mark.slow
 def test_rounds_give_a_better_student_for_several_records_per_teacher() -> None:
-    """At epsilon 3 with 8 records per teacher, students of releases in rounds have a higher mean
-    average precision.
+    """At epsilon 3 with 8 records per teacher, students of releases in rounds have a higher mean average precision.
 
     Means of three draws are compared; with all five directions in both, rounds gain a thousandth.
     """
@@ -166,9 +163,7 @@ def test_the_student_predicts_the_released_scores(recorded: RecordedRelease) -> 
 
 
 def test_saved_release_is_read_back_unchanged(recorded: RecordedRelease, tmp_path: Any) -> None:
-    """A release in rounds that is saved and loaded has equal labels, answered queries, scores and
-    student weights.
-    """
+    """A release in rounds that is saved and loaded has equal labels, answered queries, scores and student weights."""
     release = recorded.release
     path = tmp_path / "release" / "release.npz"
     release.save(path)
@@ -321,9 +316,7 @@ def test_labels_of_public_rows_have_their_directions_at_any_noise() -> None:
 def test_sums_too_large_for_rounds_are_refused_before_the_charge(
     aggregator: CenteredVotes, votes: KernelVotes, refusal: Refusal
 ) -> None:
-    """Too many teachers or labels, too small a clip, or too much noise is refused, and nothing is
-    charged.
-    """
+    """Too many teachers or labels, too small a clip, or too much noise is refused, and nothing is charged."""
     ledger = Ledger(target_delta=1e-6, accountant=ExactAccountant)
     with refusal:
         release_votes(aggregator, votes, ledger=ledger)

@@ -80,9 +80,7 @@ def test_expectation_is_repeatable_and_leaves_numpys_generator_alone(name: str) 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 def test_expectation_grows_with_agreement(name: str) -> None:
-    """As the teachers' agreement grows from 0.6 to 1, the expected success does not fall by more
-    than 0.03.
-    """
+    """As the teachers' agreement grows from 0.6 to 1, the expected success does not fall by more than 0.03."""
     successes = [
         expected_release(
             aggregator=shipped_aggregator(name=name), shape=SHAPE, agreement=share
@@ -94,9 +92,7 @@ def test_expectation_grows_with_agreement(name: str) -> None:
 
 @pytest.mark.parametrize("agreement", [1.0, 0.7])
 def test_gaussian_votes_in_closed_form(agreement: float) -> None:
-    """The expected shares of right bits for present and absent labels agree with the normal
-    distribution function.
-    """
+    """The expected shares of right bits for present and absent labels agree with the normal distribution function."""
     expected = expected_release(
         aggregator=GaussianVotes(noise_std=300.0), shape=SHAPE, agreement=agreement
     )
@@ -115,9 +111,7 @@ def made_up_votes_and_summary(aggregator: Any, agreement: float = 1.0) -> tuple[
 
 @pytest.mark.parametrize(("norm", "vote_clip"), [("l1", 4), ("l2", 3)])
 def test_expectation_of_clipped_votes_needs_only_counts(norm: str, vote_clip: int) -> None:
-    """The summary of clipped made-up votes is their plain counts, so that an expectation needs no
-    vote of a teacher.
-    """
+    """The summary of clipped made-up votes is their plain counts, so that an expectation needs no vote of a teacher."""
     votes, gathered = made_up_votes_and_summary(
         aggregator=ClippedVotes(noise_std=60.0, vote_clip=vote_clip, norm=norm)
     )
@@ -126,9 +120,7 @@ def test_expectation_of_clipped_votes_needs_only_counts(norm: str, vote_clip: in
 
 @pytest.mark.parametrize("agreement", [1.0, 0.9])
 def test_expectation_of_powerset_needs_only_counts(agreement: float) -> None:
-    """For each query, the summary counts the right set of labels as often as the expectation
-    assumes.
-    """
+    """For each query, the summary counts the right set of labels as often as the expectation assumes."""
     votes, gathered = made_up_votes_and_summary(
         aggregator=PowersetGNMax(noise_std=3.0), agreement=agreement
     )
@@ -184,9 +176,7 @@ def test_early_halt_lowers_the_expectation() -> None:
 def test_made_up_queries_have_as_many_labels_as_answers_may_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """An aggregator that answers with at most 1, 2 or 5 labels is judged on made-up queries with
-    that many labels.
-    """
+    """An aggregator that answers with at most 1, 2 or 5 labels is judged on made-up queries with that many labels."""
     at_most_two = StableTopK(selection_scale=1.0, test_std=1.0, max_k=2)
     for aggregator, num_present in (
         (FixedTopK(k=1, epsilon=5.0), 1),

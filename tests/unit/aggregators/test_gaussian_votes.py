@@ -90,8 +90,7 @@ def test_clear_majorities_are_released(noise_std: float) -> None:
 
 
 def test_l2_shortens_long_vectors_to_the_root_of_the_clip() -> None:
-    """A teacher with more votes than the clip contributes a vector of length sqrt(clip); a shorter
-    vector is unchanged.
+    """A teacher with more votes than the clip contributes a vector of length sqrt(clip); a shorter vector is unchanged.
 
     Too many teachers for an exact sum are refused.
     """
@@ -172,8 +171,7 @@ def test_temporary_arrays_hold_only_a_few_teachers() -> None:
 
 @pytest.mark.parametrize("norm", ["l1", "l2"])
 def test_under_add_remove_a_declared_teacher_may_be_missing(norm: str) -> None:
-    """Six of seven declared teachers have votes: the summary equals that with a seventh teacher
-    without a vote.
+    """Six of seven declared teachers have votes: the summary equals that with a seventh teacher without a vote.
 
     Under replace-one, and with more teachers than declared, the votes are refused.
     """

@@ -125,8 +125,7 @@ def test_price_is_one_bit_for_the_screening_and_one_for_each_label() -> None:
 
 
 def test_screening_uses_the_smallest_majority() -> None:
-    """The labels' majorities are 18, 18 and 11 of 20: a query passes with probability Phi((11 - 15)
-    / 2).
+    """The labels' majorities are 18, 18 and 11 of 20: a query passes with probability Phi((11 - 15) / 2).
 
     Answered queries have labels with the probabilities of Gaussian votes.
     """
@@ -158,8 +157,7 @@ def test_queries_after_max_answers_are_refused() -> None:
 
 
 def test_price_falls_with_the_cap_and_not_with_refusals() -> None:
-    """With `max_answers=7`, the price has 50 screenings and 7 answers, and is below the price
-    without the limit.
+    """With `max_answers=7`, the price has 50 screenings and 7 answers, and is below the price without the limit.
 
     Whether the votes are clear or not, the same price is charged.
     """

@@ -27,8 +27,7 @@ def release_of_votes(aggregator: GaussianVotes | BoundaryMax) -> Release:
 
 
 def test_repr_of_a_release_is_one_line() -> None:
-    """The repr of a release is one line with the numbers of queries, answers and labels and the
-    event, and no array.
+    """The repr of a release is one line with the numbers of queries, answers and labels and the event, and no array.
 
     The repr of a session also has its hits.
     """
@@ -52,8 +51,7 @@ def test_repr_of_a_release_has_the_shape_of_its_scores() -> None:
 
 
 def test_release_computes_its_epsilon() -> None:
-    """By default, a release has the exact epsilon of its event: at this epsilon, the delta of the
-    Gaussian is 1e-6.
+    """By default, a release has the exact epsilon of its event: at this epsilon, the delta of the Gaussian is 1e-6.
 
     With the Renyi accountant, `get_epsilon` returns this accountant's larger epsilon.
     """
@@ -78,9 +76,7 @@ def test_release_computes_its_epsilon() -> None:
 def test_repr_of_an_accountant_has_its_number_of_events(
     accountant_class: type[RdpAccountant],
 ) -> None:
-    """The repr of an accountant has its class, the number of composed events, and the failure
-    probability.
-    """
+    """The repr of an accountant has its class, the number of composed events, and the failure probability."""
     class_name = accountant_class.__name__
     accountant = accountant_class()
     assert repr(accountant) == f"{class_name}(num_events=0, failure_prob=0)"
@@ -89,9 +85,7 @@ def test_repr_of_an_accountant_has_its_number_of_events(
 
 
 def test_repr_of_a_renyi_accountant_has_its_own_orders() -> None:
-    """The repr of a Renyi accountant shows its own Renyi orders, shortened if they are many, but no
-    default ones.
-    """
+    """The repr of a Renyi accountant shows its own Renyi orders, shortened if they are many, but no default ones."""
     with_two_orders = RdpAccountant(orders=[2.0, 3.0])
     assert repr(with_two_orders) == "RdpAccountant(orders=[2.0, 3.0], num_events=0, failure_prob=0)"
     with_many_orders = RdpAccountant(orders=np.linspace(start=2, stop=90, num=500))

@@ -126,8 +126,7 @@ def test_calibration_refuses_failure_probabilities_above_delta() -> None:
     ],
 )
 def test_default_failure_prob_depends_on_queries_and_delta(aggregator: StableTopK) -> None:
-    """Without a set failure probability, the plan lowers it from 1e-9 as queries grow or delta
-    falls.
+    """Without a set failure probability, the plan lowers it from 1e-9 as queries grow or delta falls.
 
     The event and the draws are those of an aggregator with this failure probability set.
     """
@@ -224,8 +223,7 @@ def test_free_selection_share_releases_the_smallest_gap(uncalibrated: StableTopK
 def test_epsilon_3_6_by_the_sum_of_both_prices(
     uncalibrated: StableTopK, adjacency: str, max_gap: int
 ) -> None:
-    """An aggregator is calibrated to epsilon 3.6 by the Renyi accountant, which adds the prices of
-    selection and test.
+    """An aggregator is calibrated to epsilon 3.6 by the Renyi accountant, which adds the prices of selection and test.
 
     The exact accountant prices it at 3.3 to 3.6, and a gap of at most `max_gap` votes passes half of
     the time.
@@ -324,9 +322,7 @@ FIXED_K_WITH_TABLE = StableFixedTopK(
 
 
 def renyi_epsilon_of(aggregator: StableFixedTopK) -> float:
-    """Returns the Renyi epsilon of an aggregator for 600 queries, 40 labels and 800 teachers at
-    delta 1e-6.
-    """
+    """Returns the Renyi epsilon of an aggregator for 600 queries, 40 labels and 800 teachers at delta 1e-6."""
     event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=800)
     return RdpAccountant().compose(event).get_epsilon(target_delta=1e-6)
 
@@ -385,9 +381,7 @@ def test_the_papers_parameters_cost_rho_under_add_remove() -> None:
 
 @pytest.mark.parametrize("adjacency", Adjacency)
 def test_answer_with_all_labels_costs_nothing(adjacency: Adjacency) -> None:
-    """k is the number of labels: the event is a no-op, every release has all labels, and
-    calibration succeeds.
-    """
+    """k is the number of labels: the event is a no-op, every release has all labels, and calibration succeeds."""
     for num_labels in (1, 4):
         aggregator = replace(FIXED_K, k=num_labels, adjacency=adjacency)
         event = aggregator.event_for(num_queries=9, num_labels=num_labels, num_teachers=5)
@@ -414,9 +408,7 @@ def test_answer_with_all_labels_costs_nothing(adjacency: Adjacency) -> None:
 def test_peel_decides_after_empty_and_full_stable_sets(
     adjacency: Adjacency, vote_counts: list[int]
 ) -> None:
-    """The stable set has no label or all three, so the peel chooses: each pair of labels has
-    probability 1/3.
-    """
+    """The stable set has no label or all three, so the peel chooses: each pair of labels has probability 1/3."""
     padded = StableFixedTopK(
         k=2, selection_scale=0.1, test_std=50.0, peel_scale=3.0, padded=True, adjacency=adjacency
     )
@@ -430,9 +422,7 @@ def test_peel_decides_after_empty_and_full_stable_sets(
 def test_table_calibration_gives_the_peel_its_share(
     adjacency: Adjacency, peel_share: float
 ) -> None:
-    """Calibration to epsilon 8 gives the peel the share `peel_share` of the Renyi divergence of a
-    query.
-    """
+    """Calibration to epsilon 8 gives the peel the share `peel_share` of the Renyi divergence of a query."""
     calibrated = replace(FIXED_K_WITH_TABLE, adjacency=adjacency, peel_share=peel_share).calibrated(
         target_epsilon=8.0, target_delta=1e-6, num_queries=600, num_labels=40, num_teachers=800
     )
@@ -465,8 +455,7 @@ def test_a_ready_table_keeps_its_failure_probability() -> None:
 
 
 def test_paper_epsilon_adds_the_peel_to_the_papers_formula() -> None:
-    """`paper_epsilon` is the paper's zCDP formula with the peel's rho added, below the Renyi
-    epsilon.
+    """`paper_epsilon` is the paper's zCDP formula with the peel's rho added, below the Renyi epsilon.
 
     It is infinite if failures use up delta, and None for a selection or test that the paper does
     not have.

@@ -64,8 +64,7 @@ def attack_result(
     sabotage: Any = None,
     has_gaps: bool = False,
 ) -> AttackResult:
-    """Returns the result of an attack on a release of made-up data, whose noise is fitted to
-    epsilon.
+    """Returns the result of an attack on a release of made-up data, whose noise is fitted to epsilon.
 
     `sabotage` names the way in which the release is broken; None leaves the release sound. With `has_gaps`, labels are
     missing, and canaries differ only in which labels are known.
@@ -109,8 +108,7 @@ def test_attack_on_records_stays_below_a_valid_price() -> None:
     [("noise", 150, 2), ("clip", 150, 8), ("features", 40, 3), ("seed", 150, 1)],
 )
 def test_a_broken_release_of_records_is_refuted(sabotage: str, canaries: int, runs: int) -> None:
-    """The release has too little noise, no clip, private features, or the noise of a known seed
-    (`sabotage`).
+    """The release has too little noise, no clip, private features, or the noise of a known seed (`sabotage`).
 
     The attack's lower bound then exceeds the price.
     """

@@ -44,8 +44,7 @@ def test_a_ledger_refuses_a_cost_and_writes_nothing(tmp_path: Path) -> None:
 
 
 def test_a_candidate_certain_in_floats_still_costs_at_large_orders() -> None:
-    """All other candidates have a probability of e^-1000 in total: the cost is negligible at Renyi
-    order 8.
+    """All other candidates have a probability of e^-1000 in total: the cost is negligible at Renyi order 8.
 
     At Renyi order 1e6, which multiplies this probability by e^1e5, the cost is large.
     """
@@ -299,9 +298,7 @@ def gnmax_cost_of_five_teachers(votes: list, noise_std: float = 1.0) -> DataDepe
     ],
 )
 def test_impossible_costs_are_refused(name: str, make: Callable[[], object]) -> None:
-    """`make` computes a cost from one impossible argument, and the error is about the parameter
-    `name`.
-    """
+    """`make` computes a cost from one impossible argument, and the error is about the parameter `name`."""
     with pytest.raises(InvalidValue, match=": expected ") as caught:
         make()
     assert caught.value.name == name

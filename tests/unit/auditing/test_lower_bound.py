@@ -52,9 +52,7 @@ def test_prices_are_between_the_lower_bound_and_a_little_more(name: str) -> None
 
 
 def test_what_no_search_is_known_for_has_no_bound() -> None:
-    """`lower_bound_of` returns None for centered votes, and for fixed top-k that releases all
-    labels.
-    """
+    """`lower_bound_of` returns None for centered votes, and for fixed top-k that releases all labels."""
     assert (
         lower_bound_of(
             aggregator=CenteredVotes(noise_multiplier=1.0, clip=1.0), shape=SHAPE, target_delta=1e-5

@@ -135,8 +135,7 @@ def test_no_noise_is_infinite_whatever_is_claimed() -> None:
 
 @pytest.mark.slow
 def test_the_aggregator_given_comes_first_with_its_own_parameters() -> None:
-    """An audit of a known aggregator lists it first, with its own parameters and without a claim of
-    the paper.
+    """An audit of a known aggregator lists it first, with its own parameters and without a claim of the paper.
 
     It replaces the finding of the same name with assumed parameters.
     """
@@ -224,9 +223,7 @@ def test_json_has_the_first_finding_at_the_top_and_no_infinity() -> None:
 
 
 def test_an_aggregator_of_ones_own_claims_what_its_paper_says() -> None:
-    """A user's subclass has the claim of its base class, unless the subclass defines
-    `paper_epsilon`.
-    """
+    """A user's subclass has the claim of its base class, unless the subclass defines `paper_epsilon`."""
 
     class Mine(GaussianVotes):
         pass
@@ -328,9 +325,7 @@ def test_known_parameters_replace_those_of_an_aggregator() -> None:
 
 
 def test_known_noise_takes_the_names_of_a_stable_aggregator() -> None:
-    """For stable top-k, `noise_std` becomes the `selection_scale`, and `screening_std` the
-    `test_std`.
-    """
+    """For stable top-k, `noise_std` becomes the `selection_scale`, and `screening_std` the `test_std`."""
     stable = StableTopK(selection_scale=1.0, test_std=2.0)
     known_release = ReleaseParameters(noise_std=40.0, screening_std=60.0).applied(stable)
     assert known_release.aggregator == StableTopK(selection_scale=40.0, test_std=60.0)
@@ -339,9 +334,7 @@ def test_known_noise_takes_the_names_of_a_stable_aggregator() -> None:
 
 
 def test_a_release_is_noiseless_where_a_noise_of_its_own_is_zero() -> None:
-    """A screening std of 0 makes stable top-k, which has a test, noiseless, and leaves clipped
-    votes as they are.
-    """
+    """A screening std of 0 makes stable top-k, which has a test, noiseless, and leaves clipped votes as they are."""
     no_screening = ReleaseParameters(screening_std=0.0)
     assert no_screening.applied(StableTopK(selection_scale=1.0, test_std=2.0)).is_noiseless
     assert not no_screening.applied(CLIPPED).is_noiseless

@@ -42,8 +42,7 @@ def test_a_batch_has_the_distributions_of_its_histograms(noise: str) -> None:
 
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
 def test_regularizer_may_be_a_function_or_a_list(noise: str) -> None:
-    """A regularizer given as a function of k or as the list of its values gives the same
-    distribution.
+    """A regularizer given as a function of k or as the list of its values gives the same distribution.
 
     A constant regularizer changes nothing, and a falling one moves probability to small k.
     """
@@ -160,8 +159,6 @@ WRONG: list[tuple[str, Any]] = [
 
 @pytest.mark.parametrize(("field", "value"), WRONG)
 def test_impossible_parameters_are_refused_on_one_line(field: str, value: Any) -> None:
-    """A gap selection whose parameter `field` has an impossible `value` is refused by the
-    parameter's name.
-    """
+    """A gap selection whose parameter `field` has an impossible `value` is refused by the parameter's name."""
     with refused(field, value=ANY):
         dataclasses.replace(SELECTION, **{field: value})

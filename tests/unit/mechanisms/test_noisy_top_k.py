@@ -42,8 +42,7 @@ def test_one_shot_gumbel_is_peeling() -> None:
 
 @pytest.mark.parametrize("noise", list(UNIT_NOISES))
 def test_noise_agrees_with_its_own_distribution_function(noise: str) -> None:
-    """Quantiles of each kind of noise invert its distribution function, and its density is the slope of this
-    function.
+    """Quantiles of each kind of noise invert its distribution function, and its density is the slope of this function.
 
     The density is at most the probability of larger noise, so that this probability falls no faster than e^-x.
     """

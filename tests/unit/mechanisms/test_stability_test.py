@@ -79,9 +79,7 @@ mpmath.mp.dps = 40
 
 
 def divergence_between_bits(logit_p: float, logit_q: float, order: float) -> float:
-    """Returns the Renyi divergence at a Renyi order between two bits with given logits, in 40
-    digits.
-    """
+    """Returns the Renyi divergence at a Renyi order between two bits with given logits, in 40 digits."""
 
     def probability_of(logit: float) -> Any:
         return 1 / (1 + mpmath.exp(-mpmath.mpf(logit)))
@@ -100,8 +98,7 @@ def divergence_between_bits(logit_p: float, logit_q: float, order: float) -> flo
 def test_each_step_spends_the_budget_and_no_more(
     order: float, budget: float, failure_prob: float
 ) -> None:
-    """The Renyi divergence between the pass probabilities of neighboring gaps is the budget, in the
-    worse direction.
+    """The Renyi divergence between the pass probabilities of neighboring gaps is the budget, in the worse direction.
 
     An aggregator with this table can be copied and pickled.
     """

@@ -143,8 +143,7 @@ def test_plan_is_refused_if_failure_probabilities_use_up_delta(
 
 
 def test_prices_equal_hand_computed_values() -> None:
-    """12 events of epsilon 0.25 cost 3 by the accountant `Sum`; the default accountant is
-    `AutoAccountant`.
+    """12 events of epsilon 0.25 cost 3 by the accountant `Sum`; the default accountant is `AutoAccountant`.
 
     An event without privacy costs infinity, and so do failures that reach delta.
     """

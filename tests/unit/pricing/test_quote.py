@@ -174,8 +174,7 @@ def test_session_of_clear_votes_has_a_break_even() -> None:
 
 @pytest.mark.slow
 def test_hits_depend_on_the_prior() -> None:
-    """Queries that contradict their prior are expected hits: 100 in 300 queries with wrong priors
-    for the last hundred.
+    """Queries that contradict their prior are expected hits: 100 in 300 queries with wrong priors for the last hundred.
 
     The session of 50 hits is expected to end at query 250. A prior of a wrong shape is refused.
     """

@@ -260,9 +260,7 @@ def test_fixed_top_k_is_judged_on_queries_with_k_labels(num_labels: int) -> None
 def test_useless_plans_are_refused(
     aggregator: Aggregator, num_teachers: int, epsilon: float, remedy_names: set[str]
 ) -> None:
-    """The plan is refused with remedies for the settings `remedy_names`, each of which makes the
-    plan useful.
-    """
+    """The plan is refused with remedies for the settings `remedy_names`, each of which makes the plan useful."""
     shape = replace(SHAPE, num_teachers=num_teachers)
     plan = Plan(aggregator=aggregator, shape=shape, budget=budget(epsilon=epsilon))
     remedies_found = suggested_remedies(plan=plan)
@@ -376,8 +374,7 @@ def second_digit_unit(number: float) -> float:
 def test_search_reports_the_refusal_and_obeys_its_time_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Each plan of the search takes 7 seconds of a false clock, so three plans are tried within 20
-    seconds.
+    """Each plan of the search takes 7 seconds of a false clock, so three plans are tried within 20 seconds.
 
     The refusal is reported before the search begins. With 0 seconds, nothing is found and the
     search is marked as incomplete.
@@ -458,8 +455,7 @@ def test_allowed_useless_release_gives_a_doubt_without_a_search(
 )
 @pytest.mark.parametrize("noise", [1e8, 1e12])
 def test_nearly_free_and_useless_release_is_refused(plan_budget: Budget, noise: float) -> None:
-    """The release costs an epsilon of nearly 0 and tells nothing, but it does draw noise: it is refused with
-    remedies.
+    """The release costs an epsilon of nearly 0 and tells nothing, but it does draw noise: it is refused with remedies.
 
     With `allow_useless` it gives a doubt.
     """

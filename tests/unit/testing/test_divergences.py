@@ -162,9 +162,7 @@ def least_hockey_stick(
 
 
 def test_randomized_response_is_exact() -> None:
-    """11 composed randomized responses have the delta of the binomial formula of Kairouz, Oh and
-    Viswanath.
-    """
+    """11 composed randomized responses have the delta of the binomial formula of Kairouz, Oh and Viswanath."""
     epsilon = 0.3
     count = 11
     true_prob = math.exp(epsilon) / (1 + math.exp(epsilon))

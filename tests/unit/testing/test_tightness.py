@@ -42,8 +42,7 @@ def test_randomized_response_needs_what_optimal_composition_says(num_releases: i
 
 
 def test_lower_bound_names_the_worst_pair_in_any_order() -> None:
-    """A bit of a noisy count is most revealing at its threshold of 50: the lower bound names the
-    pair 50 and 51.
+    """A bit of a noisy count is most revealing at its threshold of 50: the lower bound names the pair 50 and 51.
 
     Pairs given in reverse order give the same bound.
     """
@@ -84,9 +83,7 @@ def all_transcripts(num_calls: int, target_hits: int) -> set[tuple[int, ...]]:
 @pytest.mark.parametrize("target_hits", [1, 2, 4, 9])
 @pytest.mark.parametrize("num_calls", [1, 3, 7])
 def test_session_epsilon_equals_that_of_all_transcripts(num_calls: int, target_hits: int) -> None:
-    """The delta at `session_epsilon`, summed over every sequence of outcomes of the session, is the
-    target delta.
-    """
+    """The delta at `session_epsilon`, summed over every sequence of outcomes of the session, is the target delta."""
     epsilon = session_epsilon(
         FIRST, second=SECOND, num_calls=num_calls, target_hits=target_hits, target_delta=1e-2
     )

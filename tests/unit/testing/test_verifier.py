@@ -253,8 +253,7 @@ def gaussian_log_density(mean: float, std: float) -> Any:
 
 @pytest.mark.slow
 def test_a_gaussian_attains_its_renyi_curve_and_what_the_exact_accountant_prints() -> None:
-    """Two Gaussian densities, integrated, attain the Renyi curve and the exact accountant's delta
-    of their event.
+    """Two Gaussian densities, integrated, attain the Renyi curve and the exact accountant's delta of their event.
 
     A std 10% too small is refuted in both directions.
     """
@@ -368,8 +367,7 @@ def test_a_claim_that_is_attained_is_rarely_refuted_and_one_10_percent_too_small
 
 @pytest.mark.slow
 def test_chance_among_many_outcomes_refutes_nothing() -> None:
-    """One of 300 outcomes is drawn uniformly, whatever the votes: a claimed delta of 0.05 is not
-    refuted.
+    """One of 300 outcomes is drawn uniformly, whatever the votes: a claimed delta of 0.05 is not refuted.
 
     Outcomes that seem likely by chance in the first half of the draws are not likely in the second
     half, which tests them.
@@ -587,9 +585,7 @@ def test_one_pair_of_each_kind_has_all_divergences(adjacency: Adjacency) -> None
 
 
 def test_a_distribution_that_changes_its_argument_leaves_later_verdicts_alone() -> None:
-    """The distribution function empties its histogram: a second verification gives the same verdict
-    as the first.
-    """
+    """The distribution function empties its histogram: a second verification gives the same verdict as the first."""
 
     def coin_distribution(histogram: np.ndarray) -> dict[str, float]:
         """Returns the distribution of a bit whose price is above 0.5, and empties the histogram."""

@@ -19,9 +19,7 @@ def clipped_total(clipped: ClippedSum, votes: Any, num_teachers: int, center: An
 
 
 def test_only_votes_longer_than_the_clip_are_scaled() -> None:
-    """With a clip of 5, a vote of length 10 is scaled to length 5; votes of length 5 or less are
-    summed unchanged.
-    """
+    """With a clip of 5, a vote of length 10 is scaled to length 5; votes of length 5 or less are summed unchanged."""
     clipped = ClippedSum(clip=5.0, shape=(1, 2))
     as_long_as_clip = clipped_total(clipped=clipped, votes=np.array([[[3.0, 4.0]]]), num_teachers=1)
     np.testing.assert_allclose(as_long_as_clip, [[3, 4]], atol=1e-3)
@@ -46,9 +44,7 @@ def test_center_is_subtracted_before_the_clip() -> None:
 
 
 def test_low_rank_votes_sum_like_their_products() -> None:
-    """Votes given as a span and weights sum like the matrices that they stand for, in one block and
-    in two.
-    """
+    """Votes given as a span and weights sum like the matrices that they stand for, in one block and in two."""
     weights = np.random.default_rng(1).normal(size=(20, 2, 3))
     block = LowRankVotes(span=SPAN, weights=weights)
     clipped = ClippedSum(clip=1.5, shape=(3, 3))
@@ -65,8 +61,7 @@ def test_low_rank_votes_sum_like_their_products() -> None:
 
 
 def test_no_teacher_may_be_missing_unless_teachers_come_and_go() -> None:
-    """Three of four declared teachers have votes: the sum is refused under replace-one and accepted
-    under add-remove.
+    """Three of four declared teachers have votes: the sum is refused under replace-one and accepted under add-remove.
 
     More votes than declared teachers are refused under either.
     """

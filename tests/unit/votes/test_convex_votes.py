@@ -43,9 +43,7 @@ def fit(
 
 
 def loss(flat_weights: Any) -> float:
-    """Returns the weighted Huber loss of the records with the ridge penalty, for weights in one
-    row.
-    """
+    """Returns the weighted Huber loss of the records with the ridge penalty, for weights in one row."""
     weights = flat_weights.reshape(4, 3)
     distances = np.linalg.norm(TARGETS - FEATURES @ weights, axis=1)
     lines = LIMITS * distances - LIMITS**2 / 2
@@ -54,9 +52,7 @@ def loss(flat_weights: Any) -> float:
 
 
 def test_fit_ends_at_the_minimum_of_hubers_loss() -> None:
-    """The weights agree with SciPy's minimum of Huber's loss, and some records are beyond their
-    limit.
-    """
+    """The weights agree with SciPy's minimum of Huber's loss, and some records are beyond their limit."""
     minimum = minimize(loss, np.zeros(12), method="BFGS", options={"gtol": 1e-7})
     weights = fit()
     np.testing.assert_allclose(weights.ravel(), minimum.x, atol=1e-6)

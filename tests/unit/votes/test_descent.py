@@ -70,9 +70,7 @@ def descent() -> Descent:
 
 @pytest.mark.slow
 def test_without_noise_more_steps_come_nearer_to_the_true_weights(descent: Descent) -> None:
-    """Without noise, 20 steps end nearer to the true weights than 5 steps, and 80 steps nearer
-    still, within 0.15.
-    """
+    """Without noise, 20 steps end nearer to the true weights than 5 steps, and 80 steps nearer still, within 0.15."""
     feature_scales = np.array([[1], [1], [1], [CONSTANT]])
 
     def largest_error(num_steps: int) -> float:
@@ -90,8 +88,7 @@ def test_without_noise_more_steps_come_nearer_to_the_true_weights(descent: Desce
 def test_mean_probabilities_equal_the_prevalence(
     descent: Descent, gradient_noise_std: float
 ) -> None:
-    """After a descent with any noise, the mean probability of each label over public records is the
-    prevalence.
+    """After a descent with any noise, the mean probability of each label over public records is the prevalence.
 
     The constant feature is fitted to it after the steps.
     """
@@ -143,8 +140,7 @@ def test_learning_times_fall_with_the_noise(descent: Descent) -> None:
 
 
 def test_steps_correct_a_noisy_prevalence(descent: Descent) -> None:
-    """The released prevalence is off by 0.15 and -0.1: the gradients of the constant feature
-    correct it to within 0.02.
+    """The released prevalence is off by 0.15 and -0.1: the gradients of the constant feature correct it to within 0.02.
 
     It is not changed if its own variance is 0, and hardly if the gradients' noise is large.
     """
@@ -230,9 +226,7 @@ def expected_f1(probabilities: FloatArray, threshold: float) -> float:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_threshold_maximizes_the_expected_f1(seed: int) -> None:
-    """`expected_f1_threshold` of random probabilities attains the largest expected F1 over all
-    thresholds.
-    """
+    """`expected_f1_threshold` of random probabilities attains the largest expected F1 over all thresholds."""
     probabilities = np.random.default_rng(seed).beta(0.4, 2.0, size=(30, 4))
     scores = [
         expected_f1(probabilities=probabilities, threshold=threshold)

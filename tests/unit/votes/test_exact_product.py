@@ -23,9 +23,7 @@ def test_product_is_accurate_to_26_bits_of_each_rows_length() -> None:
 
 @pytest.mark.parametrize("num_rows", [1, 7, 513])
 def test_product_of_a_row_does_not_depend_on_other_rows(num_rows: int) -> None:
-    """One row is placed at several positions among other rows: its product is the same to the last
-    bit.
-    """
+    """One row is placed at several positions among other rows: its product is the same to the last bit."""
     matrix = ExactMatrix.from_matrix(MATRIX)
     product = matrix.product(ROWS[:1])[0]
     for position in range(0, num_rows, 3):

@@ -42,8 +42,7 @@ def save_votes(folder: Path, array: Any, name: str = "votes.npy") -> Path:
 def test_layouts_are_recognized_and_give_the_same_counts(
     tmp_path: Path, array: Any, layout: str, num_teachers: int | None, max_votes: int | None
 ) -> None:
-    """One file holds votes of teachers, a histogram, or pairs of counts of no and yes, in several
-    types.
+    """One file holds votes of teachers, a histogram, or pairs of counts of no and yes, in several types.
 
     Its layout is recognized or set; the counts, the number of teachers and their largest number of
     votes are the same.
@@ -169,9 +168,7 @@ def test_file_that_expands_beyond_the_limit_is_refused(tmp_path: Path, monkeypat
 
 
 def test_huge_shape_in_a_header_takes_no_memory(tmp_path: Path) -> None:
-    """A file's header declares 10^12 numbers, but the file holds three bytes: it is refused before
-    memory is taken.
-    """
+    """A file's header declares 10^12 numbers, but the file holds three bytes: it is refused before memory is taken."""
     path = tmp_path / "votes.npy"
     with path.open("wb") as file:
         header = {"descr": "<i8", "fortran_order": False, "shape": (10**6, 10**6)}

@@ -116,9 +116,7 @@ def test_votes_of_independent_records_have_equal_length_at_any_size() -> None:
 
 
 def test_a_vote_of_copies_is_longer_by_the_root_of_their_number() -> None:
-    """A teacher's records are n copies of one record: its vote is longer than that of one record by
-    the root of n.
-    """
+    """A teacher's records are n copies of one record: its vote is longer than that of one record by the root of n."""
     lengths = [
         length_of_vote(num_records=num_records, expected_records=4.0, are_copies=True)
         for num_records in (1, 4, 40)

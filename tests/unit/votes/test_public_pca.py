@@ -14,8 +14,7 @@ POOL = RNG.normal(size=(400, 6)) * np.array([5.0, 4.0, 3.0, 2.0, 1.0, 0.1])
 
 
 def test_features_have_length_one_and_small_weight_at_low_variance() -> None:
-    """The features of public records have length 1, and their covariance falls with the variance of
-    their direction.
+    """The features of public records have length 1, and their covariance falls with the variance of their direction.
 
     The mean of all records has features of 0.
     """
@@ -125,9 +124,7 @@ def test_the_span_keeps_lengths() -> None:
 
 
 def num_affordable_directions(noise_multiplier: float) -> int:
-    """Returns the number of directions at which noise stays below a quarter of the labels'
-    variance.
-    """
+    """Returns the number of directions at which noise stays below a quarter of the labels' variance."""
     return affordable_directions(
         noise_multiplier=noise_multiplier,
         num_teachers=400,
@@ -162,8 +159,7 @@ def test_much_noise_leaves_one_direction() -> None:
 
 
 def test_noise_share_matches_a_simulation() -> None:
-    """The formula for the noise's share of the labels' variance agrees with simulated noise within
-    2%.
+    """The formula for the noise's share of the labels' variance agrees with simulated noise within 2%.
 
     The clip is the length of labels by chance.
     """

@@ -82,9 +82,7 @@ def test_list_in_a_file_becomes_a_tuple() -> None:
 def test_equal_recipes_are_one_release_and_publish_the_same_text(
     numpy_recipe: Recipe, plain_recipe: Recipe
 ) -> None:
-    """Recipes with NumPy numbers and with plain numbers give aggregators of one identity and the
-    same YAML.
-    """
+    """Recipes with NumPy numbers and with plain numbers give aggregators of one identity and the same YAML."""
     aggregators = [
         CenteredVotes(noise_multiplier=1.0, recipe=recipe)
         for recipe in (numpy_recipe, plain_recipe)
@@ -105,9 +103,7 @@ def test_an_unknown_field_is_refused_with_the_nearest() -> None:
 
 
 def test_only_changed_fields_of_a_recipe_are_published() -> None:
-    """The default recipe has no changes and an empty repr; a recipe with another trust has this
-    change only.
-    """
+    """The default recipe has no changes and an empty repr; a recipe with another trust has this change only."""
     assert repr(DEFAULT_RECIPE) == "Recipe()"
     assert DEFAULT_RECIPE.changes() == {}
     assert Recipe(trust=0.25).changes() == {"trust": 0.25}

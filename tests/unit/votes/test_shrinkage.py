@@ -26,17 +26,13 @@ def noisy_matrix(signal: FloatArray) -> FloatArray:
 
 
 def test_pure_noise_is_shrunk_to_zero() -> None:
-    """A matrix of noise alone, whose singular values all lie below the threshold, is shrunk to
-    zero.
-    """
+    """A matrix of noise alone, whose singular values all lie below the threshold, is shrunk to zero."""
     noise_matrix = np.random.default_rng(2).normal(size=(60, 20)) * 0.9
     assert not shrink_singular_values(noise_matrix, noise_std=1.0).any()
 
 
 def test_a_signal_loses_most_of_its_noise(signal: FloatArray, noisy_matrix: FloatArray) -> None:
-    """The shrunk noisy matrix has rank 1, as the signal has, and less than 0.4 of the noisy
-    matrix's error.
-    """
+    """The shrunk noisy matrix has rank 1, as the signal has, and less than 0.4 of the noisy matrix's error."""
     shrunk = shrink_singular_values(noisy_matrix, noise_std=1.0)
     assert np.linalg.matrix_rank(shrunk) == 1
     assert np.linalg.norm(shrunk - signal) < 0.4 * np.linalg.norm(noisy_matrix - signal)

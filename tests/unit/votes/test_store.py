@@ -71,9 +71,7 @@ def test_memory_does_not_grow_with_the_teachers(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("num_bytes", [0, 10, 200, -1])
 def test_a_torn_file_is_refused(tmp_path, num_bytes):
-    """A vote file is cut after its first 0, 10 or 200 bytes, or before its last byte: opening it is
-    refused.
-    """
+    """A vote file is cut after its first 0, 10 or 200 bytes, or before its last byte: opening it is refused."""
     path = write_votes(path=tmp_path / "votes.npz", votes=make_votes()).path
     path.write_bytes(path.read_bytes()[:num_bytes])
     with refused("file", value=ANY, rule="vote file"):

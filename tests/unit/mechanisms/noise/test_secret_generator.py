@@ -111,8 +111,7 @@ def test_a_secret_is_new_every_time_and_is_not_shown() -> None:
 
 
 def test_children_have_keys_beyond_the_stream_each_given_once() -> None:
-    """Spawned generators take their keys from blocks that the parent's stream never reaches, each
-    block once.
+    """Spawned generators take their keys from blocks that the parent's stream never reaches, each block once.
 
     Children spawned two and one at a time equal three spawned at once.
     """
@@ -168,8 +167,7 @@ BOTH_GENERATORS = [
 def test_an_object_with_a_stream_is_neither_copied_nor_pickled(
     object_name: str, copy_name: str, make_generator: Callable[[], np.random.Generator]
 ) -> None:
-    """A generator, its key, a child, or an object that holds a generator refuses to be deep-copied
-    or pickled.
+    """A generator, its key, a child, or an object that holds a generator refuses to be deep-copied or pickled.
 
     Two copies of a stream would draw the same noise.
     """
@@ -179,8 +177,7 @@ def test_an_object_with_a_stream_is_neither_copied_nor_pickled(
 
 
 def test_generators_of_one_bit_generator_share_its_stream() -> None:
-    """A shallow copy and a second generator of one bit generator go on with its stream and never
-    repeat it.
+    """A shallow copy and a second generator of one bit generator go on with its stream and never repeat it.
 
     The bit generator and its key refuse to be copied, and its state is not shown.
     """
@@ -343,9 +340,7 @@ def test_a_key_of_another_form_is_refused_and_not_shown_or_cut() -> None:
 
 
 def test_another_cipher_by_the_same_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ChaCha with 8 rounds instead of 20 replaces the class of randomgen: `secret_generator`
-    refuses it.
-    """
+    """ChaCha with 8 rounds instead of 20 replaces the class of randomgen: `secret_generator` refuses it."""
     from randomgen import chacha
 
     class Weak(chacha.ChaCha):
