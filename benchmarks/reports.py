@@ -108,7 +108,7 @@ class _LargeRun:
         """Computes all of a run's report, but writes no files."""
         results = replace(self.results)  # a copy without cached figures
         report = results.report(duration_s=1.0)
-        return render_html(report, results.figures(report))
+        return render_html(report, results.picture_arrays(report))
 
     def sort(self) -> None:
         """Sorts the votes of each query and the scores of each label: the least work for a report."""

@@ -107,7 +107,9 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     report = train(plan, output_dir=output_dir, monitor=monitor)
     if logger == "mlflow":
         log_release(release=output_dir / "release", report=report, folder=output_dir / "mlflow")
-    print_report(report, path=output_dir / "report.html", scores=hydra.mode != RunMode.MULTIRUN)
+    print_report(
+        report, report_path=output_dir / "report.html", scores=hydra.mode != RunMode.MULTIRUN
+    )
     return sweep_row(report, folder=output_dir)
 
 
@@ -197,7 +199,7 @@ def tune_competitors() -> None:
         distribution=TruncatedNegativeBinomial.of_mean(first.mean_runs),
         monitor=ConsoleMonitor(),
     )
-    print_report(report, path=output_dir / "report.html", scores=True)
+    print_report(report, report_path=output_dir / "report.html", scores=True)
 
 
 def _centered_votes(arguments: Iterable[str], *, target_epsilon: float | None) -> Remedy | None:

@@ -189,15 +189,19 @@ def print_json(value: object) -> None:
 
 
 def print_report(
-    report: Report, path: Path | None = None, *, scores: bool = True, console: Console | None = None
+    report: Report,
+    report_path: Path | None = None,
+    *,
+    scores: bool = True,
+    console: Console | None = None,
 ) -> None:
     """Prints a report: the verdict, the scores of the models, the guarantee and the answer rate.
 
     Args:
         report: the report.
-        path: the path of the report, which is printed on a line of its own; None prints no path.
+        report_path: the path of the report, which is printed on a line of its own; None prints no path.
         scores: false leaves out the verdict and the scores, as a sweep prints its own table of scores.
         console: the console; None prints on standard output.
     """
     models = report.models if scores else {}
-    print_page("report/report.txt", console=console, report=report, path=path, models=models)
+    print_page("report/report.txt", console=console, report=report, path=report_path, models=models)

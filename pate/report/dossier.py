@@ -251,30 +251,33 @@ class Dossier:
             return f"10 to the power of {math.ceil(power)}"
         return f"{_rounded_up(math.exp(self.statement.epsilon), digits=3):,.12g}"
 
-    def found(self, alpha: float) -> float:
-        """Returns a bound on the share of members that an attack finds with a share `alpha` of false alarms.
+    def max_share_found(self, false_alarm_rate: float) -> float:
+        """Returns a bound on the share of members that an attack finds.
 
         The result is the smallest of three bounds: by epsilon and delta, by `gdp_mu`, and by the statement itself.
+
+        Args:
+            false_alarm_rate: the share of people outside the data whom the attack takes for members.
         """
         attacks = self.statement.attacks
         bound = _max_share_found(
-            alpha,
+            false_alarm_rate,
             epsilon=self.statement.epsilon,
             delta=self.statement.delta,
             mu=math.inf if attacks is None else attacks.gdp_mu,
         )
         if attacks is not None:
-            for stated_alpha, stated_bound in attacks.found.items():
-                if float(stated_alpha) == alpha:
+            for stated_rate, stated_bound in attacks.found.items():
+                if float(stated_rate) == false_alarm_rate:
                     bound = min(bound, stated_bound)
         return bound
 
-    def found_in_scores(self, alpha: float) -> float:
+    def max_share_found_in_scores(self, false_alarm_rate: float) -> float:
         """Returns a bound on the share of units of the test records that an attack on the scores finds."""
         if self.scores is None:
-            return alpha
+            return false_alarm_rate
         return _max_share_found(
-            alpha,
+            false_alarm_rate,
             epsilon=self.scores.epsilon,
             delta=self.scores.delta,
             mu=1 / self.scores.noise_multiplier,
@@ -285,7 +288,7 @@ class Dossier:
         """Rows: false alarms, the largest share of members that an attack finds, and their quotient."""
         rows = []
         for alpha in map(float, _ALPHAS):
-            share = self.found(alpha)
+            share = self.max_share_found(alpha)
             factor = _rounded_up(share / alpha, digits=2)
             rows.append((percent(alpha), percent(share), f"{factor:g} times"))
         return rows
@@ -294,7 +297,8 @@ class Dossier:
     def found_rows_of_scores(self) -> list[tuple[str, str]]:
         """Rows for the units of the test records: false alarms, and the largest share that an attack finds."""
         return [
-            (percent(alpha), percent(self.found_in_scores(alpha))) for alpha in map(float, _ALPHAS)
+            (percent(alpha), percent(self.max_share_found_in_scores(alpha)))
+            for alpha in map(float, _ALPHAS)
         ]
 
     @property
@@ -304,7 +308,7 @@ class Dossier:
         normal = NormalDist()
         quantiles = np.linspace(-3.5, 3.5, _NUM_POINTS)
         alphas = [0.0, *(normal.cdf(float(quantile)) for quantile in quantiles)]
-        points = [(alpha, self.found(alpha)) for alpha in alphas]
+        points = [(alpha, self.max_share_found(alpha)) for alpha in alphas]
         return [*points, (1.0, 1.0)]
 
     @property
@@ -370,7 +374,7 @@ class Dossier:
         environment.trim_blocks = True
         environment.lstrip_blocks = True
         environment.filters |= {
-            "chance": chance,
+            "probability_in_words": probability_in_words,
             "delta": format_delta,
             "epsilon": format_epsilon,
             "percent": percent,
@@ -385,11 +389,13 @@ class Dossier:
         )
 
 
-def chance(probability: float) -> str:
+def probability_in_words(probability: float) -> str:
     """Returns a probability as a percentage, or in words if it is below 0.1%; rounded up.
 
-    >>> chance(0.0184), chance(1e-6), chance(3.15e-6), chance(2e-8)
-    ('1.9%', 'one in a million', '3.15 in a million', '20 in a billion')
+    >>> probability_in_words(0.0184), probability_in_words(1e-6)
+    ('1.9%', 'one in a million')
+    >>> probability_in_words(3.15e-6), probability_in_words(2e-8)
+    ('3.15 in a million', '20 in a billion')
     """
     if probability <= 0:
         return "none"

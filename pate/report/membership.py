@@ -61,9 +61,10 @@ class Membership:
         Args:
             private_losses: the student's losses on private records, `[num_private]`.
             test_losses: the student's losses on independent test records, `[num_test]`.
-            private_deviations: the result of `unusual` for the private records, `[num_private]`; None without reference
-                models.
-            test_deviations: the result of `unusual` for the test records, `[num_test]`; None without reference models.
+            private_deviations: the result of `deviations_from_references` on private records, `[num_private]`; None
+                without reference models.
+            test_deviations: the result of `deviations_from_references` on test records, `[num_test]`; None without
+                reference models.
         """
         num_private = len(private_losses)
         num_test = len(test_losses)
@@ -179,7 +180,9 @@ def log_odds(
     return losses_of_opposite - label_losses(probabilities, true_labels=true_labels, known=known)
 
 
-def unusual(sample_log_odds: FloatArray, reference_log_odds: FloatArray) -> FloatArray:
+def deviations_from_references(
+    sample_log_odds: FloatArray, reference_log_odds: FloatArray
+) -> FloatArray:
     """Returns by how many standard deviations log-odds are below those of reference models, `[num_samples]`.
 
     The log-odds of reference models are modeled as a Gaussian for each record, with their mean. Its variance is the

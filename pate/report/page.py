@@ -8,21 +8,21 @@ import numpy as np
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from pate.report.figures import RunFigures
+from pate.report.picture_arrays import PictureArrays
 from pate.report.released_scores import NAMES
 from pate.report.report import Report
 from pate.report.run_pictures import pictures
 from pate.report.wording import DASH, HEADLINE, add_words
 
 
-def render_html(report: Report, figures: RunFigures) -> str:
+def render_html(report: Report, picture_arrays: PictureArrays) -> str:
     """Returns the page `report.html` of a run, which marks all parts that no epsilon covers. Every text is escaped."""
     return render_template(
         "report/report.html",
         report=report,
-        figures=figures,
+        picture_arrays=picture_arrays,
         bounded=math.isfinite(report.privacy.epsilon),
-        pictures=pictures(report, figures),
+        pictures=pictures(report, picture_arrays),
     )
 
 

@@ -59,13 +59,13 @@ class Picture:
     alt: str = ""
     caption: str = ""
 
-    def svg(self, name: str) -> str:
+    def svg(self, id_prefix: str) -> str:
         """Returns an `<svg>` element for a page, without colors, scripts or references of its own.
 
-        The ids in the element begin with `name`. Its size follows the surrounding element. Screen readers skip it and
-        read the alternative text beside it.
+        The ids in the element begin with `id_prefix`. Its size follows the surrounding element. Screen readers skip it
+        and read the alternative text beside it.
         """
-        with self._painted({**_STYLE, "svg.hashsalt": name}) as figure:
+        with self._painted({**_STYLE, "svg.hashsalt": id_prefix}) as figure:
             buffer = io.StringIO()
             no_metadata = dict.fromkeys(("Creator", "Date", "Format", "Type"))
             figure.savefig(buffer, format="svg", transparent=True, metadata=no_metadata)
@@ -76,7 +76,7 @@ class Picture:
         element = re.sub(
             r'<svg[^>]*?(viewBox="[^"]*")[^>]*>', r'<svg aria-hidden="true" \1>', element, count=1
         )
-        element = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", element)
+        element = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{id_prefix}-", element)
         for color, (variable, _) in _PAGE_COLORS.items():
             element = element.replace(color, f"var(--{variable})")
         return element

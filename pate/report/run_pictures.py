@@ -14,7 +14,6 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from pate.accounting.rounding import format_epsilon
-from pate.report.figures import RunFigures
 from pate.report.picture import (
     ACCENT_COLOR,
     FAINT_COLOR,
@@ -26,6 +25,7 @@ from pate.report.picture import (
     Picture,
     shorten_name,
 )
+from pate.report.picture_arrays import PictureArrays
 from pate.report.report import Report
 from pate.report.wording import METRIC_NAMES, MODEL_NAMES
 
@@ -84,18 +84,18 @@ _MAX_POINTS = 1000
 _MAX_BINS = 48
 
 
-def pictures(report: Report, figures: RunFigures) -> dict[str, Picture]:
+def pictures(report: Report, picture_arrays: PictureArrays) -> dict[str, Picture]:
     """Returns all pictures that the run has data for, by their names on the page."""
     drawings = {
         "scores": score_bars(report),
         "membership": membership_curve(report),
-        "precision-recall": precision_recall(figures),
-        "curve": student_curve(figures),
-        "labels": label_dots(figures),
-        "epsilon": epsilon_curve(figures),
-        "answers": answer_bars(figures),
-        "gaps": gap_histogram(figures),
-        "ranks": votes_by_rank(figures),
+        "precision-recall": precision_recall(picture_arrays),
+        "curve": student_curve(picture_arrays),
+        "labels": label_dots(picture_arrays),
+        "epsilon": epsilon_curve(picture_arrays),
+        "answers": answer_bars(picture_arrays),
+        "gaps": gap_histogram(picture_arrays),
+        "ranks": votes_by_rank(picture_arrays),
     }
     return {name: picture for name, picture in drawings.items() if picture is not None}
 
@@ -143,11 +143,11 @@ def score_bars(report: Report) -> Picture | None:
     return Picture(paint, height=84 + _PITCH * len(METRIC_NAMES) * rows_per_metric)
 
 
-def student_curve(figures: RunFigures) -> Picture | None:
+def student_curve(picture_arrays: PictureArrays) -> Picture | None:
     """Draws the losses of the student's training; None for a student that is solved in one step."""
     curves = {
         name: np.asarray(values)
-        for name, values in figures.student_curve.items()
+        for name, values in picture_arrays.student_curve.items()
         if len(values) > 1
     }
 
@@ -170,20 +170,20 @@ def student_curve(figures: RunFigures) -> Picture | None:
     return Picture(paint)
 
 
-def label_dots(figures: RunFigures) -> Picture | None:
+def label_dots(picture_arrays: PictureArrays) -> Picture | None:
     """Draws, for each label, its frequency and the average precision of the student and its baselines.
 
     The result is None if no student was trained, or if no test sample has a label.
     """
-    if "average_precision" not in figures.per_label.get("student", {}):
+    if "average_precision" not in picture_arrays.per_label.get("student", {}):
         return None
     precisions = {
-        mark.model: figures.per_label[mark.model]["average_precision"]
+        mark.model: picture_arrays.per_label[mark.model]["average_precision"]
         for mark in _MARKS
-        if mark.model in figures.per_label
+        if mark.model in picture_arrays.per_label
     }
     student_precision = precisions["student"]
-    frequency = figures.per_label["student"]["prevalence"]
+    frequency = picture_arrays.per_label["student"]["prevalence"]
     sort_key = precisions.get("all_records_model", student_precision)
     sorted_labels = np.argsort(-sort_key, kind="stable")
     # A label that no test sample has is without average precision.
@@ -203,10 +203,10 @@ def label_dots(figures: RunFigures) -> Picture | None:
         scores = ", ".join(
             f"{MODEL_NAMES[key]} {values[label]:.2f}" for key, values in precisions.items()
         )
-        notes.append(f"{figures.label_names[label]} with {scores}")
+        notes.append(f"{picture_arrays.label_names[label]} with {scores}")
     num_near_chance = int(np.count_nonzero(student_precision <= 2 * frequency))
     names = [
-        shorten_name(figures.label_names[label], max_length=_MAX_NAME_LENGTH)
+        shorten_name(picture_arrays.label_names[label], max_length=_MAX_NAME_LENGTH)
         for label in shown_labels
     ]
     dots = {key: values[shown_labels] for key, values in precisions.items()}
@@ -277,12 +277,12 @@ def _sentence_on_marks(drawn_models: Container[str]) -> str:
     )
 
 
-def precision_recall(figures: RunFigures) -> Picture | None:
+def precision_recall(picture_arrays: PictureArrays) -> Picture | None:
     """Draws the student's precision-recall curve, pooled over labels; None if there is no student.
 
     Points mark the student at its threshold, and the best constant.
     """
-    curve = figures.precision_recall
+    curve = picture_arrays.precision_recall
     if curve is None:
         return None
 
@@ -372,13 +372,13 @@ def membership_curve(report: Report) -> Picture | None:
     return Picture(paint)
 
 
-def answer_bars(figures: RunFigures) -> Picture | None:
+def answer_bars(picture_arrays: PictureArrays) -> Picture | None:
     """Draws the number of refused queries, and how many answers have each number of labels; None without queries."""
-    num_queries = len(figures.answered)
+    num_queries = len(picture_arrays.answered)
     if num_queries == 0:
         return None
     # The number of answered queries with each number of released labels.
-    num_released_labels = np.count_nonzero(figures.labels[figures.answered], axis=1)
+    num_released_labels = np.count_nonzero(picture_arrays.labels[picture_arrays.answered], axis=1)
     query_counts = np.bincount(num_released_labels, minlength=1)
     num_answered = int(query_counts.sum())
     num_refused = num_queries - num_answered
@@ -418,9 +418,9 @@ def answer_bars(figures: RunFigures) -> Picture | None:
     return Picture(paint, alt=alt)
 
 
-def epsilon_curve(figures: RunFigures) -> Picture | None:
+def epsilon_curve(picture_arrays: PictureArrays) -> Picture | None:
     """Draws the epsilon that was spent after each query; None without queries, or for an infinite epsilon."""
-    epsilon_after_query = figures.epsilon_after_query
+    epsilon_after_query = picture_arrays.epsilon_after_query
     if not len(epsilon_after_query) or not np.isfinite(epsilon_after_query).all():
         return None
     num_queries = len(epsilon_after_query)
@@ -465,22 +465,22 @@ def epsilon_curve(figures: RunFigures) -> Picture | None:
     return Picture(paint)
 
 
-def gap_histogram(figures: RunFigures) -> Picture | None:
+def gap_histogram(picture_arrays: PictureArrays) -> Picture | None:
     """Draws the gaps of the votes without noise, and the probability that the stability test passes at each gap.
 
     The result is None if the aggregator has no gaps.
     """
-    if figures.gaps is None or not len(figures.gaps):
+    if picture_arrays.gaps is None or not len(picture_arrays.gaps):
         return None
-    low, middle, high = np.quantile(figures.gaps, [0.05, 0.5, 0.95])
+    low, middle, high = np.quantile(picture_arrays.gaps, [0.05, 0.5, 0.95])
     alt = (
-        f"A histogram of the {figures.gap_name} over {len(figures.gaps)} queries: "
+        f"A histogram of the {picture_arrays.gap_name} over {len(picture_arrays.gaps)} queries: "
         f"median {middle:.0f} votes, 5% below {low:.0f}, 5% above {high:.0f}"
     )
-    caption = f"The noiseless {figures.gap_name} of each query"
-    if figures.pass_gaps is not None and figures.pass_probability is not None:
+    caption = f"The noiseless {picture_arrays.gap_name} of each query"
+    if picture_arrays.pass_gaps is not None and picture_arrays.pass_probability is not None:
         caption += ", and the probability that the stability test lets it pass"
-        passing_gaps = figures.pass_gaps[figures.pass_probability >= 0.5]
+        passing_gaps = picture_arrays.pass_gaps[picture_arrays.pass_probability >= 0.5]
         if len(passing_gaps) > 0:
             alt += (
                 f"; the test passes with probability one half from {passing_gaps[0]:.0f} votes on"
@@ -488,8 +488,8 @@ def gap_histogram(figures: RunFigures) -> Picture | None:
 
     def paint(axes: Axes) -> None:
         """Paints the numbers of gaps as stacked bars on the left scale, and the probability on the right scale."""
-        gaps = np.asarray(figures.gaps)
-        is_answered = figures.answered
+        gaps = np.asarray(picture_arrays.gaps)
+        is_answered = picture_arrays.answered
         # Each bin has the same number of whole votes. The first bin begins at 0, or at a smaller gap.
         lowest_gap = min(0, int(np.floor(gaps.min())))
         num_votes = int(np.ceil(gaps.max())) + 1 - lowest_gap
@@ -504,26 +504,30 @@ def gap_histogram(figures: RunFigures) -> Picture | None:
             label=["answered", "refused"],
         )
         axes.yaxis.set_major_locator(MaxNLocator(integer=True, nbins=6))
-        if figures.pass_gaps is not None and figures.pass_probability is not None:
+        if picture_arrays.pass_gaps is not None and picture_arrays.pass_probability is not None:
             right_axes = axes.twinx()
             axes.plot([], [], color=SECOND_COLOR, label="pass probability (right)")
-            right_axes.plot(figures.pass_gaps, figures.pass_probability, color=SECOND_COLOR)
+            right_axes.plot(
+                picture_arrays.pass_gaps, picture_arrays.pass_probability, color=SECOND_COLOR
+            )
             right_axes.set(xlim=(edges[0], edges[-1]), ylim=(0, 1.02))
             right_axes.yaxis.set_major_formatter(PercentFormatter(1.0))
             right_axes.tick_params(axis="y", length=0)
-        axis_name = f"{shorten_name(figures.gap_name, max_length=_MAX_AXIS_LENGTH)}, in votes"
+        axis_name = (
+            f"{shorten_name(picture_arrays.gap_name, max_length=_MAX_AXIS_LENGTH)}, in votes"
+        )
         _finish(axes, grid=None, xlim=(edges[0], edges[-1]), xlabel=axis_name, ylabel="queries")
 
     return Picture(paint, height=210, alt=f"{alt}.", caption=f"{caption}.")
 
 
-def votes_by_rank(figures: RunFigures) -> Picture | None:
+def votes_by_rank(picture_arrays: PictureArrays) -> Picture | None:
     """Draws the distribution of each query's sorted vote counts, without noise, rank by rank; None without votes."""
-    if figures.histogram is None or not len(figures.histogram):
+    if picture_arrays.histogram is None or not len(picture_arrays.histogram):
         return None
     # Small integers are sorted faster.
-    small_type = np.min_scalar_type(int(figures.histogram.max()))
-    sorted_counts = np.sort(figures.histogram.astype(small_type), axis=1)
+    small_type = np.min_scalar_type(int(picture_arrays.histogram.max()))
+    sorted_counts = np.sort(picture_arrays.histogram.astype(small_type), axis=1)
     counts_by_rank = sorted_counts[:, ::-1].T.copy()  # [num_labels, num_queries], largest first
     low, middle, high = np.quantile(counts_by_rank, [0.1, 0.5, 0.9], axis=1)
     num_ranks, num_queries = counts_by_rank.shape
@@ -544,7 +548,7 @@ def votes_by_rank(figures: RunFigures) -> Picture | None:
             ranks, middle, color=ACCENT_COLOR, marker="o", markersize=2.6, label="median query"
         )
         axes.legend(loc="upper right")
-        axes.set_ylim(bottom=0, top=figures.num_teachers)
+        axes.set_ylim(bottom=0, top=picture_arrays.num_teachers)
         _finish(
             axes,
             num_ticks=8,

@@ -87,16 +87,16 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             means = self._epoch_losses / self._epoch_counts
             for epoch, loss in enumerate(means.tolist()):
                 self._scalar(tag=f"{_UNCOVERED}/teacher_loss", value=loss, step=epoch)
-        self.histogram(name="last_teacher_loss", values=self._last_losses)
+        self.write_histogram(name="last_teacher_loss", values=self._last_losses)
 
-    def histogram(self, name: str, values: ArrayLike) -> None:
+    def write_histogram(self, name: str, values: ArrayLike) -> None:
         """Writes a histogram of numbers that no epsilon covers: one for each teacher or query, such as gaps."""
         array = np.asarray(values, dtype=np.float64)
         tag = f"{_UNCOVERED}/{name}"
         if array.size and self._is_new(tag, step=0):
             self._writer.add_histogram(tag, values=array, global_step=0)
 
-    def queries(self, is_answered: ArrayLike, epsilon_after_query: ArrayLike) -> None:
+    def write_queries(self, is_answered: ArrayLike, epsilon_after_query: ArrayLike) -> None:
         """Writes the answer rate and the spent epsilon after each query.
 
         Of more than 500 queries, it writes them after 500 queries that are evenly spaced.
@@ -114,7 +114,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             self._scalar(tag="release/answer_rate", value=float(rate[index]), step=index + 1)
             self._scalar(tag="privacy/epsilon", value=float(epsilon[index]), step=index + 1)
 
-    def hits(self, num_asked: int, *, hits: int, remaining_hits: int, epsilon: float) -> None:
+    def write_hits(self, num_asked: int, *, hits: int, remaining_hits: int, epsilon: float) -> None:
         """Writes the progress of a session.
 
         Args:
@@ -128,7 +128,9 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         self._scalar(tag="session/epsilon", value=epsilon, step=num_asked)
         self.flush()
 
-    def epoch(self, epoch: int, values: Mapping[str, float], *, model: str = "student") -> None:
+    def write_epoch(
+        self, epoch: int, values: Mapping[str, float], *, model: str = "student"
+    ) -> None:
         """Writes the values of one epoch of a student's training.
 
         The first epoch is written together with the second, so a student that is solved in one step has no curve.
@@ -146,7 +148,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
                 self._scalar(tag=tag, value=first_value, step=first_epoch)
                 self._scalar(tag=tag, value=value, step=epoch)
 
-    def report(self, report: Report) -> None:
+    def write_report(self, report: Report) -> None:
         """Writes the guarantee and the scores as text, the scores as metrics, and the settings as hyper-parameters."""
         privacy = report.privacy
         heading = report.heading

@@ -12,7 +12,7 @@ from pate.aggregators import TrainingSet
 from pate.array_types import FloatArray
 from pate.data import Dataset, Split
 from pate.models import LogisticStudent, StudentModel
-from pate.report.membership import Membership, label_losses, log_odds, unusual
+from pate.report.membership import Membership, deviations_from_references, label_losses, log_odds
 
 # The attack is tried on at most this many records of a split.
 _MAX_TRIED = 10_000
@@ -125,7 +125,7 @@ def _deviations(
     splits: Sequence[Split],
     references: Sequence[StudentModel],
 ) -> FloatArray:
-    """Returns how unusual the student's log-odds are among those of reference models, `[num_records]`.
+    """Returns by how many standard deviations log-odds are below those of reference models, `[num_records]`.
 
     Args:
         student_probabilities: the student's predictions for the records of all splits, `[num_records, num_labels]`.
@@ -142,7 +142,7 @@ def _deviations(
     for reference in references:
         probabilities = np.concatenate([reference.predict_proba(split.inputs) for split in splits])
         reference_log_odds.append(log_odds(probabilities, true_labels=true_labels, known=known))
-    return unusual(
+    return deviations_from_references(
         log_odds(student_probabilities, true_labels=true_labels, known=known),
         reference_log_odds=np.stack(reference_log_odds),
     )

@@ -7,8 +7,8 @@ from dataclasses import replace
 from pate.bundle.model_card import publish
 from pate.files.atomic import write_text
 from pate.report import Privacy, Report
-from pate.report.figures import RunFigures
 from pate.report.membership import Membership
+from pate.report.picture_arrays import PictureArrays
 from pate.report.tensorboard import RunWriter
 from pate.run.baselines import BaselineModels
 from pate.run.published_price import write_price
@@ -39,15 +39,15 @@ def write_report(
 
     results = _results_of(run, released=released, baselines=baselines, membership=membership)
     report = results.report(duration_s=time.monotonic() - run.start_time)
-    figures = results.figures(report)
+    picture_arrays = results.picture_arrays(report)
     privacy = report.privacy
     if run.charge.tuned is not None:
         # the score by which runs were compared is no fair estimate for the best of them
         privacy = replace(privacy, scores=None)
     _write_published_files(run, released=released, report=report, privacy=privacy)
-    page = render_html(replace(report, privacy=privacy), figures)
+    page = render_html(replace(report, privacy=privacy), picture_arrays)
     write_text(run.folder.page, text=page)
-    _write_curves(curves, report=report, figures=figures, results=results)
+    _write_curves(curves, report=report, picture_arrays=picture_arrays, results=results)
     run.folder.write_manifests(report.to_json() + "\n")
     report.write(run.folder.report)
     return report
@@ -60,7 +60,7 @@ def _results_of(
     baselines: BaselineModels,
     membership: Membership | None,
 ) -> Results:
-    """Returns the results of a run, from which its report and figures are computed."""
+    """Returns the results of a run, from which its report and the arrays of its pictures are computed."""
     return Results(
         dataset=run.dataset,
         queries=released.ensemble.queries,
@@ -129,20 +129,20 @@ def _write_published_files(
 
 
 def _write_curves(
-    curves: RunWriter, *, report: Report, figures: RunFigures, results: Results
+    curves: RunWriter, *, report: Report, picture_arrays: PictureArrays, results: Results
 ) -> None:
     """Writes the curves and histograms of a run, and closes their file.
 
     Args:
         curves: the file of curves.
         report: the report of the run.
-        figures: the numbers that are drawn on the page of the report.
+        picture_arrays: the arrays that are drawn on the page of the report.
         results: the results of the run, with the accuracy of each teacher.
     """
-    if figures.gaps is not None:
-        curves.histogram("gap", figures.gaps)
+    if picture_arrays.gaps is not None:
+        curves.write_histogram("gap", picture_arrays.gaps)
     if len(results.accuracies):
-        curves.histogram("teacher_accuracy", results.accuracies)
-    curves.queries(figures.answered, figures.epsilon_after_query)
-    curves.report(report)
+        curves.write_histogram("teacher_accuracy", results.accuracies)
+    curves.write_queries(picture_arrays.answered, picture_arrays.epsilon_after_query)
+    curves.write_report(report)
     curves.close()

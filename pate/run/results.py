@@ -1,4 +1,4 @@
-"""The results of a finished run, which become its report and the figures of the report's page.
+"""The results of a finished run, which become its report and the arrays behind the pictures of its page.
 
 All results may depend on private records, so only the owner may see them. `report_files.py` writes the published files.
 """
@@ -24,9 +24,9 @@ from pate.pricing.guard import group_votes_tell_more
 from pate.report import Report, metric_intervals, per_label_metrics
 from pate.report.bands import prevalence_bands
 from pate.report.constants import CONSTANTS, Constant
-from pate.report.figures import RunFigures
 from pate.report.membership import Membership
 from pate.report.metrics import mean_of_defined, micro_f1, summarize_labels
+from pate.report.picture_arrays import PictureArrays
 from pate.report.precision_recall import PrecisionRecall
 from pate.report.released_scores import ReleasedScores
 from pate.report.report import DataSummary, Heading, TeacherSummary, not_covered_in
@@ -68,7 +68,7 @@ class Prediction:
 
 @dataclass(frozen=True, kw_only=True)
 class Results:
-    """The results of a finished run, from which its report and figures are computed.
+    """The results of a finished run, from which its report and the arrays of its pictures are computed.
 
     Attributes:
         dataset: the private, public and test records.
@@ -202,7 +202,7 @@ class Results:
             answered=self.release.answered,
         )
 
-    def figures(self, report: Report) -> RunFigures:
+    def picture_arrays(self, report: Report) -> PictureArrays:
         """Returns the numbers that are drawn on the page of `report`."""
         num_teachers = self.priced.shape.num_teachers
         student = self._predictions["student"]
@@ -212,7 +212,7 @@ class Results:
         test = self.priced.aggregator.stability_test(num_teachers=num_teachers)
         possible_gaps = np.arange(0 if test is None else test.num_teachers + 1)
         shown_models = [name for name in _MODELS_BY_LABEL if name in self.models]
-        return RunFigures(
+        return PictureArrays(
             label_names=data.label_names,
             answered=self.release.answered,
             labels=self.release.labels,

@@ -94,7 +94,7 @@ class SessionProgress:
             num_hits: the number of hits among these queries.
             num_remaining: the number of hits until the session ends.
         """
-        self.curves.hits(
+        self.curves.write_hits(
             num_asked, hits=num_hits, remaining_hits=num_remaining, epsilon=self.epsilon
         )
         cost = f"epsilon {format_epsilon(self.epsilon)}"

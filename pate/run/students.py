@@ -83,7 +83,7 @@ class StudentTraining:
             self.show_curve(name, trained_student=trained_student)
             return trained_student
         trained_student = self.fit(
-            name, training_set=training_set, seed=self.seed, on_values=self.curves.epoch
+            name, training_set=training_set, seed=self.seed, on_values=self.curves.write_epoch
         )
         self.models.write(name, trained_student, inputs_digest=inputs_digest)
         return trained_student
@@ -124,7 +124,7 @@ class StudentTraining:
             trained_student: the student.
         """
         for epoch, values in enumerate(trained_student.curve):
-            self.curves.epoch(epoch, values, model=name)
+            self.curves.write_epoch(epoch, values, model=name)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from pate.comparison import Frontier, Run
 from pate.comparison.page import render_page
 from pate.comparison.runs import METRICS
 from pate.report import Report, Scores
-from pate.report.figures import RunFigures
 from pate.report.page import render_html
+from pate.report.picture_arrays import PictureArrays
 from pate.report.precision_recall import PrecisionRecall
 from pate.report.report import DataSummary, Heading, ReleaseSummary
 from pate.report.verdict import Baselines, StudentVerdict
@@ -77,14 +77,14 @@ def usual_report(num_labels: int, num_queries: int, num_answered: int) -> Report
     )
 
 
-def usual_figures(names: tuple[str, ...], num_queries: int, num_answered: int) -> RunFigures:
+def usual_figures(names: tuple[str, ...], num_queries: int, num_answered: int) -> PictureArrays:
     """Returns the arrays behind the pictures of such a run."""
     rng = np.random.default_rng(0)
     num_labels = len(names)
     prevalence = np.linspace(0.6, 0.05, num_labels)
     answered = np.arange(num_queries) < num_answered
     votes = rng.binomial(NUM_TEACHERS, rng.permuted(np.tile(prevalence, (num_queries, 1)), axis=1))
-    return RunFigures(
+    return PictureArrays(
         label_names=names,
         answered=rng.permutation(answered),
         labels=rng.random((num_queries, num_labels)) < prevalence,
@@ -135,12 +135,12 @@ def nothing_answered() -> str:
     report = replace(
         usual_report(num_labels=2, num_queries=600, num_answered=0), release=release, student=None
     )
-    figures = replace(
+    picture_arrays = replace(
         usual_figures(names=("person", "tree"), num_queries=600, num_answered=0),
         per_label={},
         student_curve={},
     )
-    return render_html(report, figures)
+    return render_html(report, picture_arrays)
 
 
 def halted() -> str:
@@ -177,12 +177,12 @@ def halted() -> str:
         privacy=charged,
     )
     names = tuple(f"{LONG}_{index}" for index in range(40))
-    figures = replace(
+    picture_arrays = replace(
         usual_figures(names, num_queries=600, num_answered=90),
         pass_gaps=None,
         pass_probability=None,
     )
-    return render_html(report, figures)
+    return render_html(report, picture_arrays)
 
 
 def no_guarantee() -> str:
@@ -207,12 +207,12 @@ def no_guarantee() -> str:
         ),
         privacy=unpriced,
     )
-    figures = replace(
+    picture_arrays = replace(
         usual_figures(names=("only",), num_queries=3, num_answered=2),
         epsilon_after_query=np.full(3, np.inf),
         student_curve={"loss": np.array([0.3])},
     )
-    return render_html(report, figures)
+    return render_html(report, picture_arrays)
 
 
 def hostile() -> str:
@@ -232,12 +232,12 @@ def hostile() -> str:
         privacy=privacy,
         data=replace(report.data, name=HOSTILE),
     )
-    figures = replace(
+    picture_arrays = replace(
         usual_figures(names=(HOSTILE, "<b>bold</b>", "&lt;"), num_queries=20, num_answered=10),
         gap_name=HOSTILE,
         student_curve={HOSTILE: np.ones(3)},
     )
-    return render_html(report, figures)
+    return render_html(report, picture_arrays)
 
 
 def usual_frontier(names: tuple[str, ...], epsilons: tuple[float, ...]) -> Frontier:

@@ -362,7 +362,7 @@ def test_plan_has_the_values_of_the_settings(
         plans.append(plan)
 
     monkeypatch.setattr(command, "train", keep_plan)
-    monkeypatch.setattr(command, "print_report", lambda report, path, scores: None)
+    monkeypatch.setattr(command, "print_report", lambda report, report_path, scores: None)
     monkeypatch.setattr(command, "sweep_row", lambda report, folder: {})
     words = [*GIVEN.split(), "max_epsilon=2"]
     HydraConfig.instance().set_config(compose("train", words, return_hydra_config=True))

@@ -6,8 +6,8 @@ import pytest
 from pate.accounting.data_dependent_epsilon import DataDependentEpsilon
 from pate.aggregators import Aggregator
 from pate.report import Privacy, Report, Scores, per_label_metrics
-from pate.report.figures import RunFigures
 from pate.report.membership import Membership
+from pate.report.picture_arrays import PictureArrays
 from pate.report.precision_recall import PrecisionRecall
 from pate.report.report import DataSummary, ReleaseSummary, TeacherSummary, not_covered_in
 from pate.report.verdict import Baselines, StudentVerdict
@@ -130,13 +130,13 @@ def report() -> Report:
 
 
 @pytest.fixture(scope="session")
-def figures() -> RunFigures:
+def picture_arrays() -> PictureArrays:
     """Returns the arrays behind the pictures of the small run."""
     rng = np.random.default_rng(0)
-    true = rng.random((50, 4)) < [0.6, 0.4, 0.2, 0.1]
-    scores = 0.5 * true + 0.6 * rng.random((50, 4))
+    true_labels = rng.random((50, 4)) < [0.6, 0.4, 0.2, 0.1]
+    scores = 0.5 * true_labels + 0.6 * rng.random((50, 4))
     answered = np.array([True, False, True, True, False, False])
-    return RunFigures(
+    return PictureArrays(
         label_names=("person", "artifact", "animal", "tree"),
         answered=answered,
         labels=np.eye(6, 4, dtype=bool) & answered[:, None],
@@ -148,19 +148,21 @@ def figures() -> RunFigures:
         pass_probability=np.linspace(0, 1, 412),
         per_label={
             "student": per_label_metrics(
-                predicted_labels=scores > 0.5, scores=scores, true_labels=true
+                predicted_labels=scores > 0.5, scores=scores, true_labels=true_labels
             ),
             "majority_vote_student": per_label_metrics(
-                predicted_labels=scores > 0.4, scores=scores, true_labels=true
+                predicted_labels=scores > 0.4, scores=scores, true_labels=true_labels
             ),
             "all_records_model": per_label_metrics(
-                predicted_labels=true, scores=true + 0.1 * scores, true_labels=true
+                predicted_labels=true_labels,
+                scores=true_labels + 0.1 * scores,
+                true_labels=true_labels,
             ),
         },
         precision_recall=PrecisionRecall.from_scores(
             scores,
             predicted_labels=scores > 0.5,
-            true_labels=true,
+            true_labels=true_labels,
             constant_labels=np.eye(4)[0] > 0,
             threshold=0.5,
         ),

@@ -6,16 +6,17 @@ from pate.report.bands import prevalence_bands
 
 
 def test_bands_are_thirds_of_the_labels_from_frequent_to_rare() -> None:
-    """Seven labels: three, two and two. A label without average precision is left out of the mean.
+    """Seven labels are split into bands of three, two and two.
 
-    A band in which no label has one has no mean.
+    A label without an average precision is left out of the mean of its band. A band whose labels have no average
+    precision has no mean.
     """
     prevalence = np.array([0.01, 0.5, 0.02, 0.4, 0.3, 0.2, 0.1])
-    precisions = {
+    average_precisions = {
         "student": np.array([np.nan, 0.9, 0.1, 0.8, 0.7, 0.4, 0.2]),
         "prior": np.array([np.nan, 0.5, np.nan, 0.4, 0.3, 0.2, 0.1]),
     }
-    head, middle, tail = prevalence_bands(prevalence, precisions)
+    head, middle, tail = prevalence_bands(prevalence, average_precisions)
     assert (head.name, head.num_labels, head.highest, head.lowest) == ("head", 3, 0.5, 0.3)
     assert (middle.num_labels, middle.highest, middle.lowest) == (2, 0.2, 0.1)
     assert (tail.num_labels, tail.highest, tail.lowest) == (2, 0.02, 0.01)
@@ -35,5 +36,5 @@ def test_bands_are_thirds_of_the_labels_from_frequent_to_rare() -> None:
 
 
 def test_two_labels_have_no_bands() -> None:
-    """There is no middle."""
-    assert prevalence_bands(np.array([0.5, 0.1]), {}) == ()
+    """Fewer than three labels cannot be split into head, middle and tail, so there is no band."""
+    assert prevalence_bands(prevalence=np.array([0.5, 0.1]), average_precisions={}) == ()

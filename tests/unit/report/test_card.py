@@ -1,3 +1,5 @@
+"""The privacy card of a release: its price, its warnings, and what it must not tell."""
+
 import math
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -51,17 +53,17 @@ def test_the_card_states_price_unit_and_mechanism(report: Report) -> None:
 
 def test_the_card_has_no_number_without_an_epsilon(report: Report) -> None:
     """The card has neither seed, scores nor counts of private records, in any form of a number."""
-    secret = replace(report, seed=918273, privacy=replace(report.privacy, noise_seeded=True))
-    text = card_of(report=secret)
+    seeded_report = replace(report, seed=918273, privacy=replace(report.privacy, noise_seeded=True))
+    text = card_of(report=seeded_report)
     forbidden = [
-        secret.seed,
-        secret.duration_s,
-        secret.data.label_cardinality,
-        secret.data.num_private,
+        seeded_report.seed,
+        seeded_report.duration_s,
+        seeded_report.data.label_cardinality,
+        seeded_report.data.num_private,
     ]
-    forbidden += [secret.teachers.mean_accuracy, secret.teachers.records_per_teacher]
-    forbidden += [secret.release.label_accuracy, secret.release.micro_f1]
-    for scores in (secret.student, *vars(secret.baselines).values()):
+    forbidden += [seeded_report.teachers.mean_accuracy, seeded_report.teachers.records_per_teacher]
+    forbidden += [seeded_report.release.label_accuracy, seeded_report.release.micro_f1]
+    for scores in (seeded_report.student, *vars(seeded_report.baselines).values()):
         forbidden += vars(scores).values()
     for value in forbidden:
         for number in {str(value), f"{value:.3f}", f"{value:.2f}", f"{value:,}"}:
@@ -101,8 +103,10 @@ def test_an_infinite_epsilon_is_called_no_guarantee(report: Report) -> None:
 
 def test_markup_in_a_name_stays_in_its_table_cell(report: Report) -> None:
     """A unit and a parameter with Markdown and HTML are escaped within their cells."""
-    odd = replace(report.privacy, unit="a|b\n# <script>", parameters={"test": "`x`|[y](z)"})
-    text = card_of(report=replace(report, privacy=odd))
+    privacy_with_markup = replace(
+        report.privacy, unit="a|b\n# <script>", parameters={"test": "`x`|[y](z)"}
+    )
+    text = card_of(report=replace(report, privacy=privacy_with_markup))
     assert "| unit of privacy | a\\|b \\# \\<script\\> |" in text.splitlines()
     assert "| mechanism.test | \\`x\\`\\|\\[y\\](z) |" in text.splitlines()
 
@@ -115,21 +119,28 @@ def test_only_an_epsilon_above_ten_is_called_weak(report: Report) -> None:
 
 
 def test_a_notebook_shows_the_terms_of_a_statement(report: Report) -> None:
+    """The HTML of a statement has its terms; names with markup are escaped."""
     statement = PrivacyStatement.from_privacy(
         replace(report.privacy, unit="one <b>"),
-        data="a & b",
+        data="ward & clinic",
         num_answered=3,
         num_labels=4,
         num_teachers=411,
     )
     shown = statement._repr_html_()
-    for text in ("a &amp; b", "one &lt;b&gt;", "<td>8.00</td>", "replace_one", "3 of 6 answered"):
+    for text in (
+        "ward &amp; clinic",
+        "one &lt;b&gt;",
+        "<td>8.00</td>",
+        "replace_one",
+        "3 of 6 answered",
+    ):
         assert text in shown
 
 
 def test_the_card_says_that_labels_may_be_missing(report: Report) -> None:
     """The card says that gaps are public and which ones are covered; without gaps it says nothing of them."""
-    words = "- That labels of private records may be missing: that is public."
+    sentence = "- That labels of private records may be missing: that is public."
     text = privacy_card(
         report.privacy,
         dataset=report.data.name,
@@ -138,8 +149,9 @@ def test_the_card_says_that_labels_may_be_missing(report: Report) -> None:
         num_teachers=report.teachers.num_teachers,
         labels_have_gaps=True,
     )
-    assert words in text
-    assert text.replace(text[text.index(words) - 1 :].rstrip("\n"), "") == card_of(report=report)
+    assert sentence in text
+    lines_on_gaps = text[text.index(sentence) - 1 :].rstrip("\n")
+    assert text.replace(lines_on_gaps, "") == card_of(report=report)
 
 
 def test_released_known_shares_are_published_by_label(report: Report, tmp_path: Path) -> None:
@@ -152,7 +164,7 @@ def test_released_known_shares_are_published_by_label(report: Report, tmp_path: 
     for known_shares in (shares, {}):
         statement = PrivacyStatement.from_privacy(
             report.privacy,
-            data="d",
+            data="clinic",
             num_answered=3,
             num_labels=7,
             num_teachers=5,

@@ -1,4 +1,4 @@
-"""What the terminal shows of a run, of a charged one among them, and what names of others do to it."""
+"""The output of a report on a terminal: scores, guarantee, warnings, and names with markup or control codes."""
 
 import io
 import math
@@ -14,28 +14,29 @@ from rich.text import Text
 from pate.cli.monitor import ConsoleMonitor
 from pate.report import Report, privacy_card
 from pate.report.console import PlainConsole, print_lines, print_report
-from pate.report.figures import RunFigures
 from pate.report.page import render_html
+from pate.report.picture_arrays import PictureArrays
 from pate.report.report import ReleaseSummary
 
 
-def printed_report(report: Report, path: Path | None = None, width: int = 80) -> str:
-    """Returns what the terminal shows of a report."""
+def printed_report(report: Report, report_path: Path | None = None, width: int = 80) -> str:
+    """Returns the text of a report on a terminal of `width` characters; `report_path` is printed if it is given."""
     buffer = io.StringIO()
-    print_report(report, path, console=Console(file=buffer, width=width, color_system=None))
+    console = Console(file=buffer, width=width, color_system=None)
+    print_report(report, report_path=report_path, console=console)
     return buffer.getvalue()
 
 
-def row_of_scores(text: str, name: str) -> list[str]:
-    """Returns the cells after a name, of the one line that begins with it."""
-    (line,) = [line for line in text.splitlines() if line.strip().startswith(name)]
-    return line.replace(name, "").split()
+def row_of_scores(text: str, model_name: str) -> list[str]:
+    """Returns the cells behind the name of a model, in the one line that begins with the name."""
+    (line,) = [line for line in text.splitlines() if line.strip().startswith(model_name)]
+    return line.replace(model_name, "").split()
 
 
 def test_six_models_by_five_metrics_the_guarantee_and_the_answers(report: Report) -> None:
     """The terminal shows the scores of six models, the epsilon rounded up, the answered queries and the path."""
-    path = Path("/a/very/long/folder") / ("x" * 90) / "report.html"
-    text = printed_report(report=report, path=path)
+    report_path = Path("/a/very/long/folder") / ("x" * 90) / "report.html"
+    text = printed_report(report=report, report_path=report_path)
     scores_by_model = {
         "prior": "0.117 0.209 0.037 0.893 0.501",
         "best constant": "0.117 0.449 0.084 0.853 0.502",
@@ -45,12 +46,12 @@ def test_six_models_by_five_metrics_the_guarantee_and_the_answers(report: Report
         "all-records model": "0.617 0.697 0.577 0.947 0.747",
     }
     for model, scores in scores_by_model.items():
-        assert row_of_scores(text=text, name=model) == scores.split(), model
+        assert row_of_scores(text=text, model_name=model) == scores.split(), model
     assert text.startswith("Reached 39% of the reachable mean average precision")
     assert "epsilon <= 8.00 at delta = 1e-6 (replace_one, unit: one family of glosses)" in text
     assert "7.99" not in text
     assert "answered: 3 of 6 queries (50.0%)" in text.splitlines()
-    assert f"report: {path}" in text.splitlines()  # on one line, however narrow the terminal
+    assert f"report: {report_path}" in text.splitlines()  # on one line, however narrow the terminal
 
 
 def test_warnings_are_printed_only_if_they_apply(report: Report) -> None:
@@ -61,7 +62,7 @@ def test_warnings_are_printed_only_if_they_apply(report: Report) -> None:
     usual = printed_report(report=report)
     assert "epsilon 3.66 as the paper accounts; not a bound" in usual
     privacy = report.privacy
-    for odd, line in (
+    for unusual_report, line in (
         (
             replace(report, privacy=replace(privacy, noise_seeded=True)),
             "seeded noise protects nobody who knows the",
@@ -94,13 +95,13 @@ def test_warnings_are_printed_only_if_they_apply(report: Report) -> None:
         ),
     ):
         assert line not in usual
-        assert line in printed_report(report=odd)
+        assert line in printed_report(report=unusual_report)
     assert "paper" not in printed_report(
         report=replace(report, privacy=replace(privacy, paper_epsilon=None))
     )
     assert (
         row_of_scores(
-            text=printed_report(report=replace(report, student=None)), name="private student"
+            text=printed_report(report=replace(report, student=None)), model_name="private student"
         )
         == ["-"] * 5
     )
@@ -125,35 +126,33 @@ def test_markup_and_marks_of_tables_in_names_are_printed_as_they_are(report: Rep
 def test_control_codes_in_names_have_no_effect_on_a_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A name with control codes is escaped in lines, tables, progress and styles.
-
-    The terminal takes colors.
-    """
-    name = "flu\x1b[2J\u202e\x9b"
+    """A name with control codes is escaped in lines, tables, progress bars and styled text, also with colors."""
+    hostile_name = "flu\x1b[2J\u202e\x9b"
     escaped_name = r"flu\x1b[2J\u202e\x9b"
     file = io.StringIO()
     console = PlainConsole(
         file=file, force_terminal=True, color_system=None, width=120, legacy_windows=False
     )
-    table = Table(name)
-    table.add_row(Text(name), name)
-    for cell in (Text(name), name, table):
+    table = Table(hostile_name)
+    table.add_row(Text(hostile_name), hostile_name)
+    for cell in (Text(hostile_name), hostile_name, table):
         console.print(cell)
     monitor = ConsoleMonitor(console)
-    with monitor.stage(name, total=2) as advance:
-        advance(1, name)
-    monitor.say(name)
+    with monitor.stage(hostile_name, total=2) as advance:
+        advance(1, hostile_name)
+    monitor.say(hostile_name)
     text = re.sub(r"\x1b\[(\?25[lh]|\d*[AK])", "", file.getvalue())  # what a bar moves
     assert text.replace("\r", "").replace("\n", "").isprintable()
     assert text.count(escaped_name) >= 5
     assert text.count(r"flu\x1") >= 7  # a table cuts what is wider than it was measured
-    print_lines(name)
+    print_lines(hostile_name)
     assert capsys.readouterr().out == f"{escaped_name}\n"
-    colored = PlainConsole(
-        file=(of_color := io.StringIO()), force_terminal=True, color_system="standard"
+    colored_output = io.StringIO()
+    colored_console = PlainConsole(
+        file=colored_output, force_terminal=True, color_system="standard"
     )
-    colored.print(Text("x\x1b[0m", style="bold"))
-    assert of_color.getvalue() == "\x1b[1mx\\x1b[0m\x1b[0m\n"
+    colored_console.print(Text("x\x1b[0m", style="bold"))
+    assert colored_output.getvalue() == "\x1b[1mx\\x1b[0m\x1b[0m\n"
 
 
 PAYS = "pays: plain composition costs 21.77 instead of 8.00 for the queries that were asked, with the same noise"
@@ -165,10 +164,10 @@ DOES_NOT = "does not pay: plain composition costs less, 3.10 instead of 8.00"
     ("plain_epsilon", "verdict"), [(21.7651, PAYS), (3.0912, DOES_NOT), (math.inf, "pays")]
 )
 def test_every_output_states_whether_target_charging_was_cheaper(
-    report: Report, figures: RunFigures, plain_epsilon: float, verdict: str
+    report: Report, picture_arrays: PictureArrays, plain_epsilon: float, verdict: str
 ) -> None:
     """Terminal, page and card of a session say if its charging costs less than plain composition, and count hits."""
-    run = replace(
+    session_report = replace(
         report,
         privacy=replace(report.privacy, epsilon=7.9991, target_hits=5, plain_epsilon=plain_epsilon),
         release=ReleaseSummary(
@@ -183,17 +182,22 @@ def test_every_output_states_whether_target_charging_was_cheaper(
             num_asked=6,
         ),
     )
-    assert run.privacy.charging_sentence.startswith(verdict)
-    text = printed_report(report=run, width=400)
-    page = render_html(run, figures)
+    assert session_report.privacy.charging_sentence.startswith(verdict)
+    text = printed_report(report=session_report, width=400)
+    page = render_html(session_report, picture_arrays)
     card = privacy_card(
-        run.privacy, dataset="x", num_answered=3, num_labels=4, num_teachers=400, num_hits=2
+        session_report.privacy,
+        dataset="x",
+        num_answered=3,
+        num_labels=4,
+        num_teachers=400,
+        num_hits=2,
     )
     hits = "2 hits, 3 remaining, 1 abstentions; 6 of 6 queries asked"
     assert f"target charging {verdict}" in text and f"hits: {hits}" in text
     assert verdict in card and "| hits | 2 |" in card
     assert verdict in page and hits in page
-    assert Report.from_json(run.to_json()) == run
+    assert Report.from_json(session_report.to_json()) == session_report
 
 
 def test_the_terminal_counts_groups_and_explains_missing_scores(
@@ -204,14 +208,16 @@ def test_the_terminal_counts_groups_and_explains_missing_scores(
     It gives the reason of a model without scores.
     """
     assert "; 62,115 private records\n" in printed_report(report=report)
-    grouped = replace(report, data=replace(report.data, num_groups=1234))
+    report_with_groups = replace(report, data=replace(report.data, num_groups=1234))
     assert "62,115 private records of 1,234 groups, such as persons" in printed_report(
-        report=grouped, width=200
+        report=report_with_groups, width=200
     )
-    single = replace(report, data=replace(report.data, num_groups=62115))
-    assert "; 62,115 private records\n" in printed_report(report=single)
+    report_of_single_records = replace(report, data=replace(report.data, num_groups=62115))
+    assert "; 62,115 private records\n" in printed_report(report=report_of_single_records)
     baselines = replace(report.baselines, all_records_model=None)
-    lacking = replace(
+    report_without_model = replace(
         report, baselines=baselines, left_out={"all_records_model": "all_records=false"}
     )
-    assert "all-records model: not trained, as all_records=false" in printed_report(report=lacking)
+    assert "all-records model: not trained, as all_records=false" in printed_report(
+        report=report_without_model
+    )

@@ -16,7 +16,7 @@ from pate.accounting.attack_bounds import AttackBounds
 from pate.files.manifest import MANIFEST, Manifest
 from pate.report.attack_report import AttackReport
 from pate.report.card import PrivacyStatement
-from pate.report.dossier import Dossier, chance
+from pate.report.dossier import Dossier, probability_in_words
 from pate.report.released_scores import ReleasedScore, ReleasedScores
 from pate.report.tuning import Tuning
 from pate.validation import InvalidValue
@@ -177,14 +177,14 @@ def test_page_refers_to_nothing_outside() -> None:
 def test_curve_of_a_gaussian_is_above_the_exact_one_and_close(alpha: float) -> None:
     """The bound on members found is that of mu, which is rounded up, and never below the truth."""
     exact = norm.cdf(norm.ppf(alpha) + MU)
-    assert exact - 1e-9 <= DOSSIER.found(alpha) <= 1.05 * exact
+    assert exact - 1e-9 <= DOSSIER.max_share_found(alpha) <= 1.05 * exact
 
 
 def test_curve_without_bounds_on_attacks_is_that_of_epsilon_and_delta() -> None:
     """Statements of earlier versions have no mu."""
     dossier = replace(DOSSIER, statement=replace(STATEMENT, attacks=None))
-    assert dossier.found(0.001) == pytest.approx(math.exp(5) * 0.001 + 1e-6)
-    assert dossier.found(0.5) == pytest.approx(1 - (0.5 - 1e-6) / math.exp(5))
+    assert dossier.max_share_found(0.001) == pytest.approx(math.exp(5) * 0.001 + 1e-6)
+    assert dossier.max_share_found(0.5) == pytest.approx(1 - (0.5 - 1e-6) / math.exp(5))
 
 
 def test_curve_rises_from_corner_to_corner() -> None:
@@ -251,7 +251,7 @@ def test_page_says_what_released_scores_cost(words: str) -> None:
 def test_curve_of_scores_is_above_the_exact_one_and_close(alpha: float) -> None:
     """The scores are one Gaussian release of their noise multiplier."""
     exact = norm.cdf(norm.ppf(alpha) + 1 / SCORES.noise_multiplier)
-    assert exact - 1e-9 <= WITH_SCORES.found_in_scores(alpha) <= 1.001 * exact
+    assert exact - 1e-9 <= WITH_SCORES.max_share_found_in_scores(alpha) <= 1.001 * exact
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,7 @@ def test_each_part_of_a_seeded_page_names_the_seed(part: str) -> None:
 )
 def test_small_probabilities_are_written_in_words(probability: float, words: str) -> None:
     """One notation serves the whole page, and rounds up."""
-    assert chance(probability) == words
+    assert probability_in_words(probability) == words
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from sklearn.metrics import average_precision_score, f1_score, roc_auc_score
 from pate.report import metric_intervals, multilabel_metrics, per_label_metrics
 from pate.report.constants import Constant
 from pate.report.intervals import _metrics_of_block, _precision_function, _resample_weights
-from pate.report.membership import Membership, label_losses, unusual
+from pate.report.membership import Membership, deviations_from_references, label_losses
 from pate.report.metrics import average_precisions
 from tests.refusals import ANY, refused
 
@@ -223,7 +223,9 @@ def test_reference_models_find_members_that_losses_alone_do_not() -> None:
     is_member = np.arange(2000) < 1000
     for training_effect, beyond in ((3.0, True), (0.0, False)):
         student_odds = odds_before_training + training_effect * is_member
-        deviations = unusual(sample_log_odds=student_odds, reference_log_odds=reference_odds)
+        deviations = deviations_from_references(
+            sample_log_odds=student_odds, reference_log_odds=reference_odds
+        )
         private, test = np.split(deviations, [1000])
         attack = Membership.from_losses(
             -student_odds[:1000],

@@ -8,8 +8,8 @@ import pytest
 
 from pate.report import Report
 from pate.report.bands import PrevalenceBand
-from pate.report.figures import RunFigures
 from pate.report.page import render_html
+from pate.report.picture_arrays import PictureArrays
 
 VOID = {"meta", "wbr", "br", "hr", "img", "link", "input"}
 UNCOVERED = "no epsilon covers this"
@@ -72,14 +72,14 @@ def parsed_page(html: str) -> Page:
 
 
 @pytest.fixture(scope="module")
-def page(report: Report, figures: RunFigures) -> Page:
+def page(report: Report, picture_arrays: PictureArrays) -> Page:
     """Returns the parsed page of the small run."""
-    return parsed_page(html=render_html(report, figures))
+    return parsed_page(html=render_html(report, picture_arrays))
 
 
 @pytest.mark.slow
 def test_figures_without_an_epsilon_are_marked_on_the_page(page: Page) -> None:
-    """The captions of pictures and tables say which figures the epsilon covers. Each baseline has a row."""
+    """The captions of pictures and tables say which picture_arrays the epsilon covers. Each baseline has a row."""
     pictures = dict(
         zip(
             [figure["id"] for figure in page.named(tag="figure")],
@@ -123,7 +123,7 @@ def no_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("no_pictures")
 def test_an_infinite_epsilon_is_no_guarantee_on_the_page(
-    report: Report, figures: RunFigures
+    report: Report, picture_arrays: PictureArrays
 ) -> None:
     """With an infinite epsilon, table, head and text of the page say that there is no guarantee."""
     unbounded = replace(
@@ -131,7 +131,8 @@ def test_an_infinite_epsilon_is_no_guarantee_on_the_page(
     )
     page = Page(
         html=render_html(
-            unbounded, figures=replace(figures, epsilon_after_query=np.full(6, np.inf))
+            unbounded,
+            picture_arrays=replace(picture_arrays, epsilon_after_query=np.full(6, np.inf)),
         )
     )
     assert "epsiloninfinite: no guarantee" in page.texts(tag="tr")
@@ -146,13 +147,13 @@ def test_an_infinite_epsilon_is_no_guarantee_on_the_page(
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_pictures")
 def test_seeded_and_synthetic_runs_carry_a_warning_and_only_they(
-    report: Report, figures: RunFigures, page: Page
+    report: Report, picture_arrays: PictureArrays, page: Page
 ) -> None:
     """A seeded run on synthetic data has both warnings, and a usual run none."""
     privacy = replace(report.privacy, noise_seeded=True)
     data = replace(report.data, real=False)
     odd = replace(report, privacy=privacy, data=data, seed=7)
-    warnings = Page(html=render_html(odd, figures)).texts(tag="p")
+    warnings = Page(html=render_html(odd, picture_arrays)).texts(tag="p")
     assert "This run had a seed: seeded noise protects nobody who knows the seed." in warnings
     assert (
         "Keep this page inside; its noise had a seed; the data are synthetic. What that means"
@@ -163,7 +164,7 @@ def test_seeded_and_synthetic_runs_carry_a_warning_and_only_they(
 
 
 @pytest.mark.slow
-def test_all_text_is_escaped(report: Report, figures: RunFigures) -> None:
+def test_all_text_is_escaped(report: Report, picture_arrays: PictureArrays) -> None:
     """A script stands in each name of a run. The page shows it as text, and runs and fetches nothing."""
     attack = '"><script>alert(1)</script>$title'
     privacy = replace(report.privacy, unit=attack, mechanism=attack, parameters={attack: attack})
@@ -173,8 +174,8 @@ def test_all_text_is_escaped(report: Report, figures: RunFigures) -> None:
     page = parsed_page(
         html=render_html(
             odd,
-            figures=replace(
-                figures,
+            picture_arrays=replace(
+                picture_arrays,
                 label_names=(attack, "b", "c", "d"),
                 gap_name=attack,
                 student_curve={attack: np.ones(2)},
@@ -206,43 +207,51 @@ def rows_of_facts(html: str) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_only_an_epsilon_above_ten_is_warned_of(report: Report, figures: RunFigures) -> None:
+def test_only_an_epsilon_above_ten_is_warned_of(
+    report: Report, picture_arrays: PictureArrays
+) -> None:
     """The page warns of epsilon 387, and not of 10 or infinity."""
     warning = "Epsilon above 10 promises one person little."
     for epsilon, warned in ((387.0, True), (10.0, False), (math.inf, False)):
         html = render_html(
-            replace(report, privacy=replace(report.privacy, epsilon=epsilon)), figures
+            replace(report, privacy=replace(report.privacy, epsilon=epsilon)), picture_arrays
         )
         assert (warning in html) is warned
 
 
 @pytest.mark.slow
-def test_private_groups_are_counted_beside_the_records(report: Report, figures: RunFigures) -> None:
+def test_private_groups_are_counted_beside_the_records(
+    report: Report, picture_arrays: PictureArrays
+) -> None:
     """A run with fewer groups than records has a row that counts the groups."""
     name = "groups of private records, such as persons: the units of privacy"
-    html = render_html(replace(report, data=replace(report.data, num_groups=1234)), figures)
+    html = render_html(replace(report, data=replace(report.data, num_groups=1234)), picture_arrays)
     assert rows_of_facts(html=html)["private records"] == "62,115"
     assert rows_of_facts(html=html)[name] == "1,234"
     # of an older report, which does not know it
-    assert name not in rows_of_facts(html=render_html(report, figures))
+    assert name not in rows_of_facts(html=render_html(report, picture_arrays))
 
 
 @pytest.mark.slow
-def test_a_model_without_scores_has_its_reason(report: Report, figures: RunFigures) -> None:
+def test_a_model_without_scores_has_its_reason(
+    report: Report, picture_arrays: PictureArrays
+) -> None:
     """A model that was not trained has its reason in a table. Without such models there is no such table."""
     baselines = replace(report.baselines, all_records_model=None)
     lacking = replace(
         report, baselines=baselines, left_out={"all_records_model": "all_records=false"}
     )
     assert (
-        rows_of_facts(html=render_html(lacking, figures))["the all-records model"]
+        rows_of_facts(html=render_html(lacking, picture_arrays))["the all-records model"]
         == "not trained, as all_records=false"
     )
-    assert "Why a model has no scores." not in render_html(report, figures)
+    assert "Why a model has no scores." not in render_html(report, picture_arrays)
 
 
 @pytest.mark.usefixtures("no_pictures")
-def test_bands_and_gaps_have_their_place_on_the_page(report: Report, figures: RunFigures) -> None:
+def test_bands_and_gaps_have_their_place_on_the_page(
+    report: Report, picture_arrays: PictureArrays
+) -> None:
     """The page has a row for each band, the known share of each label and of each split."""
     band = PrevalenceBand(
         name="tail",
@@ -253,9 +262,12 @@ def test_bands_and_gaps_have_their_place_on_the_page(report: Report, figures: Ru
     )
     known = {"private": 0.2, "public": 1.0, "test": 0.5}
     with_gaps = replace(report, bands=(band,), data=replace(report.data, known_labels=known))
-    student = {**figures.per_label["student"], "num_known": np.array([100.0, 200.0, 0.0, 9973.0])}
+    student = {
+        **picture_arrays.per_label["student"],
+        "num_known": np.array([100.0, 200.0, 0.0, 9973.0]),
+    }
     page = parsed_page(
-        html=render_html(with_gaps, replace(figures, per_label={"student": student}))
+        html=render_html(with_gaps, replace(picture_arrays, per_label={"student": student}))
     )
     rows = page.texts(tag="tr")
     assert f"tail0.0200{DASH}0.010010.0150.250" in [row.replace(" ", "") for row in rows]

@@ -9,7 +9,7 @@ from sklearn.metrics import precision_recall_curve
 
 from pate.accounting.attack_bounds import AttackBounds
 from pate.report import Report
-from pate.report.figures import RunFigures
+from pate.report.picture_arrays import PictureArrays
 from pate.report.precision_recall import PrecisionRecall
 from pate.report.run_pictures import (
     answer_bars,
@@ -33,12 +33,13 @@ def texts_of_picture(svg: str) -> list[str]:
 
 @pytest.mark.slow
 def test_pictures_are_reproducible_and_change_no_global_state(
-    report: Report, figures: RunFigures
+    report: Report, picture_arrays: PictureArrays
 ) -> None:
     """All pictures drawn twice are equal, have unique ids and known targets, and leave matplotlib's settings."""
     before = dict(mpl.rcParams)
     svgs, again = (
-        [picture.svg(name) for name, picture in pictures(report, figures).items()] for _ in range(2)
+        [picture.svg(id_prefix=name) for name, picture in pictures(report, picture_arrays).items()]
+        for _ in range(2)
     )
     assert svgs == again and dict(mpl.rcParams) == before
     ids = [name for svg in svgs for name in re.findall(r'\bid="([^"]+)"', svg)]
@@ -79,7 +80,7 @@ def test_precision_and_recall_end_at_the_chosen_point() -> None:
 
 
 @pytest.mark.slow
-def test_odd_names_are_text_and_nothing_else(figures: RunFigures) -> None:
+def test_odd_names_are_text_and_nothing_else(picture_arrays: PictureArrays) -> None:
     """Names with TeX, HTML or foreign letters are text in a picture; long names are shortened."""
     for names, label_text in (
         (
@@ -91,7 +92,7 @@ def test_odd_names_are_text_and_nothing_else(figures: RunFigures) -> None:
             {f"a_name_far_too…cture_{i}" for i in range(4)},
         ),
     ):
-        svg = label_dots(replace(figures, label_names=tuple(names))).svg(name="labels")
+        svg = label_dots(replace(picture_arrays, label_names=tuple(names))).svg(id_prefix="labels")
         assert label_text <= set(texts_of_picture(svg=svg))
         assert "<script>" not in svg
 
@@ -99,7 +100,7 @@ def test_odd_names_are_text_and_nothing_else(figures: RunFigures) -> None:
 @pytest.mark.slow
 def test_small_runs_have_whole_numbers_on_their_axes() -> None:
     """A run with one label and two queries has whole numbers on its axes. One epoch gives no curve."""
-    small_run = RunFigures(
+    small_run = PictureArrays(
         label_names=("a",),
         answered=np.ones(2, dtype=bool),
         labels=np.ones((2, 1), dtype=bool),
@@ -108,11 +109,11 @@ def test_small_runs_have_whole_numbers_on_their_axes() -> None:
         student_curve={"loss": np.array([0.5])},
     )
     assert student_curve(small_run) is None, "one dot is no curve"
-    assert texts_of_picture(svg=votes_by_rank(small_run).svg(name="a"))[:2] == [
+    assert texts_of_picture(svg=votes_by_rank(small_run).svg(id_prefix="a"))[:2] == [
         "1",
         "rank of the label within its query",
     ]
-    assert texts_of_picture(svg=epsilon_curve(small_run).svg(name="a"))[:4] == [
+    assert texts_of_picture(svg=epsilon_curve(small_run).svg(id_prefix="a"))[:4] == [
         "0",
         "1",
         "2",
@@ -121,10 +122,10 @@ def test_small_runs_have_whole_numbers_on_their_axes() -> None:
 
 
 @pytest.mark.slow
-def test_a_million_queries_stay_a_small_picture(figures: RunFigures) -> None:
+def test_a_million_queries_stay_a_small_picture(picture_arrays: PictureArrays) -> None:
     """Pictures of a million queries have less than 100,000 letters."""
     count = 1_000_000
-    large_run = RunFigures(
+    large_run = PictureArrays(
         label_names=("a",),
         answered=np.ones(count, dtype=bool),
         labels=np.ones((count, 1), dtype=bool),
@@ -132,7 +133,7 @@ def test_a_million_queries_stay_a_small_picture(figures: RunFigures) -> None:
         gaps=np.arange(count) % 800,
     )
     for picture in (epsilon_curve(large_run), gap_histogram(large_run), answer_bars(large_run)):
-        assert len(picture.svg(name="a")) < 100_000
+        assert len(picture.svg(id_prefix="a")) < 100_000
 
 
 def test_bounds_of_the_price_stand_beside_what_attacks_found(report: Report) -> None:
@@ -142,22 +143,22 @@ def test_bounds_of_the_price_stand_beside_what_attacks_found(report: Report) -> 
     for name, described in (("a", report), ("b", bounded)):
         picture = membership_curve(described)
         assert picture is not None
-        has_mark = "no attack finds more" in texts_of_picture(svg=picture.svg(name=name))
+        has_mark = "no attack finds more" in texts_of_picture(svg=picture.svg(id_prefix=name))
         assert has_mark == (described is bounded)
 
 
-def test_a_picture_without_data_is_not_drawn(report: Report, figures: RunFigures) -> None:
+def test_a_picture_without_data_is_not_drawn(report: Report, picture_arrays: PictureArrays) -> None:
     """Without queries, membership, losses or scores, the pictures of these are left out."""
-    bare = RunFigures(
-        label_names=figures.label_names,
+    bare = PictureArrays(
+        label_names=picture_arrays.label_names,
         answered=np.zeros(0, dtype=bool),
         labels=np.zeros((0, 4), dtype=bool),
         epsilon_after_query=np.zeros(0),
     )
-    assert pictures(replace(report, membership=None), figures=bare).keys() == {"scores"}
-    unbounded = replace(figures, epsilon_after_query=np.full(6, np.inf))
+    assert pictures(replace(report, membership=None), picture_arrays=bare).keys() == {"scores"}
+    unbounded = replace(picture_arrays, epsilon_after_query=np.full(6, np.inf))
     assert epsilon_curve(unbounded) is None
-    assert student_curve(replace(figures, student_curve={})) is None
+    assert student_curve(replace(picture_arrays, student_curve={})) is None
     nobody = Baselines(
         prior=None,
         best_constant=None,
@@ -169,17 +170,19 @@ def test_a_picture_without_data_is_not_drawn(report: Report, figures: RunFigures
 
 
 def test_the_caption_of_labels_names_only_the_drawn_marks(
-    figures: RunFigures,
+    picture_arrays: PictureArrays,
 ) -> None:
     """The caption names round, square and diamond marks, but only those with a model."""
-    full_picture = label_dots(figures)
+    full_picture = label_dots(picture_arrays)
     assert full_picture is not None
     square = "from the round dot (private student) to the square (all-records model)"
     diamond = "from the round dot (private student) to the diamond (majority-vote student)"
     assert square in full_picture.caption and diamond in full_picture.caption
     partial_pictures = {
-        name: values for name, values in figures.per_label.items() if name != "all_records_model"
+        name: values
+        for name, values in picture_arrays.per_label.items()
+        if name != "all_records_model"
     }
-    without = label_dots(replace(figures, per_label=partial_pictures))
+    without = label_dots(replace(picture_arrays, per_label=partial_pictures))
     assert without is not None
     assert diamond in without.caption and "square" not in without.caption

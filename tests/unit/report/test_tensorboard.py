@@ -46,8 +46,8 @@ def test_figures_of_teachers_have_the_tag_of_no_epsilon(tmp_path: Path) -> None:
         for losses in ([1.0, 0.5], [0.75, 0.25], [2.0, 0.75]):
             writer.add_teacher_losses(losses)
         writer.write_teacher_curves()
-        writer.histogram("teacher_accuracy", values=np.array([0.8, 0.9, 0.9]))
-        writer.histogram("gap", values=np.array([1, 2, 3, 4]))
+        writer.write_histogram("teacher_accuracy", values=np.array([0.8, 0.9, 0.9]))
+        writer.write_histogram("gap", values=np.array([1, 2, 3, 4]))
     # the mean over teachers, a point an epoch
     assert scalars(folder=tmp_path, tag=LOSS) == [(0, 1.25), (1, 0.5)]
     events = events_in(folder=tmp_path)
@@ -82,11 +82,11 @@ def test_teacher_curves_are_averaged_over_the_teachers_that_have_the_step(
 def test_only_the_students_curve_lacks_the_tag_of_no_epsilon(tmp_path: Path) -> None:
     """The student's losses are under `student/loss`, other models' under the tag of no epsilon."""
     with RunWriter(folder=tmp_path) as writer:
-        writer.epoch(epoch=0, values={"loss": 1.0})
-        writer.epoch(epoch=1, values={"loss": 0.5})
+        writer.write_epoch(epoch=0, values={"loss": 1.0})
+        writer.write_epoch(epoch=1, values={"loss": 0.5})
         for epoch in range(2):
-            writer.epoch(epoch, values={"loss": 2.0}, model="majority_vote_student")
-        writer.epoch(epoch=0, values={"loss": 3.0}, model="true_label_student")
+            writer.write_epoch(epoch, values={"loss": 2.0}, model="majority_vote_student")
+        writer.write_epoch(epoch=0, values={"loss": 3.0}, model="true_label_student")
     assert scalars(folder=tmp_path, tag="student/loss") == [(0, 1.0), (1, 0.5)]
     assert scalars(folder=tmp_path, tag="no_epsilon_covers_this/majority_vote_student/loss") == [
         (0, 2.0),
@@ -108,7 +108,7 @@ def test_the_report_is_text_and_a_line_of_the_tab_hparams(
     folder = tmp_path / "outputs" / "one" / "tensorboard"
     monkeypatch.chdir(tmp_path)
     with RunWriter(folder=str(folder)) as writer:
-        writer.report(partial)
+        writer.write_report(partial)
     events = events_in(folder=folder)
     tests = {
         "mean_average_precision": 0.31375,
@@ -144,8 +144,8 @@ def test_a_continued_run_writes_each_event_once(report: Report, tmp_path: Path) 
         for teacher in range(num_teachers):
             writer.add_teacher_losses(losses=[teacher / 8, teacher / 4])
         writer.write_teacher_curves()
-        writer.histogram("gap", values=np.arange(5))
-        writer.report(replace(report, heading=Heading(compared={"seed": 1})))
+        writer.write_histogram("gap", values=np.arange(5))
+        writer.write_report(replace(report, heading=Heading(compared={"seed": 1})))
 
     for num_teachers in (3, 5):
         with RunWriter(folder=tmp_path) as writer:
@@ -163,12 +163,12 @@ def test_an_incomplete_file_of_events_loses_only_its_end(tmp_path: Path) -> None
     """A file of events is cut. The next writer completes the curve."""
     with RunWriter(folder=tmp_path) as writer:
         for epoch in range(4):
-            writer.epoch(epoch, values={"loss": 1.0})
+            writer.write_epoch(epoch, values={"loss": 1.0})
     (file,) = tmp_path.iterdir()
     file.write_bytes(file.read_bytes()[:-5])  # the kill came while the last event was written
     with RunWriter(folder=tmp_path) as writer:
         for epoch in range(4):
-            writer.epoch(epoch, values={"loss": 1.0})
+            writer.write_epoch(epoch, values={"loss": 1.0})
     assert scalars(folder=tmp_path, tag="student/loss") == [(epoch, 1.0) for epoch in range(4)]
 
 
@@ -180,6 +180,6 @@ def test_a_writer_without_a_folder_writes_nothing(
     with RunWriter(folder=None) as writer:
         writer.add_teacher_losses(losses=[1.0, 0.5])
         writer.write_teacher_curves()
-        writer.hits(20, hits=2, remaining_hits=3, epsilon=8.0)
-        writer.report(report)
+        writer.write_hits(20, hits=2, remaining_hits=3, epsilon=8.0)
+        writer.write_report(report)
     assert not list(tmp_path.iterdir())

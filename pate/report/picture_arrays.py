@@ -8,7 +8,7 @@ from pate.report.precision_recall import PrecisionRecall
 
 
 @dataclass(frozen=True)
-class RunFigures:
+class PictureArrays:
     """The arrays that the pictures of a run are drawn from. No epsilon covers most of them: do not publish them.
 
     A gap is the lead of the selected labels of a query over the other labels, in votes. A stability test lets an answer
