@@ -36,32 +36,40 @@ def hub_server(repositories: Repositories) -> Iterator[str]:
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """The answers to the requests with which huggingface_hub reads and writes a repository."""
+    """A handler that answers the requests by which huggingface_hub reads and writes a repository."""
 
     models: Repositories
 
     def do_GET(self) -> None:
-        self._answer_file_or_facts()
+        self._send_file_or_list()
 
     def do_HEAD(self) -> None:
-        self._answer_file_or_facts()
+        self._send_file_or_list()
 
     def do_POST(self) -> None:
         """Creates a repository, accepts the names of files, or stores the files of a commit."""
         body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         parts = self._parts
         if parts == ["api", "repos", "create"]:
-            question = json.loads(body)
-            name = f"{question.get('organization') or 'me'}/{question['name'].split('/')[-1]}"
-            self.models.setdefault(name, {})
-            self._send_json({"url": f"{self._address}/{name}", "id": name, "name": name})
+            request = json.loads(body)
+            repository_name = (
+                f"{request.get('organization') or 'me'}/{request['name'].split('/')[-1]}"
+            )
+            self.models.setdefault(repository_name, {})
+            self._send_json(
+                {
+                    "url": f"{self._address}/{repository_name}",
+                    "id": repository_name,
+                    "name": repository_name,
+                }
+            )
         elif parts[-2:-1] == ["preupload"]:
             files = json.loads(body)["files"]
-            answers = [
+            upload_modes = [
                 {"path": file["path"], "uploadMode": "regular", "shouldIgnore": False}
                 for file in files
             ]
-            self._send_json({"files": answers})
+            self._send_json({"files": upload_modes})
         elif parts[-2:-1] == ["commit"]:
             for line in body.decode().splitlines():
                 entry = json.loads(line)
@@ -69,21 +77,27 @@ class _Handler(BaseHTTPRequestHandler):
                     value = entry["value"]
                     content = base64.b64decode(value["content"])
                     self.models["/".join(parts[2:4])][value["path"]] = content
-            url = f"{self._address}/{'/'.join(parts[2:4])}/commit/{COMMIT}"
-            self._send_json({"success": True, "commitOid": COMMIT, "commitUrl": url})
+            commit_url = f"{self._address}/{'/'.join(parts[2:4])}/commit/{COMMIT}"
+            self._send_json({"success": True, "commitOid": COMMIT, "commitUrl": commit_url})
         else:
-            self._send_json({"errors": [], "warnings": []})  # such as the check of a model card
+            # Other requests, such as the check of a model card, have nothing to complain about.
+            self._send_json({"errors": [], "warnings": []})
 
-    def _answer_file_or_facts(self) -> None:
-        """Sends a file of a repository, or the list of its files."""
+    def _send_file_or_list(self) -> None:
+        """Sends a file of a repository, or the list of the repository's files."""
         parts = self._parts
         if parts[:2] == ["api", "models"]:
             files = self.models.get("/".join(parts[2:4]))
             if files is None:
-                self._send_missing("RepoNotFound")
+                self._send_not_found(error_code="RepoNotFound")
             elif parts[4:5] == ["tree"]:
                 entries = [
-                    {"type": "file", "path": path, "size": len(content), "oid": _digest(content)}
+                    {
+                        "type": "file",
+                        "path": path,
+                        "size": len(content),
+                        "oid": _sha1_digest(content),
+                    }
                     for path, content in files.items()
                 ]
                 self._send_json(entries)
@@ -93,11 +107,11 @@ class _Handler(BaseHTTPRequestHandler):
         elif parts[2:3] == ["resolve"]:
             content = self.models.get("/".join(parts[:2]), {}).get("/".join(parts[4:]))
             if content is None:
-                self._send_missing("EntryNotFound")
+                self._send_not_found(error_code="EntryNotFound")
             else:
                 self._send(content)
         else:
-            self._send_missing("RepoNotFound")
+            self._send_not_found(error_code="RepoNotFound")
 
     @property
     def _parts(self) -> list[str]:
@@ -111,30 +125,30 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send_json(self, value: Any) -> None:
         """Sends a value as JSON."""
-        self._send(json.dumps(value).encode(), kind="application/json")
+        self._send(json.dumps(value).encode(), content_type="application/json")
 
-    def _send_missing(self, code: str) -> None:
+    def _send_not_found(self, error_code: str) -> None:
         """Sends the status 404 with an error code of the hub."""
         self.send_response(404)
-        self.send_header("X-Error-Code", code)
+        self.send_header("X-Error-Code", error_code)
         self.send_header("Content-Length", "0")
         self.end_headers()
 
-    def _send(self, content: bytes, kind: str = "application/octet-stream") -> None:
+    def _send(self, content: bytes, content_type: str = "application/octet-stream") -> None:
         """Sends content with the headers from which the client reads size, digest and commit."""
         self.send_response(200)
-        self.send_header("Content-Type", kind)
+        self.send_header("Content-Type", content_type)
         self.send_header("Content-Length", str(len(content)))
-        self.send_header("ETag", f'"{_digest(content)}"')
+        self.send_header("ETag", f'"{_sha1_digest(content)}"')
         self.send_header("X-Repo-Commit", COMMIT)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content)
 
     def log_message(self, format: str, *_: Any) -> None:
-        """Prints nothing; requests are answered in silence."""
+        """Prints nothing, so that requests are answered in silence."""
 
 
-def _digest(content: bytes) -> str:
-    """Returns the SHA-1 of content in hexadecimal digits."""
+def _sha1_digest(content: bytes) -> str:
+    """Returns the SHA-1 digest of content in hexadecimal digits."""
     return hashlib.sha1(content, usedforsecurity=False).hexdigest()

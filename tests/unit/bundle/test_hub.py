@@ -1,4 +1,4 @@
-"""A model goes to the Hugging Face Hub and comes back, by a stand-in for the hub on this machine."""
+"""Upload of a model to the Hugging Face Hub, and loading by name, with a server on this machine as the hub."""
 
 import os
 import pickle
@@ -17,7 +17,8 @@ from tests.refusals import refused
 from tests.unit.bundle.hub_server import Repositories, hub_server
 
 pytest.importorskip("huggingface_hub")
-LOAD = """
+# A program that loads the model of the test by its name on the hub, and another that is not there.
+LOADING_PROGRAM = """
 import numpy as np
 import pate
 
@@ -29,7 +30,8 @@ try:
 except pate.validation.InvalidValue as error:
     print(error.name, error.value)
 """
-PUSH = """
+# A program that uploads the pickled model of the test, and prints the address of the commit.
+PUSHING_PROGRAM = """
 import pickle
 from pathlib import Path
 
@@ -38,41 +40,40 @@ print(model.push_to_hub("me/signs", name="signs"))
 """
 
 
-def output_of_program(program: str, cwd: Path, endpoint: str) -> str:
+def output_of_program(source_code: str, *, working_folder: Path, hub_address: str) -> str:
     """Runs a program in a process of its own, and returns what it prints.
 
     Args:
-        program: the source text.
-        cwd: its working directory, which gets the cache.
-        endpoint: the address of the hub, which huggingface_hub reads at import.
+        source_code: the source code of the program.
+        working_folder: the working folder of the process, which gets the cache of the hub.
+        hub_address: the address of the hub, which huggingface_hub reads at import.
     """
     environment = {
-        "HF_ENDPOINT": endpoint,
-        "HF_HOME": str(cwd / "cache"),
+        "HF_ENDPOINT": hub_address,
+        "HF_HOME": str(working_folder / "cache"),
         "HF_TOKEN": "hf_nobody",
         "HF_HUB_DISABLE_TELEMETRY": "1",
         "HF_HUB_DISABLE_PROGRESS_BARS": "1",
         "NO_PROXY": "*",
     }
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=cwd,
+    process = subprocess.run(
+        [sys.executable, "-c", source_code],
+        cwd=working_folder,
         env=os.environ | environment,
         capture_output=True,
         text=True,
         check=False,
         timeout=120,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 @pytest.mark.process
 def test_a_fit_goes_to_the_hub_and_is_loaded_by_name(tmp_path: Path) -> None:
-    """A fitted classifier is pushed to a local stand-in for the hub: the files are those of `publish`.
+    """A fitted classifier is uploaded as the files of `publish`, and `pate.load` by name predicts as the classifier.
 
-    `pate.load` by name gives its predictions. A file outside the manifest is not downloaded, and a missing name is
-    refused.
+    A file outside of the manifest is not downloaded, and a missing name is refused.
     """
     inputs = np.random.default_rng(0).standard_normal((2500, 4)).astype(np.float32)
     model = PATEClassifier(epsilon=2.0).fit(
@@ -81,9 +82,11 @@ def test_a_fit_goes_to_the_hub_and_is_loaded_by_name(tmp_path: Path) -> None:
     (tmp_path / "model.pickle").write_bytes(pickle.dumps(model))
     np.save(tmp_path / "inputs.npy", inputs[2200:])
     repositories: Repositories = {}
-    with hub_server(repositories) as endpoint:
-        commit = output_of_program(PUSH, cwd=tmp_path, endpoint=endpoint)
-        assert commit.startswith(f"{endpoint}/me/signs/commit/")
+    with hub_server(repositories) as hub_address:
+        commit_address = output_of_program(
+            PUSHING_PROGRAM, working_folder=tmp_path, hub_address=hub_address
+        )
+        assert commit_address.startswith(f"{hub_address}/me/signs/commit/")
         model.publish(tmp_path / "release", name="signs")
         published = {
             path.relative_to(tmp_path / "release").as_posix(): path.read_bytes()
@@ -92,7 +95,9 @@ def test_a_fit_goes_to_the_hub_and_is_loaded_by_name(tmp_path: Path) -> None:
         }
         assert repositories == {"me/signs": published}
         repositories["me/signs"]["run_me.py"] = b"raise SystemExit"
-        lines = output_of_program(LOAD, cwd=tmp_path, endpoint=endpoint).splitlines()
+        lines = output_of_program(
+            LOADING_PROGRAM, working_folder=tmp_path, hub_address=hub_address
+        ).splitlines()
     assert lines == ["signs 2.0", "release me/nothing"]
     np.testing.assert_array_equal(
         np.load(tmp_path / "probabilities.npy"), model.predict_proba(inputs[2200:])
@@ -110,7 +115,7 @@ def test_a_user_and_a_name_are_a_repository(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["signs", "./me/signs", "/me/signs", "a/b/c", "me/", "../signs"])
 def test_other_texts_are_paths(name: str) -> None:
-    """A text with no slash or several, or that begins like a path, is no name on the hub. Nor is a `Path`."""
+    """A text with no slash or several, a text that begins like a path, and a `Path` are no names on the hub."""
     assert not is_hub_name(name)
     assert not is_hub_name(Path("me/signs"))
 
@@ -118,7 +123,7 @@ def test_other_texts_are_paths(name: str) -> None:
 def test_a_mistyped_path_is_not_sent_to_the_hub(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`outputs` is a folder here. `outputs/relase` is refused as a missing path, and no name on the hub."""
+    """A path within an existing folder is refused as missing, and is not looked up as a name on the hub."""
     (tmp_path / "outputs").mkdir()
     monkeypatch.chdir(tmp_path)
     assert not is_hub_name(name="outputs/relase")
@@ -129,6 +134,8 @@ def test_a_mistyped_path_is_not_sent_to_the_hub(
 def test_without_the_package_of_the_hub_the_error_also_names_the_folder(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Loading by name without `huggingface_hub` is refused, and the rule also mentions the folder of a release."""
+
     def refuse(name: str, extra: str, value: object) -> None:
         raise MissingPackage(name, value, rule=f"the package of {extra}")
 

@@ -20,14 +20,15 @@ from pate.models import (
     StudentModel,
 )
 from pate.models.released_model import ReleasedModel
-from tests.unit.bundle.test_bundle import list_in_manifest
+from tests.unit.bundle.test_bundle import write_manifest
 
 onnxruntime = pytest.importorskip("onnxruntime")
 onnx = pytest.importorskip("onnx")
 
 LABELS = ("one", "two", "never")
-# numbers of weights: those beyond 6 directions are a kernel's
-RELEASED = {"released": 4, "released_kernel": 13}
+# The number of released weights of each label, by the kind of model. A kernel model has more weights than the 6
+# components of its inputs.
+NUM_WEIGHTS = {"released": 4, "released_kernel": 13}
 STUDENTS: dict[str, Student] = {
     "linear": LinearStudent(),
     "logistic": LogisticStudent(),
@@ -40,8 +41,11 @@ STUDENTS: dict[str, Student] = {
 }
 
 
-def student_of_name(name: str) -> Student:
-    """Returns the recipe of a name; that of a ResNet-50 is made late, as it loads torchvision, for over a second."""
+def recipe_of_student(name: str) -> Student:
+    """Returns the recipe of a student by its name.
+
+    The recipe of a ResNet-50 is made on demand, as it loads torchvision, which takes over a second.
+    """
     if name == "resnet50":
         return ResNet50Student(epochs=1, folds=2, device="cpu", max_unlabeled=0)
     return STUDENTS[name]
@@ -51,36 +55,35 @@ def trained_student_and_inputs(name: str, num_rows: int = 40) -> tuple[StudentMo
     """Returns a trained student of a kind, with the inputs that it was trained on.
 
     Args:
-        name: the kind, in `STUDENTS` or `RELEASED`.
+        name: the kind, in `STUDENTS` or `NUM_WEIGHTS`.
         num_rows: the number of training samples.
     """
     rng = np.random.default_rng(0)
-    if name in RELEASED:  # weights that a release gives as they are, and no fit
-        public = rng.standard_normal((200, 6), dtype=np.float32)  # one component for 20 of them
-        return ReleasedModel.from_weights(
-            rng.standard_normal((RELEASED[name], len(LABELS))),
-            public_inputs=public,
-            num_rows=num_rows,
-        ), public[:num_rows]
-    student = student_of_name(name=name)
-    images = "cnn" in name or "resnet" in name
-    inputs = rng.random((num_rows, 3, 16, 16) if images else (num_rows, 6), dtype=np.float32)
+    if name in NUM_WEIGHTS:
+        # A release gives these weights as they are, without a fit.
+        public_inputs = rng.standard_normal((200, 6), dtype=np.float32)
+        weights = rng.standard_normal((NUM_WEIGHTS[name], len(LABELS)))
+        model = ReleasedModel.from_weights(weights, public_inputs=public_inputs, num_rows=num_rows)
+        return model, public_inputs[:num_rows]
+    recipe = recipe_of_student(name)
+    takes_images = "cnn" in name or "resnet" in name
+    inputs = rng.random((num_rows, 3, 16, 16) if takes_images else (num_rows, 6), dtype=np.float32)
     flat = inputs.reshape(len(inputs), int(np.prod(inputs.shape[1:])))
     labels = np.stack([flat[:, 0] > 0.5, flat[:, 1] > 0.3, np.zeros(num_rows, np.bool_)], axis=1)
-    return student.fit(inputs, labels, seed=0), inputs
+    return recipe.fit(inputs, labels, seed=0), inputs
 
 
 def export_bundle(folder: Path, model: StudentModel) -> Bundle:
     """Publishes a model into a folder, writes its ONNX graph as model.onnx, and returns the loaded model."""
-    release = folder / "release"
-    model.save(release / "student")
+    release_folder = folder / "release"
+    model.save(release_folder / "student")
     form, kind = (
         (ImageForm(channels=3, height=16, width=16), "images")
         if len(model.input_shape) == 3
         else (None, "features")
     )
     ModelForm(
-        name="x",
+        name="people",
         kind=kind,
         labels=LABELS,
         input_shape=model.input_shape,
@@ -88,52 +91,51 @@ def export_bundle(folder: Path, model: StudentModel) -> Bundle:
         preprocessing=form,
         threshold=model.threshold,
         model=model.kind,
-    ).write(release)
-    list_in_manifest(release)
-    bundle = Bundle.load(release)
+    ).write(release_folder)
+    write_manifest(release_folder)
+    bundle = Bundle.load(release_folder)
     bundle.to_onnx(folder / "model.onnx")
     return bundle
 
 
-def probabilities_of_graph(path: Path, inputs: np.ndarray) -> np.ndarray:
+def probabilities_of_graph(onnx_path: Path, inputs: np.ndarray) -> np.ndarray:
     """Returns the probabilities that the ONNX graph in a file computes for inputs, `[num_records, num_labels]`."""
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(onnx_path, providers=["CPUExecutionProvider"])
     probabilities: np.ndarray = session.run(["probabilities"], {"inputs": inputs})[0]
     return probabilities
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted({*STUDENTS, *members(group="student")}))  # whatever ships
-@pytest.mark.parametrize("rows", [40, 1, 0])
-def test_the_graph_predicts_the_same(tmp_path: Path, name: str, rows: int) -> None:
+@pytest.mark.parametrize("name", sorted({*STUDENTS, *members(group="student")}))
+@pytest.mark.parametrize("num_rows", [40, 1, 0])
+def test_the_graph_predicts_the_same(tmp_path: Path, name: str, num_rows: int) -> None:
     """The ONNX graph of each student gives the probabilities of the loaded and of the trained model.
 
     Students of one row or none are constants. A label that was never released has probability 0.
     """
     if name == "resnet50" and find_spec("torchvision") is None:
         pytest.skip("torchvision is optional")
-    # A resnet50 is slow, so it reads few rows.
-    model, _ = trained_student_and_inputs(
-        name=name, num_rows=min(rows, 8) if name == "resnet50" else rows
-    )
+    # A ResNet-50 is slow, so it is trained on few rows.
+    num_training_rows = min(num_rows, 8) if name == "resnet50" else num_rows
+    model, _ = trained_student_and_inputs(name=name, num_rows=num_training_rows)
     bundle = export_bundle(folder=tmp_path, model=model)
     queries = np.random.default_rng(1).random((7, *model.input_shape), dtype=np.float32)
-    probabilities = probabilities_of_graph(path=tmp_path / "model.onnx", inputs=queries)
+    probabilities = probabilities_of_graph(onnx_path=tmp_path / "model.onnx", inputs=queries)
     assert probabilities.shape == (7, 3)
     assert np.abs(probabilities - bundle.predict_proba(queries)).max() < 1e-5
     assert np.array_equal(bundle.predict_proba(queries), model.predict_proba(queries))
     assert not probabilities[:, 2].any()
-    if rows > 1:
+    if num_rows > 1:
         assert probabilities[:, 0].std() > 0, "the graph looks at its inputs"
 
 
-@pytest.mark.parametrize("name", RELEASED)
+@pytest.mark.parametrize("name", NUM_WEIGHTS)
 def test_the_graph_of_a_released_model_keeps_a_record_in_the_middle(
     tmp_path: Path, name: str
 ) -> None:
-    """A record at the center of the features has features of length 0.
+    """The graph of a released model predicts as the model does, also for a record in the middle.
 
-    The graph predicts for it as the loaded model does.
+    Such a record is at the center of the features, so its centered features have length 0.
     """
     model, inputs = trained_student_and_inputs(name=name)
     assert model.kind == name
@@ -141,7 +143,7 @@ def test_the_graph_of_a_released_model_keeps_a_record_in_the_middle(
     queries = np.vstack([inputs, model.arrays["center"].reshape(1, -1)]).astype(np.float32)
     assert (
         np.abs(
-            probabilities_of_graph(path=tmp_path / "model.onnx", inputs=queries)
+            probabilities_of_graph(onnx_path=tmp_path / "model.onnx", inputs=queries)
             - bundle.predict_proba(queries)
         ).max()
         < 1e-5

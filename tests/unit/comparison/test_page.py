@@ -33,7 +33,7 @@ def test_tables_of_the_page_have_scores_and_goals(frontier: Frontier) -> None:
 
     A method without scores is "out of reach". The goals are headings.
     """
-    rows = Page(render_page(frontier, parameters=PARAMETERS)).texts(tag="tr")
+    rows = Page(render_page(frontier, parameters=PARAMETERS)).texts_of(tag="tr")
     assert any(
         row.startswith("early (400)") and "0.300" in row and "0.550" in row and "±" not in row
         for row in rows

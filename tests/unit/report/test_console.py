@@ -139,7 +139,7 @@ def test_control_codes_in_names_have_no_effect_on_a_terminal(
         console.print(cell)
     monitor = ConsoleMonitor(console)
     with monitor.stage(hostile_name, total=2) as advance:
-        advance(1, hostile_name)
+        advance(1, note=hostile_name)
     monitor.say(hostile_name)
     text = re.sub(r"\x1b\[(\?25[lh]|\d*[AK])", "", file.getvalue())  # what a bar moves
     assert text.replace("\r", "").replace("\n", "").isprintable()

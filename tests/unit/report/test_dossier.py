@@ -1,4 +1,4 @@
-"""The dossier of a release: its answers, its trade-off curve, and the attacks that it may show."""
+"""The dossier of a release: its page of questions and answers, its trade-off curve, and the attacks that it shows."""
 
 import json
 import math
@@ -22,8 +22,9 @@ from pate.report.tuning import Tuning
 from pate.validation import InvalidValue
 from tests.refusals import refused
 
+# The noise of the release makes it MU-GDP.
 MU = 1.0
-ACCOUNTANT = AutoAccountant().compose(GaussianEvent(1 / MU))
+ACCOUNTANT = AutoAccountant().compose(GaussianEvent(noise_multiplier=1 / MU))
 STATEMENT = PrivacyStatement(
     epsilon=5.0,  # rounded up from 4.89
     delta=1e-6,
@@ -40,7 +41,10 @@ STATEMENT = PrivacyStatement(
     num_teachers=960,
     attacks=AttackBounds.from_accountant(ACCOUNTANT),
 )
-DOSSIER = Dossier(statement=STATEMENT, labels=("flu", "cough"), model="linear", files={"a": "0"})
+DIGEST = "0" * 64
+DOSSIER = Dossier(
+    statement=STATEMENT, labels=("flu", "cough"), model="linear", files={"privacy.json": DIGEST}
+)
 # The result of an attack on the release of `STATEMENT`, without sabotage.
 ATTACK = AttackReport(
     epsilon=5.0,
@@ -56,28 +60,28 @@ ATTACK = AttackReport(
 )
 
 
-def text_of(page: str) -> str:
-    """Returns the words of a page, without tags."""
-    return " ".join(unescape(re.sub(r"<[^>]*>", " ", page)).split())
+def text_of(html_page: str) -> str:
+    """Returns the words of a page in HTML, without its tags."""
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", html_page)).split())
 
 
 def write_release(folder: Path, statement: PrivacyStatement = STATEMENT) -> Path:
-    """Writes `privacy.json`, a schema and the manifest into a folder."""
+    """Makes the folder of a release with `privacy.json`, a schema and the manifest, and returns the folder."""
     folder.mkdir()
     statement.write(folder)
     schema = {"labels": ["flu", "cough"], "model": "linear", "kind": "features", "input_shape": [3]}
     (folder / "schema.json").write_text(json.dumps(schema))
-    names = ("privacy.json", "schema.json")
-    Manifest.from_files(folder, names, remedy="").write(folder)
+    file_names = ("privacy.json", "schema.json")
+    Manifest.from_files(folder, file_names, remedy="").write(folder)
     return folder
 
 
 def write_attack(folder: Path, attack: AttackReport = ATTACK) -> Path:
     """Writes the output of `pate-attack format=json` for an attack, and returns the file."""
-    path = folder / "attack.json"
-    printed = asdict(attack) | {"refuted": False, "seconds": 3.0}
-    path.write_text(json.dumps(printed))
-    return path
+    attack_file = folder / "attack.json"
+    printed_values = asdict(attack) | {"refuted": False, "seconds": 3.0}
+    attack_file.write_text(json.dumps(printed_values))
+    return attack_file
 
 
 ANSWERS = {
@@ -113,22 +117,22 @@ ANSWERS = {
 
 @pytest.mark.parametrize("question", ANSWERS)
 def test_page_answers_a_question_of_a_non_expert(question: str) -> None:
-    """The answer stands on the page in these words."""
-    assert ANSWERS[question] in text_of(page=DOSSIER.html())
+    """The page of a release holds the answer to each question in the words of `ANSWERS`."""
+    assert ANSWERS[question] in text_of(html_page=DOSSIER.html())
 
 
 @pytest.mark.parametrize(
-    ("epsilon", "words"),
+    ("epsilon", "answer"),
     [
         (1.0, "No: 1.00 counts as a strong guarantee"),
         (10.0, "It is in the middle: 10.00"),
         (10.01, "Yes: 10.01 promises one person little"),
     ],
 )
-def test_scale_of_epsilon_is_that_of_a_guide(epsilon: float, words: str) -> None:
-    """Up to 1 is strong, up to 10 reasonable, and more is weak (Ponomareva et al. 2023)."""
+def test_scale_of_epsilon_is_that_of_a_guide(epsilon: float, answer: str) -> None:
+    """The page calls an epsilon up to 1 strong, one up to 10 reasonable, and more weak (Ponomareva et al. 2023)."""
     dossier = replace(DOSSIER, statement=replace(STATEMENT, epsilon=epsilon))
-    assert words in text_of(page=dossier.html())
+    assert answer in text_of(html_page=dossier.html())
 
 
 @pytest.mark.parametrize(
@@ -141,9 +145,9 @@ def test_scale_of_epsilon_is_that_of_a_guide(epsilon: float, words: str) -> None
     ],
 )
 def test_tuned_release_says_who_pays_for_the_choice(words: str) -> None:
-    """The best run was chosen by scores, so the people in the test records are concerned, too."""
+    """The page of a tuned release says that its run was chosen by scores, and what test records pay for it."""
     tuning = Tuning(eta=1.0, gamma=0.25, mean_runs=4.0, num_candidates=3, run_epsilon=4.0)
-    text = text_of(page=replace(DOSSIER, statement=replace(STATEMENT, tuning=tuning)).html())
+    text = text_of(html_page=replace(DOSSIER, statement=replace(STATEMENT, tuning=tuning)).html())
     assert words in text
     assert "Nothing in the folder was computed from test records" not in text
 
@@ -151,21 +155,21 @@ def test_tuned_release_says_who_pays_for_the_choice(words: str) -> None:
 def test_unit_of_wordnet_is_explained() -> None:
     """The page says what a synset and a family are, and that neither is a person."""
     unit = "one family of synsets with the same gloss, with all its synsets"
-    text = text_of(page=replace(DOSSIER, statement=replace(STATEMENT, unit=unit)).html())
+    text = text_of(html_page=replace(DOSSIER, statement=replace(STATEMENT, unit=unit)).html())
     assert "The records are entries of WordNet, a dictionary, and of no person." in text
-    assert "What a unit is here" not in text_of(page=DOSSIER.html())
+    assert "What a unit is here" not in text_of(html_page=DOSSIER.html())
 
 
 @pytest.mark.parametrize("mechanism", ["CenteredVotes", "StableTopK"])
 def test_page_says_whether_the_script_recomputes_epsilon(mechanism: str) -> None:
     """Only centered votes have an epsilon that the script always recomputes."""
     dossier = replace(DOSSIER, statement=replace(STATEMENT, mechanism=mechanism))
-    is_named = "not recomputed" in text_of(page=dossier.html())
+    is_named = "not recomputed" in text_of(html_page=dossier.html())
     assert is_named == (mechanism == "StableTopK")
 
 
 def test_page_refers_to_nothing_outside() -> None:
-    """The page has no script, no link and no file beside it, and escapes names."""
+    """The page has no script, no link and no reference to another file, and names with markup are escaped."""
     hostile = '"><script>document.title = "taken"</script>'
     page = replace(DOSSIER, labels=(hostile,), statement=replace(STATEMENT, data=hostile)).html()
     assert "<script" not in page
@@ -173,33 +177,37 @@ def test_page_refers_to_nothing_outside() -> None:
     assert "url(" not in page
 
 
-@pytest.mark.parametrize("alpha", [1e-4, 1e-3, 0.02, 0.1, 0.5, 0.9])
-def test_curve_of_a_gaussian_is_above_the_exact_one_and_close(alpha: float) -> None:
-    """The bound on members found is that of mu, which is rounded up, and never below the truth."""
-    exact = norm.cdf(norm.ppf(alpha) + MU)
-    assert exact - 1e-9 <= DOSSIER.max_share_found(alpha) <= 1.05 * exact
+@pytest.mark.parametrize("false_alarm_rate", [1e-4, 1e-3, 0.02, 0.1, 0.5, 0.9])
+def test_curve_of_a_gaussian_is_above_the_exact_one_and_close(false_alarm_rate: float) -> None:
+    """The bound on the share of members found is never below that of the Gaussian release, and at most 5% above."""
+    exact = norm.cdf(norm.ppf(false_alarm_rate) + MU)
+    assert exact - 1e-9 <= DOSSIER.max_share_found(false_alarm_rate) <= 1.05 * exact
 
 
 def test_curve_without_bounds_on_attacks_is_that_of_epsilon_and_delta() -> None:
-    """Statements of earlier versions have no mu."""
+    """Without `attacks`, as in earlier versions, epsilon and delta alone bound the share of members found."""
     dossier = replace(DOSSIER, statement=replace(STATEMENT, attacks=None))
-    assert dossier.max_share_found(0.001) == pytest.approx(math.exp(5) * 0.001 + 1e-6)
-    assert dossier.max_share_found(0.5) == pytest.approx(1 - (0.5 - 1e-6) / math.exp(5))
+    assert dossier.max_share_found(false_alarm_rate=0.001) == pytest.approx(
+        math.exp(5) * 0.001 + 1e-6
+    )
+    assert dossier.max_share_found(false_alarm_rate=0.5) == pytest.approx(
+        1 - (0.5 - 1e-6) / math.exp(5)
+    )
 
 
 def test_curve_rises_from_corner_to_corner() -> None:
-    """The picture starts at delta and ends at 1, and never falls."""
-    alphas, shares = np.array(DOSSIER.curve).T
-    assert (np.diff(alphas) >= 0).all()
+    """The points of the curve rise in both coordinates, from a share of delta to a share of 1."""
+    false_alarm_rates, shares = np.array(DOSSIER.curve).T
+    assert (np.diff(false_alarm_rates) >= 0).all()
     assert (np.diff(shares) >= -1e-12).all()
     assert shares[0] == STATEMENT.delta
     assert shares[-1] == 1
 
 
 def test_budget_classes_limit_what_is_compared() -> None:
-    """With budget classes a unit is replaced by one of its own class, and each class has its epsilon."""
+    """With budget classes, a unit is replaced by one of its class, and the page states the epsilon of each class."""
     statement = replace(STATEMENT, classes={"cautious": 1.0, "usual": 5.0})
-    text = text_of(page=replace(DOSSIER, statement=statement).html())
+    text = text_of(html_page=replace(DOSSIER, statement=statement).html())
     assert "your unit is replaced by any other of the same budget class" in text
     assert "cautious 1.00, usual 5.00" in text
 
@@ -222,7 +230,7 @@ WITH_SCORES = replace(DOSSIER, statement=replace(STATEMENT, scores=SCORES))
 
 
 def test_released_scores_are_rows_with_intervals_rounded_outwards() -> None:
-    """Scores of subgroups are rows, too."""
+    """Each released score, also one of a subgroup, is a row of its name, value and interval."""
     rows = WITH_SCORES.score_rows
     assert rows[0] == ("micro-F1", "0.688", "0.660 to 0.711")
     assert rows[-1] == ("micro-F1, sex = f", "0.688", "0.660 to 0.711")
@@ -243,15 +251,15 @@ def test_released_scores_are_rows_with_intervals_rounded_outwards() -> None:
     ],
 )
 def test_page_says_what_released_scores_cost(words: str) -> None:
-    """The people in the test records bear a price of their own, and who is in both bears the sum."""
-    assert words in text_of(page=WITH_SCORES.html())
+    """The page states the price of the scores for the people in the test records, and the sum for who is in both."""
+    assert words in text_of(html_page=WITH_SCORES.html())
 
 
-@pytest.mark.parametrize("alpha", [0.001, 0.01, 0.1, 0.5])
-def test_curve_of_scores_is_above_the_exact_one_and_close(alpha: float) -> None:
-    """The scores are one Gaussian release of their noise multiplier."""
-    exact = norm.cdf(norm.ppf(alpha) + 1 / SCORES.noise_multiplier)
-    assert exact - 1e-9 <= WITH_SCORES.max_share_found_in_scores(alpha) <= 1.001 * exact
+@pytest.mark.parametrize("false_alarm_rate", [0.001, 0.01, 0.1, 0.5])
+def test_curve_of_scores_is_above_the_exact_one_and_close(false_alarm_rate: float) -> None:
+    """The bound on the share found is that of a Gaussian release with the scores' noise multiplier, within .1%."""
+    exact = norm.cdf(norm.ppf(false_alarm_rate) + 1 / SCORES.noise_multiplier)
+    assert exact - 1e-9 <= WITH_SCORES.max_share_found_in_scores(false_alarm_rate) <= 1.001 * exact
 
 
 @pytest.mark.parametrize(
@@ -271,9 +279,9 @@ def test_curve_of_scores_is_above_the_exact_one_and_close(alpha: float) -> None:
 def test_release_without_protection_is_not_to_be_published(
     statement: PrivacyStatement, words: str
 ) -> None:
-    """The page says so above all else, answers "No", and is not for everybody itself."""
+    """The page of a release without protection warns, forbids to publish it, and is itself not to be given away."""
     dossier = replace(WITH_SCORES, statement=statement)
-    text = text_of(page=dossier.html())
+    text = text_of(html_page=dossier.html())
     assert words in text
     assert "May I publish this? No (question 4)" in text
     assert "may be given to anybody" not in text
@@ -295,10 +303,10 @@ def test_release_without_protection_is_not_to_be_published(
     ],
 )
 def test_each_part_of_a_seeded_page_names_the_seed(part: str) -> None:
-    """Nobody who reads one part alone takes its promises for unconditional."""
+    """Each part of the page of a seeded release mentions the seed, so that none promises too much on its own."""
     seeded = replace(WITH_SCORES, statement=replace(WITH_SCORES.statement, noise="seeded"))
     _, _, rest = seeded.html().partition(part)
-    assert "seed" in text_of(page=rest.partition("<section>")[0])
+    assert "seed" in text_of(html_page=rest.partition("<section>")[0])
 
 
 @pytest.mark.parametrize(
@@ -317,7 +325,7 @@ def test_each_part_of_a_seeded_page_names_the_seed(part: str) -> None:
     ],
 )
 def test_small_probabilities_are_written_in_words(probability: float, words: str) -> None:
-    """One notation serves the whole page, and rounds up."""
+    """A probability from 0.1% is written as a percentage, a smaller one in words; both are rounded up."""
     assert probability_in_words(probability) == words
 
 
@@ -333,15 +341,17 @@ def test_small_probabilities_are_written_in_words(probability: float, words: str
     ],
 )
 def test_factor_is_e_to_the_power_of_epsilon(epsilon: float, words: str) -> None:
-    """The factor is rounded up to three digits."""
+    """The factor of a dossier is e to the power of its epsilon, rounded up to three digits."""
     assert replace(DOSSIER, statement=replace(STATEMENT, epsilon=epsilon)).factor == words
 
 
 def test_publisher_stands_on_the_page_and_in_the_registry(tmp_path: Path) -> None:
-    """What the publisher adds takes the place of what is to be filled in."""
-    release = write_release(folder=tmp_path / "release")
-    dossier = Dossier.read(release, publisher="City <clinic>", contact="Ann", date="2026-11-29")
-    text = text_of(page=dossier.html())
+    """The publisher's name, contact and date replace the blanks on the page, and enter the fields of the registry."""
+    release_folder = write_release(folder=tmp_path / "release")
+    dossier = Dossier.read(
+        release_folder, publisher="City <clinic>", contact="Ann", date="2026-11-29"
+    )
+    text = text_of(html_page=dossier.html())
     assert "published by City <clinic> contact for questions and objections Ann" in text
     assert "Who publishes this, whom to ask" not in text
     product = dossier.to_json()["registry"]["product"]
@@ -350,25 +360,25 @@ def test_publisher_stands_on_the_page_and_in_the_registry(tmp_path: Path) -> Non
 
 
 def test_attack_among_teachers_is_free(tmp_path: Path) -> None:
-    """Its votes are made up, so the page shows the bound and says why it costs nothing."""
-    release = write_release(
+    """An attack on made-up votes of teachers is shown without a statement, and the page says why it costs nothing."""
+    release_folder = write_release(
         folder=tmp_path / "release", statement=replace(STATEMENT, mechanism="GNMax")
     )
     among_teachers = replace(ATTACK, unit="teacher", aggregator="GNMax")
-    attack = write_attack(folder=tmp_path, attack=among_teachers)
-    text = text_of(page=Dossier.read(release, lower_bound=attack).html())
+    attack_file = write_attack(folder=tmp_path, attack=among_teachers)
+    text = text_of(html_page=Dossier.read(release_folder, lower_bound=attack_file).html())
     assert "epsilon cannot be below 2.29" in text
     assert "all votes in the rehearsal were made up" in text
 
 
 def test_attack_among_records_needs_a_statement(tmp_path: Path) -> None:
-    """No epsilon covers what an attack among private records finds; among public ones it is free."""
-    release = write_release(folder=tmp_path / "release")
-    attack = write_attack(folder=tmp_path)
+    """An attack that may have read private records is refused, unless the publisher states that they were public."""
+    release_folder = write_release(folder=tmp_path / "release")
+    attack_file = write_attack(folder=tmp_path)
     with refused("rehearsed_on", value=None):
-        Dossier.read(release, lower_bound=attack)
-    dossier = Dossier.read(release, lower_bound=attack, rehearsed_on="public")
-    assert "by the statement of the publisher" in text_of(page=dossier.html())
+        Dossier.read(release_folder, lower_bound=attack_file)
+    dossier = Dossier.read(release_folder, lower_bound=attack_file, rehearsed_on="public")
+    assert "by the statement of the publisher" in text_of(html_page=dossier.html())
 
 
 @pytest.mark.parametrize(
@@ -384,41 +394,41 @@ def test_attack_among_records_needs_a_statement(tmp_path: Path) -> None:
 def test_attack_on_another_release_is_refused(
     attack: AttackReport, value: object, tmp_path: Path
 ) -> None:
-    """Mechanism, epsilon and delta have to be those of the release, and nothing broken on purpose."""
-    release = write_release(folder=tmp_path / "release")
-    path = write_attack(folder=tmp_path, attack=attack)
+    """An attack with another mechanism, epsilon or delta than the release's, or with sabotage, is refused."""
+    release_folder = write_release(folder=tmp_path / "release")
+    attack_file = write_attack(folder=tmp_path, attack=attack)
     with refused("lower_bound", value=value):
-        Dossier.read(release, lower_bound=path, rehearsed_on="public")
+        Dossier.read(release_folder, lower_bound=attack_file, rehearsed_on="public")
 
 
 def test_attack_that_refutes_the_price_is_a_warning(tmp_path: Path) -> None:
-    """The page warns above all else."""
-    release = write_release(folder=tmp_path / "release")
-    attack = write_attack(folder=tmp_path, attack=replace(ATTACK, lower_bound=5.5))
-    dossier = Dossier.read(release, lower_bound=attack, rehearsed_on="public")
-    assert "An attack refutes the stated epsilon" in text_of(page=dossier.html())
+    """An attack whose lower bound, 5.5, is above the stated epsilon, 5, becomes a warning on the page."""
+    release_folder = write_release(folder=tmp_path / "release")
+    attack_file = write_attack(folder=tmp_path, attack=replace(ATTACK, lower_bound=5.5))
+    dossier = Dossier.read(release_folder, lower_bound=attack_file, rehearsed_on="public")
+    assert "An attack refutes the stated epsilon" in text_of(html_page=dossier.html())
 
 
 def test_altered_file_is_refused(tmp_path: Path) -> None:
-    """A file with another digest than the manifest's is named."""
-    release = write_release(folder=tmp_path / "release")
-    (release / "schema.json").write_text("{}")
+    """Reading a release with an altered file names the file, and one without a manifest names the manifest."""
+    release_folder = write_release(folder=tmp_path / "release")
+    (release_folder / "schema.json").write_text("{}")
     with pytest.raises(InvalidValue, match=r"schema\.json"):
-        Dossier.read(release)
-    (release / MANIFEST).unlink()
+        Dossier.read(release_folder)
+    (release_folder / MANIFEST).unlink()
     with pytest.raises(InvalidValue, match=r"manifest\.json"):
-        Dossier.read(release)
+        Dossier.read(release_folder)
 
 
 def test_folder_of_a_run_is_refused_with_its_release(tmp_path: Path) -> None:
-    """The error names the folder within."""
+    """The folder of a run is refused in place of its release, and the error names the folder within."""
     write_release(folder=tmp_path / "release")
     with refused("release", value=tmp_path, rule="within it"):
         Dossier.read(tmp_path)
 
 
 def test_json_has_the_same_facts(tmp_path: Path) -> None:
-    """Programs read the price, the curve, the registry's fields and the digests."""
+    """The JSON of a dossier holds the price, the curve, the fields of the registry and the digests of the files."""
     facts = Dossier.read(write_release(folder=tmp_path / "release")).to_json()
     assert json.loads(json.dumps(facts)) == facts
     assert facts["privacy"]["epsilon"] == 5.0
@@ -429,8 +439,8 @@ def test_json_has_the_same_facts(tmp_path: Path) -> None:
 
 
 def test_attack_report_of_another_form_is_refused(tmp_path: Path) -> None:
-    """A JSON file of something else is no result of an attack."""
-    path = tmp_path / "other.json"
-    path.write_text("[1, 2]")
-    with refused("lower_bound", value=path):
-        AttackReport.read(path)
+    """A JSON file with a list is refused as the result of an attack."""
+    other_file = tmp_path / "other.json"
+    other_file.write_text("[1, 2]")
+    with refused("lower_bound", value=other_file):
+        AttackReport.read(other_file)

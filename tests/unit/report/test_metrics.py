@@ -1,4 +1,4 @@
-"""Metrics against values by hand and scikit-learn's; constants; intervals that cover what they should."""
+"""Metrics against values by hand and scikit-learn's; constant predictions; intervals; membership attacks."""
 
 from itertools import product
 
@@ -36,7 +36,7 @@ def test_metrics_equal_values_computed_by_hand() -> None:
 
 
 @pytest.mark.parametrize(
-    ("predicted", "scores", "true", "name"),
+    ("predicted", "scores", "true_labels", "name"),
     [
         (PREDICTED.astype(int), SCORES, TRUE, "predicted.dtype"),
         (PREDICTED, SCORES, TRUE.astype(float), "true.dtype"),
@@ -51,15 +51,12 @@ def test_metrics_equal_values_computed_by_hand() -> None:
 def test_invalid_predictions_are_refused(
     predicted: NDArray[np.generic],
     scores: NDArray[np.generic],
-    true: NDArray[np.generic],
+    true_labels: NDArray[np.generic],
     name: str,
 ) -> None:
-    """Predictions, scores or labels with a wrong type, a wrong shape or NaN are refused.
-
-    The error names the argument.
-    """
+    """Predicted labels, scores or true labels of a wrong type or shape, or with NaN, are refused under their name."""
     with refused(name, value=ANY):
-        multilabel_metrics(predicted_labels=predicted, scores=scores, true_labels=true)
+        multilabel_metrics(predicted_labels=predicted, scores=scores, true_labels=true_labels)
 
 
 @pytest.mark.parametrize("digits", [0, 1, 9])
@@ -67,56 +64,64 @@ def test_invalid_predictions_are_refused(
 def test_average_precision_equals_scikit_learn_with_ties(digits: int, dtype: type) -> None:
     """Average precisions are those of scikit-learn, with ties and with a constant score."""
     rng = np.random.default_rng(digits)
-    true = rng.random((300, 6)) < (0.5, 0.2, 0.05, 0.01, 0.9, 0.3)
-    scores = np.round(rng.random((300, 6)) + 0.3 * true, digits).astype(dtype)
+    true_labels = rng.random((300, 6)) < (0.5, 0.2, 0.05, 0.01, 0.9, 0.3)
+    scores = np.round(rng.random((300, 6)) + 0.3 * true_labels, digits).astype(dtype)
     scores[:, 5] = 0.25
-    expected = [average_precision_score(true[:, label], scores[:, label]) for label in range(6)]
-    np.testing.assert_allclose(average_precisions(scores, true_labels=true), expected, rtol=1e-12)
+    expected = [
+        average_precision_score(true_labels[:, label], scores[:, label]) for label in range(6)
+    ]
+    np.testing.assert_allclose(
+        average_precisions(scores, true_labels=true_labels), expected, rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_best_constant_has_the_best_micro_f1(seed: int) -> None:
-    """The chosen constant has the best micro F1 of all 64 constants."""
+    """`Constant.best` has the best micro-F1 of all 64 predictions of six labels that are the same for all samples."""
     rng = np.random.default_rng(seed)
-    true = rng.random((200, 6)) < rng.random(6) ** 2
-    frequencies = true.mean(axis=0)
-    best = Constant.best(frequencies).metrics(true).micro_f1
+    true_labels = rng.random((200, 6)) < rng.random(6) ** 2
+    label_frequencies = true_labels.mean(axis=0)
+    best = Constant.best(label_frequencies).metrics(true_labels).micro_f1
     all_constants = [
-        Constant(labels=np.array(bits), frequencies=frequencies)
+        Constant(labels=np.array(bits), frequencies=label_frequencies)
         for bits in product((False, True), repeat=6)
     ]
-    assert best == max(constant.metrics(true).micro_f1 for constant in all_constants)
+    assert best == max(constant.metrics(true_labels).micro_f1 for constant in all_constants)
 
 
 def draw_sample(
-    *, num_samples: int, seed: int, digits: int = 2
+    *, num_samples: int, seed: int, score_digits: int = 2
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns predicted labels, scores and true labels of samples with five labels; scores are rounded to `digits`."""
+    """Returns predicted labels, scores and true labels of samples with five labels.
+
+    Scores are rounded to `score_digits` decimals.
+    """
     rng = np.random.default_rng(seed)
-    true = rng.random((num_samples, 5)) < (0.3, 0.1, 0.02, 0.5, 0.0)
-    scores = np.round(rng.random((num_samples, 5)) + true * 0.4, digits)
-    return scores > 0.8, scores, true
+    true_labels = rng.random((num_samples, 5)) < (0.3, 0.1, 0.02, 0.5, 0.0)
+    scores = np.round(rng.random((num_samples, 5)) + true_labels * 0.4, score_digits)
+    return scores > 0.8, scores, true_labels
 
 
 @pytest.mark.parametrize("digits", [1, 9])
 def test_each_resample_has_the_metrics_of_its_samples(digits: int) -> None:
     """The metrics of a weighted resample are those of its samples, repeated."""
-    predicted, scores, true = draw_sample(num_samples=150, seed=3, digits=digits)
-    weights = next(_resample_weights(num_samples=len(true), num_resamples=6, seed=1))
+    predicted, scores, true_labels = draw_sample(num_samples=150, seed=3, score_digits=digits)
+    weights = next(_resample_weights(num_samples=len(true_labels), num_resamples=6, seed=1))
     precision_functions = [
-        _precision_function(scores[:, label], true_labels=true[:, label]) for label in range(5)
+        _precision_function(scores[:, label], true_labels=true_labels[:, label])
+        for label in range(5)
     ]
     resampled = _metrics_of_block(
         weights,
         predicted_labels=predicted,
-        true_labels=true,
+        true_labels=true_labels,
         precision_functions=precision_functions,
     )
     for column in range(6):
-        rows = np.repeat(np.arange(len(true)), weights[:, column].astype(int))
+        rows = np.repeat(np.arange(len(true_labels)), weights[:, column].astype(int))
         expected = vars(
             multilabel_metrics(
-                predicted_labels=predicted[rows], scores=scores[rows], true_labels=true[rows]
+                predicted_labels=predicted[rows], scores=scores[rows], true_labels=true_labels[rows]
             )
         )
         assert {name: values[column] for name, values in resampled.items()} == pytest.approx(
@@ -127,11 +132,11 @@ def test_each_resample_has_the_metrics_of_its_samples(digits: int) -> None:
 @pytest.mark.slow
 def test_the_interval_of_the_accuracy_is_that_of_its_standard_error() -> None:
     """The interval of the accuracy is as wide as 2 * 1.96 standard errors, within 8%."""
-    predicted, scores, true = draw_sample(num_samples=4000, seed=6)
+    predicted, scores, true_labels = draw_sample(num_samples=4000, seed=6)
     low, high = metric_intervals(
-        predicted_labels=predicted, scores=scores, true_labels=true, num_resamples=2000
+        predicted_labels=predicted, scores=scores, true_labels=true_labels, num_resamples=2000
     )["accuracy"]
-    error = (predicted == true).mean(axis=1).std() / np.sqrt(4000)
+    error = (predicted == true_labels).mean(axis=1).std() / np.sqrt(4000)
     assert high - low == pytest.approx(2 * 1.96 * error, rel=0.08)
 
 
@@ -145,12 +150,12 @@ def test_intervals_of_many_samples_are_those_of_a_part_scaled(
     would be 1.6 times as wide.
     """
     rng = np.random.default_rng(0)
-    true = rng.random((40_000, 2)) < (0.3, 0.02)
-    scores = 0.3 * true + rng.random(true.shape)
+    true_labels = rng.random((40_000, 2)) < (0.3, 0.02)
+    scores = 0.3 * true_labels + rng.random(true_labels.shape)
     predicted = scores > 0.8
-    intervals_by_part = metric_intervals(predicted, scores=scores, true_labels=true)
+    intervals_by_part = metric_intervals(predicted, scores=scores, true_labels=true_labels)
     monkeypatch.setattr("pate.report.intervals._MAX_SAMPLES", 10**6)
-    intervals_by_all = metric_intervals(predicted, scores=scores, true_labels=true)
+    intervals_by_all = metric_intervals(predicted, scores=scores, true_labels=true_labels)
     for name, (low, high) in intervals_by_all.items():
         part_low, part_high = intervals_by_part[name]
         width = high - low
@@ -161,15 +166,16 @@ def test_intervals_of_many_samples_are_those_of_a_part_scaled(
 @pytest.mark.slow
 @pytest.mark.parametrize("digits", [8, 1], ids=["no ties", "mostly ties"])
 def test_an_attack_on_equal_records_rarely_leaves_the_chance_interval(digits: int) -> None:
-    """Private and test losses come from one distribution.
+    """The rates of an attack leave the interval of chance in under 8.3% of 400 attacks on equal records.
 
-    In 400 attacks the rates leave the interval of chance in under 8.3%.
+    The losses of private and test records come from one distribution.
     """
     rng = np.random.default_rng(3)
     is_beyond_chance = []
     for _ in range(400):
         attack = Membership.from_losses(
-            rng.random(1500).round(digits), test_losses=rng.random(2000).round(digits)
+            private_losses=rng.random(1500).round(digits),
+            test_losses=rng.random(2000).round(digits),
         )
         assert attack is not None
         is_above = np.greater(attack.tpr, attack.high)
@@ -189,18 +195,22 @@ def test_an_attack_recognizes_records_only_if_the_student_memorizes() -> None:
     Without records there is no attack.
     """
     rng = np.random.default_rng(4)
-    private = rng.random((500, 5)) < 0.3
-    test = rng.random((700, 5)) < 0.3
+    private_labels = rng.random((500, 5)) < 0.3
+    test_labels = rng.random((700, 5)) < 0.3
     random_probabilities = rng.random((700, 5))
     attack = Membership.from_losses(
-        label_losses(private.astype(np.float32), true_labels=private),
-        test_losses=label_losses(random_probabilities, true_labels=test),
+        label_losses(probabilities=private_labels.astype(np.float32), true_labels=private_labels),
+        test_losses=label_losses(random_probabilities, true_labels=test_labels),
     )
     assert attack is not None
     assert min(attack.tpr) == 1.0
     assert "rate of 0.14% it finds 100% of them, beyond chance" in attack.text
-    private_losses = label_losses(np.full(private.shape, 0.5), true_labels=private)
-    test_losses = label_losses(np.full(test.shape, 0.5), true_labels=test)
+    private_losses = label_losses(
+        probabilities=np.full(private_labels.shape, 0.5), true_labels=private_labels
+    )
+    test_losses = label_losses(
+        probabilities=np.full(test_labels.shape, 0.5), true_labels=test_labels
+    )
     attack = Membership.from_losses(private_losses, test_losses=test_losses)
     assert attack is not None
     assert attack.tpr == pytest.approx(attack.fpr)
@@ -226,12 +236,12 @@ def test_reference_models_find_members_that_losses_alone_do_not() -> None:
         deviations = deviations_from_references(
             sample_log_odds=student_odds, reference_log_odds=reference_odds
         )
-        private, test = np.split(deviations, [1000])
+        private_deviations, test_deviations = np.split(deviations, [1000])
         attack = Membership.from_losses(
-            -student_odds[:1000],
+            private_losses=-student_odds[:1000],
             test_losses=-student_odds[1000:],
-            private_deviations=private,
-            test_deviations=test,
+            private_deviations=private_deviations,
+            test_deviations=test_deviations,
         )
         assert attack is not None
         index = attack.fpr.index(0.01)
@@ -247,24 +257,24 @@ KNOWN = np.random.default_rng(5).random((60, 4)) < [0.5, 0.2, 1.0, 0.0]
 def test_unknown_labels_are_left_out_of_every_metric() -> None:
     """Metrics of each label are those of the samples for which it is known, with their number."""
     rng = np.random.default_rng(3)
-    true = (rng.random(KNOWN.shape) < 0.4) & KNOWN
+    true_labels = (rng.random(KNOWN.shape) < 0.4) & KNOWN
     scores = rng.random(KNOWN.shape).round(1)
     predicted = scores > 0.6
-    by_label = per_label_metrics(predicted, scores=scores, true_labels=true, known=KNOWN)
+    by_label = per_label_metrics(predicted, scores=scores, true_labels=true_labels, known=KNOWN)
     for label in range(3):
         rows = KNOWN[:, label]
         one_label = slice(label, label + 1)
         metrics_of_known = per_label_metrics(
             predicted[rows, one_label],
             scores=scores[rows, one_label],
-            true_labels=true[rows, one_label],
+            true_labels=true_labels[rows, one_label],
         )
         for name, values in metrics_of_known.items():
             assert by_label[name][label] == pytest.approx(values[0]), name
     assert by_label["num_known"].tolist() == KNOWN.sum(axis=0).tolist()
-    metrics = multilabel_metrics(predicted, scores=scores, true_labels=true, known=KNOWN)
-    assert metrics.accuracy == pytest.approx((predicted == true)[KNOWN].mean())
-    assert metrics.micro_f1 == pytest.approx(f1_score(true[KNOWN], predicted[KNOWN]))
+    metrics = multilabel_metrics(predicted, scores=scores, true_labels=true_labels, known=KNOWN)
+    assert metrics.accuracy == pytest.approx((predicted == true_labels)[KNOWN].mean())
+    assert metrics.micro_f1 == pytest.approx(f1_score(true_labels[KNOWN], predicted[KNOWN]))
     assert metrics.macro_f1 == pytest.approx(by_label["f1"][:3].mean())
 
 
@@ -273,60 +283,64 @@ def test_an_unknown_label_that_is_true_is_refused() -> None:
     for known in (~TRUE, np.ones((2, 3), np.bool_)):
         with refused("known", value=ANY):
             multilabel_metrics(PREDICTED, scores=SCORES, true_labels=TRUE, known=known)
-    nothing = np.zeros(TRUE.shape, np.bool_)
+    no_labels = np.zeros(TRUE.shape, np.bool_)
     with refused("known", value=0, rule="at least one label that is known"):
-        multilabel_metrics(PREDICTED, scores=SCORES, true_labels=nothing, known=nothing)
+        multilabel_metrics(PREDICTED, scores=SCORES, true_labels=no_labels, known=no_labels)
 
 
 @pytest.mark.slow
 def test_resamples_leave_unknown_labels_out() -> None:
-    """Each resample has the metrics of its samples, with the mask of the samples that were drawn."""
+    """The metrics of a resample leave unknown labels out, and intervals of all metrics hold the metrics themselves."""
     rng = np.random.default_rng(4)
     known = KNOWN[:, :3]
-    true = (rng.random(known.shape) < 0.4) & known
+    true_labels = (rng.random(known.shape) < 0.4) & known
     scores = rng.random(known.shape).round(1)
     scores[:, 2] = 0.5
     predicted = scores > 0.4
-    weights = next(_resample_weights(num_samples=len(true), num_resamples=9, seed=1))
+    weights = next(_resample_weights(num_samples=len(true_labels), num_resamples=9, seed=1))
     precision_functions = [
-        _precision_function(scores[:, label], true_labels=true[:, label], is_known=known[:, label])
+        _precision_function(
+            scores[:, label], true_labels=true_labels[:, label], is_known=known[:, label]
+        )
         for label in range(3)
     ]
     resampled = _metrics_of_block(
         weights,
         predicted_labels=predicted & known,
-        true_labels=true,
+        true_labels=true_labels,
         precision_functions=precision_functions,
         known=known,
     )
     for number, weight in enumerate(weights.T.astype(int)):
-        rows = np.repeat(np.arange(len(true)), weight)
+        rows = np.repeat(np.arange(len(true_labels)), weight)
         expected = multilabel_metrics(
-            predicted[rows], scores=scores[rows], true_labels=true[rows], known=known[rows]
+            predicted[rows], scores=scores[rows], true_labels=true_labels[rows], known=known[rows]
         )
         for name, value in vars(expected).items():
             assert resampled[name][number] == pytest.approx(value, abs=1e-6), name
-    intervals = metric_intervals(predicted, scores=scores, true_labels=true, known=known)
-    expected = multilabel_metrics(predicted, scores=scores, true_labels=true, known=known)
+    intervals = metric_intervals(predicted, scores=scores, true_labels=true_labels, known=known)
+    expected = multilabel_metrics(predicted, scores=scores, true_labels=true_labels, known=known)
     for name, (low, high) in intervals.items():
         assert low <= vars(expected)[name] <= high, name
 
 
 def test_areas_under_roc_equal_those_of_scikit_learn() -> None:
-    """The area under the ROC curve of each label is that of scikit-learn, with ties, and with gaps on known rows alone.
+    """The area under the ROC curve of each label is scikit-learn's on its known rows, with ties of scores.
 
-    A label that no known row has, or every one, has none.
+    A label that no known row has, or that every known row has, has no area.
     """
     rng = np.random.default_rng(0)
-    true = rng.random((200, 4)) < np.array([0.5, 0.1, 0.0, 1.0])
-    scores = rng.integers(0, 20, true.shape) / 20 + 0.2 * true
-    known = rng.random(true.shape) < 0.7
+    true_labels = rng.random((200, 4)) < np.array([0.5, 0.1, 0.0, 1.0])
+    scores = rng.integers(0, 20, true_labels.shape) / 20 + 0.2 * true_labels
+    known = rng.random(true_labels.shape) < 0.7
     for mask in (None, known):
-        labels = true if mask is None else true & mask
-        areas = per_label_metrics(labels, scores=scores, true_labels=labels, known=mask)["auroc"]
+        known_labels = true_labels if mask is None else true_labels & mask
+        areas = per_label_metrics(
+            predicted_labels=known_labels, scores=scores, true_labels=known_labels, known=mask
+        )["auroc"]
         rows = [np.ones(200, bool) if mask is None else mask[:, label] for label in range(2)]
         expected = [
-            roc_auc_score(true[rows[label], label], scores[rows[label], label])
+            roc_auc_score(true_labels[rows[label], label], scores[rows[label], label])
             for label in range(2)
         ]
         assert areas[:2] == pytest.approx(expected, abs=1e-12)

@@ -1,3 +1,5 @@
+"""The page of a run's report: well-formed, self-contained HTML, with marks on what no epsilon covers."""
+
 import math
 import re
 from dataclasses import replace
@@ -11,6 +13,7 @@ from pate.report.bands import PrevalenceBand
 from pate.report.page import render_html
 from pate.report.picture_arrays import PictureArrays
 
+# The elements of HTML that have no closing tag.
 VOID = {"meta", "wbr", "br", "hr", "img", "link", "input"}
 UNCOVERED = "no epsilon covers this"
 DASH = "\N{EN DASH}"
@@ -46,11 +49,11 @@ class Page(HTMLParser):
         assert self.open.pop() == tag
         self.blocks.append((tag, " ".join("".join(self._texts.pop()).split())))
 
-    def named(self, tag: str) -> list[dict[str, str | None]]:
+    def attributes_of(self, tag: str) -> list[dict[str, str | None]]:
         """Returns the attributes of all elements of a tag."""
         return [attributes for name, attributes in self.elements if name == tag]
 
-    def texts(self, tag: str) -> list[str]:
+    def texts_of(self, tag: str) -> list[str]:
         """Returns the texts of all blocks of a tag."""
         return [text for name, text in self.blocks if name == tag]
 
@@ -62,7 +65,7 @@ def parsed_page(html: str) -> Page:
     ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
     assert len(ids) == len(set(ids))
     for tag in ("script", "link", "img", "iframe", "object", "base", "form"):
-        assert page.named(tag) == [], tag
+        assert page.attributes_of(tag) == [], tag
     for _, attributes in page.elements:
         assert not [name for name in attributes if name.startswith("on") or name == "src"]
         assert all((attributes.get(name) or "#").startswith("#") for name in ("href", "xlink:href"))
@@ -79,11 +82,11 @@ def page(report: Report, picture_arrays: PictureArrays) -> Page:
 
 @pytest.mark.slow
 def test_figures_without_an_epsilon_are_marked_on_the_page(page: Page) -> None:
-    """The captions of pictures and tables say which picture_arrays the epsilon covers. Each baseline has a row."""
+    """Captions of pictures and tables say whether the epsilon covers their numbers, and each baseline has a row."""
     pictures = dict(
         zip(
-            [figure["id"] for figure in page.named(tag="figure")],
-            page.texts(tag="figcaption"),
+            [figure["id"] for figure in page.attributes_of(tag="figure")],
+            page.texts_of(tag="figcaption"),
             strict=True,
         )
     )
@@ -93,7 +96,7 @@ def test_figures_without_an_epsilon_are_marked_on_the_page(page: Page) -> None:
         "precision-recall": HELD_OUT,
     }
     assert {name: pictures[name][: len(mark)] for name, mark in marks.items()} == marks
-    rows = page.texts(tag="tr")
+    rows = page.texts_of(tag="tr")
     for model in (
         "prior",
         "best constant",
@@ -102,7 +105,7 @@ def test_figures_without_an_epsilon_are_marked_on_the_page(page: Page) -> None:
         "all-records model",
     ):
         assert any(text.startswith(f"{model}0.") for text in rows), model
-    marked = [text for text in page.texts(tag="caption") if text.endswith(UNCOVERED)]
+    marked = [text for text in page.texts_of(tag="caption") if text.endswith(UNCOVERED)]
     assert any(text.startswith("The ensemble.") for text in marked)
     assert any(
         text.startswith("Scores on 9,973 test samples. The student is covered; the true")
@@ -110,7 +113,7 @@ def test_figures_without_an_epsilon_are_marked_on_the_page(page: Page) -> None:
     )
     assert any(
         text.endswith(HELD_OUT)
-        for text in page.texts(tag="caption")
+        for text in page.texts_of(tag="caption")
         if text.startswith("The released")
     )
 
@@ -126,22 +129,22 @@ def test_an_infinite_epsilon_is_no_guarantee_on_the_page(
     report: Report, picture_arrays: PictureArrays
 ) -> None:
     """With an infinite epsilon, table, head and text of the page say that there is no guarantee."""
-    unbounded = replace(
+    report_without_guarantee = replace(
         report, privacy=replace(report.privacy, epsilon=math.inf, paper_epsilon=None)
     )
     page = Page(
         html=render_html(
-            unbounded,
+            report_without_guarantee,
             picture_arrays=replace(picture_arrays, epsilon_after_query=np.full(6, np.inf)),
         )
     )
-    assert "epsiloninfinite: no guarantee" in page.texts(tag="tr")
-    assert "no guarantee" in page.texts(tag="dd")
+    assert "epsiloninfinite: no guarantee" in page.texts_of(tag="tr")
+    assert "no guarantee" in page.texts_of(tag="dd")
     assert any(
         text.startswith("No guarantee: the epsilon of this run is infinite")
-        for text in page.texts(tag="p")
+        for text in page.texts_of(tag="p")
     )
-    assert not any("paper" in text for text in page.texts(tag="tr"))
+    assert not any("paper" in text for text in page.texts_of(tag="tr"))
 
 
 @pytest.mark.slow
@@ -152,51 +155,59 @@ def test_seeded_and_synthetic_runs_carry_a_warning_and_only_they(
     """A seeded run on synthetic data has both warnings, and a usual run none."""
     privacy = replace(report.privacy, noise_seeded=True)
     data = replace(report.data, real=False)
-    odd = replace(report, privacy=privacy, data=data, seed=7)
-    warnings = Page(html=render_html(odd, picture_arrays)).texts(tag="p")
+    seeded_report = replace(report, privacy=privacy, data=data, seed=7)
+    warnings = Page(html=render_html(seeded_report, picture_arrays)).texts_of(tag="p")
     assert "This run had a seed: seeded noise protects nobody who knows the seed." in warnings
     assert (
         "Keep this page inside; its noise had a seed; the data are synthetic. What that means"
         in warnings
     )
     assert any(text.startswith("Synthetic data: ") for text in warnings)
-    assert not any("seed" in text or "Synthetic" in text for text in page.texts(tag="p"))
+    assert not any("seed" in text or "Synthetic" in text for text in page.texts_of(tag="p"))
 
 
 @pytest.mark.slow
 def test_all_text_is_escaped(report: Report, picture_arrays: PictureArrays) -> None:
-    """A script stands in each name of a run. The page shows it as text, and runs and fetches nothing."""
-    attack = '"><script>alert(1)</script>$title'
-    privacy = replace(report.privacy, unit=attack, mechanism=attack, parameters={attack: attack})
-    odd = replace(
-        report, privacy=privacy, data=replace(report.data, name=attack), versions={attack: attack}
+    """A name with a script is shown as text wherever it occurs, and the page runs and fetches nothing."""
+    hostile_name = '"><script>alert(1)</script>$title'
+    privacy = replace(
+        report.privacy,
+        unit=hostile_name,
+        mechanism=hostile_name,
+        parameters={hostile_name: hostile_name},
+    )
+    hostile_report = replace(
+        report,
+        privacy=privacy,
+        data=replace(report.data, name=hostile_name),
+        versions={hostile_name: hostile_name},
     )
     page = parsed_page(
         html=render_html(
-            odd,
+            hostile_report,
             picture_arrays=replace(
                 picture_arrays,
-                label_names=(attack, "b", "c", "d"),
-                gap_name=attack,
-                student_curve={attack: np.ones(2)},
+                label_names=(hostile_name, "b", "c", "d"),
+                gap_name=hostile_name,
+                student_curve={hostile_name: np.ones(2)},
             ),
         )
     )
-    assert f"unit of privacy{attack}" in page.texts(tag="tr")
-    assert any(text.startswith(attack) for text in page.texts(tag="tr"))
+    assert f"unit of privacy{hostile_name}" in page.texts_of(tag="tr")
+    assert any(text.startswith(hostile_name) for text in page.texts_of(tag="tr"))
 
 
 @pytest.mark.slow
 def test_the_page_begins_with_the_verdict_and_a_line_of_warnings(
     page: Page, report: Report
 ) -> None:
-    """The verdict is first, with its first sentence strong, then the line that the page is confidential."""
-    _, verdict, warning, *_ = page.texts(tag="p")
+    """The page begins with the verdict, whose first sentence is strong, and with the line to keep it inside."""
+    _, verdict, warning, *_ = page.texts_of(tag="p")
     assert verdict == report.verdict.text
-    assert page.texts(tag="strong")[0] == report.verdict.text.partition(". ")[0] + "."
+    assert page.texts_of(tag="strong")[0] == report.verdict.text.partition(". ")[0] + "."
     assert warning == "Keep this page inside. What that means"
-    assert {"href": "#caveats"} in page.named(tag="a")
-    assert page.texts(tag="h2")[0] == "Student"
+    assert {"href": "#caveats"} in page.attributes_of(tag="a")
+    assert page.texts_of(tag="h2")[0] == "Student"
 
 
 def rows_of_facts(html: str) -> dict[str, str]:
@@ -212,11 +223,11 @@ def test_only_an_epsilon_above_ten_is_warned_of(
 ) -> None:
     """The page warns of epsilon 387, and not of 10 or infinity."""
     warning = "Epsilon above 10 promises one person little."
-    for epsilon, warned in ((387.0, True), (10.0, False), (math.inf, False)):
+    for epsilon, is_warned_of in ((387.0, True), (10.0, False), (math.inf, False)):
         html = render_html(
             replace(report, privacy=replace(report.privacy, epsilon=epsilon)), picture_arrays
         )
-        assert (warning in html) is warned
+        assert (warning in html) is is_warned_of
 
 
 @pytest.mark.slow
@@ -228,7 +239,7 @@ def test_private_groups_are_counted_beside_the_records(
     html = render_html(replace(report, data=replace(report.data, num_groups=1234)), picture_arrays)
     assert rows_of_facts(html=html)["private records"] == "62,115"
     assert rows_of_facts(html=html)[name] == "1,234"
-    # of an older report, which does not know it
+    # An older report does not count groups.
     assert name not in rows_of_facts(html=render_html(report, picture_arrays))
 
 
@@ -238,11 +249,13 @@ def test_a_model_without_scores_has_its_reason(
 ) -> None:
     """A model that was not trained has its reason in a table. Without such models there is no such table."""
     baselines = replace(report.baselines, all_records_model=None)
-    lacking = replace(
+    report_without_model = replace(
         report, baselines=baselines, left_out={"all_records_model": "all_records=false"}
     )
     assert (
-        rows_of_facts(html=render_html(lacking, picture_arrays))["the all-records model"]
+        rows_of_facts(html=render_html(report_without_model, picture_arrays))[
+            "the all-records model"
+        ]
         == "not trained, as all_records=false"
     )
     assert "Why a model has no scores." not in render_html(report, picture_arrays)
@@ -262,18 +275,18 @@ def test_bands_and_gaps_have_their_place_on_the_page(
     )
     known = {"private": 0.2, "public": 1.0, "test": 0.5}
     with_gaps = replace(report, bands=(band,), data=replace(report.data, known_labels=known))
-    student = {
+    student_metrics = {
         **picture_arrays.per_label["student"],
         "num_known": np.array([100.0, 200.0, 0.0, 9973.0]),
     }
     page = parsed_page(
-        html=render_html(with_gaps, replace(picture_arrays, per_label={"student": student}))
+        html=render_html(with_gaps, replace(picture_arrays, per_label={"student": student_metrics}))
     )
-    rows = page.texts(tag="tr")
+    rows = page.texts_of(tag="tr")
     assert f"tail0.0200{DASH}0.010010.0150.250" in [row.replace(" ", "") for row in rows]
     assert any("private 20.0%, public 100.0%, test 50.0%" in row for row in rows)
-    assert "known" in page.texts(tag="th")
+    assert "known" in page.texts_of(tag="th")
     assert any(
         text.startswith("Scores on 9,973 test samples, of whose labels 10,273 are known.")
-        for text in page.texts(tag="caption")
+        for text in page.texts_of(tag="caption")
     )

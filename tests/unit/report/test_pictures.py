@@ -1,3 +1,5 @@
+"""The pictures of a run: reproducible, small, with odd names as text, and left out where there is nothing to draw."""
+
 import re
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -50,29 +52,34 @@ def test_pictures_are_reproducible_and_change_no_global_state(
 
 
 def test_precision_and_recall_end_at_the_chosen_point() -> None:
-    """The curve has scikit-learn's precisions and the chosen and constant points. Without true labels there is none."""
+    """The curve has scikit-learn's precisions, and the points of the threshold and of the constant prediction.
+
+    Without true labels there is no curve.
+    """
     rng = np.random.default_rng(0)
-    true = rng.random((300, 3)) < 0.3
-    scores = rng.random((300, 3)) + 0.5 * true
+    true_labels = rng.random((300, 3)) < 0.3
+    scores = rng.random((300, 3)) + 0.5 * true_labels
     curve = PrecisionRecall.from_scores(
         scores,
         predicted_labels=scores >= 0.8,
-        true_labels=true,
+        true_labels=true_labels,
         constant_labels=np.array([True, False, False]),
         threshold=0.8,
     )
-    precision, recall, levels = precision_recall_curve(true.ravel(), scores.ravel())
-    place = int(np.searchsorted(levels, 0.8))
-    assert curve.chosen == pytest.approx((recall[place], precision[place]))
-    assert curve.constant == pytest.approx((true[:, 0].sum() / true.sum(), true[:, 0].mean()))
+    precision, recall, levels = precision_recall_curve(true_labels.ravel(), scores.ravel())
+    index = int(np.searchsorted(levels, 0.8))
+    assert curve.chosen == pytest.approx((recall[index], precision[index]))
+    assert curve.constant == pytest.approx(
+        (true_labels[:, 0].sum() / true_labels.sum(), true_labels[:, 0].mean())
+    )
     expected = [precision[np.isclose(recall, level)].max() for level in curve.recall]
     np.testing.assert_allclose(curve.precision, expected)
     assert (
         PrecisionRecall.from_scores(
             scores,
             predicted_labels=scores > 1,
-            true_labels=true & False,
-            constant_labels=true[0],
+            true_labels=np.zeros_like(true_labels),
+            constant_labels=true_labels[0],
             threshold=None,
         )
         is None
@@ -98,9 +105,9 @@ def test_odd_names_are_text_and_nothing_else(picture_arrays: PictureArrays) -> N
 
 
 @pytest.mark.slow
-def test_small_runs_have_whole_numbers_on_their_axes() -> None:
-    """A run with one label and two queries has whole numbers on its axes. One epoch gives no curve."""
-    small_run = PictureArrays(
+def test_small_arrayss_have_whole_numbers_on_their_axes() -> None:
+    """The axes of a run with one label and two queries have whole numbers, and one epoch gives no curve."""
+    small_arrays = PictureArrays(
         label_names=("a",),
         answered=np.ones(2, dtype=bool),
         labels=np.ones((2, 1), dtype=bool),
@@ -108,12 +115,12 @@ def test_small_runs_have_whole_numbers_on_their_axes() -> None:
         histogram=np.array([[3], [4]]),
         student_curve={"loss": np.array([0.5])},
     )
-    assert student_curve(small_run) is None, "one dot is no curve"
-    assert texts_of_picture(svg=votes_by_rank(small_run).svg(id_prefix="a"))[:2] == [
+    assert student_curve(small_arrays) is None, "one dot is no curve"
+    assert texts_of_picture(svg=votes_by_rank(small_arrays).svg(id_prefix="picture"))[:2] == [
         "1",
         "rank of the label within its query",
     ]
-    assert texts_of_picture(svg=epsilon_curve(small_run).svg(id_prefix="a"))[:4] == [
+    assert texts_of_picture(svg=epsilon_curve(small_arrays).svg(id_prefix="picture"))[:4] == [
         "0",
         "1",
         "2",
@@ -123,66 +130,73 @@ def test_small_runs_have_whole_numbers_on_their_axes() -> None:
 
 @pytest.mark.slow
 def test_a_million_queries_stay_a_small_picture(picture_arrays: PictureArrays) -> None:
-    """Pictures of a million queries have less than 100,000 letters."""
-    count = 1_000_000
-    large_run = PictureArrays(
+    """The SVG of each picture of a million queries has less than 100,000 characters."""
+    num_queries = 1_000_000
+    large_arrays = PictureArrays(
         label_names=("a",),
-        answered=np.ones(count, dtype=bool),
-        labels=np.ones((count, 1), dtype=bool),
-        epsilon_after_query=np.sqrt(np.arange(1, count + 1)),
-        gaps=np.arange(count) % 800,
+        answered=np.ones(num_queries, dtype=bool),
+        labels=np.ones((num_queries, 1), dtype=bool),
+        epsilon_after_query=np.sqrt(np.arange(1, num_queries + 1)),
+        gaps=np.arange(num_queries) % 800,
     )
-    for picture in (epsilon_curve(large_run), gap_histogram(large_run), answer_bars(large_run)):
-        assert len(picture.svg(id_prefix="a")) < 100_000
+    for picture in (
+        epsilon_curve(large_arrays),
+        gap_histogram(large_arrays),
+        answer_bars(large_arrays),
+    ):
+        assert len(picture.svg(id_prefix="picture")) < 100_000
 
 
 def test_bounds_of_the_price_stand_beside_what_attacks_found(report: Report) -> None:
-    """The picture of the attack has a mark for the most that any attack finds, where the price bounds it."""
-    bounds = AttackBounds(found={"0.01": 0.2, "0.1": 0.6}, advantage=0.5, gdp_mu=1.5)
-    bounded = replace(report, privacy=replace(report.privacy, attacks=bounds))
-    for name, described in (("a", report), ("b", bounded)):
-        picture = membership_curve(described)
+    """The picture of the attack has a mark for the largest share that any attack finds, if the price bounds it."""
+    attack_bounds = AttackBounds(found={"0.01": 0.2, "0.1": 0.6}, advantage=0.5, gdp_mu=1.5)
+    bounded_report = replace(report, privacy=replace(report.privacy, attacks=attack_bounds))
+    for name, drawn_report in (("unbounded", report), ("bounded", bounded_report)):
+        picture = membership_curve(drawn_report)
         assert picture is not None
         has_mark = "no attack finds more" in texts_of_picture(svg=picture.svg(id_prefix=name))
-        assert has_mark == (described is bounded)
+        assert has_mark == (drawn_report is bounded_report)
 
 
 def test_a_picture_without_data_is_not_drawn(report: Report, picture_arrays: PictureArrays) -> None:
-    """Without queries, membership, losses or scores, the pictures of these are left out."""
-    bare = PictureArrays(
+    """Pictures of queries, membership, losses and scores are left out if the run has none."""
+    empty_arrays = PictureArrays(
         label_names=picture_arrays.label_names,
         answered=np.zeros(0, dtype=bool),
         labels=np.zeros((0, 4), dtype=bool),
         epsilon_after_query=np.zeros(0),
     )
-    assert pictures(replace(report, membership=None), picture_arrays=bare).keys() == {"scores"}
-    unbounded = replace(picture_arrays, epsilon_after_query=np.full(6, np.inf))
-    assert epsilon_curve(unbounded) is None
+    assert pictures(replace(report, membership=None), picture_arrays=empty_arrays).keys() == {
+        "scores"
+    }
+    infinite_arrays = replace(picture_arrays, epsilon_after_query=np.full(6, np.inf))
+    assert epsilon_curve(infinite_arrays) is None
     assert student_curve(replace(picture_arrays, student_curve={})) is None
-    nobody = Baselines(
+    no_baselines = Baselines(
         prior=None,
         best_constant=None,
         majority_vote_student=None,
         true_label_student=None,
         all_records_model=None,
     )
-    assert score_bars(replace(report, student=None, baselines=nobody)) is None
+    assert score_bars(replace(report, student=None, baselines=no_baselines)) is None
 
 
 def test_the_caption_of_labels_names_only_the_drawn_marks(
     picture_arrays: PictureArrays,
 ) -> None:
-    """The caption names round, square and diamond marks, but only those with a model."""
+    """The caption explains the round, square and diamond marks, and leaves out the mark of a model without metrics."""
     full_picture = label_dots(picture_arrays)
     assert full_picture is not None
     square = "from the round dot (private student) to the square (all-records model)"
     diamond = "from the round dot (private student) to the diamond (majority-vote student)"
     assert square in full_picture.caption and diamond in full_picture.caption
-    partial_pictures = {
+    metrics_of_two_models = {
         name: values
         for name, values in picture_arrays.per_label.items()
         if name != "all_records_model"
     }
-    without = label_dots(replace(picture_arrays, per_label=partial_pictures))
-    assert without is not None
-    assert diamond in without.caption and "square" not in without.caption
+    picture_without_square = label_dots(replace(picture_arrays, per_label=metrics_of_two_models))
+    assert picture_without_square is not None
+    assert diamond in picture_without_square.caption
+    assert "square" not in picture_without_square.caption

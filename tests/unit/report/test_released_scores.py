@@ -1,4 +1,4 @@
-"""Released scores: their texts, their ranges, and values that are refused."""
+"""Scores that were released with noise: their texts, their ranges, and values that are refused."""
 
 from collections.abc import Mapping
 
@@ -40,7 +40,7 @@ def test_ends_of_an_interval_are_rounded_outwards() -> None:
 
 
 def test_rows_hold_price_scores_and_subgroups() -> None:
-    """Each score has a row, and each value of a subgroup."""
+    """The rows of released scores hold the price, each score, and the score of each subgroup."""
     rows = dict(make_scores(subgroups={"sex": {"f": SCORE}}).rows)
     assert rows["epsilon of the scores"] == "0.2500"
     assert rows["micro-F1 on test records"] == str(SCORE)

@@ -1,3 +1,5 @@
+"""The JSON of a report: what is read is what was written, and impossible or damaged content is refused."""
+
 import json
 import math
 from dataclasses import replace
@@ -12,7 +14,7 @@ from tests.refusals import ANY, Refusal, refused
 
 
 def strict_json(text: str) -> dict:
-    """Returns the content of JSON, and fails on NaN and infinities."""
+    """Returns the content of a JSON text, and fails on NaN and infinities, which strict JSON has not."""
 
     def refuse(constant: str) -> float:
         raise AssertionError(f"{constant} is not strict JSON")
@@ -25,39 +27,39 @@ def test_every_entry_of_not_covered_is_a_field_of_the_report(report: Report) -> 
     data = strict_json(text=report.to_json())
     assert Report.from_json(report.to_json()) == report
     for path in data["not_covered"]:
-        part = data
+        value = data
         for key in path.split("."):
-            part = part[key]
-        assert part is not None, path
+            value = value[key]
+        assert value is not None, path
 
 
 def test_infinite_epsilon_is_the_string_inf(report: Report) -> None:
     """An infinite epsilon is written as "inf", and read as infinite."""
-    unbounded = replace(
+    report_without_guarantee = replace(
         report, privacy=replace(report.privacy, epsilon=math.inf, paper_epsilon=None)
     )
-    data = strict_json(text=unbounded.to_json())
+    data = strict_json(text=report_without_guarantee.to_json())
     assert data["privacy"]["epsilon"] == "inf"
     assert data["privacy"]["paper_epsilon"] is None
-    assert Report.from_json(unbounded.to_json()) == unbounded
+    assert Report.from_json(report_without_guarantee.to_json()) == report_without_guarantee
 
 
 def test_undefined_metrics_are_null_and_numpy_numbers_are_numbers(report: Report) -> None:
     """Undefined metrics are null, and counts of NumPy are whole numbers."""
-    odd = replace(
+    undefined_report = replace(
         report,
         student=None,
         release=ReleaseSummary(
-            np.int64(6),
+            num_queries=np.int64(6),
             num_answered=np.int64(0),
             answer_rate=0.0,
             label_accuracy=None,
             micro_f1=math.nan,
         ),
     )
-    data = strict_json(text=odd.to_json())
+    data = strict_json(text=undefined_report.to_json())
     assert data["student"] is None
-    absent = (
+    undefined_names = (
         "label_accuracy",
         "micro_f1",
         "num_hits",
@@ -69,9 +71,9 @@ def test_undefined_metrics_are_null_and_numpy_numbers_are_numbers(report: Report
         "num_queries": 6,
         "num_answered": 0,
         "answer_rate": 0.0,
-        **dict.fromkeys(absent),
+        **dict.fromkeys(undefined_names),
     }
-    assert Report.from_json(odd.to_json()).release.micro_f1 is None
+    assert Report.from_json(undefined_report.to_json()).release.micro_f1 is None
 
 
 @pytest.mark.parametrize(
@@ -89,15 +91,15 @@ def test_impossible_prices_are_refused(privacy: Privacy, field: str, value: floa
 
 def test_contradictory_counts_are_refused(report: Report) -> None:
     """More answers than queries, another rate, other numbers of queries and a score above 1 are refused."""
-    for answered, rate, refusal in (
+    for num_answered, answer_rate, refusal in (
         (7, 1.0, refused("release.num_answered", value=7)),
         (3, 0.6, refused("release.answer_rate", value=0.6)),
     ):
         with refusal:
             ReleaseSummary(
                 num_queries=6,
-                num_answered=answered,
-                answer_rate=rate,
+                num_answered=num_answered,
+                answer_rate=answer_rate,
                 label_accuracy=None,
                 micro_f1=None,
             )
@@ -114,7 +116,7 @@ def test_contradictory_counts_are_refused(report: Report) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "refusal"),
+    ("old_text", "new_text", "refusal"),
     [
         (
             '"delta"',
@@ -134,13 +136,13 @@ def test_contradictory_counts_are_refused(report: Report) -> None:
     ],
 )
 def test_reading_names_the_invalid_key(
-    report: Report, old: str, new: str, refusal: Refusal
+    report: Report, old_text: str, new_text: str, refusal: Refusal
 ) -> None:
-    """A key or value in the JSON of a report is replaced. Reading refuses it under its place."""
+    """Reading a report with a wrong key or value refuses it under its dotted name in the JSON."""
     text = report.to_json()
-    assert old in text
+    assert old_text in text
     with refusal:
-        Report.from_json(text.replace(old, new))
+        Report.from_json(text.replace(old_text, new_text))
 
 
 def test_a_notebook_shows_price_scores_and_verdict(report: Report) -> None:

@@ -1,3 +1,5 @@
+"""Rounding of epsilons and deltas for texts: always up, so that no text promises too much."""
+
 import math
 from fractions import Fraction
 
@@ -30,13 +32,13 @@ from tests.refusals import refused
     ],
 )
 def test_rounds_towards_plus_infinity(value: float, digits: int, text: str) -> None:
-    """`round_up` gives this text for a value and number of digits."""
+    """`round_up` writes a value with a number of decimals, rounded towards plus infinity."""
     assert round_up(value, digits) == text
 
 
 @pytest.mark.parametrize("digits", range(10))
 def test_never_below_and_less_than_one_unit_above(digits: int) -> None:
-    """For many values, the rounded one is not below, and above by less than a unit of the last digit."""
+    """The text of `round_up` is never below the value, and above it by less than a unit of the last digit."""
     rng = np.random.default_rng(digits)
     for value in (
         0.0,
@@ -85,6 +87,6 @@ def test_values_that_are_no_numbers_or_probabilities_are_refused() -> None:
     ],
 )
 def test_delta_has_three_digits_rounded_up(delta: float, text: str) -> None:
-    """`format_delta` gives this text, which is not below the delta."""
+    """`format_delta` writes a delta with three digits, and never below the delta."""
     assert format_delta(delta) == text
     assert float(text) >= delta

@@ -1,3 +1,5 @@
+"""The curves of a run for TensorBoard: tags, means over teachers, and runs that were killed and continued."""
+
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,8 +26,10 @@ def _files_counted_from_zero(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def events_in(folder: Path) -> EventAccumulator:
-    """Returns the events of a folder."""
-    events = EventAccumulator(str(folder), {"scalars": 0, "histograms": 0, "tensors": 0})
+    """Returns all events in the files of a folder, without a limit on their number."""
+    events = EventAccumulator(
+        str(folder), size_guidance={"scalars": 0, "histograms": 0, "tensors": 0}
+    )
     events.Reload()
     return events
 
@@ -43,12 +47,12 @@ def test_figures_of_teachers_have_the_tag_of_no_epsilon(tmp_path: Path) -> None:
     Losses are averaged over teachers; the others are histograms.
     """
     with RunWriter(folder=tmp_path) as writer:
-        for losses in ([1.0, 0.5], [0.75, 0.25], [2.0, 0.75]):
-            writer.add_teacher_losses(losses)
+        for losses_by_epoch in ([1.0, 0.5], [0.75, 0.25], [2.0, 0.75]):
+            writer.add_teacher_losses(losses_by_epoch)
         writer.write_teacher_curves()
         writer.write_histogram("teacher_accuracy", values=np.array([0.8, 0.9, 0.9]))
         writer.write_histogram("gap", values=np.array([1, 2, 3, 4]))
-    # the mean over teachers, a point an epoch
+    # Each point is the mean over the teachers that have the epoch.
     assert scalars(folder=tmp_path, tag=LOSS) == [(0, 1.25), (1, 0.5)]
     events = events_in(folder=tmp_path)
     names = ("teacher_accuracy", "gap", "last_teacher_loss")
@@ -59,13 +63,12 @@ def test_figures_of_teachers_have_the_tag_of_no_epsilon(tmp_path: Path) -> None:
     assert (gaps.num, gaps.min, gaps.max, gaps.sum) == (4, 1, 4, 10)
 
 
-def test_teacher_curves_are_averaged_over_the_teachers_that_have_the_step(
+def test_teacher_curves_are_averaged_over_the_teachers_that_have_the_epoch(
     tmp_path: Path,
 ) -> None:
-    """A teacher with three steps and one with a single step: the loss of each step is the mean over teachers that have
-    it.
+    """The loss of each epoch is the mean over the teachers that have the epoch.
 
-    Teachers with a single step each give no curve.
+    One teacher has three epochs, and one has a single epoch. Teachers that all have a single epoch give no curve.
     """
     with RunWriter(folder=tmp_path / "solved") as writer:
         for loss in (0.5, 0.25):
@@ -99,24 +102,24 @@ def test_only_the_students_curve_lacks_the_tag_of_no_epsilon(tmp_path: Path) -> 
 def test_the_report_is_text_and_a_line_of_the_tab_hparams(
     report: Report, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The report is written as scores, texts and hyperparameters of the run."""
+    """A report is written as scalars of its scores, texts, and settings of the run in the tab HParams."""
     compared = {"aggregator": "stable_top_k_table", "target_epsilon": 8.0, "seed": None}
     heading = Heading(aggregator="stable_top_k_table", given={"seed": "1"}, compared=compared)
-    partial = replace(
+    report_with_heading = replace(
         report, student=replace(report.student, balanced_accuracy=None), heading=heading
     )
     folder = tmp_path / "outputs" / "one" / "tensorboard"
     monkeypatch.chdir(tmp_path)
     with RunWriter(folder=str(folder)) as writer:
-        writer.write_report(partial)
+        writer.write_report(report_with_heading)
     events = events_in(folder=folder)
-    tests = {
+    scores = {
         "mean_average_precision": 0.31375,
         "micro_f1": 0.38373,
         "macro_f1": 0.25374,
         "accuracy": 0.91371,
     }
-    tags = {f"no_epsilon_covers_this/test_{name}": value for name, value in tests.items()}
+    tags = {f"no_epsilon_covers_this/test_{name}": value for name, value in scores.items()}
     assert set(events.Tags()["scalars"]) == tags.keys()  # the metrics of the tab HParams
     for tag, value in tags.items():
         assert scalars(folder=folder, tag=tag) == [(0, value)]
@@ -125,20 +128,20 @@ def test_the_report_is_text_and_a_line_of_the_tab_hparams(
     ].tensor_proto.string_val
     assert "| prior | mean AP 0.117, micro-F1 0.209" in text.decode()
     assert "| run | stable_top_k_table on wordnet |\n| settings | seed=1 |" in text.decode()
-    content = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
-    session_info = HParamsPluginData.FromString(content).session_start_info
-    started = session_info.hparams
+    session_bytes = events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
+    session_info = HParamsPluginData.FromString(session_bytes).session_start_info
+    hyperparameters = session_info.hparams
     assert session_info.group_name == "one"
-    assert set(started) == set(compared)  # settings alone, no result
-    assert started["aggregator"].string_value == "stable_top_k_table"
-    assert started["target_epsilon"].number_value == 8.0
-    assert started["seed"].string_value == "None"
+    assert set(hyperparameters) == set(compared)  # settings alone, no result
+    assert hyperparameters["aggregator"].string_value == "stable_top_k_table"
+    assert hyperparameters["target_epsilon"].number_value == 8.0
+    assert hyperparameters["seed"].string_value == "None"
     (text,) = events.Tensors("privacy/settings/text_summary")[0].tensor_proto.string_val
     assert "| epsilon | 8.00 |" in text.decode()
 
 
 def test_a_continued_run_writes_each_event_once(report: Report, tmp_path: Path) -> None:
-    """Two runs write the same stages twice each. Each event is read once."""
+    """A folder holds each event once, although two runs write the same stages twice each."""
 
     def write_events(writer: RunWriter, num_teachers: int) -> None:
         for teacher in range(num_teachers):
@@ -152,7 +155,7 @@ def test_a_continued_run_writes_each_event_once(report: Report, tmp_path: Path) 
             write_events(writer=writer, num_teachers=num_teachers)
             write_events(writer=writer, num_teachers=num_teachers)
     assert len(list(tmp_path.iterdir())) == 2
-    # of teachers 0, 1 and 2, as first written
+    # The means are those of teachers 0, 1 and 2, as the first run wrote them.
     assert scalars(folder=tmp_path, tag=LOSS) == [(0, 1 / 8), (1, 1 / 4)]
     events = events_in(folder=tmp_path)
     assert len(events.Histograms("no_epsilon_covers_this/gap")) == 1
@@ -160,7 +163,7 @@ def test_a_continued_run_writes_each_event_once(report: Report, tmp_path: Path) 
 
 
 def test_an_incomplete_file_of_events_loses_only_its_end(tmp_path: Path) -> None:
-    """A file of events is cut. The next writer completes the curve."""
+    """A writer completes the curve in a folder whose file of events lost its last bytes."""
     with RunWriter(folder=tmp_path) as writer:
         for epoch in range(4):
             writer.write_epoch(epoch, values={"loss": 1.0})
@@ -180,6 +183,6 @@ def test_a_writer_without_a_folder_writes_nothing(
     with RunWriter(folder=None) as writer:
         writer.add_teacher_losses(losses=[1.0, 0.5])
         writer.write_teacher_curves()
-        writer.write_hits(20, hits=2, remaining_hits=3, epsilon=8.0)
+        writer.write_hits(num_asked=20, hits=2, remaining_hits=3, epsilon=8.0)
         writer.write_report(report)
     assert not list(tmp_path.iterdir())

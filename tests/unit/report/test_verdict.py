@@ -1,4 +1,4 @@
-"""The verdict: a share of the reachable, what is beaten, and where the rest was lost."""
+"""The verdict on a student: its share of the reachable score, the constants that it beats, and causes of loss."""
 
 from dataclasses import replace
 
@@ -61,25 +61,22 @@ def test_a_student_that_a_constant_beats_is_told_so_by_metric() -> None:
     )
 
 
-def baselines_at(
-    votes: float | None, true_labels: float | None, all_records: float | None
+def baselines_with_precisions(
+    *,
+    majority_vote_student: float | None,
+    true_label_student: float | None,
+    all_records_model: float | None,
 ) -> Baselines:
-    """Returns the baselines with these mean average precisions; None for a model that was not trained.
-
-    Args:
-        votes: of the majority-vote student.
-        true_labels: of the true-label student.
-        all_records: of the all-records model.
-    """
-    votes_scores, true_scores, all_scores = (
-        None if level is None else replace(STUDENT_SCORES, mean_average_precision=level)
-        for level in (votes, true_labels, all_records)
+    """Returns baselines with given mean average precisions of three models; None for a model that was not trained."""
+    vote_scores, true_label_scores, all_records_scores = (
+        None if precision is None else replace(STUDENT_SCORES, mean_average_precision=precision)
+        for precision in (majority_vote_student, true_label_student, all_records_model)
     )
     return replace(
         BASELINES,
-        majority_vote_student=votes_scores,
-        true_label_student=true_scores,
-        all_records_model=all_scores,
+        majority_vote_student=vote_scores,
+        true_label_student=true_label_scores,
+        all_records_model=all_records_scores,
     )
 
 
@@ -93,8 +90,10 @@ def test_the_largest_loss_is_named_with_its_remedy(first_high: int, lost: str) -
     The verdict names it, with the aggregator's remedy.
     """
     student = replace(STUDENT_SCORES, mean_average_precision=0.3)
-    votes, true_labels, all_records = (0.9 if place >= first_high else 0.3 for place in range(3))
-    baselines = baselines_at(votes=votes, true_labels=true_labels, all_records=all_records)
+    votes, true_labels, all_records = (0.9 if index >= first_high else 0.3 for index in range(3))
+    baselines = baselines_with_precisions(
+        majority_vote_student=votes, true_label_student=true_labels, all_records_model=all_records
+    )
     text = verdict_of(student=student, baselines=baselines).text
     assert (
         f"{lost} (0.600); what helps: {Aggregator.remedies[lost.removeprefix('lost to ')]}." in text
@@ -109,9 +108,9 @@ def test_the_largest_loss_is_named_with_its_remedy(first_high: int, lost: str) -
 
 
 @pytest.mark.parametrize(
-    ("levels", "said"),
+    ("precisions", "text_on_loss"),
     [
-        ((0.301, None, 0.55), ""),  # .001 of .25: the rest is lost to nobody knows what
+        ((0.301, None, 0.55), ""),  # Of .25 that was lost, .001 has a known cause.
         ((0.301, 0.302, 0.55), "Most was lost to the number of queries (0.248); what helps"),
         ((0.43, 0.5, 0.55), "Most was lost to noise (0.130); what helps"),
         (
@@ -123,40 +122,44 @@ def test_the_largest_loss_is_named_with_its_remedy(first_high: int, lost: str) -
     ],
 )
 def test_a_cause_of_half_of_the_loss_is_called_most(
-    levels: tuple[float | None, ...], said: str
+    precisions: tuple[float | None, ...], text_on_loss: str
 ) -> None:
     """The verdict says "most" of a cause with half of the loss, and lists all causes otherwise."""
     student = replace(STUDENT_SCORES, mean_average_precision=0.3)
-    votes, true_labels, all_records = levels
-    baselines = baselines_at(votes=votes, true_labels=true_labels, all_records=all_records)
+    votes, true_labels, all_records = precisions
+    baselines = baselines_with_precisions(
+        majority_vote_student=votes, true_label_student=true_labels, all_records_model=all_records
+    )
     text = verdict_of(student=student, baselines=baselines).text
-    assert (said in text) if said else ("ost " not in text)
+    assert (text_on_loss in text) if text_on_loss else ("ost " not in text)
 
 
 def test_models_worse_than_the_student_cause_no_loss() -> None:
-    """Models below the student name no loss.
+    """No loss is blamed on a model whose score is below the student's.
 
-    Centered votes learn more from private records than the true labels of the queries would say.
+    Centered votes may learn more from private records than the true labels of the queries tell.
     """
     student = replace(STUDENT_SCORES, mean_average_precision=0.58)
-    queries = replace(STUDENT_SCORES, mean_average_precision=0.47)
+    worse_scores = replace(STUDENT_SCORES, mean_average_precision=0.47)
     text = verdict_of(
         student=student,
-        baselines=replace(BASELINES, majority_vote_student=None, true_label_student=queries),
+        baselines=replace(BASELINES, majority_vote_student=None, true_label_student=worse_scores),
     ).text
     assert "lost" not in text
     assert (
         "lost to the number of queries"
         in verdict_of(
-            student=queries,
-            baselines=replace(BASELINES, majority_vote_student=None, true_label_student=queries),
+            student=worse_scores,
+            baselines=replace(
+                BASELINES, majority_vote_student=None, true_label_student=worse_scores
+            ),
         ).text
     )
 
 
 def test_a_loss_that_would_be_shown_as_zero_is_not_named() -> None:
-    """A loss of 0.0004 is not named."""
-    votes = replace(
+    """A loss of 0.0004, which is printed as 0.000, is not named."""
+    slightly_better_scores = replace(
         STUDENT_SCORES, mean_average_precision=STUDENT_SCORES.mean_average_precision + 0.0004
     )
     assert (
@@ -165,7 +168,7 @@ def test_a_loss_that_would_be_shown_as_zero_is_not_named() -> None:
             student=STUDENT_SCORES,
             baselines=replace(
                 BASELINES,
-                majority_vote_student=votes,
+                majority_vote_student=slightly_better_scores,
                 true_label_student=None,
                 all_records_model=None,
             ),
@@ -175,11 +178,15 @@ def test_a_loss_that_would_be_shown_as_zero_is_not_named() -> None:
 
 def test_a_verdict_without_answers_or_scores_has_no_share() -> None:
     """Without answers, a student or a defined score, there is no share of the reachable."""
-    silent = verdict_of(student=STUDENT_SCORES, baselines=BASELINES, num_answered=0)
-    assert silent == verdict_of(student=None, baselines=BASELINES)
-    assert silent.share_of_reachable is None
-    assert silent.text.startswith("No query was answered")
-    undefined = replace(BASELINES, prior=replace(BASELINES.prior, mean_average_precision=None))
-    verdict = verdict_of(student=STUDENT_SCORES, baselines=undefined)
+    verdict_without_answers = verdict_of(
+        student=STUDENT_SCORES, baselines=BASELINES, num_answered=0
+    )
+    assert verdict_without_answers == verdict_of(student=None, baselines=BASELINES)
+    assert verdict_without_answers.share_of_reachable is None
+    assert verdict_without_answers.text.startswith("No query was answered")
+    undefined_baselines = replace(
+        BASELINES, prior=replace(BASELINES.prior, mean_average_precision=None)
+    )
+    verdict = verdict_of(student=STUDENT_SCORES, baselines=undefined_baselines)
     assert verdict.share_of_reachable is None
     assert "undefined" in verdict.text
