@@ -33,6 +33,7 @@ from pate.accounting.exact_steps import (
     DominatingPairs,
     FixedPair,
     Span,
+    SteppedPairs,
     composition_step,
     fixed_pair_step,
 )
@@ -88,7 +89,7 @@ class RepeatedStep(NamedTuple):
 
 Steps = tuple[RepeatedStep, ...]
 """The steps of a composition, in their order."""
-Run = tuple[DominatingPairs, ...]
+Run = tuple[SteppedPairs, ...]
 """The consecutive steps of one block; a repeated step is listed several times."""
 
 
@@ -160,7 +161,7 @@ def _compose_one_by_one(steps: Steps, grid: LossGrid, *, negligible: float) -> P
         grid: the grid.
         negligible: the absolute error upwards of each step that is allowed for speed.
     """
-    step_of: dict[DominatingPairs, CompositionStep] = {}
+    step_of: dict[SteppedPairs, CompositionStep] = {}
     values = -np.expm1(np.minimum(grid.points, 0.0))  # after the last step V(x) = max(0, 1 - e^x)
     for pairs, times in reversed(steps):
         if isinstance(pairs, FixedPair):
@@ -430,7 +431,7 @@ def _last_profiles(run: Run, grid: LossGrid, negligible: float) -> FloatArray:
 
     The results are cached, because runs of other lengths have the same last steps.
     """
-    step_of: dict[DominatingPairs, CompositionStep] = {}
+    step_of: dict[SteppedPairs, CompositionStep] = {}
     values = np.zeros(grid.num_points)
     profiles = np.empty((len(run), grid.num_points))
     for row, pairs in enumerate(reversed(run)):
@@ -473,7 +474,7 @@ def _runs(steps: Steps, *, capacity: int) -> Iterator[Run]:
         steps: the steps, in the order of their releases.
         capacity: the time of a run, in the units of `CAPACITY`; 0 makes each step a run.
     """
-    run: list[DominatingPairs] = []
+    run: list[SteppedPairs] = []
     remaining_capacity = capacity
     for pairs, times in steps:
         if isinstance(pairs, FixedPair):

@@ -131,13 +131,15 @@ class LossGrid:
         return Shift(whole_steps=whole, lower_weight=lower, upper_weight=scale * math.expm1(beyond))
 
     def shifted(self, padded_deltas: FloatArray, num_padding: int, shift: Shift) -> FloatArray:
-        """Returns the probability of a loss times V(x - loss) at all points x of the grid, `[num_points]`.
+        """Returns V(x - loss), multiplied by the probability of the loss, at all points x of the grid, `[num_points]`.
+
+        V(x) is the delta at epsilon = x that the remaining steps can reach.
 
         Args:
             padded_deltas: the values of V that the method `padded` has returned,
                 `[num_padding + num_points + num_padding]`.
             num_padding: the number of points that were added on each side.
-            shift: the shift by the loss.
+            shift: the shift by the loss, whose weights include the probability of the loss.
         """
         if shift.whole_steps <= -self.num_points:  # left of all points V is 1
             return np.full(self.num_points, shift.lower_weight)

@@ -49,7 +49,7 @@ CompositionStep = Callable[[FloatArray], FloatArray]
 # the processor's cache.
 _PAIRS_AT_ONCE = 16
 _POINTS_AT_ONCE = 4096
-# Relative: 128 units of 2**-53, of which a value may be wrong by 72.
+# The relative amount by which a step raises its values: 128 units of 2**-53. Rounding errors are at most 72 units.
 _ROUNDING = 2.0**-46
 # A box, or an inner node of a winner's tree, is not divided where its value exceeds that of single pairs by at most
 # this relative amount.
@@ -65,7 +65,8 @@ _BEND_SLACK = 1e-9
 _SMALLEST_BEND = 1e-300
 # Four times the relative rounding error of `log_expit`.
 _LOG_EXPIT_ROUNDING = 2.0**-50
-# The number of binary digits of a loss. With so few digits the losses of mirror images are equal.
+# The number of binary digits of a loss. Two computations of one loss then agree to the last digit, so that a box has no
+# pairs that are nearly equal.
 _LOSS_DIGITS = 36
 
 
@@ -132,10 +133,13 @@ class Span:
         return self.length * self.length / 4
 
 
+SteppedPairs = Box | Span | ShiftedMaximum | Winner
+"""Pairs of distributions that are composed step by step. One `ShiftedMaximum` stands for all Gaussian releases."""
+
 FixedPair = SampledPair | NoisyMaximum
 """A single pair that dominates an event: the adversary has no choice, so the losses of several steps are summed."""
 
-DominatingPairs = Box | Span | ShiftedMaximum | FixedPair | Winner
+DominatingPairs = SteppedPairs | FixedPair
 """The pairs of distributions that together dominate one event."""
 
 
@@ -153,10 +157,10 @@ def two_point_probabilities(up_loss: Any, down_loss: Any) -> tuple[Any, Any]:
     return np.expm1(down_loss) / scale, np.exp(down_loss) * np.expm1(-up_loss) / scale
 
 
-def composition_step(
-    pairs: DominatingPairs, grid: LossGrid, *, negligible: float
-) -> CompositionStep:
+def composition_step(pairs: SteppedPairs, grid: LossGrid, *, negligible: float) -> CompositionStep:
     """Returns the composition step of one release: a function from values V on a grid to the new values there.
+
+    For all releases of a `FixedPair` together, `fixed_pair_step` returns the step.
 
     Args:
         pairs: the pairs that dominate the release.
@@ -176,7 +180,6 @@ def composition_step(
                 negligible_mass=negligible,
             )
             return fixed_pair_step(grid, loss_masses=masses, infinite_loss_prob=infinite_loss_prob)
-    raise TypeError(type(pairs).__name__)
 
 
 class _WeightedSums(NamedTuple):
@@ -193,11 +196,10 @@ class _WeightedSums(NamedTuple):
 class _CoveredStep:
     """A composition step that takes the maximum over all pairs of a tree, or a little more.
 
-    Leaves of the tree are pairs of the event. An inner node is a pair that dominates its children
-    (`dominated_pairs`). The search
-    replaces a node by its children only where the expectation of the node is above those of the leaves seen so far. The
-    nodes at which the search stops cover the whole tree. Successive steps have similar values V, so several steps use
-    the same cover. The first steps differ most, so few of them share a cover.
+    Leaves of the tree are pairs of the event. An inner node is a pair that dominates its children (`dominated_pairs`).
+    The search replaces a node by its children only where the expectation of the node is above those of the leaves seen
+    so far. The nodes at which the search stops cover the whole tree. Successive steps have similar values V, so several
+    steps use the same cover. The first steps differ most, so few of them share a cover.
 
     Args:
         grid: the grid of the values V.
@@ -370,8 +372,8 @@ def _span_step(grid: LossGrid, length: float) -> CompositionStep:
 
     The interval of t is cut into pieces, whose ends are pairs that are computed. Within a piece, V(x - t) and
     V(x - t + length) lie below their chords in e^-t. With these chords the expectation is A + B s - C / s in s = e^t.
-    Over the piece that is at most its own chord plus D share (1 - share), where `share` runs from 0 to 1. D is called
-    the bend. The largest value of that parabola is a closed form.
+    Over the piece that is at most its own chord plus D u (1 - u), where u is the share of the way, in s, from the start
+    of the piece to its end. D is called the bend. The largest value of that parabola is a closed form.
     """
     length = grid.rounded_outward(length)
     ends = _ends_of_pieces(grid, length=length)
@@ -385,23 +387,22 @@ def _span_step(grid: LossGrid, length: float) -> CompositionStep:
     def step(values: FloatArray) -> FloatArray:
         padded = grid.padded(values, num_padding)
         best = values
-        up_before = values
-        down_before = values
-        expectation_before = values
-        for index, pair in enumerate(pairs):
+        up_before = grid.shifted(padded, num_padding, shift=pairs[0].up_shift)
+        down_before = grid.shifted(padded, num_padding, shift=pairs[0].down_shift)
+        expectation_before = pairs[0].p_up * up_before + pairs[0].p_down * down_before
+        # Each piece ends at a pair and begins at the pair before.
+        for pair, up_factor, down_factor in zip(pairs[1:], up_factors, down_factors, strict=True):
             up_values = grid.shifted(padded, num_padding, shift=pair.up_shift)
             down_values = grid.shifted(padded, num_padding, shift=pair.down_shift)
             expectation = pair.p_up * up_values + pair.p_down * down_values
-            if index > 0:
-                # D of the piece that ends at this pair, rounded up by more than its terms can be wrong
-                up_change = up_values * (1 + _BEND_SLACK) - up_before
-                down_change = down_values - down_before
-                bend = up_factors[index - 1] * up_change - down_factors[index - 1] * down_change
-                rise = np.abs(expectation - expectation_before)
-                bend = np.maximum(np.maximum(bend, rise), _SMALLEST_BEND)
-                # the largest value of the chord + D share (1 - share)
-                peak = (expectation_before + expectation) / 2 + (rise * (rise / bend) + bend) / 4
-                best = np.maximum(best, peak)
+            # D of the piece, rounded up by more than its terms can be wrong
+            up_change = up_values * (1 + _BEND_SLACK) - up_before
+            bend = up_factor * up_change - down_factor * (down_values - down_before)
+            rise = np.abs(expectation - expectation_before)
+            bend = np.maximum(np.maximum(bend, rise), _SMALLEST_BEND)
+            # the largest value of the chord + D u (1 - u)
+            peak = (expectation_before + expectation) / 2 + (rise * (rise / bend) + bend) / 4
+            best = np.maximum(best, peak)
             up_before = up_values
             down_before = down_values
             expectation_before = expectation
@@ -529,8 +530,9 @@ def _bit_box(event: events.BitEvent) -> Box | None:
 
 
 def _rounded_up_difference(larger: FloatArray, smaller: FloatArray) -> FloatArray:
-    """Returns `larger - smaller` of logarithms of probabilities with 36 binary digits, rounded upwards."""
-    rounding = _LOG_EXPIT_ROUNDING * (larger + smaller)
-    difference = larger - smaller - rounding + np.finfo(np.float64).tiny
+    """Returns `larger - smaller`, two logarithms of probabilities, rounded upwards to 36 binary digits."""
+    # Both logarithms are at most 0, so the slack is at least 0.
+    slack = -_LOG_EXPIT_ROUNDING * (larger + smaller)
+    difference = larger - smaller + slack + np.finfo(np.float64).tiny
     digits, exponent = np.frexp(difference)
     return np.asarray(np.ldexp(np.ceil(np.ldexp(digits, _LOSS_DIGITS)), exponent - _LOSS_DIGITS))

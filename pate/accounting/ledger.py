@@ -80,7 +80,7 @@ class Ledger:
 
     Terms:
         * An account is the ledger of one private data set; a file may hold several. Its name is the digest of the data
-          set: `data`, or else the digest that the lines of the file name. It has no name where neither names one.
+          set: `data`, or else the digest that the lines of the file name. Without either it has no name.
         * A charge is the price of one release. It has a key, the name of the release.
         * A release may be drawn in parts, each of which is committed under the key of its charge.
         * A line is one commit in the file: a charge, or a later part. A `LedgerEntry` is a charge that was read.
@@ -434,7 +434,7 @@ class Ledger:
 
     @property
     def left(self) -> float | None:
-        """The amount that can still be charged under the cap, in the unit that `filter.unit` names.
+        """The amount that can still be charged under the cap, measured as `filter.unit` says.
 
         None without a cap, and before the first charge; 0 where releases share their noise.
         """
@@ -564,6 +564,8 @@ class Ledger:
         if charge_key:
             return _EarlierCharge(charge_key)
         if self._index.charges_with_seed(pending.note.seed_name, except_release=""):
+            # Releases with the same noise have no bound. Only a ledger without a cap comes here: `charge_covering` has
+            # refused them otherwise.
             total_epsilon = math.inf
         elif (
             isinstance(payment_before_lock, _NewCharge)

@@ -526,8 +526,8 @@ def fields_marked(aggregator_class: type[Aggregator], mark: str) -> frozenset[st
 
     Args:
         aggregator_class: the aggregator class.
-        mark: "noise" for fields that calibration multiplies, "solved" for fields that calibration sets, "public" for
-            strings that may be published.
+        mark: "noise" for fields that calibration multiplies by a factor, "solved" for fields whose value calibration
+            computes, "public" for strings that may be published.
     """
     return frozenset(
         dataclass_field.name

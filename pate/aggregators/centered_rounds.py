@@ -13,7 +13,8 @@ Before the clip, each label is multiplied by a power of its variance. Otherwise 
 rare labels would be lost in the noise. After the sum, each label is divided by the same factor.
 
 A second student learns from the moments of all rounds (`MomentStudent`). The published weights are the mean of both
-students' weights, `recipe.moment_share` of it the second one's.
+students' weights, `recipe.moment_share` of it the second one's. If the rounds start at an earlier release, they are the
+second student's weights alone, as its moments are averaged with those of that release.
 
 Source: docs/proofs/vote_rounds.md.
 """
@@ -55,13 +56,13 @@ class NoisyPrevalence:
     """The prevalence of each label at which the student begins; public, or released with noise.
 
     Attributes:
-        shares: float64 `[num_labels]`, the prevalence of each label.
+        values: float64 `[num_labels]`, the prevalence of each label.
         variance: variance of the noise in each prevalence, one number or `[num_labels]`; 0 where they are public.
         known: the share of records for which each label is known, in (0, 1], one number or `[num_labels]`; public, or
             released with the prevalence. 1 where labels have no gaps, or nothing about gaps was released.
     """
 
-    shares: FloatArray
+    values: FloatArray
     variance: FloatArray | float
     known: FloatArray | float = 1.0
 
@@ -92,16 +93,16 @@ class RoundsOutcome:
         suggested_prevalence: `[num_labels]`, the mean over rounds of the prevalence that each suggests.
         mean_noisy_products: `[num_features, num_labels]`, the mean over rounds of the noisy mean products of features
             and labels.
-        descent: the rules and numbers of the student's descent.
-        steps: the descent after its last step.
+        descent_rules: the rules and numbers of the student's descent.
+        descent: the descent after its last step.
     """
 
     weights: FloatArray
     noise_rate: FloatArray
     suggested_prevalence: FloatArray
     mean_noisy_products: FloatArray
-    descent: Descent
-    steps: FixedTimesDescent | StartedDescent
+    descent_rules: Descent
+    descent: FixedTimesDescent | StartedDescent
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,20 +229,22 @@ class CenteredRounds:
         record_of_rounds = MemoryRecord() if record is None else record
         known = first_prevalence.known
         # The variance of a residual around the prevalence. A residual is 0 where the label is unknown.
-        label_variance = first_prevalence.shares * (1 - first_prevalence.shares) * known
+        label_variance = first_prevalence.values * (1 - first_prevalence.values) * known
         label_scale = (label_variance / label_variance.mean()) ** self.recipe.label_scale_power
-        descent = self._descent(votes, first_prevalence)
-        steps, weights = self._first_step(
-            descent, prevalence=first_prevalence.shares, public_start=public_start
+        descent_rules = self._descent(votes, first_prevalence)
+        descent, weights = self._begin_descent(
+            descent_rules, prevalence=first_prevalence.values, public_start=public_start
         )
         # Means over all rounds: the prevalence that each suggests, and its noisy products of features and labels.
-        suggested_prevalence = np.zeros_like(first_prevalence.shares)
+        suggested_prevalence = np.zeros_like(first_prevalence.values)
         mean_noisy_products = np.zeros_like(weights)
         for round_number in range(self.num_rounds):
-            probabilities = descent.probabilities(weights)
-            variance = (probabilities * (1 - probabilities)).mean(axis=0, dtype=np.float64) * known
+            probabilities = descent_rules.probabilities(weights)
+            residual_variance = (probabilities * (1 - probabilities)).mean(
+                axis=0, dtype=np.float64
+            ) * known
             clipped_moments = self._clip_against(
-                residual_variance=variance,
+                residual_variance=residual_variance,
                 label_variance=label_variance,
                 label_scale=label_scale,
                 votes=votes,
@@ -252,15 +255,18 @@ class CenteredRounds:
             total, noise_std = self._total_of_round(
                 votes, question, round_number=round_number, rng=rng, record=record_of_rounds
             )
-            # A step of the sum, in the mean gradient over the records for which a label is known.
+            # One step of the integer sum is worth so much in the mean gradient over the records that know a label.
             unit = clipped_moments.step / votes.total_weight / label_scale / known
             noise_rate = (noise_std * unit) ** 2 / self.num_rounds
             gradient = total * unit
-            suggestion = descent.suggested_prevalence(probabilities, gradient=gradient)
+            suggestion = descent_rules.suggested_prevalence(probabilities, gradient=gradient)
             suggested_prevalence += suggestion / self.num_rounds
             products = mean_products(votes.public, probabilities=probabilities)
-            mean_noisy_products += (products + gradient / descent.unclipped_share) / self.num_rounds
-            weights = steps.take_step(
+            # The clip has left only `unclipped_share` of the gradient.
+            mean_noisy_products += (
+                products + gradient / descent_rules.unclipped_share
+            ) / self.num_rounds
+            weights = descent.take_step(
                 weights, probabilities=probabilities, gradient=gradient, noise_rate=noise_rate
             )
         return RoundsOutcome(
@@ -268,8 +274,8 @@ class CenteredRounds:
             noise_rate=noise_rate,
             suggested_prevalence=suggested_prevalence,
             mean_noisy_products=mean_noisy_products,
+            descent_rules=descent_rules,
             descent=descent,
-            steps=steps,
         )
 
     def start_weights(
@@ -282,27 +288,29 @@ class CenteredRounds:
             first_prevalence: the prevalence of each label.
             public_start: the weights of all features but the constant.
         """
-        descent = self._descent(votes, first_prevalence)
-        return descent.with_constants(public_start.weights, prevalence=first_prevalence.shares)
+        descent_rules = self._descent(votes, first_prevalence)
+        return descent_rules.with_constants(
+            public_start.weights, prevalence=first_prevalence.values
+        )
 
-    def _first_step(
-        self, descent: Descent, *, prevalence: FloatArray, public_start: PublicStart | None
+    def _begin_descent(
+        self, descent_rules: Descent, *, prevalence: FloatArray, public_start: PublicStart | None
     ) -> tuple[FixedTimesDescent | StartedDescent, FloatArray]:
         """Returns the descent before its first step, and the weights `[num_features, num_labels]` at which it begins.
 
         Args:
-            descent: the rules and numbers of the student's descent.
+            descent_rules: the rules and numbers of the student's descent.
             prevalence: `[num_labels]`, the prevalence of each label at which the student begins.
             public_start: the public weights at which the student begins; None to begin at the prevalence.
         """
         if public_start is None:
-            return FixedTimesDescent(descent), descent.initial_weights()
+            return FixedTimesDescent(descent_rules), descent_rules.initial_weights()
         if public_start.moments is not None:
             # The moments of the earlier release are averaged with those of the rounds afterwards.
-            weights = descent.with_constants(public_start.weights, prevalence=prevalence)
-            return FixedTimesDescent(descent), weights
-        steps = StartedDescent(descent, public_start=public_start)
-        return steps, steps.initial_weights()
+            weights = descent_rules.with_constants(public_start.weights, prevalence=prevalence)
+            return FixedTimesDescent(descent_rules), weights
+        descent = StartedDescent(descent_rules, public_start=public_start)
+        return descent, descent.initial_weights()
 
     def _student_from(
         self,
@@ -320,8 +328,8 @@ class CenteredRounds:
             released_variance: variance of the noise in the prevalence at which the student began.
             earlier_moments: the moments of the release at which the student began; None for another start or none.
         """
-        descent = outcome.descent
-        prevalence = descent.average_prevalence(
+        descent_rules = outcome.descent_rules
+        prevalence = descent_rules.average_prevalence(
             released_variance=released_variance,
             suggested_prevalence=outcome.suggested_prevalence,
             noise_rate=outcome.noise_rate,
@@ -332,7 +340,7 @@ class CenteredRounds:
         moments = moment_student.moments_from_products(
             outcome.mean_noisy_products,
             prevalence=prevalence,
-            noise_variance=outcome.noise_rate / descent.unclipped_share**2,
+            noise_variance=outcome.noise_rate / descent_rules.unclipped_share**2,
             num_records=votes.total_weight * max(votes.records_per_teacher, 1.0),
         )
         if earlier_moments is not None:
@@ -341,16 +349,16 @@ class CenteredRounds:
             )
             weights = moment_student.fit(moments, prevalence=prevalence)
             return RoundsStudent(weights=weights, moments=moments)
-        descent_weights = outcome.steps.final_weights(
+        descent_weights = outcome.descent.final_weights(
             outcome.weights, noise_rate=outcome.noise_rate, prevalence=prevalence
         )
         moment_weights = moment_student.fit(
-            moments, prevalence=prevalence, start=outcome.steps.trusted_start
+            moments, prevalence=prevalence, start=outcome.descent.trusted_start
         )
         share = self.recipe.moment_share
         # The last row holds the constants, which `with_constants` computes from the prevalence.
         mean_weights = (1 - share) * descent_weights[:-1] + share * moment_weights[:-1]
-        weights = descent.with_constants(mean_weights, prevalence=prevalence)
+        weights = descent_rules.with_constants(mean_weights, prevalence=prevalence)
         return RoundsStudent(weights=weights, moments=moments)
 
     def _total_of_round(
@@ -393,7 +401,7 @@ class CenteredRounds:
             public_features=votes.public,
             public_weights=votes.public_weights,
             feature_variances=votes.variances,
-            prevalence=first_prevalence.shares,
+            prevalence=first_prevalence.values,
             clip_factor=self._round_clip_factor,
             num_steps=self.num_rounds,
             recipe=self.recipe,

@@ -83,22 +83,22 @@ class CenteredVotes(Aggregator):
 
     Formal guarantees:
         * Replacing one teacher moves the sum by at most two clips in l2, adding or removing a teacher by at most one
-          clip, rounding included. (For `ConvexTeacher` this holds for one group of records.) So the release is one
-          Gaussian event. The noise is a whole number of steps, drawn exactly.
-        * A teacher of weight w moves everything by at most w times as much. For this teacher the release costs as much
-          as one by `scaled(1 / w)` (docs/proofs/budgets.md).
+          clip, rounding included. (With `ConvexTeacher` this holds if one private group is replaced, not a whole
+          teacher.) So the release is one Gaussian event. The noise is a whole number of steps, drawn exactly.
+        * A teacher of weight w moves the sum by at most w times as much. For this teacher the release costs as much as
+          one with 1 / w times the noise, `scaled(1 / w)` (docs/proofs/budgets.md).
         * The center is public, or it is released by `Prevalence` first. The prevalence takes `prevalence_share` of
           1 / noise_multiplier**2, and the event covers both releases. The clip is computed from the released center.
 
     Votes are bits or finite floats of any range. The result does not depend on how votes are cut into blocks.
 
-    In rounds, a teacher votes on the errors of a public student with probabilities p(x). The vote is the mean over the
-    teacher's records of features(x) (y - p(x))^T (`MomentVotes`):
+    In rounds, a public student predicts the probabilities p(x), and each teacher votes on its errors y - p(x). The vote
+    is the mean of features(x) (y - p(x))^T over the teacher's records (`MomentVotes`):
         1. Each label is scaled by (its variance)**(-1/4), so that rare labels are not lost among common ones.
         2. A vote is clipped to `clip_factor` times half of its usual length, which is computed for labels drawn by p.
         3. The clipped votes are summed in whole steps, and get rounded Gaussian noise. The noise of a round is
-           sqrt(rounds) times as large as for one round alone. So all rounds cost one Gaussian event, charged with the
-           first.
+           sqrt(rounds) times as large as for one round alone. So all rounds cost one Gaussian event, which is charged
+           before anything is drawn.
         4. The noisy sum is one step of the student's `Descent`, which starts at the prevalence.
 
     The clip and the student of a round are computed from earlier releases. A round is drawn once and stored, and later
@@ -109,16 +109,17 @@ class CenteredVotes(Aggregator):
         prevalence_share: the part of the budget for the prevalence, in [0, 1); 0 where the center is public.
         center: the public center, `[num_queries, num_labels]`, `[num_labels]` or a number; None for 1/2. Read only if
             `prevalence_share` is 0.
-        clip: the largest length of a vote. None for `clip_factor` times the usual length, that of bits drawn with the
-            center as probabilities.
-        clip_factor: multiplies the usual length of a vote, > 0.
-        rounds: the number of rounds, for teachers that can vote in rounds, such as kernel teachers. All rounds together
-            have the same price. 1 for one matrix of votes, as other teachers cast. None for 20 rounds, or for 1 if
-            `clip` is given, if each query has its own center, or if there are fewer than 200 teachers.
-        span: a public orthonormal basis `[num_queries, rank]` in which all votes lie; None if there is none. With a
-            basis the labels are sharper, and the scores are the same.
-        weights: public, `[num_teachers]` in [0, 1], the weight of each teacher's vote in `aggregate`; None for 1. A
-            vote source has its own weights.
+        clip: the largest length of a vote in one matrix. None for `clip_factor` times the usual length, that of bits
+            drawn with the center as probabilities.
+        clip_factor: multiplies the usual length of a vote, > 0; in rounds, half of the usual length.
+        rounds: the number of rounds, for teachers that can vote in rounds, such as kernel teachers. Any number of
+            rounds has the same price. 1 makes these teachers cast one matrix of votes, as all others do. None for 20
+            rounds, or for 1 if `clip` is given, if each query has its own center, or if there are fewer than 200
+            teachers.
+        span: a public orthonormal basis `[num_queries, rank]` in which all votes lie; None if there is none. A basis
+            removes noise outside of it from the labels, and does not change the scores.
+        weights: public, `[num_teachers]` in [0, 1], the weight of each teacher's vote in `aggregate`; None for weights
+            of 1. `release` reads the weights of the vote source instead.
         recipe: the tuned constants, a `Recipe` or a dict of its fields; public, and published if any differs from its
             default.
         start: the public source of the weights at which the student of rounds begins, such as labels of public rows;
@@ -190,7 +191,7 @@ class CenteredVotes(Aggregator):
             InvalidValue: the prevalence is still to be released, so there is no center.
         """
         center_is_known = self.prevalence_share == 0
-        rule = "0 once the center is known"
+        rule = "0, as `centered_at` sets it once the center is released"
         require(center_is_known, "prevalence_share", self.prevalence_share, rule)
         votes_shape = (votes.num_queries, votes.num_labels)
         blocks = votes.require_type(CenterableVotes).votes_around(
@@ -626,7 +627,7 @@ class CenteredVotes(Aggregator):
         """
         center_axes = np.ndim(self.center)
         if isinstance(source, GroupVotes):
-            # Groups cast votes in rounds alone.
+            # Groups vote in rounds only.
             if self.clip is not None:
                 rule = "no clip, but a clip_factor, for votes in rounds"
                 raise InvalidValue("clip", self.clip, rule=rule)
@@ -638,14 +639,25 @@ class CenteredVotes(Aggregator):
         )
         if self.start is None:
             return source.in_rounds(noise_multiplier=self.votes_multiplier, recipe=self.recipe)
-        # A start lets the student use more directions: as many as with `direction_ratio` times less noise, and at least
-        # as many as the start has. `kernel_from`, the limit from which a kernel is added, is multiplied by the same
-        # ratio, so that a kernel is added in the same cases as without a start.
-        direction_ratio = self.start.direction_ratio
-        kernel_from = self.recipe.kernel_from * direction_ratio
+        return self._votes_from_start(source, start=self.start)
+
+    def _votes_from_start(
+        self, source: CenterableVotes, *, start: StartSource
+    ) -> RoundVotes | None:
+        """Returns the votes in rounds for a student that begins at a public start; None if the teachers vote once.
+
+        Such a student uses more directions: as many as it would with `direction_ratio` times less noise, and at least
+        as many as the start has. `kernel_from`, the number of directions from which a kernel is added, is multiplied by
+        the same ratio. So a kernel is added in the same cases as without a start.
+
+        Args:
+            source: the private votes.
+            start: the public source of the weights at which the student begins.
+        """
+        kernel_from = self.recipe.kernel_from * start.direction_ratio
         return source.in_rounds(
-            noise_multiplier=self.votes_multiplier / direction_ratio,
-            least_directions=self.start.least_directions,
+            noise_multiplier=self.votes_multiplier / start.direction_ratio,
+            least_directions=start.least_directions,
             recipe=replace(self.recipe, kernel_from=kernel_from),
         )
 

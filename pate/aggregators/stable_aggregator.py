@@ -104,9 +104,9 @@ class StableAggregator(Aggregator):
         return field_value
 
     def with_gap_test(self, test: GapTest) -> Self:
-        """Returns a copy of the aggregator with the noise of another gap test of its kind.
+        """Returns a copy of the aggregator whose gap test has the noise of another gap test of the same kind.
 
-        For a ready table the aggregator itself is returned.
+        A gap test that reads a given table has no noise to set, so the aggregator itself is returned.
         """
         if isinstance(test, TableTest):
             return replace(self, table_order=test.renyi_order, table_budget=test.budget)

@@ -179,8 +179,8 @@ def _accountant_names(setting: Any, *, names: tuple[str, ...]) -> list[str]:
     """Returns the names of the accountants whose prices are shown side by side.
 
     Args:
-        setting: the value of `accountants=`: null, `all`, a name or a list of names.
-        names: the names of all accountants.
+        setting: the value of `accountants=`: null for none, `all`, a name or a list of names.
+        names: the names of all accountants; another name is refused.
     """
     if setting is None:
         return []

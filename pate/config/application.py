@@ -75,10 +75,10 @@ def run_application(
     An error that Hydra would print is raised.
 
     Args:
-        task: is called with each composed configuration; with several in a sweep.
+        task: is called with the composed configuration; in a sweep, once for each of its configurations.
         command: the name of the command, which is the name of the YAML file that is composed.
         arguments: the arguments of the command line, options and settings in any order.
-        chosen: further settings, which are chosen by default because the command line leaves them open.
+        chosen: the settings that the command itself chooses, as the command line leaves them open.
         allowed_targets: the user's own modules whose classes may be loaded.
     """
     options = options_parser().parse_intermixed_args(arguments)

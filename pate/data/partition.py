@@ -35,8 +35,8 @@ _WRITTEN_ROWS = 2**14
 class Partition:
     """A partition of the private records into one shard for each teacher.
 
-    A record in the shards of two teachers would change two votes, and every epsilon would be too small. `verify` checks
-    that no record is.
+    A record in the shards of two teachers would change two votes, and every epsilon would be too small. The method
+    `verify` refuses a partition in which two rows of one record id, or of one group, have different teachers.
 
     Formal guarantees of a partition that `draw` returns:
         * Whole groups: all records of a group have the same teacher.

@@ -44,7 +44,7 @@ def text_of_fields(cls: type, texts: Mapping[str, str]) -> str:
 
 
 def digest(values: Any) -> str:
-    """Returns a short name for plain values: 16 hexadecimal digits of the SHA-256 of their JSON."""
+    """Returns a short name for plain values: the first 16 hexadecimal digits of the SHA-256 of their JSON."""
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
 
 

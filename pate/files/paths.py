@@ -18,11 +18,11 @@ def at_home(path: Any) -> Any:
 
 
 def files_named(path: Path | str) -> list[Path]:
-    """Returns the paths of the files that a path names, in the order of their names.
+    """Returns the files that a path stands for, sorted by name.
 
-    A folder names all entries directly in it, except those whose names begin with a point or an underscore, as names of
-    hidden and temporary files do. A pattern such as `data/part-*.parquet` names all paths that match it, unless a file
-    has this very name. Any other path names itself, whether it exists or not.
+    A folder stands for all files and folders directly in it. Hidden and temporary ones, whose names begin with a point
+    or an underscore, are left out. A pattern such as `data/part-*.parquet` stands for all paths that match it, unless a
+    file has this very name. Any other path stands for itself, whether it exists or not.
     """
     path = Path(path)
     if path.is_dir():

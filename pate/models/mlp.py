@@ -202,7 +202,13 @@ def _logits(parameters: Sequence[torch.Tensor], *, inputs: torch.Tensor) -> torc
 def _losses(
     logits: torch.Tensor, *, labels: torch.Tensor, known: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """Returns the cross-entropy of each record, summed over its known labels, `[num_models, num_records]`."""
+    """Returns the cross-entropy of each record, summed over its known labels, `[num_models, num_records]`.
+
+    Args:
+        logits: `[num_models, num_records, num_labels]`.
+        labels: the labels, 0 or 1, in the same shape.
+        known: 1 for each label that is known, in the same shape; None if all are known.
+    """
     losses = torch.nn.functional.softplus(logits) - logits * labels
     return (losses if known is None else losses * known).sum(dim=2)
 

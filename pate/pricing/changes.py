@@ -97,12 +97,14 @@ class ChangeKind(ABC):
 
     @abstractmethod
     def likely_index(self, working_index: int, planned: PricedRelease) -> int:
-        """Returns the index of the first candidate that should work, estimated from the plan of a candidate that works.
+        """Returns the index of the smallest change that should work, estimated from the plan of a change that works.
+
+        A change works if it makes the refused release useful.
 
         Args:
-            working_index: the index of the candidate that works.
-            planned: the plan of that candidate by the budget's accountant, which may be cheaper than the Renyi
-                accountant.
+            working_index: the index in `candidates` of the change that works.
+            planned: the plan with that change, by the budget's accountant. If its prices are below those of the Renyi
+                accountant, smaller changes may work too.
         """
 
 

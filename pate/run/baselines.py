@@ -162,7 +162,7 @@ def _true_label_student(
     reference_models: ReferenceModels,
     seed: int,
 ) -> StudentModel:
-    """Returns the student of the true labels, which is trained unless a run beside this one has trained it.
+    """Returns the student of the true labels. It is trained unless another run in the folder of outputs has done so.
 
     Args:
         students: the training of the run's students.

@@ -122,7 +122,7 @@ class RunCharge:
         )
         self._place = LedgerPlace.read(folder)
         self._release_file = folder.release / "release.npz"
-        # A run that has begun and lost its keys is refused here: with new keys it would draw a second time.
+        # `DrawKeys.read` refuses a run that has begun and lost its keys: with new keys it would draw a second time.
         has_keys = folder.has_begun or os.path.lexists(folder.run_id)
         self._keys = DrawKeys.read(folder) if has_keys else None
 
@@ -140,8 +140,8 @@ class RunCharge:
         """Opens the account of a run and checks that the release fits. Nothing is spent, and no file is made.
 
         Args:
-            terms: the terms of the release: which ledger is charged, and the cap on all releases of the records
-                together.
+            terms: the terms of the release: which ledger is charged, the cap on all releases of the records together,
+                the budget, and the seed.
             priced: the release and its price.
             folder: the folder of the run; it may not exist yet.
             data_digest: the digest of the private records (`Dataset.private_digest`), the name of their account.
@@ -171,12 +171,9 @@ class RunCharge:
         if not is_there and terms.ledger is None and not os.access(path.parent, os.W_OK):
             rule = "a folder that can be written, for the ledger of all runs in it; ledger=PATH names another file"
             raise InvalidValue("ledger", path, rule=rule)
-        is_charged = bool(account.charges_of(charge._key_prefix))
-        if not is_charged:
+        if not charge._is_charged():
             charge._require_no_charges_elsewhere()
-            is_only_warned_of = charge._is_usual_ledger and account.max_epsilon is None
-            if not is_only_warned_of and charge._shares_noise():
-                raise InvalidValue("ledger", path, rule=_OTHER_SEED)
+            charge._require_fresh_noise()
             require_room(account, priced=priced)
         return charge
 
@@ -246,8 +243,9 @@ class RunCharge:
 
         Args:
             monitor: receives the lines about the account.
-            redraw: true lets the run draw a lost release once more later, with fresh noise and a second charge. A
-                release is lost if its file was written and is gone.
+            redraw: true replaces a lost release by a new draw, with fresh noise and a second charge. A release is lost
+                if its file was written and is gone. If this is false, or if the run has a seed, the lost file is
+                written again from the ledger.
             score_price: the price of the run's scores, whose charge is copied too; None where none are released.
 
         Raises:
@@ -335,12 +333,6 @@ class RunCharge:
             rule = f"the charge of this release at its price; {CHARGES_STAY}"
             raise InvalidValue("ledger", self.account.path, rule=rule)
         self._require_parts(parts)
-
-    @property
-    def _key_prefix(self) -> str:
-        """The prefix of all keys of this run; for a run without keys, a text that no key begins with."""
-        # An empty prefix would match every key of the account. Keys of runs are hexadecimal, so none begins with "n".
-        return "new" if self._keys is None else self._keys.run
 
     @property
     def _note(self) -> ChargeNote:
@@ -462,7 +454,7 @@ class RunCharge:
         is_same = self._place is not None and self._place.identity == identity
         if is_same or earlier_ledgers(self.folder, identity=identity):
             return
-        if not self.account.charges_of(self._keys.run):
+        if not self._is_charged():
             path = self._path if self._place is None else self._place.path
             rule = f"the run's ledger, which is gone; {CHARGES_STAY}"
             raise InvalidValue("ledger", path, rule=rule)
@@ -507,14 +499,26 @@ class RunCharge:
             rule = "the file as it was when the release was drawn; remove it, and the same command writes it again"
             raise InvalidValue("release", self._release_file, rule=rule)
 
-    def _shares_noise(self) -> bool:
-        """Returns True if another release in the ledgers is known to have drawn its noise from the run's seed.
+    def _is_charged(self) -> bool:
+        """Returns whether the ledger holds a charge of this run."""
+        return self._keys is not None and bool(self.account.charges_of(self._keys.run))
 
-        A release of the same records at the same price does not count: it may be this very release.
+    def _require_fresh_noise(self) -> None:
+        """Raises `InvalidValue` if another release in the ledger is known to have drawn its noise from the run's seed.
+
+        A release of the same records at the same price does not count: it may be this very release. A usual ledger
+        without a cap accepts shared noise; `begin` then warns of it (`shared_noise_lines`).
         """
-        return self.account.is_seed_used(
-            seed_name(self.seed), except_release=self._key_prefix, except_price=self.priced.event
+        accepts_shared_noise = self._is_usual_ledger and self.account.max_epsilon is None
+        if accepts_shared_noise:
+            return
+        is_seed_used = self.account.is_seed_used(
+            seed_name(self.seed),
+            except_release="" if self._keys is None else self._keys.run,
+            except_price=self.priced.event,
         )
+        if is_seed_used:
+            raise InvalidValue("ledger", self._path, rule=_OTHER_SEED)
 
 
 def require_entered(ledger: Path | str | None, *, folder: RunFolder) -> None:
@@ -557,18 +561,20 @@ def _open_ledger(path: Path | None, *, terms: ReleaseTerms, priced: PricedReleas
         terms: the terms of the run: the cap, the adjacency and the accountant.
         priced: the release and its price.
     """
-    file: Store | Path | None = path
-    accountant = None if terms.ledger is None else terms.accountant
+    file: Store | Path | None
     if path is not None and os.path.lexists(path):
         file = Store(path, settings=None)
         stored = file.settings.get("accountant")
         name = stored.get("name") if isinstance(stored, dict) else None
         # An accountant that the user has written cannot be made from its name, so the run has to bring it.
-        accountant = terms.accountant if name == terms.accountant().name else None
+        brings_accountant = name == terms.accountant().name
+    else:
+        file = path
+        brings_accountant = terms.ledger is not None
     return SharedLedger(
         file,
         adjacency=priced.aggregator.adjacency,
         target_delta=terms.target_delta,
-        accountant=accountant,
+        accountant=terms.accountant if brings_accountant else None,
         max_epsilon=terms.max_total_epsilon,
     )

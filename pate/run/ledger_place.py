@@ -35,7 +35,7 @@ _PLACE_RULE = "the place of the run's ledger, as JSON"
 
 @dataclass(frozen=True)
 class CountedTerms:
-    """The adjacency and the delta that all prices of one ledger are for.
+    """The terms that one ledger counts for: the adjacency and the delta of all its prices.
 
     Attributes:
         adjacency: the name of the adjacency.

@@ -1,6 +1,7 @@
 """The steps of a run: the price, private training and votes, the paid release, the student, and the report.
 
-Each step writes a file, and is skipped if its file exists. So the same call continues a run that was stopped.
+Each step after the price writes a file, and is skipped if its file exists. So the same call continues a run that was
+stopped.
 """
 
 from pate.extras import require_extra
@@ -121,7 +122,8 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
 def _price_run(plan: Plan, *, folder: RunFolder, monitor: Monitor, start_time: float) -> PricedRun:
     """Reads the data, prices the release, and opens its account. Nothing is trained or spent.
 
-    The only property of the private records that the price depends on is the number of their groups.
+    Of the private records, the price depends on the number of their groups alone, and on their public budget classes if
+    there are any.
     """
     # The files' sizes and times are taken before the files are read, so that a later change is noticed.
     sources = Sources.from_settings(plan.settings, output_dir=folder.path)
@@ -378,6 +380,7 @@ def _measure(
         reference_models=ReferenceModels(run.folder.real_parent, monitor=run.monitor),
         seed=run.plan.seed,
     )
+    # Training of the baselines may take hours, in which another process may have changed the ledger.
     run.charge.require_paid()
     with run.monitor.stage("measuring what the student tells of its members"):
         membership = attack_membership(
@@ -410,7 +413,7 @@ def _majority_labels(run: PricedRun, *, released: ReleasedRun) -> MajorityLabels
         rows = baseline_rows(private)
         sample = sample_in_words(num_taken=len(rows), num_records=len(private))
         votes = ensemble.of_rows(rows).vote()
-    # `_public_start` reads these votes again after they are closed; a closed source computes its votes anew.
+    # A closed source computes its votes anew, so `_public_start` can read `released.votes` later.
     with closing(votes), run.monitor.stage("releasing without noise, to compare with"):
         majority = run.priced.aggregator.noiseless_from(votes, record=released.record)
     training_set = majority.training_set(ensemble.queries.inputs)

@@ -180,7 +180,7 @@ class ExpertAnswers(TeacherVotes):
         return np.concatenate([block.mean(axis=1) for block in self.confidences()])
 
     def _probabilities(self, unanswered: FloatArray) -> Iterator[NDArray[Any]]:
-        """Yields blocks of the probabilities of all files; see `AnswerFile.blocks`."""
+        """Yields blocks of the probabilities of all files, with `unanswered` where an expert has not answered."""
         for file in self._files:
             yield from file.blocks(unanswered)
 

@@ -43,7 +43,7 @@ class MadeUpVotes(TeacherVotes):
         agreement: float,
         num_present: int = USUAL_LABELS,
     ) -> None:
-        """Draws the present labels of each query.
+        """Draws the present labels of each query, by a fixed seed.
 
         Args:
             num_queries: the number of queries.

@@ -691,9 +691,10 @@ def permute_and_flip(utilities: FloatArray, epsilon: float) -> FloatArray:
 
 
 def check_permute_and_flip(event: pa.Event) -> None:
-    """Fails if the event's price is below the Renyi divergence of permute-and-flip at epsilon 0.5, on two counts.
+    """Fails if the event's price is below the Renyi divergence of permute-and-flip between two candidates.
 
-    All pairs of counts from 0 to 4 are compared, under replace-one: each count moves by at most 1.
+    Epsilon is 0.5. Each candidate has a count from 0 to 4. All neighbors under replace-one are compared: each of the
+    two counts moves by at most 1.
     """
     pairs_of_counts = np.array(list(product(range(5), repeat=2)), dtype=np.float64)
     first_laws = []

@@ -56,7 +56,7 @@ def plan() -> Plan:
 
 @pytest.fixture(scope="module", params=STATES, ids=str)
 def run_folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns the folder of a run in one state; only its ledger is beside it."""
+    """Returns the folder of a run in one of `STATES`, killed at a stage or finished; only its ledger is beside it."""
     folder = tmp_path_factory.mktemp("state") / "outputs" / "run"
     if request.param is None:
         train(plan(), output_dir=folder)

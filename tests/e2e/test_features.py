@@ -41,7 +41,7 @@ def faces(drawn_faces: Path) -> list[str]:
 
 
 def plan(cache: Path) -> Plan:
-    """Returns the small plan on features of pictures, with kernel teachers and a low-rank student.
+    """Returns the plan of one small run on features of pictures, with kernel teachers and a low-rank student.
 
     Args:
         cache: the folder of the cached features.

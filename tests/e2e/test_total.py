@@ -344,7 +344,8 @@ def test_moved_runs_keep_the_second_ledger_that_is_moved_with_them(
 def test_a_cap_cannot_be_avoided_by_other_terms(first_cap: float | None, tmp_path: Path) -> None:
     """In one folder, a run under another adjacency is refused if the first run or this run has a cap.
 
-    If neither has one, it is charged to a second ledger; a cap on the first ledger is refused from then on.
+    If neither run has a cap, the second run is charged to a second ledger. A later run that puts a cap on the first
+    ledger is then refused.
     """
     run_until_released(
         replace(plan_of(ledger=None), max_total_epsilon=first_cap), folder=tmp_path / "a"

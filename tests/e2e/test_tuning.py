@@ -138,7 +138,7 @@ def test_nothing_tells_the_number_of_runs(run: tuple[Path, Report, SilentMonitor
 
 
 def test_a_finished_tuning_costs_nothing_more(run: tuple[Path, Report, SilentMonitor]) -> None:
-    """The same call returns the same report and charges nothing."""
+    """A second call of a finished tuning returns the same report and charges nothing."""
     folder, report, _ = run
     assert tune_quickly(folder) == report
     assert len(charges(folder)) == 2

@@ -69,7 +69,7 @@ ODD_CELLS: list[Any] = [
 
 
 def column_of_inferred_type(cells: list[Any]) -> Any:
-    """Returns a column of the type that pandas infers from all cells."""
+    """Returns a pandas Series of Python values, whose type pandas infers from all of them."""
     return pd.Series(cells)
 
 

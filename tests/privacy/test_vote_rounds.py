@@ -299,7 +299,7 @@ def test_all_rounds_use_the_noise_that_is_charged(
     public_start = (
         LabeledRows(labels=rng.random((8, 2)) < 0.5).public_start(votes) if has_start else None
     )
-    prevalence = NoisyPrevalence(shares=np.array([0.3, 0.3]), variance=0.0)
+    prevalence = NoisyPrevalence(values=np.array([0.3, 0.3]), variance=0.0)
     rounds._rounds_mechanism.student(votes, prevalence, rng=rng, public_start=public_start)
     assert [moments.adjacency for moments in sums] == [adjacency] * num_rounds
     shifts = [
@@ -367,7 +367,7 @@ def ask_first_round(labels: BoolArray, start: PublicStart) -> tuple[FloatArray, 
             noise_multiplier=1.0, prevalence_share=0.0, rounds=1
         )._rounds_mechanism
         rounds.student(
-            votes, NoisyPrevalence(shares=np.array([0.5]), variance=0.0), public_start=start
+            votes, NoisyPrevalence(values=np.array([0.5]), variance=0.0), public_start=start
         )
     (question,) = questions
     moments = question.clipped_moments
@@ -417,7 +417,7 @@ def test_clip_is_positive_for_a_student_with_certain_predictions() -> None:
     inputs = np.random.default_rng(4).normal(size=(400, 3))
     votes = votes_of(inputs, labels=inputs[:, :2] > 0, teacher_of=np.arange(400), num_teachers=400)
     certain_votes = CenteredVotes(noise_multiplier=1e-4, prevalence_share=0.0, rounds=30)
-    prevalence = NoisyPrevalence(shares=np.array([0.5, 0.5]), variance=0.0)
+    prevalence = NoisyPrevalence(values=np.array([0.5, 0.5]), variance=0.0)
     weights = certain_votes._rounds_mechanism.student(
         votes, prevalence, rng=np.random.default_rng(5)
     ).weights

@@ -49,7 +49,7 @@ def require_price_of_two_rounds(
         for release_number in range(num_draws):
             record = MemoryRecord()
             noises.clear()
-            prevalence = NoisyPrevalence(shares=np.array([0.5]), variance=0.0)
+            prevalence = NoisyPrevalence(values=np.array([0.5]), variance=0.0)
             ROUNDS._rounds_mechanism.ask_rounds(votes, prevalence, rng=rng, record=record)
             for round_number, noise in enumerate(noises):
                 committed = record.committed(f"step-{round_number}")

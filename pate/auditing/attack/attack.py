@@ -373,7 +373,7 @@ class Attack:
         )
 
         def run_event_at(noise_factor: float) -> Event:
-            """Returns the price of one run with its noise times a factor."""
+            """Returns the price of one run of the aggregator, as an event, with its noise multiplied by a factor."""
             return priced.aggregator.scaled(noise_factor).event(priced.shape)
 
         def run_accountant_at(noise_factor: float) -> Accountant:

@@ -83,7 +83,7 @@ class CovarianceRelease:
     def release(
         self, features: FloatArray, group_ids: IntArray, rng: np.random.Generator
     ) -> FloatArray:
-        """Returns the noisy mean over groups, `[D, D]`.
+        """Returns the noisy covariance: the mean over groups of a group's mean x x^T, with noise, `[D, D]`.
 
         Args:
             features: `[n, D]`, each row of length 1.

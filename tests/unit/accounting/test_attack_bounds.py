@@ -29,7 +29,7 @@ def test_bounds_are_closed_forms_rounded_up(bounds: AttackBounds) -> None:
 
 
 def test_sentence_names_the_share_at_one_percent(bounds: AttackBounds) -> None:
-    """The sentence says that at most 20.5% are found with 1% false alarms."""
+    """The sentence says that whoever looks for members with 1% false alarms finds at most 20.5% of them."""
     assert "1% false alarms" in bounds.sentence
     assert "20.5%" in bounds.sentence
 

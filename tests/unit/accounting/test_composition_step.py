@@ -10,8 +10,8 @@ from pate.accounting import OneBitEvent, gaussian_delta
 from pate.accounting.exact_grid import LossGrid, rounded_spacing
 from pate.accounting.exact_steps import (
     Box,
-    DominatingPairs,
     Span,
+    SteppedPairs,
     composition_step,
     dominating_pairs,
     two_point_probabilities,
@@ -26,7 +26,7 @@ def deltas_without_later_events(grid: LossGrid) -> FloatArray:
 
 
 def deltas_before_event(
-    pairs: DominatingPairs, grid: LossGrid, later_deltas: FloatArray
+    pairs: SteppedPairs, grid: LossGrid, later_deltas: FloatArray
 ) -> FloatArray:
     """Returns the deltas of one event followed by later events, at each point of the grid.
 

@@ -59,8 +59,8 @@ def test_ledger_takes_a_release_at_the_tighter_price() -> None:
     """A release calibrated to 3 by the default accountant is charged to a ledger with a cap of 3
     and the Renyi accountant.
 
-    The Renyi total exceeds 3, but the spent epsilon is 3: the cap, fixed before the release, is a
-    bound too.
+    The Renyi total exceeds 3, but the spent epsilon is 3, the cap. The cap is a bound too, as it was
+    fixed before the release, whose price by the default accountant fits under it.
     """
     calibrated = GaussianVotes(noise_std=1.0).calibrated(
         target_epsilon=3.0,

@@ -133,7 +133,10 @@ def list_in_manifest(folder: Path) -> None:
 
 
 def paths_of_values(json_value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yields the path of each value within a JSON value, as a tuple of keys and indices."""
+    """Yields the paths of a JSON value and of all values within it, as tuples of keys and indices.
+
+    `path` is the path of `json_value` itself, empty for a whole document.
+    """
     yield path
     items = (
         json_value.items()

@@ -302,7 +302,7 @@ def test_sweep_table_shows_names_baselines_and_cost(tmp_path: Path, capsys: Any)
 
 
 def test_releases_of_a_sweep_are_added_up_for_each_adjacency(tmp_path: Path, capsys: Any) -> None:
-    """Four runs release, two under each adjacency.
+    """Four runs have one release each, two of them under each adjacency.
 
     The total epsilon is printed for each adjacency, and a repeated folder counts once. Two Gaussian releases of noise
     multiplier 4 equal one of 4 / sqrt(2), whose epsilon is 1.5436 at delta 1e-6.

@@ -317,9 +317,10 @@ def test_impossible_parameters_are_refused(
 
 
 def test_published_model_carries_the_preprocessing_of_photographs(copy: Path) -> None:
-    """The preprocessing of the data set turns a photograph's file into its input. With a crop, there is none.
+    """The preprocessing of a loaded data set turns the file of a photograph into the input of its record.
 
-    Users of the published model have photographs, which must be resized like the private ones.
+    A published model carries this preprocessing, as its users have photographs of any size. A data set that is read
+    with `crop` has no preprocessing.
     """
     dataset = CelebA(root=copy, image_size=8).load()
     assert dataset.preprocessing is not None

@@ -85,7 +85,7 @@ def compare_sources(finished_run: RunFolder) -> tuple[int, list[str]]:
 
 
 def test_unchanged_files_are_not_read_again(finished_run: RunFolder) -> None:
-    """The data of a finished run are unchanged. They are not read, and the list of sources has mode 0600."""
+    """`require_same_data` does not read the unchanged data of a finished run. The list of sources has mode 0600."""
     assert compare_sources(finished_run=finished_run) == (0, [])
     assert (finished_run.sources).stat().st_mode & 0o777 == 0o600
 

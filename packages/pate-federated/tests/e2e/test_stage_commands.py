@@ -62,8 +62,8 @@ def vote_arguments(
     """Returns the arguments of `pate-vote` for a holder; the last setting of a name counts.
 
     Args:
-        folder: the folder of `files`.
-        holder: the name of the holder and of the private file.
+        folder: the folder that the fixture `files` returns.
+        holder: the name of the holder; its private file is HOLDER.npz.
         settings: settings that replace the usual ones.
         queries: the name of the file of queries, in the folder.
         output: the name of the folder of vote files, in the folder.
@@ -391,10 +391,10 @@ def test_rounds_by_files_end_in_a_bundle(files: Path, tmp_path: Path) -> None:
 
 
 def test_release_of_sums_equals_the_release_of_votes(files: Path, tmp_path: Path) -> None:
-    """The votes of two holders are first summed into one file each.
+    """The release of two holders' sums is byte for byte the release of their votes.
 
-    The release of the two sums has the bytes of the release of the votes. Aggregators without counts, repeated holders
-    and a clash of names are refused.
+    `sum=` adds up the votes of each holder into a file first. An aggregator that reads no counts, a holder that is
+    there twice, and a sum with the name of a file of votes are refused.
     """
     for place in ("north", "south"):
         added = succeeded(

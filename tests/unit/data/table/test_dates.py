@@ -278,7 +278,10 @@ def test_codes_similar_to_dates_stay_words(tmp_path: Path, cells: list[str]) -> 
 def test_dates_are_parsed_to_known_days(
     word: str, orders: tuple[str, ...], first_year: int | None, expected: float
 ) -> None:
-    """A date as text, read in these orders and from a first year on, is the expected number of days since 1970."""
+    """`days_of` reads a date in one of the orders as the expected number of days since 1970.
+
+    `first_year` is the earliest year that two digits can mean.
+    """
     parsed = days_of(date_text=word, date_orders=orders, first_year=first_year)
     assert parsed == pytest.approx(expected, abs=1e-9)
 
