@@ -101,7 +101,7 @@ def measured(holders: int, queries: int, labels: int, folder: Path) -> Cost:
         _written(folder / f"{number}.npz", queries, labels, seed=number)
         for number in range(min(_FILES, holders))
     ]
-    sums = BitSums((queries, -(-labels // 8)))
+    sums = BitSums(num_queries=queries, bytes_per_query=-(-labels // 8))
     started = time.process_time()
     for number in range(holders):
         for block in VoteStore.open(paths[number % len(paths)]).packed_blocks():

@@ -31,12 +31,15 @@ class AskedData:
 
     def load(self) -> Dataset:
         """Returns the data set with the queries as public records, whose true labels are unknown."""
-        schema = getattr(self.data, "schema", None)
-        private = getattr(self.data, "private", None)
-        if isinstance(private, str):
+        schema_path = getattr(self.data, "schema", None)
+        private_path = getattr(self.data, "private", None)
+        if isinstance(private_path, str):
             rule = "another file than data.private, whose records are not public"
-            require(file_identity(private) != file_identity(self.path), "queries", self.path, rule)
-        queries = Queries.read(self.path, schema=Path(schema) if isinstance(schema, str) else None)
+            is_other_file = file_identity(private_path) != file_identity(self.path)
+            require(is_other_file, "queries", self.path, rule)
+        queries = Queries.read(
+            self.path, schema=Path(schema_path) if isinstance(schema_path, str) else None
+        )
         if hasattr(self.data, "private_records"):
             records: PrivateRecords = self.data.private_records()
         else:
@@ -59,12 +62,12 @@ class AskedData:
             are_asked = set(records.label_names) <= set(queries.label_names)
             require(are_asked, "queries.label_names", "others", rule)
         dataset = records.with_queries(queries.inputs, queries.record_ids)
-        copies = remarks_on_copies(private_split=dataset.private, public_split=dataset.public)
-        return replace(dataset, notes=(*dataset.notes, *copies))
+        copy_remarks = remarks_on_copies(private_split=dataset.private, public_split=dataset.public)
+        return replace(dataset, notes=(*dataset.notes, *copy_remarks))
 
 
 def with_labels(dataset: Dataset, label_names: tuple[str, ...]) -> Dataset:
-    """Returns a data set with the labels of all holders, of which it knows its own.
+    """Returns a holder's data set with the labels of all holders; labels that the holder lacks are unknown.
 
     Args:
         dataset: a holder's data set, with the labels that it has.
@@ -72,26 +75,26 @@ def with_labels(dataset: Dataset, label_names: tuple[str, ...]) -> Dataset:
     """
     if dataset.label_names == label_names:
         return dataset
-    place_of = {name: place for place, name in enumerate(label_names)}
-    own = np.array([place_of[name] for name in dataset.label_names])
+    index_of = {name: index for index, name in enumerate(label_names)}
+    own_labels = np.array([index_of[name] for name in dataset.label_names])
 
-    def united(split: Split) -> Split:
+    def with_all_labels(split: Split) -> Split:
         shape = (len(split), len(label_names))
         labels = np.zeros(shape, dtype=np.bool_)
-        labels[:, own] = split.labels
+        labels[:, own_labels] = split.labels
         known = np.zeros(shape, dtype=np.bool_)
-        known[:, own] = True if split.known is None else split.known
-        has_gaps = split.known is not None or len(own) < len(label_names)
+        known[:, own_labels] = True if split.known is None else split.known
+        has_gaps = split.known is not None or len(own_labels) < len(label_names)
         return replace(split, labels=labels, known=known if has_gaps else None)
 
-    def unlabeled(split: Split) -> Split:
+    def without_true_labels(split: Split) -> Split:
         return replace(split, labels=np.zeros((len(split), len(label_names)), dtype=np.bool_))
 
     return replace(
         dataset,
         label_names=label_names,
-        private=united(dataset.private),
+        private=with_all_labels(dataset.private),
         # the samples that are asked about, and the record that stands for a test set
-        public=unlabeled(dataset.public),
-        test=unlabeled(dataset.test),
+        public=without_true_labels(dataset.public),
+        test=without_true_labels(dataset.test),
     )

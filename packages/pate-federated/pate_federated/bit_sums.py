@@ -24,14 +24,14 @@ class BitSums:
     operations for 64 bits.
     """
 
-    def __init__(self, shape: tuple[int, int]) -> None:
-        self.shape = shape  # the bytes of one row, `[Q, B]`
-        self._num_words = -(-shape[0] * shape[1] // _WORD)
+    def __init__(self, *, num_queries: int, bytes_per_query: int) -> None:
+        self.shape = (num_queries, bytes_per_query)  # the shape of one row
+        self._num_words = -(-num_queries * bytes_per_query // _WORD)
         # the sum of each level, and a second row that waits for a third
         self._levels: list[list[Words]] = []
 
     def add(self, row: Packed) -> None:
-        """Adds the bits of a row of bytes, uint8 `[num_queries, num_bytes]`.
+        """Adds the bits of a row of bytes, uint8 `[num_queries, bytes_per_query]`.
 
         The caller may reuse the array afterward.
         """

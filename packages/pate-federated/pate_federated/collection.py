@@ -34,9 +34,9 @@ from pate_federated.question import (
     Contribution,
     Request,
     Roll,
-    counted,
-    expected,
+    refusing_unreadable,
     require_head,
+    valid_answers,
 )
 from pate_federated.vote_file import VoteFile
 
@@ -64,27 +64,27 @@ class AbsentVotes(TeacherVotes):
     def bits(self) -> Iterator[BoolArray]:
         """Yields blocks of bits of the present teachers, and then of the absent teachers."""
         yield from self.present.bits()
-        yield from self._constant(np.dtype(np.bool_))
+        yield from self._blocks_of_absent(dtype=np.dtype(np.bool_))
 
     def confidences(self) -> Iterator[NDArray[Any]]:
         """Yields blocks of confidences of the present teachers, and then of the absent teachers."""
         for block in self.present.confidences():
             yield block
-        yield from self._constant(block.dtype)
+        yield from self._blocks_of_absent(dtype=block.dtype)
 
     def label_shares(self) -> FloatArray:
         """Returns the label shares of all teachers, `[num_teachers, num_labels]`, with zeros for absent teachers."""
-        return self._with_absent(self.present.label_shares())
+        return self._with_zeros_of_absent(self.present.label_shares())
 
     def known_shares(self) -> FloatArray | None:
         """Returns the share of each teacher's records that know each label, with zeros for absent teachers."""
-        shares = self.present.known_shares()
-        return None if shares is None else self._with_absent(shares)
+        known_shares = self.present.known_shares()
+        return None if known_shares is None else self._with_zeros_of_absent(known_shares)
 
     def voting(self) -> BoolArray | None:
         """Returns which teachers vote on which labels; absent teachers vote on all, unless labels have gaps."""
         voting = self.present.voting()
-        return None if voting is None else self._with_absent(voting)
+        return None if voting is None else self._with_zeros_of_absent(voting)
 
     def num_without_label(self) -> IntArray:
         """Returns the number of present teachers whose holder lacks each label, `[num_labels]`; public."""
@@ -102,12 +102,13 @@ class AbsentVotes(TeacherVotes):
             noise_multiplier=noise_multiplier, least_directions=least_directions, recipe=recipe
         )
 
-    def _with_absent(self, values: NDArray[Any]) -> NDArray[Any]:
+    def _with_zeros_of_absent(self, values: NDArray[Any]) -> NDArray[Any]:
         """Returns values of the present teachers, followed by zeros for the absent teachers."""
         zeros = np.zeros((self.num_absent, self.num_labels), dtype=values.dtype)
         return np.concatenate([values, zeros])
 
-    def _constant(self, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
+    def _blocks_of_absent(self, *, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
+        """Yields the constant votes of each absent teacher, `[1, num_queries, num_labels]`."""
         one_teacher = np.zeros((1, self.num_queries, self.num_labels), dtype=dtype)
         one_teacher[:, :, 0] = self.first_label
         yield from [one_teacher] * self.num_absent
@@ -136,11 +137,13 @@ class Collection:
 
     def require_enough(self) -> None:
         """Raises `InvalidValue` if more holders are absent than the roll's `max_absent`."""
-        self.roll.require_enough(self.files, self.refused, "ask again, or raise max_absent")
+        self.roll.require_enough(
+            present=self.files.keys(), refused=self.refused, remedy="ask again, or raise max_absent"
+        )
 
     def gathered(self) -> GatheredVotes:
         """Returns the votes of all files as one vote source."""
-        return GatheredVotes(list(self.files.values()), label_names=self.label_names)
+        return GatheredVotes(files=list(self.files.values()), label_names=self.label_names)
 
     def source(self, aggregator: Aggregator) -> VoteSource:
         """Returns the votes of all teachers on the roll, in the form that the aggregator reads.
@@ -154,14 +157,14 @@ class Collection:
         """
         self.require_enough()
         votes = self.gathered()
-        missing = self.roll.num_teachers - votes.num_teachers
-        if missing == 0:
+        num_absent = self.roll.num_teachers - votes.num_teachers
+        if num_absent == 0:
             return votes
         if aggregator.adjacency is Adjacency.ADD_REMOVE and not aggregator.reads_counts:
             rule = "replace_one where holders are absent: a teacher that says nothing is not one that is missing"
             raise InvalidValue("adjacency", "add_remove", rule=f"{rule}; or max_absent=0")
         return AbsentVotes(
-            present_votes=votes, num_absent=missing, first_label=aggregator.single_label
+            present_votes=votes, num_absent=num_absent, first_label=aggregator.single_label
         )
 
 
@@ -170,9 +173,9 @@ def collect(
 ) -> Collection:
     """Checks every answer, and writes the valid votes of each holder to a file.
 
-    Votes are valid by the rules of `counted`, if they are complete, answer this request, come from the roll's number of
-    teachers, and obey the request's clip. A teacher's vote on a label of a query is 0 or 1, whatever a holder sends. So
-    a holder moves a release by no more than its own teachers could.
+    Votes are valid by the rules of `valid_answers`, if they are complete, answer this request, come from the roll's
+    number of teachers, and obey the request's clip. A teacher's vote on a label of a query is 0 or 1, whatever a holder
+    sends. So a holder moves a release by no more than its own teachers could.
 
     Args:
         roll: the expected holders.
@@ -181,44 +184,48 @@ def collect(
         folder: the folder for the files HOLDER.npz, of mode 0700.
     """
     folder = make_folder(folder)
-    files, refused = counted(
+    files, refused = valid_answers(
         roll,
         contributions,
-        read_answer=lambda holder, votes: _kept(
-            holder, vote_bytes=votes, roll=roll, request=request, folder=folder
+        read_answer=lambda holder, vote_bytes: _write_valid_votes(
+            vote_bytes, holder=holder, roll=roll, request=request, folder=folder
         ),
     )
-    return Collection(roll, files, label_names=request.label_names, refused=refused)
+    return Collection(roll=roll, files=files, label_names=request.label_names, refused=refused)
 
 
-def _kept(holder: str, vote_bytes: bytes, roll: Roll, request: Request, folder: Path) -> VoteFile:
+def _write_valid_votes(
+    vote_bytes: bytes, *, holder: str, roll: Roll, request: Request, folder: Path
+) -> VoteFile:
     """Writes the answer of a holder to a file and returns the file; raises `InvalidValue` if the answer is not valid.
 
     Args:
-        holder: the name of the holder.
         vote_bytes: the bytes of the answer.
+        holder: the name of the holder.
         roll: the expected holders.
         request: the queries.
         folder: the folder for the file.
     """
     path = folder / f"{holder}.npz"
     num_teachers = roll.holders[holder]
-    a_label = 4 if request.cast == "confidences" else 0
-    most = num_teachers * request.num_labels * (request.num_queries * (a_label + 1) + 16)
-    most += 2 * request.record_ids.nbytes + 4096 * request.num_labels + HEADS
+    confidence_bytes = 4 if request.cast == "confidences" else 0
+    most_bytes = (
+        num_teachers * request.num_labels * (request.num_queries * (confidence_bytes + 1) + 16)
+    )
+    most_bytes += 2 * request.record_ids.nbytes + 4096 * request.num_labels + HEADS
     with (
-        expected(name="votes", rule="a whole vote file, as pate-vote writes it"),
+        refusing_unreadable(name="votes", rule="a whole vote file, as pate-vote writes it"),
         zipfile.ZipFile(io.BytesIO(vote_bytes)) as archive,
     ):
         size = sum(max(member.file_size, member.compress_size) for member in archive.infolist())
-    require(size <= most, "size", size, f"at most {most} bytes, which such votes take")
-    with atomic_write(path) as written:
-        written.write(vote_bytes)
+    require(size <= most_bytes, "size", size, f"at most {most_bytes} bytes, which such votes take")
+    with atomic_write(path) as opened_file:
+        opened_file.write(vote_bytes)
     try:
         file = VoteFile.open(path)
         require_head(
             file.manifest,
-            request.digest,
+            queries_digest=request.digest,
             num_queries=request.num_queries,
             cast=request.cast,
             vote_clip=request.vote_clip,
@@ -253,7 +260,7 @@ _MARKER = "collected.json"
 
 
 @dataclass(frozen=True)
-class _Collected:
+class _CollectedFiles:
     """The content of `collected.json`, which marks a collection as complete.
 
     Attributes:
@@ -304,38 +311,38 @@ class FederatedRelease:
         if not os.path.lexists(self.inbox / _MARKER):
             make_folder(self.inbox)
             collection = collect(
-                self.roll, self.request, contributions=ask_holders(), folder=self.inbox
+                self.roll, request=self.request, contributions=ask_holders(), folder=self.inbox
             )
             collection.require_enough()
             digests = {
                 name: file_digest(file.path, remedy=_REMEDY)
                 for name, file in collection.files.items()
             }
-            collected = _Collected(
+            collected_files = _CollectedFiles(
                 queries=self.request.digest, sha256=digests, refused=collection.refused
             )
-            write_text(self.inbox / _MARKER, text=to_json(collected) + "\n")
+            write_text(self.inbox / _MARKER, text=to_json(collected_files) + "\n")
         else:
-            collection = self._kept()
+            collection = self._read_collection()
         for line in collection.refused.values():
             monitor.say(line)
-        source = collection.source(self.plan.aggregator)
+        votes = collection.source(self.plan.aggregator)
         cohort = replace(
             cohort_of_votes(collection.gathered()), places=Places.from_holders(self.roll.holders)
         )
         return release_votes(
             self.plan,
-            votes=source,
+            votes=votes,
             cohort=cohort,
             output_dir=self.output_dir,
             monitor=monitor,
         )
 
-    def _kept(self) -> Collection:
+    def _read_collection(self) -> Collection:
         """Reads the collection of an earlier call; raises `DamagedFile` if a vote file was changed."""
         rule = "what was collected for a release"
         stored = read_value(
-            _Collected, self.inbox / _MARKER, name="collected", rule=rule, remedy=_REMEDY
+            _CollectedFiles, self.inbox / _MARKER, name="collected", rule=rule, remedy=_REMEDY
         )
         rule = "those of the request; take another inbox for another request"
         require(stored.queries == self.request.digest, "inbox, queries", "others", rule)
@@ -346,5 +353,8 @@ class FederatedRelease:
                 raise damaged(path, rule="the votes as they came", finding="others", remedy=_REMEDY)
             files[name] = VoteFile.open(path)
         return Collection(
-            self.roll, files, label_names=self.request.label_names, refused=stored.refused
+            roll=self.roll,
+            files=files,
+            label_names=self.request.label_names,
+            refused=stored.refused,
         )

@@ -87,11 +87,13 @@ class DistributedVotes(base.Aggregator):
     def event(self, shape: VoteShape) -> pa.Event:
         """Returns the price of the noisy counts of all queries; see `Aggregator.event`."""
         max_votes = self.max_votes or shape.num_labels
-        moved = squared_sensitivity(
+        sensitivity_per_query = squared_sensitivity(
             max_votes, num_labels=shape.num_labels, adjacency=self.adjacency
         )
-        price = pa.ZCdpEvent(shape.num_queries * moved / (2 * self.shares.variance) * _UP)
-        failure_prob = self.shares.failure_prob(shape.num_queries * shape.num_labels)
+        price = pa.ZCdpEvent(
+            rho=shape.num_queries * sensitivity_per_query / (2 * self.shares.variance) * _UP
+        )
+        failure_prob = self.shares.failure_prob(num_counts=shape.num_queries * shape.num_labels)
         return pa.ApproximateEvent(price, failure_prob) if failure_prob else price
 
     def contribution(self, counts: Any, *, num_teachers: int, rng: Rng) -> IntArray:
@@ -110,9 +112,9 @@ class DistributedVotes(base.Aggregator):
             InvalidValue: these teachers cannot have cast such votes.
         """
         require_count("num_teachers", num_teachers)
-        checked = self.require_counts(counts, num_teachers=num_teachers)
-        noise = self.shares.share.sample(checked.shape, rng)
-        return checked.astype(np.int64) * self.shares.steps + noise
+        checked_counts = self.require_counts(counts, num_teachers=num_teachers)
+        noise = self.shares.share.sample(checked_counts.shape, rng)
+        return checked_counts.astype(np.int64) * self.shares.steps + noise
 
     def release_of(
         self, summed_contributions: Any, *, num_teachers: int, num_contributions: int
@@ -135,10 +137,10 @@ class DistributedVotes(base.Aggregator):
             num_contributions,
             rule,
         )
-        noisy = require_array("total", summed_contributions, dtype_kinds="iu")
-        require(noisy.ndim == 2, "total.shape", noisy.shape, "[Q, L]")
-        event = self.event(VoteShape.from_counts(noisy, num_teachers=num_teachers))
-        labels = np.asarray(noisy > self.threshold_share * num_teachers * self.shares.steps)
+        noisy_counts = require_array("total", summed_contributions, dtype_kinds="iu")
+        require(noisy_counts.ndim == 2, "total.shape", noisy_counts.shape, "[Q, L]")
+        event = self.event(VoteShape.from_counts(noisy_counts, num_teachers=num_teachers))
+        labels = np.asarray(noisy_counts > self.threshold_share * num_teachers * self.shares.steps)
         return Release(
             labels,
             answered=np.ones(len(labels), dtype=np.bool_),
@@ -158,14 +160,18 @@ class DistributedVotes(base.Aggregator):
         """
         if not isinstance(votes, NoisySum):
             return super().release(votes, rng, record)
-        # the holders' sum is the release, so the charge comes before the question
-        record.part("asked", dict)
 
-        def ask() -> Arrays:
+        def no_arrays() -> Arrays:
+            return {}
+
+        # the holders' sum is the release, so the charge comes before the question
+        record.part("asked", draw=no_arrays)
+
+        def ask_for_total() -> Arrays:
             total, num_contributions = votes.total()
             return {"total": np.asarray(total), "present": np.array(num_contributions)}
 
-        arrays = record.part("total", ask)
+        arrays = record.part("total", draw=ask_for_total)
         return self.release_of(
             summed_contributions=arrays["total"],
             num_teachers=votes.num_teachers,
@@ -176,16 +182,16 @@ class DistributedVotes(base.Aggregator):
         """Returns the counts of the votes, to which teachers without a label add as the threshold asks of them."""
         counts = super().summarize(votes)
         num_without_label = votes.require_type(CountableVotes).num_without_label()
-        return counts + threshold_votes(num_without_label, self.threshold_share)
+        return counts + threshold_votes(num_without_label, threshold_share=self.threshold_share)
 
     def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Releases the labels whose count plus noise exceeds the threshold.
 
         The noise has the variance of the shares of all holders together.
         """
-        noisy = summary * self.shares.steps + self.shares.drawn_together(summary.shape, rng)
+        noisy_counts = summary * self.shares.steps + self.shares.drawn_together(summary.shape, rng)
         threshold = self.threshold_share * shape.num_teachers * self.shares.steps
-        return Answers.to_all(np.asarray(noisy > threshold))
+        return Answers.to_all(np.asarray(noisy_counts > threshold))
 
 
 @expected_from_votes.register(DistributedVotes)

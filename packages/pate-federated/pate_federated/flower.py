@@ -49,18 +49,19 @@ from flwr.serverapp import Grid, ServerApp
 
 from pate.progress import Monitor
 from pate_federated.collection import FederatedRelease
-from pate_federated.holder import answer, answer_question, votes_path
+from pate_federated.holder import answer_question, answer_request, votes_path
 from pate_federated.question import KINDS, OPENING, Contribution, Question, Request, Roll, SumAnswer
 from pate_federated.summed_release import (
     MODULUS,
-    Gathered,
     HolderSum,
     Limbs,
     RoundsOfHolders,
+    Summed,
     SummedRelease,
+    SumOfAnswers,
     SumTerms,
-    first_note,
-    gathered,
+    sum_of_answers,
+    write_first_note,
 )
 from pate_federated.vote_casting import HolderPlan
 
@@ -103,7 +104,7 @@ def holder_name(context: Context) -> str:
     )
 
 
-def content(**fields: str | bytes) -> RecordDict:
+def message_content(fields: Mapping[str, str | bytes]) -> RecordDict:
     """Returns the content of a message, given its fields by name."""
     return RecordDict({_RECORD: ConfigRecord(dict(fields))})
 
@@ -111,27 +112,28 @@ def content(**fields: str | bytes) -> RecordDict:
 def contribution_of(message: Message) -> Contribution | None:
     """Returns the answer in a message; None for a message without a holder's name, which a crashed app sends."""
     holder, votes, problem = (
-        None if message.has_error() else _field(message, name) for name in _ANSWER
+        None if message.has_error() else _field(message, name=name) for name in _ANSWER
     )
     if not isinstance(holder, str):
         return None
     if isinstance(votes, bytes):
-        return Contribution(holder, votes)
+        return Contribution(holder=holder, votes=votes)
     return Contribution(
-        holder,
+        holder=holder,
         problem=str(problem)[:200] if isinstance(problem, str) else "an answer without votes",
     )
 
 
-def _field(message: Message, name: str) -> object:
+def _field(message: Message, *, name: str) -> object:
+    """Returns the field of a message that has a name; None if the message has no such field."""
     if not message.has_content() or _RECORD not in message.content.config_records:
         return None
     return message.content.config_records[_RECORD].get(name)
 
 
-def nodes_of(grid: Grid, num_nodes: int, *, seconds: float) -> list[int]:
-    """Returns the connected nodes, after waiting for `num_nodes` of them for at most `seconds`."""
-    until = time.monotonic() + seconds
+def nodes_of(grid: Grid, num_nodes: int, *, connect_seconds: float) -> list[int]:
+    """Returns the connected nodes, after waiting for `num_nodes` of them for at most `connect_seconds`."""
+    until = time.monotonic() + connect_seconds
     while len(nodes := sorted(grid.get_node_ids())) < num_nodes and time.monotonic() < until:
         time.sleep(_PAUSE)
     return nodes
@@ -158,7 +160,7 @@ def ask(
         seconds: the time for an answer.
         connect_seconds: the time to wait for a node of each holder.
     """
-    nodes = nodes_of(grid, num_nodes=len(roll.holders), seconds=connect_seconds)
+    nodes = nodes_of(grid, num_nodes=len(roll.holders), connect_seconds=connect_seconds)
     messages = [
         Message(
             content, dst_node_id=node, message_type=message_type, group_id=group_id, ttl=seconds
@@ -172,7 +174,7 @@ def ask(
             yield contribution
     for holder in roll.holders:
         if holder not in holders_heard:
-            yield Contribution(holder, problem=f"no answer within {seconds:g} s")
+            yield Contribution(holder=holder, problem=f"no answer within {seconds:g} s")
 
 
 def holder_app(plans: Plans) -> ClientApp:
@@ -186,28 +188,39 @@ def holder_app(plans: Plans) -> ClientApp:
             form of the votes, and nothing else of the plan.
     """
     app = ClientApp()
-    _answer(
+    _add_reply(app, message_type=ACTION, plans=plans, make_answer=_vote_bytes)
+    _add_reply(
         app,
-        message_type=ACTION,
+        message_type=SUMS,
         plans=plans,
-        make_answer=lambda plan, folder, asked: answer(plan, Request.from_bytes(asked), folder),
+        make_answer=partial(_sum_bytes, question_kinds=KINDS),
     )
-    _answer(app, message_type=SUMS, plans=plans, make_answer=partial(_sum, KINDS))
     return app
 
 
-def _sum(
-    question_kinds: Collection[str], plan: HolderPlan, folder: Path, question_bytes: bytes
+def _vote_bytes(plan: HolderPlan, folder: Path, request_bytes: bytes) -> bytes:
+    """Returns the bytes of the vote file that a holder sends for a request.
+
+    Args:
+        plan: the holder's plan.
+        folder: the holder's folder.
+        request_bytes: the bytes of the request.
+    """
+    return answer_request(plan, request=Request.from_bytes(request_bytes), folder=folder)
+
+
+def _sum_bytes(
+    plan: HolderPlan, folder: Path, question_bytes: bytes, *, question_kinds: Collection[str]
 ) -> bytes:
     """Returns the bytes of a holder's answer to a question, which has to be of one of some kinds.
 
     The server reads this holder's own sum.
 
     Args:
-        question_kinds: the kinds of questions that are answered.
         plan: the holder's plan.
         folder: the holder's folder.
         question_bytes: the bytes of the question.
+        question_kinds: the kinds of questions that are answered.
     """
     question = Question.from_bytes(question_bytes)
     require(
@@ -216,10 +229,10 @@ def _sum(
         question.kind,
         "one that is answered in a secure sum alone",
     )
-    return answer_question(plan, question, folder)
+    return answer_question(plan, question=question, folder=folder)
 
 
-def _answer(
+def _add_reply(
     app: ClientApp,
     message_type: str,
     plans: Plans,
@@ -237,20 +250,21 @@ def _answer(
     """
 
     def reply(message: Message, context: Context) -> Message:
-        name = holder_name(context)
-        reply: dict[str, str | bytes] = {"holder": name}
+        holder = holder_name(context)
+        reply_fields: dict[str, str | bytes] = {"holder": holder}
         try:
             data = _field(message, name=_ASKED[message_type])
             if not isinstance(data, bytes):
                 raise InvalidValue("message", rule=f"a {_ASKED[message_type]}")
-            plan, folder = plans(name)
-            reply["votes"] = make_answer(plan, folder, data)
+            plan, folder = plans(holder)
+            reply_fields["votes"] = make_answer(plan, folder, data)
         except Exception as error:
-            logging.getLogger(__name__).exception("holder=%s: no answer", name)
-            reply["problem"] = f"its app failed ({type(error).__name__})"
-        return Message(content(**reply), reply_to=message)
+            logging.getLogger(__name__).exception("holder=%s: no answer", holder)
+            reply_fields["problem"] = f"its app failed ({type(error).__name__})"
+        return Message(message_content(reply_fields), reply_to=message)
 
-    app.query(message_type.split(".")[1])(reply)
+    action = message_type.split(".")[1]
+    app.query(action)(reply)
 
 
 def secure_holder_app(
@@ -274,38 +288,53 @@ def secure_holder_app(
     terms = SumTerms.of_digits(roll=own, shares=shares) if isinstance(own, Roll) else own.terms
     app = ClientApp()
     if isinstance(own, Roll):
-        _answer(app, message_type=SUMS, plans=plans, make_answer=partial(_sum, {OPENING}))
+        _add_reply(
+            app,
+            message_type=SUMS,
+            plans=plans,
+            make_answer=partial(_sum_bytes, question_kinds={OPENING}),
+        )
     # Flower calls the function for `train` and for `train.default`; its mod masks the first alone
-    app.train()(partial(_answered, plans, own, terms))
+    app.train()(partial(_answer_stage, plans=plans, own=own, terms=terms))
     return app
 
 
-def _answered(
-    plans: Plans, own: HolderSum | Roll, terms: SumTerms, message: Message, context: Context
+def _answer_stage(
+    message: Message,
+    context: Context,
+    *,
+    plans: Plans,
+    own: HolderSum | Roll,
+    terms: SumTerms,
 ) -> Message:
     """Returns the answer to a stage of a secure sum; a reason for a refusal goes to the holder's log.
 
     Args:
+        message: the message of the server.
+        context: Flower's context of the holder's node.
         plans: returns the holder's plan and folder, given the holder's name.
         own: the holder's terms, or the roll of a release in rounds.
         terms: the agreed terms of the sum.
-        message: the message of the server.
-        context: Flower's context of the holder's node.
     """
-    stage = require_stage(terms, message, context.node_id)
-    name = holder_name(context)
+    stage = require_stage(terms, message=message, node=context.node_id)
+    holder = holder_name(context)
     state = context.state.config_records
 
-    def added(message: Message, context: Context) -> Message:
+    def add_numbers(message: Message, context: Context) -> Message:
         """Returns the holder's numbers in the stage in which Flower masks them."""
         require(stage == Stage.COLLECT_MASKED_VECTORS, "stage", stage, "the one that masks")
-        numbers, data = _numbers(plans, own, name, message)
-        state[_RECORD] = ConfigRecord({"asked": data})
-        result = FitRes(Status(Code.OK, ""), ndarrays_to_parameters([numbers]), 1, {"holder": name})
+        numbers, digest = _numbers_of_holder(holder, plans=plans, own=own, message=message)
+        state[_RECORD] = ConfigRecord({"asked": digest})
+        result = FitRes(
+            status=Status(code=Code.OK, message=""),
+            parameters=ndarrays_to_parameters([numbers]),
+            num_examples=1,
+            metrics={"holder": holder},
+        )
         return Message(compat.fitres_to_recorddict(result, keep_input=False), reply_to=message)
 
     try:
-        answer: Message = secaggplus_mod(message, context, added)
+        answer: Message = secaggplus_mod(message, context, add_numbers)
         record = answer.content.config_records[RECORD_KEY_CONFIGS]
         bare = any(len(arrays) for arrays in answer.content.array_records.values())
         masked = stage == Stage.COLLECT_MASKED_VECTORS
@@ -315,24 +344,28 @@ def _answered(
         )
         if masked:  # the difference of two vectors under one mask would have no mask
             key = sha256(bytes(state[RECORD_KEY_STATE]["pk1"])).hexdigest()
-            new = first_note(plans(name)[1] / f"masked-{key}", text="") is None
-            require(new, "keys", "used", "keys that masked nothing yet")
+            _, folder = plans(holder)
+            is_new = write_first_note(path=folder / f"masked-{key}", text="") is None
+            require(is_new, "keys", "used", "keys that masked nothing yet")
         # two openings over different holders would disclose the sum of their difference
         if stage == Stage.UNMASK:
             active = repr(
                 sorted(message.content.config_records[RECORD_KEY_CONFIGS][Key.ACTIVE_NODE_ID_LIST])
             )
-            earlier = first_note(plans(name)[1] / f"opened-{state[_RECORD]['asked']}", text=active)
+            _, folder = plans(holder)
+            earlier_active = write_first_note(
+                path=folder / f"opened-{state[_RECORD]['asked']}", text=active
+            )
             rule = "those over which this question was opened"
-            require(earlier in (None, active), "holders in the sum", "others", rule)
+            require(earlier_active in (None, active), "holders in the sum", "others", rule)
     except Exception as error:  # the words of an exception may disclose records
-        logging.getLogger(__name__).exception("holder=%s: no part in the sum", name)
+        logging.getLogger(__name__).exception("holder=%s: no part in the sum", holder)
         rule = f"an app that answers, and it failed ({type(error).__name__})"
-        raise InvalidValue("holder", name, rule=rule) from None
+        raise InvalidValue("holder", holder, rule=rule) from None
     return answer
 
 
-def require_stage(terms: SumTerms, message: Message, node: int) -> str:
+def require_stage(terms: SumTerms, *, message: Message, node: int) -> str:
     """Returns the stage of a secure sum that a message is for.
 
     Args:
@@ -379,7 +412,7 @@ def require_stage(terms: SumTerms, message: Message, node: int) -> str:
             Key.MOD_RANGE: MODULUS,
         }
         expected_fields[Key.TARGET_RANGE] = 2 * terms.most
-        _require_names(fields=fields_sent, names=expected_fields)
+        _require_names(fields=fields_sent, names=expected_fields.keys())
         for name, value in expected_fields.items():
             is_same = type(fields_sent[name]) is type(value) and fields_sent[name] == value
             require(is_same, str(name), repr(fields_sent[name])[:_SHOWN], f"{value}, as was agreed")
@@ -396,8 +429,10 @@ def require_stage(terms: SumTerms, message: Message, node: int) -> str:
         _require_enough(terms, name="holders that share keys", num_holders=len(fields_sent))
     elif stage == Stage.COLLECT_MASKED_VECTORS:
         _require_names(fields=fields_sent, names={Key.CIPHERTEXT_LIST, Key.SOURCE_LIST})
-        masks = 1 + len(_nodes(node_numbers=fields_sent[Key.SOURCE_LIST], excluded_node=node))
-        _require_enough(terms, name="holders that masks are shared with", num_holders=masks)
+        num_masks = 1 + len(
+            _distinct_nodes(node_numbers=fields_sent[Key.SOURCE_LIST], excluded_node=node)
+        )
+        _require_enough(terms, name="holders that masks are shared with", num_holders=num_masks)
     # The last stage opens the sum over enough holders, each of which is active or absent. A holder of which both
     # secrets are disclosed would have no mask left.
     else:
@@ -411,8 +446,9 @@ def require_stage(terms: SumTerms, message: Message, node: int) -> str:
             "others",
             "this holder among them",
         )
-        _require_enough(terms, name="holders in the sum", num_holders=len(_nodes(active)))
-        _nodes([*active, *dead])
+        num_active = len(_distinct_nodes(node_numbers=active))
+        _require_enough(terms, name="holders in the sum", num_holders=num_active)
+        _distinct_nodes(node_numbers=[*active, *dead])
     return str(stage)
 
 
@@ -427,6 +463,7 @@ def _require_names(fields: Mapping[str, Any], names: Collection[str]) -> None:
 
 
 def _require_enough(terms: SumTerms, name: str, num_holders: int) -> None:
+    """Raises `InvalidValue` unless so many holders are enough to open a sum, and no more than share a key."""
     require(
         terms.threshold <= num_holders <= terms.num_shares,
         name,
@@ -435,7 +472,7 @@ def _require_enough(terms: SumTerms, name: str, num_holders: int) -> None:
     )
 
 
-def _nodes(node_numbers: Any, excluded_node: int | None = None) -> list[int]:
+def _distinct_nodes(node_numbers: Any, excluded_node: int | None = None) -> list[int]:
     """Returns the numbers of nodes in a message; raises `InvalidValue` for a duplicate or `excluded_node`."""
     are_nodes = isinstance(node_numbers, list) and all(
         type(node) is int and node != excluded_node for node in node_numbers
@@ -449,15 +486,15 @@ def _nodes(node_numbers: Any, excluded_node: int | None = None) -> list[int]:
     return list(node_numbers)
 
 
-def _numbers(
-    plans: Plans, own: HolderSum | Roll, name: str, message: Message
+def _numbers_of_holder(
+    holder: str, *, plans: Plans, own: HolderSum | Roll, message: Message
 ) -> tuple[FloatArray, str]:
     """Returns the numbers that a holder adds to a sum, and the digest of the request or question.
 
     Args:
+        holder: the name of the holder.
         plans: returns the holder's plan and folder, given the holder's name.
         own: the holder's terms, or the roll of a release in rounds.
-        name: the name of the holder.
         message: the message of the server.
     """
     config = compat.recorddict_to_fitins(message.content, keep_input=True).config
@@ -468,15 +505,19 @@ def _numbers(
         "others",
         f"a {kind} alone",
     )
-    plan, folder = plans(name)
+    plan, folder = plans(holder)
     if isinstance(own, Roll):
         question = Question.from_bytes(config[kind])
-        limbs = Limbs.of(question, own)
-        total = SumAnswer.from_bytes(answer_question(plan, question, folder), question).total
+        limbs = Limbs.of(question, roll=own)
+        answer_bytes = answer_question(plan, question=question, folder=folder)
+        total = SumAnswer.from_bytes(answer_bytes, question=question).total
         return limbs.terms.require_sendable(limbs.split(total)), question.digest
     request = Request.from_bytes(config[kind])
-    answer(plan, request, folder)
-    return own.numbers(plan, request, votes_path(request, folder), folder), request.digest
+    answer_request(plan, request=request, folder=folder)
+    numbers = own.numbers(
+        plan, request=request, votes=votes_path(request, folder=folder), folder=folder
+    )
+    return numbers, request.digest
 
 
 class _Summing(FedAvg):  # type: ignore[misc]  # Flower is optional, so its classes are Any
@@ -529,7 +570,7 @@ def secure_sum(
     Raises:
         InvalidValue: too few holders took part, one took part twice, or one is not on the roll.
     """
-    nodes = nodes_of(grid, num_nodes=terms.num_holders, seconds=connect_seconds)
+    nodes = nodes_of(grid, num_nodes=terms.num_holders, connect_seconds=connect_seconds)
     require(
         len(nodes) == terms.num_holders,
         "nodes",
@@ -537,23 +578,31 @@ def secure_sum(
         f"{terms.num_holders}, one for each holder",
     )
     strategy = _Summing()
-    empty = Parameters([], "")
+    no_parameters = Parameters(tensors=[], tensor_type="")
     strategy.instructions = [
-        (GridClientProxy(node, grid, grid.run.run_id), FitIns(empty, dict(payload)))
+        (
+            GridClientProxy(node_id=node, grid=grid, run_id=grid.run.run_id),
+            FitIns(parameters=no_parameters, config=dict(payload)),
+        )
         for node in nodes
     ]
-    legacy = LegacyContext(context=context, config=ServerConfig(num_rounds=1), strategy=strategy)
-    legacy.state.config_records[MAIN_CONFIGS_RECORD] = ConfigRecord({WorkflowKey.CURRENT_ROUND: 1})
-    legacy.state.array_records[MAIN_PARAMS_RECORD] = ArrayRecord()
-    SecAggPlusWorkflow(
-        terms.num_shares,
-        terms.threshold,
+    legacy_context = LegacyContext(
+        context=context, config=ServerConfig(num_rounds=1), strategy=strategy
+    )
+    legacy_context.state.config_records[MAIN_CONFIGS_RECORD] = ConfigRecord(
+        {WorkflowKey.CURRENT_ROUND: 1}
+    )
+    legacy_context.state.array_records[MAIN_PARAMS_RECORD] = ArrayRecord()
+    workflow = SecAggPlusWorkflow(
+        num_shares=terms.num_shares,
+        reconstruction_threshold=terms.threshold,
         max_weight=1.0,
         timeout=seconds,
         clipping_range=float(terms.most),
         quantization_range=2 * terms.most,
         modulus_range=MODULUS,
-    )(grid, legacy)
+    )
+    workflow(grid, legacy_context)
     if strategy.average is None:
         raise InvalidValue(
             "holders present", rule=f"at least {terms.least}; with fewer no sum can be opened"
@@ -569,7 +618,7 @@ def secure_sum(
 Release = TypeVar("Release", FederatedRelease, SummedRelease, RoundsOfHolders)
 
 
-def _app(
+def _server_app(
     release: Release | Callable[[Context], Release],
     serve: Callable[[Grid, Context, Release], object],
 ) -> ServerApp:
@@ -582,7 +631,8 @@ def _app(
     app = ServerApp()
 
     def main(grid: Grid, context: Context) -> None:
-        serve(grid, context, release(context) if callable(release) else release)
+        release_of_run = release(context) if callable(release) else release
+        serve(grid, context, release_of_run)
 
     app.main()(main)
     return app
@@ -605,21 +655,22 @@ def release_app(
     """
 
     def serve(grid: Grid, _: Context, release: FederatedRelease) -> None:
-        message = content(request=release.request.to_bytes())
-        release.run(
-            lambda: ask(
+        content = message_content({"request": release.request.to_bytes()})
+
+        def ask_holders() -> Iterator[Contribution]:
+            return ask(
                 grid,
                 release.roll,
-                content=message,
+                content=content,
                 message_type=ACTION,
                 group_id="votes",
                 seconds=seconds,
                 connect_seconds=connect_seconds,
-            ),
-            monitor,
-        )
+            )
 
-    return _app(release, serve)
+        release.run(ask_holders, monitor=monitor)
+
+    return _server_app(release, serve=serve)
 
 
 def summed_app(
@@ -639,21 +690,22 @@ def summed_app(
     """
 
     def serve(grid: Grid, context: Context, release: SummedRelease) -> None:
-        message = {"request": release.request.to_bytes()}
-        release.run(
-            lambda: secure_sum(
+        payload = {"request": release.request.to_bytes()}
+
+        def make_sum() -> Summed:
+            return secure_sum(
                 grid,
                 context,
                 release.roll,
-                payload=message,
+                payload=payload,
                 terms=release.terms,
                 seconds=seconds,
                 connect_seconds=connect_seconds,
-            ),
-            monitor,
-        )
+            )
 
-    return _app(release, serve)
+        release.run(make_sum, monitor=monitor)
+
+    return _server_app(release, serve=serve)
 
 
 def rounds_app(
@@ -679,17 +731,16 @@ def rounds_app(
 
     def serve(grid: Grid, context: Context, rounds: RoundsOfHolders) -> None:
         if secure:  # refuses a roll that no secure sum has room for, before anybody learns
-            SumTerms.of_digits(rounds.roll, shares)
+            SumTerms.of_digits(rounds.roll, shares=shares)
 
-        def plain(question: Question) -> Gathered:
-            message = content(question=question.to_bytes())
-            return gathered(
+        def ask_openly(question: Question) -> SumOfAnswers:
+            return sum_of_answers(
                 rounds.roll,
-                question,
+                question=question,
                 contributions=ask(
                     grid,
                     rounds.roll,
-                    content=message,
+                    content=message_content({"question": question.to_bytes()}),
                     message_type=SUMS,
                     group_id=question.kind,
                     seconds=seconds,
@@ -697,24 +748,23 @@ def rounds_app(
                 ),
             )
 
-        def masked(question: Question) -> Gathered:
+        def ask_with_masks(question: Question) -> SumOfAnswers:
             if question.kind == OPENING:
-                return plain(question)
-            limbs = Limbs.of(question, rounds.roll, shares)
-            message = {"question": question.to_bytes()}
-            total, holders = secure_sum(
+                return ask_openly(question)
+            limbs = Limbs.of(question, roll=rounds.roll, shares=shares)
+            sums_of_digits, holders = secure_sum(
                 grid,
                 context,
                 rounds.roll,
-                payload=message,
+                payload={"question": question.to_bytes()},
                 terms=limbs.terms,
                 seconds=seconds,
                 connect_seconds=connect_seconds,
             )
-            joined = limbs.joined(digits=total)
-            question.require_possible(joined, rounds.roll.num_teachers)
-            return Gathered(total=joined, holders=holders)
+            total = limbs.join(digits=sums_of_digits)
+            question.require_possible(total, num_teachers=rounds.roll.num_teachers)
+            return SumOfAnswers(total=total, holders=holders)
 
-        rounds.run(masked if secure else plain, monitor)
+        rounds.run(exchange=ask_with_masks if secure else ask_openly, monitor=monitor)
 
-    return _app(release, serve)
+    return _server_app(release, serve=serve)

@@ -41,10 +41,10 @@ _SAME = {
 }
 
 
-def _in_order(holder: str) -> tuple[bool, int, str]:
+def _holder_sort_key(holder: str) -> tuple[bool, int, str]:
     """Returns the sorting key of a holder's name: numbers by value, and then other names."""
-    number = holder.isascii() and holder.isdigit()
-    return not number, int(holder) if number else 0, holder
+    is_number = holder.isascii() and holder.isdigit()
+    return not is_number, int(holder) if is_number else 0, holder
 
 
 def _require_same_questions(file: HoldersFile, first_file: HoldersFile) -> None:
@@ -106,14 +106,14 @@ class GatheredVotes(TeacherVotes):
             label_names: the names of all labels, if they are agreed; None for those that some holder has.
         """
         require(bool(files), "votes", [], "at least one vote file")
-        self.files = tuple(sorted(files, key=lambda file: _in_order(file.heads[0].holder)))
+        self.files = tuple(sorted(files, key=lambda file: _holder_sort_key(file.heads[0].holder)))
         first = self.files[0]
         for file in self.files:
             _require_same_questions(file, first_file=first)
         _require_different_holders(self.files)
         heads = (head for file in self.files for head in file.heads)
         self.heads: tuple[VoteManifest, ...] = tuple(
-            sorted(heads, key=lambda head: _in_order(head.holder))
+            sorted(heads, key=lambda head: _holder_sort_key(head.holder))
         )
         labels_of = {
             head.holder: file.labels_of(head) for file in self.files for head in file.heads
@@ -146,8 +146,8 @@ class GatheredVotes(TeacherVotes):
         """The SHA-256 of all files together, which finds an interrupted release again. No epsilon covers it."""
         digest = hashlib.sha256(b"sums of holders" if self._are_sums else b"votes of holders")
         for file in self.files:
-            with file.path.open("rb") as content:
-                digest.update(hashlib.file_digest(content, "sha256").digest())
+            with file.path.open("rb") as opened_file:
+                digest.update(hashlib.file_digest(opened_file, "sha256").digest())
         return digest.hexdigest()
 
     def _vote_files(self) -> list[VoteFile]:
@@ -167,18 +167,20 @@ class GatheredVotes(TeacherVotes):
 
     def num_without_label(self) -> IntArray:
         """Returns the number of teachers whose holder lacks each label, `[num_labels]`; public."""
-        with_label = teachers_with_label(self.label_names, self.labels_of_holders, self.heads)
+        with_label = teachers_with_label(
+            self.label_names, label_sets=self.labels_of_holders, heads=self.heads
+        )
         return self.num_teachers - with_label
 
     def num_abstaining(self) -> IntArray:
         """Returns the number of teachers that do not vote on each label, `[num_labels]`; private."""
         numbers = self.num_without_label()
         for file in self.files:
-            places = self._places(file)
+            label_indices = self._label_indices(file)
             if isinstance(file, SumFile):
-                numbers[places] += file.abstaining()
+                numbers[label_indices] += file.abstaining()
             elif isinstance(file, VoteFile) and (voting := file.voting()) is not None:
-                numbers[places] += np.count_nonzero(~voting, axis=0)
+                numbers[label_indices] += np.count_nonzero(~voting, axis=0)
         return numbers
 
     def voting(self) -> BoolArray | None:
@@ -186,13 +188,16 @@ class GatheredVotes(TeacherVotes):
         if not self.have_gaps:
             return None
         return np.concatenate(
-            [self._in_union(_ones_unless(file.voting(), file), file) for file in self._vote_files()]
+            [
+                self._for_all_labels(_values_or_ones(file.voting(), file=file), file=file)
+                for file in self._vote_files()
+            ]
         ).astype(np.bool_)
 
     def bits(self) -> Iterator[BoolArray]:
         """Yields blocks of bits of all files, `[num_teachers_in_block, num_queries, num_labels]`."""
         files = self._vote_files()
-        return (self._in_union(block, file) for file in files for block in file.bits())
+        return (self._for_all_labels(block, file=file) for file in files for block in file.bits())
 
     def confidences(self) -> Iterator[NDArray[Any]]:
         """Yields blocks of confidences of all files, `[num_teachers_in_block, num_queries, num_labels]`.
@@ -202,7 +207,7 @@ class GatheredVotes(TeacherVotes):
         cast = self.heads[0].cast == "confidences"
         files = self._vote_files()
         return (
-            self._in_union(block, file)
+            self._for_all_labels(block, file=file)
             for file in files
             for block in (file.confidences() if cast else file.bits())
         )
@@ -214,7 +219,9 @@ class GatheredVotes(TeacherVotes):
         """
         files = self._vote_files()
         self._require_confidences()
-        return np.concatenate([self._in_union(file.label_shares(), file) for file in files])
+        return np.concatenate(
+            [self._for_all_labels(file.label_shares(), file=file) for file in files]
+        )
 
     def known_shares(self) -> FloatArray | None:
         """Returns the share of each teacher's records that know each label, `[num_teachers, num_labels]`.
@@ -226,7 +233,10 @@ class GatheredVotes(TeacherVotes):
         files = self._vote_files()
         self._require_confidences()
         return np.concatenate(
-            [self._in_union(_ones_unless(file.known_shares(), file), file) for file in files]
+            [
+                self._for_all_labels(_values_or_ones(file.known_shares(), file=file), file=file)
+                for file in files
+            ]
         )
 
     def _require_confidences(self) -> None:
@@ -240,17 +250,17 @@ class GatheredVotes(TeacherVotes):
             f"{rule}; or aggregator.prevalence_share=0 for a public center",
         )
 
-    def _places(self, file: HoldersFile) -> IntArray:
-        """Returns the place among all labels of each label of a file."""
-        place_of = {name: place for place, name in enumerate(self.label_names)}
-        return np.array([place_of[name] for name in file.label_names], dtype=np.int64)
+    def _label_indices(self, file: HoldersFile) -> IntArray:
+        """Returns the index among all labels of each label of a file."""
+        index_of = {name: index for index, name in enumerate(self.label_names)}
+        return np.array([index_of[name] for name in file.label_names], dtype=np.int64)
 
-    def _in_union(self, values: NDArray[Any], file: HoldersFile) -> NDArray[Any]:
-        """Returns values with the labels of a file on their last axis for all labels, with 0 for further ones."""
+    def _for_all_labels(self, values: NDArray[Any], *, file: HoldersFile) -> NDArray[Any]:
+        """Returns values for the labels of a file, on their last axis, as values for all labels; other labels get 0."""
         if file.label_names == self.label_names:
             return values
         united = np.zeros((*values.shape[:-1], self.num_labels), dtype=values.dtype)
-        united[..., self._places(file)] = values
+        united[..., self._label_indices(file)] = values
         return united
 
     def in_rounds(
@@ -290,24 +300,24 @@ class GatheredVotes(TeacherVotes):
 
     def _counted(self, max_votes: int | None) -> IntArray:
         """Returns the counts of votes; packed bits are added without unpacking, unless votes have to be limited."""
-        sums = BitSums((self.num_queries, -(-self.num_labels // 8)))
+        bit_sums = BitSums(num_queries=self.num_queries, bytes_per_query=-(-self.num_labels // 8))
         total = np.zeros((self.num_queries, self.num_labels), dtype=np.int64)
         for file in self.files:
             if isinstance(file, SumFile):
-                total += self._in_union(file.counts(), file)
+                total += self._for_all_labels(file.counts(), file=file)
             elif isinstance(file, VoteFile) and max_votes is None and self._can_add_packed(file):
                 for block in VoteStore.open(file.path).packed_blocks():
-                    for row in block:
-                        sums.add(row)
+                    for packed_row in block:
+                        bit_sums.add(packed_row)
             elif isinstance(file, VoteFile):
                 for bits in file.bits():
-                    votes: BoolArray = self._in_union(bits, file)
+                    votes: BoolArray = self._for_all_labels(bits, file=file)
                     total += histogram(
                         votes
                         if max_votes is None
                         else limit_votes(block=votes, max_votes=max_votes)
                     )
-        return total + sums.counts(self.num_labels)
+        return total + bit_sums.counts(num_labels=self.num_labels)
 
     def _can_add_packed(self, file: VoteFile) -> bool:
         """Returns True for a file of all labels whose bits need no check."""
@@ -322,21 +332,26 @@ class GatheredVotes(TeacherVotes):
         has_gaps = any(head.have_gaps for head in self.heads)
         return SumFile.write(
             path,
-            tuple(map(self._united_head, self.heads, self.labels_of_holders)),
-            counts,
+            heads=tuple(
+                self._head_with_all_labels(head, own_labels=own_labels)
+                for head, own_labels in zip(self.heads, self.labels_of_holders, strict=True)
+            ),
+            counts=counts,
             record_ids=self.record_ids,
             label_names=self.label_names,
             abstaining=self.num_abstaining() - self.num_without_label() if has_gaps else None,
         )
 
-    def _united_head(self, head: VoteManifest, labels: tuple[str, ...]) -> VoteManifest:
-        """Returns the head of a holder in a file with the labels of all holders."""
-        if set(labels) == set(self.label_names):
+    def _head_with_all_labels(
+        self, head: VoteManifest, *, own_labels: tuple[str, ...]
+    ) -> VoteManifest:
+        """Returns the head of a holder in a file with the labels of all holders, which says what labels it has."""
+        if set(own_labels) == set(self.label_names):
             return replace(head, known_labels=None)
-        return replace(head, num_labels=self.num_labels, known_labels=labels)
+        return replace(head, num_labels=self.num_labels, known_labels=own_labels)
 
 
-def _ones_unless(values: NDArray[Any] | None, file: VoteFile) -> NDArray[Any]:
-    """Returns values of each teacher and label of a file, or 1 for each if there are none."""
-    teachers, _, labels = file.manifest.shape
-    return np.ones((teachers, labels)) if values is None else values
+def _values_or_ones(values: NDArray[Any] | None, *, file: VoteFile) -> NDArray[Any]:
+    """Returns values for each teacher and label of a file; if they are None, returns 1 for each."""
+    num_teachers, _, num_labels = file.manifest.shape
+    return np.ones((num_teachers, num_labels)) if values is None else values

@@ -31,7 +31,7 @@ from pate_federated.question import LENGTHS, MOMENTS, SHARES, Question, Request,
 from pate_federated.vote_casting import HolderPlan, HolderShare, cast_vote_file, manifest_of
 
 
-def asked(plan: HolderPlan, request: Request, folder: Path) -> HolderPlan:
+def plan_for_request(plan: HolderPlan, *, request: Request, folder: Path) -> HolderPlan:
     """Returns a copy of a holder's plan with the queries and the form of votes of a request; all else is unchanged.
 
     Args:
@@ -47,7 +47,8 @@ def asked(plan: HolderPlan, request: Request, folder: Path) -> HolderPlan:
         "queries": request.digest,
     }
     data = AskedData(
-        data=SimpleNamespace(load=plan.load_dataset), path=queries_file(request, folder)
+        data=SimpleNamespace(load=plan.load_dataset),
+        path=write_queries_file(request=request, folder=folder),
     )
     return replace(
         plan,
@@ -59,7 +60,7 @@ def asked(plan: HolderPlan, request: Request, folder: Path) -> HolderPlan:
     )
 
 
-def queries_file(request: Request, folder: Path) -> Path:
+def write_queries_file(request: Request, folder: Path) -> Path:
     """Writes the samples of a request to a file in a folder, and returns the path."""
     path = folder / "queries.npz"
     write_arrays(path, **request.samples())
@@ -71,7 +72,7 @@ def votes_path(request: Request, folder: Path) -> Path:
     return folder / request.digest[:16] / "votes.npz"
 
 
-def answer(
+def answer_request(
     plan: HolderPlan, request: Request, folder: Path, monitor: Monitor | None = None
 ) -> bytes:
     """Returns the bytes of the vote file that a holder sends for a request.
@@ -87,12 +88,16 @@ def answer(
     Raises:
         InvalidValue: the records or teachers cannot answer the request, or the plan cannot be carried out.
     """
-    output = votes_path(request, folder)
-    make_folder(output.parent)
+    vote_path = votes_path(request, folder=folder)
+    folder_of_request = vote_path.parent
+    make_folder(folder_of_request)
     cast_vote_file(
-        asked(plan, request, folder=output.parent), output, output.parent / "teachers", monitor
+        plan_for_request(plan, request=request, folder=folder_of_request),
+        output=vote_path,
+        output_dir=folder_of_request / "teachers",
+        monitor=monitor,
     )
-    return output.read_bytes()
+    return vote_path.read_bytes()
 
 
 _AGAIN = "remove it, and the same command makes it again"
@@ -121,19 +126,19 @@ def answer_question(
             answer.
     """
     opening = opening_of(question, folder=Path(folder))
-    holder_folder = Path(folder) / question.asked[:16]
-    question.require_of(opening)
-    path = holder_folder / f"{question.name}.npz"
-    if not os.path.lexists(path):
-        total = _answered(
-            plan=asked(plan, request=opening, folder=holder_folder),
+    folder_of_opening = Path(folder) / question.asked[:16]
+    question.require_part_of(opening)
+    answer_path = folder_of_opening / f"{question.name}.npz"
+    if not os.path.lexists(answer_path):
+        answer_bytes = _sum_answer_bytes(
+            plan=plan_for_request(plan, request=opening, folder=folder_of_opening),
             question=question,
             opening=opening,
-            holder_folder=holder_folder / "teachers",
+            teacher_folder=folder_of_opening / "teachers",
             monitor=monitor or Monitor(),
         )
-        _keep(path, content=total)
-    return path.read_bytes()
+        _write_bytes(answer_path, content=answer_bytes)
+    return answer_path.read_bytes()
 
 
 def opening_of(question: Question, folder: Path) -> Request:
@@ -146,20 +151,29 @@ def opening_of(question: Question, folder: Path) -> Request:
     path = folder / question.asked[:16] / "opening.npz"
     if question.opening is not None and not os.path.lexists(path):
         make_folder(path.parent)
-        _keep(path, content=question.to_bytes())
+        _write_bytes(path, content=question.to_bytes())
     opening = Question.from_bytes(path.read_bytes()).opening if os.path.lexists(path) else None
     if opening is None or opening.digest != question.asked:
         raise InvalidValue("question", rule="one after an opening that this holder has answered")
     return opening
 
 
-def _answered(
-    plan: HolderPlan, question: Question, opening: Request, holder_folder: Path, monitor: Monitor
+def _sum_answer_bytes(
+    plan: HolderPlan, question: Question, opening: Request, teacher_folder: Path, monitor: Monitor
 ) -> bytes:
-    folder = RunFolder(holder_folder)
+    """Trains the teachers that are missing, and returns the bytes of the answer with their sum.
+
+    Args:
+        plan: the holder's plan for the samples of the opening.
+        question: the question.
+        opening: the request with the samples of the release.
+        teacher_folder: the folder of partition and teachers.
+        monitor: displays the progress.
+    """
+    folder = RunFolder(teacher_folder)
     with folder.lock_for(settings=plan.settings):
         own_dataset = require_dataset(plan.load_dataset())
-        dataset = with_labels(own_dataset, opening.label_names)
+        dataset = with_labels(own_dataset, label_names=opening.label_names)
         plan.teacher.check(dataset.input_shape)
         can_vote_in_rounds = (
             issubclass(plan.teacher.gives, VotesInRounds) and len(dataset.input_shape) == 1
@@ -173,9 +187,9 @@ def _answered(
             plan.settings,
             digests={"data": dataset.digest(), "private": dataset.private_digest()},
         )
-        share = HolderShare.of_plan(plan, dataset, folder)
+        holder_share = HolderShare.of_plan(plan, dataset=dataset, folder=folder)
         # the opening trains the teachers, so that later rounds are answered soon
-        ensemble = share.train(
+        ensemble = holder_share.train(
             opening.num_queries, engine=plan.engine, folder=folder, monitor=monitor
         )
         head = replace(manifest_of(plan, ensemble), have_gaps=own_dataset.private.known is not None)
@@ -184,11 +198,11 @@ def _answered(
         return SumAnswer(
             head=head,
             question=question.digest,
-            total=_total(ensemble, question, holder_folder),
+            total=_sum_over_teachers(ensemble, question=question, folder=teacher_folder),
         ).to_bytes()
 
 
-def _total(ensemble: Ensemble, question: Question, folder: Path) -> IntArray:
+def _sum_over_teachers(ensemble: Ensemble, *, question: Question, folder: Path) -> IntArray:
     """Returns the sum over the holder's teachers that a question asks for, in steps.
 
     Args:
@@ -205,7 +219,11 @@ def _total(ensemble: Ensemble, question: Question, folder: Path) -> IntArray:
         ask_teachers = None
         if is_trained:
             ask_teachers = partial(
-                _pool_answers, ensemble, question.directions, public_inputs, folder
+                _pool_answers,
+                ensemble,
+                public_pca=question.directions,
+                public_inputs=public_inputs,
+                folder=folder,
             )
         moments = ensemble.moment_votes(
             directions=question.directions,
@@ -217,7 +235,7 @@ def _total(ensemble: Ensemble, question: Question, folder: Path) -> IntArray:
             RoundQuestion(
                 weights=state["weights"],
                 label_scale=state["label_scale"],
-                clipped_moments=question.clipped,
+                clipped_moments=question.clipped_sum,
             )
         )
     if question.kind in (LENGTHS, SHARES):
@@ -226,23 +244,23 @@ def _total(ensemble: Ensemble, question: Question, folder: Path) -> IntArray:
         if question.have_gaps:
             known_shares = ensemble.known_shares()
             known_shares = np.ones_like(label_shares) if known_shares is None else known_shares
-        shares = TeacherShares(label_shares, known_shares=known_shares)
+        teacher_shares = TeacherShares(label_shares, known_shares=known_shares)
         if question.kind == LENGTHS:
-            return shares.lengths()
-        return shares.total(question.clipped, state["center"])
+            return teacher_shares.lengths()
+        return teacher_shares.total(question.clipped_sum, center=state["center"])
     return np.zeros(question.shape, dtype=np.int64)
 
 
 def _pool_answers(
-    ensemble: Ensemble, public_pca: PublicPCA, public_inputs: Float32Array, folder: Path
+    ensemble: Ensemble, *, public_pca: PublicPCA, public_inputs: Float32Array, folder: Path
 ) -> PoolAnswers:
-    """Returns how the teachers answer on the public pool, beyond their own records; it is computed once for all rounds.
+    """Returns the teachers' answers on the public pool, beyond their own records; computes them once for all rounds.
 
     Args:
         ensemble: the holder's trained teachers.
         public_pca: the directions of the public pool.
         public_inputs: float32 `[num_asked, num_inputs]`, the rows of the pool.
-        folder: the folder in which the confidences are kept.
+        folder: the folder in which the answers are stored.
     """
     digest = hashlib.sha256(np.ascontiguousarray(public_pca.projection).tobytes()).hexdigest()
     path = folder / f"beyond_{digest[:16]}.npz"
@@ -260,6 +278,6 @@ def _pool_answers(
     )
 
 
-def _keep(path: Path, content: bytes) -> None:
+def _write_bytes(path: Path, *, content: bytes) -> None:
     with atomic_write(path) as file:
         file.write(content)

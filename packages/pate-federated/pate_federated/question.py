@@ -50,8 +50,8 @@ _FORMS = SAMPLES | {
 
 
 @contextmanager
-def expected(name: str, rule: str) -> Iterator[None]:
-    """Turns errors of reading bytes within the `with` block into `InvalidValue` with a rule.
+def refusing_unreadable(name: str, rule: str) -> Iterator[None]:
+    """Raises `InvalidValue` with a rule in place of an error of reading bytes within the `with` block.
 
     Args:
         name: the name of the value in the message of the error.
@@ -163,10 +163,10 @@ class Contribution:
     problem: str = "no answer"
 
 
-def counted(
+def valid_answers(
     roll: Roll, contributions: Iterable[Contribution], read_answer: Callable[[str, bytes], T]
 ) -> tuple[dict[str, T], dict[str, str]]:
-    """Reads the valid answers of the holders on a roll.
+    """Returns the valid answers of the holders on a roll, and the reason for each other holder.
 
     An answer is valid if its holder is on the roll and has answered once, and if `read_answer` accepts the bytes. Two
     answers of one holder are both refused, since only one of them can be genuine.
@@ -182,7 +182,7 @@ def counted(
         share one reason, under the name `another`.
     """
     all_contributions = list(contributions)
-    answers = Counter(
+    num_answers = Counter(
         contribution.holder for contribution in all_contributions if contribution.votes is not None
     )
     answer_of: dict[str, T] = {}
@@ -192,8 +192,10 @@ def counted(
         problem = ""
         if not is_known:
             problem = "expected a holder on the roll"
-        elif answers[contribution.holder] > 1:
-            problem = f"expected one answer, and {answers[contribution.holder]} came in its name"
+        elif num_answers[contribution.holder] > 1:
+            problem = (
+                f"expected one answer, and {num_answers[contribution.holder]} came in its name"
+            )
         elif contribution.votes is None:
             problem = contribution.problem
         else:
@@ -207,7 +209,7 @@ def counted(
             # a stranger's name and words can be anything: what a line can show
             line = f"holder={contribution.holder if is_known else contribution.holder[:_SHOWN]}: {problem}"
             refused[contribution.holder if is_known else "another"] = "".join(
-                c if c.isprintable() else " " for c in line
+                letter if letter.isprintable() else " " for letter in line
             )
     return dict(sorted(answer_of.items())), {
         name: line for name, line in refused.items() if name not in answer_of
@@ -297,7 +299,7 @@ class Request:
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """Returns the request in bytes that `to_bytes` made; raises `InvalidValue` for any other bytes."""
-        with expected("request", "a request as pate_federated sends it"):
+        with refusing_unreadable(name="request", rule="a request as pate_federated sends it"):
             arrays = arrays_of(npz_bytes=data, forms=_FORMS)
             return cls.of_samples(
                 arrays, cast=str(arrays["cast"]), vote_clip=int(arrays["vote_clip"]) or None
@@ -374,7 +376,8 @@ class Question:
             shape = self.state[name].shape
             is_sound = is_sound and len(axes) == len(shape)
             is_sound = is_sound and all(
-                sizes.setdefault(axis, size) == size for axis, size in zip(axes, shape, strict=True)
+                sizes.setdefault(axis_letter, size) == size
+                for axis_letter, size in zip(axes, shape, strict=True)
             )
         if is_sound and self.kind == MOMENTS:
             is_sound = sizes["k"] <= sizes["d"] and sizes["D"] - sizes["k"] in (1, 2)
@@ -433,10 +436,10 @@ class Question:
 
         Replacing a teacher moves the sum by at most twice this length.
         """
-        return float(self.clipped.l2_sensitivity) / 2 if "clip" in self.state else 1.0
+        return float(self.clipped_sum.l2_sensitivity) / 2 if "clip" in self.state else 1.0
 
     @property
-    def clipped(self) -> Any:
+    def clipped_sum(self) -> Any:
         """The mechanism that clips and sums label shares or the votes of a round, as the question asks."""
         clip = float(self.state["clip"])
         return (
@@ -475,7 +478,7 @@ class Question:
         if not is_possible:
             raise InvalidValue("sum", rule=rule)
 
-    def require_of(self, opening: Request) -> None:
+    def require_part_of(self, opening: Request) -> None:
         """Raises `InvalidValue` for a question that does not belong to an opening.
 
         Args:
@@ -527,7 +530,7 @@ class Question:
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
         """Returns the question in bytes that `to_bytes` made; raises `InvalidValue` for any other bytes."""
-        with expected("question", _RULE):
+        with refusing_unreadable(name="question", rule=_RULE):
             states = {name: axes for state in _STATES.values() for name, (axes, _) in state.items()}
             forms = {
                 name: ArrayForm(dtype_kinds="f", shape=(None,) * len(axes))
@@ -591,7 +594,7 @@ class SumAnswer:
             question: the question that must be answered.
             **expected_head: the expected fields of the head, by name.
         """
-        with expected("answer", "a whole answer, as pate_federated makes it"):
+        with refusing_unreadable(name="answer", rule="a whole answer, as pate_federated makes it"):
             size = len(data)
             most = question.most_bytes
             require(size <= most, "size", size, f"at most {most} bytes, which such a sum takes")
@@ -605,5 +608,5 @@ class SumAnswer:
             "the one that was asked",
         )
         require(total.dtype == np.int64, "sum.dtype", total.dtype, "int64, whole numbers of steps")
-        require_head(head, question.asked, **expected_head)
+        require_head(head, queries_digest=question.asked, **expected_head)
         return cls(head, question=question.digest, total=total)

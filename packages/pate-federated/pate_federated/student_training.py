@@ -37,8 +37,9 @@ from pate.threads import all_cores
 from pate.validation import require
 from pate.votes import DEFAULT_RECIPE, Recipe
 
-_GIVEN = ("release.npz", "privacy_card.md", PRIVACY, "config.yaml")
-_MADE = (
+# the files of a release, and the files that the training adds
+_RELEASED_FILES = ("release.npz", "privacy_card.md", PRIVACY, "config.yaml")
+_STUDENT_FILES = (
     "README.md",
     SCHEMA,
     "extractor.safetensors",
@@ -93,7 +94,7 @@ def train_on_release(
         require_no_links(release, name="release")
     else:
         require_no_links(target, name="output")
-    terms = _terms_of(source, release)
+    terms = _terms_of(source, named_folder=release)
     if terms is None and not _is_finished(target):
         rule = "the folder of pate-release; a student that is there already, as of pate-train, is not trained again"
         raise InvalidValue("release", release, rule=rule)
@@ -101,7 +102,7 @@ def train_on_release(
         monitor.say(f"release={target}: its student is there; nothing was trained again")
         return Bundle.load(target).model
     # partial files that a killed call left
-    for path in (target / name for name in (*_GIVEN, *_MADE, MANIFEST)):
+    for path in (target / name for name in (*_RELEASED_FILES, *_STUDENT_FILES, MANIFEST)):
         remove_partials(path.parent, name_patterns=[re.escape(path.name)])
     for name, digest in terms.sha256.items():
         if file_digest(source / name, rule="a file of a release", remedy=ANEW) != digest:
@@ -138,9 +139,11 @@ def train_on_release(
         require(are_asked, "queries.label_names", "others", "those of the release")
     inputs = queries.inputs
     entropy = plan.seed
-    plan.student.check(tuple(inputs.shape[1:]), published.labels.shape[1])
+    num_labels = published.labels.shape[1]
+    plan.student.check(tuple(inputs.shape[1:]), num_labels)
     if entropy is None:
-        entropy = int(file_digest(source / "release.npz", rule="a release", remedy=ANEW)[:16], 16)
+        digest = file_digest(source / "release.npz", rule="a release", remedy=ANEW)
+        entropy = int(digest[:16], base=16)
     seed = RandomStreams(entropy).seed("student")
     with monitor.stage("training the student"):
         training_set = replace(
@@ -151,7 +154,7 @@ def train_on_release(
         monitor.say(line)
     if target != source:
         make_folder(target)
-        for path in filter(Path.is_file, (source / name for name in _GIVEN)):
+        for path in filter(Path.is_file, (source / name for name in _RELEASED_FILES)):
             with path.open("rb") as original, atomic_write(target / path.name) as copy:
                 shutil.copyfileobj(original, copy)
     model.save(target / "student")
@@ -165,12 +168,12 @@ def train_on_release(
         input_kind="features" if inputs.ndim == 2 else "images",
         label_names=names.label_names,
     )
-    _complete(target, plan.with_student)
+    _complete_bundle(folder=target, with_student=plan.with_student)
     return model
 
 
-def _complete(folder: Path, with_student: Callable[[str], str]) -> None:
-    """Writes settings and manifest and removes the terms, after which the bundle is complete.
+def _complete_bundle(folder: Path, with_student: Callable[[str], str]) -> None:
+    """Completes a bundle: writes its settings and its manifest, and removes the terms of the release.
 
     Args:
         folder: the folder of the bundle.
@@ -179,9 +182,11 @@ def _complete(folder: Path, with_student: Callable[[str], str]) -> None:
     if (folder / "config.yaml").exists():
         text = read_text(folder / "config.yaml", rule="settings of a release", remedy=ANEW)
         write_text(folder / "config.yaml", text=with_student(text))
-    of_texts = sorted(path.name for path in folder.glob("text-*.safetensors"))
-    listed = [name for name in (*_GIVEN, *_MADE, *of_texts) if (folder / name).is_file()]
-    Manifest.from_files(folder, names=listed, remedy=ANEW).write(folder)
+    text_files = sorted(path.name for path in folder.glob("text-*.safetensors"))
+    possible_names = (*_RELEASED_FILES, *_STUDENT_FILES, *text_files)
+    file_names = [name for name in possible_names if (folder / name).is_file()]
+    manifest = Manifest.from_files(folder, names=file_names, remedy=ANEW)
+    manifest.write(folder)
     (folder / TERMS).unlink(missing_ok=True)
 
 
@@ -198,19 +203,21 @@ def folder_of(release: Path) -> Path:
     )
 
 
-def _terms_of(source: Path, release: Path) -> Terms | None:
+def _terms_of(source: Path, *, named_folder: Path) -> Terms | None:
     """Returns the terms of a release; None if a student was trained in the folder, which removes its terms.
 
     Args:
         source: the folder that holds release.npz.
-        release: the folder that the user named, which is also searched.
+        named_folder: the folder that the user named, which is also searched.
     """
-    for folder in (source, release):
+    for folder in (source, named_folder):
         if os.path.lexists(folder / TERMS):
             return Terms.read(folder)
     if _is_finished(source):
         return None
-    raise InvalidValue("release", release, rule=f"a folder with {TERMS}, as pate-release writes it")
+    raise InvalidValue(
+        "release", named_folder, rule=f"a folder with {TERMS}, as pate-release writes it"
+    )
 
 
 def _is_finished(folder: Path) -> bool:
@@ -255,14 +262,12 @@ def _read_release(path: Path, adjacency: Adjacency) -> tuple[Release, PublicName
         or labels.shape != (len(answered), len(names))
     ):
         raise damaged(path, rule, finding="arrays of different lengths", remedy=ANEW)
-    for kind, arrays_of_kind in (
+    public_names = PublicNames(record_ids=ids, label_names=names)
+    for release_class, needed_arrays in (
         (CenteredRelease, {"scores", "noise_std", "center"}),
         (RoundsRelease, {"scores", "student"}),
     ):
-        if arrays_of_kind <= arrays.keys():
-            return kind.load(path, event=NoOpEvent(), adjacency=adjacency), PublicNames(
-                record_ids=ids, label_names=names
-            )
-    return Release(labels, answered, event=NoOpEvent(), adjacency=adjacency), PublicNames(
-        record_ids=ids, label_names=names
-    )
+        if needed_arrays <= arrays.keys():
+            release_with_scores = release_class.load(path, event=NoOpEvent(), adjacency=adjacency)
+            return release_with_scores, public_names
+    return Release(labels, answered, event=NoOpEvent(), adjacency=adjacency), public_names

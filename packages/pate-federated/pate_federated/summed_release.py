@@ -57,7 +57,7 @@ from pate_federated.question import (
     Request,
     Roll,
     SumAnswer,
-    counted,
+    valid_answers,
 )
 from pate_federated.vote_casting import HolderPlan
 from pate_federated.vote_file import VoteFile, VoteManifest
@@ -108,11 +108,16 @@ class SumTerms:
                 self.shares % 2 == 1 and self.shares < self.num_holders, "shares", self.shares, rule
             )
             # a union bound over holders: too many of a holder's shares are with absent holders (hypergeometric tail)
-            spare = self.num_shares - self.threshold
-            failure = hypergeom.sf(spare, self.num_holders, self.max_absent, self.num_shares)
-            fails = float(self.num_holders * failure)
-            rule = f"more: with max_absent={self.max_absent} a sum could not be opened with probability {fails:.1g}"
-            require(fails <= _LIKELY_ENOUGH, "shares", self.shares, rule)
+            max_absent_shares = self.num_shares - self.threshold
+            failure_prob_of_key = hypergeom.sf(
+                k=max_absent_shares, M=self.num_holders, n=self.max_absent, N=self.num_shares
+            )
+            failure_prob = float(self.num_holders * failure_prob_of_key)
+            rule = (
+                f"more: with max_absent={self.max_absent} a sum could not be opened with probability "
+                f"{failure_prob:.1g}"
+            )
+            require(failure_prob <= _LIKELY_ENOUGH, "shares", self.shares, rule)
 
     @classmethod
     def of_counts(cls, roll: Roll, shares: int | None = None) -> Self:
@@ -228,11 +233,11 @@ class Limbs:
 
         The holder with the most teachers needs the most. `shares` is the field of `SumTerms`.
         """
-        terms = SumTerms.of_digits(roll, shares)
+        terms = SumTerms.of_digits(roll, shares=shares)
         bits = terms.most.bit_length() - 1
         largest = 1 if question.kind == LENGTHS else math.ceil(question.reach)
-        room = (largest * max(roll.holders.values())).bit_length() + 1
-        return cls(terms, bits, count=max(1, -(-room // bits)))
+        num_bits = (largest * max(roll.holders.values())).bit_length() + 1
+        return cls(terms=terms, bits=bits, count=max(1, -(-num_bits // bits)))
 
     def split(self, numbers: IntArray) -> IntArray:
         """Returns the digits of whole numbers in base 2**bits, the lowest digit first, `[count, ...]`.
@@ -242,7 +247,7 @@ class Limbs:
         shifted = [numbers.astype(np.int64) >> (self.bits * place) for place in range(self.count)]
         return np.stack([*(share & (2**self.bits - 1) for share in shifted[:-1]), shifted[-1]])
 
-    def joined(self, digits: IntArray) -> IntArray:
+    def join(self, digits: IntArray) -> IntArray:
         """Returns the whole numbers `[...]` that have the digits `[count, ...]`, the lowest digit first."""
         powers = 2 ** (self.bits * np.arange(self.count, dtype=np.int64))
         return np.tensordot(powers, digits.astype(np.int64), axes=1)
@@ -285,8 +290,8 @@ class HolderSum:
             InvalidValue: the votes exceed the terms; or, with noise, the request has another `vote_clip` than the noise
                 is for, was answered before, or is one more than `max_answers`.
         """
-        file = VoteFile.open(votes)
-        own_votes = GatheredVotes([file], label_names=request.label_names)
+        vote_file = VoteFile.open(votes)
+        own_votes = GatheredVotes(files=[vote_file], label_names=request.label_names)
         counts = own_votes.counts()
         if self.noise is None:
             return self.terms.require_sendable(counts)
@@ -297,19 +302,23 @@ class HolderSum:
             request.vote_clip,
             f"max_votes={most} of the agreed noise",
         )
-        self._answer_once(folder, request)
+        self._note_answer(request, folder=folder)
         rng = (
             secret_generator()
             if self.seed is None
             else np.random.default_rng([self.seed, *plan.holder.encode()])
         )
-        noisy = self.noise.contribution(counts, num_teachers=file.manifest.num_teachers, rng=rng)
+        noisy_counts = self.noise.contribution(
+            counts, num_teachers=vote_file.manifest.num_teachers, rng=rng
+        )
         # as in `DistributedVotes.summarize`: a public constant for labels that this holder lacks
-        added = threshold_votes(own_votes.num_without_label(), self.noise.threshold_share)
-        noisy += added * self.noise.shares.steps
-        return self.terms.require_sendable(noisy)
+        constant_votes = threshold_votes(
+            own_votes.num_without_label(), threshold_share=self.noise.threshold_share
+        )
+        noisy_counts += constant_votes * self.noise.shares.steps
+        return self.terms.require_sendable(noisy_counts)
 
-    def _answer_once(self, folder: Path, request: Request) -> None:
+    def _note_answer(self, request: Request, *, folder: Path) -> None:
         """Notes on disk that a request is answered, before anything is sent.
 
         Raises `InvalidValue` for a second answer.
@@ -329,8 +338,8 @@ class HolderSum:
             write_text(path, text="")
 
 
-def first_note(path: Path, text: str) -> str | None:
-    """Writes a note to a file unless the file exists; returns the text of an existing file, else None.
+def write_first_note(path: Path, text: str) -> str | None:
+    """Writes a note to a file unless the file exists; returns the text of the file that exists, else None.
 
     A lock makes the call safe for concurrent processes.
     """
@@ -349,12 +358,13 @@ _MOST_UNPACKED_BYTES = 2**36
 Summed = tuple[IntArray, tuple[str, ...]]
 
 
-def _kept(
+def _read_or_make_sum(
     path: Path,
+    *,
     shape: tuple[int | None, ...],
     make_sum: Callable[[], Summed],
     remedy: str,
-    **further_arrays: NDArray[Any],
+    request_digest: str | None = None,
 ) -> Arrays:
     """Returns the arrays in the file of a sum; makes the sum and writes the file if the file does not exist.
 
@@ -363,8 +373,9 @@ def _kept(
         shape: the expected shape of the sum, with None for any size of an axis.
         make_sum: makes the sum and returns it with the names of its holders.
         remedy: the advice in the message for a damaged file.
-        **further_arrays: more arrays that are written to the file.
+        request_digest: the digest of the request, which is written to the file as `asked`; None for no such array.
     """
+    further_arrays = {} if request_digest is None else {"asked": np.array(request_digest)}
     if not os.path.lexists(path):
         total, holders = make_sum()
         write_arrays(path, total=total, holders=np.array(holders, dtype=np.str_), **further_arrays)
@@ -431,7 +442,7 @@ class SummedRelease:
         noise = self.noise
         roll = self.roll
         return (
-            SumTerms.of_counts(roll, self.shares)
+            SumTerms.of_counts(roll, shares=self.shares)
             if noise is None
             else SumTerms.of_noise(aggregator=noise, roll=roll)
         )
@@ -450,27 +461,27 @@ class SummedRelease:
         make_folder(self.inbox)
         request = self.request
         places = Places.from_holders(self.roll.holders)
-        source: VoteSource
+        votes: VoteSource
 
-        def total() -> Total:
-            total_of_holders, holders = self.made(make_sum)
+        def total_and_num_holders() -> Total:
+            total_of_holders, holders = self.sum_in_inbox(make_sum)
             return total_of_holders, len(holders)
 
         if self.noise is not None:
             identity = repr((request.digest, request.vote_clip, sorted(self.roll.holders.items())))
             digest = hashlib.sha256(identity.encode()).hexdigest()
-            source = NoisySum(
-                make_sum=total,
+            votes = NoisySum(
+                make_sum=total_and_num_holders,
                 num_teachers=self.roll.num_teachers,
                 num_queries=request.num_queries,
                 num_labels=request.num_labels,
                 digest=digest,
             )
         else:
-            counted_votes = self.counted(make_sum)
+            counted_votes = self.counted_votes(make_sum)
             counts = np.ascontiguousarray(counted_votes.counts())
             digest = hashlib.sha256(b"summed votes" + counts.tobytes()).hexdigest()
-            source = counted_votes
+            votes = counted_votes
         cohort = Cohort(
             dataset=self.dataset,
             real=self.real,
@@ -482,18 +493,18 @@ class SummedRelease:
         )
         return release_votes(
             self.plan,
-            votes=source,
+            votes=votes,
             cohort=cohort,
             output_dir=self.output_dir,
             monitor=monitor,
         )
 
-    def counted(self, make_sum: Callable[[], Summed]) -> CountedVotes:
+    def counted_votes(self, make_sum: Callable[[], Summed]) -> CountedVotes:
         """Returns a vote source with the sum of all teachers' votes.
 
         Teachers of absent holders have constant votes, as in `Collection.source`.
         """
-        counts, holders = self.made(make_sum)
+        counts, holders = self.sum_in_inbox(make_sum)
         if self.plan.aggregator.single_label:
             counts[:, 0] += sum(
                 count for name, count in self.roll.holders.items() if name not in holders
@@ -502,14 +513,14 @@ class SummedRelease:
             counts, num_teachers=self.roll.num_teachers, max_votes=self.request.vote_clip
         )
 
-    def made(self, make_sum: Callable[[], Summed]) -> Summed:
+    def sum_in_inbox(self, make_sum: Callable[[], Summed]) -> Summed:
         """Returns the sum in the inbox, with the names of its holders; if there is none, makes and writes it first."""
-        sum_file = _kept(
+        sum_file = _read_or_make_sum(
             self.inbox / "sum.npz",
             shape=(None, None),
             make_sum=make_sum,
             remedy=_REMEDY,
-            asked=np.array(self.request.digest),
+            request_digest=self.request.digest,
         )
         rule = "those of the request; take another inbox for another request"
         require(str(sum_file["asked"]) == self.request.digest, "inbox, queries", "others", rule)
@@ -517,7 +528,7 @@ class SummedRelease:
 
 
 @dataclass(frozen=True, eq=False)
-class Gathered:
+class SumOfAnswers:
     """The sum of the holders' answers to one question.
 
     Attributes:
@@ -533,15 +544,18 @@ class Gathered:
     refused: Mapping[str, str] = field(default_factory=dict)
 
 
-Exchange = Callable[[Question], Gathered]  # has one question answered by all holders
+# a function that has one question answered by all holders
+Exchange = Callable[[Question], SumOfAnswers]
 
 
-def gathered(roll: Roll, question: Question, contributions: Iterable[Contribution]) -> Gathered:
+def sum_of_answers(
+    roll: Roll, question: Question, contributions: Iterable[Contribution]
+) -> SumOfAnswers:
     """Returns the sum of the valid answers to a question.
 
-    An answer is valid by the rules of `counted`, if it is complete and answers this question. An answer of a holder
-    with k teachers must not be longer than k times `question.reach`. So a holder moves the sum by no more than its own
-    teachers could.
+    An answer is valid by the rules of `valid_answers`, if it is complete and answers this question. An answer of a
+    holder with k teachers must not be longer than k times `question.reach`. So a holder moves the sum by no more than
+    its own teachers could.
 
     Args:
         roll: the expected holders.
@@ -549,23 +563,23 @@ def gathered(roll: Roll, question: Question, contributions: Iterable[Contributio
         contributions: the answers, in any order.
     """
 
-    def read(holder: str, sent: bytes) -> SumAnswer:
+    def read_answer(holder: str, answer_bytes: bytes) -> SumAnswer:
         answer = SumAnswer.from_bytes(
-            sent,
-            question,
+            answer_bytes,
+            question=question,
             holder=holder,
             num_teachers=roll.holders[holder],
             num_labels=question.num_labels,
         )
-        question.require_possible(answer.total, roll.holders[holder])
+        question.require_possible(answer.total, num_teachers=roll.holders[holder])
         return answer
 
-    answers, refused = counted(roll, contributions, read_answer=read)
+    answers, refused = valid_answers(roll, contributions, read_answer=read_answer)
     total = sum(
         (answer.total for answer in answers.values()), np.zeros(question.shape, dtype=np.int64)
     )
     heads = {name: answer.head for name, answer in answers.items()}
-    return Gathered(total, holders=tuple(answers), heads=heads, refused=refused)
+    return SumOfAnswers(total, holders=tuple(answers), heads=heads, refused=refused)
 
 
 class AnswersAwaited(Exception):
@@ -601,38 +615,38 @@ class Mailbox:
     roll: Roll
     wait: bool = True
 
-    def __call__(self, question: Question) -> Gathered:
+    def __call__(self, question: Question) -> SumOfAnswers:
         """Writes the question, and returns the sum of the answers that have arrived.
 
         Raises `AnswersAwaited` if too few have arrived.
         """
-        sent = self.folder / "questions" / f"{question.name}.npz"
-        answers = self.folder / "answers" / question.name
-        make_folder(sent.parent)
-        make_folder(answers)
-        if not os.path.lexists(sent):
-            with atomic_write(sent) as file:
+        question_path = self.folder / "questions" / f"{question.name}.npz"
+        answer_folder = self.folder / "answers" / question.name
+        make_folder(question_path.parent)
+        make_folder(answer_folder)
+        if not os.path.lexists(question_path):
+            with atomic_write(question_path) as file:
                 file.write(question.to_bytes())
-        paths = {path.stem: path for path in sorted(answers.glob("*.npz"))}
-        missing = tuple(holder for holder in self.roll.holders if holder not in paths)
+        path_of_holder = {path.stem: path for path in sorted(answer_folder.glob("*.npz"))}
+        missing = tuple(holder for holder in self.roll.holders if holder not in path_of_holder)
         if len(missing) > (0 if self.wait else self.roll.max_absent):
-            raise AnswersAwaited(question=sent, answers=answers, missing=missing)
-        most = question.most_bytes
-        problem = f"expected a file of at most {most} bytes, as pate-vote writes it"
+            raise AnswersAwaited(question=question_path, answers=answer_folder, missing=missing)
+        most_bytes = question.most_bytes
+        problem = f"expected a file of at most {most_bytes} bytes, as pate-vote writes it"
 
-        def read(name: str, path: Path) -> Contribution:
+        def read_contribution(holder: str, path: Path) -> Contribution:
             """Reads the answer of a holder.
 
             Skips files of unknown names, pipes, folders and files that are too large.
             """
-            usual = name in self.roll.holders and is_regular(path) and path.stat().st_size <= most
+            is_known = holder in self.roll.holders
+            is_usual = is_known and is_regular(path) and path.stat().st_size <= most_bytes
             return Contribution(
-                holder=name, votes=path.read_bytes() if usual else None, problem=problem
+                holder=holder, votes=path.read_bytes() if is_usual else None, problem=problem
             )
 
-        return gathered(
-            self.roll, question, contributions=[read(name, path) for name, path in paths.items()]
-        )
+        contributions = [read_contribution(holder, path) for holder, path in path_of_holder.items()]
+        return sum_of_answers(self.roll, question=question, contributions=contributions)
 
 
 @dataclass(frozen=True)
@@ -717,23 +731,23 @@ class RoundsOfHolders:
             InvalidValue: too many holders are absent, or `release_votes` refuses the release.
         """
         monitor = monitor or Monitor()
-        source = AskedVotes(release=self, exchange=exchange, monitor=monitor)
+        votes = AskedVotes(release=self, exchange=exchange, monitor=monitor)
         ids = self.record_ids[: self.num_queries]
         cohort = cohort_of_heads(
-            source.heads,
+            votes.heads,
             record_ids=ids,
             label_names=self.label_names,
             # the digest of the opening, whose sums no epsilon covers
-            votes_digest=hashlib.sha256(to_json(source.opened).encode()).hexdigest(),
+            votes_digest=hashlib.sha256(to_json(votes.opened).encode()).hexdigest(),
             queries_digest=queries_digest(
                 inputs=np.asarray(self.pool[: self.num_queries], dtype=np.float32), record_ids=ids
             ),
             places=Places.from_holders(self.roll.holders),
-            num_groups=sum(head.num_groups for head in source.heads),
+            num_groups=sum(head.num_groups for head in votes.heads),
         )
         return release_votes(
             self.plan,
-            votes=source,
+            votes=votes,
             cohort=cohort,
             output_dir=self.output_dir,
             monitor=monitor,
@@ -770,7 +784,8 @@ class AskedVotes(VotesInRounds, ShareSums):
             record_ids=release.record_ids[:NUM_ASKED],
             label_names=release.label_names,
         )
-        self.opened = self._opened(opening := Question.of_opening(request))
+        opening = Question.of_opening(request)
+        self.opened = self._ask_or_read_opening(opening)
         self.heads = [VoteManifest.from_text(text) for text in self.opened.heads.values()]
         names = sorted({head.dataset for head in self.heads})
         if len(names) > 1:
@@ -784,13 +799,14 @@ class AskedVotes(VotesInRounds, ShareSums):
         present = sum(head.num_teachers for head in self.heads)
         self.records_per_teacher = sum(head.num_groups for head in self.heads) / present
 
-    def _opened(self, opening: Question) -> Opened:
+    def _ask_or_read_opening(self, opening: Question) -> Opened:
+        """Returns the holders that take part; asks the opening question if the inbox has no answers to it."""
         path = self.folder / "opening.json"
         if not os.path.lexists(path):
-            heads = {name: head.to_text() for name, head in self._asked(opening).heads.items()}
-            write_text(
-                path, text=to_json(Opened(secrets.token_hex(16), opening.asked, heads)) + "\n"
-            )
+            answers = self._exchange_if_enough(opening)
+            heads = {name: head.to_text() for name, head in answers.heads.items()}
+            opened = Opened(name=secrets.token_hex(nbytes=16), asked=opening.asked, heads=heads)
+            write_text(path, text=to_json(opened) + "\n")
         stored = read_value(
             Opened, path, name="opening", rule="what holders vouched for", remedy=_LATER
         )
@@ -798,12 +814,15 @@ class AskedVotes(VotesInRounds, ShareSums):
         require(stored.asked == opening.asked, "inbox, samples", "others", rule)
         return stored
 
-    def _asked(self, question: Question) -> Gathered:
+    def _exchange_if_enough(self, question: Question) -> SumOfAnswers:
+        """Asks all holders and returns the sum; raises `InvalidValue` if too many of them are absent."""
         answers = self._exchange(question)
         for line in answers.refused.values():
             self._monitor.say(line)
         self.roll.require_enough(
-            answers.holders, answers.refused, "ask again: nothing is charged a second time"
+            present=answers.holders,
+            refused=answers.refused,
+            remedy="ask again: nothing is charged a second time",
         )
         return answers
 
@@ -824,27 +843,32 @@ class AskedVotes(VotesInRounds, ShareSums):
         )
         path = self.folder / f"{question.name}.npz"
 
-        def ask() -> Summed:
-            self._log(path.name)
-            answers = self._asked(question)
+        def make_sum() -> Summed:
+            self._log_question(file_name=path.name)
+            answers = self._exchange_if_enough(question)
             return answers.total, answers.holders
 
-        return _kept(path, question.shape, make_sum=ask, remedy=_LATER)["total"].astype(np.int64)
+        sum_file = _read_or_make_sum(path, shape=question.shape, make_sum=make_sum, remedy=_LATER)
+        return sum_file["total"].astype(np.int64)
 
-    def _log(self, name: str) -> None:
-        """Writes the name of a question to the log before it is asked.
+    def _log_question(self, *, file_name: str) -> None:
+        """Writes the name of a question's file to the log before the question is asked.
 
         Raises `InvalidValue` if it is in the log already, and a later question is in the log, too.
         """
         path = self.folder / "asked.txt"
         rule = "the questions that were asked"
-        digests = read_text(path, rule=rule, remedy=_LATER).split() if os.path.lexists(path) else []
-        if name in digests[:-1]:
+        logged_names = []
+        if os.path.lexists(path):
+            logged_names = read_text(path, rule=rule, remedy=_LATER).split()
+        if file_name in logged_names[:-1]:
             raise InvalidValue(
-                "inbox", self.folder / name, rule=f"the sum that later questions rest on; {_LATER}"
+                "inbox",
+                self.folder / file_name,
+                rule=f"the sum that later questions rest on; {_LATER}",
             )
-        if name not in digests:
-            write_text(path, text="\n".join([*digests, name]) + "\n")
+        if file_name not in logged_names:
+            write_text(path, text="\n".join([*logged_names, file_name]) + "\n")
 
     def share_sums(self) -> ShareSums:
         """Returns this object, which asks the holders for sums of label shares."""
@@ -894,7 +918,8 @@ class AskedVotes(VotesInRounds, ShareSums):
         )
         num_directions = max(num_directions, least_directions)
         moments: RoundVotes = self.cached(
-            ("moments", num_directions), compute=lambda: AskedMoments(self, num_directions)
+            ("moments", num_directions),
+            compute=lambda: AskedMoments(self, num_directions=num_directions),
         )
         return moments
 
@@ -911,8 +936,8 @@ class AskedMoments(RoundVotes):
         self._directions = PublicPCA.fit(
             votes.pool, max_directions=num_directions, ridge=DEFAULT_RECIPE.ridge_in_rounds
         )
-        rows = votes.pool[: max(DEFAULT_RECIPE.public_rows, votes.num_queries)]
-        self.public = self._directions.with_constant(inputs=rows).astype(np.float32)
+        public_inputs = votes.pool[: max(DEFAULT_RECIPE.public_rows, votes.num_queries)]
+        self.public = self._directions.with_constant(inputs=public_inputs).astype(np.float32)
         self.variances = self._directions.feature_variances
         self.num_teachers = votes.num_teachers
         self.num_labels = votes.num_labels

@@ -2,13 +2,14 @@
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from pate.array_types import BoolArray
 from pate.data import Dataset, Partition
 from pate.data.dataset import require_dataset
 from pate.files.atomic import remove_partials, write_text, write_text_parts
@@ -130,7 +131,7 @@ def cast_vote_file(
     with folder.lock_for(settings=plan.settings):
         remove_partials(output.parent, name_patterns=[re.escape(output.name)])
         named_files = {**plan.settings, "queries": plan.queries}
-        if _is_done(folder, output):
+        if _is_done(folder, output=output):
             require_same_data(
                 folder,
                 settings=named_files,
@@ -164,21 +165,30 @@ def cast_vote_file(
             digests={"data": dataset.digest(), "private": dataset.private_digest()},
         )
         sources.write(folder)
-        share = HolderShare.of_plan(plan, dataset, folder)
-        progress = training_progress(share.teacher, partition=share.partition, folder=folder)
+        holder_share = HolderShare.of_plan(plan, dataset=dataset, folder=folder)
+        progress = training_progress(
+            holder_share.teacher, partition=holder_share.partition, folder=folder
+        )
         if progress:
             monitor.say(f"output_dir={folder.path}: continues a call that was stopped; {progress}")
-        ensemble = share.train(num_queries, engine=plan.engine, folder=folder, monitor=monitor)
+        ensemble = holder_share.train(
+            num_queries, engine=plan.engine, folder=folder, monitor=monitor
+        )
         votes = ensemble.vote().require_type(TeacherVotes)
         names = ensemble.public_names
         clip = plan.vote_clip
         with_confidences = plan.cast == "confidences"
+
+        def clipped_bits() -> Iterator[BoolArray]:
+            """Yields blocks of bits, in which a teacher votes for its `vote_clip` most confident labels of a query."""
+            assert clip is not None
+            for confidences in votes.confidences():
+                yield limit_votes(block=confidences, max_votes=clip)
+
         file = VoteFile.write(
             output,
-            manifest_of(plan, ensemble),
-            bits=votes.bits
-            if clip is None
-            else lambda: (limit_votes(block, max_votes=clip) for block in votes.confidences()),
+            manifest=manifest_of(plan, ensemble),
+            bits=votes.bits if clip is None else clipped_bits,
             record_ids=names.record_ids,
             label_names=names.label_names,
             confidences=votes.confidences if with_confidences else None,
@@ -226,7 +236,10 @@ class HolderShare:
                 dataset.private, num_teachers=num_teachers, manifest=folder.partition, rng=rng
             )
             return cls(
-                plan.teacher, dataset, partition, streams.seeds("teachers", num_seeds=num_teachers)
+                teacher=plan.teacher,
+                dataset=dataset,
+                partition=partition,
+                seeds=streams.seeds("teachers", num_seeds=num_teachers),
             )
         first = (int(plan.holder) - 1) * num_teachers
         last = first + num_teachers
@@ -234,16 +247,24 @@ class HolderShare:
         if isinstance(teacher, Teacher):  # isolated as in the whole ensemble
             teacher = isolate(teacher, dataset.private.group_ids)
         partition_of_all = Partition.draw(
-            dataset.private.group_ids, num_teachers * plan.holders, rng
+            dataset.private.group_ids, num_teachers=num_teachers * plan.holders, rng=rng
         )
         rows = np.flatnonzero(
             (partition_of_all.teacher_of >= first) & (partition_of_all.teacher_of < last)
         )
         dataset = replace(dataset, private=dataset.private.take(rows))
-        partition = Partition(partition_of_all.teacher_of[rows] - first, num_teachers)
+        partition = Partition(
+            teacher_of=partition_of_all.teacher_of[rows] - first, num_teachers=num_teachers
+        )
         if not os.path.lexists(folder.partition):
             write_text_parts(folder.partition, parts=partition.json_parts(dataset.private))
-        return cls(teacher, dataset, partition, streams.seeds("teachers", num_seeds=last)[first:])
+        seeds_of_earlier_too = streams.seeds("teachers", num_seeds=last)
+        return cls(
+            teacher=teacher,
+            dataset=dataset,
+            partition=partition,
+            seeds=seeds_of_earlier_too[first:],
+        )
 
     def train(
         self, num_queries: int, *, engine: Engine, folder: EnsembleFolder, monitor: Monitor
@@ -286,7 +307,7 @@ def manifest_of(plan: HolderPlan, ensemble: Ensemble) -> VoteManifest:
     )
 
 
-def _is_done(folder: RunFolder, output: Path) -> bool:
+def _is_done(folder: RunFolder, *, output: Path) -> bool:
     """Returns True if a call has completed the file; raises `InvalidValue` if the file was changed since.
 
     Args:

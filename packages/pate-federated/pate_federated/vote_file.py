@@ -36,6 +36,8 @@ Blocks = Callable[[], Iterable[NDArray[Any]]]
 CASTS = ("bits", "confidences")
 _FORMAT = 1
 _HEXADECIMAL = 64
+# the number of bytes at the beginning of an .npy file that tell what it is
+_NUM_FIRST_BYTES = 6
 _RULE = "a whole vote file, as pate-vote writes it"
 _REMEDY = "ask its holder for it again: the same pate-vote command writes the same file"
 _SUM_RULE = "a whole file of sums, as pate-release sum=FILE writes it"
@@ -362,7 +364,7 @@ class VoteFile(HoldersFile):
 
         The file must have confidences.
         """
-        return np.asarray(self._of_teachers("label_shares", dtype_kind="f"), dtype=np.float64)
+        return np.asarray(self._array_of_teachers("label_shares", dtype_kind="f"), dtype=np.float64)
 
     def known_shares(self) -> FloatArray | None:
         """Returns the share of each teacher's records that know each label, `[num_teachers, num_labels]`.
@@ -371,17 +373,17 @@ class VoteFile(HoldersFile):
         """
         if not self.manifest.have_gaps:
             return None
-        return np.asarray(self._of_teachers("known_shares", dtype_kind="f"), dtype=np.float64)
+        return np.asarray(self._array_of_teachers("known_shares", dtype_kind="f"), dtype=np.float64)
 
     def voting(self) -> BoolArray | None:
         """Returns which teachers vote on which labels, bool `[num_teachers, num_labels]`; None where all do."""
         if not self.manifest.have_gaps:
             return None
         if self.manifest.cast == "confidences":
-            return np.asarray(self._of_teachers("known_shares", dtype_kind="f") > 0)
-        return np.asarray(self._of_teachers("voting", dtype_kind="b"), dtype=np.bool_)
+            return np.asarray(self._array_of_teachers("known_shares", dtype_kind="f") > 0)
+        return np.asarray(self._array_of_teachers("voting", dtype_kind="b"), dtype=np.bool_)
 
-    def _of_teachers(self, array_name: str, *, dtype_kind: str) -> NDArray[Any]:
+    def _array_of_teachers(self, array_name: str, *, dtype_kind: str) -> NDArray[Any]:
         """Returns an array of numbers in [0, 1] for each label of each teacher; raises `DamagedFile` for others."""
         with reading(self.path, rule=_RULE, remedy=_REMEDY) as archive:
             values = read_member(archive, array_name=array_name, dtype_kinds=dtype_kind)
@@ -463,7 +465,9 @@ class SumFile(HoldersFile):
             if abstaining is not None:
                 write_member(archive, array_name="abstaining", array=abstaining.astype(np.int64))
             write_member(
-                archive, array_name="counts", array=file_of_sums._possible(counts).astype(dtype)
+                archive,
+                array_name="counts",
+                array=file_of_sums._require_possible(counts).astype(dtype),
             )
         return file_of_sums
 
@@ -501,8 +505,10 @@ class SumFile(HoldersFile):
     def counts(self) -> NDArray[np.unsignedinteger[Any]]:
         """Returns the counts, `[num_queries, num_labels]`, each at most the teachers that vote on the label."""
         with reading(self.path, rule=_SUM_RULE, remedy=_SUM_REMEDY) as archive:
-            counts = self._possible(read_member(archive, array_name="counts", dtype_kinds="u"))
-        most = self._most_votes() - self.abstaining()
+            counts = self._require_possible(
+                read_member(archive, array_name="counts", dtype_kinds="u")
+            )
+        most = self._num_teachers_with_label(heads=self.heads) - self.abstaining()
         require_entries("counts", counts <= most, "at most the teachers that vote on the label")
         return counts
 
@@ -516,16 +522,18 @@ class SumFile(HoldersFile):
         require(
             abstaining.shape == (len(self.label_names),), "abstaining.shape", abstaining.shape, rule
         )
-        with_gaps = tuple(head for head in self.heads if head.have_gaps)
-        most = teachers_with_label(self.label_names, map(self.labels_of, with_gaps), with_gaps)
+        heads_with_gaps = tuple(head for head in self.heads if head.have_gaps)
+        most = self._num_teachers_with_label(heads=heads_with_gaps)
         require_entries("abstaining", (abstaining >= 0) & (abstaining <= most), rule)
         return abstaining.astype(np.int64)
 
-    def _most_votes(self) -> IntArray:
-        """Returns the number of teachers whose holders have each label, `[num_labels]`."""
-        return teachers_with_label(self.label_names, map(self.labels_of, self.heads), self.heads)
+    def _num_teachers_with_label(self, *, heads: tuple[VoteManifest, ...]) -> IntArray:
+        """Returns the number of teachers whose holder has each label, among the holders with these heads."""
+        label_sets = [self.labels_of(head) for head in heads]
+        return teachers_with_label(self.label_names, label_sets=label_sets, heads=heads)
 
-    def _possible(self, counts: NDArray[Any]) -> NDArray[Any]:
+    def _require_possible(self, counts: NDArray[Any]) -> NDArray[Any]:
+        """Returns counts unchanged; raises `InvalidValue` if one is below 0 or above the number of teachers."""
         are_possible = (counts <= self.num_teachers) & (counts >= 0)
         require_entries(
             "counts", are_possible, f"at most {self.num_teachers}, the teachers that are in them"
@@ -545,10 +553,10 @@ def teachers_with_label(
         label_sets: the names of the labels of each holder.
         heads: the head of each holder, which states the number of its teachers.
     """
-    place_of = {name: place for place, name in enumerate(label_names)}
+    index_of = {name: index for index, name in enumerate(label_names)}
     numbers = np.zeros(len(label_names), dtype=np.int64)
     for names, head in zip(label_sets, heads, strict=True):
-        numbers[[place_of[name] for name in names]] += head.num_teachers
+        numbers[[index_of[name] for name in names]] += head.num_teachers
     return numbers
 
 
@@ -566,6 +574,8 @@ def is_whole_archive(path: Path) -> bool:
     """Returns True for an .npy file, or for an archive that is not cut off."""
     try:
         with path.open("rb") as file:
-            return is_array_file(first_bytes=file.read(6)) or zipfile.is_zipfile(path)
+            return is_array_file(first_bytes=file.read(_NUM_FIRST_BYTES)) or zipfile.is_zipfile(
+                path
+            )
     except OSError:
         return False

@@ -19,8 +19,10 @@ from pate_federated.question import Roll
 from pate_federated.summed_release import AnswersAwaited, Mailbox, RoundsOfHolders
 from pate_federated.vote_file import VoteFile, is_sum_file, is_vote_file, is_whole_archive
 
-_OF_ROUNDS = ("roll", "max_absent", "mailbox", "wait", "num_queries")
-_print = partial(print_page, "cli/release.txt", package="pate_federated", awaited=None, sum=None)
+_SETTINGS_OF_ROUNDS = ("roll", "max_absent", "mailbox", "wait", "num_queries")
+_print_page = partial(
+    print_page, "cli/release.txt", package="pate_federated", awaited=None, sum_file=None
+)
 
 
 def release(config: DictConfig) -> None:
@@ -34,7 +36,7 @@ def release(config: DictConfig) -> None:
     elif config.sum is not None:
         _write_sum(config)
     else:
-        plan, output_dir = plan_of(config, excluded_settings=("sum", *_OF_ROUNDS))
+        plan, output_dir = plan_of(config, excluded_settings=("sum", *_SETTINGS_OF_ROUNDS))
         votes, cohort = read_votes(config)
         release_and_print(plan, votes=votes, cohort=cohort, output_dir=output_dir)
 
@@ -61,20 +63,20 @@ def read_votes(config: DictConfig) -> tuple[VoteSource, Cohort]:
             if not (is_vote_file(path) or is_sum_file(path) or is_whole_archive(path)):
                 VoteFile.open(path)  # raises what is damaged
         rule = "files of pate-vote alone, or of other projects alone; this one is another than the first"
-        other = paths[is_own.index(not is_own[0])]
-        raise InvalidValue("votes", other, rule=rule)
+        other_path = paths[is_own.index(not is_own[0])]
+        raise InvalidValue("votes", other_path, rule=rule)
     return read_foreign_votes(config, paths=paths)
 
 
 def _write_sum(config: DictConfig) -> None:
     """Writes the sum of the votes of some holders to a file, which a later pate-release can read."""
-    path = Path(config.sum)
-    require(path.suffix == ".npz", "sum", path, "a file that ends in .npz")
-    paths = vote_paths(config)
-    is_new = path.absolute() not in {vote_path.absolute() for vote_path in paths}
-    require(is_new, "sum", path, "another name than those of the votes")
-    file = GatheredVotes.read(paths).write(path)
-    _print(sum=path, file=file, size=path.stat().st_size)
+    sum_path = Path(config.sum)
+    require(sum_path.suffix == ".npz", "sum", sum_path, "a file that ends in .npz")
+    paths_of_votes = vote_paths(config)
+    is_new = sum_path.absolute() not in {path.absolute() for path in paths_of_votes}
+    require(is_new, "sum", sum_path, "another name than those of the votes")
+    sum_file = GatheredVotes.read(paths_of_votes).write(sum_path)
+    _print_page(sum_file=sum_file, num_bytes=sum_path.stat().st_size)
 
 
 def _release_in_rounds(config: DictConfig) -> None:
@@ -94,7 +96,7 @@ def _release_in_rounds(config: DictConfig) -> None:
     require_no_links(mailbox, "mailbox")
     rule = "a file of public samples with label_names"
     require(len(queries.label_names) > 0, "queries.label_names", "none", rule)
-    release = RoundsOfHolders(
+    release_in_rounds = RoundsOfHolders(
         plan=plan,
         roll=roll,
         pool=queries.inputs,
@@ -105,8 +107,10 @@ def _release_in_rounds(config: DictConfig) -> None:
         output_dir=output_dir,
     )
     try:
-        terms = release.run(Mailbox(mailbox, roll, config.wait), ConsoleMonitor())
+        terms = release_in_rounds.run(
+            exchange=Mailbox(folder=mailbox, roll=roll, wait=config.wait), monitor=ConsoleMonitor()
+        )
     except AnswersAwaited as awaited:
-        _print(awaited=awaited, num_holders=len(roll.holders))
+        _print_page(awaited=awaited, num_holders=len(roll.holders))
     else:
         print_terms(terms, output_dir=output_dir, num_holders=len(roll.holders))

@@ -27,28 +27,32 @@ def train_student(config: DictConfig) -> None:
     """Trains the student of a configuration, if it is not trained yet, and prints its folder."""
     require_named(config, rules={"release": "the folder that pate-release wrote, or its release/"})
     monitor = ConsoleMonitor()
-    release = Path(config.release)
-    output = None if config.output is None else Path(config.output)
-    node = OmegaConf.to_container(config.student, resolve=True)
-    student = without_outside_values(config, settings={"student": node})["student"]
+    release_folder = Path(config.release)
+    output_folder = None if config.output is None else Path(config.output)
+    all_settings = OmegaConf.to_container(config.student, resolve=True)
+    student_settings = without_outside_values(config, settings={"student": all_settings})["student"]
     plan = StudentPlan(
         student=part_maker(config)("student"),
-        queries=_queries(config, release, monitor),
+        queries=_queries_reader(config, release_folder, monitor),
         seed=config.seed,
-        with_student=partial(with_student, student_settings=student),
+        with_student=partial(with_student, student_settings=student_settings),
     )
-    model = train_on_release(plan, release, output, monitor)
-    where = output or folder_of(release)
-    command = f"pate-predict {as_setting(name='release', value=where)} data=FILE output=FILE"
-    print_lines(f"{where}: a {model.kind} student; {command} says what it predicts")
+    model = train_on_release(plan, release=release_folder, output=output_folder, monitor=monitor)
+    bundle_folder = output_folder or folder_of(release_folder)
+    command = (
+        f"pate-predict {as_setting(name='release', value=bundle_folder)} data=FILE output=FILE"
+    )
+    print_lines(f"{bundle_folder}: a {model.kind} student; {command} says what it predicts")
 
 
-def _queries(config: DictConfig, release: Path, monitor: ConsoleMonitor) -> Callable[[], Queries]:
+def _queries_reader(
+    config: DictConfig, release_folder: Path, monitor: ConsoleMonitor
+) -> Callable[[], Queries]:
     """Returns a function that reads the public samples, from a file or from the public pool of a data set.
 
     Args:
         config: the configuration.
-        release: the folder of the release.
+        release_folder: the folder of the release.
         monitor: displays the progress.
     """
     sources = [name for name in ("queries", "data") if config[name] is not None]
@@ -60,10 +64,13 @@ def _queries(config: DictConfig, release: Path, monitor: ConsoleMonitor) -> Call
     if config.queries is not None:
         return partial(Queries.read, Path(config.queries), schema=config.table_schema)
     build_part = part_maker(config)
-    load = make_dataset_loader(
-        data=build_part("data"), monitor=monitor, features=build_part("features"), folder=release
+    load_dataset = make_dataset_loader(
+        data=build_part("data"),
+        monitor=monitor,
+        features=build_part("features"),
+        folder=release_folder,
     )
-    return lambda: Queries.of(require_dataset(load()))
+    return lambda: Queries.of(require_dataset(load_dataset()))
 
 
 main = command_of(train_student, command="student", module=__name__)

@@ -18,14 +18,14 @@ from pate.settings import changeable_names
 from pate.validation import require
 from pate_federated import Question, answer_question
 from pate_federated.asked_data import AskedData
-from pate_federated.holder import opening_of, queries_file
+from pate_federated.holder import opening_of, write_queries_file
 from pate_federated.vote_casting import HolderPlan, cast_vote_file
 
 _RULES = {
     "holder": "the name of this place, which no other has, such as holder=hospital_3; a number from 1 beside holders=",
     "output": "the vote file to write, such as votes/3.npz",
 }
-_print = partial(print_page, "cli/vote.txt", package="pate_federated", question=None)
+_print_page = partial(print_page, "cli/vote.txt", package="pate_federated", question=None)
 
 
 def vote(config: DictConfig) -> None:
@@ -34,17 +34,23 @@ def vote(config: DictConfig) -> None:
     output = Path(str(config.output))
     monitor = ConsoleMonitor()
     if config.question is not None:
-        _answer(config, output, monitor)
+        _answer_question(config, answer_path=output, monitor=monitor)
         return
     output_dir = Path(config.output_dir or output.with_suffix(".work"))
-    head = cast_vote_file(_plan(config, output_dir, monitor), output, output_dir, monitor).manifest
-    _print(
-        output=output, holder=head.holder, head=head, size=output.stat().st_size, folder=output_dir
+    plan = _holder_plan(config, output_dir=output_dir, monitor=monitor)
+    vote_file = cast_vote_file(plan, output=output, output_dir=output_dir, monitor=monitor)
+    head = vote_file.manifest
+    _print_page(
+        output=output,
+        holder=head.holder,
+        head=head,
+        num_bytes=output.stat().st_size,
+        folder=output_dir,
     )
 
 
-def _plan(
-    config: DictConfig, output_dir: Path, monitor: ConsoleMonitor, queries: Path | None = None
+def _holder_plan(
+    config: DictConfig, *, output_dir: Path, monitor: ConsoleMonitor, queries: Path | None = None
 ) -> HolderPlan:
     """Returns the holder's plan in a configuration.
 
@@ -75,16 +81,16 @@ def _plan(
         seed=config.seed,
         settings=settings,
         queries=None if queries_path is None else str(queries_path),
-        public_settings=holder_settings(without_outside_values(config, settings)),
+        public_settings=holder_settings(without_outside_values(config, settings=settings)),
     )
 
 
-def _answer(config: DictConfig, output: Path, monitor: ConsoleMonitor) -> None:
+def _answer_question(config: DictConfig, *, answer_path: Path, monitor: ConsoleMonitor) -> None:
     """Writes the holder's answer to one question of a release in rounds.
 
     Args:
         config: the configuration, which names the file of the question.
-        output: the file of the answer.
+        answer_path: the file that the answer is written to.
         monitor: displays the progress.
     """
     rule = "the folder of this place's teachers, the same for all questions of a release"
@@ -106,18 +112,27 @@ def _answer(config: DictConfig, output: Path, monitor: ConsoleMonitor) -> None:
     )
     question = Question.from_bytes(question_path.read_bytes())
     require_no_links(make_folder(folder), "output_dir")
-    samples = queries_file(
-        request=opening_of(question, folder), folder=folder / question.asked[:16]
+    queries_path = write_queries_file(
+        request=opening_of(question, folder=folder), folder=folder / question.asked[:16]
     )
-    plan = _plan(config, output_dir=folder, monitor=monitor, queries=samples)
+    plan = _holder_plan(config, output_dir=folder, monitor=monitor, queries=queries_path)
     require(
-        output.stem == plan.holder, "output", output, f"{plan.holder}.npz, the name of this holder"
+        answer_path.stem == plan.holder,
+        "output",
+        answer_path,
+        f"{plan.holder}.npz, the name of this holder",
     )
-    answer = answer_question(plan, question, folder, monitor)
-    make_folder(output.parent)
-    with atomic_write(output) as file:
-        file.write(answer)
-    _print(output=output, holder=plan.holder, question=question, size=len(answer), folder=folder)
+    answer_bytes = answer_question(plan, question=question, folder=folder, monitor=monitor)
+    make_folder(answer_path.parent)
+    with atomic_write(answer_path) as file:
+        file.write(answer_bytes)
+    _print_page(
+        output=answer_path,
+        holder=plan.holder,
+        question=question,
+        num_bytes=len(answer_bytes),
+        folder=folder,
+    )
 
 
 main = command_of(vote, command="vote", module=__name__)

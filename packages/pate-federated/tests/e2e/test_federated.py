@@ -116,7 +116,7 @@ def test_secure_sum_with_noise_survives_one_dropout(tmp_path: Path) -> None:
         ),
         num_nodes=4,
     )
-    total, present = release.made(lambda: pytest.fail("asked again"))
+    total, present = release.sum_in_inbox(lambda: pytest.fail("asked again"))
     assert sorted(present) == ["1", "2", "4"]
     expected = np.zeros_like(total)
     for name in present:

@@ -17,7 +17,7 @@ from pate.models import ConvexTeacher, KernelTeacher, SequentialEngine
 from pate.run.plan import Plan
 from pate_federated import Contribution, Question, Roll, RoundsOfHolders, answer_question
 from pate_federated.distributed_votes import DistributedVotes
-from pate_federated.holder import answer, votes_path
+from pate_federated.holder import answer_request, votes_path
 from pate_federated.summed_release import HolderSum, Summed
 from pate_federated.vote_casting import HolderPlan
 from small_federation.exchange import (
@@ -281,7 +281,7 @@ def homes(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("homes")
     for name in NAMES:
         plan, holder_sum = SmallHolders(folder, holders=HOLDERS, plan=PLAN)(name)
-        answer(plan, request=small_request(), folder=holder_sum)
+        answer_request(plan, request=small_request(), folder=holder_sum)
     return folder
 
 

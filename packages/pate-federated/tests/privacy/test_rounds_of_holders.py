@@ -13,7 +13,7 @@ from pate.votes.label_shares import KNOWN_WEIGHT
 from pate.votes.public_pca import PublicPCA
 from pate_federated import Contribution, Question, Request, Roll, answer_question
 from pate_federated.question import LENGTHS, MOMENTS, SHARES
-from pate_federated.summed_release import gathered
+from pate_federated.summed_release import sum_of_answers
 from pate_federated.vote_casting import HolderPlan
 
 POOL = np.random.default_rng(0).normal(size=(30, 3)).astype(np.float32)
@@ -203,7 +203,7 @@ def test_replacing_one_group_moves_a_sum_by_at_most_two_clips(
             present = [(folder, first), *((name, None) for name in others if name != absent)]
             sent = [Contribution(holder=who[0], votes=answers.sent[who][place]) for who in present]
             sums.append(
-                gathered(ROLL, question, contributions=sent).total.astype(np.float64).ravel()
+                sum_of_answers(ROLL, question, contributions=sent).total.astype(np.float64).ravel()
             )
         moved = max(
             float(np.linalg.norm(sum_of_variant - other))

@@ -12,7 +12,7 @@ from pate.models import LowRankStudent
 from pate.run.plan import Plan
 from pate_federated import Contribution, Question, Request, Roll, RoundsOfHolders, answer_question
 from pate_federated.collection import FederatedRelease
-from pate_federated.summed_release import Gathered, SummedRelease, gathered
+from pate_federated.summed_release import SummedRelease, SumOfAnswers, sum_of_answers
 from pate_federated.vote_casting import HolderPlan
 from small_federation.stages import holder_plan, release_plan
 from tests.e2e.small_run import HOLDERS, NUM_QUERIES, NUM_TEACHERS, seeded_plan, small_dataset
@@ -125,9 +125,9 @@ class Exchanges:
     spoil: SpoilAnswer | None = None
     asked: list[str] = field(default_factory=list)
 
-    def __call__(self, question: Question) -> Gathered:
+    def __call__(self, question: Question) -> SumOfAnswers:
         self.asked.append(question.kind)
-        return gathered(
+        return sum_of_answers(
             self.roll,
             question,
             contributions=self._answers(Question.from_bytes(question.to_bytes())),

@@ -15,7 +15,7 @@ from pate.aggregators import GaussianVotes
 from pate.errors import InvalidValue
 from pate_federated import Question, Roll
 from pate_federated.distributed_votes import DistributedVotes
-from pate_federated.holder import answer
+from pate_federated.holder import answer_request
 from pate_federated.question import LENGTHS
 from pate_federated.summed_release import HolderSum, SumTerms
 from pate_federated.vote_file import VoteFile
@@ -49,7 +49,7 @@ def learned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("learned")
     for name in ROLL.holders:
         plan, folder_of_holder = plans_in(folder)(name)
-        answer(plan, request=small_request(), folder=folder_of_holder)
+        answer_request(plan, request=small_request(), folder=folder_of_holder)
     return folder
 
 
@@ -414,7 +414,7 @@ def test_only_the_opening_is_answered_without_masks(homes: Path) -> None:
     for question in (opening, lengths):
         for kind in TYPES:
             message = flwr.Message(
-                flower.content(question=question.to_bytes()),
+                flower.message_content({"question": question.to_bytes()}),
                 dst_node_id=FIRST,
                 message_type="query.sums",
             )

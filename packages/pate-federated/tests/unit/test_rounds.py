@@ -17,7 +17,7 @@ import pytest
 from pate.errors import InvalidValue
 from pate_federated import Contribution, Request, Roll
 from pate_federated.question import KINDS, LENGTHS, MOMENTS, OPENING, SHARES, Question, SumAnswer
-from pate_federated.summed_release import AnswersAwaited, Limbs, Mailbox, gathered
+from pate_federated.summed_release import AnswersAwaited, Limbs, Mailbox, sum_of_answers
 from pate_federated.vote_file import VoteManifest
 from small_federation.holders import NUM_LABELS, request
 from tests.refusals import ANY, refused
@@ -122,7 +122,7 @@ def test_sum_limits_each_holder_to_its_teachers(kind: str) -> None:
         answer(sent_question, holder="3", vote_sum=too_long),
         answer(sent_question, holder="4", vote_sum=-too_long),
     ]
-    result = gathered(ROLL, sent_question, contributions=sent)
+    result = sum_of_answers(ROLL, sent_question, contributions=sent)
     assert result.holders == ("1", "2")
     np.testing.assert_array_equal(result.total, 2 * longest_sum(sent_question))
     for name in "34":
@@ -139,7 +139,7 @@ def test_lengths_whose_sum_overflows_are_refused() -> None:
     sent_question = question(LENGTHS)
     total = np.zeros(sent_question.shape, dtype=np.int64)
     total[:4] = 2**62  # which add up to 0 in 64 bits
-    result = gathered(
+    result = sum_of_answers(
         ROLL,
         sent_question,
         contributions=[
@@ -208,7 +208,9 @@ def test_invalid_answer_is_refused_by_name_and_adds_nothing(name: str) -> None:
     """
     sent_question = question(SHARES)
     sent, message = invalid_answers(sent_question)[name]
-    result = gathered(ROLL, sent_question, contributions=[answer(sent_question, holder="1"), sent])
+    result = sum_of_answers(
+        ROLL, sent_question, contributions=[answer(sent_question, holder="1"), sent]
+    )
     assert result.holders == ("1",)
     np.testing.assert_array_equal(result.total, longest_sum(sent_question))
     assert message in result.refused["2"] and result.refused["2"].startswith("holder=2: ")
@@ -226,7 +228,7 @@ def test_duplicate_and_unknown_holders_are_refused() -> None:
     """Holder 2 answers twice, and a stranger answers. Both are refused, and holder 1 alone counts."""
     sent_question = question(MOMENTS)
     stranger = answer(sent_question, holder="mallory")
-    result = gathered(
+    result = sum_of_answers(
         ROLL,
         sent_question,
         contributions=[
@@ -261,7 +263,7 @@ def test_summed_digits_give_the_sum_of_the_numbers(holders: int, kind: str) -> N
     digits = [limbs.split(numbers_of_holder) for numbers_of_holder in numbers]
     for numbers_of_holder in digits:
         limbs.terms.require_sendable(numbers_of_holder)
-    np.testing.assert_array_equal(limbs.joined(np.sum(digits, axis=0)), numbers.sum(axis=0))
+    np.testing.assert_array_equal(limbs.join(np.sum(digits, axis=0)), numbers.sum(axis=0))
     assert holders * 2 * limbs.terms.most < 2**32
 
 
@@ -311,13 +313,13 @@ def test_a_question_is_about_the_labels_and_samples_of_its_opening() -> None:
     Another pool, other samples and another number of labels are refused.
     """
     opening = replace(request(), inputs=np.ones((6, 5), dtype=np.float32))
-    question(MOMENTS).require_of(opening)
+    question(MOMENTS).require_part_of(opening)
     with refused("question.pool_center", value="others"):
-        question(MOMENTS, state_changes={"pool_center": np.full(5, 1e4)}).require_of(opening)
+        question(MOMENTS, state_changes={"pool_center": np.full(5, 1e4)}).require_part_of(opening)
     with refused("question.pool_center", value="others"):
-        question(MOMENTS).require_of(request())
+        question(MOMENTS).require_part_of(request())
     with refused("question.num_labels", value=4):
-        question(LENGTHS).require_of(replace(request(), label_names=("a", "b", "c")))
+        question(LENGTHS).require_part_of(replace(request(), label_names=("a", "b", "c")))
 
 
 def zip_of_arrays(compression: int, **arrays: Any) -> bytes:

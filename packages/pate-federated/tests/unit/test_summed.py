@@ -146,7 +146,7 @@ def test_absent_holders_count_equally_in_sums_and_vote_files(tmp_path: Path) -> 
             inbox=tmp_path / type(aggregator).__name__,
         )
         release.inbox.mkdir()
-        source = release.counted(lambda: (counts_of_three, ("1", "2", "3")))
+        source = release.counted_votes(lambda: (counts_of_three, ("1", "2", "3")))
         assert source.num_teachers == 12
         counts = source.counts()
         np.testing.assert_array_equal(counts[:, 1:], counts_of_three[:, 1:])
@@ -226,8 +226,8 @@ def answered_at_once(folder: Path, first_id: int) -> bool:
     """Returns True if a holder answers the request for the queries with ids from `first_id` on."""
     other_request = replace(request(), record_ids=np.arange(first_id, first_id + NUM_QUERIES))
     try:
-        HolderSum(SumTerms.of_noise(NOISE, roll=ROLL), noise=NOISE)._answer_once(
-            folder, other_request
+        HolderSum(SumTerms.of_noise(NOISE, roll=ROLL), noise=NOISE)._note_answer(
+            other_request, folder=folder
         )
     except InvalidValue:
         return False
@@ -289,7 +289,7 @@ def test_stored_sum_is_released_after_an_interruption(tmp_path: Path) -> None:
     counts = noisy_sum(tmp_path, holder_names="123")
     with pytest.raises(KeyboardInterrupt):
         release.run(lambda: counts, SilentMonitor(stop_at="releasing labels"))
-    release.made(lambda: counts)
+    release.sum_in_inbox(lambda: counts)
 
     release.run(lambda: pytest.fail("asked again"))
     assert num_charges(tmp_path) == 1

@@ -393,7 +393,7 @@ def test_sums_of_packed_bits_are_sums_of_bits(
     probabilities = rng.random((num_queries, num_labels))
     probabilities[0, 0] = 1  # all votes for it fill every digit
     bits = rng.random((num_rows, num_queries, num_labels)) < probabilities
-    sums = BitSums((num_queries, -(-num_labels // 8)))
+    sums = BitSums(num_queries=num_queries, bytes_per_query=-(-num_labels // 8))
     row = np.empty((num_queries, -(-num_labels // 8)), dtype=np.uint8)
     for votes in bits:
         row[:] = np.packbits(votes, axis=1)
