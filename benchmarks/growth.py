@@ -26,7 +26,7 @@ _INPUTS = 32
 _LABELS = 10
 _QUERIES = 200
 _calls = count()
-_LEAST = 1e-4  # seconds below which a clock measures nothing reliably
+_MIN_SECONDS = 1e-4  # seconds below which a clock measures nothing reliably
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Grown:
     def exponent(self) -> float:
         """Returns the exponent of time in size, from the middle size to the largest."""
         first, last = self.growth.sizes[-2:]
-        before, after = (max(duration, _LEAST) for duration in self.seconds[-2:])
+        before, after = (max(duration, _MIN_SECONDS) for duration in self.seconds[-2:])
         return math.log(after / before) / math.log(last / first)
 
 

@@ -46,7 +46,6 @@ _SLACK = 1.005  # of a recorded ratio: another machine's rounding, another scipy
 _TABLE = {"test": "table", "failure_prob": 1e-9}
 _GUMBEL = {"selection_scale": 38.985, "test_std": 60.0}
 _PAPER = {"selection_noise": "gaussian", "selection_scale": 50.0, "test_std": 60.0}
-_ENDS = {"k": 8, "epsilon": 0.1, "mechanism": "canonical"}
 
 _SESSION = {"selection_scale": 40.0, "target_hits": 10}
 

@@ -23,8 +23,8 @@ _FILE = re.compile(r"_main_binary-[a-z0-9]+_Packages(\.\w+)?")
 _TAGS = re.compile(r"([\w\-+:]+::)\{([^}]*)\}|([\w\-+:]+::[\w\-+.:]+)")
 _NOT_CONTENT = ("suite::", "role::")
 # public packages that have a tag
-_MOST = 0.6
-_LEAST = 0.01
+_MAX_SHARE = 0.6
+_MIN_SHARE = 0.01
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,9 @@ def write(tagged: list[Package], folder: Path, num_labels: int) -> list[str]:
     """Writes the three files and returns the labels, the commonest tags of the public packages."""
     public = [package for package in tagged if package.split == "public"]
     counts = Counter(tag for package in public for tag in package.tags)
-    fitting = [tag for tag, count in counts.items() if _LEAST <= count / len(public) <= _MOST]
+    fitting = [
+        tag for tag, count in counts.items() if _MIN_SHARE <= count / len(public) <= _MAX_SHARE
+    ]
     tags = sorted(fitting, key=lambda tag: (-counts[tag], tag))[:num_labels]
     names = [re.sub(r"\W+", "_", tag) for tag in tags]
     folder.mkdir(parents=True, exist_ok=True)

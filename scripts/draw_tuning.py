@@ -66,9 +66,9 @@ SCORE_EPSILON = 1.0
 DELTA = 1e-5
 MEAN_RUNS = 5.0
 NUM_TUNINGS = 4000
-MOST_PRIVATE = 6000
-MOST_PUBLIC = 600
-MOST_TEST = 3000
+MAX_PRIVATE = 6000
+MAX_PUBLIC = 600
+MAX_TEST = 3000
 
 
 @dataclass(frozen=True)
@@ -97,9 +97,9 @@ class Records:
     def dataset(self, name: str) -> tuple[Dataset, Split]:
         """Returns the data set with half of the test records, and the other half to measure with."""
         num = len(self.inputs)
-        num_public = min(MOST_PUBLIC, num // 4)
-        num_test = min(MOST_TEST, num // 3) // 2
-        num_private = min(MOST_PRIVATE, num - num_public - 2 * num_test)
+        num_public = min(MAX_PUBLIC, num // 4)
+        num_test = min(MAX_TEST, num // 3) // 2
+        num_private = min(MAX_PRIVATE, num - num_public - 2 * num_test)
         stops = np.cumsum([num_public, num_test, num_test, num_private]).tolist()
         ids = np.arange(num)
         public, scored, measured, private = (
@@ -134,7 +134,7 @@ def shuffled(inputs: FloatArray | Float32Array, labels: IntArray | BoolArray) ->
 
 def scaled(records: Records) -> Records:
     """Returns records with inputs that are scaled by their public rows, the first ones."""
-    num_public = min(MOST_PUBLIC, len(records.inputs) // 4)
+    num_public = min(MAX_PUBLIC, len(records.inputs) // 4)
     scaler = StandardScaler().fit(records.inputs[:num_public])
     return replace(records, inputs=scaler.transform(records.inputs).astype(np.float32))
 
@@ -158,7 +158,7 @@ def debian() -> Records:
     tagged = list(packages(text))
     order = np.random.default_rng(0).permutation(len(tagged)).tolist()
     tagged = [tagged[place] for place in order]
-    public = tagged[:MOST_PUBLIC]
+    public = tagged[:MAX_PUBLIC]
     counts: dict[str, int] = {}
     for package in public:
         for tag in package.tags:
@@ -405,7 +405,7 @@ def _draw(scratch: Path) -> int:
         bench = Bench.for_dataset(
             dataset,
             load_dataset=partial(_same, dataset),
-            num_queries=min(MOST_PUBLIC, len(dataset.public)),
+            num_queries=min(MAX_PUBLIC, len(dataset.public)),
             engine=SequentialEngine(),
             student_recipe=LowRankStudent(),
             ensemble_seed=0,

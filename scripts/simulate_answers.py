@@ -41,7 +41,7 @@ DELTA = 1e-6
 NUM_SEEDS = 3
 _PRIOR_PRECISION = 1.0  # of every weight of the public model
 _BLOCK_EXPERTS = 200
-_MOST_STEPS = 30
+_MAX_STEPS = 30
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +81,7 @@ class LogisticPrior:
         ridge = _PRIOR_PRECISION * np.eye(features.shape[1])
         covariances = []
         for label in range(labels.shape[1]):
-            for _ in range(_MOST_STEPS):
+            for _ in range(_MAX_STEPS):
                 shares = expit(features @ self.weights[:, label])
                 pull = _PRIOR_PRECISION * (prior[:, label] - self.weights[:, label])
                 gradient = features.T @ (labels[:, label] - shares) + pull

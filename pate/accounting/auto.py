@@ -8,7 +8,11 @@ from pate.accounting import event_json, event_tree, events
 from pate.accounting.accountant import Accountant
 from pate.accounting.events import Event, SelectThenTestEvent
 from pate.accounting.exact import ExactAccountant
-from pate.accounting.joint_law import MOST_TEACHERS, JointLawAccountant, count_select_then_tests
+from pate.accounting.joint_law import (
+    LARGEST_NUM_TEACHERS,
+    JointLawAccountant,
+    count_select_then_tests,
+)
 from pate.accounting.loss_accountant import AccountantBesideRenyi
 from pate.accounting.tuning import TuningAccountant
 from pate.validation import require_probability
@@ -175,4 +179,4 @@ def _has_small_joint_law(event: SelectThenTestEvent) -> bool:
     """Returns True if the joint law of a selection and its test is quick to compute and may save much."""
     # the number of teachers over the scale of the selection's noise in votes
     num_scales = event.num_teachers * event.selection.epsilon / (2 * event.bit.reach)
-    return event.num_teachers <= MOST_TEACHERS and num_scales <= _LARGEST_NUM_SCALES
+    return event.num_teachers <= LARGEST_NUM_TEACHERS and num_scales <= _LARGEST_NUM_SCALES

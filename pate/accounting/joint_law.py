@@ -26,7 +26,7 @@ from pate.accounting.rdp import rdp_curve
 from pate.accounting.worst_joint_law import CandidateTypes, largest_divergence
 from pate.array_types import FloatArray
 
-MOST_TEACHERS = 20_000
+LARGEST_NUM_TEACHERS = 20_000
 """The largest number of teachers for which the joint law, which goes over every gap, is computed.
 
 With more teachers it would cost about as much as selection and test composed.
@@ -97,7 +97,7 @@ class JointLawAccountant(AccountantBesideRenyi):
         self._rdp.compose(event, count=count)
         self.failure_prob = self._rdp.failure_prob
         for kind, times in count_select_then_tests(within=event, num_releases=count).items():
-            if kind.num_teachers <= MOST_TEACHERS:
+            if kind.num_teachers <= LARGEST_NUM_TEACHERS:
                 self._joint[kind] += times
         self._coarse_curve = None
         return self

@@ -3,8 +3,6 @@
 The test, called the screening, compares a statistic of the query with a share of the teachers. Its outcome is one bit
 with noise of its own. Queries that pass the screening are answered by `GNMax` or `GaussianVotes`. The price has the
 screening of every query, and as many answers as can be released.
-
-Source: Papernot et al. 2018, Algorithm 1; docs/proofs/gnmax.md.
 """
 
 from abc import abstractmethod
@@ -106,7 +104,9 @@ class ConfidentGNMax(ScreenedAggregator):
 
     Formal guarantee: one change moves the largest count by at most 1 under either adjacency. So the screening costs one
     bit for each query. An answer costs as much as one of `GNMax`. The price has an answer for every query, refused or
-    not, or for `max_answers` queries. Source: Papernot et al. 2018, Algorithm 1; docs/proofs/gnmax.md.
+    not, or for `max_answers` queries.
+
+    Source: Papernot et al. 2018, Algorithm 1; docs/proofs/gnmax.md.
 
     Attributes:
         screening_std: standard deviation of the screening's noise, in votes, > 0.
@@ -146,8 +146,9 @@ class ConfidentVotes(ScreenedAggregator):
     `max_votes`.
 
     Formal guarantee: one change moves every majority by at most 1 under either adjacency, and so also the smallest
-    majority. The screening costs one bit for each query, and an answer one bit for each label. Source: Confident-GNMax
-    of Papernot et al. 2018, for several labels; docs/proofs/gnmax.md.
+    majority. The screening costs one bit for each query, and an answer one bit for each label.
+
+    Source: Confident-GNMax of Papernot et al. 2018, for several labels; docs/proofs/gnmax.md.
 
     >>> aggregator = ConfidentVotes(screening_std=2.0, threshold_share=0.7, noise_std=1.0)
     >>> votes = np.array([[90, 3, 88], [90, 3, 55]])

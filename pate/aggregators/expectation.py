@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pate.votes.shape import VoteShape
 
 
-LEAST_ANSWERED = 1 / 3
+MIN_ANSWERED = 1 / 3
 """The share of answered queries below which a release is useless."""
 
 # The share of right labels in answers below which a release is useless. Answers drawn without the votes have 1/2.
@@ -74,7 +74,7 @@ class ExpectedRelease:
     @property
     def is_useless(self) -> bool:
         """Whether fewer than a third of the queries are answered, or `right` is below 3/4."""
-        return self.answered < LEAST_ANSWERED or self.right < _MIN_RIGHT
+        return self.answered < MIN_ANSWERED or self.right < _MIN_RIGHT
 
     @classmethod
     def from_answers(cls, labels: BoolArray, answered: BoolArray, true_labels: BoolArray) -> Self:

@@ -30,7 +30,7 @@ _SHARE_OF_DELTA = 0.6
 # The part of the ledger's remaining failure probability: less than half, as the result is rounded to two digits.
 _SHARE_OF_LEDGER = 0.45
 # Draws are compared with multiples of the least failure probability.
-_LEAST_FAILURE_PROB = 2.0**-53
+_MIN_FAILURE_PROB = 2.0**-53
 
 
 def failure_prob_of(aggregator: Aggregator) -> float:
@@ -67,7 +67,7 @@ def with_failure_prob_left(aggregator: A, ledger: Ledger, *, num_queries: int) -
     if planned_aggregator is aggregator or not ledger.entries or num_tests == 0:
         return planned_aggregator
     affordable = _two_digits(_SHARE_OF_LEDGER * ledger.failures_left / num_tests)
-    if _LEAST_FAILURE_PROB <= affordable < failure_prob_of(planned_aggregator):
+    if _MIN_FAILURE_PROB <= affordable < failure_prob_of(planned_aggregator):
         return _with_failure_prob(planned_aggregator, failure_prob=affordable)
     return planned_aggregator
 
@@ -120,7 +120,7 @@ def _suitable_failure_prob(aggregator: Aggregator, *, delta: float, num_queries:
     smaller_delta = min(delta, getattr(aggregator, "session_delta", 1.0))
     num_tests = max(aggregator.num_tests(num_queries), 1)
     affordable = _two_digits(_SHARE_OF_DELTA * smaller_delta / num_tests)
-    return max(min(aggregator.usual_failure_prob, affordable), _LEAST_FAILURE_PROB)
+    return max(min(aggregator.usual_failure_prob, affordable), _MIN_FAILURE_PROB)
 
 
 def _with_failure_prob(aggregator: A, failure_prob: float) -> A:

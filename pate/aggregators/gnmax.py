@@ -2,8 +2,6 @@
 
 Counts of all labels get Gaussian noise, and only the winner is released. That costs less than the noisy counts would:
 the price is that of the winner's law (`WinnerEvent`), where no teacher votes for more than one label.
-
-Source: Papernot et al. 2018; docs/proofs/winner.md and gnmax.md.
 """
 
 from dataclasses import dataclass, field

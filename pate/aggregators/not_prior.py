@@ -6,8 +6,6 @@ they agree with the prior. If they agree, the query is answered with the prior a
 and stable top-k releases its labels.
 
 The first queries, for which there is no student yet, are released by stable top-k without a check.
-
-Source: Cohen & Lyu 2023 (not-prior target), Zhu & Wang 2022 (release); docs/proofs/not_prior_top_k.md.
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ _GRID = 2**53
 _SMALLEST_PROB = 2.0**-40
 # So many noise scales away from `prior_margin`, a probability is within 2**-40 of 0 or 1.
 _CERTAIN_SCALES = 28.0
-# The smallest number of queries that a round is limited to.
+# A round is never limited to fewer queries.
 _MIN_ROUND_SIZE = 25
 # The table of a check has probabilities for margins up to at least the first number, if there are as many teachers, and
 # up to at most the second. Larger margins have the probability of the largest margin in the table.
@@ -63,10 +61,11 @@ class NotPriorTopK(TargetChargedAggregator):
 
     The predicted labels are the prior. The margin of a set of labels is the smallest count inside the set minus the
     largest count outside. If the margin of the prior plus Laplace noise reaches `prior_margin`, the query is answered
-    with the prior and is free. Otherwise the query is a hit, and `StableTopK` answers or refuses it. A query whose
-    prior names no label is a hit without a check. The first `first_queries` queries have no prior and go through
-    `StableTopK` without a check. After `target_hits` hits every query is refused. Source: Cohen & Lyu 2023 (not-prior
-    target), Zhu & Wang 2022 (release); docs/proofs/not_prior_top_k.md.
+    with the prior and is free. Otherwise the query is a hit, and `StableTopK` answers or refuses it. The check of a
+    query whose prior names no label never passes, so the query is a hit. The first `first_queries` queries have no
+    prior and go through `StableTopK` without a check. After `target_hits` hits every query is refused.
+
+    Source: Cohen & Lyu 2023 (not-prior target), Zhu & Wang 2022 (release); docs/proofs/not_prior_top_k.md.
 
     Formal guarantees, with sens = 2 under replace-one and 1 under add/remove:
         * A check releases one bit and is (sens / prior_scale)-DP, without a failure. The checks together are a session
@@ -108,6 +107,7 @@ class NotPriorTopK(TargetChargedAggregator):
     release_share: float = field(default=0.7, metadata=PROBABILITY)
 
     expects_prior: ClassVar[bool] = True
+    # One number for the check, one for the choice of k, and one for the test, in this order (`_ask`).
     _uniforms_per_query: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
@@ -118,7 +118,7 @@ class NotPriorTopK(TargetChargedAggregator):
         """Raises `InvalidValue` for a margin that is not finite, and for fields that `StableTopK` refuses."""
         is_finite = bool(np.isfinite(self.prior_margin))
         require(is_finite, "prior_margin", self.prior_margin, "a finite number")
-        self._make_release_step()
+        _ = self.release_step  # `StableTopK` validates its fields
 
     @property
     def never_empty(self) -> bool:
@@ -141,17 +141,13 @@ class NotPriorTopK(TargetChargedAggregator):
     @property
     def release_step(self) -> StableTopK:
         """The stable top-k aggregator that releases the first queries and the hits."""
-        return self._make_release_step()
-
-    def _make_release_step(self) -> StableTopK:
-        """Makes the stable top-k aggregator; raises `InvalidValue` for fields that it refuses."""
         return self.convert_to(StableTopK, test="table")
 
     def stability_test(self, *, num_teachers: int) -> StabilityTest:
         """Returns the test that a released set of labels has to pass, for votes of `num_teachers` teachers."""
         return self.release_step.stability_test(num_teachers=num_teachers)
 
-    def agreement(self, *, num_teachers: int) -> FloatArray:
+    def check_probabilities(self, *, num_teachers: int) -> FloatArray:
         """Returns the probability that the check passes, for each margin from -R to R, float64 `[2 R + 1]`.
 
         A larger margin than R has the probability of R, and a smaller one than -R that of -R.
@@ -159,13 +155,13 @@ class NotPriorTopK(TargetChargedAggregator):
         require_count("num_teachers", num_teachers)
         certain_margin = abs(self.prior_margin) + _CERTAIN_SCALES * self.prior_scale
         table_margin = max(math.ceil(min(certain_margin, 1e300)), _MIN_TABLE_MARGIN)
-        return _check_probabilities(
+        return _table_of_check_probabilities(
             self.prior_scale,
             self.prior_margin,
             largest_margin=min(table_margin, num_teachers, _MAX_TABLE_MARGIN),
         )
 
-    def _check_probabilities_of(
+    def _pass_probabilities(
         self, counts: NDArray[np.integer], prior: BoolArray | None, num_teachers: int
     ) -> FloatArray:
         """Returns the probability that the check of each query passes, `[num_queries]`.
@@ -179,7 +175,7 @@ class NotPriorTopK(TargetChargedAggregator):
         """
         if prior is None:
             return np.zeros(len(counts))
-        table = self.agreement(num_teachers=num_teachers)
+        table = self.check_probabilities(num_teachers=num_teachers)
         largest_margin = len(table) // 2
         prior_margins = margins(counts, label_sets=prior)
         table_margins = np.clip(prior_margins, -largest_margin, largest_margin)
@@ -196,7 +192,7 @@ class NotPriorTopK(TargetChargedAggregator):
         shape_of_releases = replace(shape, num_queries=self.num_tests(shape.num_queries))
         releases = self.release_step.event(shape_of_releases)
         check_epsilon = bit_epsilon(
-            self.agreement(num_teachers=shape.num_teachers),
+            self.check_probabilities(num_teachers=shape.num_teachers),
             sensitivity=self.adjacency.gap_sensitivity,
         )
         session = session_event(
@@ -257,7 +253,7 @@ class NotPriorTopK(TargetChargedAggregator):
             prior: bool `[num_queries, num_labels]`, the predicted labels; None without a prior.
         """
         is_checked = np.arange(len(votes)) >= self.first_queries
-        check_probs = self._check_probabilities_of(votes, prior=prior, num_teachers=num_teachers)
+        check_probs = self._pass_probabilities(votes, prior=prior, num_teachers=num_teachers)
         return np.where(is_checked, 1 - check_probs, 0.0)
 
     def _with_noise_of(self, release_step: StableTopK) -> NotPriorTopK:
@@ -276,8 +272,8 @@ class NotPriorTopK(TargetChargedAggregator):
         """Yields the range of queries of each round, as slices.
 
         The first queries and the checked queries are never in one round. A round is at most as long as all earlier
-        rounds together, so that a student has learned from at least half of the queries when it predicts; very short
-        rounds are avoided.
+        rounds together, so a student that predicts has learned from at least half of the queries so far. Rounds of up
+        to 25 queries (`_MIN_ROUND_SIZE`) are always allowed, since many short rounds would be slow.
         """
         start = 0
         while start < num_queries:
@@ -298,7 +294,7 @@ class NotPriorTopK(TargetChargedAggregator):
     ) -> Round:
         """Draws the check and the release of each query of a round; see `TargetChargedAggregator._ask`."""
         is_checked = first_query + np.arange(len(counts)) >= self.first_queries
-        check_probs = self._check_probabilities_of(counts, prior=prior, num_teachers=num_teachers)
+        check_probs = self._pass_probabilities(counts, prior=prior, num_teachers=num_teachers)
         agrees = is_checked & (uniforms[:, 0].rounded_down() < check_probs)
         step = self.release_step
         ranking = VoteRanking.from_counts(counts)
@@ -361,7 +357,7 @@ def margins(counts: NDArray[np.integer], label_sets: BoolArray) -> IntArray:
 
 # The price and each round of a session ask for the same table.
 @lru_cache(maxsize=64)
-def _check_probabilities(
+def _table_of_check_probabilities(
     prior_scale: float, prior_margin: float, largest_margin: int
 ) -> FloatArray:
     """Returns the probability that the check passes, for each margin from -R to R, `[2 R + 1]`, R = `largest_margin`.

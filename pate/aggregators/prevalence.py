@@ -12,8 +12,6 @@ of a step is computed from the release of the step before (the idea of CoinPress
 
 Where labels of records may be unknown, the vector of a teacher also has its known shares: the share of its records for
 which each label is known. One release then has two noisy sums for each label, and the prevalence is their ratio.
-
-Source: Biswas et al. 2020 (CoinPress) for the steps; docs/proofs/centered_votes.md.
 """
 
 from __future__ import annotations
@@ -120,8 +118,9 @@ class Prevalence(Parameters):
     a teacher changes one count by 1, and a clipped sum by one clip. Each step adds Gaussian noise to whole numbers, and
     its clip is computed from earlier steps. The three steps cost one Gaussian event: the values 1 / multiplier**2 of
     the steps add up to 1 / noise_multiplier**2. A teacher of weight w (`ShareSums.weights`) changes everything by at
-    most w times as much. `records_per_teacher` is public. Source: Biswas et al. 2020 (CoinPress) for the steps;
-    docs/proofs/centered_votes.md.
+    most w times as much. `records_per_teacher` is public.
+
+    Source: Biswas et al. 2020 (CoinPress) for the steps; docs/proofs/centered_votes.md.
 
     Attributes:
         noise_multiplier: standard deviation over sensitivity, for all steps together, > 0.

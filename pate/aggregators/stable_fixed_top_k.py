@@ -2,8 +2,6 @@
 
 If the counts of a query have a clear gap near place k, stable top-k finds a set of about k labels at a low price.
 Peeling then picks the few labels to add or keep, with noise on single counts. Only the final k labels are released.
-
-Source: Zhu & Wang 2022, Algorithm 3; docs/proofs/stable_fixed_top_k.md.
 """
 
 from __future__ import annotations
@@ -44,8 +42,9 @@ class StableFixedTopK(StableAggregator):
     number of labels, nothing is charged.
 
     Formal guarantee: each query costs as much as `StableTopK` composed with `SubsetPeeling`, for any stable set. The
-    failure probabilities are those of `StableTopK`. Source: Zhu & Wang 2022, Algorithm 3;
-    docs/proofs/stable_fixed_top_k.md.
+    failure probabilities are those of `StableTopK`.
+
+    Source: Zhu & Wang 2022, Algorithm 3; docs/proofs/stable_fixed_top_k.md.
 
     Attributes:
         k: the number of labels in each answer, from 1 to the number of labels.

@@ -251,15 +251,15 @@ def _releases(folder: Path) -> tuple[list[PaidRelease], int]:
 
     A job that failed after its release was drawn is included, because its labels may be known.
     """
-    places = {
+    output_dirs = {
         read_text(path, rule="a folder", remedy=_REMEDY)
         for path in (folder / "jobs").glob(_FOLDER_FILE_PATTERN)
     }
     releases: list[PaidRelease] = []
     num_unreadable = 0
-    for place in sorted(places):
+    for output_dir in sorted(output_dirs):
         try:
-            releases += releases_of(Path(place))
+            releases += releases_of(Path(output_dir))
         except (InvalidValue, OSError):
             num_unreadable += 1
     # a release of two runs with one seed, which is the same, counts once

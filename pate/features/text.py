@@ -49,9 +49,9 @@ class Text(Features):
         require_choice("features.kind", self.kind, choices=tuple(TEXT_KINDS))
         weights_rule = WEIGHTS_RULES.get(self.kind)
         if weights_rule is not None:
-            has_weights = self._weights is not None and self._weights.path.exists()
+            is_there = self._pretrained is not None and self._pretrained.path.exists()
             rule = f"{weights_rule}, which is there"
-            require(has_weights, "features.weights", self.weights, rule)
+            require(is_there, "features.weights", self.weights, rule)
         elif self.weights is not None:
             rule = "none beside features.kind=tfidf"
             raise InvalidValue("features.weights", self.weights, rule=rule)
@@ -91,12 +91,12 @@ class Text(Features):
             texts: the public texts.
             stage: opens the stages that report progress.
         """
-        weights = self._weights
+        pretrained = self._pretrained
         # The digest of the weights stands for the place where they lie.
         settings = {
             **asdict(self),
             "cache": None,
-            "weights": None if weights is None else weights.sha256,
+            "weights": None if pretrained is None else pretrained.sha256,
         }
         key = full_text([VERSION, settings, texts_digest(evenly_spaced(texts))])
         name = hashlib.sha256(key.encode()).hexdigest()
@@ -104,7 +104,7 @@ class Text(Features):
         with file_lock(folder / "lock"):
             try:
                 path = folder / read_text(folder / "name", remedy=_REMEDY).strip()
-                vectors = TextVectors.load(path, remedy=_REMEDY, weights=weights)
+                vectors = TextVectors.load(path, remedy=_REMEDY, pretrained=pretrained)
             except DamagedFile:  # or there is no such file yet
                 vectors = self._fit_anew(texts, stage=stage)
                 vectors.save(folder / vectors.file)
@@ -115,13 +115,15 @@ class Text(Features):
         """Returns vectors that are fitted to public texts, without the cache."""
         text_class = TEXT_KINDS[self.kind]
         vectors: TextVectors
-        if self._weights is None:
+        if self._pretrained is None:
             vectors = text_class.fit(texts, stage, dimension=self.dimension, seed=self.seed)
         else:
-            vectors = text_class.fit(texts, stage, dimension=self.dimension, weights=self._weights)
+            vectors = text_class.fit(
+                texts, stage, dimension=self.dimension, pretrained=self._pretrained
+            )
         return vectors
 
     @cached_property
-    def _weights(self) -> Weights | None:
+    def _pretrained(self) -> Weights | None:
         """The file or folder that `weights` names."""
         return None if self.weights is None else Weights(Path(self.weights).expanduser())

@@ -84,7 +84,7 @@ class Student(ABC):
         seed: int,
         on_epoch: OnEpoch | None = None,
     ) -> StudentModel:
-        """Trains a model on everything that was released: on labels, or on scores if the student can use them.
+        """Trains a model on a release, from its labels alone. Students that learn from scores override this method.
 
         Args:
             training: the inputs of the answered queries, and what was released for them.

@@ -6,7 +6,7 @@ Expectations depend on public numbers alone: the aggregator, and the numbers of 
 from dataclasses import dataclass
 
 from pate.aggregators import Aggregator, ExpectedRelease, expected_release
-from pate.aggregators.expectation import LEAST_ANSWERED
+from pate.aggregators.expectation import MIN_ANSWERED
 from pate.pricing.priced_release import PricedRelease
 from pate.votes.shape import VoteShape
 
@@ -36,7 +36,7 @@ class Expectation:
 
         A release that is not useless may still be no useful plan: `is_plan_useful` also asks for `MIN_SUCCESS`.
         """
-        return self.unanimous.is_useless or self.clear.answered < LEAST_ANSWERED
+        return self.unanimous.is_useless or self.clear.answered < MIN_ANSWERED
 
 
 def expectation(aggregator: Aggregator, shape: VoteShape) -> Expectation:
@@ -62,4 +62,4 @@ def is_plan_useful(planned: PricedRelease | None) -> bool:
     if unanimous.is_useless or unanimous.success < MIN_SUCCESS:
         return False
     clear = expected_release(planned.aggregator, planned.shape, agreement=AGREEMENTS["clear"])
-    return clear.answered >= LEAST_ANSWERED
+    return clear.answered >= MIN_ANSWERED

@@ -48,6 +48,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             from torch.utils.tensorboard import SummaryWriter
 
             folder = make_folder(folder)
+            # The name of the run; "outputs" is the folder in which `pate-train` makes runs unless told otherwise.
             self._name = os.path.relpath(folder.parent).removeprefix("outputs/")
             # The tag and the step of every event in the folder.
             self._written: set[tuple[str, int]] = set()
@@ -145,6 +146,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
             tag = f"{group}/{name}"
             first_epoch, first_value = self._first_epochs.setdefault(tag, (epoch, value))
             if first_epoch != epoch:
+                # From the third epoch on, `_scalar` skips the first one, which is written already.
                 self._scalar(tag=tag, value=first_value, step=first_epoch)
                 self._scalar(tag=tag, value=value, step=epoch)
 

@@ -15,7 +15,7 @@ from pate.data import Dataset, Split
 from pate.data.array_digest import add_array
 from pate.models import StudentModel
 from pate.run.ceiling import ceiling_recipes, train_on_all_records
-from pate.run.record_sample import MOST_ROWS, baseline_rows, is_sampled, sample_in_words
+from pate.run.record_sample import MAX_ROWS, baseline_rows, is_sampled, sample_in_words
 from pate.run.reference_models import ReferenceModels, reference_key
 from pate.run.students import StudentTraining, TrainedStudent, digest_of_training
 
@@ -144,7 +144,7 @@ def reason_without_all_records(all_records: bool | None, *, dataset: Dataset) ->
     """
     if all_records is not None:
         return None if all_records else "all_records=false"
-    num_values = min(len(dataset.private), MOST_ROWS) * math.prod(dataset.input_shape)
+    num_values = min(len(dataset.private), MAX_ROWS) * math.prod(dataset.input_shape)
     if num_values <= _MAX_DEFAULT_INPUT_SIZE[dataset.kind]:
         return None
     return f"it takes long on {num_values:,} numbers of private inputs; all_records=true trains it"

@@ -15,6 +15,7 @@ from pate.data.table.table_file import TableFile
 from pate.files.arrays import ArrayForm, read_arrays
 from pate.validation import InvalidValue, require, require_moderate
 
+# The remedy for a file that has other arrays.
 _REMEDY = "save it with numpy.savez(FILE, inputs=…, ids=…, label_names=…)"
 # Larger arrays in a file are refused, as some files would unpack without end.
 _MAX_UNPACKED_BYTES = 2**38
@@ -27,7 +28,6 @@ _OTHER_ARRAYS = {
 }
 # The remedy for a table that is not read as it was written: no setting of queries states its encoding.
 _SAME_FILE = "all places have the same file, in UTF-8 and with numbers as the schema's file says"
-_MOST_SHOWN = 5
 
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array

@@ -10,7 +10,7 @@ import numpy as np
 from pate.array_types import IntArray
 from pate.data import Split
 
-MOST_ROWS = 200_000
+MAX_ROWS = 200_000
 """The largest number of private records that a baseline reads, unless the user asks for all."""
 
 # The sample needs no secrecy, as baselines are never published, and runs that share models need the same one.
@@ -19,7 +19,7 @@ _SEED = 0
 
 def baseline_rows(private: Split) -> IntArray:
     """Returns the row numbers, ascending, of the private records that baselines read where these are a sample."""
-    return sampled_rows(private.group_ids, most_rows=MOST_ROWS)
+    return sampled_rows(private.group_ids, most_rows=MAX_ROWS)
 
 
 def sampled_rows(group_ids: IntArray, *, most_rows: int) -> IntArray:
@@ -49,7 +49,7 @@ def is_sampled(private: Split, *, all_records: bool | None) -> bool:
         private: the private records.
         all_records: the setting `all_records`.
     """
-    return not all_records and len(private) > MOST_ROWS
+    return not all_records and len(private) > MAX_ROWS
 
 
 def sample_in_words(*, num_taken: int, num_records: int) -> str:

@@ -95,7 +95,7 @@ class RoundForecast:
         num_labels: the number of labels.
         speed: the speed of this machine.
         storage: where features lie between rounds.
-        held_bytes: the memory that the process held before.
+        held_bytes: the most memory that the process had held before the forecast.
     """
 
     num_rounds: int
@@ -117,6 +117,8 @@ class RoundForecast:
         num_rows = len(votes.labels)
         if num_rows < MIN_ROWS:
             return None
+        # The measurement of the speed takes memory of its own, so it comes later.
+        held_bytes = _peak_bytes()
         return cls(
             num_rounds=rounds.num_rounds,
             num_rows=num_rows,
@@ -124,7 +126,7 @@ class RoundForecast:
             num_labels=votes.num_labels,
             speed=RoundSpeed.measure(votes, num_cores=cpu_count()),
             storage=votes.storage,
-            held_bytes=_peak_bytes(),
+            held_bytes=held_bytes,
         )
 
     @property

@@ -32,7 +32,7 @@ from pate.errors import InvalidValue
 from pate.validation import require, require_count, require_positive
 from pate.votes.clipping import (
     FLOAT_ERROR,
-    LEAST_CLIP,
+    MIN_CLIP,
     finite_lengths,
     require_finite_lengths,
 )
@@ -80,7 +80,7 @@ class ClippedMoments:
 
     def __post_init__(self) -> None:
         require_positive("clip", self.clip)
-        require(self.clip >= LEAST_CLIP, "clip", self.clip, f"at least {LEAST_CLIP:g}")
+        require(self.clip >= MIN_CLIP, "clip", self.clip, f"at least {MIN_CLIP:g}")
         require_count("num_teachers", self.num_teachers)
         largest_total = self.num_teachers * FEATURE_STEPS * 2 * _RESIDUAL_STEPS
         if largest_total >= _LARGEST_TOTAL:

@@ -36,13 +36,13 @@ FLOAT_ERROR = 2.0**-20
 LARGEST_SUM = 2.0**52
 """The bound below which sums of whole numbers are exact in doubles, with a bit of room."""
 
-LEAST_CLIP = 1e-100
-"""The least clip: the square of a smaller length could underflow."""
+MIN_CLIP = 1e-100
+"""The smallest clip: the square of a smaller length could underflow."""
 
 # The length of a vote of one step in each entry, as a share of the clip.
 _FINENESS = 2.0**-14
 # A weight below this one counts as 0.
-_LEAST_WEIGHT = 2.0**-20
+_MIN_WEIGHT = 2.0**-20
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class ClippedSum:
 
     def __post_init__(self) -> None:
         require_positive("clip", self.clip)
-        require(self.clip >= LEAST_CLIP, "clip", self.clip, f"at least {LEAST_CLIP:g}")
+        require(self.clip >= MIN_CLIP, "clip", self.clip, f"at least {MIN_CLIP:g}")
         num_queries, num_labels = self.shape
         require_count("num_queries", num_queries)
         require_count("num_labels", num_labels)
@@ -163,7 +163,7 @@ class ClippedSum:
         clips = self.adjacency.num_moved * self.clip
         rounding = self.l2_sensitivity * self.step / clips - 1  # in clips, float errors included
         scales = weights - (1 - weights) * rounding
-        return np.where(scales < _LEAST_WEIGHT, 0.0, scales)
+        return np.where(scales < _MIN_WEIGHT, 0.0, scales)
 
     def _rounded_sum(self, residuals: FloatArray, *, scales: FloatArray | None) -> IntArray:
         """Returns the exact sum of a block's clipped and rounded votes, in steps.

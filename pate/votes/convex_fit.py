@@ -2,8 +2,6 @@
 
 One record moves the minimum little, since its gradient is at most as long as its weight times its limit. `convex_fit`
 comes near the minimum, and `steps_to_minimum` bounds the number of steps that it needs.
-
-Source: docs/proofs/vote_rounds.md#convex-teachers.
 """
 
 from __future__ import annotations

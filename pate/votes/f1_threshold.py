@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-# The least threshold: a label with probability 0 must not be predicted.
-_LEAST_THRESHOLD = 1e-3
+# The smallest threshold: a label with probability 0 must not be predicted.
+_MIN_THRESHOLD = 1e-3
 
 
 def expected_f1_threshold(probabilities: NDArray[np.floating]) -> float:
@@ -23,4 +23,4 @@ def expected_f1_threshold(probabilities: NDArray[np.floating]) -> float:
     falling = np.sort(probabilities.ravel().astype(np.float64))[::-1]
     f1 = np.cumsum(falling) / (np.arange(1, len(falling) + 1) + falling.sum())
     best_threshold = falling[int(np.argmax(f1))]
-    return float(np.clip(best_threshold, a_min=_LEAST_THRESHOLD, a_max=1.0))
+    return float(np.clip(best_threshold, a_min=_MIN_THRESHOLD, a_max=1.0))

@@ -21,7 +21,7 @@ from reproductions.top_k.grid import RecallRow, SelectionGrid
 from reproductions.top_k.price import SharedBudget, price_row
 
 SPARSE_KS = (10, 30, 100, 300, 700, 1500)
-LEAST_COUNT = 500
+MIN_COUNT = 500
 COMPARED = ["stable", "stable_loose", "top_stable", "limited_domain", "peeling", "canonical"]
 
 
@@ -50,7 +50,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _experiment(chosen: argparse.Namespace) -> None:
     grid, days = grid_of(chosen), _days(chosen)
-    shapes = (sparse_histogram(), sparse_histogram(least=LEAST_COUNT))
+    shapes = (sparse_histogram(), sparse_histogram(least=MIN_COUNT))
     for k in chosen.sparse_k:
         require(
             k < len(shapes[0].items),

@@ -398,7 +398,7 @@ def test_many_records_have_baselines_of_a_sample(
     in_rounds: Ended, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond the most records, two models learn from a sample, as the report says; the release has the same bytes."""
-    monkeypatch.setattr("pate.run.record_sample.MOST_ROWS", 700)
+    monkeypatch.setattr("pate.run.record_sample.MAX_ROWS", 700)
     report = train(replace(centered_plan(), all_records=None), output_dir=tmp_path / "run")
     words = "a random sample of whole groups, 700 of 960 private records"
     assert report.sampled == {"majority_vote_student": words, "all_records_model": words}
@@ -414,7 +414,7 @@ def test_the_setting_asks_for_baselines_of_all_records_or_of_none(
     all_records: bool, is_there: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Beyond the most records, `all_records` computes both baselines from all records, or neither, with the reason."""
-    monkeypatch.setattr("pate.run.record_sample.MOST_ROWS", 700)
+    monkeypatch.setattr("pate.run.record_sample.MAX_ROWS", 700)
     report = train(replace(centered_plan(), all_records=all_records), output_dir=tmp_path / "run")
     baselines = ("majority_vote_student", "all_records_model")
     assert report.sampled == {}

@@ -285,7 +285,7 @@ def test_a_check_against_the_prior_keeps_its_target_probability(
     """
     sensitivity = adjacency.gap_sensitivity
     aggregator = make_prior_check(adjacency, noise_scale)
-    keep_probs = aggregator.agreement(num_teachers=40)
+    keep_probs = aggregator.check_probabilities(num_teachers=40)
     epsilon = bit_epsilon(keep_probs, sensitivity=sensitivity)
     assert sensitivity / noise_scale <= epsilon <= sensitivity / noise_scale * (1 + 1e-3)
     event = aggregator.event_for(num_queries=40, num_labels=3, num_teachers=40)
@@ -361,7 +361,7 @@ def test_a_whole_session_with_its_release_is_covered(
         epsilon: RdpAccountant().compose(event).get_delta(target_epsilon=epsilon)
         for epsilon in (0.5, 1.0, 2.0)
     }
-    keep_probs = aggregator.agreement(num_teachers=6)  # by margin, from -6 to 6
+    keep_probs = aggregator.check_probabilities(num_teachers=6)  # by margin, from -6 to 6
     prior_set = np.array([[True, False, False]])
 
     def session_law(counts: IntArray) -> dict[object, float]:
@@ -392,7 +392,7 @@ def test_paying_for_one_access_a_hit_is_refuted(adjacency: Adjacency) -> None:
     above 0.02, where the claim is 0.
     """
     aggregator = make_prior_check(adjacency, noise_scale=6.0, margin=-4.0)
-    keep_probs = aggregator.agreement(num_teachers=6)  # by margin, from -6 to 6
+    keep_probs = aggregator.check_probabilities(num_teachers=6)  # by margin, from -6 to 6
     sensitivity = adjacency.gap_sensitivity
     epsilon = bit_epsilon(keep_probs, sensitivity=sensitivity)
     likely_kept_law, rarely_kept_law = (

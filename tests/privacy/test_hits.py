@@ -191,7 +191,7 @@ def test_no_adaptive_session_of_sets_exceeds_the_price(
 
 def check_laws(aggregator: NotPriorTopK) -> Laws:
     """Returns the distributions of a check (the prior is kept or not) for all margins of neighboring histograms."""
-    keep_probs = aggregator.agreement(num_teachers=40)
+    keep_probs = aggregator.check_probabilities(num_teachers=40)
     sensitivity = aggregator.adjacency.gap_sensitivity
     laws = np.stack([keep_probs, 1 - keep_probs], axis=1)
     larger_margins = laws[sensitivity:]
@@ -214,7 +214,9 @@ def test_no_adaptive_session_of_checks_exceeds_the_price(
     """
     aggregator = make_prior_check(adjacency, noise_scale=6.0, margin=0.0)
     target = not_prior(
-        bit_epsilon(aggregator.agreement(num_teachers=40), sensitivity=adjacency.gap_sensitivity)
+        bit_epsilon(
+            aggregator.check_probabilities(num_teachers=40), sensitivity=adjacency.gap_sensitivity
+        )
     )
     event = SessionEvent(
         target.epsilon,

@@ -1,4 +1,7 @@
-"""A reader of a holder's private records that takes the public samples from a separate file, and labels from others."""
+"""A holder's data set when it is asked: its own private records, and the queries of a file as public samples.
+
+Several holders may have different labels. `with_labels` makes room in a holder's data set for the labels of the others.
+"""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -14,7 +17,8 @@ from pate.files.paths import file_identity
 from pate.run.queries import Queries
 from pate.validation import require
 
-_MOST_SHOWN = 5
+# The largest number of missing labels that an error names.
+_MAX_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -55,15 +59,20 @@ class AskedData:
                 group_unit=dataset_of_holder.privacy_unit,
             )
         if queries.label_names:
-            # a holder may have some of the labels that are asked about
-            first_names = ", ".join(records.label_names[:_MOST_SHOWN])
-            more = ", …" if len(records.label_names) > _MOST_SHOWN else ""
-            rule = f"the labels of data among others: {first_names}{more}"
-            are_asked = set(records.label_names) <= set(queries.label_names)
-            require(are_asked, "queries.label_names", "others", rule)
+            _require_all_labels(queries, label_names=records.label_names)
         dataset = records.with_queries(queries.inputs, queries.record_ids)
         copy_remarks = remarks_on_copies(private_split=dataset.private, public_split=dataset.public)
         return replace(dataset, notes=(*dataset.notes, *copy_remarks))
+
+
+def _require_all_labels(queries: Queries, label_names: tuple[str, ...]) -> None:
+    """Raises `InvalidValue` unless the queries ask about all labels of a holder; they may ask about others too."""
+    missing = [name for name in label_names if name not in set(queries.label_names)]
+    shown_names = ", ".join(missing[:_MAX_SHOWN])
+    more = ", …" if len(missing) > _MAX_SHOWN else ""
+    require(
+        not missing, "queries.label_names", f"none of {shown_names}{more}", "all labels of data"
+    )
 
 
 def with_labels(dataset: Dataset, label_names: tuple[str, ...]) -> Dataset:
@@ -94,7 +103,7 @@ def with_labels(dataset: Dataset, label_names: tuple[str, ...]) -> Dataset:
         dataset,
         label_names=label_names,
         private=with_all_labels(dataset.private),
-        # the samples that are asked about, and the record that stands for a test set
+        # The queries, and the record of zeros that takes the place of a test set (`PrivateRecords.with_queries`).
         public=without_true_labels(dataset.public),
         test=without_true_labels(dataset.test),
     )

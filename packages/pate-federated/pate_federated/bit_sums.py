@@ -10,8 +10,11 @@ from pate.array_types import IntArray
 Words = NDArray[np.uint64]
 Packed = NDArray[np.uint8]
 
-_WORD = 8  # bytes
-_CHUNK = 2**15  # words of one pass: what it reads and writes fits into a cache
+# The number of bytes of a word.
+_WORD = 8
+# The number of words of one pass, so that what it reads and writes fits into a cache.
+_CHUNK = 2**15
+# The number of counts that are unpacked at a time.
 _BITS_AT_ONCE = 2**24
 
 

@@ -256,6 +256,7 @@ def _write_valid_votes(
 
 
 _REMEDY = "remove the inbox, and holders are asked again"
+# The name of the file that marks a finished collection.
 _MARKER = "collected.json"
 
 

@@ -81,11 +81,16 @@ Payload = Mapping[str, bytes]  # a request or a question as bytes, by its name
 # the kinds of messages: a request for votes, and a question for a sum in rounds
 ACTION = "query.votes"
 SUMS = "query.sums"
+# The field of each kind of message that has what is asked.
 _ASKED = {ACTION: "request", SUMS: "question"}
+# The fields of an answer.
 _ANSWER = ("holder", "votes", "problem")
-_PAUSE = 0.5  # seconds
+# The seconds between two looks for nodes.
+_PAUSE_S = 0.5
+# The name of the record of a message that has all fields.
 _RECORD = "pate"
-_SHOWN = 40
+# The largest number of characters that an error shows of a field.
+_MAX_SHOWN = 40
 
 
 def holder_name(context: Context) -> str:
@@ -135,7 +140,7 @@ def nodes_of(grid: Grid, num_nodes: int, *, connect_seconds: float) -> list[int]
     """Returns the connected nodes, after waiting for `num_nodes` of them for at most `connect_seconds`."""
     until = time.monotonic() + connect_seconds
     while len(nodes := sorted(grid.get_node_ids())) < num_nodes and time.monotonic() < until:
-        time.sleep(_PAUSE)
+        time.sleep(_PAUSE_S)
     return nodes
 
 
@@ -415,7 +420,9 @@ def require_stage(terms: SumTerms, *, message: Message, node: int) -> str:
         _require_names(fields=fields_sent, names=expected_fields.keys())
         for name, value in expected_fields.items():
             is_same = type(fields_sent[name]) is type(value) and fields_sent[name] == value
-            require(is_same, str(name), repr(fields_sent[name])[:_SHOWN], f"{value}, as was agreed")
+            require(
+                is_same, str(name), repr(fields_sent[name])[:_MAX_SHOWN], f"{value}, as was agreed"
+            )
     elif stage == Stage.SHARE_KEYS:
         plain = (
             all(

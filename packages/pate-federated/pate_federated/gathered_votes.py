@@ -32,6 +32,7 @@ from pate_federated.vote_file import (
 if TYPE_CHECKING:
     from pate.votes.round_votes import RoundVotes
 
+# The fields that have to be equal in all files, and the rule for each.
 _SAME = {
     "queries": "the queries that {first} answers: the same public samples, in the same order",
     "num_queries": "as many queries as in {first}",

@@ -101,6 +101,7 @@ def answer_request(
 
 
 _AGAIN = "remove it, and the same command makes it again"
+# The rule for teachers that are asked in rounds.
 _RULE = "teachers that answer in rounds, such as kernel, linear or mlp, on rows of numbers"
 
 

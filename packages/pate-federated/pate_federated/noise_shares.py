@@ -12,9 +12,10 @@ from pate.mechanisms.noise.discrete_gaussian import LARGEST_VARIANCE, DiscreteGa
 from pate.mechanisms.parameters import COUNT, NATURAL, POSITIVE, Parameters
 from pate.validation import require
 
-# std of a share in steps: what a sum of shares differs by from one draw is below 10**-270 then
-_LEAST_SHARE = 8.0
-# relative: far above the rounding error of a few operations
+# The smallest standard deviation of a share, in steps. A sum of shares then differs from one draw by less than
+# 10**-270.
+_MIN_SHARE = 8.0
+# Relative bounds on the rounding error of a few operations, with much room.
 _UP = 1 + 2.0**-46
 _DOWN = 1 - 2.0**-46
 
@@ -55,7 +56,7 @@ class NoiseShares(Parameters):
     def steps(self) -> int:
         """The number of steps of the noise's grid in one vote, a power of two."""
         share_std = self.noise_std / math.sqrt(self.num_counted)
-        return 1 << max(0, math.ceil(math.log2(_LEAST_SHARE / share_std)))
+        return 1 << max(0, math.ceil(math.log2(_MIN_SHARE / share_std)))
 
     @cached_property
     def share_variance(self) -> int:

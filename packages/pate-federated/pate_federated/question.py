@@ -34,9 +34,12 @@ from pate_federated.vote_file import CASTS, VoteManifest
 
 T = TypeVar("T")
 
-_LONGEST_NAME = 200
-_SHOWN = 40
-MOST_CELLS = 2**28  # the most labels of all queries in one request, Q times L
+# The largest number of bytes of a holder's name, so that it can be the name of a file.
+_MAX_NAME_BYTES = 200
+# The largest number of characters that an error shows of the name of an unknown holder.
+_MAX_SHOWN = 40
+# The largest number of queries times labels in one request.
+MAX_CELLS = 2**28
 # the arrays of the public samples of a request
 SAMPLES = {
     "inputs": ArrayForm(dtype_kinds="f"),
@@ -98,12 +101,12 @@ class Roll:
         for name, count in self.holders.items():
             require_text("holder", name)
             plain = PurePath(name).name == name and not name.startswith(".")
-            short = len(name.encode()) <= _LONGEST_NAME
+            short = len(name.encode()) <= _MAX_NAME_BYTES
             require(
                 plain and short,
                 "holder",
                 name,
-                f"a name that a file can have, of at most {_LONGEST_NAME} bytes",
+                f"a name that a file can have, of at most {_MAX_NAME_BYTES} bytes",
             )
             require_count(f"holders[{name}]", count)
         alike = {unicodedata.normalize("NFC", name).casefold() for name in self.holders}
@@ -207,7 +210,7 @@ def valid_answers(
                 problem = str(error)
         if problem:
             # a stranger's name and words can be anything: what a line can show
-            line = f"holder={contribution.holder if is_known else contribution.holder[:_SHOWN]}: {problem}"
+            line = f"holder={contribution.holder if is_known else contribution.holder[:_MAX_SHOWN]}: {problem}"
             refused[contribution.holder if is_known else "another"] = "".join(
                 letter if letter.isprintable() else " " for letter in line
             )
@@ -222,7 +225,7 @@ class Request:
 
     Attributes:
         inputs: float32 `[num_queries, ...]`, the samples as teachers read them, finite and at most 1e12 in size. The
-            number of queries times labels is at most `MOST_CELLS`.
+            number of queries times labels is at most `MAX_CELLS`.
         record_ids: `[num_queries]`, the public names of the queries.
         label_names: the name of each label.
         cast: the form of the votes, one of `CASTS`: bits, or confidences for an aggregator that reads them.
@@ -253,7 +256,7 @@ class Request:
         )
         require(len(self.label_names) > 0, "label_names", "()", "at least one label")
         cells = self.num_queries * self.num_labels
-        require(cells <= MOST_CELLS, "queries times labels", cells, f"at most {MOST_CELLS}")
+        require(cells <= MAX_CELLS, "queries times labels", cells, f"at most {MAX_CELLS}")
         require_choice("cast", self.cast, CASTS)
         if self.vote_clip is not None:
             require_count("vote_clip", self.vote_clip)
@@ -310,17 +313,23 @@ class Request:
 # shares; the clipped sum of a round's votes.
 OPENING, LENGTHS, SHARES, MOMENTS = KINDS = ("opening", "lengths", "shares", "moments")
 _RULE = "a question as pate_federated asks it"
+# The arrays that every question has.
 _HEAD = {
     "kind": ArrayForm(dtype_kinds="U", shape=()),
     "asked": ArrayForm(dtype_kinds="U", shape=()),
     "num_labels": ArrayForm(dtype_kinds="i", shape=()),
 }
-_GAPS = "have_gaps"  # the array that a question about labels with gaps has
-_SHORTEST = 1e-12
-_LONGEST = 1e3
-_FAR = 100  # the center of the pool is at most so many times as large as the largest input
-# bounds of lengths, whose squares are finite; bounds of other numbers
+# The array that a question about labels with gaps has.
+_GAPS = "have_gaps"
+# The smallest and the largest clip, as multiples of the length of the longest vote. A longer clip would round all votes
+# to 0, and a shorter one would leave nothing of them.
+_MIN_CLIP_RATIO = 1e-12
+_MAX_CLIP_RATIO = 1e3
+# The largest entry of the pool's center, as a multiple of the largest input.
+_MAX_CENTER_RATIO = 100
+# The bounds of lengths, whose squares are finite.
 _SIZE = (1e-50, 1e12)
+# The bounds of other numbers.
 _ANY = (-1e12, 1e12)
 # The arrays of each kind: a letter for the size of each axis, and the bounds of the entries. Beyond these bounds a
 # server could make all holders but one answer a constant. L counts labels; E is L, or 2 L if labels have gaps; D is k,
@@ -392,14 +401,14 @@ class Question:
             rule = f"finite numbers from {low:g} to {high:g}"
             require_entries(f"question.{name}", (value >= low) & (value <= high), rule)
         if "clip" in self.state:
-            # no clip so long that votes of any records are cut to 0 on its grid, or so short that none count
             longest = math.sqrt(self.num_entries)
             clip = float(self.state["clip"])
             if self.kind == MOMENTS:
                 longest = float(np.linalg.norm(self.state["label_scale"]))
                 longest /= math.sqrt(float(self.state["records_per_teacher"]))
-            rule = f"{_SHORTEST:g} to {_LONGEST:g} times as long as what a teacher may say"
-            require(_SHORTEST * longest <= clip <= _LONGEST * longest, "question.clip", clip, rule)
+            rule = f"{_MIN_CLIP_RATIO:g} to {_MAX_CLIP_RATIO:g} times as long as what a teacher may say"
+            fits = _MIN_CLIP_RATIO * longest <= clip <= _MAX_CLIP_RATIO * longest
+            require(fits, "question.clip", clip, rule)
 
     @classmethod
     def of_opening(cls, request: Request) -> Self:
@@ -495,9 +504,9 @@ class Question:
             inputs = np.asarray(opening.inputs)
             near = (
                 center.shape == inputs.shape[1:]
-                and np.abs(center).max() <= _FAR * np.abs(inputs).max()
+                and np.abs(center).max() <= _MAX_CENTER_RATIO * np.abs(inputs).max()
             )
-            rule = f"one for each feature of the samples, up to {_FAR} times as large as they are"
+            rule = f"one for each feature of the samples, up to {_MAX_CENTER_RATIO} times as large as they are"
             require(bool(near), "question.pool_center", "others", rule)
 
     @cached_property
@@ -557,7 +566,9 @@ class Question:
             )
 
 
-HEADS = 2**20  # bytes for names and headers of a file
+# The number of bytes that names and headers of a file may have.
+HEADS = 2**20
+# The arrays of an answer.
 _ANSWER = {
     "head": ArrayForm(dtype_kinds="U", shape=()),
     "question": ArrayForm(dtype_kinds="U", shape=()),

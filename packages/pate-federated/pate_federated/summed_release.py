@@ -62,10 +62,15 @@ from pate_federated.question import (
 from pate_federated.vote_casting import HolderPlan
 from pate_federated.vote_file import VoteFile, VoteManifest
 
+# Secure sums are computed modulo this number.
 MODULUS = 2**32
-_FEWEST_SHARES = 21
-_LIKELY_ENOUGH = 1e-3
-_TAILS = 40  # standard deviations of a share: beyond them lie less than 10**-340 of it
+# The smallest number of holders among which a key may be divided, unless it is divided among all.
+_MIN_SHARES = 21
+# The largest probability that a sum cannot be opened, since too many shares of a key are with absent holders.
+_MAX_FAILURE_PROB = 1e-3
+# A share of the noise is taken to be at most so many standard deviations. Larger ones have probability below 10**-340.
+_MAX_DEVIATIONS = 40
+# The name of the file that locks the notes of a holder.
 _LOCK = "notes.lock"
 
 
@@ -102,7 +107,7 @@ class SumTerms:
         rule = f"at most {room}, so that the sum of {self.num_holders} holders stays below 2**32"
         require(self.most <= room, "most", self.most, rule)
         if self.shares is not None:
-            require_count("shares", self.shares, minimum=_FEWEST_SHARES)
+            require_count("shares", self.shares, minimum=_MIN_SHARES)
             rule = f"an odd number below num_holders={self.num_holders}"
             require(
                 self.shares % 2 == 1 and self.shares < self.num_holders, "shares", self.shares, rule
@@ -117,7 +122,7 @@ class SumTerms:
                 f"more: with max_absent={self.max_absent} a sum could not be opened with probability "
                 f"{failure_prob:.1g}"
             )
-            require(failure_prob <= _LIKELY_ENOUGH, "shares", self.shares, rule)
+            require(failure_prob <= _MAX_FAILURE_PROB, "shares", self.shares, rule)
 
     @classmethod
     def of_counts(cls, roll: Roll, shares: int | None = None) -> Self:
@@ -151,7 +156,7 @@ class SumTerms:
         spare = len(roll.holders) - 2 * roll.max_absent
         rule = f"less than {spare}: with max_absent={roll.max_absent} so many open single holders"
         require(colluders < spare, "aggregator.max_colluders", colluders, rule)
-        reach = math.ceil(_TAILS * math.sqrt(aggregator.shares.share_variance))
+        reach = math.ceil(_MAX_DEVIATIONS * math.sqrt(aggregator.shares.share_variance))
         most = aggregator.shares.steps * max(roll.holders.values()) + reach
         return cls(num_holders=len(roll.holders), max_absent=roll.max_absent, most=most)
 
@@ -244,7 +249,7 @@ class Limbs:
 
         All digits but the last lie in 0..2**bits - 1. The last digit has the sign of the number.
         """
-        shifted = [numbers.astype(np.int64) >> (self.bits * place) for place in range(self.count)]
+        shifted = [numbers.astype(np.int64) >> (self.bits * digit) for digit in range(self.count)]
         return np.stack([*(share & (2**self.bits - 1) for share in shifted[:-1]), shifted[-1]])
 
     def join(self, digits: IntArray) -> IntArray:
@@ -352,7 +357,8 @@ def write_first_note(path: Path, text: str) -> str | None:
 
 _REMEDY = "restore it from a backup; without noise, remove it and holders are asked again"
 _LATER = f"{FROM_BACKUP}: later questions were asked about what was released of it"
-_MOST_UNPACKED_BYTES = 2**36
+# A larger file of a sum is refused, as some files would unpack without end.
+_MAX_UNPACKED_BYTES = 2**36
 
 # a sum such as `[Q, L]`, and the names of its holders
 Summed = tuple[IntArray, tuple[str, ...]]
@@ -387,7 +393,7 @@ def _read_or_make_sum(
         path,
         forms=forms | dict.fromkeys(further_arrays, ArrayForm(dtype_kinds="U", shape=())),
         remedy=remedy,
-        max_unpacked_bytes=_MOST_UNPACKED_BYTES,
+        max_unpacked_bytes=_MAX_UNPACKED_BYTES,
     )
 
 

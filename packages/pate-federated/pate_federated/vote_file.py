@@ -34,8 +34,10 @@ Blocks = Callable[[], Iterable[NDArray[Any]]]
 
 # the forms of votes: a bit for each label of each query, or a confidence in [0, 1] as well
 CASTS = ("bits", "confidences")
+# The version of the file.
 _FORMAT = 1
-_HEXADECIMAL = 64
+# The number of hexadecimal digits of a SHA-256.
+_NUM_DIGITS = 64
 # the number of bytes at the beginning of an .npy file that tell what it is
 _NUM_FIRST_BYTES = 6
 _RULE = "a whole vote file, as pate-vote writes it"
@@ -71,7 +73,7 @@ class VoteManifest:
     features: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
     # the public settings of teachers and features, as YAML by group
     settings: Mapping[str, str] = field(default_factory=dict)
-    format: int = _FORMAT  # the version of the file
+    format: int = _FORMAT
     unit: PrivacyUnit | None = None  # the unit of privacy; None in a file of an earlier version
     # the names of the labels that the holder has, where `num_labels` counts those of other holders, too; None for all
     known_labels: tuple[str, ...] | None = None
@@ -85,7 +87,7 @@ class VoteManifest:
             self.format,
             f"{_FORMAT}, the version that this package reads",
         )
-        digest = len(self.queries) == _HEXADECIMAL and set(self.queries) <= set("0123456789abcdef")
+        digest = len(self.queries) == _NUM_DIGITS and set(self.queries) <= set("0123456789abcdef")
         require(digest, "queries", "another text", "a SHA-256 in hexadecimal")
         for name in ("num_teachers", "num_queries", "num_labels", "num_records", "num_groups"):
             require_count(name, getattr(self, name))

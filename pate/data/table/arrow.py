@@ -46,5 +46,5 @@ def codes_among(words: Any, categories: Any) -> IntArray:
         words: a pyarrow array of words.
         categories: a pyarrow array of distinct words.
     """
-    places = import_pyarrow().compute.index_in(words, value_set=categories, skip_nulls=True)
-    return np.asarray(places.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)
+    codes = import_pyarrow().compute.index_in(words, value_set=categories, skip_nulls=True)
+    return np.asarray(codes.fill_null(-1).to_numpy(zero_copy_only=False), np.int64)

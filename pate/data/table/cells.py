@@ -259,9 +259,9 @@ def _parse(
     except pa.ArrowInvalid:
         coded = words.dictionary_encode()
         numbers = np.full(len(coded.dictionary), np.inf)
-        for place, word in enumerate(coded.dictionary.to_pylist()):
+        for code, word in enumerate(coded.dictionary.to_pylist()):
             with suppress(ValueError, OverflowError):
-                numbers[place] = parse_word(word)
+                numbers[code] = parse_word(word)
         parsed = pa.array(numbers).take(coded.indices)
     values = parsed.to_numpy(zero_copy_only=False)
     return np.where(is_missing(cells=words) | np.isfinite(values), values, np.inf)

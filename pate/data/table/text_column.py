@@ -40,7 +40,7 @@ class TextColumn(Column):
         """The name of each component of a text's vector."""
         if self.vectors is None:
             return ()
-        return tuple(f"{self.name}[{place}]" for place in range(self.vectors.dimension))
+        return tuple(f"{self.name}[{dimension}]" for dimension in range(self.vectors.dimension))
 
     def encode(self, cells: Any, spelling: CellSpelling = USUAL) -> Encoded:
         """Returns texts as vectors `[num_cells, dimension]` of length `weight`; 0 for an unknown text."""

@@ -62,7 +62,7 @@ class EncoderVectors(TextVectors):
         texts: Sequence[str],
         stage: StageOpener = unwatched,
         *,
-        weights: Weights,
+        pretrained: Weights,
         dimension: int = 128,
     ) -> Self:
         """Returns the transform, with mean and directions computed from the encoder's vectors of public texts.
@@ -70,7 +70,7 @@ class EncoderVectors(TextVectors):
         Args:
             texts: the public texts; at most 2,000 of them, evenly spaced, are used.
             stage: opens the stage that reports progress.
-            weights: the files of the encoder.
+            pretrained: the files of the encoder.
             dimension: the largest number of directions.
 
         Raises:
@@ -79,8 +79,8 @@ class EncoderVectors(TextVectors):
         """
         sample = evenly_spaced(items=texts, max_items=_MAX_FITTED_TEXTS)
         try:
-            arrays, settings = _read_encoder(weights)
-            encoder = cls(arrays=arrays, settings=settings, origin={}, weights=weights)
+            arrays, settings = _read_encoder(pretrained)
+            encoder = cls(arrays=arrays, settings=settings, origin={}, pretrained=pretrained)
             encoder.encode(["a text"])  # a mistake is found before threads start
             with stage("encoding public texts", len(sample)) as advance:
                 blocks = list(
@@ -96,7 +96,7 @@ class EncoderVectors(TextVectors):
             raise
         except CONTENT_ERRORS as error:
             raise InvalidValue(
-                "features.weights", weights.path, rule=f"{WEIGHTS_RULES['encoder']} ({error})"
+                "features.weights", pretrained.path, rule=f"{WEIGHTS_RULES['encoder']} ({error})"
             ) from error
         rows = np.concatenate(blocks or [np.zeros((0, 1))])
         center, components = principal_directions(vectors=rows, max_directions=dimension)
@@ -104,8 +104,8 @@ class EncoderVectors(TextVectors):
         return cls(
             arrays=arrays,
             settings=settings,
-            origin=origin_of_texts(texts=sample, weights=weights),
-            weights=weights,
+            origin=origin_of_texts(texts=sample, pretrained=pretrained),
+            pretrained=pretrained,
         )
 
     def is_usable(self) -> bool:
@@ -128,7 +128,7 @@ class EncoderVectors(TextVectors):
 
     def _require_encoder(self) -> None:
         """Raises `DamagedFile` if the encoder's own files are missing or changed."""
-        encoder = self._weights
+        encoder = self._pretrained
         if encoder.path.exists() and encoder.sha256 == self.settings["sha256"]:
             return
         rule = f"the encoder of SHA-256 {self.settings['sha256']}"
@@ -138,10 +138,10 @@ class EncoderVectors(TextVectors):
         )
 
     @cached_property
-    def _weights(self) -> Weights:
+    def _pretrained(self) -> Weights:
         """The files of the encoder; if no setting names them, they lie in the folder of the transform's file."""
-        if self.weights is not None:
-            return self.weights
+        if self.pretrained is not None:
+            return self.pretrained
         folder = (self.path or Path()).parent
         return Weights(folder / Path(str(self.settings["name"])).name)
 
@@ -178,14 +178,14 @@ class EncoderVectors(TextVectors):
     def _encode(self) -> Encode:
         """The function from one text to its vector, by the files or the arrays of the encoder."""
         if self.settings["format"] != "onnx":
-            return _sentence_transformer(folder=self._weights.path)
+            return _sentence_transformer(folder=self._pretrained.path)
         if "model" in self.arrays:
             tokenizer = self.arrays.get("tokenizer")
             content = None if tokenizer is None else tokenizer.tobytes()
             return _onnx_encoder(
                 model=self.arrays["model"].tobytes(), tokenizer=content, settings=self.settings
             )
-        graph, tokenizer_path = _onnx_files(encoder_path=self._weights.path)
+        graph, tokenizer_path = _onnx_files(encoder_path=self._pretrained.path)
         return _onnx_encoder(model=graph, tokenizer=tokenizer_path, settings=self.settings)
 
 
@@ -206,16 +206,16 @@ def _sentence_transformer(folder: Path) -> Encode:
     return encode_text
 
 
-def _read_encoder(weights: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+def _read_encoder(pretrained: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Returns the files of an encoder as arrays, to be stored in a published model, and the settings of their use.
 
     There are no arrays if the encoder is too large, is spread over several files, or is not an ONNX graph that this
     module can run.
 
     Raises:
-        InvalidValue: the path of the weights is neither an ONNX graph nor a folder of an encoder.
+        InvalidValue: the path is neither an ONNX graph nor a folder of an encoder.
     """
-    encoder_path = weights.path
+    encoder_path = pretrained.path
     model, tokenizer = _onnx_files(encoder_path=encoder_path)
     modules = _read_settings(encoder_path / "modules.json")
     module_types = {str(module["type"]).rpartition(".")[2] for module in modules}
@@ -234,7 +234,7 @@ def _read_encoder(weights: Weights) -> tuple[dict[str, NDArray[Any]], dict[str, 
     transformer = _read_settings(encoder_path / "sentence_bert_config.json")
     settings = {
         "name": encoder_path.resolve().name,
-        "sha256": weights.sha256,
+        "sha256": pretrained.sha256,
         "first_token": takes_first_token,
         "most_tokens": int(transformer.get("max_seq_length") or _MAX_TOKENS),
         "format": "onnx" if is_onnx else "sentence_transformers",

@@ -20,7 +20,7 @@ T = TypeVar("T")
 LONGEST_TEXT = 100_000
 """The number of characters that are read of a text."""
 
-MOST_FITTED_TEXTS = 10_000
+MAX_FITTED_TEXTS = 10_000
 """The largest number of public texts to which vectors are fitted. More texts change the vectors little."""
 
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
@@ -95,10 +95,10 @@ def as_strings(words: Any) -> list[str]:
     return [word or "" for word in words.to_pylist()]
 
 
-def evenly_spaced(items: Sequence[T], max_items: int = MOST_FITTED_TEXTS) -> list[T]:
+def evenly_spaced(items: Sequence[T], max_items: int = MAX_FITTED_TEXTS) -> list[T]:
     """Returns at most `max_items` of the items in order, evenly spaced from the first to the last."""
-    places = np.linspace(0, len(items) - 1, min(max_items, len(items))).astype(np.int64)
-    return [items[place] for place in places.tolist()]
+    indices = np.linspace(0, len(items) - 1, min(max_items, len(items))).astype(np.int64)
+    return [items[index] for index in indices.tolist()]
 
 
 def texts_digest(texts: Sequence[str]) -> str:

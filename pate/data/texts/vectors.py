@@ -43,12 +43,12 @@ class TextVectors(FittedTransform):
 
     Attributes:
         cache: a folder for the vectors of blocks of texts, as private as the texts; None for no cache.
-        weights: the files of an encoder that is not stored in the arrays; None if the encoder is stored, lies in the
+        pretrained: the files of an encoder that is not stored in the arrays; None if the encoder is stored, lies in the
             transform's folder, or is not needed.
     """
 
     cache: Path | None = None
-    weights: Weights | None = None
+    pretrained: Weights | None = None
 
     metadata_key: ClassVar[str] = "texts"
     description: ClassVar[str] = FILE_RULE
@@ -209,21 +209,23 @@ class TextReader:
         return reader
 
 
-def origin_of_texts(texts: Sequence[str], weights: Weights | None = None) -> dict[str, str | int]:
+def origin_of_texts(
+    texts: Sequence[str], pretrained: Weights | None = None
+) -> dict[str, str | int]:
     """Returns the description of the texts to which vectors were fitted, for their file and the model card.
 
     The description has digests and a count, but no text.
 
     Args:
         texts: the public texts.
-        weights: the files of an encoder or of word vectors; None if there are none.
+        pretrained: the files of an encoder or of word vectors; None if there are none.
     """
     origin: dict[str, str | int] = {
         "fitted_on": "the public pool",
         "num_texts": len(texts),
         "texts_sha256": texts_digest(texts),
     }
-    if weights is not None:
-        origin["model"] = weights.path.resolve().name
-        origin["weights_sha256"] = weights.sha256
+    if pretrained is not None:
+        origin["model"] = pretrained.path.resolve().name
+        origin["weights_sha256"] = pretrained.sha256
     return origin

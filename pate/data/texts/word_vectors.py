@@ -68,7 +68,7 @@ class StaticVectors(TextVectors):
         texts: Sequence[str],
         stage: StageOpener = unwatched,
         *,
-        weights: Weights,
+        pretrained: Weights,
         dimension: int = 128,
     ) -> Self:
         """Returns the transform whose word weights, center and directions are fitted to public texts.
@@ -76,13 +76,13 @@ class StaticVectors(TextVectors):
         Args:
             texts: the public texts.
             stage: opens the stage that reports progress.
-            weights: the file or folder of word vectors.
+            pretrained: the file or folder of word vectors.
             dimension: the largest number of directions.
 
         Raises:
             InvalidValue: the file holds no word vectors, or all texts have the same vector.
         """
-        words, table, marks = read_vectors(vectors_path=weights.path)
+        words, table, marks = read_vectors(vectors_path=pretrained.path)
         sample = evenly_spaced(texts)
         settings = {"words": words, "marks": marks}
         unweighted = cls(
@@ -112,7 +112,7 @@ class StaticVectors(TextVectors):
             "weights": word_weights,
             "center": center @ components / scale,
         }
-        origin = origin_of_texts(texts=sample, weights=weights)
+        origin = origin_of_texts(texts=sample, pretrained=pretrained)
         return cls(arrays=arrays, settings=settings, origin=origin)
 
     def is_usable(self) -> bool:
@@ -120,15 +120,14 @@ class StaticVectors(TextVectors):
         words = self.settings["words"]
         first_mark, later_mark = self.settings["marks"]
         table = self.arrays["components"]
-        weights = self.arrays["weights"]
+        word_weights = self.arrays["weights"]
         center = self.arrays["center"]
         are_words = all(isinstance(word, str) for word in words)
         are_marks = isinstance(first_mark, str) and isinstance(later_mark, str | None)
-        have_lengths = len(words) == len(table) == len(weights) and len(center) > 0
-        have_shapes = table.ndim == 2 and weights.ndim == 1 and table.shape[1:] == center.shape
-        return (
-            are_words and are_marks and have_lengths and have_shapes and bool(np.all(weights > 0))
-        )
+        have_lengths = len(words) == len(table) == len(word_weights) and len(center) > 0
+        have_shapes = table.ndim == 2 and word_weights.ndim == 1 and table.shape[1:] == center.shape
+        are_positive = bool(np.all(word_weights > 0))
+        return are_words and are_marks and have_lengths and have_shapes and are_positive
 
     def count_known(self, texts: Sequence[str]) -> tuple[int, int]:
         """Returns the number of words in the texts that also occur in public texts, and the number of all words."""
@@ -149,9 +148,9 @@ class StaticVectors(TextVectors):
         words, counts = count_words(texts)
         pieces_of_words = list(map(self.pieces_of, words))
         ends = np.cumsum([0, *map(len, pieces_of_words)])
-        places = np.array([place for pieces in pieces_of_words for place in pieces], np.int64)
+        indices = np.array([index for pieces in pieces_of_words for index in pieces], np.int64)
         shape = (len(words), len(self.settings["words"]))
-        piece_counts = counts @ csr_matrix((np.ones(len(places)), places, ends), shape)
+        piece_counts = counts @ csr_matrix((np.ones(len(indices)), indices, ends), shape)
         piece_counts.sort_indices()  # sums of a row are in one order
         return piece_counts, int(counts.sum())
 
@@ -166,7 +165,7 @@ class StaticVectors(TextVectors):
         """
         counts = counts.copy()
         counts.data = damped(counts=counts.data) * self.arrays["weights"][counts.indices]
-        # 64 bits are needed for the vectors of these words alone
+        # Only the vectors of words that occur are converted to 64 bits.
         columns = np.unique(counts.indices)
         totals = counts @ np.ones((counts.shape[1], 1))
         sums = counts[:, columns] @ self.arrays["components"][columns].astype(np.float64)
@@ -183,19 +182,15 @@ class StaticVectors(TextVectors):
         repeatedly. If this fails, the word is tried without accents.
         """
         first_mark, later_mark = self.settings["marks"]
-        without_accents = "".join(
-            letter for letter in normalize("NFD", word) if category(letter) != "Mn"
-        )
-        forms = (word, without_accents)
+        forms = (word, _without_accents(word))
         for form in forms:
             index = self._index_of_word.get(first_mark + form)
             if index is not None:
                 return [index]
         if later_mark is not None:
             for form in forms:
-                if pieces := self._longest_pieces(
-                    word=form, first_mark=first_mark, later_mark=later_mark
-                ):
+                pieces = self._longest_pieces(form, first_mark=first_mark, later_mark=later_mark)
+                if pieces:
                     return pieces
         return []
 
@@ -223,6 +218,11 @@ class StaticVectors(TextVectors):
         return indices
 
 
+def _without_accents(word: str) -> str:
+    """Returns a word without its accents and other marks that are combined with letters."""
+    return "".join(letter for letter in normalize("NFD", word) if category(letter) != "Mn")
+
+
 def read_vectors(vectors_path: Path) -> WordVectors:
     """Reads word vectors from a text file of GloVe or word2vec, or from `model.safetensors` and `tokenizer.json`.
 
@@ -234,9 +234,9 @@ def read_vectors(vectors_path: Path) -> WordVectors:
     """
     try:
         is_model = vectors_path.is_dir() or vectors_path.suffix == ".safetensors"
-        vectors = _vectors_of_model(vectors_path) if is_model else _vectors_of_lines(vectors_path)
-        if not np.isfinite(vectors.vectors).all() or not vectors.vectors.any():
-            raise ValueError("numbers that are none")
+        known = _vectors_of_model(vectors_path) if is_model else _vectors_of_lines(vectors_path)
+        if not np.isfinite(known.vectors).all() or not known.vectors.any():
+            raise ValueError("a number that is not finite, or zeros alone")
     except DamagedFile:
         raise
     except (OSError, *CONTENT_ERRORS) as error:
@@ -244,7 +244,7 @@ def read_vectors(vectors_path: Path) -> WordVectors:
         raise InvalidValue(
             "features.weights", vectors_path, rule=f"{WEIGHTS_RULES['static']} ({reason})"
         ) from error
-    return vectors
+    return known
 
 
 def _vectors_of_model(folder: Path) -> WordVectors:
@@ -266,7 +266,7 @@ def _vectors_of_model(folder: Path) -> WordVectors:
     table = next(array for array in arrays.values() if array.ndim == 2).astype(np.float32)
     if "mapping" in arrays:  # rows that words share
         table = table[arrays["mapping"]]
-    if "weights" in arrays:
+    if "weights" in arrays:  # the weight of each row in a mean
         table = table * arrays["weights"].astype(np.float32)[:, None]
     words = [word for word, row in row_of.items() if row < len(table)]
     words = sorted(words, key=row_of.__getitem__)[:_MAX_VECTORS]

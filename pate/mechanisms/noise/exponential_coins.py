@@ -28,7 +28,7 @@ _NUM_LEVELS = 16
 # A bound above log(2).
 _LOG_2_UP = math.log(2) * (1 + 2.0**-50)
 # Random bits of so many whole rows are combined by "and". The places that remain are thinned one by one.
-_MOST_HALVINGS_AT_ONCE = 6
+_MAX_HALVINGS_AT_ONCE = 6
 # Rows of at most so many places are thinned one by one.
 _FEW_PLACES = 512
 # Steps between levels are cut to this, so that the sum with a count fits into 64 bits.
@@ -231,7 +231,7 @@ def draw_thinned_places(num_places: int, num_halvings: int, rng: np.random.Gener
         return np.flatnonzero(rng.integers(0, 2**num_halvings, size=num_places) == 0)
     # One random bit for each place halves the subset. The bits of 8 places are one byte.
     num_bytes = _divide_up(num_places, denominator=8)
-    num_at_once = min(num_halvings, _MOST_HALVINGS_AT_ONCE)
+    num_at_once = min(num_halvings, _MAX_HALVINGS_AT_ONCE)
     bits = np.frombuffer(rng.bytes(num_bytes), dtype=np.uint8).copy()
     for _ in range(num_at_once - 1):
         bits &= np.frombuffer(rng.bytes(num_bytes), dtype=np.uint8)

@@ -500,7 +500,7 @@ def test_checked_query_follows_its_exact_distribution(noise_factor: float) -> No
     num_teachers = 40
     aggregator = replace(NOT_PRIOR, prior_scale=4.0, failure_prob=1e-2)
     assumed = aggregator.scaled(noise_factor)
-    hold_prob = float(assumed.agreement(num_teachers=num_teachers)[num_teachers + 2])
+    hold_prob = float(assumed.check_probabilities(num_teachers=num_teachers)[num_teachers + 2])
     distribution: dict[object, float] = {"prior": hold_prob}
     distribution_of_hits = assumed.release_step.distribution(
         np.array(counts), num_teachers=num_teachers

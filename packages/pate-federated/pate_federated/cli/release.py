@@ -19,6 +19,7 @@ from pate_federated.question import Roll
 from pate_federated.summed_release import AnswersAwaited, Mailbox, RoundsOfHolders
 from pate_federated.vote_file import VoteFile, is_sum_file, is_vote_file, is_whole_archive
 
+# The settings that only a release in rounds has.
 _SETTINGS_OF_ROUNDS = ("roll", "max_absent", "mailbox", "wait", "num_queries")
 _print_page = partial(
     print_page, "cli/release.txt", package="pate_federated", awaited=None, sum_file=None

@@ -21,6 +21,7 @@ from pate_federated.asked_data import AskedData
 from pate_federated.holder import opening_of, write_queries_file
 from pate_federated.vote_casting import HolderPlan, cast_vote_file
 
+# The settings that have to be named, and what they are.
 _RULES = {
     "holder": "the name of this place, which no other has, such as holder=hospital_3; a number from 1 beside holders=",
     "output": "the vote file to write, such as votes/3.npz",

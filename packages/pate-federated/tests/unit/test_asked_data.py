@@ -28,3 +28,18 @@ def test_private_records_are_no_queries(name: str, private: Path) -> None:
     reader = Arrays(private=str(private))
     with refused("queries", value=ANY, rule="another file than"):
         AskedData(reader, path=private.parent / name).load()
+
+
+def test_queries_that_lack_labels_of_the_holder_are_refused(private: Path) -> None:
+    """The error names the first five of the six missing labels. Further labels of the queries are allowed."""
+    names = np.array([f"label_{index}" for index in range(7)])
+    path = private.parent / "named.npz"
+    np.savez(path, inputs=np.eye(7), labels=np.eye(7, dtype=int), label_names=names)
+    queries = private.parent / "queries.npz"
+    np.savez(queries, inputs=np.ones((2, 7)), label_names=np.array([*names, "other"]))
+    reader = Arrays(private=str(path))
+    assert AskedData(reader, path=queries).load().label_names == tuple(names)
+    np.savez(queries, inputs=np.ones((2, 7)), label_names=np.array(["label_3", "other"]))
+    value = "none of label_0, label_1, label_2, label_4, label_5, …"
+    with refused("queries.label_names", value=value, rule="all labels of data"):
+        AskedData(reader, path=queries).load()

@@ -211,7 +211,7 @@ def test_the_card_names_labels_of_few_teachers_first() -> None:
 
 
 def test_a_holder_reads_the_labels_of_others_as_unknown() -> None:
-    """Own labels find their place by name; of others nothing is known. A permutation alone makes no mask."""
+    """A holder's own labels get the columns of their names, and other labels are unknown. A new order needs no mask."""
     split = Split(
         np.zeros((2, 1), np.float32),
         np.array([[True, False], [True, True]]),
@@ -227,10 +227,10 @@ def test_a_holder_reads_the_labels_of_others_as_unknown() -> None:
         public=replace(split, record_ids=np.arange(2, 4), group_ids=np.arange(2, 4)),
         test=replace(split, record_ids=np.arange(4, 6), group_ids=np.arange(4, 6)),
     )
-    united = with_labels(dataset, ("b", "x", "a")).private
-    assert united.labels.astype(int).tolist() == [[0, 0, 1], [1, 0, 1]]
-    assert united.known is not None
-    assert united.known.astype(int).tolist() == [[1, 0, 1], [1, 0, 1]]
+    private = with_labels(dataset, ("b", "x", "a")).private
+    assert private.labels.astype(int).tolist() == [[0, 0, 1], [1, 0, 1]]
+    assert private.known is not None
+    assert private.known.astype(int).tolist() == [[1, 0, 1], [1, 0, 1]]
     assert with_labels(dataset, ("b", "a")).private.known is None
     assert with_labels(dataset, ("a", "b")) is dataset
 
