@@ -107,7 +107,7 @@ def frontier_picture(
         axes.set(xlabel="epsilon, an upper bound", ylabel=METRIC_NAMES[frontier.metric])
         axes.margins(x=0.04)
         axes.grid()
-        bottom, top = _limits(lines, shown_levels=levels.values())
+        bottom, top = _axis_limits(lines, shown_levels=levels.values())
         axes.set_ylim(bottom, top)
         axes.figure.legend(loc="outside lower left", borderaxespad=0, handlelength=2.2)
 
@@ -134,7 +134,7 @@ def _paint_line(axes: Axes, line: Line, *, color: Any, marker: str, dashes: Any)
         axes.errorbar(epsilons, means, bars, fmt="none", ecolor=color, capsize=1.8, elinewidth=0.8)
 
 
-def _limits(lines: list[Line], shown_levels: Iterable[float]) -> tuple[float, float]:
+def _axis_limits(lines: list[Line], shown_levels: Iterable[float]) -> tuple[float, float]:
     """Returns the ends of the vertical axis, within [0, 1], so that all bars of scores and all levels are visible."""
     ends = list(shown_levels)
     for line in lines:

@@ -55,8 +55,8 @@ class Training:
         """The principal directions of the public inputs."""
         return PublicDirections.fit(self.public_inputs)
 
-    def shares(self, noise_multiplier: float, rng: np.random.Generator) -> ReleasedShares:
-        """Returns the noisy prevalence of each label: its share of a group's records, averaged over groups.
+    def release_shares(self, noise_multiplier: float, rng: np.random.Generator) -> ReleasedShares:
+        """Releases the noisy prevalence of each label: its share of a group's records, averaged over groups.
 
         Where labels have gaps, the share is among the records that know the label, and how many do is released too.
         """

@@ -78,7 +78,7 @@ class CovarianceMethod(FullBatch, ABC):
         prevalence_rng, steps_rng = RandomStreams(seed).generator("noise").spawn(2)
         multipliers = Multipliers.of_training(noise_multiplier)
         private = training.bench.dataset.private
-        shares = training.shares(multipliers.prevalence, rng=prevalence_rng)
+        shares = training.release_shares(multipliers.prevalence, rng=prevalence_rng)
         ridge = self.schedule(training, noise_multiplier, shares=shares).ridge
         features = training.directions.features(private.inputs, ridge=ridge)
         public_features = training.directions.features(training.public_inputs, ridge=ridge)

@@ -38,7 +38,7 @@ class DpGradientDescent(FullBatch):
         multipliers = Multipliers.of_training(noise_multiplier)
         private = training.bench.dataset.private
         num_groups = training.num_groups
-        shares = training.shares(multipliers.prevalence, rng=prevalence_rng)
+        shares = training.release_shares(multipliers.prevalence, rng=prevalence_rng)
         schedule = self.schedule(training, noise_multiplier, shares=shares)
         features = training.directions.features(private.inputs, ridge=schedule.ridge)
         groups = GroupGradients.from_records(

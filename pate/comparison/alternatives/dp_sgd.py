@@ -130,7 +130,7 @@ class DpSgd(Alternative):
         prevalence_multiplier = self._prevalence_multiplier(
             noise_multiplier, num_groups=training.num_groups
         )
-        shares = training.shares(prevalence_multiplier, rng=prevalence_rng)
+        shares = training.release_shares(prevalence_multiplier, rng=prevalence_rng)
         schedule = self.schedule(training, noise_multiplier, shares=shares)
         bias = scipy.special.logit(shares.prevalence)
         learning_rates = schedule.times / self.num_steps

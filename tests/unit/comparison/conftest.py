@@ -17,7 +17,7 @@ VOTES = GaussianVotes(noise_std=1.0)
 
 
 def pate_method(name: str, aggregator: Aggregator, num_teachers: int = NUM_TEACHERS) -> PATEMethod:
-    """Returns a PATE method with linear teachers and a linear student."""
+    """Returns a method of PATE with an aggregator, linear teachers and a linear student, under a name."""
     return PATEMethod(
         name=name,
         aggregator=aggregator,
@@ -27,18 +27,18 @@ def pate_method(name: str, aggregator: Aggregator, num_teachers: int = NUM_TEACH
     )
 
 
-def small_bench(folder: Path = Path("nowhere"), dataset: Dataset | None = None) -> Bench:
-    """Returns the bench of a comparison, whose files lie in `folder`.
+def small_bench(comparison_folder: Path = Path("nowhere"), dataset: Dataset | None = None) -> Bench:
+    """Returns the bench of a small comparison: the data set and the parts that all methods share.
 
     Args:
-        folder: the folder of the comparison.
+        comparison_folder: the folder of the comparison, in which the bench keeps its files.
         dataset: the data set; None for the small one.
     """
-    data = dataset or small_dataset()
+    bench_dataset = dataset or small_dataset()
     return Bench.for_dataset(
-        data,
-        load_dataset=lambda: data,
-        folder=folder,
+        bench_dataset,
+        load_dataset=lambda: bench_dataset,
+        folder=comparison_folder,
         num_queries=NUM_QUERIES,
         engine=StackedEngine(),
         student_recipe=LinearStudent(),
@@ -114,7 +114,7 @@ def private_run(
     Without a micro-F1 the run has no scores and answered no query, for the reason `note`.
     """
     return replace(
-        run_with_scores(name, micro_f1, teacher=teacher, num_teachers=num_teachers),
+        run_with_scores(name=name, micro_f1=micro_f1, teacher=teacher, num_teachers=num_teachers),
         adjacency="replace_one",
         epsilon=epsilon,
         delta=1e-6,

@@ -42,7 +42,7 @@ CHECKED = NotPriorTopK(
 
 
 def run_comparison(
-    folder: Path,
+    output_folder: Path,
     methods: tuple[PATEMethod, ...] = (),
     *,
     load_dataset: Callable[[], Dataset] = small_dataset,
@@ -53,7 +53,7 @@ def run_comparison(
     ensemble_seed: int = 0,
     name: str = "small",
 ) -> Frontier:
-    """Returns the frontier of a small comparison, whose files are written to `folder`."""
+    """Returns the frontier of a small comparison, whose files are written to `output_folder`."""
     comparison_plan = small_comparison_plan(
         methods,
         load_dataset=load_dataset,
@@ -64,13 +64,13 @@ def run_comparison(
         ensemble_seed=ensemble_seed,
         name=name,
     )
-    return compare(comparison_plan, output_dir=folder, monitor=SilentMonitor())
+    return compare(comparison_plan, output_dir=output_folder, monitor=SilentMonitor())
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns the folder of a comparison of six methods at two epsilons and two seeds."""
-    folder = tmp_path_factory.mktemp("comparison") / "run"
+    comparison_folder = tmp_path_factory.mktemp("comparison") / "run"
     methods = (
         pate_method(name="votes", aggregator=VOTES),
         pate_method(name="votes", aggregator=VOTES, num_teachers=12),
@@ -79,16 +79,16 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pate_method(name="gnmax", aggregator=GNMax(noise_std=1.0)),
         pate_method(name="checked", aggregator=CHECKED),
     )
-    run_comparison(folder=folder, methods=methods)
-    return folder
+    run_comparison(output_folder=comparison_folder, methods=methods)
+    return comparison_folder
 
 
-def test_one_row_a_run_and_baselines_without_epsilon(finished: Path) -> None:
+def test_one_row_a_run_and_baselines_without_epsilon(finished_folder: Path) -> None:
     """The table has six rows of baselines without an epsilon, and then a row for each method, epsilon and seed.
 
     Two methods with the name `votes` become `votes` and `votes@12`, by their numbers of teachers.
     """
-    runs = read_runs(finished / "comparison.csv")
+    runs = read_runs(finished_folder / "comparison.csv")
     names = [(run.aggregator, run.num_teachers) for run in runs]
     assert names[:6] == [
         ("prior", None),
@@ -112,18 +112,18 @@ def test_one_row_a_run_and_baselines_without_epsilon(finished: Path) -> None:
         )
 
 
-def test_the_page_states_the_unit_of_privacy(finished: Path) -> None:
+def test_the_page_states_the_unit_of_privacy(finished_folder: Path) -> None:
     """The page says that the unit of privacy is one group of records."""
     text = "the unit of privacy is one group of records, those with one number in group_ids, "
-    assert text in (finished / "frontier.html").read_text()
+    assert text in (finished_folder / "frontier.html").read_text()
 
 
-def test_method_that_is_not_trained_has_a_row_with_the_reason(finished: Path) -> None:
+def test_method_that_is_not_trained_has_a_row_with_the_reason(finished_folder: Path) -> None:
     """A method whose failures use up delta, or whose k exceeds the number of labels, has a row without scores.
 
     The row has the reason as its note. The rows of other methods have no note.
     """
-    runs = {run.aggregator: run for run in read_runs(finished / "comparison.csv")}
+    runs = {run.aggregator: run for run in read_runs(finished_folder / "comparison.csv")}
     hopeless_run = runs["hopeless"]
     assert "uses up target_delta" in hopeless_run.note
     assert hopeless_run.micro_f1 is None
@@ -135,15 +135,17 @@ def test_method_that_is_not_trained_has_a_row_with_the_reason(finished: Path) ->
     assert runs["checked"].note == ""
 
 
-def test_a_comparison_leaves_a_private_folder_with_a_page_and_a_picture(finished: Path) -> None:
+def test_a_comparison_leaves_a_private_folder_with_a_page_and_a_picture(
+    finished_folder: Path,
+) -> None:
     """The folder has mode 0700, a page, a picture of over 10,000 bytes, and no scratch folder.
 
     The page says that no epsilon covers the comparison.
     """
-    assert finished.stat().st_mode & 0o777 == 0o700
-    assert "No epsilon covers this comparison" in (finished / "frontier.html").read_text()
-    assert (finished / "frontier.png").stat().st_size > 10_000
-    assert list(finished.rglob("scratch")) == []
+    assert finished_folder.stat().st_mode & 0o777 == 0o700
+    assert "No epsilon covers this comparison" in (finished_folder / "frontier.html").read_text()
+    assert (finished_folder / "frontier.png").stat().st_size > 10_000
+    assert list(finished_folder.rglob("scratch")) == []
 
 
 @pytest.mark.parametrize(
@@ -154,10 +156,9 @@ def test_a_comparison_leaves_a_private_folder_with_a_page_and_a_picture(finished
 def test_a_comparison_scores_centered_votes_as_a_single_run_does(
     teacher: Voter, num_teachers: int | None, tmp_path: Path
 ) -> None:
-    """A comparison runs centered votes of kernel teachers, or of 5 convex teachers, with the seeds 4 and 5.
+    """The run of centered votes with seed 4 has the price and scores of `train` with the same settings.
 
-    The run with seed 4 has the price and scores of `train` with the same settings. The run with seed 5 has other
-    scores.
+    The votes are those of kernel teachers, or of 5 convex teachers. The run with seed 5 has other scores.
     """
     aggregator = CenteredVotes(noise_multiplier=1.0)
     student = LowRankStudent(num_directions=6)
@@ -168,7 +169,7 @@ def test_a_comparison_scores_centered_votes_as_a_single_run_does(
         student=student,
     )
     run_comparison(
-        folder=tmp_path / "compare",
+        output_folder=tmp_path / "compare",
         methods=(centered,),
         seeds=(4, 5),
         ensemble_seed=4,
@@ -205,24 +206,24 @@ def test_a_second_call_trains_and_releases_nothing(
         """Returns the time of the last change of each file of runs and calibrations, in nanoseconds."""
         return {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json")}
 
-    first = run_comparison(folder=tmp_path)
+    first = run_comparison(output_folder=tmp_path)
     first_times = times_of_changes()
     monkeypatch.setattr(StackedEngine, "train", None)
     monkeypatch.setattr(GaussianVotes, "draw", None)
-    assert run_comparison(folder=tmp_path).runs == first.runs
-    assert run_comparison(folder=tmp_path, epsilons=(50.0,), seeds=(1,)).runs == tuple(
+    assert run_comparison(output_folder=tmp_path).runs == first.runs
+    assert run_comparison(output_folder=tmp_path, epsilons=(50.0,), seeds=(1,)).runs == tuple(
         run for run in first.runs if run.is_baseline or (run.epsilon, run.seed) == (50.0, 1)
     )
     assert times_of_changes() == first_times
 
 
 def test_a_stopped_comparison_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ctrl-C stops a comparison when it writes its fifth run, so that four are stored.
+    """A second call finishes a stopped comparison with the same table as a comparison that was not stopped.
 
-    A second call finishes with the same table as a comparison that was not stopped.
+    Ctrl-C stops the first call when it writes its fifth run, so that four are stored.
     """
-    whole = run_comparison(folder=tmp_path / "whole")
-    write = Trial.write
+    whole = run_comparison(output_folder=tmp_path / "whole")
+    write_run = Trial.write
     num_writes = 0
 
     def write_or_stop(trial: Trial, seed: int, run: Run) -> Run:
@@ -231,13 +232,13 @@ def test_a_stopped_comparison_continues(tmp_path: Path, monkeypatch: pytest.Monk
         num_writes += 1
         if num_writes == 5:
             raise KeyboardInterrupt
-        return write(trial, seed, run=run)
+        return write_run(trial, seed=seed, run=run)
 
     monkeypatch.setattr(Trial, "write", write_or_stop)
     with pytest.raises(KeyboardInterrupt):
-        run_comparison(folder=tmp_path / "killed")
+        run_comparison(output_folder=tmp_path / "killed")
     assert len(list((tmp_path / "killed" / "runs").glob("*.json"))) == 4
-    assert run_comparison(folder=tmp_path / "killed").runs == whole.runs
+    assert run_comparison(output_folder=tmp_path / "killed").runs == whole.runs
     whole_table = (tmp_path / "whole" / "comparison.csv").read_bytes()
     assert (tmp_path / "killed" / "comparison.csv").read_bytes() == whole_table
 
@@ -250,9 +251,12 @@ def test_calibrations_do_not_depend_on_private_labels(tmp_path: Path) -> None:
         dataset = small_dataset()
         return replace(dataset, private=replace(dataset.private, labels=~dataset.private.labels))
 
-    run_comparison(folder=tmp_path / "a", epsilons=(50.0,), seeds=(0,))
+    run_comparison(output_folder=tmp_path / "a", epsilons=(50.0,), seeds=(0,))
     run_comparison(
-        folder=tmp_path / "b", epsilons=(50.0,), seeds=(0,), load_dataset=load_opposite_labels
+        output_folder=tmp_path / "b",
+        epsilons=(50.0,),
+        seeds=(0,),
+        load_dataset=load_opposite_labels,
     )
     first, second = (
         sorted((tmp_path / name / "calibrations").glob("*.json")) for name in ("a", "b")
@@ -268,19 +272,19 @@ def test_impossible_comparisons_are_refused_before_training(tmp_path: Path) -> N
     """
     many_teachers = pate_method(name="votes", aggregator=VOTES, num_teachers=5000)
     with refused("num_queries", value=900):
-        run_comparison(folder=tmp_path, num_queries=900)
+        run_comparison(output_folder=tmp_path, num_queries=900)
     with refused("num_teachers", value=5000):
-        run_comparison(folder=tmp_path, methods=(many_teachers,))
+        run_comparison(output_folder=tmp_path, methods=(many_teachers,))
     with refused("target_delta", value=1e-20):
-        run_comparison(folder=tmp_path, target_delta=1e-20)
+        run_comparison(output_folder=tmp_path, target_delta=1e-20)
     assert not (tmp_path / "ensembles").exists()
 
 
 def test_a_folder_of_other_settings_or_data_is_refused(tmp_path: Path) -> None:
     """A folder that holds a comparison refuses another one with other settings or with other public labels."""
-    run_comparison(folder=tmp_path, epsilons=(50.0,), seeds=(0,))
+    run_comparison(output_folder=tmp_path, epsilons=(50.0,), seeds=(0,))
     with refused("output_dir", value=ANY, rule="new folder or this run's own"):
-        run_comparison(folder=tmp_path, name="other")
+        run_comparison(output_folder=tmp_path, name="other")
 
     def load_other_public_labels() -> Dataset:
         """Returns the small data set with all public labels absent."""
@@ -289,7 +293,7 @@ def test_a_folder_of_other_settings_or_data_is_refused(tmp_path: Path) -> None:
         return replace(dataset, public=replace(dataset.public, labels=no_labels))
 
     with refused("data", value="another"):
-        run_comparison(folder=tmp_path, load_dataset=load_other_public_labels)
+        run_comparison(output_folder=tmp_path, load_dataset=load_other_public_labels)
 
 
 def test_stored_runs_are_named_by_the_comparison_that_shows_them(tmp_path: Path) -> None:
@@ -299,7 +303,7 @@ def test_stored_runs_are_named_by_the_comparison_that_shows_them(tmp_path: Path)
 
     def names_of_votes(methods: tuple[PATEMethod, ...]) -> set[str]:
         """Runs a comparison, and returns the names of its methods that begin with `votes`."""
-        runs = run_comparison(folder=tmp_path, methods=methods, epsilons=(5.0,)).runs
+        runs = run_comparison(output_folder=tmp_path, methods=methods, epsilons=(5.0,)).runs
         return {run.aggregator for run in runs if run.aggregator.startswith("votes")}
 
     assert names_of_votes(methods=(many_teachers,)) == {"votes"}

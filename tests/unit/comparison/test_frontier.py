@@ -28,15 +28,15 @@ def test_mean_and_standard_deviation_over_seeds(frontier: Frontier) -> None:
 
 
 def test_the_cheapest_epsilon_of_each_goal(frontier: Frontier) -> None:
-    """A goal is a share of the way from the best constant (0.2) to the ceiling (0.6).
+    """`Frontier.cheapest` is the smallest epsilon at which a method reaches a goal, or None.
 
-    For each method, `cheapest` is the smallest epsilon that reaches the goal, or None.
+    A goal is a share of the way from the best constant (0.2) to the ceiling (0.6).
     """
-    cheapest = {
+    cheapest_epsilons = {
         line.title: [frontier.cheapest(line, share=share) for share in (0.5, 0.8)]
         for line in frontier.lines
     }
-    assert cheapest == {
+    assert cheapest_epsilons == {
         "late (400)": [None, None],
         "early (2,000)": [1.0, None],
         "early (400)": [8.0, 8.0],
@@ -64,10 +64,10 @@ DOCUMENTED_COLUMNS = [
 
 
 def test_the_table_begins_with_the_documented_columns(frontier: Frontier, tmp_path: Path) -> None:
-    """The first columns of comparison.csv are the documented ones, in their order. Each run is one line."""
-    path = tmp_path / "comparison.csv"
-    write_runs(path, frontier.runs)
-    lines = path.read_text().splitlines()
+    """The first columns of comparison.csv are the documented ones, in their order, and each run is one line."""
+    table_path = tmp_path / "comparison.csv"
+    write_runs(table_path, runs=frontier.runs)
+    lines = table_path.read_text().splitlines()
     assert lines[0].split(",")[: len(DOCUMENTED_COLUMNS)] == DOCUMENTED_COLUMNS
     assert len(lines) == 1 + len(frontier.runs)
     assert lines[1].startswith("prior,,,,,,600,,")
@@ -77,20 +77,21 @@ def test_the_table_begins_with_the_documented_columns(frontier: Frontier, tmp_pa
 
 def test_runs_are_read_as_they_were_written(frontier: Frontier, tmp_path: Path) -> None:
     """Runs that are written to comparison.csv are read back equal."""
-    path = tmp_path / "comparison.csv"
-    write_runs(path, frontier.runs)
-    assert tuple(read_runs(path)) == frontier.runs
+    table_path = tmp_path / "comparison.csv"
+    write_runs(table_path, runs=frontier.runs)
+    assert tuple(read_runs(table_path)) == frontier.runs
 
 
 def test_file_that_is_no_comparison_is_refused(tmp_path: Path) -> None:
     """`read_runs` refuses a missing file, a file of other columns, and a text in place of a number."""
     with refused("comparison", value=ANY, rule="a comparison"):
         read_runs(tmp_path / "nothing.csv")
-    path = tmp_path / "other.csv"
-    path.write_text("a,b\n1,2\n")
+    other_path = tmp_path / "other.csv"
+    other_path.write_text("a,b\n1,2\n")
     with refused("comparison", value=ANY, rule="the columns aggregator"):
-        read_runs(path)
-    write_runs(path, runs=[Run(aggregator="x", num_queries=3)])
-    path.write_text(path.read_text().replace(",3,", ",three,"))
+        read_runs(other_path)
+    run = Run(aggregator="gaussian_votes", num_queries=3)
+    write_runs(other_path, runs=[run])
+    other_path.write_text(other_path.read_text().replace(",3,", ",three,"))
     with refused("comparison.num_queries", value="three"):
-        read_runs(path)
+        read_runs(other_path)

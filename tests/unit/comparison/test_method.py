@@ -72,7 +72,7 @@ class NoisyShares(Method):
             """Returns a model that predicts the noisy prevalence of each label."""
             noise = np.random.default_rng(seed).normal(scale=noise_std, size=labels.shape[1])
             noisy_shares = np.clip(labels.mean(axis=0) + noise, a_min=0, a_max=1)
-            return Trained(Constant(label_probabilities=noisy_shares))
+            return Trained(model=Constant(label_probabilities=noisy_shares))
 
         return Contender(
             epsilon=budget.epsilon_of(GaussianEvent(noise_multiplier)),
@@ -89,7 +89,7 @@ def test_own_method_is_compared_with_pate(tmp_path: Path) -> None:
     refusal. Its warning and its parameters are shown. A second comparison writes the same table.
     """
     comparison_plan = small_comparison_plan(
-        (pate_method(name="votes", aggregator=VOTES), NoisyShares()),
+        methods=(pate_method(name="votes", aggregator=VOTES), NoisyShares()),
         epsilons=(0.5, 5.0),
         allow_useless=False,
     )

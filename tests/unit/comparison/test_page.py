@@ -10,7 +10,7 @@ from rich.console import Console
 
 from pate.cli.compare import print_frontier
 from pate.comparison import Frontier
-from pate.comparison.page import _limits, render_page
+from pate.comparison.page import _axis_limits, render_page
 from tests.unit.report.test_page import Page, parsed_page
 
 # Parameters of methods in words, with an epsilon each, for the page.
@@ -29,11 +29,11 @@ def test_page_is_self_contained_and_escapes_names(frontier: Frontier) -> None:
 
 @pytest.mark.slow
 def test_tables_of_the_page_have_scores_and_goals(frontier: Frontier) -> None:
-    """The page's tables have the mean score of each method, with its standard deviation if there are several seeds.
+    """The tables of the page have the mean score of each method, and the standard deviation over several seeds.
 
-    A method without scores is "out of reach". The goals are headings.
+    A method without scores is called out of reach. The goals are headings.
     """
-    rows = Page(render_page(frontier, parameters=PARAMETERS)).texts_of(tag="tr")
+    rows = Page(html=render_page(frontier, parameters=PARAMETERS)).texts_of(tag="tr")
     assert any(
         row.startswith("early (400)") and "0.300" in row and "0.550" in row and "±" not in row
         for row in rows
@@ -63,9 +63,9 @@ def test_console_prints_scores_goals_and_warnings(frontier: Frontier, tmp_path: 
 def test_score_above_the_floor_is_called_better_without_a_higher_ceiling(
     frontier: Frontier,
 ) -> None:
-    """The model of all records scores below the best constant, so there are no goals.
+    """The verdict calls a score of 0.450 better than a constant, although there are no goals.
 
-    The verdict still calls a score of 0.450 better than a constant.
+    There are no goals, because the model of all records scores below the best constant.
     """
     runs = [
         replace(run, micro_f1=0.15) if run.aggregator == "all_records_model" else run
@@ -87,8 +87,8 @@ def test_the_axis_contains_all_bars_and_stays_between_0_and_1(
     """The vertical axis contains every score with its error bar, and does not leave the range of 0 to 1."""
     line = frontier.lines[0]
     line_near_0 = replace(line, points=(replace(line.points[0], mean=0.0005, std=0.0005),))
-    bottom, top = _limits(lines=[line_near_0, *frontier.lines[1:]], shown_levels=(0.2, 0.6))
+    bottom, top = _axis_limits(lines=[line_near_0, *frontier.lines[1:]], shown_levels=(0.2, 0.6))
     assert bottom == 0.0
     assert top == pytest.approx(0.648)
     line_with_long_bar = replace(line, points=(replace(line.points[0], mean=0.5, std=0.9),))
-    assert _limits(lines=[line_with_long_bar], shown_levels=(0.2, 0.6)) == (0.0, 1.0)
+    assert _axis_limits(lines=[line_with_long_bar], shown_levels=(0.2, 0.6)) == (0.0, 1.0)

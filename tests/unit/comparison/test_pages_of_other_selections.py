@@ -9,11 +9,11 @@ from pate.comparison.runs import write_runs
 from tests.unit.comparison.conftest import private_run, run_with_scores
 
 
-def write_pages(folder: Path, runs: Sequence[Run]) -> None:
-    """Writes the table of runs, and the other pages with the name of the first run's method."""
-    write_runs(folder / "comparison.csv", runs)
-    for name in PAGES[1:]:
-        (folder / name).write_text(runs[0].aggregator)
+def write_pages(comparison_folder: Path, runs: Sequence[Run]) -> None:
+    """Writes the table of runs, and stand-ins of the other pages that hold the method of the first run."""
+    write_runs(comparison_folder / "comparison.csv", runs=runs)
+    for file_name in PAGES[1:]:
+        (comparison_folder / file_name).write_text(runs[0].aggregator)
 
 
 def names_of_files(folder: Path) -> set[str]:
@@ -22,23 +22,20 @@ def names_of_files(folder: Path) -> set[str]:
 
 
 def test_pages_are_replaced_if_all_their_methods_are_compared_again(tmp_path: Path) -> None:
-    """The new runs have every method and epsilon of the earlier runs.
-
-    No earlier page is kept, and no message is returned.
-    """
+    """No earlier page is kept if the new runs have every method and epsilon of the earlier runs."""
     earlier_runs = [
         private_run(name="votes", epsilon=1.0, micro_f1=0.4),
         private_run(name="peeling", epsilon=1.0, micro_f1=None, seed=None, note="out of reach"),
     ]
-    assert keep_earlier_pages(tmp_path, runs=earlier_runs) == ""
-    write_pages(folder=tmp_path, runs=earlier_runs)
+    assert keep_earlier_pages(folder=tmp_path, runs=earlier_runs) == ""
+    write_pages(comparison_folder=tmp_path, runs=earlier_runs)
     more_runs = [
         private_run(name=name, epsilon=epsilon, micro_f1=0.4, seed=seed)
         for name in ("votes", "peeling")
         for epsilon in (1.0, 8.0)
         for seed in (0, 1)
     ]
-    assert keep_earlier_pages(tmp_path, runs=more_runs) == ""
+    assert keep_earlier_pages(folder=tmp_path, runs=more_runs) == ""
     assert names_of_files(folder=tmp_path) == set(PAGES)
 
 
@@ -48,9 +45,11 @@ def test_pages_of_another_selection_are_kept_and_named(tmp_path: Path) -> None:
     A table of another version is kept in the same way.
     """
     for number, name in enumerate(("votes", "peeling"), start=1):
-        write_pages(folder=tmp_path, runs=[private_run(name=name, epsilon=1.0, micro_f1=0.4)])
+        write_pages(
+            comparison_folder=tmp_path, runs=[private_run(name=name, epsilon=1.0, micro_f1=0.4)]
+        )
         message = keep_earlier_pages(
-            tmp_path, runs=[private_run(name="joint", epsilon=1.0, micro_f1=0.5)]
+            folder=tmp_path, runs=[private_run(name="joint", epsilon=1.0, micro_f1=0.5)]
         )
         assert (
             f"are of another selection ({name}); they are kept as comparison-{number}.csv, "
@@ -63,7 +62,7 @@ def test_pages_of_another_selection_are_kept_and_named(tmp_path: Path) -> None:
     assert names_of_files(folder=tmp_path).isdisjoint(PAGES)
     (tmp_path / "comparison.csv").write_text("of another version")
     assert "comparison-3.csv" in keep_earlier_pages(
-        tmp_path, runs=[private_run(name="joint", epsilon=1.0, micro_f1=0.5)]
+        folder=tmp_path, runs=[private_run(name="joint", epsilon=1.0, micro_f1=0.5)]
     )
 
 

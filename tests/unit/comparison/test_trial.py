@@ -26,18 +26,18 @@ BUDGET = Budget(epsilon=2.0, delta=1e-6)
 TABLE_TEST = StableTopK(selection_scale=40.0, test="table", table_order=5.0, table_budget=0.01)
 
 
-def calibrated_contender(aggregator: Aggregator, path: Path) -> Contender:
+def calibrated_contender(aggregator: Aggregator, calibration_path: Path) -> Contender:
     """Returns a method with the aggregator, calibrated to epsilon 2.
 
     Args:
         aggregator: the aggregator, whose noise is replaced.
-        path: the file of the calibration, which is written, or read if it exists.
+        calibration_path: the file of the calibration, which is written, or read if it exists.
     """
     return calibrate_method(
-        pate_method(name="m", aggregator=aggregator),
+        pate_method(name="votes", aggregator=aggregator),
         budget=BUDGET,
-        bench=small_bench(folder=path.parent),
-        file_path=path,
+        bench=small_bench(comparison_folder=calibration_path.parent),
+        file_path=calibration_path,
     )
 
 
@@ -48,7 +48,7 @@ def test_calibrated_contender_costs_at_most_the_epsilon(aggregator: Any, tmp_pat
 
     A second call reads the same values from the file of the calibration.
     """
-    contender = calibrated_contender(aggregator=aggregator, path=tmp_path / "t.json")
+    contender = calibrated_contender(aggregator=aggregator, calibration_path=tmp_path / "t.json")
     calibrated_aggregator = aggregator.calibrated(
         target_epsilon=2.0,
         target_delta=1e-6,
@@ -69,7 +69,9 @@ def test_calibrated_contender_costs_at_most_the_epsilon(aggregator: Any, tmp_pat
         "table_order",
         "table_budget",
     }
-    stored_contender = calibrated_contender(aggregator=aggregator, path=tmp_path / "t.json")
+    stored_contender = calibrated_contender(
+        aggregator=aggregator, calibration_path=tmp_path / "t.json"
+    )
     assert stored_contender.epsilon == contender.epsilon
     assert stored_contender.parameters == contender.parameters
 
@@ -77,13 +79,15 @@ def test_calibrated_contender_costs_at_most_the_epsilon(aggregator: Any, tmp_pat
 @pytest.mark.slow
 def test_edited_calibration_file_makes_no_release_cheaper(tmp_path: Path) -> None:
     """A calibration is priced again when it is read, and refused if the noise in its file was lowered by 10%."""
-    path = tmp_path / "t.json"
-    calibrated_contender(aggregator=GaussianVotes(noise_std=1.0), path=path)
-    calibration = json.loads(path.read_text())
+    calibration_path = tmp_path / "t.json"
+    calibrated_contender(aggregator=GaussianVotes(noise_std=1.0), calibration_path=calibration_path)
+    calibration = json.loads(calibration_path.read_text())
     calibration["parameters"]["noise_std"] *= 0.9
-    path.write_text(json.dumps(calibration))
+    calibration_path.write_text(json.dumps(calibration))
     with refused("epsilon", value="2.24535"):
-        calibrated_contender(aggregator=GaussianVotes(noise_std=1.0), path=path)
+        calibrated_contender(
+            aggregator=GaussianVotes(noise_std=1.0), calibration_path=calibration_path
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,18 +101,22 @@ class Overshooting(GaussianVotes):
 
 @pytest.mark.slow
 def test_a_calibrator_that_overshoots_is_refused(tmp_path: Path) -> None:
-    """A user's aggregator whose calibrated noise is 1% too small is refused.
+    """A user's aggregator whose calibrated noise is 1% too small is refused, and refused again from the stored file.
 
-    The refusal is stored in the file of the calibration, and a second call raises it again.
+    The first call stores its refusal in the file of the calibration.
     """
     contender = calibrated_contender(
-        aggregator=GaussianVotes(noise_std=1.0), path=tmp_path / "a.json"
+        aggregator=GaussianVotes(noise_std=1.0), calibration_path=tmp_path / "a.json"
     )
     assert contender.epsilon <= 2
     with refused("epsilon", value=ANY, rule="at most 2 once calibrated"):
-        calibrated_contender(aggregator=Overshooting(noise_std=1.0), path=tmp_path / "b.json")
+        calibrated_contender(
+            aggregator=Overshooting(noise_std=1.0), calibration_path=tmp_path / "b.json"
+        )
     with pytest.raises(NotTrained, match="expected at most 2 once"):
-        calibrated_contender(aggregator=Overshooting(noise_std=1.0), path=tmp_path / "b.json")
+        calibrated_contender(
+            aggregator=Overshooting(noise_std=1.0), calibration_path=tmp_path / "b.json"
+        )
 
 
 RUN = Run(
@@ -119,14 +127,15 @@ RUN = Run(
     accuracy=1,
     mean_average_precision=0.25,
 )
-DAMAGE = [way for way in WAYS if way not in (remove, flip_one_bit)]
+# The ways of damage that leave a file which is not the one that was written.
+DAMAGES = [damage_file for damage_file in WAYS if damage_file not in (remove, flip_one_bit)]
 
 
-@pytest.mark.parametrize("way", DAMAGE, ids=lambda way: way.__name__)
-def test_a_damaged_run_or_calibration_is_refused(tmp_path: Path, way: Way) -> None:
-    """A stored run and a stored calibration are read back equal, and only their owner may read them.
+@pytest.mark.parametrize("damage_file", DAMAGES, ids=lambda damage_file: damage_file.__name__)
+def test_a_damaged_run_or_calibration_is_refused(tmp_path: Path, damage_file: Way) -> None:
+    """A run and a calibration in damaged files are refused with the advice to repeat the command.
 
-    After their files are damaged in some way, reading them is refused with the advice to repeat the command.
+    Before the damage they are read back equal, and only their owner may read the files.
     """
     calibration_path = tmp_path / "calibrations" / "a.json"
     run_path = tmp_path / "runs" / "a.json"
@@ -149,9 +158,9 @@ def test_a_damaged_run_or_calibration_is_refused(tmp_path: Path, way: Way) -> No
     assert Calibration.read(calibration_path) == calibration
     assert calibration_path.stat().st_mode & 0o777 == 0o600
     assert calibration_path.parent.stat().st_mode & 0o777 == 0o700
-    way(run_path)
+    damage_file(run_path)
     with refused("file", value=ANY, rule="the same command", kind=DamagedFile):
         trial.read(seed=3)
-    way(calibration_path)
+    damage_file(calibration_path)
     with refused("file", value=ANY, rule="the same command", kind=DamagedFile):
         Calibration.read(calibration_path)

@@ -1,4 +1,4 @@
-"""Schedules, gradients of groups, noise, posteriors and covariances, against values that are computed another way."""
+"""Schedules of learning, gradients of groups, their noise, posteriors of weights and released covariances."""
 
 import numpy as np
 import pytest
@@ -33,7 +33,7 @@ def best_schedule(
         concentrated: whether all signal is along the widest direction.
     """
     return Schedule.best(
-        PublicDirections.fit(public_inputs=public_pool()),
+        directions=PublicDirections.fit(public_inputs=public_pool()),
         public_inputs=public_pool(),
         prevalence=prevalence,
         noise_rate=noise_rate,
@@ -60,16 +60,16 @@ def test_a_signal_in_one_direction_is_learned_better_at_large_noise() -> None:
     The gain is the variance of the log-odds minus the expected error. A method is refused by this best case.
     """
     prevalence = np.array([0.05, 0.3])
-    spread = best_schedule(prevalence, noise_rate=1e-2)
+    schedule_of_spread_signal = best_schedule(prevalence, noise_rate=1e-2)
     concentrated = best_schedule(prevalence, noise_rate=1e-2, concentrated=True)
-    gain = SIGNAL_VARIANCE - spread.error
+    gain = SIGNAL_VARIANCE - schedule_of_spread_signal.error
     assert SIGNAL_VARIANCE - concentrated.error > 2 * gain > 0
 
 
 def test_noise_of_trained_weights_has_the_expected_variance() -> None:
-    """Gradient descent runs on noise without any signal, 400 times.
+    """The log-odds of gradient descent on noise alone have the schedule's `noise_variance`, within 35%.
 
-    The variance of the log-odds is the schedule's `noise_variance` within 35%.
+    The descent runs 400 times.
     """
     rng = np.random.default_rng(0)
     prevalence = np.array([0.2, 0.4])
@@ -115,7 +115,7 @@ def test_a_group_whose_records_cancel_adds_less_than_its_clip() -> None:
     """The clipped gradient of two records with nearly opposite features is above 0 and shorter than the clip, 1e-9."""
     features = np.array([[1.0, 0.0], [-1.0, 1e-9]])
     labels = np.zeros((2, 1), bool)
-    group = GroupGradients.from_records(features, labels, group_ids=np.zeros(2, int))
+    group = GroupGradients.from_records(features, labels, group_ids=np.zeros(2, dtype=int))
     clipped_sum = group.clipped_sum(weights=np.zeros((2, 1)), bias=np.array([20.0]), clip=1e-9)
     assert 0 < np.linalg.norm(clipped_sum) < 1e-9
 
@@ -131,10 +131,11 @@ def test_the_noise_of_a_gradient_has_the_stated_standard_deviation() -> None:
 
 
 def test_a_posterior_shrinks_by_the_known_noise() -> None:
-    """A weight is observed as 2 with noise of variance 1, and as 0.5 with noise of variance 2.
+    """The posterior of a weight that was observed twice has the mean and the variance that are computed by hand.
 
-    The weighted mean of the observations is 1.5, with precision 1 + 1/2. If the weight has variance v, the posterior
-    mean is 1.5 v / (v + 1 / 1.5), and the posterior variance is 1 / (1 / v + 1.5).
+    The weight is observed as 2 with noise of variance 1, and as 0.5 with noise of variance 2. The weighted mean of the
+    observations is 1.5, with precision 1 + 1/2. If the weight has variance v, the posterior mean is
+    1.5 v / (v + 1 / 1.5), and the posterior variance is 1 / (1 / v + 1.5).
     """
     posterior = (
         SignalPosterior.before_observations(prior_variances=np.ones(1), num_labels=1)
@@ -150,9 +151,9 @@ def test_a_posterior_shrinks_by_the_known_noise() -> None:
 
 @pytest.mark.parametrize("scale", [0.25, 8.0])
 def test_the_most_likely_scale_is_that_of_the_weights(scale: float) -> None:
-    """Weights are drawn with variances of a known scale, and observed with noise.
+    """The posterior finds the scale of the variances of the weights from weights that were observed with noise.
 
-    The posterior finds the scale. Its mean has the error that its variances state, which is smaller than the noise.
+    The mean of the posterior has the error that its variances state, which is smaller than the noise.
     """
     rng = np.random.default_rng(0)
     prior_variances = np.geomspace(0.1, 10, num=200)

@@ -48,7 +48,7 @@ def test_methods_without_samples_cost_exactly_a_gaussian(method: Alternative) ->
     assert isinstance(event, GaussianEvent)
     assert event.noise_multiplier == pytest.approx(2.0, rel=1e-9)
     assert event.noise_multiplier <= 2.0
-    contender = method.at(budget_at_epsilon(epsilon=3.0), small_bench())
+    contender = method.at(budget=budget_at_epsilon(epsilon=3.0), bench=small_bench())
     mu = 1 / contender.parameters["noise_multiplier"]
     assert gaussian_epsilon(mu=mu, target_delta=1e-5) <= contender.epsilon <= 3.0
 
@@ -60,20 +60,31 @@ def test_a_stored_calibration_is_priced_again(method: Alternative, tmp_path: Pat
 
     With 10% less noise in the file, the calibration is refused.
     """
-    path = tmp_path / "calibrations" / "a.json"
+    calibration_path = tmp_path / "calibrations" / "a.json"
     contender = calibrate_method(
-        method, budget=budget_at_epsilon(epsilon=3.0), bench=small_bench(), file_path=path
+        method,
+        budget=budget_at_epsilon(epsilon=3.0),
+        bench=small_bench(),
+        file_path=calibration_path,
     )
     stored_contender = calibrate_method(
-        method, budget=budget_at_epsilon(epsilon=3.0), bench=small_bench(), file_path=path
+        method,
+        budget=budget_at_epsilon(epsilon=3.0),
+        bench=small_bench(),
+        file_path=calibration_path,
     )
     assert stored_contender.epsilon == contender.epsilon <= 3.0
-    Calibration(
-        parameters={"noise_multiplier": 0.9 * contender.parameters["noise_multiplier"]}, epsilon=3.0
-    ).write(path)
+    lowered_multiplier = 0.9 * contender.parameters["noise_multiplier"]
+    lowered_calibration = Calibration(
+        parameters={"noise_multiplier": lowered_multiplier}, epsilon=3.0
+    )
+    lowered_calibration.write(calibration_path)
     with refused("epsilon", value=ANY, rule="3 once calibrated"):
         calibrate_method(
-            method, budget=budget_at_epsilon(epsilon=3.0), bench=small_bench(), file_path=path
+            method,
+            budget=budget_at_epsilon(epsilon=3.0),
+            bench=small_bench(),
+            file_path=calibration_path,
         )
 
 
@@ -87,17 +98,17 @@ def test_a_seed_gives_the_same_model_and_another_seed_another(method: Alternativ
     At epsilon 20 the mean average precision exceeds chance by 0.2.
     """
     bench = small_bench()
-    test = bench.dataset.test
-    contender = method.at(budget_at_epsilon(epsilon=20.0), bench)
+    test_split = bench.dataset.test
+    contender = method.at(budget=budget_at_epsilon(epsilon=20.0), bench=bench)
     first, repeated, other = (
-        contender.train(seed).model.predict_proba(test.inputs) for seed in (3, 3, 4)
+        contender.train(seed).model.predict_proba(test_split.inputs) for seed in (3, 3, 4)
     )
     assert (first == repeated).all()
     assert (first != other).any()
     metrics = multilabel_metrics(
-        predicted_labels=first >= 0.5, scores=first, true_labels=test.labels
+        predicted_labels=first >= 0.5, scores=first, true_labels=test_split.labels
     )
-    chance = float(np.mean(test.labels.mean(axis=0)))
+    chance = float(np.mean(test_split.labels.mean(axis=0)))
     assert metrics.mean_average_precision is not None
     assert metrics.mean_average_precision > chance + 0.2
 
@@ -137,8 +148,8 @@ def test_the_covariance_with_less_error_is_taken(
     With `covariance=public` none is released, and with `covariance=noisy` one is, for any pool and noise.
     """
     dataset = small_dataset()
-    small_pool = dataset.public.take(slice(0, pool_size))
-    training = Training(small_bench(dataset=replace(dataset, public=small_pool)))
+    small_pool = dataset.public.take(row_numbers=slice(0, pool_size))
+    training = Training(bench=small_bench(dataset=replace(dataset, public=small_pool)))
 
     def is_covariance_released(method: CovarianceMethod) -> bool:
         """Returns True if a method releases a noisy covariance."""
@@ -157,16 +168,16 @@ def test_the_covariance_with_less_error_is_taken(
 def test_least_squares_without_noise_or_clip_is_ordinary(covariance: str) -> None:
     """With almost no noise and a large clip, `dp_ls` predicts as ordinary least squares on the centered labels."""
     bench = small_bench()
-    training = Training(bench)
+    training = Training(bench=bench)
     method = replace(SQUARES, covariance=covariance, clip_factor=50.0)
     model = method.train_model(noise_multiplier=1e-5, training=training, seed=0)
-    private = bench.dataset.private
-    shares = training.shares(noise_multiplier=1e-5, rng=np.random.default_rng(0))
+    private_split = bench.dataset.private
+    shares = training.release_shares(noise_multiplier=1e-5, rng=np.random.default_rng(0))
     ridge = method.schedule(training, noise_multiplier=1e-5, shares=shares).ridge
-    prevalence = private.labels.mean(axis=0)
+    prevalence = private_split.labels.mean(axis=0)
     weights = np.linalg.lstsq(
-        training.directions.features(private.inputs, ridge=ridge),
-        private.labels - prevalence,
+        training.directions.features(private_split.inputs, ridge=ridge),
+        private_split.labels - prevalence,
         rcond=None,
     )[0]
     test_features = training.directions.features(bench.dataset.test.inputs, ridge=ridge)
@@ -196,7 +207,7 @@ def test_comparison_notes_methods_that_are_useless_or_diverge(
     """
     diverging_method = replace(MLP, name="wild", learning_rate=1e7)
     comparison_plan = small_comparison_plan(
-        (GRADIENT, diverging_method, AllRecords(name="all_records")),
+        methods=(GRADIENT, diverging_method, AllRecords(name="all_records")),
         epsilons=(0.001, 30.0),
         seeds=(0,),
         allow_useless=False,
@@ -224,9 +235,9 @@ def test_comparison_notes_methods_that_are_useless_or_diverge(
     "method", [GRADIENT, COVARIANCE, SQUARES, LINEAR, MLP], ids=lambda method: method.name
 )
 def test_unknown_labels_of_private_records_are_left_out(method: Alternative) -> None:
-    """30% of the labels are known. If the others are left out, the mean prediction is about the true prevalence.
+    """Without the 70% of labels that are unknown, the mean prediction is about the true prevalence.
 
-    If the unknown labels count as absent, the mean prediction is less than 60% of the prevalence.
+    If unknown labels counted as absent, the mean prediction would be less than 60% of the prevalence.
     """
     dataset = small_dataset()
     private = dataset.private
@@ -237,7 +248,7 @@ def test_unknown_labels_of_private_records_are_left_out(method: Alternative) -> 
         """Returns the mean prediction divided by the prevalence; None marks all labels as known."""
         private_with_gaps = replace(private, labels=labels, known=known_labels)
         bench = small_bench(dataset=replace(dataset, private=private_with_gaps))
-        contender = method.at(budget_at_epsilon(epsilon=50.0), bench)
+        contender = method.at(budget=budget_at_epsilon(epsilon=50.0), bench=bench)
         probabilities = contender.train(seed=0).model.predict_proba(dataset.test.inputs)
         return float(probabilities.mean() / dataset.test.labels.mean())
 
