@@ -20,7 +20,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -36,16 +35,16 @@ from pate.accounting import (
 from pate.accounting.special import ndtr_without_scipy
 from pate.aggregators.aggregator import Aggregator, Rng
 from pate.aggregators.answers import Answers
+from pate.aggregators.centered_matrix import CenteredMatrix
 from pate.aggregators.centered_release import CenteredRelease, RoundsRelease
 from pate.aggregators.centered_rounds import CenteredRounds, NoisyPrevalence
 from pate.aggregators.expectation import ExpectedRelease, expected_from_votes, warn_if_useless
 from pate.aggregators.prevalence import Prevalence, ReleasedShares
 from pate.aggregators.record import Arrays, ReleaseRecord
 from pate.aggregators.release import Release
-from pate.array_types import BoolArray, FloatArray, IntArray
+from pate.array_types import FloatArray, IntArray
 from pate.errors import InvalidValue
 from pate.files.digests import field_texts, full_text, text_of_fields
-from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
 from pate.mechanisms.parameters import COUNT, NOISE, POSITIVE
 from pate.validation import (
     normalize_field,
@@ -57,14 +56,12 @@ from pate.validation import (
 )
 from pate.votes.arrays import VoteBlocks
 from pate.votes.blocks import is_whole, vote_blocks
-from pate.votes.clipping import ClippedSum
 from pate.votes.label_shares import KNOWN_WEIGHT
 from pate.votes.made_up import MadeUpVotes
 from pate.votes.public_start import PublicStart, StartSource
 from pate.votes.recipe import DEFAULT_RECIPE, Recipe
 from pate.votes.round_votes import RoundVotes
 from pate.votes.shape import VoteShape
-from pate.votes.shrinkage import shrink_singular_values
 from pate.votes.source import CenterableVotes, GroupVotes, TeacherVotes, VoteSource
 
 # The number of directions of the scores from which a student learns, by default. Only the expectation uses it.
@@ -193,20 +190,11 @@ class CenteredVotes(Aggregator):
         center_is_known = self.prevalence_share == 0
         rule = "0, as `centered_at` sets it once the center is released"
         require(center_is_known, "prevalence_share", self.prevalence_share, rule)
-        votes_shape = (votes.num_queries, votes.num_labels)
-        blocks = votes.require_type(CenterableVotes).votes_around(
-            self._center_or_half, noise_multiplier=self.votes_multiplier, recipe=self.recipe
-        )
-        return self._clipped_sum(votes_shape).total(
-            blocks,
-            center=self._broadcast_center(votes_shape),
-            num_teachers=votes.num_teachers,
-            weights=self.weights,
-        )
+        return self._matrix_mechanism.summarize(votes.require_type(CenterableVotes))
 
     def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
         """Draws labels around a public center; `release` returns the scores too."""
-        release = self._noisy_release(
+        release = self._matrix_mechanism.noisy_release(
             summary, event=self.event(shape), num_teachers=shape.num_teachers, rng=rng
         )
         return Answers.to_all(release.labels)
@@ -280,10 +268,9 @@ class CenteredVotes(Aggregator):
                 event=NonPrivateEvent(),
                 public_start=self._public_start(round_votes),
             )
-        center = self.center if shares is None else shares.prevalence
-        at_center = self._fitted_to(source, center=center)
-        summary = at_center._cached_summary(source)
-        return at_center._release_from_sum(
+        mechanism = self._matrix_mechanism_of(source, shares=shares)
+        summary = mechanism.cached_summary(source)
+        return mechanism.release_from_sum(
             summary, std_in_steps=0.0, event=NonPrivateEvent(), num_teachers=source.num_teachers
         )
 
@@ -366,7 +353,8 @@ class CenteredVotes(Aggregator):
             raise InvalidValue("rounds", self.rounds, rule="1 for answers, which are cast once")
         clip = self.clip
         if clip is None:
-            usual_clip = replace(self, center=answers)._clipped_sum(answers.shape).clip
+            at_answers = replace(self._matrix_mechanism, center=answers)
+            usual_clip = at_answers.clipped_sum(answers.shape).clip
             clip = self.recipe.answer_clip * usual_clip
         return replace(self, prevalence_share=0.0, center=answers, clip=clip)
 
@@ -396,11 +384,6 @@ class CenteredVotes(Aggregator):
     def _center_or_half(self) -> FloatArray:
         """The public center in the shape in which the user gave it; 1/2 if the user gave none."""
         return np.asarray(0.5 if self.center is None else self.center, dtype=np.float64)
-
-    def _cut_to_floor(self, center: FloatArray) -> FloatArray:
-        """Returns a center cut to [f, 1 - f], where f is `recipe.center_floor`."""
-        floor = self.recipe.center_floor
-        return center.clip(floor, 1 - floor)
 
     @property
     def _text(self) -> str:
@@ -436,20 +419,16 @@ class CenteredVotes(Aggregator):
         shape = votes.shape
         event = self.event(shape)
         # This is checked before the prevalence is charged.
-        max_queries = ClippedSum.most_queries(shape.num_teachers, shape.num_labels)
-        if shape.num_queries > max_queries:
-            rule = f"at most {max_queries}, as one exact sum of {shape.num_teachers:,} teachers holds no more"
-            raise InvalidValue("num_queries", shape.num_queries, rule=rule)
+        CenteredMatrix.require_fits(shape)
         shares = self._release_shares(votes, prevalence_rng, record)
-        center = self.center if shares is None else shares.prevalence
-        at_center = self._fitted_to(votes, center=center)
+        mechanism = self._matrix_mechanism_of(votes, shares=shares)
         arrays = record.committed("release")
         if arrays is None:
             # The votes are computed before the part is drawn, because teachers may fail.
-            summary = at_center._cached_summary(votes)
+            summary = mechanism.cached_summary(votes)
 
             def draw_part() -> Arrays:
-                release = at_center._noisy_release(
+                release = mechanism.noisy_release(
                     summary, event=event, num_teachers=shape.num_teachers, rng=votes_rng
                 )
                 known_shares = None if shares is None else shares.known
@@ -460,142 +439,43 @@ class CenteredVotes(Aggregator):
             arrays,
             event=event,
             adjacency=self.adjacency,
-            num_directions=at_center._num_directions,
+            num_directions=mechanism.num_directions,
             recipe=self.recipe,
         )
 
-    def _fitted_to(self, votes: CenterableVotes, *, center: Any) -> CenteredVotes:
-        """Returns the copy `centered_at(center)` with the span and the weights of votes.
+    @property
+    def _matrix_mechanism(self) -> CenteredMatrix:
+        """The mechanism that releases one matrix of votes around the public center, with the weights and the span."""
+        return CenteredMatrix(
+            noise_multiplier=self.votes_multiplier,
+            center=self._center_or_half,
+            clip=self.clip,
+            clip_factor=self.clip_factor,
+            span=self.span,
+            weights=self.weights,
+            adjacency=self.adjacency,
+            recipe=self.recipe,
+        )
+
+    def _matrix_mechanism_of(
+        self, votes: CenterableVotes, *, shares: ReleasedShares | None
+    ) -> CenteredMatrix:
+        """Returns the mechanism around the released prevalence, with the public span and weights of the votes.
 
         Args:
-            votes: the private votes, whose public span and weights the copy takes over.
-            center: the public or released center.
+            votes: the private votes, of which the public span and weights are used.
+            shares: the released prevalence; None for the public center.
         """
+        mechanism = self._matrix_mechanism
         span = votes.span(noise_multiplier=self.votes_multiplier, recipe=self.recipe)
         return replace(
-            self.centered_at(center),
+            mechanism,
+            center=mechanism.center
+            if shares is None
+            else np.asarray(shares.prevalence, dtype=np.float64),
             span=self.span if span is None else span,
             weights=votes.weights,
         )
-
-    def _cached_summary(self, votes: CenterableVotes) -> IntArray:
-        """Returns `summarize(votes)`, which the votes keep in memory.
-
-        A release and `noiseless_from` both read the sum. Both ask an aggregator that is `_fitted_to` the votes. The two
-        are equal, so the sum is computed once.
-
-        Args:
-            votes: the private votes.
-        """
-        # The votes fix the weights, and the sum does not depend on the span. The center is written as bytes, because
-        # the text of a center for each query would be long.
-        parameters = replace(self, center=None, span=None, weights=None)
-        key = ("summary", parameters._text, self._center_or_half.tobytes())
-        return np.asarray(votes.cached(key, compute=partial(self.summarize, votes)))
-
-    def _clipped_sum(self, votes_shape: tuple[int, ...]) -> ClippedSum:
-        """Returns the mechanism that clips and sums votes of shape (num_queries, num_labels).
-
-        Without a `clip`, the clip is `clip_factor` sqrt(sum c (1 - c)) over all entries c of the center. This is the
-        usual length around the center of bits that are drawn with probabilities c.
-        """
-        clip = self.clip
-        if clip is None:
-            center = self._cut_to_floor(self._broadcast_center(votes_shape))
-            clip = self.clip_factor * math.sqrt(float((center * (1 - center)).sum()))
-        return ClippedSum(
-            clip=clip, shape=(votes_shape[0], votes_shape[1]), adjacency=self.adjacency
-        )
-
-    def _broadcast_center(self, votes_shape: tuple[int, ...]) -> FloatArray:
-        """Returns the center of every vote, float64 `[num_queries, num_labels]`.
-
-        Raises `InvalidValue` if the center has another number of queries or labels than `votes_shape`.
-        """
-        center = self._center_or_half
-        try:
-            return np.broadcast_to(center, votes_shape).copy()
-        except ValueError as error:
-            rule = f"{votes_shape}, its last axis, or a number"
-            raise InvalidValue("center.shape", center.shape, rule=rule) from error
-
-    def _noisy_release(
-        self, summary: IntArray, event: Event, num_teachers: int, rng: Rng
-    ) -> CenteredRelease:
-        """Returns the release of a sum plus noise, which is drawn here.
-
-        The noise is that of the votes alone, `votes_multiplier`; the prevalence has noise of its own.
-
-        Args:
-            summary: `[num_queries, num_labels]`, the sum of the clipped votes in steps.
-            event: the price of the whole release.
-            num_teachers: the declared number of teachers.
-            rng: the source of the noise.
-        """
-        std_in_steps = self.votes_multiplier * self._clipped_sum(summary.shape).l2_sensitivity
-        noise = RoundedGaussian(std_in_steps).sample(summary.shape, rng)
-        return self._release_from_sum(
-            summary + noise, std_in_steps=std_in_steps, event=event, num_teachers=num_teachers
-        )
-
-    def _release_from_sum(
-        self,
-        noisy_sum: IntArray,
-        *,
-        std_in_steps: float,
-        event: Event,
-        num_teachers: int,
-    ) -> CenteredRelease:
-        """Returns the release computed from a noisy sum, which is public.
-
-        Args:
-            noisy_sum: `[num_queries, num_labels]`, the sum of the clipped votes plus noise, in steps.
-            std_in_steps: the standard deviation of the noise in steps; 0 for no noise.
-            event: the price of the whole release.
-            num_teachers: the declared number of teachers.
-        """
-        total_weight = num_teachers if self.weights is None else float(self.weights.sum())
-        unit = self._clipped_sum(noisy_sum.shape).step / total_weight
-        center = self._broadcast_center(noisy_sum.shape)
-        residual = np.asarray(noisy_sum * unit, dtype=np.float64)
-        low_rank = self._low_rank_part(residual, noise_std=std_in_steps * unit)
-        denoised = low_rank + center
-        # A label goes to as many queries as the center expects: those with the largest denoised scores.
-        num_expected = np.rint(center.clip(0, 1).sum(axis=0)).astype(np.int64)
-        labels = _highest_scores(denoised, num_chosen=num_expected, tie_breakers=residual)
-        return CenteredRelease(
-            labels=labels,
-            answered=np.ones(len(denoised), dtype=np.bool_),
-            event=event,
-            adjacency=self.adjacency,
-            scores=center + residual,
-            noise_std=std_in_steps * unit,
-            center=center,
-            num_directions=self._num_directions,
-            recipe=self.recipe,
-            probabilities=denoised.clip(0, 1) if self._has_public_answers else None,
-        )
-
-    def _low_rank_part(self, residual: FloatArray, *, noise_std: float) -> FloatArray:
-        """Returns an estimate of the votes behind a noisy residual, `[num_queries, num_labels]`.
-
-        Where all votes lie in a public span, so does the estimate.
-        """
-        if self.span is None:
-            return shrink_singular_values(residual, noise_std=noise_std)
-        in_span = shrink_singular_values(self.span.T @ residual, noise_std=noise_std)
-        return np.asarray(self.span @ in_span)
-
-    @property
-    def _num_directions(self) -> int | None:
-        """The number of directions of the public span; None without a span."""
-        return None if self.span is None else self.span.shape[1]
-
-    @property
-    def _has_public_answers(self) -> bool:
-        """Whether the center is a public answer to each query: probabilities `[num_queries, num_labels]`."""
-        center = self._center_or_half
-        return center.ndim == 2 and bool(((center >= 0) & (center <= 1)).all())
 
     # Votes in rounds.
 
@@ -646,9 +526,9 @@ class CenteredVotes(Aggregator):
     ) -> RoundVotes | None:
         """Returns the votes in rounds for a student that begins at a public start; None if the teachers vote once.
 
-        Such a student uses more directions: as many as it would with `direction_ratio` times less noise, and at least
-        as many as the start has. `kernel_from`, the number of directions from which a kernel is added, is multiplied by
-        the same ratio. So a kernel is added in the same cases as without a start.
+        Such a student uses more directions, as many as it would with `direction_ratio` times less noise. It uses at
+        least as many as the start has. `kernel_from`, the number of directions from which a kernel is added, is
+        multiplied by the same ratio. So a kernel is added in the same cases as without a start.
 
         Args:
             source: the private votes.
@@ -753,7 +633,7 @@ class CenteredVotes(Aggregator):
             shares: the released prevalence, and what is known of it; None for a public center.
         """
         center = self._center_or_half if shares is None else shares.prevalence
-        prevalence = np.broadcast_to(self._cut_to_floor(center), votes.num_labels).copy()
+        prevalence = np.broadcast_to(self.recipe.cut_to_floor(center), votes.num_labels).copy()
         if shares is None:
             return NoisyPrevalence(prevalence, variance=0.0)
         known = np.ones_like(prevalence) if shares.known is None else shares.known
@@ -799,23 +679,6 @@ def _read_all(blocks: Iterable[object]) -> None:
     """Reads all blocks and drops them; each block is checked as it is read."""
     for _ in blocks:
         pass
-
-
-def _highest_scores(
-    scores: FloatArray, *, num_chosen: IntArray, tie_breakers: FloatArray
-) -> BoolArray:
-    """Returns which queries have the highest scores of each label, `[num_queries, num_labels]`.
-
-    Args:
-        scores: `[num_queries, num_labels]`.
-        num_chosen: how many queries to choose for each label, `[num_labels]`.
-        tie_breakers: `[num_queries, num_labels]`; among equal scores the larger one is chosen.
-    """
-    from_highest = np.lexsort((-tie_breakers, -scores), axis=0)
-    is_chosen = np.arange(len(scores))[:, None] < num_chosen
-    chosen = np.zeros(scores.shape, dtype=np.bool_)
-    np.put_along_axis(chosen, from_highest, is_chosen, axis=0)
-    return chosen
 
 
 def _shares_of_part(part: Arrays) -> ReleasedShares:

@@ -276,7 +276,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             InvalidValue: a parameter is out of range, there are fewer groups than teachers, or there are no public
                 samples. Nothing is spent then.
         """
-        # 1. The price. It depends on the number of private groups alone; nothing is trained or spent.
+        # 1. The price. Of the private records, it depends on the number of groups alone; nothing is trained or spent.
         #    Private: `inputs` and `plan`, as the `pools` of both are the private and the public rows. They end with
         #    this function.
         unit = unit_of(groups)
@@ -773,7 +773,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             raise self._named_by_epsilon(error) from error
 
     def _named_by_epsilon(self, error: InvalidValue) -> InvalidValue:
-        """Returns the error for a useless release under the name `epsilon`, if the user named no number of teachers.
+        """Returns the error for a useless release as one about epsilon, if the user named no number of teachers.
+
+        The error is about the setting `target_epsilon`, which `shown_as(CLASSIFIER)` shows as the parameter `epsilon`.
 
         Args:
             error: the error, which is returned unchanged if it is about another parameter.

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from dataclasses import Field, dataclass, field, fields
 from typing import Any, Self
 
+from pate.array_types import FloatArray
 from pate.validation import InvalidValue, nearest, normalize_field, require, require_count
 
 # The data on which several fields were chosen, for `chosen_on`.
@@ -393,6 +394,10 @@ class Recipe:
                 rule = f"a field of Recipe: docs/how-centered-votes-work.md{hint}"
                 raise InvalidValue(f"recipe.{name}", rule=rule)
         return cls(**{name: value for name, value in values.items() if value is not None})
+
+    def cut_to_floor(self, center: FloatArray) -> FloatArray:
+        """Returns a center of votes cut to [f, 1 - f], where f is `center_floor`."""
+        return center.clip(self.center_floor, 1 - self.center_floor)
 
     def changes(self) -> dict[str, Any]:
         """Returns the fields that differ from their default, by name; these are published with the aggregator."""

@@ -62,13 +62,16 @@ def share_of_sensitivity(
     def clipped_total(ensemble: FloatArray, public_answers: FloatArray) -> FloatArray:
         aggregator = aggregator_around(public_answers, adjacency=adjacency, clip_factor=clip_factor)
         votes = VoteBlocks(ensemble, num_teachers=len(ensemble))
-        return aggregator.summarize(votes) * aggregator._clipped_sum(votes_shape=(1, 2)).step
+        return (
+            aggregator.summarize(votes)
+            * aggregator._matrix_mechanism.clipped_sum(votes_shape=(1, 2)).step
+        )
 
     moved = clipped_total(answers, public_answers=center) - clipped_total(
         neighboring_answers, public_answers=neighboring_center
     )
     aggregator = aggregator_around(center, adjacency=adjacency, clip_factor=clip_factor)
-    clipped_sum = aggregator._clipped_sum(votes_shape=(1, 2))
+    clipped_sum = aggregator._matrix_mechanism.clipped_sum(votes_shape=(1, 2))
     return float(np.linalg.norm(moved)) / (clipped_sum.l2_sensitivity * clipped_sum.step)
 
 
@@ -119,7 +122,7 @@ def test_public_answers_made_of_the_votes_break_the_price(adjacency: Adjacency) 
 def test_answers_that_are_not_clipped_break_the_price(adjacency: Adjacency) -> None:
     """A control: the plain sum of differences moves further than the sensitivity of the clipped one."""
     aggregator = aggregator_around(PUBLIC_ANSWERS, adjacency=adjacency)
-    clipped_sum = aggregator._clipped_sum(votes_shape=(1, 2))
+    clipped_sum = aggregator._matrix_mechanism.clipped_sum(votes_shape=(1, 2))
 
     def sum_of_differences(answers: FloatArray) -> FloatArray:
         return (answers - PUBLIC_ANSWERS).sum(axis=0)

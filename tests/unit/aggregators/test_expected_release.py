@@ -150,7 +150,7 @@ def test_expectation_of_centered_votes_matches_the_best_reader(
     )
     summary = aggregator.summarize(votes)
     release: Any = aggregator.release(votes, rng=np.random.default_rng(1), record=MemoryRecord())
-    signal = aggregator._release_from_sum(
+    signal = aggregator._matrix_mechanism.release_from_sum(
         summary, std_in_steps=0.0, event=NonPrivateEvent(), num_teachers=400
     ).scores
     basis = np.linalg.qr(np.random.default_rng(2).standard_normal(size=(600, 128)))[0]

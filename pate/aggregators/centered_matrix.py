@@ -1,0 +1,224 @@
+"""One matrix of votes of `CenteredVotes`: the sum of all teachers' votes minus a center, clipped, with noise.
+
+A teacher's votes on all queries and labels are one vector. Votes minus the center are short where the center is near
+them, and a longer vector is scaled down to the clip (`ClippedSum`). So one teacher moves the sum by little, and the
+noise that hides a teacher is small beside the sum of many.
+
+The mean behind the noise has low rank, as teachers agree on what is alike in queries and labels. This low-rank part is
+estimated by shrinking singular values, or within a public span in which all votes lie. A label then goes to as many
+queries as the center expects.
+
+Source: docs/proofs/centered_votes.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from pate.accounting import Adjacency, Event
+from pate.aggregators.aggregator import Rng
+from pate.aggregators.centered_release import CenteredRelease
+from pate.array_types import BoolArray, FloatArray, IntArray
+from pate.errors import InvalidValue
+from pate.mechanisms.noise.rounded_gaussian import RoundedGaussian
+from pate.votes.clipping import ClippedSum
+from pate.votes.recipe import Recipe
+from pate.votes.shape import VoteShape
+from pate.votes.shrinkage import shrink_singular_values
+from pate.votes.source import CenterableVotes
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)  # a generated __eq__ fails on arrays
+class CenteredMatrix:
+    """The computation of a `CenteredRelease` around a known center, used by `CenteredVotes`.
+
+    Formal guarantee: the center, the clip, the span and the weights are public, or were released and charged before.
+    The sum with its noise costs one Gaussian event of `noise_multiplier`, which the caller charges before the noise is
+    drawn.
+
+    Attributes:
+        noise_multiplier: standard deviation of the noise over sensitivity, > 0.
+        center: float64 `[num_queries, num_labels]`, `[num_labels]` or a number `[]`.
+        clip: the largest length of a teacher's votes minus the center; None for `clip_factor` times the usual length.
+        clip_factor: multiplies the usual length of a vote, > 0.
+        span: an orthonormal basis `[num_queries, rank]` in which all votes lie; None if there is none.
+        weights: `[num_teachers]` in [0, 1], the weight of each teacher's votes; None for 1.
+        adjacency: the adjacency of the aggregator.
+        recipe: the tuned constants.
+    """
+
+    noise_multiplier: float
+    center: FloatArray
+    clip: float | None
+    clip_factor: float
+    span: FloatArray | None
+    weights: FloatArray | None
+    adjacency: Adjacency
+    recipe: Recipe
+
+    @staticmethod
+    def require_fits(votes_shape: VoteShape) -> None:
+        """Raises `InvalidValue` if the exact sum of so many teachers cannot hold so many queries."""
+        max_queries = ClippedSum.most_queries(votes_shape.num_teachers, votes_shape.num_labels)
+        if votes_shape.num_queries > max_queries:
+            rule = f"at most {max_queries}, as one exact sum of {votes_shape.num_teachers:,} teachers holds no more"
+            raise InvalidValue("num_queries", votes_shape.num_queries, rule=rule)
+
+    def clipped_sum(self, votes_shape: tuple[int, ...]) -> ClippedSum:
+        """Returns the mechanism that clips and sums votes of shape (num_queries, num_labels).
+
+        Without a `clip`, the clip is `clip_factor` sqrt(sum c (1 - c)) over all entries c of the center. This is the
+        usual length around the center of bits that are drawn with probabilities c.
+        """
+        clip = self.clip
+        if clip is None:
+            center = self.recipe.cut_to_floor(self._broadcast_center(votes_shape))
+            clip = self.clip_factor * math.sqrt(float((center * (1 - center)).sum()))
+        return ClippedSum(
+            clip=clip, shape=(votes_shape[0], votes_shape[1]), adjacency=self.adjacency
+        )
+
+    def summarize(self, votes: CenterableVotes) -> IntArray:
+        """Returns the sum of clipped votes minus the center, `[num_queries, num_labels]`, in steps of a grid.
+
+        Args:
+            votes: the private votes.
+        """
+        votes_shape = (votes.num_queries, votes.num_labels)
+        blocks = votes.votes_around(
+            self.center, noise_multiplier=self.noise_multiplier, recipe=self.recipe
+        )
+        return self.clipped_sum(votes_shape).total(
+            blocks,
+            center=self._broadcast_center(votes_shape),
+            num_teachers=votes.num_teachers,
+            weights=self.weights,
+        )
+
+    def cached_summary(self, votes: CenterableVotes) -> IntArray:
+        """Returns `summarize(votes)`, which the votes keep in memory.
+
+        A release and the release without noise both read the sum, each by a mechanism of its own. The two mechanisms
+        are equal, so the sum is computed once.
+
+        Args:
+            votes: the private votes, which have the weights of this mechanism.
+        """
+        # The votes fix the weights, and the sum does not depend on the span.
+        key = (
+            "summary",
+            self.noise_multiplier,
+            self.clip,
+            self.clip_factor,
+            self.adjacency,
+            self.recipe,
+            self.center.tobytes(),
+        )
+        return np.asarray(votes.cached(key, compute=partial(self.summarize, votes)))
+
+    def noisy_release(
+        self, summary: IntArray, *, event: Event, num_teachers: int, rng: Rng
+    ) -> CenteredRelease:
+        """Returns the release of a sum plus noise, which is drawn here.
+
+        Args:
+            summary: `[num_queries, num_labels]`, the sum of the clipped votes in steps.
+            event: the price of the whole release, which the release states.
+            num_teachers: the declared number of teachers.
+            rng: the source of the noise.
+        """
+        std_in_steps = self.noise_multiplier * self.clipped_sum(summary.shape).l2_sensitivity
+        noise = RoundedGaussian(std_in_steps).sample(summary.shape, rng)
+        return self.release_from_sum(
+            summary + noise, std_in_steps=std_in_steps, event=event, num_teachers=num_teachers
+        )
+
+    def release_from_sum(
+        self,
+        noisy_sum: IntArray,
+        *,
+        std_in_steps: float,
+        event: Event,
+        num_teachers: int,
+    ) -> CenteredRelease:
+        """Returns the release computed from a noisy sum, which is public.
+
+        Args:
+            noisy_sum: `[num_queries, num_labels]`, the sum of the clipped votes plus noise, in steps.
+            std_in_steps: the standard deviation of the noise in steps; 0 for no noise.
+            event: the price of the whole release, which the release states.
+            num_teachers: the declared number of teachers.
+        """
+        total_weight = num_teachers if self.weights is None else float(self.weights.sum())
+        unit = self.clipped_sum(noisy_sum.shape).step / total_weight
+        center = self._broadcast_center(noisy_sum.shape)
+        residual = np.asarray(noisy_sum * unit, dtype=np.float64)
+        low_rank = self._low_rank_part(residual, noise_std=std_in_steps * unit)
+        denoised = low_rank + center
+        # A label goes to as many queries as the center expects: those with the largest denoised scores.
+        num_expected = np.rint(center.clip(0, 1).sum(axis=0)).astype(np.int64)
+        labels = _highest_scores(denoised, num_chosen=num_expected, tie_breakers=residual)
+        return CenteredRelease(
+            labels=labels,
+            answered=np.ones(len(denoised), dtype=np.bool_),
+            event=event,
+            adjacency=self.adjacency,
+            scores=center + residual,
+            noise_std=std_in_steps * unit,
+            center=center,
+            num_directions=self.num_directions,
+            recipe=self.recipe,
+            probabilities=denoised.clip(0, 1) if self._has_public_answers else None,
+        )
+
+    @property
+    def num_directions(self) -> int | None:
+        """The number of directions of the public span; None without a span."""
+        return None if self.span is None else self.span.shape[1]
+
+    @property
+    def _has_public_answers(self) -> bool:
+        """Whether the center is a public answer to each query: probabilities `[num_queries, num_labels]`."""
+        return self.center.ndim == 2 and bool(((self.center >= 0) & (self.center <= 1)).all())
+
+    def _broadcast_center(self, votes_shape: tuple[int, ...]) -> FloatArray:
+        """Returns the center of every vote, float64 `[num_queries, num_labels]`.
+
+        Raises `InvalidValue` if the center has another number of queries or labels than `votes_shape`.
+        """
+        try:
+            return np.broadcast_to(self.center, votes_shape).copy()
+        except ValueError as error:
+            rule = f"{votes_shape}, its last axis, or a number"
+            raise InvalidValue("center.shape", self.center.shape, rule=rule) from error
+
+    def _low_rank_part(self, residual: FloatArray, *, noise_std: float) -> FloatArray:
+        """Returns an estimate of the votes behind a noisy residual, `[num_queries, num_labels]`.
+
+        Where all votes lie in a public span, so does the estimate.
+        """
+        if self.span is None:
+            return shrink_singular_values(residual, noise_std=noise_std)
+        in_span = shrink_singular_values(self.span.T @ residual, noise_std=noise_std)
+        return np.asarray(self.span @ in_span)
+
+
+def _highest_scores(
+    scores: FloatArray, *, num_chosen: IntArray, tie_breakers: FloatArray
+) -> BoolArray:
+    """Returns which queries have the highest scores of each label, `[num_queries, num_labels]`.
+
+    Args:
+        scores: `[num_queries, num_labels]`.
+        num_chosen: how many queries to choose for each label, `[num_labels]`.
+        tie_breakers: `[num_queries, num_labels]`; among equal scores the larger one is chosen.
+    """
+    from_highest = np.lexsort((-tie_breakers, -scores), axis=0)
+    is_chosen = np.arange(len(scores))[:, None] < num_chosen
+    chosen = np.zeros(scores.shape, dtype=np.bool_)
+    np.put_along_axis(chosen, from_highest, is_chosen, axis=0)
+    return chosen
