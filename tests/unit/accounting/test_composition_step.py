@@ -98,8 +98,7 @@ def test_the_bend_between_two_ends_of_a_piece_is_needed() -> None:
 
 @pytest.mark.slow
 def test_the_step_of_a_box_bounds_every_pair_in_it() -> None:
-    """One composition step for a box of pairs (one noisy bit) is at least the value of every pair
-    in the box.
+    """One composition step for a box of pairs (one noisy bit) is at least the value of every pair in the box.
 
     It exceeds the best pair's value by at most 0.1% plus 1e-6. The first call of the step splits
     boxes, and four later calls reuse them.
@@ -180,8 +179,7 @@ def test_rounding_is_covered_over_a_thousand_steps() -> None:
 
 
 def test_losses_beyond_the_grid_count_as_infinite() -> None:
-    """A pair of losses 50 and -0.3 on a grid that ends at 2: the last delta is at least the
-    probability of the loss 50.
+    """A pair of losses 50 and -0.3 on a grid that ends at 2: the last delta is at least the probability of the loss 50.
 
     For losses far beyond the grid, of a box and of a Gaussian, every delta is 1.
     """

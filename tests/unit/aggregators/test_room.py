@@ -27,8 +27,7 @@ STABLE_TOP_K = StableTopK(selection_scale=10.0, test_std=10.0, selection_share=0
 def test_release_of_epsilon_three_fits_exactly_into_a_budget_of_three(
     uncalibrated: Aggregator, adjacency: Adjacency
 ) -> None:
-    """Noise calibrated to epsilon 3 fits once into a ledger with a cap of 3, at the price of the
-    auto accountant.
+    """Noise calibrated to epsilon 3 fits once into a ledger with a cap of 3, at the price of the auto accountant.
 
     With 2% less noise, the charge is refused; so is a second charge.
     """
@@ -139,8 +138,7 @@ def test_failure_prob_error_names_the_largest_allowed_value() -> None:
 
 @pytest.mark.slow
 def test_noise_grows_until_the_ledger_has_room() -> None:
-    """After a first release, calibration with the ledger gives the smallest noise for which the
-    ledger has room.
+    """After a first release, calibration with the ledger gives the smallest noise for which the ledger has room.
 
     With 1% less noise, the ledger has no room.
     """
@@ -236,9 +234,7 @@ def test_settings_that_determine_no_noise_are_refused(
     ledger: Ledger | None,
     refusal: Refusal,
 ) -> None:
-    """A target epsilon or delta is missing, or the ledger has another delta or adjacency:
-    calibration is refused.
-    """
+    """A target epsilon or delta is missing, or the ledger has another delta or adjacency: calibration is refused."""
     with refusal:
         GaussianVotes(noise_std=1.0).calibrated(
             target_epsilon=target_epsilon,

@@ -17,8 +17,7 @@ def made_up_votes(agreement: float) -> MadeUpVotes:
 
 @pytest.mark.parametrize("agreement", [1.0, 0.9, 0.5, 0.0])
 def test_made_up_teachers_vote_for_as_many_labels_as_a_query_has(agreement: float) -> None:
-    """A present label has `agreement` times 50 votes, and all votes of a query add up to 3 for each
-    teacher.
+    """A present label has `agreement` times 50 votes, and all votes of a query add up to 3 for each teacher.
 
     A teacher who misses a present label votes for an absent one instead, so each names 3 labels.
     """
