@@ -29,6 +29,7 @@ DISTRIBUTIONS = tuple(
         tightness=0.999,
         replace_one_refuted_at_size=None,
         relabel_outcome=rename_bits,
+        is_sharply_priced=noise_std == 1.0,
     )
     # With the first standard deviation, counts far from the threshold are drawn like nearer ones.
     for noise_std in (0.1, 0.5, 1.0, 3.0)

@@ -45,6 +45,9 @@ def _law_case(
     aggregator: StableFixedTopK,
     tightness: float = 0.0,
     largest_size: Size = SMALL_SIZE,
+    *,
+    is_failure_reached: bool = False,
+    is_curve_attained: bool = False,
 ) -> LawCase:
     """Returns the case of an aggregator, which is made for the adjacency and the labels of each small instance."""
     k = aggregator.k
@@ -63,6 +66,9 @@ def _law_case(
         min_labels=k + 1,
         replace_one_refuted_at_size=refuted_at_size if is_refuted else None,
         relabel_outcome=_rename,
+        failure_reached_at_size=Size(num_labels=2, num_teachers=6) if is_failure_reached else None,
+        has_stability_test=True,
+        is_curve_attained=is_curve_attained,
     )
 
 
@@ -90,7 +96,9 @@ UNINFORMATIVE_TEST = replace(USUAL, test_std=1e4, failure_prob=1e-3, peel_scale=
 DISTRIBUTIONS = (
     *(
         _law_case(
-            name=f"-{padded}-{test}", aggregator=replace(AGGREGATORS[test], k=k, padded=padded)
+            name=f"-{padded}-{test}",
+            aggregator=replace(AGGREGATORS[test], k=k, padded=padded),
+            is_failure_reached=k == 1 and not padded,
         )
         for k in (1, 2)
         for padded in (False, True)
@@ -107,6 +115,7 @@ DISTRIBUTIONS = (
                 peel_scale=6.0,
                 penalty=0.0,
             ),
+            is_failure_reached=k == 1 and not padded,
         )
         for k in (1, 2)
         for padded in (False, True)
@@ -138,6 +147,7 @@ DISTRIBUTIONS = (
         aggregator=UNINFORMATIVE_TEST,
         tightness=0.9,
         largest_size=Size(num_labels=2, num_teachers=6),
+        is_curve_attained=True,
     ),
     # In this case, too, but with two picks of the peel.
     _law_case(
@@ -145,5 +155,6 @@ DISTRIBUTIONS = (
         aggregator=replace(UNINFORMATIVE_TEST, k=2, selection_scale=1e4),
         tightness=0.9,
         largest_size=Size(num_labels=4, num_teachers=4),
+        is_curve_attained=True,
     ),
 )

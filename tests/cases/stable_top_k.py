@@ -5,7 +5,7 @@ from dataclasses import replace
 from pate.aggregators import StableTopK
 from pate.mechanisms.gap_selection import SELECTION_NOISES
 from tests.contract.case import Case
-from tests.privacy.case import REFUTED_AT_SIZE, rename_set
+from tests.privacy.case import REFUTED_AT_SIZE, Size, rename_set
 from tests.privacy.case import Case as LawCase
 from tests.privacy.rival_distributions import stable_top_k_distribution
 
@@ -42,9 +42,20 @@ CONTRACT = (
 )
 
 
-def _law_case(name: str, aggregator: StableTopK, tightness: float = 0.0) -> LawCase:
+def _law_case(
+    name: str,
+    aggregator: StableTopK,
+    tightness: float = 0.0,
+    *,
+    is_curve_attained: bool = False,
+    is_sharply_priced: bool = False,
+) -> LawCase:
     """Returns the case of an aggregator, which is made for the adjacency of each small instance."""
-    is_wide_and_padded = aggregator.padded and aggregator.selection_scale == 3.0
+    is_wide = aggregator.selection_scale == 3.0
+    is_wide_and_padded = aggregator.padded and is_wide
+    is_failure_reached = (
+        aggregator.selection_noise == "gumbel" and is_wide and not aggregator.padded
+    )
     return LawCase(
         name=f"StableTopK-{name}",
         mechanism_for=lambda small_instance: replace(
@@ -55,6 +66,10 @@ def _law_case(name: str, aggregator: StableTopK, tightness: float = 0.0) -> LawC
         min_labels=1 if aggregator.padded else 2,
         replace_one_refuted_at_size=None if is_wide_and_padded else REFUTED_AT_SIZE,
         relabel_outcome=rename_set,
+        failure_reached_at_size=Size(num_labels=2, num_teachers=6) if is_failure_reached else None,
+        has_stability_test=True,
+        is_curve_attained=is_curve_attained,
+        is_sharply_priced=is_sharply_priced,
     )
 
 
@@ -74,11 +89,18 @@ AGGREGATORS = {
     ),
 }
 
+# The noise, scale, padding and test of aggregators that attain over 90% of their price without failures.
+ATTAINED = (
+    ("gumbel", 0.5, False, "table-4.0-0.2-0.3"),
+    ("gumbel", 3.0, False, "laplace-1.0-0.05"),
+)
+
 DISTRIBUTIONS = (
     _law_case(
         name="gumbel",
         aggregator=StableTopK(selection_scale=1.0, test_std=1.0, failure_prob=0.05),
         tightness=0.9,
+        is_sharply_priced=True,
     ),
     *(
         _law_case(
@@ -86,6 +108,7 @@ DISTRIBUTIONS = (
             aggregator=replace(
                 AGGREGATORS[test], selection_noise=noise, selection_scale=scale, padded=padded
             ),
+            is_curve_attained=(noise, scale, padded, test) in ATTAINED,
         )
         for noise in SELECTION_NOISES
         for scale in (0.5, 3.0)
@@ -98,6 +121,7 @@ DISTRIBUTIONS = (
             aggregator=replace(
                 AGGREGATORS[test], selection_noise=noise, selection_scale=0.5, max_k=max_k
             ),
+            is_curve_attained=noise == "gumbel" and max_k == 1,
         )
         for noise in SELECTION_NOISES
         for max_k in (1, 2)

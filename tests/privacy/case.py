@@ -99,6 +99,15 @@ class Case:
         min_labels: the smallest number of labels that the mechanism is made for.
         replace_one_refuted_at_size: the size at which a mechanism for add/remove is refuted under replace-one; None if
             it is not refuted.
+        epsilon: the epsilon of a top-k mechanism, outside of its failure probability; None for other mechanisms.
+        failure_reached_at_size: the size at which the probability to release what the neighbor cannot release equals
+            the failure probability; None if that is not tested.
+        has_stability_test: whether a set of labels is released only if it passes a stability test.
+        is_curve_attained: whether over 90% of the price at some Renyi order is attained on the largest instance when
+            failures are left out.
+        is_range_attained: whether the price is a bounded range, and four labels and three teachers attain it.
+        is_sharply_priced: whether three labels and three teachers attain over 80% of the price of one release and over
+            60% of the price of three releases by the exact and the PLD accountant.
         relabel_outcome: renames an outcome from ranks to labels; the second argument is the label at each rank.
     """
 
@@ -110,6 +119,12 @@ class Case:
     largest_size: Size = LARGEST_SIZE
     min_labels: int = 1
     replace_one_refuted_at_size: Size | None = REFUTED_AT_SIZE
+    epsilon: float | None = None
+    failure_reached_at_size: Size | None = None
+    has_stability_test: bool = False
+    is_curve_attained: bool = False
+    is_range_attained: bool = False
+    is_sharply_priced: bool = False
     relabel_outcome: Callable[[Any, list[int]], Any] = rename_indices
 
     def largest_instance(self, adjacency: Adjacency) -> SmallInstance:

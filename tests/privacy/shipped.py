@@ -69,6 +69,7 @@ def _case_of_top_k(
     k: int = 2,
     largest_size: Size = LARGEST_SIZE,
     min_labels: int = 1,
+    failure_reached_at_size: Size | None = None,
 ) -> Case:
     """Returns the case of a top-k mechanism, which `make_mechanism` builds from `k` and `adjacency`."""
 
@@ -83,6 +84,8 @@ def _case_of_top_k(
         relabel_outcome = rename_set
     elif mechanism_class is TopStableTopK:
         relabel_outcome = rename_short_set
+    parameters = make_mechanism.keywords
+    has_gumbel_noise = parameters.get("noise", "gumbel") == "gumbel"
     return Case(
         name=f"{mechanism_class.__name__}-{k}-{_name_of_parameters(make_mechanism)}",
         mechanism_for=mechanism_for,
@@ -95,6 +98,11 @@ def _case_of_top_k(
             else None
         ),
         relabel_outcome=relabel_outcome,
+        epsilon=parameters.get("epsilon"),
+        failure_reached_at_size=failure_reached_at_size,
+        # The exponential mechanism over sets of labels, whose price is a bounded range.
+        is_range_attained=mechanism_class in (JointTopK, CanonicalTopK) and has_gumbel_noise,
+        is_sharply_priced=mechanism_class is PeelingTopK and parameters == {"epsilon": 4.0},
     )
 
 
@@ -171,6 +179,9 @@ def _case_of_gap_selection(
         min_labels=1 if padded else 2,
         replace_one_refuted_at_size=REFUTED_AT_SIZE if tightness else None,
         relabel_outcome=rename_number,
+        # The exponential mechanism, whose price is a bounded range.
+        is_range_attained=noise == "gumbel" and not padded and max_k is None,
+        is_sharply_priced=name == "GapSelection-gumbel-1.0-padded=False",
     )
 
 
@@ -215,6 +226,10 @@ def _case_of_stability_test(test_kind: str, *, k: int, failure_prob: float) -> C
         tightness=0.999,
         min_labels=2,
         relabel_outcome=rename_bits,
+        failure_reached_at_size=Size(num_labels=2, num_teachers=6),
+        has_stability_test=True,
+        is_curve_attained=True,
+        is_sharply_priced=(test_kind, k, failure_prob) == ("gaussian", 1, 0.05),
     )
 
 
@@ -375,7 +390,9 @@ CASES = (
             make_mechanism=partial(
                 LimitedDomainTopK, domain_size=size, epsilon=epsilon, failure_prob=failure_prob
             ),
-            tightness=0.9 if size < 3 else 0.0,  # larger domains fail rarely, or never
+            # Larger domains fail rarely, or never.
+            tightness=0.9 if size < 3 else 0.0,
+            failure_reached_at_size=Size(num_labels=4, num_teachers=3) if size < 3 else None,
             k=k,
             min_labels=max(size, 2),
         )

@@ -14,7 +14,22 @@ import pytest
 from pate.accounting import Adjacency, BoundedRangeEvent
 from pate.accounting.target_charging import tight_boundary
 from pate.array_types import FloatArray
-from pate.mechanisms import BoundaryWrapper, GapSelection, LipschitzTopK, PeelingTopK, gap_selection
+from pate.mechanisms import (
+    BoundaryWrapper,
+    CanonicalTopK,
+    GammaTopK,
+    GapSelection,
+    JointTopK,
+    LaplaceTopK,
+    LimitedDomainTopK,
+    LipschitzTopK,
+    PeelingTopK,
+    PermuteAndFlipJointTopK,
+    PermuteAndFlipTopK,
+    TopStableTopK,
+    gap_selection,
+)
+from pate.mechanisms.gap_selection import SELECTION_NOISES
 from pate.mechanisms.noise import comparisons, exponential_coins, weighted_index
 from pate.mechanisms.noise.comparisons import _probability_below, are_normally_above
 from pate.mechanisms.noise.drawn_noise import draw_noise
@@ -29,8 +44,6 @@ from pate.mechanisms.noise.weighted_index import (
 )
 from pate.testing import neighbors
 from tests.contract.aggregator_cases import CASES, NUM_LABELS, NUM_TEACHERS, Case
-from tests.privacy.case import SmallInstance
-from tests.privacy.shipped import CASES as SHIPPED
 
 ONES = 2**64 - 1
 DIGITS = 60
@@ -152,29 +165,33 @@ def test_ties_in_floats_are_broken_by_further_bits() -> None:
         assert mechanism.draw(counts, rng=rng).tolist() == [order]
 
 
-# beginnings of the names of shipped mechanisms whose draws are compared
-DRAWN = (
-    *(
-        f"GapSelection-{noise}-3.0-padded=True"
-        for noise in ("gumbel", "laplace", "exponential", "gaussian")
-    ),
-    "LipschitzTopK-2-epsilon=4.0",
-    "CanonicalTopK-2-epsilon=4.0",
-    "PeelingTopK-3",
-    "JointTopK-3",
-    "PermuteAndFlipJointTopK-2-epsilon=4.0",
-    "PermuteAndFlipTopK-3",
-    "LaplaceTopK-2-epsilon=4.0",
-    "GammaTopK-1-epsilon=2.0",
-    "LimitedDomainTopK-2-domain_size=4-epsilon=2.0",
-    "TopStableTopK",
-)
-MECHANISMS = {
-    case.name: case.mechanism_for(
-        SmallInstance(Adjacency.REPLACE_ONE, num_labels=5, num_teachers=16)
-    )
-    for case in SHIPPED
-    if case.name.startswith(DRAWN)
+# The mechanisms whose draws are compared, for the votes of 16 teachers on five labels, by the id of the test.
+MECHANISMS: dict[str, Any] = {
+    **{
+        f"gap_selection-{noise}": GapSelection(
+            noise=noise, noise_scale=3.0, num_labels=5, num_teachers=16, padded=True
+        )
+        for noise in SELECTION_NOISES
+    },
+    **{
+        f"lipschitz_top_k-{noise}": LipschitzTopK(k=2, epsilon=4.0, noise=noise)
+        for noise in UNIT_NOISES
+    },
+    **{
+        f"canonical_top_k-{noise}-{gamma}": CanonicalTopK(
+            k=2, epsilon=4.0, noise=noise, gamma=gamma
+        )
+        for noise in UNIT_NOISES
+        for gamma in (0.5, 1.0)
+    },
+    "peeling_top_k": PeelingTopK(k=3, epsilon=2.0),
+    "joint_top_k": JointTopK(k=3, epsilon=2.0),
+    "permute_and_flip_joint_top_k": PermuteAndFlipJointTopK(k=2, epsilon=4.0),
+    "permute_and_flip_top_k": PermuteAndFlipTopK(k=3, epsilon=2.0),
+    "laplace_top_k": LaplaceTopK(k=2, epsilon=4.0),
+    "gamma_top_k": GammaTopK(k=1, epsilon=2.0),
+    "limited_domain_top_k": LimitedDomainTopK(k=2, epsilon=2.0, domain_size=4, failure_prob=1e-3),
+    "top_stable_top_k": TopStableTopK(k=2, epsilon=2.0, failure_prob=1e-3, domain_size=2),
 }
 COUNTING = [case for case in CASES if not case.reads_teachers]
 COUNTS = np.random.default_rng(0).integers(low=0, high=17, size=(12, 5))

@@ -3,7 +3,7 @@
 import inspect
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -56,14 +56,8 @@ from tests.privacy.rival_distributions import (
 from tests.privacy.shipped import CASES, WITHOUT_DISTRIBUTION
 
 ADJACENCIES = tuple(Adjacency)
-# names of cases on which sharper accountants are tried
-TIGHT = {
-    "PeelingTopK-2-epsilon=4.0",
-    "GapSelection-gumbel-1.0-padded=False",
-    "StabilityTest-gaussian-1-0.05",
-    "StableTopK-gumbel",
-    "GaussianVotes-1.0",
-}
+# A case that attains this share of its price is refuted at 80% of it.
+REFUTED_TIGHTNESS = 0.9
 SMALLER_SIZES = [
     *(
         Size(num_labels=num_labels, num_teachers=num_teachers)
@@ -73,7 +67,14 @@ SMALLER_SIZES = [
     Size(num_labels=4, num_teachers=1),
     Size(num_labels=4, num_teachers=3),
 ]
-every_case = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+
+
+def for_cases(cases: Sequence[Case]) -> pytest.MarkDecorator:
+    """Returns the mark that runs a test for each of these cases, with the name of the case as id."""
+    return pytest.mark.parametrize("case", cases, ids=[case.name for case in cases])
+
+
+every_case = for_cases(CASES)
 every_adjacency = pytest.mark.parametrize("adjacency", ADJACENCIES)
 
 
@@ -128,15 +129,12 @@ def test_price_holds_on_the_largest_instance(adjacency: Adjacency, case: Case) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if "-epsilon=4.0" in case.name], ids=lambda case: case.name
-)
+@for_cases([case for case in CASES if case.epsilon == 4.0])
 @every_adjacency
 def test_no_log_ratio_is_above_epsilon(adjacency: Adjacency, case: Case) -> None:
-    """Outside of the failure probability, probabilities on neighbors differ by at most the factor
-    exp(4), for cases of epsilon 4.
+    """Outside of failures, probabilities on neighbors differ by at most the factor exp(4), for cases of epsilon 4.
 
-    For cases with tight prices, the factor exp(3.2) is refuted.
+    For cases that attain 90% of their price, the factor exp(3.2) is refuted.
     """
     small_instance = SmallInstance(
         adjacency,
@@ -145,7 +143,7 @@ def test_no_log_ratio_is_above_epsilon(adjacency: Adjacency, case: Case) -> None
     )
     failure = failure_probability(case.event(case.mechanism_for(small_instance), small_instance))
     assert verdict_of(case, small_instance, claim=Claim(deltas=((4.0, failure + 1e-12),))).sound
-    if case.tightness == 0.9:
+    if case.tightness >= REFUTED_TIGHTNESS:
         assert verdict_of(
             case, small_instance, claim=Claim(deltas=((0.8 * 4.0, 0.9 * failure),))
         ).refuted
@@ -164,9 +162,7 @@ def test_price_holds_on_smaller_instances(adjacency: Adjacency, case: Case) -> N
             assert verdict_of(case, small_instance).require().sound
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if case.replace_one_refuted_at_size], ids=lambda case: case.name
-)
+@for_cases([case for case in CASES if case.replace_one_refuted_at_size])
 def test_add_remove_price_is_refuted_under_replace_one(case: Case) -> None:
     """The price of a case for add-remove holds on add-remove neighbors.
 
@@ -191,49 +187,37 @@ def test_add_remove_price_is_refuted_under_replace_one(case: Case) -> None:
     assert verdict_of(shared, small_instance, neighbors=Adjacency.REPLACE_ONE).refuted
 
 
-# beginnings of the names of cases whose failure probability is reached
-FAILING = (
-    "StabilityTest",
-    "StableTopK-gumbel-3.0-False",
-    "StableFixedTopK-1-False",
-    "LimitedDomainTopK-2-domain_size=2-epsilon=2.0",
-)
-
-
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if case.name.startswith(FAILING)], ids=lambda case: case.name
-)
+@for_cases([case for case in CASES if case.failure_reached_at_size])
 @every_adjacency
 def test_a_failure_10_percent_too_small_is_refuted(adjacency: Adjacency, case: Case) -> None:
     """A set that the neighbor cannot release is released with the failure probability.
 
-    The claim of this probability as delta holds at a large epsilon, and one 10% smaller is refuted.
+    The claim of this probability as delta holds at the epsilon of the case, or else at a large epsilon. A probability
+    10% smaller is refuted.
     """
-    has_domain = case.name.startswith("LimitedDomain")
-    small_instance = SmallInstance(
-        adjacency, num_labels=4 if has_domain else 2, num_teachers=3 if has_domain else 6
-    )
+    assert case.failure_reached_at_size is not None
+    num_labels, num_teachers = case.failure_reached_at_size
+    small_instance = SmallInstance(adjacency, num_labels=num_labels, num_teachers=num_teachers)
     failure_prob = failure_probability(
         case.event(case.mechanism_for(small_instance), small_instance)
     )
-    epsilon = 2.0 if has_domain else 50.0
+    epsilon = 50.0 if case.epsilon is None else case.epsilon
     for factor in (1.0, 0.9):
         claim = Claim(deltas=((epsilon, factor * failure_prob),))
         assert verdict_of(case, small_instance, claim=claim).refuted == (factor < 1)
 
 
 @pytest.mark.parametrize("accountant", [ExactAccountant, PldAccountant])
-@pytest.mark.parametrize("name", sorted(TIGHT))
+@for_cases([case for case in CASES if case.is_sharply_priced])
 @every_adjacency
 def test_prices_of_sharper_accountants_hold_and_are_nearly_attained(
-    adjacency: Adjacency, name: str, accountant: type[Accountant]
+    adjacency: Adjacency, case: Case, accountant: type[Accountant]
 ) -> None:
-    """The exact or PLD accountant's price of one release holds on all pairs, and of three releases
-    is not refuted by the worst pair.
+    """The exact or PLD accountant's price of one release holds on all pairs.
 
-    Over 80% of the price of one release and 60% of the price of three releases are attained.
+    The price of three releases is not refuted by the worst pair. Over 80% of the price of one release and 60% of the
+    price of three releases are attained.
     """
-    (case,) = (case for case in CASES if case.name == name)
     small_instance = SmallInstance(adjacency, num_labels=3, num_teachers=3)
     once, thrice = (
         verify(
@@ -252,6 +236,7 @@ def test_prices_of_sharper_accountants_hold_and_are_nearly_attained(
         for count in (1, 3)
     )
     assert once.require().sound
+    # Of several releases only the worst pair is compared, so their verdict never states that the price is sound.
     assert not thrice.require().sound
     assert once.ratio > 0.8
     assert thrice.ratio > 0.6
@@ -275,9 +260,7 @@ def distribution_of_package(
 REWRITTEN = (gap_selection_distribution, stable_top_k_distribution, stable_fixed_top_k_distribution)
 
 
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if case.distribution in REWRITTEN], ids=lambda case: case.name
-)
+@for_cases([case for case in CASES if case.distribution in REWRITTEN])
 def test_distributions_of_the_package_equal_independent_ones(case: Case) -> None:
     """The package's distribution of a case equals the one that is written a second time in `rival_distributions.py`.
 
@@ -285,15 +268,12 @@ def test_distributions_of_the_package_equal_independent_ones(case: Case) -> None
     """
     small_instance = case.largest_instance(Adjacency.REPLACE_ONE)
     mechanism = case.mechanism_for(small_instance)
-    expected = Counter[Any]()
     for histogram in all_histograms(small_instance.num_labels, small_instance.num_teachers)[::97]:
-        expected.clear()
+        expected = Counter[Any]()
         for outcome, p in case.distribution(mechanism, histogram, small_instance).items():
-            expected[
-                released_set(outcome, k=mechanism.k)
-                if isinstance(mechanism, StableFixedTopK)
-                else outcome
-            ] += p
+            is_set_of_fixed_size = isinstance(mechanism, StableFixedTopK)
+            released = released_set(outcome, k=mechanism.k) if is_set_of_fixed_size else outcome
+            expected[released] += p
         computed = distribution_of_package(mechanism, histogram, small_instance)
         assert computed.keys() <= expected.keys()
         assert {outcome: computed.get(outcome, 0.0) for outcome in expected} == pytest.approx(
@@ -319,30 +299,16 @@ def test_two_picks_with_the_noise_of_one_are_refuted() -> None:
         ).renyi.exceeds
 
 
-# beginnings of the names of cases that reach 90% of their price without failures
-ATTAINED = (
-    "StabilityTest",
-    "StableTopK-gumbel-0.5-1",
-    "StableTopK-gumbel-0.5-False-table",
-    "StableTopK-gumbel-3.0-False-laplace",
-    "StableFixedTopK-1-gaussian-10000.0",
-    "StableFixedTopK-2-gaussian-10000.0",
-)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if case.name.startswith("Stab")], ids=lambda case: case.name
-)
+@for_cases([case for case in CASES if case.has_stability_test])
 @every_adjacency
 def test_curve_holds_without_sets_that_the_neighbor_does_not_have(
     adjacency: Adjacency, case: Case
 ) -> None:
-    """Sets that the neighbor cannot release are removed from each distribution: their probability
-    is at most the failure probability.
+    """Without the sets that the neighbor cannot release, the Renyi divergence of a distribution is within the price.
 
-    The Renyi divergence of the rest stays within the price; for `ATTAINED` cases it exceeds 90% of
-    the price.
+    The probability of the removed sets is at most the failure probability. For cases with `is_curve_attained` the Renyi
+    divergence exceeds 90% of the price.
     """
     small_instance = case.largest_instance(adjacency)
     first_laws, second_laws, outcomes = pairs_of_laws(case, small_instance)
@@ -352,33 +318,18 @@ def test_curve_holds_without_sets_that_the_neighbor_does_not_have(
     price = price_curve(event)
     assert failure_probs.max() <= failure_probability(event) * (1 + 1e-9)
     assert_covered(exact, renyi_price=price)
-    if case.name.startswith(ATTAINED):
+    if case.is_curve_attained:
         assert_refuted(exact, renyi_price=0.9 * price)
 
 
-# beginnings of the names of cases whose price is a bounded range
-RANGES = (
-    "JointTopK-2",
-    "CanonicalTopK-2-epsilon=4.0-noise=gumbel",
-    "CanonicalTopK-2-rho",
-    "GapSelection-gumbel-1.0-padded=False",
-)
-
-
-@pytest.mark.parametrize(
-    "case", [case for case in CASES if case.name.startswith(RANGES)], ids=lambda case: case.name
-)
+@for_cases([case for case in CASES if case.is_range_attained])
 @every_adjacency
 def test_a_bounded_range_is_attained_and_not_exceeded(adjacency: Adjacency, case: Case) -> None:
     """The largest range of log ratios over all neighbors equals the epsilon of the event."""
-    event = case.event(
-        case.mechanism_for(SmallInstance(adjacency, num_labels=4, num_teachers=3)),
-        SmallInstance(adjacency, num_labels=4, num_teachers=3),
-    )
+    small_instance = SmallInstance(adjacency, num_labels=4, num_teachers=3)
+    event = case.event(case.mechanism_for(small_instance), small_instance)
     assert isinstance(event, BoundedRangeEvent)
-    first, second, _ = pairs_of_laws(
-        case, small_instance=SmallInstance(adjacency, num_labels=4, num_teachers=3)
-    )
+    first, second, _ = pairs_of_laws(case, small_instance)
     assert largest_range(first_laws=first, second_laws=second) == pytest.approx(
         event.epsilon, rel=1e-9
     )
@@ -388,10 +339,9 @@ def test_a_bounded_range_is_attained_and_not_exceeded(adjacency: Adjacency, case
 def test_a_domain_of_all_labels_fails_never_and_attains_nearly_its_epsilon(
     adjacency: Adjacency,
 ) -> None:
-    """Limited-domain top-k whose domain has every label: the largest log ratio is at most epsilon
-    4, without a failure probability.
+    """The largest log ratio of limited-domain top-k is at most its epsilon of 4 if the domain has every label.
 
-    It is at least 93% of epsilon 4.
+    There is no failure probability. The largest log ratio is at least 93% of epsilon.
     """
 
     def mechanism_for(small_instance: SmallInstance) -> LimitedDomainTopK:
@@ -514,8 +464,9 @@ def test_a_table_costs_its_budget_at_its_order_and_rho_is_the_zcdp_of_a_release(
 @pytest.mark.parametrize("noise", SELECTION_NOISES)
 @every_adjacency
 def test_a_regularizer_does_not_change_the_price(adjacency: Adjacency, noise: str) -> None:
-    """A selection with a regularizer has the event of the selection without, because it is added to
-    the gaps on both neighbors.
+    """A selection with a regularizer has the event of the selection without it.
+
+    The regularizer is added to the gaps on both neighbors.
     """
     plain = GapSelection(
         noise=noise, noise_scale=1.0, num_labels=4, num_teachers=6, padded=True, adjacency=adjacency
@@ -535,10 +486,9 @@ def test_a_regularizer_does_not_change_the_price(adjacency: Adjacency, noise: st
 
 
 def test_counts_that_are_not_cut_exceed_the_price_of_bits() -> None:
-    """The price of one released bit holds if counts far from the threshold are moved to within 9 noise
-    stds of it, as the package does.
+    """The price of one released bit holds for counts that are cut to within 9 standard deviations of the threshold.
 
-    If counts are left where they are, the bit exceeds the same price.
+    The package cuts counts like this. If counts are left where they are, the bit exceeds the same price.
     """
     event = GaussianVotes(noise_std=0.1).event_for(num_queries=1, num_labels=1, num_teachers=6)
     for cut_in_stds, refuted in ((9.0, False), (1e9, True)):
