@@ -12,14 +12,14 @@ from pate_federated.noise_shares import NoiseShares
 WHOLE = np.arange(-400, 401)
 
 
-def part_of_one_draw(variance: float, count: int) -> float:
+def least_ratio_to_one_draw(variance: float, *, num_draws: int) -> float:
     """Returns the least ratio between the probabilities of a sum of narrow draws and of one draw of the same variance.
 
     The minimum is over all values up to 12 standard deviations.
 
     Args:
-        variance: of each narrow draw, a discrete Gaussian.
-        count: the number of draws in the sum.
+        variance: the variance of each narrow draw, a discrete Gaussian.
+        num_draws: the number of draws in the sum.
     """
 
     def discrete_gaussian(variance: float) -> FloatArray:
@@ -27,56 +27,58 @@ def part_of_one_draw(variance: float, count: int) -> float:
         return np.asarray(weights / weights.sum())
 
     law = share = discrete_gaussian(variance)
-    for _ in range(count - 1):
+    for _ in range(num_draws - 1):
         law = np.convolve(law, share, mode="same")
-    near = np.abs(WHOLE) < 12 * math.sqrt(count * variance)
-    return float((law[near] / discrete_gaussian(count * variance)[near]).min())
+    near = np.abs(WHOLE) < 12 * math.sqrt(num_draws * variance)
+    return float((law[near] / discrete_gaussian(num_draws * variance)[near]).min())
 
 
-def spread(variance: float, count: int) -> float:
+def failure_exponent(variance: float, *, num_draws: int) -> float:
     """Returns the exponent t of docs/proofs/distributed_noise.md for a sum of draws.
 
     Args:
-        variance: of each draw.
-        count: the number of draws in the sum.
+        variance: the variance of each draw.
+        num_draws: the number of draws in the sum.
     """
-    waves = [math.exp(-2 * math.pi**2 * variance * j / (j + 1)) for j in range(1, count)]
+    waves = [math.exp(-2 * math.pi**2 * variance * j / (j + 1)) for j in range(1, num_draws)]
     return math.fsum(math.atanh(2 * wave / (1 - wave)) for wave in waves)
 
 
-@pytest.mark.parametrize("count", [2, 3, 8])
+@pytest.mark.parametrize("num_draws", [2, 3, 8])
 @pytest.mark.parametrize("variance", [0.15, 0.3, 0.5])
 def test_a_sum_of_narrow_shares_has_the_claimed_part_of_one_draw(
-    variance: float, count: int
+    variance: float, num_draws: int
 ) -> None:
     """The ratio of a sum of narrow shares to one wide draw is at least exp(-2 t), as the page claims, and below 1.
 
     The shares are much narrower than those of the package, so that the difference is visible.
     """
-    least = part_of_one_draw(variance, count)
-    t = spread(variance, count)
+    least = least_ratio_to_one_draw(variance, num_draws=num_draws)
+    t = failure_exponent(variance, num_draws=num_draws)
     assert math.exp(-2 * t) <= least * (1 + 1e-9)
     assert least < 1 - 1e-9  # it is a real difference: without beta the claim would be false
-    if (variance, count) == (0.3, 3):
+    if (variance, num_draws) == (0.3, 3):
         assert math.exp(-2 * t / 10) > least  # a tenth of the bound is missed
 
 
-@pytest.mark.parametrize("count", [1, 4, 16])
+@pytest.mark.parametrize("num_holders", [1, 4, 16])
 def test_the_package_computes_this_failure_probability(
-    count: int, monkeypatch: pytest.MonkeyPatch
+    num_holders: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`NoiseShares.failure_prob` of 1,000 draws is at least 1 - exp(-2000 t), and at most 0.1% larger.
 
-    The exponent t of one draw is that of `spread`. For the usual widths of noise, the probability of 10^9 draws is
-    below 1e-250. One holder has none.
+    The exponent t of one draw is that of `failure_exponent`. For the usual widths of noise, the probability of 10^9
+    draws is below 1e-250. One holder has none.
     """
-    shares = NoiseShares(noise_std=1.0, num_holders=count)
+    shares = NoiseShares(noise_std=1.0, num_holders=num_holders)
     assert (shares.failure_prob(num_counts=10**9) < 1e-250) and (
-        (shares.failure_prob(num_counts=1) > 0) == (count > 1)
+        (shares.failure_prob(num_counts=1) > 0) == (num_holders > 1)
     )
     # narrow enough for figures that floats can hold
     monkeypatch.setattr(noise_shares, "_MIN_SHARE", 1.0)
-    shares = NoiseShares(noise_std=1.0, num_holders=count)
-    expected = -math.expm1(-2 * 1000 * spread(shares.share_variance, count))
+    shares = NoiseShares(noise_std=1.0, num_holders=num_holders)
+    expected = -math.expm1(
+        -2 * 1000 * failure_exponent(shares.share_variance, num_draws=num_holders)
+    )
     assert shares.share_variance == 1
     assert expected <= shares.failure_prob(num_counts=1000) <= expected * 1.001

@@ -20,14 +20,14 @@ from tests.privacy.histograms import neighbors
 
 ADJACENCIES = tuple(Adjacency)
 LOW = ORDERS <= 8  # higher ones look at masses below the smallest float
-SHARED = (
+AGGREGATORS = (
     DistributedVotes(noise_std=1.0, num_holders=3),
     DistributedVotes(noise_std=0.6, num_holders=4, max_dropouts=1),
     DistributedVotes(noise_std=2.0, num_holders=4, max_dropouts=1, max_colluders=2),
 )
 
 
-def one_share(variance: int) -> FloatArray:
+def law_of_one_share(variance: int) -> FloatArray:
     """Returns P(z) of a discrete Gaussian for z = -r..r, computed independently of the package."""
     reach = int(25 * variance**0.5)
     weights = np.exp(-(np.arange(-reach, reach + 1) ** 2) / (2.0 * variance))
@@ -36,7 +36,7 @@ def one_share(variance: int) -> FloatArray:
 
 def law_of_sum(aggregator: DistributedVotes, num_shares: int) -> FloatArray:
     """Returns the distribution of the sum of several shares, by convolution."""
-    share = one_share(aggregator.shares.share_variance)
+    share = law_of_one_share(aggregator.shares.share_variance)
     law = share
     for _ in range(num_shares - 1):
         law = np.convolve(law, share)
@@ -44,7 +44,7 @@ def law_of_sum(aggregator: DistributedVotes, num_shares: int) -> FloatArray:
     return law[cut:-cut]
 
 
-def shifted_divergence(law: FloatArray, shift: int) -> FloatArray:
+def shifted_divergence(law: FloatArray, *, shift: int) -> FloatArray:
     """Returns the Renyi divergences of a shifted law from the law itself, one for each order of `ORDERS`."""
     moved, fixed = (law[:-shift], law[shift:]) if shift else (law, law)
     are_positive = (moved > 1e-200) & (fixed > 1e-200)
@@ -82,16 +82,16 @@ def price_of(aggregator: DistributedVotes, num_labels: int, num_teachers: int) -
     return price_curve(event)[LOW]
 
 
-@pytest.mark.parametrize("shared", SHARED)
+@pytest.mark.parametrize("aggregator_of_case", AGGREGATORS)
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_price_covers_all_neighbors_and_is_almost_attained(
-    adjacency: Adjacency, shared: DistributedVotes
+    adjacency: Adjacency, aggregator_of_case: DistributedVotes
 ) -> None:
     """For 1 to 4 labels and teachers, the price is at least the exact divergence of all neighbors.
 
     The exact divergence reaches 99% of the price, and a price that is 10% smaller is refuted.
     """
-    aggregator = replace(shared, adjacency=adjacency)
+    aggregator = replace(aggregator_of_case, adjacency=adjacency)
     law = law_of_sum(aggregator, num_shares=aggregator.shares.num_counted)
     for num_labels, num_teachers in product((1, 2, 3, 4), (1, 2, 3, 4)):
         first_counts, second_counts = neighbors(
@@ -100,12 +100,12 @@ def test_price_covers_all_neighbors_and_is_almost_attained(
         exact = largest_divergence(
             first_counts, second_counts, noise_law=law, noise_steps=aggregator.shares.steps
         )
-        price = price_of(aggregator, num_labels, num_teachers)
+        price = price_of(aggregator, num_labels=num_labels, num_teachers=num_teachers)
         assert assert_covered(exact[LOW], renyi_price=price) > 0.99
         assert_refuted(exact[LOW], renyi_price=0.9 * price)
 
 
-def capped_pairs(num_labels: int, max_votes: int, adjacency: Adjacency) -> IntArray:
+def changes_of_counts(num_labels: int, max_votes: int, adjacency: Adjacency) -> IntArray:
     """Returns every change of the counts when one teacher changes, `[num_pairs, num_labels]`.
 
     Args:
@@ -131,8 +131,8 @@ def test_price_covers_teachers_with_few_votes_and_not_those_with_more(adjacency:
     law = law_of_sum(aggregator, num_shares=2)
     price = price_of(aggregator, num_labels=4, num_teachers=5)
 
-    def exact(max_votes: int) -> FloatArray:
-        moves = capped_pairs(num_labels=4, max_votes=max_votes, adjacency=adjacency)
+    def exact_divergences(max_votes: int) -> FloatArray:
+        moves = changes_of_counts(num_labels=4, max_votes=max_votes, adjacency=adjacency)
         return largest_divergence(
             first_counts=moves,
             second_counts=np.zeros_like(moves),
@@ -140,8 +140,8 @@ def test_price_covers_teachers_with_few_votes_and_not_those_with_more(adjacency:
             noise_steps=aggregator.shares.steps,
         )[LOW]
 
-    assert assert_covered(exact(max_votes=1), price) > 0.99
-    assert_refuted(exact(max_votes=2), price)
+    assert assert_covered(exact_divergences(max_votes=1), renyi_price=price) > 0.99
+    assert_refuted(exact_divergences(max_votes=2), renyi_price=price)
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
@@ -161,32 +161,38 @@ def test_delta_of_two_noisy_counts_is_covered(adjacency: Adjacency) -> None:
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 @pytest.mark.parametrize(
-    "missing", [{"max_dropouts": 1}, {"max_colluders": 1}, {"max_dropouts": 1, "max_colluders": 1}]
+    ("max_dropouts", "max_colluders"),
+    [(1, 0), (0, 1), (1, 1)],
+    ids=["dropout", "colluder", "dropout and colluder"],
 )
 def test_price_without_dropouts_and_colluders_is_too_small(
-    adjacency: Adjacency, missing: dict[str, int]
+    adjacency: Adjacency, max_dropouts: int, max_colluders: int
 ) -> None:
     """A price that counts on all four holders is refuted if shares are missing in the sum.
 
     A price that declares the missing shares, by `max_dropouts` and `max_colluders`, covers it.
     """
     naive = DistributedVotes(noise_std=5.0, num_holders=4, adjacency=adjacency)
-    law = law_of_sum(naive, num_shares=4 - sum(missing.values()))
+    num_shares = 4 - max_dropouts - max_colluders
+    law = law_of_sum(naive, num_shares=num_shares)
     first_counts, second_counts = neighbors(num_labels=3, num_teachers=3, adjacency=adjacency)
     exact = largest_divergence(
         first_counts, second_counts, noise_law=law, noise_steps=naive.shares.steps
     )[LOW]
     assert_refuted(exact, renyi_price=price_of(naive, num_labels=3, num_teachers=3))
-    counted = naive.shares.share_variance * (4 - sum(missing.values()))
-    aware = replace(naive, noise_std=counted**0.5 / naive.shares.steps * (1 - 1e-9), **missing)
+    counted_variance = naive.shares.share_variance * num_shares
+    aware = replace(
+        naive,
+        noise_std=counted_variance**0.5 / naive.shares.steps * (1 - 1e-9),
+        max_dropouts=max_dropouts,
+        max_colluders=max_colluders,
+    )
     assert (aware.shares.share, aware.shares.steps) == (naive.shares.share, naive.shares.steps)
     assert_covered(exact, renyi_price=price_of(aware, num_labels=3, num_teachers=3))
 
 
 def test_price_covers_every_query_and_one_share_never_fails() -> None:
-    """One holder's noise for 30 queries of 4 labels has the zCDP cost rho = 30 * 4 / (2 sigma^2) within 1e-9, and no
-    delta.
-    """
+    """One holder's noise for 30 queries of 4 labels costs rho = 30 * 4 / (2 noise_std**2) zCDP, and no delta."""
     aggregator = DistributedVotes(noise_std=10.0, num_holders=1)
     event = aggregator.event_for(num_queries=30, num_labels=4, num_teachers=9)
     assert isinstance(event, ZCdpEvent)

@@ -32,32 +32,42 @@ NUM_LABELS = 3
 
 
 def all_votes(num_labels: int) -> list[Votes]:
-    """Returns all votes of a teacher on its holder's labels: for, against or none."""
+    """Returns all combinations of a teacher's votes on `num_labels` labels: for, against or none."""
     return list(product((1, 0, UNKNOWN), repeat=num_labels))
 
 
 @pytest.fixture(scope="module")
 def ensembles(tmp_path_factory: pytest.TempPathFactory) -> list[list[GatheredVotes]]:
-    """Returns lists of neighboring ensembles of a teacher of north and one of south.
+    """Returns lists of ensembles of two teachers, one of north and one of south.
 
-    Within a list one of both has each of its votes.
+    Within a list, one of the two teachers casts all its possible votes, and the other keeps its vote.
     """
 
-    def file_of(holder: str, label_names: tuple[str, ...], votes: Votes) -> Path:
+    def vote_file_of(holder: str, *, label_names: tuple[str, ...], votes: Votes) -> Path:
         folder = tmp_path_factory.mktemp("votes")
         return write_votes(
-            folder, holder, label_names, np.array([[votes]], np.int8), have_gaps=True
+            folder,
+            holder=holder,
+            label_names=label_names,
+            votes=np.array([[votes]], np.int8),
+            have_gaps=True,
         )
 
-    norths = [file_of("north", NORTH, votes) for votes in all_votes(len(NORTH))]
-    souths = [file_of("south", SOUTH, votes) for votes in all_votes(len(SOUTH))]
+    norths = [
+        vote_file_of("north", label_names=NORTH, votes=votes)
+        for votes in all_votes(num_labels=len(NORTH))
+    ]
+    souths = [
+        vote_file_of("south", label_names=SOUTH, votes=votes)
+        for votes in all_votes(num_labels=len(SOUTH))
+    ]
     by_north = [[GatheredVotes.read([north, south]) for south in souths] for north in norths]
     by_south = [[row[place] for row in by_north] for place in range(len(souths))]
     return by_north + by_south
 
 
 def summarizer_of(aggregator: Aggregator) -> Callable[[GatheredVotes], Summary]:
-    """Returns a function that returns what an aggregator reads of an ensemble."""
+    """Returns a function of an ensemble that returns the summary of the votes that an aggregator reads."""
 
     def summarize(votes: GatheredVotes) -> Summary:
         return tuple(aggregator.summarize(votes)[0].tolist())
@@ -71,14 +81,14 @@ def shares_of_those_who_vote(votes: GatheredVotes) -> Summary:
     return tuple((votes.num_teachers * votes.counts()[0] // num_voting).tolist())
 
 
-def pairs(
+def pairs_of_summaries(
     ensembles: list[list[GatheredVotes]], summarize: Callable[[GatheredVotes], Summary]
 ) -> set[tuple[Summary, Summary]]:
     """Returns the pairs of different summaries of ensembles that differ in one teacher."""
     all_pairs = set()
     for changed in ensembles:
-        ends = {summarize(votes) for votes in changed}
-        all_pairs |= {pair for pair in product(ends, repeat=2) if pair[0] != pair[1]}
+        changed_summaries = {summarize(votes) for votes in changed}
+        all_pairs |= {pair for pair in product(changed_summaries, repeat=2) if pair[0] != pair[1]}
     return all_pairs
 
 
@@ -105,8 +115,8 @@ def test_counts_of_different_labels_are_neighboring_counts(
     first_rows = map(tuple, first_counts.tolist())
     second_rows = map(tuple, second_counts.tolist())
     allowed = set(zip(first_rows, second_rows, strict=True))
-    assert pairs(ensembles, summarizer_of(aggregator)) <= allowed
-    assert not pairs(ensembles, shares_of_those_who_vote) <= allowed
+    assert pairs_of_summaries(ensembles, summarize=summarizer_of(aggregator)) <= allowed
+    assert not pairs_of_summaries(ensembles, summarize=shares_of_those_who_vote) <= allowed
 
 
 @pytest.mark.slow
@@ -115,17 +125,20 @@ def test_clipped_counts_of_different_labels_move_as_far_as_is_paid(
 ) -> None:
     """One teacher moves clipped counts by min(2 tau, L) in the l1 norm. If its own abstentions were halves, by more."""
     aggregator = ClippedVotes(noise_std=1.0, vote_clip=1, threshold_share=0.5)
-    paid = squared_sensitivity(1, num_labels=NUM_LABELS, adjacency=Adjacency.REPLACE_ONE)
+    paid = squared_sensitivity(max_votes=1, num_labels=NUM_LABELS, adjacency=Adjacency.REPLACE_ONE)
 
-    def halves(votes: GatheredVotes) -> Summary:
+    def counts_with_halves(votes: GatheredVotes) -> Summary:
         clipped: IntArray = votes.counts(max_votes=1)[0] + votes.num_abstaining() // 2
         return tuple(clipped.tolist())
 
     def largest_move(summarize: Callable[[GatheredVotes], Summary]) -> int:
-        return max(int(np.abs(np.subtract(*pair)).sum()) for pair in pairs(ensembles, summarize))
+        return max(
+            int(np.abs(np.subtract(*pair)).sum())
+            for pair in pairs_of_summaries(ensembles, summarize=summarize)
+        )
 
-    assert largest_move(summarizer_of(aggregator)) == paid
-    assert largest_move(halves) > paid
+    assert largest_move(summarize=summarizer_of(aggregator)) == paid
+    assert largest_move(summarize=counts_with_halves) > paid
 
 
 @pytest.mark.slow
@@ -133,8 +146,8 @@ def test_sums_of_two_holders_move_as_the_files_do(
     ensembles: list[list[GatheredVotes]], tmp_path: Path
 ) -> None:
     """A sum has the counts of its files, with halves of all abstentions together."""
-    aggregator = GaussianVotes(noise_std=1.0)
+    summarize = summarizer_of(GaussianVotes(noise_std=1.0))
     for votes in ensembles[0]:
         votes.write(tmp_path / "sum.npz")
         summed = GatheredVotes.read([tmp_path / "sum.npz"])
-        assert summarizer_of(aggregator)(summed) == summarizer_of(aggregator)(votes)
+        assert summarize(summed) == summarize(votes)

@@ -21,21 +21,23 @@ NAMES = ("a", "b")
 ROLL = Roll.numbered(num_holders=3, teachers_each=2, max_absent=1)
 UNKNOWN = -1
 Labels = tuple[int, int]  # for each label 0, 1 or UNKNOWN
-First = tuple[float, Labels] | None
+GroupChange = tuple[float, Labels] | None
 SAME: list[Labels] = [(0, 0), (1, 1)]
 WITH_GAPS: list[Labels] = [*SAME, (UNKNOWN, UNKNOWN), (1, UNKNOWN), (UNKNOWN, 0)]
 
 
-def firsts(have_gaps: bool) -> list[First]:
+def all_changes(have_gaps: bool) -> list[GroupChange]:
     """Returns the changes of the first group: all its features and labels, with gaps or without; None for no change."""
     return [None, *product((-1e6, 0.0, 1.0, 1e6), WITH_GAPS if have_gaps else SAME)]
 
 
-def records(first: First, *, have_gaps: bool, label_names: tuple[str, ...] = NAMES) -> Dataset:
+def dataset_with(
+    change: GroupChange, *, have_gaps: bool, label_names: tuple[str, ...] = NAMES
+) -> Dataset:
     """Returns a data set of six private records in two groups.
 
     Args:
-        first: replaces all features of the first group by a number, and its labels; None leaves it.
+        change: a number that replaces all features of the first group, and its new labels; None for no change.
         have_gaps: whether the data set says that labels may be unknown.
         label_names: the names of its labels, the first ones of `NAMES`.
     """
@@ -44,10 +46,10 @@ def records(first: First, *, have_gaps: bool, label_names: tuple[str, ...] = NAM
     inputs = rng.normal(size=(6, 3)).astype(np.float32)
     labels = rng.random((6, 2)) < 0.5
     known = np.ones((6, 2), dtype=np.bool_)
-    if first is not None:
-        inputs[:3] = first[0]
-        labels[:3] = np.array(first[1]) == 1
-        known[:3] = np.array(first[1]) != UNKNOWN
+    if change is not None:
+        inputs[:3] = change[0]
+        labels[:3] = np.array(change[1]) == 1
+        known[:3] = np.array(change[1]) != UNKNOWN
     labels = labels[:, :num_labels]
     ids = np.arange(6)
     groups = np.array([0, 0, 0, 1, 1, 1])
@@ -72,16 +74,16 @@ def records(first: First, *, have_gaps: bool, label_names: tuple[str, ...] = NAM
     )
 
 
-def plan(first: First, holder: str, teacher: Voter, *, have_gaps: bool) -> HolderPlan:
-    """Returns the plan of a holder with two teachers and the data set `records(first)`.
+def holder_plan(change: GroupChange, *, holder: str, teacher: Voter, have_gaps: bool) -> HolderPlan:
+    """Returns the plan of a holder with two teachers and the data set `dataset_with(change)`.
 
     With gaps, the last holder has the first label alone, and its records have no gaps of their own.
     """
     lacks_a_label = have_gaps and holder == "3"
 
     def load() -> Dataset:
-        return records(
-            first,
+        return dataset_with(
+            change,
             have_gaps=have_gaps and not lacks_a_label,
             label_names=NAMES[:1] if lacks_a_label else NAMES,
         )
@@ -106,7 +108,7 @@ def questions(have_gaps: bool) -> list[Question]:
     if have_gaps:
         center = np.append(center, KNOWN_WEIGHT * np.array([0.5, 0.9]))
     opening = Question.of_opening(Request(inputs=POOL, record_ids=np.arange(30), label_names=NAMES))
-    pool = PublicPCA.fit(POOL, max_directions=3)
+    public_pca = PublicPCA.fit(POOL, max_directions=3)
     rng = np.random.default_rng(1)
     states: dict[str, dict[str, Any]] = {
         LENGTHS: {},
@@ -116,13 +118,13 @@ def questions(have_gaps: bool) -> list[Question]:
             "weights": rng.normal(size=(5, 2)) * 9,
             "label_scale": np.array([3.0, 0.4]) * 40,
             "clip": 0.6,
-            "pool_center": pool.center,
-            "projection": pool.projection,
-            "variances": pool.variances,
+            "pool_center": public_pca.center,
+            "projection": public_pca.projection,
+            "variances": public_pca.variances,
         },
     }
 
-    def asked(kind: str) -> Question:
+    def question_of(kind: str) -> Question:
         state = {name: np.asarray(value, dtype=np.float64) for name, value in states[kind].items()}
         return Question(
             kind=kind,
@@ -132,7 +134,7 @@ def questions(have_gaps: bool) -> list[Question]:
             have_gaps=have_gaps and kind != MOMENTS,
         )
 
-    return [opening, *map(asked, states)]
+    return [opening, *map(question_of, states)]
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,7 @@ class Answers:
     """The answers of each holder to all questions, by the holder's name and the change of its first group."""
 
     case: Case
-    sent: dict[tuple[str, First], list[bytes]]
+    sent: dict[tuple[str, GroupChange], list[bytes]]
 
 
 @pytest.fixture(
@@ -164,23 +166,27 @@ class Answers:
 def answers(request: Any, tmp_path_factory: pytest.TempPathFactory) -> Answers:
     """Returns the answers of all holders.
 
-    Only the first holder's records are changed, by each of `firsts`; the others have them unchanged.
+    Only the first holder's records are changed, by each of `all_changes`; the others have them unchanged.
     """
     case: Case = request.param
 
-    def answered(name: str, held: First) -> list[bytes]:
-        folder = tmp_path_factory.mktemp(name)
-        held_plan = plan(held, name, case.teacher, have_gaps=case.have_gaps)
+    def answers_of(holder: str, change: GroupChange) -> list[bytes]:
+        folder = tmp_path_factory.mktemp(holder)
+        plan = holder_plan(change, holder=holder, teacher=case.teacher, have_gaps=case.have_gaps)
         return [
-            answer_question(held_plan, question, folder) for question in questions(case.have_gaps)
+            answer_question(plan, question=question, folder=folder)
+            for question in questions(case.have_gaps)
         ]
 
     own, *others = ROLL.holders
     variants = [
-        *((own, first) for first in firsts(case.have_gaps)),
+        *((own, change) for change in all_changes(case.have_gaps)),
         *((name, None) for name in others),
     ]
-    return Answers(case, sent={who: answered(*who) for who in variants})
+    return Answers(
+        case,
+        sent={(holder, change): answers_of(holder, change=change) for holder, change in variants},
+    )
 
 
 @pytest.mark.slow
@@ -195,15 +201,20 @@ def test_replacing_one_group_moves_a_sum_by_at_most_two_clips(
     No two sums of the holders differ by more than the priced distance in the Euclidean norm. For shares and moments,
     more than half of it is reached.
     """
-    folder, *others = ROLL.holders
+    own, *others = ROLL.holders
     have_gaps = answers.case.have_gaps
     for place, question in enumerate(questions(have_gaps)[1:], start=1):
         sums = []
-        for first in firsts(have_gaps):
-            present = [(folder, first), *((name, None) for name in others if name != absent)]
-            sent = [Contribution(holder=who[0], votes=answers.sent[who][place]) for who in present]
+        for change in all_changes(have_gaps):
+            present = [(own, change), *((name, None) for name in others if name != absent)]
+            sent = [
+                Contribution(holder=holder, votes=answers.sent[holder, change_of_holder][place])
+                for holder, change_of_holder in present
+            ]
             sums.append(
-                sum_of_answers(ROLL, question, contributions=sent).total.astype(np.float64).ravel()
+                sum_of_answers(ROLL, question=question, contributions=sent)
+                .total.astype(np.float64)
+                .ravel()
             )
         moved = max(
             float(np.linalg.norm(sum_of_variant - other))

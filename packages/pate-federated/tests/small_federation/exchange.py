@@ -54,7 +54,9 @@ def small_request() -> Request:
 
 def small_roll(holders: int = HOLDERS, *, max_absent: int = 0) -> Roll:
     """Returns the roll of holders with equally many of the small run's teachers."""
-    return Roll.numbered(holders, teachers_each=NUM_TEACHERS // holders, max_absent=max_absent)
+    return Roll.numbered(
+        num_holders=holders, teachers_each=NUM_TEACHERS // holders, max_absent=max_absent
+    )
 
 
 def small_release(
@@ -64,7 +66,7 @@ def small_release(
     return FederatedRelease(
         request=small_request(),
         plan=release_plan(plan),
-        roll=small_roll(holders, max_absent=max_absent),
+        roll=small_roll(holders=holders, max_absent=max_absent),
         inbox=folder / "inbox",
         output_dir=folder / "release",
     )
@@ -129,19 +131,21 @@ class Exchanges:
         self.asked.append(question.kind)
         return sum_of_answers(
             self.roll,
-            question,
+            question=question,
             contributions=self._answers(Question.from_bytes(question.to_bytes())),
         )
 
     def _answers(self, question: Question) -> Iterator[Contribution]:
         """Yields the contribution of each holder to a question; a refusal becomes its problem."""
-        for name in self.roll.holders:
-            replacement = None if self.spoil is None else self.spoil(question, name)
+        for holder in self.roll.holders:
+            replacement = None if self.spoil is None else self.spoil(question, holder)
             if replacement is not None:
                 yield replacement
                 continue
-            plan, folder = self.plans(name)
+            plan, folder = self.plans(holder)
             try:
-                yield Contribution(holder=name, votes=answer_question(plan, question, folder))
+                yield Contribution(
+                    holder=holder, votes=answer_question(plan, question=question, folder=folder)
+                )
             except InvalidValue as error:
-                yield Contribution(holder=name, problem=str(error))
+                yield Contribution(holder=holder, problem=str(error))

@@ -1,4 +1,4 @@
-"""Small votes of holders, whole and spoiled, as they come in."""
+"""Small vote files of holders as answers to a request, valid or with one array replaced."""
 
 import io
 from pathlib import Path
@@ -35,7 +35,7 @@ def votes_of(holder: str) -> BoolArray:
 def answer(
     folder: Path,
     holder: str,
-    question: Request | None = None,
+    sent_request: Request | None = None,
     *,
     votes: NDArray[Any] | None = None,
     queries_digest: str | None = None,
@@ -46,51 +46,53 @@ def answer(
     Args:
         folder: the folder in which the vote file is written.
         holder: the name of the holder, which seeds its votes.
-        question: the request; by default `request()`.
+        sent_request: the request; by default `request()`.
         votes: the votes in place of its own, `[num_teachers, num_queries, num_labels]`.
         queries_digest: the digest of the queries that the manifest states; None for the true one.
         label_names: the names of the labels; None for those of the request, or numbers where it has others.
     """
-    question = question or request()
+    sent_request = sent_request or request()
     bits = votes_of(holder) if votes is None else votes
     num_teachers, num_queries, num_labels = bits.shape
     manifest = VoteManifest(
         holder=holder,
-        queries=question.digest if queries_digest is None else queries_digest,
+        queries=sent_request.digest if queries_digest is None else queries_digest,
         num_teachers=num_teachers,
         num_queries=num_queries,
         num_labels=num_labels,
         num_records=90,
         num_groups=90,
-        cast=question.cast,
-        vote_clip=question.vote_clip,
+        cast=sent_request.cast,
+        vote_clip=sent_request.vote_clip,
     )
-    has_confidences = question.cast == "confidences"
+    has_confidences = sent_request.cast == "confidences"
     confidences = bits.astype(np.float32)
     path = folder / "sent.npz"
     VoteFile.write(
         path,
-        manifest,
+        manifest=manifest,
         bits=lambda: [bits],
-        record_ids=question.record_ids[:num_queries],
-        label_names=label_names or _names(question, num_labels),
+        record_ids=sent_request.record_ids[:num_queries],
+        label_names=label_names or _names(sent_request, num_labels=num_labels),
         confidences=(lambda: [confidences]) if has_confidences else None,
         label_shares=np.full((num_teachers, num_labels), 0.5) if has_confidences else None,
     )
-    return Contribution(holder, votes=path.read_bytes())
+    return Contribution(holder=holder, votes=path.read_bytes())
 
 
-def _names(question: Request, num_labels: int) -> tuple[str, ...]:
+def _names(sent_request: Request, *, num_labels: int) -> tuple[str, ...]:
     """Returns the names of the labels of a request; numbers if the votes are on another number of labels."""
     if num_labels == NUM_LABELS:
-        return question.label_names
+        return sent_request.label_names
     return tuple(str(label) for label in range(num_labels))
 
 
-def replaced(contribution: Contribution, name: str, array: NDArray[Any]) -> Contribution:
+def with_array_replaced(
+    contribution: Contribution, *, array_name: str, array: NDArray[Any]
+) -> Contribution:
     """Returns a contribution whose archive has another array under one name, as no honest holder writes it."""
     with np.load(io.BytesIO(contribution.votes or b""), allow_pickle=False) as file:
         arrays = {key: file[key] for key in file.files}
     out = io.BytesIO()
-    np.savez(out, **(arrays | {name: array}))
-    return Contribution(contribution.holder, votes=out.getvalue())
+    np.savez(out, **(arrays | {array_name: array}))
+    return Contribution(holder=contribution.holder, votes=out.getvalue())

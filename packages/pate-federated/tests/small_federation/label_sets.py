@@ -38,7 +38,7 @@ def write_votes(
     path = folder / f"{holder}.npz"
     VoteFile.write(
         path,
-        VoteManifest(
+        manifest=VoteManifest(
             holder=holder,
             queries="0" * 64,
             num_teachers=num_teachers,

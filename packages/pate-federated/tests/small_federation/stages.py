@@ -63,6 +63,7 @@ def queries_of(plan: Plan) -> Callable[[], Queries]:
 
 
 def release_plan(plan: Plan) -> ReleasePlan:
+    """Returns the plan of the release of a run, which may say that its labels are useless."""
     return ReleasePlan(
         aggregator=plan.aggregator,
         target_delta=plan.target_delta,
@@ -92,8 +93,8 @@ def release(
 
 def student(plan: Plan, folder: Path, output: Path | None = None) -> None:
     """Trains the student of a release in a folder; the result goes into `output`, or stays in the folder."""
-    plan_made = StudentPlan(student=plan.student, queries=queries_of(plan), seed=plan.seed)
-    train_on_release(plan_made, folder, output, SilentMonitor())
+    student_plan = StudentPlan(student=plan.student, queries=queries_of(plan), seed=plan.seed)
+    train_on_release(student_plan, release=folder, output=output, monitor=SilentMonitor())
 
 
 def require_the_same(train: Path, apart: Path) -> None:
@@ -143,20 +144,20 @@ def killed_at(file_number: int, task: Callable[[], object], *, after: bool) -> b
     """
     child = os.fork()
     if child == 0:  # nothing of the test may run on in here
-        left = file_number
-        real = os.replace
+        num_files_left = file_number
+        real_replace = os.replace
 
-        def replaced(source: Any, target: Any) -> None:
-            nonlocal left
-            left -= 1
-            if left == 0 and not after:
+        def replace_or_die(source: Any, target: Any) -> None:
+            nonlocal num_files_left
+            num_files_left -= 1
+            if num_files_left == 0 and not after:
                 os.kill(os.getpid(), signal.SIGKILL)
-            real(source, target)
-            if left == 0:
+            real_replace(source, target)
+            if num_files_left == 0:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        counted: Any = replaced
-        os.replace = counted
+        replacement: Any = replace_or_die
+        os.replace = replacement
         try:
             task()
             os._exit(0)

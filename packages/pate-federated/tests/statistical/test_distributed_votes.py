@@ -12,22 +12,22 @@ from tests.statistical.chi_square import p_value
 from tests.statistical.test_whole_numbers import discrete_gaussian
 
 
-def total_of(aggregator: DistributedVotes, present: int, size: int) -> IntArray:
-    """Returns the sum of the contributions of holders without votes, which is noise alone, `[size]`.
+def noise_sum_of(aggregator: DistributedVotes, *, num_present: int, num_queries: int) -> IntArray:
+    """Returns the sum of the contributions of holders without votes, which is noise alone, `[num_queries]`.
 
     Args:
         aggregator: the aggregator that draws the noise.
-        present: the number of holders in the sum.
-        size: the number of queries, with one label each.
+        num_present: the number of holders in the sum.
+        num_queries: the number of queries, with one label each.
     """
-    none = np.zeros((size, 1), dtype=np.int64)
-    rngs = [np.random.default_rng([7, holder]) for holder in range(present)]
-    parts = [aggregator.contribution(none, num_teachers=3, rng=rng) for rng in rngs]
+    no_votes = np.zeros((num_queries, 1), dtype=np.int64)
+    rngs = [np.random.default_rng([7, holder]) for holder in range(num_present)]
+    parts = [aggregator.contribution(no_votes, num_teachers=3, rng=rng) for rng in rngs]
     return np.asarray(np.sum(parts, axis=0)).ravel()
 
 
-@pytest.mark.parametrize("present", [6, 5, 4])
-def test_sum_is_discrete_gaussian_for_any_number_of_dropouts(present: int) -> None:
+@pytest.mark.parametrize("num_present", [6, 5, 4])
+def test_sum_is_discrete_gaussian_for_any_number_of_dropouts(num_present: int) -> None:
     """Of six holders, four to six are present.
 
     The sum has the variance of that many shares, by a chi-square test.
@@ -35,13 +35,15 @@ def test_sum_is_discrete_gaussian_for_any_number_of_dropouts(present: int) -> No
     The variance is at least the priced variance, which counts four shares.
     """
     aggregator = DistributedVotes(noise_std=4.0, num_holders=6, max_dropouts=2)
-    num_draws_of_sum = Counter(total_of(aggregator, present, size=40_000).tolist())
-    variance = present * aggregator.shares.share_variance
+    num_draws_of_sum = Counter(
+        noise_sum_of(aggregator, num_present=num_present, num_queries=40_000).tolist()
+    )
+    variance = num_present * aggregator.shares.share_variance
     assert p_value(outcome_counts=num_draws_of_sum, distribution=discrete_gaussian(variance)) > 1e-3
     assert (
         p_value(
             outcome_counts=num_draws_of_sum,
-            distribution=discrete_gaussian(variance * present / (present + 1)),
+            distribution=discrete_gaussian(variance * num_present / (num_present + 1)),
         )
         < 1e-6
     )
@@ -58,7 +60,10 @@ def test_labels_are_those_of_one_gaussian() -> None:
     central = aggregator.aggregate(
         counts, num_teachers=20, rng=np.random.default_rng(1)
     ).labels.mean()
-    total = total_of(aggregator, present=4, size=20_000)[:, None] + 13 * aggregator.shares.steps
+    total = (
+        noise_sum_of(aggregator, num_present=4, num_queries=20_000)[:, None]
+        + 13 * aggregator.shares.steps
+    )
     spread = aggregator.release_of(total, num_teachers=20, num_contributions=4).labels.mean()
     expected = norm.cdf(3 / 6)
     for law in (central, spread):
@@ -69,7 +74,9 @@ def test_labels_are_those_of_one_gaussian() -> None:
 def test_shares_of_different_holders_are_independent() -> None:
     """The shares of two holders with different seeds have no correlation beyond chance in 20,000 draws."""
     aggregator = DistributedVotes(noise_std=20.0, num_holders=2)
-    none = np.zeros((20_000, 1), dtype=np.int64)
+    no_votes = np.zeros((20_000, 1), dtype=np.int64)
     rngs = (np.random.default_rng(seed) for seed in (0, 1))
-    first, second = (aggregator.contribution(none, num_teachers=1, rng=rng).ravel() for rng in rngs)
+    first, second = (
+        aggregator.contribution(no_votes, num_teachers=1, rng=rng).ravel() for rng in rngs
+    )
     assert abs(np.corrcoef(first, second)[0, 1]) < 5 / np.sqrt(20_000)

@@ -12,7 +12,7 @@ from tests.refusals import ANY, refused
 
 
 @pytest.fixture
-def private(tmp_path: Path) -> Path:
+def private_path(tmp_path: Path) -> Path:
     """Returns the path of a file of private records. A symbolic and a hard link to it lie in the same folder."""
     path = tmp_path / "private.npz"
     np.savez(path, inputs=np.eye(4), labels=np.eye(4, dtype=int))
@@ -23,23 +23,23 @@ def private(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", ["./private.npz", "sub/../private.npz", "soft.npz", "hard.npz"])
-def test_private_records_are_no_queries(name: str, private: Path) -> None:
+def test_private_records_are_no_queries(name: str, private_path: Path) -> None:
     """The private file is refused as the file of queries, under another spelling of its path and under links to it."""
-    reader = Arrays(private=str(private))
+    reader = Arrays(private=str(private_path))
     with refused("queries", value=ANY, rule="another file than"):
-        AskedData(reader, path=private.parent / name).load()
+        AskedData(data=reader, path=private_path.parent / name).load()
 
 
-def test_queries_that_lack_labels_of_the_holder_are_refused(private: Path) -> None:
+def test_queries_that_lack_labels_of_the_holder_are_refused(private_path: Path) -> None:
     """The error names the first five of the six missing labels. Further labels of the queries are allowed."""
     names = np.array([f"label_{index}" for index in range(7)])
-    path = private.parent / "named.npz"
-    np.savez(path, inputs=np.eye(7), labels=np.eye(7, dtype=int), label_names=names)
-    queries = private.parent / "queries.npz"
-    np.savez(queries, inputs=np.ones((2, 7)), label_names=np.array([*names, "other"]))
-    reader = Arrays(private=str(path))
-    assert AskedData(reader, path=queries).load().label_names == tuple(names)
-    np.savez(queries, inputs=np.ones((2, 7)), label_names=np.array(["label_3", "other"]))
+    records_path = private_path.parent / "named.npz"
+    np.savez(records_path, inputs=np.eye(7), labels=np.eye(7, dtype=int), label_names=names)
+    queries_path = private_path.parent / "queries.npz"
+    np.savez(queries_path, inputs=np.ones((2, 7)), label_names=np.array([*names, "other"]))
+    reader = Arrays(private=str(records_path))
+    assert AskedData(data=reader, path=queries_path).load().label_names == tuple(names)
+    np.savez(queries_path, inputs=np.ones((2, 7)), label_names=np.array(["label_3", "other"]))
     value = "none of label_0, label_1, label_2, label_4, label_5, …"
     with refused("queries.label_names", value=value, rule="all labels of data"):
-        AskedData(reader, path=queries).load()
+        AskedData(data=reader, path=queries_path).load()

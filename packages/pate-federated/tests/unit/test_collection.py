@@ -16,9 +16,9 @@ from small_federation.holders import (
     ROLL,
     TEACHERS,
     answer,
-    replaced,
     request,
     votes_of,
+    with_array_replaced,
 )
 from tests.refusals import refused
 
@@ -32,17 +32,17 @@ CLIPPED = replace(request(), vote_clip=2)
 
 
 def collect_answers(
-    folder: Path, answers: Sequence[Contribution], roll: Roll = ROLL, question: Request = BITS
+    folder: Path, answers: Sequence[Contribution], roll: Roll = ROLL, sent_request: Request = BITS
 ) -> Collection:
     """Collects the answers to a request from the holders on a roll."""
-    return collect(roll, question, answers, folder / "inbox")
+    return collect(roll, request=sent_request, contributions=answers, folder=folder / "inbox")
 
 
 def honest_answers_of(
-    folder: Path, holders: Sequence[str], question: Request = BITS
+    folder: Path, holders: Sequence[str], sent_request: Request = BITS
 ) -> list[Contribution]:
     """Returns the honest answers of holders to a request."""
-    return [answer(folder, holder, question) for holder in holders]
+    return [answer(folder, holder=holder, sent_request=sent_request) for holder in holders]
 
 
 def test_sum_counts_absent_teachers_without_votes(tmp_path: Path) -> None:
@@ -87,8 +87,8 @@ def test_absent_teachers_are_refused_under_add_remove(tmp_path: Path) -> None:
 
     `GaussianVotes` is accepted under add_remove.
     """
-    answers = honest_answers_of(tmp_path, holders=["1", "2"], question=CONFIDENCES)
-    collection = collect_answers(tmp_path, answers, question=CONFIDENCES)
+    answers = honest_answers_of(tmp_path, holders=["1", "2"], sent_request=CONFIDENCES)
+    collection = collect_answers(tmp_path, answers=answers, sent_request=CONFIDENCES)
     centered = CenteredVotes(noise_multiplier=3.0, adjacency=Adjacency.ADD_REMOVE)
     with refused("adjacency", value="add_remove"):
         collection.source(centered)
@@ -98,8 +98,8 @@ def test_absent_teachers_are_refused_under_add_remove(tmp_path: Path) -> None:
 
 def test_confidences_of_absent_teachers_are_zero(tmp_path: Path) -> None:
     """Two of four holders are absent. The confidences of their six teachers are zero, after those that were sent."""
-    answers = honest_answers_of(tmp_path, holders=["1", "2"], question=CONFIDENCES)
-    collection = collect_answers(tmp_path, answers, question=CONFIDENCES)
+    answers = honest_answers_of(tmp_path, holders=["1", "2"], sent_request=CONFIDENCES)
+    collection = collect_answers(tmp_path, answers=answers, sent_request=CONFIDENCES)
     source = collection.source(CenteredVotes(noise_multiplier=3.0))
     sent_confidences = np.concatenate(list(source.confidences()))
     assert (
@@ -110,9 +110,9 @@ def test_confidences_of_absent_teachers_are_zero(tmp_path: Path) -> None:
     assert source.label_shares().shape == (12, NUM_LABELS)
 
 
-def packed(folder: Path, packed_bits: np.ndarray) -> Contribution:
+def answer_with_packed_bits(folder: Path, packed_bits: np.ndarray) -> Contribution:
     """Returns the answer of holder 2 with these packed bits in place of its votes."""
-    return replaced(answer(folder, holder="2"), name="packed", array=packed_bits)
+    return with_array_replaced(answer(folder, holder="2"), array_name="packed", array=packed_bits)
 
 
 ALL = np.full((TEACHERS, NUM_QUERIES, 1), 255, np.uint8)
@@ -147,29 +147,33 @@ SPOILED: dict[str, tuple[Callable[[Path], Contribution], str]] = {
         lambda folder: answer(folder, holder="2", votes=np.concatenate([votes_of(holder="2")] * 5)),
         "num_teachers=15: expected 3",
     ),
-    "another shape": (lambda folder: packed(folder, packed_bits=ALL[:, :, 0]), "expected"),
+    "another shape": (
+        lambda folder: answer_with_packed_bits(folder, packed_bits=ALL[:, :, 0]),
+        "expected",
+    ),
     "far too large": (
-        lambda folder: packed(folder, packed_bits=np.zeros(2**22, dtype=np.uint8)),
+        lambda folder: answer_with_packed_bits(folder, packed_bits=np.zeros(2**22, dtype=np.uint8)),
         "expected at most",
     ),
     "bits beyond the last label": (
-        lambda folder: packed(folder, packed_bits=ALL),
+        lambda folder: answer_with_packed_bits(folder, packed_bits=ALL),
         "bits behind label 3",
     ),
 }
 
 
-@pytest.mark.parametrize("how", SPOILED)
-def test_invalid_answer_gives_a_one_line_reason_by_holder(how: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("fault", SPOILED)
+def test_invalid_answer_gives_a_one_line_reason_by_holder(fault: str, tmp_path: Path) -> None:
     """Holder 2 sends an invalid answer, of each kind.
 
     It counts as absent, with a one-line reason.
 
     The reason has no path, the inbox has no file of the holder, and all 12 teachers are counted.
     """
-    spoil, reason = SPOILED[how]
+    make_answer, reason = SPOILED[fault]
     collection = collect_answers(
-        tmp_path, answers=[*honest_answers_of(tmp_path, holders=["1", "3", "4"]), spoil(tmp_path)]
+        tmp_path,
+        answers=[*honest_answers_of(tmp_path, holders=["1", "3", "4"]), make_answer(tmp_path)],
     )
     assert collection.absent == ("2",)
     line = collection.refused["2"]
@@ -179,17 +183,20 @@ def test_invalid_answer_gives_a_one_line_reason_by_holder(how: str, tmp_path: Pa
     assert collection.source(PLAIN).num_teachers == 12
 
 
-@pytest.mark.parametrize("wrong", [np.nan, np.inf, -0.5, 1.5])
-def test_invalid_confidences_are_refused(wrong: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize("wrong_confidence", [np.nan, np.inf, -0.5, 1.5])
+def test_invalid_confidences_are_refused(wrong_confidence: float, tmp_path: Path) -> None:
     """One confidence of holder 2 is NaN, infinite or outside [0, 1]. The holder counts as absent, with this reason."""
-    honest_answers = honest_answers_of(tmp_path, holders=["1", "3", "4"], question=CONFIDENCES)
+    honest_answers = honest_answers_of(tmp_path, holders=["1", "3", "4"], sent_request=CONFIDENCES)
     sent_confidences = votes_of(holder="2").astype(np.float32)
-    sent_confidences[1, 2, 3] = wrong
-    honest = answer(tmp_path, holder="2", question=CONFIDENCES)
+    sent_confidences[1, 2, 3] = wrong_confidence
+    honest = answer(tmp_path, holder="2", sent_request=CONFIDENCES)
     collection = collect_answers(
         tmp_path,
-        answers=[*honest_answers, replaced(honest, name="confidences", array=sent_confidences)],
-        question=CONFIDENCES,
+        answers=[
+            *honest_answers,
+            with_array_replaced(honest, array_name="confidences", array=sent_confidences),
+        ],
+        sent_request=CONFIDENCES,
     )
     assert collection.absent == ("2",)
     assert "confidences beyond [0, 1]" in collection.refused["2"]
@@ -201,14 +208,14 @@ def test_more_labels_of_a_query_than_the_clip_allows_are_refused(tmp_path: Path)
     The holder counts as absent, with this reason.
     """
     clipped_answers = [
-        answer(tmp_path, holder=name, question=CLIPPED, votes=votes_of(holder=name) & False)
+        answer(tmp_path, holder=name, sent_request=CLIPPED, votes=votes_of(holder=name) & False)
         for name in ("1", "3", "4")
     ]
-    empty = answer(tmp_path, holder="2", question=CLIPPED, votes=votes_of(holder="2") & False)
-    greedy = replaced(
-        empty, name="packed", array=np.full((TEACHERS, NUM_QUERIES, 1), 0b11110000, np.uint8)
+    empty = answer(tmp_path, holder="2", sent_request=CLIPPED, votes=votes_of(holder="2") & False)
+    greedy = with_array_replaced(
+        empty, array_name="packed", array=np.full((TEACHERS, NUM_QUERIES, 1), 0b11110000, np.uint8)
     )
-    collection = collect_answers(tmp_path, answers=[*clipped_answers, greedy], question=CLIPPED)
+    collection = collect_answers(tmp_path, answers=[*clipped_answers, greedy], sent_request=CLIPPED)
     assert collection.absent == ("2",)
     assert "more than vote_clip=2 labels of a query" in collection.refused["2"]
 
@@ -254,7 +261,12 @@ def test_adversarial_holder_moves_counts_by_at_most_its_teachers(seed: int, tmp_
     ):
         collection = collect_answers(
             tmp_path,
-            answers=[*honest, replaced(answer(tmp_path, holder="2"), name="packed", array=packed)],
+            answers=[
+                *honest,
+                with_array_replaced(
+                    answer(tmp_path, holder="2"), array_name="packed", array=packed
+                ),
+            ],
         )
         moved = collection.source(PLAIN).counts() - without
         assert ((moved >= 0) & (moved <= TEACHERS)).all()
@@ -289,11 +301,11 @@ def test_request_is_unchanged_by_serialization(tmp_path: Path) -> None:
     Other bytes are refused.
     """
     sent_request = replace(request(), cast="confidences", vote_clip=2)
-    collection = type(sent_request).from_bytes(sent_request.to_bytes())
-    assert (collection.digest, collection.label_names) == (
+    read_request = Request.from_bytes(sent_request.to_bytes())
+    assert (read_request.digest, read_request.label_names) == (
         sent_request.digest,
         sent_request.label_names,
     )
-    assert (collection.cast, collection.vote_clip) == ("confidences", 2)
+    assert (read_request.cast, read_request.vote_clip) == ("confidences", 2)
     with refused("request", rule="a request as"):
-        type(sent_request).from_bytes(b"nothing")
+        Request.from_bytes(b"nothing")

@@ -4,12 +4,17 @@ import numpy as np
 import pytest
 
 from pate.accounting import Adjacency, RdpAccountant, ZCdpEvent, gaussian_epsilon
-from pate.aggregators import GaussianVotes
+from pate.aggregators import Aggregator, GaussianVotes
 from pate_federated.distributed_votes import DistributedVotes
 from tests.refusals import refused
 
-CLEAR = np.array([[100, 0, 51], [0, 100, 49]])
-SHAPE = {"num_queries": 600, "num_labels": 40, "num_teachers": 400}
+COUNTS_WITH_CLEAR_MAJORITIES = np.array([[100, 0, 51], [0, 100, 49]])
+
+
+def price_of_600_queries(aggregator: Aggregator) -> float:
+    """Returns the epsilon at delta 1e-6 of 600 queries of 40 labels by 400 teachers, by Renyi accounting."""
+    event = aggregator.event_for(num_queries=600, num_labels=40, num_teachers=400)
+    return RdpAccountant().compose(event).get_epsilon(target_delta=1e-6)
 
 
 def test_sum_of_contributions_gives_clear_majorities() -> None:
@@ -20,10 +25,18 @@ def test_sum_of_contributions_gives_clear_majorities() -> None:
     All queries are answered, and the event is the one that `event_for` states.
     """
     aggregator = DistributedVotes(noise_std=0.1, num_holders=5)
-    held = [CLEAR // 5 + (i < CLEAR % 5) for i in range(5)]
+    counts_of_holders = [
+        COUNTS_WITH_CLEAR_MAJORITIES // 5 + (holder < COUNTS_WITH_CLEAR_MAJORITIES % 5)
+        for holder in range(5)
+    ]
     rngs = map(np.random.default_rng, range(5))
-    parts = [aggregator.contribution(counts, num_teachers=20, rng=next(rngs)) for counts in held]
-    release = aggregator.release_of(np.sum(parts, axis=0), num_teachers=100, num_contributions=5)
+    contributions = [
+        aggregator.contribution(counts, num_teachers=20, rng=next(rngs))
+        for counts in counts_of_holders
+    ]
+    release = aggregator.release_of(
+        np.sum(contributions, axis=0), num_teachers=100, num_contributions=5
+    )
     np.testing.assert_array_equal(release.labels, [[True, False, True], [False, True, False]])
     assert release.answered.all()
     assert release.event == aggregator.event_for(num_queries=2, num_labels=3, num_teachers=100)
@@ -32,22 +45,19 @@ def test_sum_of_contributions_gives_clear_majorities() -> None:
 def test_teachers_of_an_absent_holder_vote_for_no_label() -> None:
     """The threshold is half of the 100 declared teachers: 40 votes of 60 present teachers are too few."""
     aggregator = DistributedVotes(noise_std=0.1, num_holders=5, max_dropouts=2)
-    parts = [
-        aggregator.contribution([[20, 13]], num_teachers=20, rng=np.random.default_rng(i))
-        for i in range(3)
+    contributions = [
+        aggregator.contribution([[20, 13]], num_teachers=20, rng=np.random.default_rng(seed))
+        for seed in range(3)
     ]
-    release = aggregator.release_of(sum(parts), num_teachers=100, num_contributions=3)
+    release = aggregator.release_of(sum(contributions), num_teachers=100, num_contributions=3)
     np.testing.assert_array_equal(release.labels, [[True, False]])
 
 
 def test_price_covers_the_noisy_counts() -> None:
     """The epsilon for 40 holders is above that of the continuous Gaussian and of `GaussianVotes`, and below 20.1."""
-    event = DistributedVotes(noise_std=50.0, num_holders=40).event_for(**SHAPE)
-    epsilon = RdpAccountant().compose(event).get_epsilon(target_delta=1e-6)
+    epsilon = price_of_600_queries(DistributedVotes(noise_std=50.0, num_holders=40))
     assert gaussian_epsilon((600 * 40) ** 0.5 / 50.0, target_delta=1e-6) < epsilon < 20.1
-    assert epsilon > RdpAccountant().compose(
-        GaussianVotes(noise_std=50.0).event_for(**SHAPE)
-    ).get_epsilon(target_delta=1e-6)
+    assert epsilon > price_of_600_queries(GaussianVotes(noise_std=50.0))
 
 
 def test_teachers_with_few_votes_cost_less_and_under_add_remove_half() -> None:

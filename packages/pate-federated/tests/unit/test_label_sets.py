@@ -27,18 +27,20 @@ NORTH = np.array([[[1, 0]], [[1, 1]], [[0, UNKNOWN]]], dtype=np.int8)
 SOUTH = np.array([[[1, 1]], [[0, 1]]], dtype=np.int8)
 
 
-def files(folder: Path, cast: str = "bits") -> list[Path]:
+def files_of_north_and_south(folder: Path, *, cast: str = "bits") -> list[Path]:
     """Returns the files of two holders: north has the labels a and b with gaps, and south has c and a."""
     return [
-        write_votes(folder, "north", ("a", "b"), NORTH, have_gaps=True, cast=cast),
-        write_votes(folder, "south", ("c", "a"), SOUTH, cast=cast),
+        write_votes(
+            folder, holder="north", label_names=("a", "b"), votes=NORTH, have_gaps=True, cast=cast
+        ),
+        write_votes(folder, holder="south", label_names=("c", "a"), votes=SOUTH, cast=cast),
     ]
 
 
 @pytest.mark.parametrize("cast", ["bits", "confidences"])
 def test_the_union_of_labels_is_released(cast: str, tmp_path: Path) -> None:
     """North's labels come first, and then the one that south alone has. A label's votes are found by its name."""
-    votes = GatheredVotes.read(files(tmp_path, cast))
+    votes = GatheredVotes.read(files_of_north_and_south(tmp_path, cast=cast))
     assert votes.label_names == ("a", "b", "c")
     assert votes.labels_of_holders == (("a", "b"), ("c", "a"))
     bits = np.concatenate(list(votes.bits()))
@@ -55,7 +57,7 @@ def test_the_union_of_labels_is_released(cast: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("cast", ["bits", "confidences"])
 def test_teachers_vote_on_known_labels_of_their_holder(cast: str, tmp_path: Path) -> None:
     """South lacks b and north lacks c, which is public; one teacher of north does not know b."""
-    votes = GatheredVotes.read(files(tmp_path, cast))
+    votes = GatheredVotes.read(files_of_north_and_south(tmp_path, cast=cast))
     voting = votes.voting()
     assert voting is not None
     assert voting.astype(int).tolist() == [[1, 1, 0], [1, 1, 0], [1, 0, 0], [1, 0, 1], [1, 0, 1]]
@@ -71,8 +73,8 @@ def test_teachers_vote_on_known_labels_of_their_holder(cast: str, tmp_path: Path
 def test_files_with_the_same_labels_have_no_gaps(tmp_path: Path) -> None:
     """Two holders with all labels, one in another order: nobody abstains, and no mask is made."""
     paths = [
-        write_votes(tmp_path, "1", ("a", "b"), SOUTH),
-        write_votes(tmp_path, "2", ("b", "a"), SOUTH),
+        write_votes(tmp_path, holder="1", label_names=("a", "b"), votes=SOUTH),
+        write_votes(tmp_path, holder="2", label_names=("b", "a"), votes=SOUTH),
     ]
     votes = GatheredVotes.read(paths)
     assert votes.voting() is None and not votes.num_abstaining().any()
@@ -81,13 +83,13 @@ def test_files_with_the_same_labels_have_no_gaps(tmp_path: Path) -> None:
 
 
 def test_a_sum_of_files_has_the_same_counts_and_abstentions(tmp_path: Path) -> None:
-    """The sum of both files, alone and beside a third holder, has what the files have."""
-    paths = files(tmp_path)
-    third = write_votes(tmp_path, "west", ("d",), SOUTH[..., :1])
-    for names in ([], [third]):
-        whole = GatheredVotes.read([*paths, *names])
+    """A sum of two files, alone and beside a third holder's file, has the counts and abstentions of the files."""
+    paths = files_of_north_and_south(tmp_path)
+    third_path = write_votes(tmp_path, holder="west", label_names=("d",), votes=SOUTH[..., :1])
+    for further_paths in ([], [third_path]):
+        whole = GatheredVotes.read([*paths, *further_paths])
         GatheredVotes.read(paths).write(tmp_path / "sum.npz")
-        summed = GatheredVotes.read([tmp_path / "sum.npz", *names])
+        summed = GatheredVotes.read([tmp_path / "sum.npz", *further_paths])
         assert summed.label_names == whole.label_names
         for method in ("counts", "num_abstaining", "num_without_label"):
             np.testing.assert_array_equal(getattr(summed, method)(), getattr(whole, method)())
@@ -99,9 +101,9 @@ def test_a_threshold_is_a_share_of_the_teachers_that_have_the_label(tmp_path: Pa
 
     Gaussian votes count every abstention as half, clipped and distributed votes those of whole holders.
     """
-    votes = GatheredVotes.read(files(tmp_path))
+    votes = GatheredVotes.read(files_of_north_and_south(tmp_path))
     counts = np.array([[4, 1, 1]])
-    assert threshold_votes(np.array([0, 2, 3]), 0.4).tolist() == [0, 0, 1]
+    assert threshold_votes(np.array([0, 2, 3]), threshold_share=0.4).tolist() == [0, 0, 1]
     assert (GaussianVotes(noise_std=1.0).summarize(votes) - counts).tolist() == [[0, 1, 1]]
     for aggregator in (
         ClippedVotes(noise_std=1.0, vote_clip=2, threshold_share=0.4),
@@ -134,7 +136,7 @@ def test_a_vote_of_a_teacher_that_does_not_vote_is_refused(tmp_path: Path) -> No
     bits = np.ones((1, 1, 1), dtype=np.bool_)
     VoteFile.write(
         path,
-        VoteManifest(
+        manifest=VoteManifest(
             holder="a",
             queries="0" * 64,
             num_teachers=1,
@@ -167,7 +169,7 @@ def test_a_sum_with_more_votes_than_voting_teachers_is_refused(
     name: str, values: np.ndarray, place: str, tmp_path: Path
 ) -> None:
     """A sum is changed: more votes than there are teachers that vote on a label, or more abstentions."""
-    GatheredVotes.read(files(tmp_path)).write(tmp_path / "sum.npz")
+    GatheredVotes.read(files_of_north_and_south(tmp_path)).write(tmp_path / "sum.npz")
     with np.load(tmp_path / "sum.npz") as file:
         arrays = {array_name: file[array_name] for array_name in file.files}
     np.savez(tmp_path / "wrong.npz", **(arrays | {name: values}))
@@ -178,23 +180,35 @@ def test_a_sum_with_more_votes_than_voting_teachers_is_refused(
 def test_holders_with_some_of_the_asked_labels_are_counted(tmp_path: Path) -> None:
     """Of a request for a to d, holder 1 answers on d and b alone. The union is what was asked."""
     votes = np.ones((3, 6, 2), dtype=np.int8)
-    asked = request()
-    sent = answer(tmp_path, "2")
-    partial = answer(tmp_path, "1", votes=votes.astype(np.bool_), label_names=("d", "b"))
-    other = answer(tmp_path, "3", votes=votes.astype(np.bool_), label_names=("d", "x"))
-    collection = collect(ROLL, asked, [sent, partial, other], tmp_path / "inbox")
+    answer_on_all = answer(tmp_path, holder="2")
+    answer_on_two = answer(
+        tmp_path, holder="1", votes=votes.astype(np.bool_), label_names=("d", "b")
+    )
+    answer_on_another = answer(
+        tmp_path, holder="3", votes=votes.astype(np.bool_), label_names=("d", "x")
+    )
+    collection = collect(
+        ROLL,
+        request=request(),
+        contributions=[answer_on_all, answer_on_two, answer_on_another],
+        folder=tmp_path / "inbox",
+    )
     assert collection.absent == ("3", "4")
     source = collection.source(GaussianVotes(noise_std=1.0))
     assert source.num_labels == 4
     counts = collection.gathered().counts()
-    both = GatheredVotes([collection.files["2"]]).counts()
-    assert (counts - both).tolist() == [[0, 3, 0, 3]] * 6
+    counts_of_holder_2 = GatheredVotes(files=[collection.files["2"]]).counts()
+    assert (counts - counts_of_holder_2).tolist() == [[0, 3, 0, 3]] * 6
     assert source.num_without_label().tolist() == [3, 0, 3, 0]
 
 
 def test_the_card_names_labels_of_few_teachers_first() -> None:
     """Of holders with 3 and 5 teachers the label of the smaller one comes first. One that both have is not named."""
-    label_holders = LabelHolders.from_sets(("a", "b", "c"), [("a", "b"), ("c", "a")], [3, 5])
+    label_holders = LabelHolders.from_sets(
+        label_names=("a", "b", "c"),
+        label_sets=[("a", "b"), ("c", "a")],
+        teachers_of_holders=[3, 5],
+    )
     assert label_holders is not None
     assert (label_holders.holders_per_label, label_holders.teachers_per_label) == (
         (2, 1, 1),
@@ -227,17 +241,17 @@ def test_a_holder_reads_the_labels_of_others_as_unknown() -> None:
         public=replace(split, record_ids=np.arange(2, 4), group_ids=np.arange(2, 4)),
         test=replace(split, record_ids=np.arange(4, 6), group_ids=np.arange(4, 6)),
     )
-    private = with_labels(dataset, ("b", "x", "a")).private
+    private = with_labels(dataset, label_names=("b", "x", "a")).private
     assert private.labels.astype(int).tolist() == [[0, 0, 1], [1, 0, 1]]
     assert private.known is not None
     assert private.known.astype(int).tolist() == [[1, 0, 1], [1, 0, 1]]
-    assert with_labels(dataset, ("b", "a")).private.known is None
-    assert with_labels(dataset, ("a", "b")) is dataset
+    assert with_labels(dataset, label_names=("b", "a")).private.known is None
+    assert with_labels(dataset, label_names=("a", "b")) is dataset
 
 
 @pytest.mark.parametrize("kind", [LENGTHS, SHARES])
 def test_a_question_about_labels_with_gaps_asks_for_two_shares_of_each(kind: str) -> None:
-    """Such a question has another digest, is read back, and its center has two numbers for each label."""
+    """A question about labels with gaps has another digest, is read back, and has two numbers of center a label."""
     states = {LENGTHS: {}, SHARES: {"center": np.full(4, 0.2), "clip": np.array(0.5)}}
     question = Question(kind=kind, asked="0" * 64, num_labels=2, state=states[kind], have_gaps=True)
     again = Question.from_bytes(question.to_bytes())

@@ -87,7 +87,7 @@ class Link:
         self, homes: Path, own: Any = None, spoil: Callable[[Any], None] = lambda message: None
     ) -> None:
         self.app = flower.secure_holder_app(
-            plans_in(homes), own or HolderSum(SumTerms.of_counts(ROLL))
+            plans=plans_in(homes), own=own or HolderSum(terms=SumTerms.of_counts(ROLL))
         )
         self.spoil = spoil
         self.sent: dict[tuple[str, int], Any] = {}
@@ -120,19 +120,27 @@ class Link:
             reply = self.app(message, self.contexts[node])
         except Exception as error:
             return flwr.Message(
-                flwr.Error(0, f"{type(error).__name__}: {error}"),
-                reply_to=changed(message, kind="train"),
+                flwr.Error(code=0, reason=f"{type(error).__name__}: {error}"),
+                reply_to=with_message_type(message, message_type="train"),
             )
         self.answers.append(reply)
         return reply
 
     def run_sum(self) -> tuple[np.ndarray, tuple[str, ...]]:
         """Runs a secure sum by Flower's own workflow. Returns the sum and the names of the holders in it."""
-        context = flwr.Context(1, 0, {}, flwr.RecordDict(), {})
+        context = flwr.Context(
+            run_id=1, node_id=0, node_config={}, state=flwr.RecordDict(), run_config={}
+        )
         payload = {"request": small_request().to_bytes()}
         grid: Any = self
         return flower.secure_sum(
-            grid, context, ROLL, payload, SumTerms.of_counts(ROLL), seconds=60, connect_seconds=1
+            grid,
+            context,
+            roll=ROLL,
+            payload=payload,
+            terms=SumTerms.of_counts(ROLL),
+            seconds=60,
+            connect_seconds=1,
         )
 
     def until(self, stage: str) -> Any:
@@ -158,10 +166,10 @@ def stage_of(message: Any) -> Any:
     return message.content.config_records[CONFIGS].get("stage")
 
 
-def changed(message: Any, kind: str) -> Any:
+def with_message_type(message: Any, *, message_type: str) -> Any:
     """Returns a copy of a message with another type, without Flower's check of types."""
     other = copy.deepcopy(message)
-    other.metadata.__dict__["_message_type"] = kind
+    other.metadata.__dict__["_message_type"] = message_type
     return other
 
 
@@ -171,16 +179,16 @@ def is_answered(link: Link, message: Any) -> bool:
     link.contexts[FIRST] = copy.deepcopy(link.contexts[FIRST])
     reply = link.deliver(message)
     link.contexts[FIRST] = before
-    assert reply.has_error() or not bare(reply)
+    assert reply.has_error() or not has_unmasked_numbers(reply)
     return not reply.has_error()
 
 
-def bare(reply: Any) -> bool:
+def has_unmasked_numbers(reply: Any) -> bool:
     """Returns True if an answer contains the numbers without masks."""
     return any(len(arrays) for arrays in reply.content.array_records.values())
 
 
-def counts(homes: Path, holder_names: str) -> np.ndarray:
+def summed_counts(homes: Path, holder_names: str) -> np.ndarray:
     """Returns the summed counts of holders, `[num_queries, num_labels]`; each letter of `holder_names` is one."""
     counts = []
     for name in holder_names:
@@ -189,14 +197,14 @@ def counts(homes: Path, holder_names: str) -> np.ndarray:
     return np.asarray(sum(counts))
 
 
-def loses(node: int, stage: str) -> Callable[[Any], None]:
+def drop_out_at(node: int, stage: str) -> Callable[[Any], None]:
     """Returns a function that alters the message of a stage to a node, so that its holder drops out there."""
 
-    def lost(message: Any) -> None:
+    def alter(message: Any) -> None:
         if message.metadata.dst_node_id == node and stage_of(message) == stage:
             message.content.config_records[CONFIGS]["stage"] = "lost"
 
-    return lost
+    return alter
 
 
 def test_secure_sum_equals_the_sum_of_counts(homes: Path) -> None:
@@ -207,25 +215,29 @@ def test_secure_sum_equals_the_sum_of_counts(homes: Path) -> None:
     link = Link(homes)
     total, holders = link.run_sum()
     assert sorted(holders) == ["1", "2", "3", "4"]
-    np.testing.assert_array_equal(total, counts(homes, holder_names="1234"))
-    assert len(link.answers) == 16 and not any(bare(reply) for reply in link.answers)
+    np.testing.assert_array_equal(total, summed_counts(homes, holder_names="1234"))
+    assert len(link.answers) == 16 and not any(
+        has_unmasked_numbers(reply) for reply in link.answers
+    )
 
 
 def test_sum_without_an_absent_holder_covers_the_others(homes: Path) -> None:
     """Holder 3 of 4 drops out before it sends its masked counts. The sum is that of the other three holders."""
-    total, holders = Link(homes, spoil=loses(node=103, stage=COLLECT)).run_sum()
+    total, holders = Link(homes, spoil=drop_out_at(node=103, stage=COLLECT)).run_sum()
     assert sorted(holders) == ["1", "2", "4"]
-    np.testing.assert_array_equal(total, counts(homes, holder_names="124"))
+    np.testing.assert_array_equal(total, summed_counts(homes, holder_names="124"))
 
 
 @pytest.mark.parametrize("stage", STAGES)
 def test_only_one_type_of_message_is_answered(stage: str, homes: Path) -> None:
     """At each stage, a holder answers the honest message under the type `train`, and under no other type."""
     link = Link(homes)
-    message = link.until(stage)
-    assert [kind for kind in TYPES if is_answered(link, message=changed(message, kind))] == [
-        "train"
-    ]
+    message = link.until(stage=stage)
+    assert [
+        kind
+        for kind in TYPES
+        if is_answered(link, message=with_message_type(message, message_type=kind))
+    ] == ["train"]
 
 
 @pytest.mark.parametrize("kind", TYPES)
@@ -235,7 +247,7 @@ def test_message_outside_the_protocol_discloses_no_holder(kind: str, homes: Path
     In particular, `train.default` must not return counts without masks.
     """
     link = Link(homes)
-    message = changed(link.until(COLLECT), kind)
+    message = with_message_type(link.until(stage=COLLECT), message_type=kind)
     del message.content.config_records[CONFIGS]
     assert not is_answered(link, message)
     message.content.config_records["pate"] = flwr.ConfigRecord(
@@ -257,7 +269,7 @@ def test_each_stage_is_answered_once_and_in_order(homes: Path) -> None:
     assert [stage for stage in STAGES if is_answered(link, message=sent[stage])] == [SETUP]
     for ready in STAGES:
         other = Link(homes)
-        other.until(ready)
+        other.until(stage=ready)
         answered = {stage for stage in STAGES if is_answered(other, message=sent[stage])}
         assert answered == ({SETUP, UNMASK} if ready == UNMASK else {SETUP})  # the keys are others
 
@@ -316,7 +328,7 @@ def test_stage_with_wrong_fields_is_refused(stage: str, homes: Path) -> None:
     The holder refuses each such message, and then answers the honest message.
     """
     link = Link(homes)
-    message = link.until(stage)
+    message = link.until(stage=stage)
     for change in OTHERS[stage]:
         other = copy.deepcopy(message)
         payload = other.content.config_records[CONFIGS]
@@ -336,7 +348,7 @@ def test_extra_records_in_a_message_are_refused(homes: Path) -> None:
     """
     for stage in STAGES:
         link = Link(homes)
-        message = link.until(stage)
+        message = link.until(stage=stage)
         for record in (flwr.ArrayRecord(), flwr.ConfigRecord({}), flwr.MetricRecord({})):
             other = copy.deepcopy(message)
             other.content["more"] = record
@@ -363,7 +375,7 @@ def test_each_key_masks_one_vector_under_concurrent_requests(homes: Path) -> Non
     Two vectors with one mask would disclose the difference of two answers.
     """
     link = Link(homes)
-    message = link.until(COLLECT)
+    message = link.until(stage=COLLECT)
     state = link.contexts[FIRST]
 
     def collect(_: int) -> bool:
@@ -384,8 +396,10 @@ def test_the_sum_of_a_question_is_opened_over_one_set_of_holders(homes: Path) ->
     The difference of the two sums would be the counts of that holder.
     """
     Link(homes).run_sum()
-    np.testing.assert_array_equal(Link(homes).run_sum()[0], counts(homes, holder_names="1234"))
-    link = Link(homes, spoil=loses(node=103, stage=COLLECT))
+    np.testing.assert_array_equal(
+        Link(homes).run_sum()[0], summed_counts(homes, holder_names="1234")
+    )
+    link = Link(homes, spoil=drop_out_at(node=103, stage=COLLECT))
     with refused("holders present", rule="at least 3"):
         link.run_sum()
 
@@ -418,7 +432,7 @@ def test_only_the_opening_is_answered_without_masks(homes: Path) -> None:
                 dst_node_id=FIRST,
                 message_type="query.sums",
             )
-            reply = link.deliver(changed(message, kind))
+            reply = link.deliver(with_message_type(message, message_type=kind))
             contribution = flower.contribution_of(reply)
             if contribution is not None:
                 payload[question.kind, kind] = contribution.votes is not None

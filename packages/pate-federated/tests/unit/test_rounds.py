@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,9 +41,12 @@ STATES: dict[str, dict[str, Any]] = {
 }
 
 
-def question(kind: str, state_changes: Mapping[str, Any] | None = None) -> Question:
-    """Returns a question of a kind with its usual state, in which the arrays of `state_changes` replace those of their
-    names.
+def question_of(kind: str, state_changes: Mapping[str, Any] | None = None) -> Question:
+    """Returns a question of a kind with its usual state.
+
+    Args:
+        kind: the kind of question.
+        state_changes: arrays by name, in place of those of the usual state; None for no change.
     """
     opening: Request = request()
     if kind == OPENING:
@@ -55,11 +58,11 @@ def question(kind: str, state_changes: Mapping[str, Any] | None = None) -> Quest
     return Question(kind=kind, asked=opening.digest, num_labels=NUM_LABELS, state=state)
 
 
-def longest_sum(asked: Question, teachers: int = TEACHERS) -> np.ndarray:
+def longest_sum(question: Question, num_teachers: int = TEACHERS) -> np.ndarray:
     """Returns the largest sum that the clip allows to a number of teachers, all in the first entry."""
-    total = np.zeros(asked.shape, dtype=np.int64)
+    total = np.zeros(question.shape, dtype=np.int64)
     if total.size:
-        total.flat[0] = teachers * math.floor(asked.reach)
+        total.flat[0] = num_teachers * math.floor(question.reach)
     return total
 
 
@@ -90,14 +93,14 @@ def answer(
         num_groups=60,
     )
     total_sent = longest_sum(question) if vote_sum is None else vote_sum
-    answer_file = SumAnswer(manifest, question=question.digest, total=total_sent)
-    return Contribution(holder, votes=answer_file.to_bytes())
+    answer_file = SumAnswer(head=manifest, question=question.digest, total=total_sent)
+    return Contribution(holder=holder, votes=answer_file.to_bytes())
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_question_is_unchanged_by_serialization(kind: str) -> None:
     """A question of each kind that is written to bytes and read is equal, byte for byte."""
-    sent_question = question(kind)
+    sent_question = question_of(kind)
     result = Question.from_bytes(sent_question.to_bytes())
     assert (result.kind, result.digest, result.shape) == (
         kind,
@@ -113,7 +116,7 @@ def test_sum_limits_each_holder_to_its_teachers(kind: str) -> None:
 
     The holders are refused, and the total has the other two.
     """
-    sent_question = question(kind)
+    sent_question = question_of(kind)
     too_long = longest_sum(sent_question)
     too_long.flat[0] += math.ceil(sent_question.reach * 1e-6) + 1
     sent = [
@@ -122,7 +125,7 @@ def test_sum_limits_each_holder_to_its_teachers(kind: str) -> None:
         answer(sent_question, holder="3", vote_sum=too_long),
         answer(sent_question, holder="4", vote_sum=-too_long),
     ]
-    result = sum_of_answers(ROLL, sent_question, contributions=sent)
+    result = sum_of_answers(ROLL, question=sent_question, contributions=sent)
     assert result.holders == ("1", "2")
     np.testing.assert_array_equal(result.total, 2 * longest_sum(sent_question))
     for name in "34":
@@ -136,12 +139,12 @@ def test_lengths_whose_sum_overflows_are_refused() -> None:
 
     The holder is refused, and two honest ones count.
     """
-    sent_question = question(LENGTHS)
+    sent_question = question_of(LENGTHS)
     total = np.zeros(sent_question.shape, dtype=np.int64)
     total[:4] = 2**62  # which add up to 0 in 64 bits
     result = sum_of_answers(
         ROLL,
-        sent_question,
+        question=sent_question,
         contributions=[
             answer(sent_question, holder="1"),
             answer(sent_question, holder="2"),
@@ -152,64 +155,66 @@ def test_lengths_whose_sum_overflows_are_refused() -> None:
     assert result.refused["3"].startswith("holder=3: sum: expected one of 3 teachers")
 
 
-def with_arrays(data: bytes, **arrays: Any) -> bytes:
+def with_arrays(archive_bytes: bytes, arrays: Mapping[str, Any]) -> bytes:
     """Returns the bytes of an archive in which `arrays` replace the arrays of the same names."""
-    with np.load(io.BytesIO(data), allow_pickle=False) as file:
+    with np.load(io.BytesIO(archive_bytes), allow_pickle=False) as file:
         arrays_of_answer = {name: file[name] for name in file.files}
     out = io.BytesIO()
-    np.savez(out, **(arrays_of_answer | arrays))
+    np.savez(out, **(arrays_of_answer | dict(arrays)))
     return out.getvalue()
 
 
-def invalid_answers(asked: Question) -> dict[str, tuple[Contribution, str]]:
+def invalid_answers(question: Question) -> dict[str, tuple[Contribution, str]]:
     """Returns invalid answers of holder 2, by the name of the fault, each with some words of its refusal."""
-    honest_bytes = answer(asked, holder="2").votes or b""
-    total = longest_sum(asked)
+    honest_bytes = answer(question, holder="2").votes or b""
+    total = longest_sum(question)
     return {
         "torn": (Contribution(holder="2", votes=honest_bytes[:-40]), "expected a whole answer"),
         "late": (Contribution(holder="2", problem="no answer within 5 s"), "no answer within 5 s"),
         "shape": (
-            answer(asked, holder="2", vote_sum=np.zeros((1, NUM_LABELS + 1), np.int64)),
+            answer(question, holder="2", vote_sum=np.zeros((1, NUM_LABELS + 1), np.int64)),
             "sum.shape",
         ),
         "floats": (
             Contribution(
-                holder="2", votes=with_arrays(honest_bytes, total=total.astype(np.float64))
+                holder="2",
+                votes=with_arrays(honest_bytes, arrays={"total": total.astype(np.float64)}),
             ),
             "sum.dtype=float64",
         ),
         "nan": (
             Contribution(
-                holder="2", votes=with_arrays(honest_bytes, total=np.full(asked.shape, np.nan))
+                holder="2",
+                votes=with_arrays(honest_bytes, arrays={"total": np.full(question.shape, np.nan)}),
             ),
             "sum.dtype=float64",
         ),
-        "teachers": (answer(asked, holder="2", num_teachers=30), "num_teachers=30: expected 3"),
+        "teachers": (answer(question, holder="2", num_teachers=30), "num_teachers=30: expected 3"),
         "name": (
-            Contribution(holder="2", votes=answer(asked, holder="3").votes),
+            Contribution(holder="2", votes=answer(question, holder="3").votes),
             "holder=3: expected 2",
         ),
-        "queries": (answer(asked, holder="2", queries="0" * 64), "queries=others"),
+        "queries": (answer(question, holder="2", queries="0" * 64), "queries=others"),
         "another question": (
-            Contribution(holder="2", votes=answer(question(LENGTHS), holder="2").votes),
+            Contribution(holder="2", votes=answer(question_of(LENGTHS), holder="2").votes),
             "question=another",
         ),
-        "large": (answer(asked, holder="2", vote_sum=np.zeros(2**18, np.int64)), "size="),
+        "large": (answer(question, holder="2", vote_sum=np.zeros(2**18, np.int64)), "size="),
     }
 
 
-@pytest.mark.parametrize("name", list(invalid_answers(question(SHARES))))
+@pytest.mark.parametrize("name", list(invalid_answers(question_of(SHARES))))
 def test_invalid_answer_is_refused_by_name_and_adds_nothing(name: str) -> None:
-    """Holder 2 answers invalidly, in each way of `spoiled`.
+    """Holder 2 answers invalidly, in each way of `invalid_answers`.
 
     The sum is that of holder 1, and one line names the reason.
 
     One absence is then accepted by a roll that allows it, and refused by another roll.
     """
-    sent_question = question(SHARES)
+    sent_question = question_of(SHARES)
     sent, message = invalid_answers(sent_question)[name]
     result = sum_of_answers(
-        ROLL, sent_question, contributions=[answer(sent_question, holder="1"), sent]
+        ROLL, question=sent_question, contributions=[answer(sent_question, holder="1"), sent]
     )
     assert result.holders == ("1",)
     np.testing.assert_array_equal(result.total, longest_sum(sent_question))
@@ -226,11 +231,11 @@ def test_invalid_answer_is_refused_by_name_and_adds_nothing(name: str) -> None:
 
 def test_duplicate_and_unknown_holders_are_refused() -> None:
     """Holder 2 answers twice, and a stranger answers. Both are refused, and holder 1 alone counts."""
-    sent_question = question(MOMENTS)
+    sent_question = question_of(MOMENTS)
     stranger = answer(sent_question, holder="mallory")
     result = sum_of_answers(
         ROLL,
-        sent_question,
+        question=sent_question,
         contributions=[
             answer(sent_question, holder="1"),
             answer(sent_question, holder="2"),
@@ -243,44 +248,48 @@ def test_duplicate_and_unknown_holders_are_refused() -> None:
     assert result.refused["another"] == "holder=mallory: expected a holder on the roll"
 
 
-@pytest.mark.parametrize("holders", [3, 40, 400])
+@pytest.mark.parametrize("num_holders", [3, 40, 400])
 @pytest.mark.parametrize("kind", [LENGTHS, SHARES, MOMENTS])
-def test_summed_digits_give_the_sum_of_the_numbers(holders: int, kind: str) -> None:
+def test_summed_digits_give_the_sum_of_the_numbers(num_holders: int, kind: str) -> None:
     """Each holder's numbers are split into digits, and the digits are summed.
 
     They join to the sum of the numbers.
 
     The sum of the digits stays below 2^32.
     """
-    roll = Roll.numbered(holders, teachers_each=10, max_absent=1)
-    sent_question = question(kind)
-    limbs = Limbs.of(sent_question, roll)
+    roll = Roll.numbered(num_holders=num_holders, teachers_each=10, max_absent=1)
+    sent_question = question_of(kind)
+    limbs = Limbs.of(sent_question, roll=roll)
     rng = np.random.default_rng(0)
     most = 10 * math.floor(sent_question.reach)
-    numbers = rng.integers(-most, most + 1, size=(holders, *sent_question.shape))
+    numbers = rng.integers(-most, most + 1, size=(num_holders, *sent_question.shape))
     numbers[:, ..., 0] = most
     numbers[:, ..., 1] = -most
     digits = [limbs.split(numbers_of_holder) for numbers_of_holder in numbers]
-    for numbers_of_holder in digits:
-        limbs.terms.require_sendable(numbers_of_holder)
-    np.testing.assert_array_equal(limbs.join(np.sum(digits, axis=0)), numbers.sum(axis=0))
-    assert holders * 2 * limbs.terms.most < 2**32
+    for digits_of_holder in digits:
+        limbs.terms.require_sendable(numbers=digits_of_holder)
+    np.testing.assert_array_equal(limbs.join(digits=np.sum(digits, axis=0)), numbers.sum(axis=0))
+    assert num_holders * 2 * limbs.terms.most < 2**32
 
 
-def filled(name: str, *values: float) -> list[tuple[str, dict[str, Any]]]:
-    """Returns changes of a question's state, in which all entries of the array `name` have one of the values."""
-    kind = SHARES if name in STATES[SHARES] and name != "clip" else MOMENTS
-    return [(kind, {name: np.full(STATES[kind][name].shape, value)}) for value in values]
+def states_filled_with(
+    values: Sequence[float], *, array_name: str
+) -> list[tuple[str, dict[str, Any]]]:
+    """Returns changes of a question's state, in which all entries of one array have one of the values."""
+    kind = SHARES if array_name in STATES[SHARES] and array_name != "clip" else MOMENTS
+    return [
+        (kind, {array_name: np.full(STATES[kind][array_name].shape, value)}) for value in values
+    ]
 
 
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
-        *filled("center", 1e12, -0.1, np.nan),
+        *states_filled_with([1e12, -0.1, np.nan], array_name="center"),
         *((SHARES, {"clip": np.array(value)}) for value in (1e13, 0.0, -1.0)),
-        *filled("weights", 1e13, -np.inf, np.nan),
-        *filled("variances", -1.0),
-        *filled("pool_center", 1e13),
+        *states_filled_with([1e13, -np.inf, np.nan], array_name="weights"),
+        *states_filled_with([-1.0], array_name="variances"),
+        *states_filled_with([1e13], array_name="pool_center"),
         (SHARES, {"center": np.full(NUM_LABELS + 1, 0.3)}),
         (
             MOMENTS,
@@ -290,10 +299,10 @@ def filled(name: str, *values: float) -> list[tuple[str, dict[str, Any]]]:
         (MOMENTS, {"projection": np.ones((4, WIDTH))}),
         (MOMENTS, {"projection": np.ones((1, WIDTH)), "pool_center": np.zeros(1)}),
         # lengths of what is as small or large are not what they are, and clips would not hold
-        *filled("clip", 1e-170),
-        *filled("records_per_teacher", 0.5, 1e300, 0.0),
-        *filled("label_scale", 1e13, 1e-163),
-        *filled("projection", 1e13, 1e-162),
+        *states_filled_with([1e-170], array_name="clip"),
+        *states_filled_with([0.5, 1e300, 0.0], array_name="records_per_teacher"),
+        *states_filled_with([1e13, 1e-163], array_name="label_scale"),
+        *states_filled_with([1e13, 1e-162], array_name="projection"),
     ],
 )
 def test_invalid_questions_are_refused_at_the_holder(kind: str, changes: dict[str, Any]) -> None:
@@ -302,9 +311,9 @@ def test_invalid_questions_are_refused_at_the_holder(kind: str, changes: dict[st
     Such a question could make all holders but one send a constant, so that the sum discloses the other's numbers.
     """
     with pytest.raises(InvalidValue, match="question"):
-        question(kind, state_changes=changes)
+        question_of(kind, state_changes=changes)
     with pytest.raises(InvalidValue):
-        Question.from_bytes(with_arrays(question(kind).to_bytes(), **changes))
+        Question.from_bytes(with_arrays(question_of(kind).to_bytes(), arrays=changes))
 
 
 def test_a_question_is_about_the_labels_and_samples_of_its_opening() -> None:
@@ -313,21 +322,23 @@ def test_a_question_is_about_the_labels_and_samples_of_its_opening() -> None:
     Another pool, other samples and another number of labels are refused.
     """
     opening = replace(request(), inputs=np.ones((6, 5), dtype=np.float32))
-    question(MOMENTS).require_part_of(opening)
+    question_of(MOMENTS).require_part_of(opening)
     with refused("question.pool_center", value="others"):
-        question(MOMENTS, state_changes={"pool_center": np.full(5, 1e4)}).require_part_of(opening)
+        question_of(MOMENTS, state_changes={"pool_center": np.full(5, 1e4)}).require_part_of(
+            opening
+        )
     with refused("question.pool_center", value="others"):
-        question(MOMENTS).require_part_of(request())
+        question_of(MOMENTS).require_part_of(request())
     with refused("question.num_labels", value=4):
-        question(LENGTHS).require_part_of(replace(request(), label_names=("a", "b", "c")))
+        question_of(LENGTHS).require_part_of(replace(request(), label_names=("a", "b", "c")))
 
 
-def zip_of_arrays(compression: int, **arrays: Any) -> bytes:
+def zip_of_arrays(arrays: Mapping[str, Any], *, compression: int) -> bytes:
     """Returns a zip archive of arrays, as `np.savez` writes it.
 
     Args:
-        how: the method of compression of `zipfile`.
         arrays: the arrays by name.
+        compression: the method of compression, a constant of `zipfile`.
     """
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", compression) as archive:
@@ -358,21 +369,23 @@ def large_messages() -> dict[str, bytes]:
     }
     result = {
         "compressed": zip_of_arrays(
-            zipfile.ZIP_DEFLATED, inputs=np.zeros((6, 2**23), np.float32), **head
+            head | {"inputs": np.zeros((6, 2**23), np.float32)},
+            compression=zipfile.ZIP_DEFLATED,
         ),
         "compressed names": zip_of_arrays(
-            zipfile.ZIP_DEFLATED,
-            inputs=np.ones((6, 2)),
-            **(head | {"label_names": np.array(["a" * 2**24])}),
+            head | {"inputs": np.ones((6, 2)), "label_names": np.array(["a" * 2**24])},
+            compression=zipfile.ZIP_DEFLATED,
         ),
-        "objects": zip_of_arrays(zipfile.ZIP_STORED, inputs=np.array([{}], dtype=object), **head),
+        "objects": zip_of_arrays(
+            head | {"inputs": np.array([{}], dtype=object)}, compression=zipfile.ZIP_STORED
+        ),
     }
     for name, member in {
         "promised": header_of_array(shape=(2**40, 2**10), descr="<f4"),
         "texts of no length": header_of_array(shape=(2**33,), descr="<U0"),
         "no features": header_of_array(shape=(2**33, 0), descr="<f4"),
     }.items():
-        out = io.BytesIO(zip_of_arrays(zipfile.ZIP_STORED, **head))
+        out = io.BytesIO(zip_of_arrays(head, compression=zipfile.ZIP_STORED))
         with zipfile.ZipFile(out, "a") as archive:
             archive.writestr("inputs.npy", member)
         result[name] = out.getvalue()
@@ -430,10 +443,10 @@ def test_mailbox_reads_only_the_files_of_holders(tmp_path: Path) -> None:
 
     Pipes, folders, dangling links, a device and a file of 1 TiB are refused without being read; a stranger's file too.
     """
-    sent_question = question(SHARES)
+    sent_question = question_of(SHARES)
     names = ("1", "2", "3", "4", "5", "6")
     mailbox = Mailbox(
-        tmp_path, roll=Roll.numbered(num_holders=6, teachers_each=TEACHERS, max_absent=5)
+        folder=tmp_path, roll=Roll.numbered(num_holders=6, teachers_each=TEACHERS, max_absent=5)
     )
     with pytest.raises(AnswersAwaited) as awaited:
         mailbox(sent_question)
@@ -474,4 +487,4 @@ def test_holder_names_that_differ_only_on_some_disks_are_refused(names: tuple[st
 def test_degenerate_clip_in_a_question_is_refused(kind: str, clip: float) -> None:
     """A question's clip above 1000 or below 1e-12 is refused."""
     with refused("question.clip", value=ANY, rule="1e-12 to 1000"):
-        question(kind, state_changes={"clip": np.array(clip)})
+        question_of(kind, state_changes={"clip": np.array(clip)})

@@ -1,6 +1,7 @@
 """Secure sums: terms under which they are exact, a holder's side, and a release that is charged before it is asked."""
 
 import multiprocessing
+from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -52,12 +53,12 @@ def release_of(folder: Path, aggregator: Aggregator) -> SummedRelease:
     )
 
 
-def counts() -> np.ndarray:
+def counts_of_all_holders() -> np.ndarray:
     """Returns the counts of the votes of all four holders, `[NUM_QUERIES, NUM_LABELS]`."""
     return np.asarray(sum(votes_of(name).sum(axis=0, dtype=np.int64) for name in ROLL.holders))
 
 
-def labels(folder: Path) -> np.ndarray:
+def released_labels(folder: Path) -> np.ndarray:
     """Returns the labels of the release that was written into a folder."""
     with np.load(folder / "release" / "release" / "release.npz") as file:
         return np.asarray(file["labels"])
@@ -85,13 +86,13 @@ def test_an_average_of_whole_numbers_gives_their_sum_exactly(
     numbers[:, 0] = max_number
     numbers[:, 1] = -max_number
     # what is added up modulo 2**32
-    wire = (
+    shifted_numbers = (
         np.stack(
             [terms.require_sendable(numbers=numbers_of_holder) for numbers_of_holder in numbers]
         )
         + max_number
     )
-    summed = wire.astype(np.int64).sum(axis=0)
+    summed = shifted_numbers.astype(np.int64).sum(axis=0)
     assert summed.max() < 2**32 and 2 * max_number * num_holders < 2**32
     average = (summed.astype(np.float64) - max_number - (num_holders - 1) * float(max_number)) * (
         2 * max_number / (num_holders * 2 * max_number)
@@ -113,7 +114,7 @@ def test_sum_beyond_the_terms_is_refused() -> None:
         (np.array([1.0]), 2, refused("holders present", value=2)),
     ):
         with refusal:
-            terms.exact_sum(average, num_present)
+            terms.exact_sum(average, num_present=num_present)
     with refused("counts"):
         terms.require_sendable(numbers=np.array([11]))
 
@@ -122,11 +123,13 @@ def test_a_sum_of_counts_gives_the_release_of_the_votes(tmp_path: Path) -> None:
     """The release of four holders' summed counts has the labels of `aggregate` on the counts. It is charged once."""
     plain = GaussianVotes(noise_std=1.0)
     release = release_of(tmp_path, aggregator=plain)
-    release.run(lambda: (counts(), ("1", "2", "3", "4")))
+    release.run(lambda: (counts_of_all_holders(), ("1", "2", "3", "4")))
     expected = plain.aggregate(
-        counts(), num_teachers=12, rng=RandomStreams(entropy=4).generator(purpose="noise")
+        counts_of_all_holders(),
+        num_teachers=12,
+        rng=RandomStreams(entropy=4).generator(purpose="noise"),
     )
-    np.testing.assert_array_equal(labels(tmp_path), expected.labels)
+    np.testing.assert_array_equal(released_labels(tmp_path), expected.labels)
     assert num_charges(tmp_path) == 1
 
 
@@ -141,7 +144,7 @@ def test_absent_holders_count_equally_in_sums_and_vote_files(tmp_path: Path) -> 
         (GNMax(noise_std=1.0, max_votes=4), TEACHERS),
     ):
         release = replace(
-            release_of(tmp_path, aggregator),
+            release_of(tmp_path, aggregator=aggregator),
             request=replace(request(), vote_clip=4),
             inbox=tmp_path / type(aggregator).__name__,
         )
@@ -153,27 +156,27 @@ def test_absent_holders_count_equally_in_sums_and_vote_files(tmp_path: Path) -> 
         np.testing.assert_array_equal(counts[:, 0], counts_of_three[:, 0] + votes_for_first_label)
 
 
-def numbers_of(folder: Path, name: str, holder_sum: HolderSum) -> np.ndarray:
+def numbers_of(folder: Path, *, holder: str, holder_sum: HolderSum) -> np.ndarray:
     """Returns the numbers that a holder sends for its votes.
 
     Args:
         folder: the folder of the holders' files.
-        name: the name of the holder.
-        own: the computation of its numbers.
+        holder: the name of the holder.
+        holder_sum: the holder's part in the sum, which computes the numbers.
     """
-    path = folder / f"{name}.npz"
-    home = folder / f"home-{name}"
+    path = folder / f"{holder}.npz"
+    home = folder / f"home-{holder}"
     home.mkdir(exist_ok=True)
-    path.write_bytes(answer(folder, holder=name).votes or b"")
-    plan: Any = type("Plan", (), {"holder": name, "num_teachers": TEACHERS})
-    return holder_sum.numbers(plan, request(), votes=path, folder=home)
+    path.write_bytes(answer(folder, holder=holder).votes or b"")
+    plan: Any = type("Plan", (), {"holder": holder, "num_teachers": TEACHERS})
+    return holder_sum.numbers(plan, request=request(), votes=path, folder=home)
 
 
 def noisy_sum(folder: Path, holder_names: str) -> Summed:
-    """Returns the sum of noisy numbers of holders, with their names; each character of `names` is a holder."""
-    holder_sum = HolderSum(SumTerms.of_noise(NOISE, roll=ROLL), noise=NOISE, seed=3)
+    """Returns the sum of noisy numbers of holders, with their names; each letter of `holder_names` is one holder."""
+    holder_sum = HolderSum(terms=SumTerms.of_noise(NOISE, roll=ROLL), noise=NOISE, seed=3)
     numbers = np.sum(
-        [numbers_of(folder, name, holder_sum=holder_sum) for name in holder_names], axis=0
+        [numbers_of(folder, holder=name, holder_sum=holder_sum) for name in holder_names], axis=0
     )
     return numbers.astype(np.int64), tuple(holder_names)
 
@@ -187,17 +190,17 @@ def test_noisy_sum_is_charged_before_holders_are_asked(
     """
     charges_when_asked = []
 
-    def ask() -> Summed:
+    def ask_for_sum() -> Summed:
         charges_when_asked.append(num_charges(tmp_path))
         return noisy_sum(tmp_path, holder_names="1234")
 
     release = release_of(tmp_path, aggregator=NOISE)
-    release.run(ask)
+    release.run(ask_for_sum)
     assert charges_when_asked == [1]  # charged, then asked
     with np.load(tmp_path / "inbox" / "sum.npz") as file:
         expected = NOISE.release_of(file["total"], num_teachers=12, num_contributions=4)
-    np.testing.assert_array_equal(labels(tmp_path), expected.labels)
-    release.run(ask)  # finished: nothing is asked or charged again
+    np.testing.assert_array_equal(released_labels(tmp_path), expected.labels)
+    release.run(ask_for_sum)  # finished: nothing is asked or charged again
     assert (charges_when_asked, num_charges(tmp_path)) == ([1], 1)
 
 
@@ -206,19 +209,19 @@ def test_a_holder_answers_a_request_for_noisy_numbers_once(tmp_path: Path) -> No
 
     Numbers without noise may be sent again.
     """
-    holder_sum = HolderSum(SumTerms.of_noise(NOISE, roll=ROLL), noise=NOISE, seed=3)
-    numbers_of(tmp_path, name="1", holder_sum=holder_sum)
+    holder_sum = HolderSum(terms=SumTerms.of_noise(NOISE, roll=ROLL), noise=NOISE, seed=3)
+    numbers_of(tmp_path, holder="1", holder_sum=holder_sum)
     with refused("request", rule="a request that"):
-        numbers_of(tmp_path, name="1", holder_sum=holder_sum)
+        numbers_of(tmp_path, holder="1", holder_sum=holder_sum)
     folder = tmp_path / "home-1"
     (folder / f"answered-{request().digest}").rename(folder / "answered-another")
     with refused("requests answered with noise", value=2, rule="at most 1"):
-        numbers_of(tmp_path, name="1", holder_sum=holder_sum)
-    numbers_of(tmp_path, name="1", holder_sum=replace(holder_sum, max_answers=2))
-    without = HolderSum(SumTerms.of_counts(ROLL))
+        numbers_of(tmp_path, holder="1", holder_sum=holder_sum)
+    numbers_of(tmp_path, holder="1", holder_sum=replace(holder_sum, max_answers=2))
+    holder_sum_without_noise = HolderSum(terms=SumTerms.of_counts(ROLL))
     np.testing.assert_array_equal(
-        numbers_of(tmp_path, name="2", holder_sum=without),
-        numbers_of(tmp_path, name="2", holder_sum=without),
+        numbers_of(tmp_path, holder="2", holder_sum=holder_sum_without_noise),
+        numbers_of(tmp_path, holder="2", holder_sum=holder_sum_without_noise),
     )
 
 
@@ -226,7 +229,7 @@ def answered_at_once(folder: Path, first_id: int) -> bool:
     """Returns True if a holder answers the request for the queries with ids from `first_id` on."""
     other_request = replace(request(), record_ids=np.arange(first_id, first_id + NUM_QUERIES))
     try:
-        HolderSum(SumTerms.of_noise(NOISE, roll=ROLL), noise=NOISE)._note_answer(
+        HolderSum(terms=SumTerms.of_noise(NOISE, roll=ROLL), noise=NOISE)._note_answer(
             other_request, folder=folder
         )
     except InvalidValue:
@@ -235,23 +238,25 @@ def answered_at_once(folder: Path, first_id: int) -> bool:
 
 
 def threads() -> Executor:
-    """Returns a pool of four threads."""
+    """Returns an executor with four threads."""
     return ThreadPoolExecutor(max_workers=4)
 
 
 def processes() -> Executor:
-    """Returns a pool of two new processes."""
+    """Returns an executor with two new processes."""
     spawn = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(max_workers=2, mp_context=spawn)
 
 
-@pytest.mark.parametrize("pool", [threads, pytest.param(processes, marks=pytest.mark.process)])
-def test_only_one_of_concurrent_requests_is_answered(pool: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("make_pool", [threads, pytest.param(processes, marks=pytest.mark.process)])
+def test_only_one_of_concurrent_requests_is_answered(
+    make_pool: Callable[[], Executor], tmp_path: Path
+) -> None:
     """A holder is asked for noisy numbers four times at once, for three requests, by four threads or by two processes.
 
     In each of 20 trials one of the four is answered.
     """
-    with pool() as workers:
+    with make_pool() as workers:
         for attempt in range(20):
             folder = tmp_path / str(attempt)
             folder.mkdir()
@@ -267,12 +272,12 @@ def test_sum_lost_after_the_charge_stays_charged_once(
     """
     release = release_of(tmp_path, aggregator=NOISE)
 
-    def lost() -> Summed:
+    def lose_sum() -> Summed:
         noisy_sum(tmp_path, holder_names="1234")
         raise ConnectionError
 
     with pytest.raises(ConnectionError):
-        release.run(lost)
+        release.run(lose_sum)
     assert num_charges(tmp_path) == 1
     with refused("request", rule="a request that"):
         release.run(lambda: noisy_sum(tmp_path, holder_names="1234"))
@@ -286,15 +291,16 @@ def test_stored_sum_is_released_after_an_interruption(tmp_path: Path) -> None:
     The second run releases that sum without a question, under one charge.
     """
     release = release_of(tmp_path, aggregator=NOISE)
-    counts = noisy_sum(tmp_path, holder_names="123")
+    counts_and_holders = noisy_sum(tmp_path, holder_names="123")
     with pytest.raises(KeyboardInterrupt):
-        release.run(lambda: counts, SilentMonitor(stop_at="releasing labels"))
-    release.sum_in_inbox(lambda: counts)
+        release.run(lambda: counts_and_holders, monitor=SilentMonitor(stop_at="releasing labels"))
+    release.sum_in_inbox(lambda: counts_and_holders)
 
     release.run(lambda: pytest.fail("asked again"))
     assert num_charges(tmp_path) == 1
     np.testing.assert_array_equal(
-        labels(tmp_path), NOISE.release_of(counts[0], num_teachers=12, num_contributions=3).labels
+        released_labels(tmp_path),
+        NOISE.release_of(counts_and_holders[0], num_teachers=12, num_contributions=3).labels,
     )
 
 
@@ -313,7 +319,7 @@ def test_inconsistent_terms_are_refused(tmp_path: Path) -> None:
     """
 
     def with_noise(aggregator: Aggregator) -> SummedRelease:
-        return release_of(tmp_path, aggregator)
+        return release_of(tmp_path, aggregator=aggregator)
 
     def with_target_epsilon() -> SummedRelease:
         release = release_of(tmp_path, aggregator=NOISE)
@@ -322,24 +328,24 @@ def test_inconsistent_terms_are_refused(tmp_path: Path) -> None:
     def with_shares() -> SummedRelease:
         return replace(release_of(tmp_path, aggregator=NOISE), shares=43)
 
-    for build, refusal in (
+    for make_release, refusal in (
         (
-            partial(with_noise, replace(NOISE, num_holders=5)),
+            partial(with_noise, aggregator=replace(NOISE, num_holders=5)),
             refused("aggregator.num_holders", value=5),
         ),
         (
-            partial(with_noise, replace(NOISE, max_dropouts=0)),
+            partial(with_noise, aggregator=replace(NOISE, max_dropouts=0)),
             refused("aggregator.max_dropouts", value=0),
         ),
         (
-            partial(with_noise, replace(NOISE, max_votes=2)),
+            partial(with_noise, aggregator=replace(NOISE, max_votes=2)),
             refused("vote_clip", value=None, rule="max_votes=2 of"),
         ),
         (with_target_epsilon, refused("target_epsilon", value=2.0, rule="holders have")),
         (with_shares, refused("shares", value=43)),
     ):
         with refusal:
-            build().run(lambda: pytest.fail("asked"))
+            make_release().run(lambda: pytest.fail("asked"))
     assert num_charges(tmp_path) == 0
 
 

@@ -17,23 +17,23 @@ from tests.refusals import refused
 
 PATIENT = PrivacyUnit.of_column("mrn")
 VISIT = PrivacyUnit(words="one row")
-OF_ALL = PrivacyUnit(
+PATIENT_AT_ONE_HOLDER = PrivacyUnit(
     words="one value of the column mrn, with all its rows, at one holder", columns=("mrn",)
 )
 TEACHER = PrivacyUnit(words="one teacher, with all its records")
 
 
 @pytest.mark.parametrize(
-    ("units", "wanted"),
+    ("units", "expected_unit"),
     [
-        ((PATIENT, PATIENT), OF_ALL),
+        ((PATIENT, PATIENT), PATIENT_AT_ONE_HOLDER),
         ((PATIENT, VISIT), TEACHER),
         ((PATIENT, None), TEACHER),  # a file of an earlier version
         ((None, None), TEACHER),
     ],
 )
 def test_unit_of_privacy_is_the_one_of_all_holders(
-    units: tuple[PrivacyUnit | None, ...], wanted: PrivacyUnit
+    units: tuple[PrivacyUnit | None, ...], expected_unit: PrivacyUnit
 ) -> None:
     """Two holders declare their units of privacy.
 
@@ -56,18 +56,18 @@ def test_unit_of_privacy_is_the_one_of_all_holders(
     ]
     heads = [VoteManifest.from_text(head.to_text()) for head in heads]
     cohort = cohort_of_heads(heads, record_ids=(), label_names=("flu",), votes_digest="a")
-    assert cohort.unit == wanted
+    assert cohort.unit == expected_unit
 
 
-def _dataset() -> Dataset:
+def small_dataset() -> Dataset:
     """Returns a data set with four private records, two of each of two patients."""
     ids = np.arange(6)
     owners = np.array([0, 0, 1, 1, 2, 3])
-    rows = np.zeros((6, 2), np.float32)
+    inputs = np.zeros((6, 2), np.float32)
     splits = {
         name: Split(
-            rows[part],
-            np.ones((len(ids[part]), 1), np.bool_),
+            inputs=inputs[part],
+            labels=np.ones((len(ids[part]), 1), np.bool_),
             record_ids=ids[part],
             group_ids=owners[part],
         )
@@ -92,9 +92,12 @@ def test_records_with_other_samples_keep_their_unit(tmp_path: Path) -> None:
 
     This covers readers of a whole data set, such as pictures, and Flower's holders.
     """
-    queries = tmp_path / "queries.npz"
-    np.savez(queries, inputs=np.ones((3, 2), np.float32))
-    assert AskedData(SimpleNamespace(load=_dataset), path=queries).load().privacy_unit == PATIENT
+    queries_path = tmp_path / "queries.npz"
+    np.savez(queries_path, inputs=np.ones((3, 2), np.float32))
+    assert (
+        AskedData(SimpleNamespace(load=small_dataset), path=queries_path).load().privacy_unit
+        == PATIENT
+    )
 
 
 def test_weighted_records_are_refused_with_other_samples(tmp_path: Path) -> None:
@@ -102,11 +105,11 @@ def test_weighted_records_are_refused_with_other_samples(tmp_path: Path) -> None
 
     Otherwise a doctor of many patients would count once for each patient, at the price of one.
     """
-    queries = tmp_path / "queries.npz"
-    np.savez(queries, inputs=np.ones((3, 2), np.float32))
+    queries_path = tmp_path / "queries.npz"
+    np.savez(queries_path, inputs=np.ones((3, 2), np.float32))
     shared = SharedRecords(
         names=("patient", "doctor"), weights=np.full(4, 0.25), num_groups=1, largest=4
     )
-    counted = replace(_dataset(), shared=shared)
+    weighted_dataset = replace(small_dataset(), shared=shared)
     with refused("data.group", value="['patient', 'doctor']"):
-        AskedData(SimpleNamespace(load=lambda: counted), path=queries).load()
+        AskedData(SimpleNamespace(load=lambda: weighted_dataset), path=queries_path).load()

@@ -38,13 +38,13 @@ HEAD = VoteManifest(
 )
 
 
-def confidences_of(holder: str, teachers: int = TEACHERS) -> np.ndarray:
+def confidences_of(holder: str, num_teachers: int = TEACHERS) -> np.ndarray:
     """Returns the confidences of a holder's teachers, drawn from its name, `[num_teachers, QUERIES, LABELS]`."""
     seed = int.from_bytes(holder.encode(), "big")
-    return np.random.default_rng(seed).random((teachers, QUERIES, LABELS)).astype(np.float32)
+    return np.random.default_rng(seed).random((num_teachers, QUERIES, LABELS)).astype(np.float32)
 
 
-def write(
+def write_vote_file(
     folder: Path,
     holder: str = "a",
     file_name: str | None = None,
@@ -65,22 +65,22 @@ def write(
         label_names: the names of the labels.
     """
     path = folder / f"{file_name or holder}.npz"
-    votes = confidences_of(holder, num_teachers)
-    blocks = min(2, num_teachers)
+    votes = confidences_of(holder, num_teachers=num_teachers)
+    num_blocks = min(2, num_teachers)
     with_confidences = head.cast == "confidences"
     VoteFile.write(
         path,
-        replace(
+        manifest=replace(
             head,
             holder=holder,
             num_teachers=num_teachers,
             num_records=50 + num_teachers,
             num_groups=40 + num_teachers,
         ),
-        bits=lambda: np.array_split(votes >= 0.5, blocks),
+        bits=lambda: np.array_split(votes >= 0.5, num_blocks),
         record_ids=record_ids,
         label_names=label_names,
-        confidences=(lambda: np.array_split(votes, blocks)) if with_confidences else None,
+        confidences=(lambda: np.array_split(votes, num_blocks)) if with_confidences else None,
         label_shares=np.full((TEACHERS, LABELS), 0.25) if with_confidences else None,
     )
     return path
@@ -94,7 +94,7 @@ def test_written_votes_are_read_back_and_equal_votes_give_equal_bytes(
 
     The same votes make the same bytes.
     """
-    path = write(tmp_path, head=replace(HEAD, cast=cast))
+    path = write_vote_file(tmp_path, head=replace(HEAD, cast=cast))
     file = VoteFile.open(path)
     votes = confidences_of(holder="a")
     np.testing.assert_array_equal(np.concatenate(list(file.bits())), votes >= 0.5)
@@ -107,7 +107,7 @@ def test_written_votes_are_read_back_and_equal_votes_give_equal_bytes(
         np.testing.assert_array_equal(np.concatenate(list(file.confidences())), votes)
         np.testing.assert_array_equal(file.label_shares(), np.full((TEACHERS, LABELS), 0.25))
     assert (
-        write(tmp_path, file_name="again", head=replace(HEAD, cast=cast)).read_bytes()
+        write_vote_file(tmp_path, file_name="again", head=replace(HEAD, cast=cast)).read_bytes()
         == path.read_bytes()
     )
 
@@ -117,40 +117,52 @@ class Mismatch:
     """A vote file of other queries than the first one, and what the refusal names.
 
     Attributes:
-        write: a function that writes the vote file of holder b into a folder.
+        write_file: a function that writes the vote file of holder b into a folder.
         field: the field of the manifest, or the array, that the refusal names.
         value: its value in the file of holder b.
     """
 
-    write: Callable[[Path], Path]
+    write_file: Callable[[Path], Path]
     field: str
     value: str
 
 
 def writer_of_b(head: VoteManifest) -> Callable[[Path], Path]:
     """Returns a function that writes the votes of holder b with another head."""
-    return partial(write, holder="b", head=head)
+    return partial(write_vote_file, holder="b", head=head)
 
 
 MISMATCHES = {
     "queries": Mismatch(
-        writer_of_b(replace(HEAD, queries=queries_digest(ASKED + 1, record_ids=IDS))),
+        write_file=writer_of_b(
+            head=replace(HEAD, queries=queries_digest(ASKED + 1, record_ids=IDS))
+        ),
         field="queries",
         value="others",
     ),
     "order": Mismatch(
-        writer_of_b(replace(HEAD, queries=queries_digest(ASKED[::-1], record_ids=IDS))),
+        write_file=writer_of_b(
+            head=replace(HEAD, queries=queries_digest(ASKED[::-1], record_ids=IDS))
+        ),
         field="queries",
         value="others",
     ),
     "ids": Mismatch(
-        partial(write, holder="b", record_ids=IDS + 1), field="record_ids", value="others"
+        write_file=partial(write_vote_file, holder="b", record_ids=IDS + 1),
+        field="record_ids",
+        value="others",
     ),
-    "clip": Mismatch(writer_of_b(replace(HEAD, vote_clip=11)), field="vote_clip", value="11"),
+    "clip": Mismatch(
+        write_file=writer_of_b(head=replace(HEAD, vote_clip=11)), field="vote_clip", value="11"
+    ),
     "cast": Mismatch(
-        writer_of_b(replace(HEAD, cast="confidences")), field="cast", value="confidences"
+        write_file=writer_of_b(head=replace(HEAD, cast="confidences")),
+        field="cast",
+        value="confidences",
     ),
-    "data": Mismatch(writer_of_b(replace(HEAD, dataset="other")), field="dataset", value="other"),
+    "data": Mismatch(
+        write_file=writer_of_b(head=replace(HEAD, dataset="other")), field="dataset", value="other"
+    ),
 }
 
 
@@ -161,7 +173,7 @@ def test_files_of_different_queries_are_refused_by_name(name: str, tmp_path: Pat
     The refusal names the field and the file of holder b.
     """
     mismatch = MISMATCHES[name]
-    paths = [write(tmp_path), mismatch.write(tmp_path)]
+    paths = [write_vote_file(tmp_path), mismatch.write_file(tmp_path)]
     known = "a.npz" if name != "order" else ""
     with refused(f"votes={paths[1]}, {mismatch.field}", value=mismatch.value, rule=known) as error:
         GatheredVotes.read(paths)
@@ -170,11 +182,11 @@ def test_files_of_different_queries_are_refused_by_name(name: str, tmp_path: Pat
 
 def test_votes_need_a_holder_and_no_holder_twice(tmp_path: Path) -> None:
     """Two files of the same holder are refused, and so is an empty list of files."""
-    paths = [write(tmp_path), write(tmp_path, file_name="copy")]
+    paths = [write_vote_file(tmp_path), write_vote_file(tmp_path, file_name="copy")]
     with refused(f"votes={paths[1]}, holder", value="a"):
         GatheredVotes.read(paths)
     with refused("votes", value="[]"):
-        GatheredVotes([])
+        GatheredVotes(files=[])
 
 
 @pytest.mark.slow
@@ -183,20 +195,22 @@ def test_every_damaged_byte_is_found_or_harmless(tmp_path: Path) -> None:
 
     Each copy is refused as damaged, or its votes are read unchanged. Over 150 copies are refused.
     """
-    path = write(tmp_path, head=replace(HEAD, cast="confidences"))
+    path = write_vote_file(tmp_path, head=replace(HEAD, cast="confidences"))
     content = path.read_bytes()
-    broken = tmp_path / "broken.npz"
+    broken_path = tmp_path / "broken.npz"
     sound = GatheredVotes.read([path])
     expected = sound.counts(), np.concatenate(list(sound.confidences()))
     num_refused = 0
     for place in range(0, len(content), 13):
-        broken.write_bytes(content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :])
+        broken_path.write_bytes(
+            content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :]
+        )
         try:
-            votes = GatheredVotes.read([broken])
+            votes = GatheredVotes.read([broken_path])
             got = votes.counts(), np.concatenate(list(votes.confidences()))
             votes.label_shares()
         except DamagedFile as error:
-            assert str(error).startswith(f"file={broken}: expected")
+            assert str(error).startswith(f"file={broken_path}: expected")
             num_refused += 1
             continue
         for array, sent in zip(got, expected, strict=True):
@@ -206,7 +220,7 @@ def test_every_damaged_byte_is_found_or_harmless(tmp_path: Path) -> None:
 
 def test_truncated_file_gives_a_one_line_error(tmp_path: Path) -> None:
     """A vote file cut to four lengths, and a missing file, are refused as damaged."""
-    path = write(tmp_path)
+    path = write_vote_file(tmp_path)
     content = path.read_bytes()
     for length in (0, 30, 500, -1):
         path.write_bytes(content[:length])
@@ -221,20 +235,21 @@ def test_votes_that_contradict_their_head_are_refused(tmp_path: Path) -> None:
 
     Reading refuses the file, and writing refuses such votes.
     """
-    path = write(tmp_path, head=replace(HEAD, vote_clip=11))
+    path = write_vote_file(tmp_path, head=replace(HEAD, vote_clip=11))
     with zipfile.ZipFile(path) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
-    lied = io.BytesIO()
+    false_manifest = io.BytesIO()
     np.save(
-        lied, VoteFile.open(path).manifest.to_text().replace('"vote_clip": 11', '"vote_clip": 1 ')
+        false_manifest,
+        VoteFile.open(path).manifest.to_text().replace('"vote_clip": 11', '"vote_clip": 1 '),
     )
     with zipfile.ZipFile(path, "w") as archive:
-        for name, content in (members | {"manifest.npy": lied.getvalue()}).items():
+        for name, content in (members | {"manifest.npy": false_manifest.getvalue()}).items():
             archive.writestr(name, content)
     with refused("file", value=ANY, rule="more than", kind=DamagedFile):
         list(VoteFile.open(path).bits())
     with refused("votes[0, 0]", rule="vote_clip=1 labels"):
-        write(tmp_path, head=replace(HEAD, vote_clip=1))
+        write_vote_file(tmp_path, head=replace(HEAD, vote_clip=1))
 
 
 def test_head_with_invalid_fields_is_refused() -> None:
@@ -293,13 +308,13 @@ def test_sum_of_partial_sums_equals_the_total(num_teachers: int, tmp_path: Path)
     The counts, the holders, and the numbers of teachers, groups and records per teacher are equal. A sum has mode 0600.
     """
     paths = [
-        write(tmp_path, holder=holder, num_teachers=num_teachers if holder == "c" else 2)
+        write_vote_file(tmp_path, holder=holder, num_teachers=num_teachers if holder == "c" else 2)
         for holder in "abcdef"
     ]
     direct = GatheredVotes.read(paths)
     left = GatheredVotes.read(paths[:2]).write(tmp_path / "left.npz")
     right = GatheredVotes.read(paths[2:5]).write(tmp_path / "right.npz")
-    GatheredVotes([left, right]).write(tmp_path / "both.npz")
+    GatheredVotes(files=[left, right]).write(tmp_path / "both.npz")
     total = GatheredVotes.read([tmp_path / "both.npz", paths[5]])
     np.testing.assert_array_equal(total.counts(), direct.counts())
     assert [head.holder for head in total.heads] == [head.holder for head in direct.heads]
@@ -317,7 +332,7 @@ def test_sums_with_different_queries_are_refused(tmp_path: Path) -> None:
 
     A sum gives neither bits nor confidences nor clipped counts.
     """
-    paths = [write(tmp_path, holder=holder) for holder in "abc"]
+    paths = [write_vote_file(tmp_path, holder=holder) for holder in "abc"]
     GatheredVotes.read(paths[:2]).write(tmp_path / "sum.npz")
     with refused(f"votes={paths[1]}, holder", value="b"):
         GatheredVotes.read([tmp_path / "sum.npz", paths[1]])
@@ -325,7 +340,7 @@ def test_sums_with_different_queries_are_refused(tmp_path: Path) -> None:
         GatheredVotes.read(
             [
                 tmp_path / "sum.npz",
-                write(tmp_path, holder="d", head=replace(HEAD, queries="1" * 64)),
+                write_vote_file(tmp_path, holder="d", head=replace(HEAD, queries="1" * 64)),
             ]
         )
     votes = GatheredVotes.read([tmp_path / "sum.npz"])
@@ -340,21 +355,24 @@ def test_sums_with_different_queries_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "name", "value"),
+    ("changes", "name", "value"),
     [
         ({"queries": "1" * 64}, "queries", "others"),
         ({"vote_clip": None}, "vote_clip", None),
     ],
 )
 def test_a_sum_whose_holders_say_different_things_is_refused(
-    said: Any, name: str, value: object, tmp_path: Path
+    changes: Any, name: str, value: object, tmp_path: Path
 ) -> None:
     """A file of a sum contains two manifests that differ in queries or clip. Reading refuses the file."""
-    heads = (replace(HEAD, vote_clip=1), replace(HEAD, **({"holder": "b", "vote_clip": 1} | said)))
+    heads = (
+        replace(HEAD, vote_clip=1),
+        replace(HEAD, **({"holder": "b", "vote_clip": 1} | changes)),
+    )
     SumFile.write(
         tmp_path / "sum.npz",
-        heads,
-        np.ones((QUERIES, LABELS), np.int64),
+        heads=heads,
+        counts=np.ones((QUERIES, LABELS), np.int64),
         record_ids=IDS,
         label_names=NAMES,
     )
@@ -364,7 +382,9 @@ def test_a_sum_whose_holders_say_different_things_is_refused(
 
 def test_altered_sum_is_refused(tmp_path: Path) -> None:
     """A sum with a changed count, a truncated sum, and a count above the number of teachers are refused."""
-    GatheredVotes.read([write(tmp_path), write(tmp_path, holder="b")]).write(tmp_path / "sum.npz")
+    GatheredVotes.read([write_vote_file(tmp_path), write_vote_file(tmp_path, holder="b")]).write(
+        tmp_path / "sum.npz"
+    )
     content = (tmp_path / "sum.npz").read_bytes()
     place = content.index(b"counts.npy") + 10 + 128  # within the numbers
     (tmp_path / "sum.npz").write_bytes(content[:place] + b"\x07" + content[place + 1 :])
@@ -376,8 +396,8 @@ def test_altered_sum_is_refused(tmp_path: Path) -> None:
     with refused("counts[0, 0]", rule="at most 3"):
         SumFile.write(
             tmp_path / "more.npz",
-            (HEAD,),
-            np.full((QUERIES, LABELS), 4),
+            heads=(HEAD,),
+            counts=np.full((QUERIES, LABELS), 4),
             record_ids=IDS,
             label_names=NAMES,
         )
@@ -393,13 +413,13 @@ def test_sums_of_packed_bits_are_sums_of_bits(
     probabilities = rng.random((num_queries, num_labels))
     probabilities[0, 0] = 1  # all votes for it fill every digit
     bits = rng.random((num_rows, num_queries, num_labels)) < probabilities
-    sums = BitSums(num_queries=num_queries, bytes_per_query=-(-num_labels // 8))
-    row = np.empty((num_queries, -(-num_labels // 8)), dtype=np.uint8)
+    bit_sums = BitSums(num_queries=num_queries, bytes_per_query=-(-num_labels // 8))
+    packed_row = np.empty((num_queries, -(-num_labels // 8)), dtype=np.uint8)
     for votes in bits:
-        row[:] = np.packbits(votes, axis=1)
-        sums.add(row)  # which is used again
-        row[:] = 0xFF
-    np.testing.assert_array_equal(sums.counts(num_labels), bits.sum(axis=0))
+        packed_row[:] = np.packbits(votes, axis=1)
+        bit_sums.add(packed_row)  # which is used again
+        packed_row[:] = 0xFF
+    np.testing.assert_array_equal(bit_sums.counts(num_labels=num_labels), bits.sum(axis=0))
     np.testing.assert_array_equal(
-        sums.counts(num_labels), bits.sum(axis=0), "and may be read twice"
+        bit_sums.counts(num_labels=num_labels), bits.sum(axis=0), "and may be read twice"
     )
