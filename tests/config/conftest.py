@@ -44,6 +44,8 @@ def with_files(
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / f"{name}.yaml").write_text(text)
     register_configs(allowed_targets=allowed_targets, config_folders=[folder])
-    with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
-        yield
-    register_configs()
+    try:
+        with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
+            yield
+    finally:
+        register_configs()
