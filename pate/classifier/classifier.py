@@ -682,7 +682,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             score_epsilon: the price of scores on test records; None for no scores.
         """
         pools = inputs.pools
-        num_public = pools.public.shape[0]
+        num_public = pools.public_inputs.shape[0]
         num_queries = self._num_queries(num_public=num_public)
         num_teachers = self._num_teachers(num_groups=pools.num_groups)
         check_ledger_parameters(self.ledger, max_total_epsilon=self.max_total_epsilon)

@@ -159,7 +159,7 @@ class EnsemblePlan(FitPlan):
     @cached_property
     def queries(self) -> Any:
         """The inputs of the queries: a DataFrame if the inputs are one, otherwise a dense array."""
-        return dense(self.pools.public[: self.num_queries])
+        return dense(self.pools.public_inputs[: self.num_queries])
 
     @property
     def pool(self) -> Any:

@@ -160,15 +160,15 @@ class InputReader:
         self._require_estimators()
         task, pools = self._read_pools(arguments)
         schema = None
-        if self.votes_by_group and is_frame(pools.public):
-            schema = fit_schema(pools.public)
+        if self.votes_by_group and is_frame(pools.public_inputs):
+            schema = fit_schema(pools.public_inputs)
         public_labels = None
         if arguments.public_labels is not None:
             public_labels = read_public_labels(
                 arguments.public_labels,
                 task,
-                num_public=pools.public.shape[0],
-                has_classes=self.classes is not None,
+                num_public=pools.public_inputs.shape[0],
+                classes_are_stated=self.classes is not None,
             )
         return FitInputs(
             task=task,
@@ -233,13 +233,13 @@ class InputReader:
             inputs=inputs,
             targets=targets,
             groups=arguments.groups,
-            public=self._validate_public_inputs(arguments, inputs),
-            fraction=self.public_fraction,
+            public_inputs=self._validate_public_inputs(arguments, inputs),
+            public_fraction=self.public_fraction,
             public_groups=arguments.public_groups,
             known=known,
         )
-        if not self.votes_by_group and is_frame(pools.public):
-            pools = _with_column_types(pools, is_cut=arguments.public_inputs is None)
+        if not self.votes_by_group and is_frame(pools.public_inputs):
+            pools = _with_column_types(pools, is_cut_from_records=arguments.public_inputs is None)
         return task, pools
 
     def _validate_records(
@@ -372,12 +372,13 @@ def _filled_labels(labels: Any) -> tuple[Any, BoolArray | None]:
     return filled_labels, known
 
 
-def _with_column_types(pools: Pools, *, is_cut: bool) -> Pools:
+def _with_column_types(pools: Pools, *, is_cut_from_records: bool) -> Pools:
     """Returns DataFrames of records and samples whose column types follow from the public samples alone.
 
     Args:
         pools: the private records and the public samples.
-        is_cut: whether the public samples were cut from a DataFrame with private records.
+        is_cut_from_records: whether the public samples were cut from a DataFrame with private records.
     """
-    public = with_own_types(pools.public, is_cut=is_cut)
-    return replace(pools, public=public, inputs=with_public_types(pools.inputs, public))
+    public_rows = with_own_types(pools.public_inputs, is_cut_from_records=is_cut_from_records)
+    private_rows = with_public_types(pools.inputs, public_rows=public_rows)
+    return replace(pools, public_inputs=public_rows, inputs=private_rows)

@@ -239,7 +239,7 @@ class GroupVotesPlan(FitPlan):
 
     def _public_set(self) -> Split:
         """Returns the public samples, with the labels at which the student begins, if there are any."""
-        inputs = self._encode(self.pools.public, name="X_public").features
+        inputs = self._encode(self.pools.public_inputs, name="X_public").features
         labels = np.zeros((len(inputs), self.task.num_labels), np.bool_)
         known = None
         if self.public_labels is not None:

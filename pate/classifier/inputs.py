@@ -227,28 +227,28 @@ def is_category(column_type: Any) -> bool:
     return hasattr(column_type, "categories")
 
 
-def with_own_types(public: Any, *, is_cut: bool) -> Any:
+def with_own_types(public_rows: Any, *, is_cut_from_records: bool) -> Any:
     """Returns a DataFrame of pandas whose column types follow from its own cells.
 
     Args:
-        public: the public samples.
-        is_cut: whether the samples were cut from a DataFrame with private records, and still have its column types.
-            Then categories of the other rows are dropped, and objects get the type of the cells that are left. Whole
-            numbers become floats: they would be floats, too, if a cell of the other rows were missing.
+        public_rows: the public samples.
+        is_cut_from_records: whether the samples were cut from a DataFrame with private records, and still have its
+            column types. Then categories of the other rows are dropped, and objects get the type of the cells that are
+            left. Whole numbers become floats: they would be floats, too, if a cell of the other rows were missing.
     """
-    own = public.infer_objects() if is_cut else public.copy(deep=False)
-    for name in public.columns:
+    own = public_rows.infer_objects() if is_cut_from_records else public_rows.copy(deep=False)
+    for name in public_rows.columns:
         column_type = own[name].dtype
         if is_category(column_type):
             own[name] = own[name].cat.remove_unused_categories()
-        elif is_cut and column_type.kind in "iu":
+        elif is_cut_from_records and column_type.kind in "iu":
             own[name] = own[name].astype(np.float64)
         elif column_type.kind == "O":
             own[name] = own[name].where(own[name].notna(), np.nan)
     return own
 
 
-def with_public_types(private: Any, public: Any) -> Any:
+def with_public_types(private_rows: Any, public_rows: Any) -> Any:
     """Returns private records with the column types of the public samples; both are DataFrames of pandas.
 
     The type of a column depends on all its cells: one text among numbers makes all of them objects, and one missing
@@ -259,15 +259,15 @@ def with_public_types(private: Any, public: Any) -> Any:
     each missing value of texts becomes NaN.
 
     Args:
-        private: the private records, with the columns of `public`.
-        public: the public samples, as `with_own_types` returns them.
+        private_rows: the private records, with the columns of `public_rows`.
+        public_rows: the public samples, as `with_own_types` returns them.
 
     Raises:
         InvalidValue: a private column has cells that do not fit the type of the public column.
     """
-    converted = private.copy(deep=False)
-    for name in private.columns:
-        converted[name] = _with_type(private[name], public[name].dtype)
+    converted = private_rows.copy(deep=False)
+    for name in private_rows.columns:
+        converted[name] = _with_type(private_rows[name], public_rows[name].dtype)
     return converted
 
 

@@ -14,7 +14,7 @@ from pate.votes.label_gaps import GapLabels, labels_with_gaps
 
 
 def read_public_labels(
-    y_public: Any, task: Task, *, num_public: int, has_classes: bool
+    y_public: Any, task: Task, *, num_public: int, classes_are_stated: bool
 ) -> GapLabels:
     """Returns labels of the first public samples, `[num_labeled, num_labels]`; int8 if some are unknown.
 
@@ -22,13 +22,13 @@ def read_public_labels(
         y_public: the labels, in the form of the private labels.
         task: the kind of labels of the fit.
         num_public: the number of public samples.
-        has_classes: whether the user passed `classes`.
+        classes_are_stated: whether the user passed `classes`.
 
     Raises:
         InvalidValue: the labels have another form than the private ones, or there are no labels, or more labels than
             public samples; or they are words or classes, and the user passed no `classes`.
     """
-    if task.reads_classes and not has_classes:
+    if task.reads_classes and not classes_are_stated:
         rule = "None without classes=[…]: an error about a class that no private record has would reveal that"
         raise InvalidValue("y_public", "given", rule=rule)
     labels = read_labels("y_public", y_public, task)

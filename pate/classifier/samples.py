@@ -39,7 +39,7 @@ class Pools:
         inputs: the private inputs: float32 `[num_private, num_features]`, or a sparse matrix, or a DataFrame.
         targets: the label bits of the private records, `[num_private, num_labels]`.
         groups: the number of each private record's group, `[num_private]`. Records of one group stay with one teacher.
-        public: the public inputs: float32 `[num_public, num_features]`, or a sparse matrix, or a DataFrame.
+        public_inputs: the public inputs: float32 `[num_public, num_features]`, or a sparse matrix, or a DataFrame.
         public_groups: the number of each public sample's group, `[num_public]`, public. Votes are clipped to a length
             that is usual for groups as large as these.
         known: which labels of the private records are known, `[num_private, num_labels]`, private; None if the labels
@@ -49,7 +49,7 @@ class Pools:
     inputs: Any
     targets: BoolArray
     groups: IntArray
-    public: Any
+    public_inputs: Any
     public_groups: IntArray
     known: BoolArray | None = None
 
@@ -65,8 +65,8 @@ class Pools:
         targets: BoolArray,
         *,
         groups: Any,
-        public: Any,
-        fraction: float | None,
+        public_inputs: Any,
+        public_fraction: float | None,
         public_groups: Any = None,
         known: BoolArray | None = None,
     ) -> Pools:
@@ -80,39 +80,40 @@ class Pools:
             inputs: all inputs, `[num_rows, num_features]`.
             targets: their label bits, `[num_rows, num_labels]`.
             groups: the group of each row, `[num_rows]`; None for no groups.
-            public: public samples `[num_public, num_features]`, beside which all `inputs` are private; None if a share
-                of the inputs is public.
-            fraction: the share of the groups that is public, taken from the end; None if `public` is passed.
+            public_inputs: public samples `[num_public, num_features]`, beside which all `inputs` are private; None if
+                a share of the inputs is public.
+            public_fraction: the share of the groups that is public, taken from the end; None if `public_inputs` is
+                passed.
             public_groups: the group of each public sample, `[num_public]`; None if each is a group of its own, or if
                 `groups` tells it.
             known: which label bits are known, `[num_rows, num_labels]`; None for all.
 
         Raises:
-            InvalidValue: a group is missing, or `groups` has a wrong length. Both `public` and `fraction` are passed,
-                or neither. A group is both private and public.
+            InvalidValue: a group is missing, or `groups` has a wrong length. Both `public_inputs` and `public_fraction`
+                are passed, or neither. A group is both private and public.
         """
         num_rows = inputs.shape[0]
         group_ids = np.arange(num_rows)  # without groups, each row is a group
         if groups is not None:
             group_ids = _numbered_groups(_group_names("groups", groups, num_rows=num_rows))
-        if (public is None) == (fraction is None):
+        if (public_inputs is None) == (public_fraction is None):
             rule = "public samples, or public_fraction, which declares the last groups of X public; not both"
-            raise InvalidValue("X_public", None if public is None else "given", rule=rule)
-        if public is not None:
+            raise InvalidValue("X_public", None if public_inputs is None else "given", rule=rule)
+        if public_inputs is not None:
             return cls(
                 inputs=inputs,
                 targets=targets,
                 groups=group_ids,
-                public=public,
+                public_inputs=public_inputs,
                 public_groups=_public_group_ids(
-                    public, public_groups=public_groups, private_groups=groups
+                    public_inputs, public_groups=public_groups, private_groups=groups
                 ),
                 known=known,
             )
         if public_groups is not None:
             rule = "None beside public_fraction, as groups has the groups of public rows"
             raise InvalidValue("groups_public", "given", rule=rule)
-        public_share = require_probability("public_fraction", cast(float, fraction))
+        public_share = require_probability("public_fraction", cast(float, public_fraction))
         private_rows: slice | IntArray
         public_rows: slice | IntArray
         if groups is None:
@@ -128,24 +129,24 @@ class Pools:
             inputs=rows[private_rows],
             targets=targets[private_rows],
             groups=group_ids[private_rows],
-            public=rows[public_rows],
+            public_inputs=rows[public_rows],
             public_groups=group_ids[public_rows],
             known=None if known is None else known[private_rows],
         )
 
 
-def _public_group_ids(public: Any, *, public_groups: Any, private_groups: Any) -> IntArray:
+def _public_group_ids(public_inputs: Any, *, public_groups: Any, private_groups: Any) -> IntArray:
     """Returns the number of each public sample's group, `[num_public]`.
 
     Args:
-        public: the public samples.
+        public_inputs: the public samples.
         public_groups: the group of each public sample; None if each is a group of its own.
         private_groups: the group of each private record; None for no groups.
 
     Raises:
         InvalidValue: public samples have groups, and private records have none; or a group is in both.
     """
-    num_public = public.shape[0]
+    num_public = public_inputs.shape[0]
     if public_groups is None:
         return np.arange(num_public)
     if private_groups is None:

@@ -32,9 +32,9 @@ class Task:
     Subclasses are tasks with labels of another form.
     """
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, num_labels: int) -> None:
         # The value of scikit-learn's attribute `classes_`, which is 0 and 1 for each label.
-        self.classes: Any = [np.arange(2) for _ in range(count)]
+        self.classes: Any = [np.arange(2) for _ in range(num_labels)]
 
     @property
     def num_labels(self) -> int:
@@ -209,7 +209,7 @@ def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, BoolArray]:
     if kind == "multilabel-indicator":
         require(classes is None, "classes", classes, "None where y has a column for each label")
         require_entries("y", np.isin(y, (0, 1)), "0 and 1 where y has a column for each label")
-        return Task(count=y.shape[1]), y.astype(np.bool_)
+        return Task(num_labels=y.shape[1]), y.astype(np.bool_)
     if kind not in ("binary", "multiclass"):
         rule = "classes [n], or 0 and 1 [n, num_labels]"
         if y.dtype.kind in "OUST":

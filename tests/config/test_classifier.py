@@ -17,15 +17,15 @@ from pate.run.plan import Plan
 def plan_of_a_fit(num_public: int) -> Plan:
     """Returns the plan of a fit of 30 records with two labels, and a number of public samples."""
     inputs = np.random.default_rng(0).standard_normal((30, 3)).astype(np.float32)
-    public = np.random.default_rng(1).standard_normal((num_public, 3)).astype(np.float32)
-    task = Task(count=2)
+    public_inputs = np.random.default_rng(1).standard_normal((num_public, 3)).astype(np.float32)
+    task = Task(num_labels=2)
     fit_plan = GroupVotesPlan(
         task=task,
         pools=Pools(
             inputs=inputs,
             targets=inputs[:, :2] > 0,
             groups=np.arange(30),
-            public=public,
+            public_inputs=public_inputs,
             public_groups=np.arange(num_public),
         ),
         budget=Budget(epsilon=1.0, delta=1e-6, accountant=ExactAccountant),

@@ -15,13 +15,15 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::pate.classifier.RepeatedRelease",
     "ignore::pate.classifier.ClassesFromLabels",
 )
+# 600 private inputs and 150 public ones.
 INPUTS = np.random.default_rng(0).standard_normal((750, 3))
 IS_POSITIVE = INPUTS[:600, 0] > 0
-WORDS = np.where(IS_POSITIVE, "ill", "healthy").astype(object)
+# The class of each private record.
+CLASS_NAMES = np.where(IS_POSITIVE, "ill", "healthy").astype(object)
 
 
 def fitted_classifier(labels: Any, classes: Any = None) -> PATEClassifier:
-    """Returns a classifier that was fitted at epsilon 8 to 600 private records with these labels."""
+    """Returns a classifier that was fitted at epsilon 8 to 600 private records with the given labels."""
     return PATEClassifier(epsilon=8.0, classes=classes).fit(
         INPUTS[:600], labels, X_public=INPUTS[600:]
     )
@@ -29,7 +31,9 @@ def fitted_classifier(labels: Any, classes: Any = None) -> PATEClassifier:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "labels", [WORDS, [{"ill"} if is_ill else {"healthy"} for is_ill in IS_POSITIVE]]
+    "labels",
+    [CLASS_NAMES, [{"ill"} if is_ill else {"healthy"} for is_ill in IS_POSITIVE]],
+    ids=["classes", "sets of words"],
 )
 def test_names_that_are_read_from_labels_are_published_by_statement_alone(
     labels: Any, tmp_path: Path
@@ -45,7 +49,7 @@ def test_names_that_are_read_from_labels_are_published_by_statement_alone(
 
 def test_classes_that_the_owner_passed_are_published_as_a_statement(tmp_path: Path) -> None:
     """A fit with `classes` is published, and the cards say that the epsilon does not cover the names."""
-    model = fitted_classifier(labels=WORDS, classes=["healthy", "ill", "unknown"])
+    model = fitted_classifier(labels=CLASS_NAMES, classes=["healthy", "ill", "unknown"])
     bundle = model.publish(tmp_path / "release")
     assert bundle.privacy == model.report()
     assert bundle.privacy.stated_public == ("classes",)
@@ -57,9 +61,13 @@ def test_classes_that_the_owner_passed_are_published_as_a_statement(tmp_path: Pa
     )
 
 
-@pytest.mark.parametrize("labels", [IS_POSITIVE, IS_POSITIVE.astype(int), INPUTS[:600, :2] > 0])
+@pytest.mark.parametrize(
+    "labels",
+    [IS_POSITIVE, IS_POSITIVE.astype(int), INPUTS[:600, :2] > 0],
+    ids=["booleans", "zeros and ones", "two labels"],
+)
 def test_bits_are_published_without_a_statement(labels: Any, tmp_path: Path) -> None:
-    """Labels that are false or true, or 0 or 1, are published. `privacy.json` states nothing about names."""
+    """A fit to labels that are false or true, or 0 or 1, is published without a statement about names."""
     bundle = fitted_classifier(labels=labels).publish(tmp_path / "release")
     assert bundle.privacy.stated_public == ()
     assert "stated_public" not in (tmp_path / "release" / "privacy.json").read_text()

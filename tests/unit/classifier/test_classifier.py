@@ -54,12 +54,12 @@ class LabeledData(NamedTuple):
     Attributes:
         inputs: the private inputs.
         labels: the labels of the private inputs, in any form that a fit accepts.
-        public: the public inputs.
+        public_inputs: the public inputs.
     """
 
     inputs: Any
     labels: Any
-    public: Any
+    public_inputs: Any
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,9 @@ def data_with_labels() -> LabeledData:
     """
     inputs = np.random.default_rng(0).standard_normal((1500, 4))
     return LabeledData(
-        inputs=inputs[:1200], labels=(inputs[:1200, :3] > 0).astype(int), public=inputs[1200:]
+        inputs=inputs[:1200],
+        labels=(inputs[:1200, :3] > 0).astype(int),
+        public_inputs=inputs[1200:],
     )
 
 
@@ -81,7 +83,7 @@ def data_with_classes() -> LabeledData:
     codes = rng.integers(low=0, high=3, size=1500)
     inputs = rng.standard_normal((1500, 4)) + 3.0 * np.eye(4)[codes]
     classes = np.array(["a", "b", "c"])[codes]
-    return LabeledData(inputs=inputs[:1200], labels=classes[:1200], public=inputs[1200:])
+    return LabeledData(inputs=inputs[:1200], labels=classes[:1200], public_inputs=inputs[1200:])
 
 
 def fitted_classifier(
@@ -129,7 +131,7 @@ def fitted_classifier(
         allow_useless=True,
         accountant=RdpAccountant,
     )
-    return model.fit(labeled_data.inputs, labeled_data.labels, X_public=labeled_data.public)
+    return model.fit(labeled_data.inputs, labeled_data.labels, X_public=labeled_data.public_inputs)
 
 
 @pytest.mark.slow
@@ -162,16 +164,19 @@ def test_sparse_rows_and_sets_of_words_make_the_same_release(data_with_labels: L
 
     Predictions have the form of the labels. Public rows that are private rows give a warning.
     """
-    inputs, bits, public = data_with_labels
+    inputs, bits, public_inputs = data_with_labels
     words = np.array(["cold", "flu", "mumps"])
-    sets = [set(words[row == 1].tolist()) for row in bits]
+    label_sets = [set(words[row == 1].tolist()) for row in bits]
     model_of_bits = fitted_classifier(labeled_data=data_with_labels, random_state=0)
     model_of_sets = fitted_classifier(
-        labeled_data=LabeledData(inputs=inputs, labels=sets, public=public), random_state=0
+        labeled_data=LabeledData(inputs=inputs, labels=label_sets, public_inputs=public_inputs),
+        random_state=0,
     )
     sparse_model = fitted_classifier(
         labeled_data=LabeledData(
-            inputs=sparse.coo_array(inputs), labels=bits, public=sparse.csc_matrix(public)
+            inputs=sparse.coo_array(inputs),
+            labels=bits,
+            public_inputs=sparse.csc_matrix(public_inputs),
         ),
         random_state=0,
     )
@@ -183,26 +188,32 @@ def test_sparse_rows_and_sets_of_words_make_the_same_release(data_with_labels: L
     assert [set(row) for row in model_of_sets.predict(inputs[:9])] == [
         set(words[row == 1]) for row in model_of_bits.predict(inputs[:9])
     ]
-    assert model_of_sets.score(inputs, sets) == model_of_bits.score(inputs, bits)
-    sets_of_one_word = [words & {"flu"} for words in sets]
+    assert model_of_sets.score(inputs, label_sets) == model_of_bits.score(inputs, bits)
+    sets_of_one_word = [words & {"flu"} for words in label_sets]
     binary_model = fitted_classifier(
-        labeled_data=LabeledData(inputs=inputs, labels=sets_of_one_word, public=public),
+        labeled_data=LabeledData(
+            inputs=inputs, labels=sets_of_one_word, public_inputs=public_inputs
+        ),
         random_state=0,
     )
     assert set(binary_model.predict(inputs)) == {("flu",), ()}
     for private_inputs in (inputs, sparse.csr_array(inputs)):
-        data = LabeledData(inputs=private_inputs, labels=bits, public=inputs[:300])
+        overlapping_data = LabeledData(
+            inputs=private_inputs, labels=bits, public_inputs=inputs[:300]
+        )
         with pytest.warns(SharedRows, match=r"^300 of 300 rows of X_public are rows of X"):
-            fitted_classifier(labeled_data=data)
+            fitted_classifier(labeled_data=overlapping_data)
 
 
 @pytest.mark.slow
 def test_digits_are_learned_at_a_moderate_price() -> None:
-    """Nearest neighbors as 40 teachers learn digits at epsilon 8 or less. The accuracy is above 40%."""
+    """A fit with 40 teachers by nearest neighbors predicts over 40% of digits right, at epsilon 8 or less."""
     inputs, digits = load_digits(return_X_y=True)
-    data = LabeledData(inputs=inputs[:1200], labels=digits[:1200], public=inputs[1200:1350])
+    digits_data = LabeledData(
+        inputs=inputs[:1200], labels=digits[:1200], public_inputs=inputs[1200:1350]
+    )
     model = fitted_classifier(
-        labeled_data=data,
+        labeled_data=digits_data,
         estimator=KNeighborsClassifier(n_neighbors=3),
         n_teachers=40,
         n_queries=100,
@@ -213,21 +224,18 @@ def test_digits_are_learned_at_a_moderate_price() -> None:
 
 @pytest.mark.slow
 def test_the_price_depends_on_nothing_private(data_with_labels: LabeledData) -> None:
-    """All private inputs are negated and all labels inverted. The release has the same event."""
-    inputs, bits, public = data_with_labels
+    """The event of a release stays the same if all private inputs are negated and all labels inverted."""
+    inputs, bits, public_inputs = data_with_labels
     model = fitted_classifier(labeled_data=data_with_labels)
     model_of_other_data = fitted_classifier(
-        labeled_data=LabeledData(inputs=-inputs, labels=1 - bits, public=public)
+        labeled_data=LabeledData(inputs=-inputs, labels=1 - bits, public_inputs=public_inputs)
     )
     assert model_of_other_data.release_.event == model.release_.event
 
 
 @pytest.mark.slow
 def test_noise_is_fresh_and_a_seed_repeats_it(data_with_labels: LabeledData) -> None:
-    """Two fits without a seed release different labels.
-
-    Two fits with `random_state=5` release equal labels, and warn.
-    """
+    """Two fits without a seed release different labels; two with `random_state=5` release equal labels, and warn."""
     aggregator = GaussianVotes(noise_std=30.0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RepeatedRelease)
@@ -266,16 +274,16 @@ def test_any_aggregator_serves_either_task(
     aggregator: Any, data_with_labels: LabeledData, data_with_classes: LabeledData
 ) -> None:
     """An aggregator is calibrated to epsilon 20 for many labels and for one class, and the student predicts."""
-    for data in (data_with_labels, data_with_classes):
-        model = fitted_classifier(labeled_data=data, aggregator=aggregator, epsilon=20.0)
+    for labeled_data in (data_with_labels, data_with_classes):
+        model = fitted_classifier(labeled_data=labeled_data, aggregator=aggregator, epsilon=20.0)
         assert 0 < model.epsilon_ <= 20
-        assert len(model.predict(data.public)) == 300
+        assert len(model.predict(labeled_data.public_inputs)) == 300
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
 def test_probabilities_need_a_student_that_predicts_them(data_with_labels: LabeledData) -> None:
-    """Without probabilities in the estimator, the classifier has no `predict_proba`. With another student it has."""
+    """A classifier has `predict_proba` only if its student predicts probabilities, as trees do and ridge does not."""
     _, _, public_inputs = data_with_labels
     model_without = fitted_classifier(labeled_data=data_with_labels, estimator=RidgeClassifier())
     assert not hasattr(model_without, "predict_proba")
@@ -290,16 +298,16 @@ def test_probabilities_need_a_student_that_predicts_them(data_with_labels: Label
 
 @pytest.mark.slow
 def test_groups_stay_with_one_teacher(data_with_labels: LabeledData) -> None:
-    """30 groups of records allow 30 teachers, and 31 are refused."""
-    inputs, bits, public = data_with_labels
+    """A fit to records of 30 groups accepts 30 teachers, and refuses 31."""
+    inputs, bits, public_inputs = data_with_labels
     groups = np.repeat(np.arange(30), repeats=40)
     model = PATEClassifier(estimator=TREE, n_teachers=30, allow_useless=True).fit(
-        inputs, bits, X_public=public, groups=groups.astype(str)
+        inputs, bits, X_public=public_inputs, groups=groups.astype(str)
     )
     assert model.release_.num_queries == 300
     with refused("n_teachers", value=31, rule="at most 30"):
         PATEClassifier(estimator=TREE, n_teachers=31).fit(
-            inputs, bits, X_public=public, groups=groups
+            inputs, bits, X_public=public_inputs, groups=groups
         )
 
 
@@ -426,14 +434,16 @@ def test_groups_stay_with_one_teacher(data_with_labels: LabeledData) -> None:
 def test_mistakes_are_named_before_anything_is_spent(
     model: PATEClassifier, refusal: Refusal, data_with_classes: LabeledData, tmp_path: Path
 ) -> None:
-    """A fit with an impossible parameter is refused under its name. Its ledger stays empty."""
-    path = tmp_path / "ledger.db"
-    model.set_params(allow_useless=True, ledger=path)
+    """A fit with an impossible parameter is refused under the parameter's name, and its ledger stays empty."""
+    ledger_path = tmp_path / "ledger.db"
+    model.set_params(allow_useless=True, ledger=ledger_path)
     with refusal:
         model.fit(
-            data_with_classes.inputs, data_with_classes.labels, X_public=data_with_classes.public
+            data_with_classes.inputs,
+            data_with_classes.labels,
+            X_public=data_with_classes.public_inputs,
         )
-    assert not path.exists() or not Ledger.stored(path).entries
+    assert not ledger_path.exists() or not Ledger.stored(ledger_path).entries
 
 
 def test_a_cap_without_a_ledger_is_refused(data_with_classes: LabeledData) -> None:
@@ -449,7 +459,7 @@ def test_a_ledger_in_memory_is_refused(data_with_classes: LabeledData) -> None:
 
 
 def test_clone_and_pickle_keep_everything(data_with_labels: LabeledData) -> None:
-    """A pickled classifier predicts the same at the same price. A clone has the parameters, but no price."""
+    """A classifier that was pickled predicts the same at the same price; a clone has its parameters, but no price."""
     model = fitted_classifier(
         labeled_data=data_with_labels, aggregator=GaussianVotes(noise_std=2.0), epsilon=None
     )
@@ -466,12 +476,14 @@ def test_clone_and_pickle_keep_everything(data_with_labels: LabeledData) -> None
 
 @pytest.mark.slow
 def test_a_fitted_classifier_holds_no_private_record(data_with_labels: LabeledData) -> None:
-    """Half of the private records and twice the teachers change the size of the pickle by less than 500 bytes."""
+    """The pickle keeps its size within 500 bytes if half of the records are left out and teachers are doubled."""
     inputs, bits, public_inputs = data_with_labels
     model = fitted_classifier(labeled_data=data_with_labels, estimator=GaussianNB(), n_teachers=20)
-    half = LabeledData(inputs=inputs[:600], labels=bits[:600], public=public_inputs)
+    half_of_data = LabeledData(inputs=inputs[:600], labels=bits[:600], public_inputs=public_inputs)
     with pytest.warns(RepeatedRelease):
-        model_of_half = fitted_classifier(labeled_data=half, estimator=GaussianNB(), n_teachers=40)
+        model_of_half = fitted_classifier(
+            labeled_data=half_of_data, estimator=GaussianNB(), n_teachers=40
+        )
     assert abs(len(pickle.dumps(model_of_half)) - len(pickle.dumps(model))) < 500
 
 
@@ -479,19 +491,21 @@ def test_a_fitted_classifier_holds_no_private_record(data_with_labels: LabeledDa
 def test_a_search_warns_and_its_ledger_adds_up_the_prices(
     data_with_labels: LabeledData, tmp_path: Path
 ) -> None:
-    """A grid search over two epsilons with two folds makes five fits.
+    """The five fits of a grid search over two epsilons with two folds are added up by a warning or by the ledger.
 
     Without a ledger, the last warning adds up the prices of all fits on the same records. With a ledger, five entries
     are stored, and their total is above the price of the best fit.
     """
-    inputs, bits, public = data_with_labels
-    grid = {"epsilon": [2.0, 4.0]}
+    inputs, bits, public_inputs = data_with_labels
+    param_grid = {"epsilon": [2.0, 4.0]}
     search = GridSearchCV(
-        PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True), grid, cv=2
+        PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True),
+        param_grid=param_grid,
+        cv=2,
     )
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        search.fit(inputs, bits, X_public=public)
+        search.fit(inputs, bits, X_public=public_inputs)
     assert any(warning.category is UngroupedFit for warning in caught)
     messages = [str(warning.message) for warning in caught if warning.category is RepeatedRelease]
     assert len(messages) == 3  # the first fit on each of two folds has no earlier one
@@ -507,11 +521,11 @@ def test_a_search_warns_and_its_ledger_adds_up_the_prices(
         PATEClassifier(
             estimator=TREE, n_teachers=20, allow_useless=True, ledger=str(tmp_path / "ledger")
         ),
-        grid,
+        param_grid=param_grid,
         cv=2,
     )
     with pytest.warns(UngroupedFit):
-        search.fit(inputs, bits, X_public=public)
+        search.fit(inputs, bits, X_public=public_inputs)
     ledger = Ledger(tmp_path / "ledger", target_delta=1e-6, accountant=AutoAccountant)
     assert len(ledger.entries) == 5  # two settings on two folds, and the last fit on all
     assert search.best_estimator_.spent_epsilon_ == ledger.epsilon > search.best_estimator_.epsilon_
@@ -526,9 +540,9 @@ def test_a_seeded_search_has_no_finite_total_price(
 
     Equal votes give equal bits in two fits with the same noise, so that one changed record can show.
     """
-    inputs, bits, public = data_with_labels
+    inputs, bits, public_inputs = data_with_labels
     model = PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True, random_state=1)
-    fit_params = {"X_public": public}
+    fit_params = {"X_public": public_inputs}
     with (
         pytest.warns(SeededNoise),
         pytest.warns(RepeatedRelease, match="no sum of epsilons covers fits that share"),
@@ -547,8 +561,8 @@ def test_a_seeded_search_has_no_finite_total_price(
 
 
 def test_groups_reach_the_classifier_by_metadata_routing(data_with_labels: LabeledData) -> None:
-    """A search with metadata routing passes 60 groups in two folds. A fold of 30 groups refuses 50 teachers."""
-    inputs, bits, public = data_with_labels
+    """With metadata routing a search passes the groups, so that a fold of 30 of 60 groups refuses 50 teachers."""
+    inputs, bits, public_inputs = data_with_labels
     groups = np.repeat(np.arange(60), repeats=20)
     with sklearn.config_context(enable_metadata_routing=True), warnings.catch_warnings():
         warnings.simplefilter("ignore", RepeatedRelease)
@@ -556,10 +570,10 @@ def test_groups_reach_the_classifier_by_metadata_routing(data_with_labels: Label
             X_public=True, groups=True
         )
         search = GridSearchCV(
-            model, {"epsilon": [4.0]}, cv=GroupKFold(n_splits=2), error_score="raise"
+            model, param_grid={"epsilon": [4.0]}, cv=GroupKFold(n_splits=2), error_score="raise"
         )
         with refused("n_teachers", value=50, rule="at most 30"):
-            search.fit(inputs, bits, X_public=public, groups=groups)
+            search.fit(inputs, bits, X_public=public_inputs, groups=groups)
 
 
 # The groups of 1,200 records of 120 persons.
@@ -583,22 +597,24 @@ def collected_messages(warning_class: type[Warning]) -> Iterator[list[str]]:
 def test_a_search_without_metadata_routing_warns_of_missing_groups(
     in_pipeline: bool, data_with_labels: LabeledData
 ) -> None:
-    """Without metadata routing only the splitter of a search gets the groups.
+    """Each of the three fits of a search without metadata routing warns, and protects one row.
 
-    Each of the three fits warns, and protects one row.
+    Without metadata routing, a search passes the groups to its splitter alone.
     """
-    inputs, bits, public = data_with_labels
+    inputs, bits, public_inputs = data_with_labels
     model: Any = PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True)
-    grid = {"epsilon": [8.0]}
+    param_grid = {"epsilon": [8.0]}
     if in_pipeline:
         model = Pipeline([("pate", model)])
-        grid = {"pate__epsilon": [8.0]}
-    search = GridSearchCV(model, grid, cv=GroupKFold(n_splits=2), error_score="raise")
+        param_grid = {"pate__epsilon": [8.0]}
+    search = GridSearchCV(
+        model, param_grid=param_grid, cv=GroupKFold(n_splits=2), error_score="raise"
+    )
     with collected_messages(UngroupedFit) as messages:
         if in_pipeline:
-            search.fit(inputs, bits, groups=PERSONS, pate__X_public=public)
+            search.fit(inputs, bits, groups=PERSONS, pate__X_public=public_inputs)
         else:
-            search.fit(inputs, bits, groups=PERSONS, X_public=public)
+            search.fit(inputs, bits, groups=PERSONS, X_public=public_inputs)
     assert len(messages) == 3, "two folds and the last fit"
     for message in messages:
         assert "its epsilon is for one row" in message
@@ -613,27 +629,26 @@ def test_a_search_without_metadata_routing_warns_of_missing_groups(
 def test_with_metadata_routing_a_search_protects_groups(
     in_pipeline: bool, data_with_labels: LabeledData
 ) -> None:
-    """With metadata routing, a search and cross-validation pass the groups.
-
-    No fit warns, and the unit of privacy is a group.
-    """
-    inputs, bits, public = data_with_labels
+    """With metadata routing, no fit of a search or of cross-validation warns, and each protects a group."""
+    inputs, bits, public_inputs = data_with_labels
     with sklearn.config_context(enable_metadata_routing=True):
         model: Any = PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True)
         model = model.set_fit_request(X_public=True, groups=True)
-        grid = {"epsilon": [8.0]}
+        param_grid = {"epsilon": [8.0]}
         if in_pipeline:
             model = Pipeline([("pate", model)])
-            grid = {"pate__epsilon": [8.0]}
-        search = GridSearchCV(model, grid, cv=GroupKFold(n_splits=2), error_score="raise")
+            param_grid = {"pate__epsilon": [8.0]}
+        search = GridSearchCV(
+            model, param_grid=param_grid, cv=GroupKFold(n_splits=2), error_score="raise"
+        )
         with collected_messages(UngroupedFit) as messages:
-            search.fit(inputs, bits, groups=PERSONS, X_public=public)
+            search.fit(inputs, bits, groups=PERSONS, X_public=public_inputs)
             cross_val_score(
                 estimator=model,
                 X=inputs,
                 y=bits,
                 cv=GroupKFold(n_splits=2),
-                params={"groups": PERSONS, "X_public": public},
+                params={"groups": PERSONS, "X_public": public_inputs},
                 error_score="raise",
             )
     assert not messages
@@ -647,61 +662,60 @@ def test_with_metadata_routing_a_search_protects_groups(
 def test_a_ledger_distinguishes_groups_of_different_columns(
     data_with_labels: LabeledData, tmp_path: Path
 ) -> None:
-    """A fit with groups by column `mrn` is charged.
-
-    Fits with groups by another column or array are refused by the same ledger.
-    """
-    inputs, bits, public = data_with_labels
+    """A ledger with a fit that has groups by the column `mrn` refuses fits with groups by another column or array."""
+    inputs, bits, public_inputs = data_with_labels
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"mrn": PERSONS, "visit": np.repeat(np.arange(240), repeats=5)})
     model = PATEClassifier(
         estimator=TREE, n_teachers=20, allow_useless=True, ledger=tmp_path / "ledger"
     )
-    model.fit(inputs, bits, X_public=public, groups=frame["mrn"])
+    model.fit(inputs, bits, X_public=public_inputs, groups=frame["mrn"])
     assert model.unit_ == "one value of groups, here the column mrn, with all its rows"
     for other_groups in (frame["visit"], PERSONS):
         with refused("unit", value=ANY, rule="one value of"):
-            model.fit(inputs, bits, X_public=public, groups=other_groups)
+            model.fit(inputs, bits, X_public=public_inputs, groups=other_groups)
     assert len(Ledger.stored(tmp_path / "ledger").entries) == 1
 
 
 @pytest.mark.slow
 def test_cross_validation_and_a_clone_without_groups_warn(data_with_labels: LabeledData) -> None:
     """Cross-validation and a fit of a clone without groups warn. Fits with groups, and fits by the user, do not."""
-    inputs, bits, public = data_with_labels
+    inputs, bits, public_inputs = data_with_labels
     model = PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True)
     with collected_messages(UngroupedFit) as messages_of_folds:
         cross_val_score(
             estimator=model,
             X=inputs,
             y=bits,
-            params={"X_public": public},
+            params={"X_public": public_inputs},
             error_score="raise",
             cv=GroupKFold(n_splits=2),
             groups=PERSONS,
         )
     assert len(messages_of_folds) == 2
     with collected_messages(UngroupedFit) as messages_of_clone:
-        clone(model).fit(inputs, bits, X_public=public)
+        clone(model).fit(inputs, bits, X_public=public_inputs)
     assert len(messages_of_clone) == 1
     with collected_messages(UngroupedFit) as other_messages:
-        clone(model).fit(inputs, bits, X_public=public, groups=PERSONS)
-        model.fit(inputs, bits, X_public=public)  # whoever calls fit knows that there are no groups
-        Pipeline([("pate", model)]).fit(inputs, bits, pate__X_public=public)
+        clone(model).fit(inputs, bits, X_public=public_inputs, groups=PERSONS)
+        model.fit(
+            inputs, bits, X_public=public_inputs
+        )  # whoever calls fit knows that there are no groups
+        Pipeline([("pate", model)]).fit(inputs, bits, pate__X_public=public_inputs)
     assert not other_messages
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease")
 def test_a_fitted_model_states_its_unit_of_privacy(data_with_labels: LabeledData) -> None:
-    """The repr of a fitted model has its unit: one row, one group, or one teacher under add_remove.
+    """The repr of a fitted model states its unit of privacy: one row, one group, or one teacher under add_remove.
 
-    A clone has none.
+    The repr of a clone, which is not fitted, states none.
     """
-    inputs, bits, public = data_with_labels
+    inputs, bits, public_inputs = data_with_labels
     model = PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True, epsilon=8.0)
     assert "unit" not in repr(model) and "unit" not in model._repr_html_()
-    model.fit(inputs, bits, X_public=public)
+    model.fit(inputs, bits, X_public=public_inputs)
     assert model.unit_ == "one row"
     assert "unit" not in repr(clone(model))
     assert "fitted: epsilon <= 8.00 at delta = 1e-6 (replace_one, unit: one row)" in repr(model)
@@ -712,9 +726,11 @@ def test_a_fitted_model_states_its_unit_of_privacy(data_with_labels: LabeledData
     with sklearn.config_context(display="text"):
         assert not hasattr(model, "_repr_html_")
         assert "text/html" not in model._repr_mimebundle_()
-    model.fit(inputs, bits, X_public=public, groups=PERSONS)
+    model.fit(inputs, bits, X_public=public_inputs, groups=PERSONS)
     assert model.unit_ == ONE_PERSON
-    model.set_params(adjacency="add_remove").fit(inputs, bits, X_public=public, groups=PERSONS)
+    model.set_params(adjacency="add_remove").fit(
+        inputs, bits, X_public=public_inputs, groups=PERSONS
+    )
     assert model.unit_ == (
         f"one teacher, with all its records; to replace {ONE_PERSON}, counts as two such changes"
     )
@@ -724,25 +740,25 @@ def test_a_fitted_model_states_its_unit_of_privacy(data_with_labels: LabeledData
 def test_a_ledger_of_fits_adds_up_prices_of_one_unit(
     data_with_labels: LabeledData, tmp_path: Path
 ) -> None:
-    """A ledger has a fit that protects groups. A fit that protects rows is refused, and the file stays as it is."""
-    inputs, bits, public = data_with_labels
+    """A ledger with a fit that protects groups refuses a fit that protects rows, and its file stays as it is."""
+    inputs, bits, public_inputs = data_with_labels
     model = PATEClassifier(
         estimator=TREE, n_teachers=20, allow_useless=True, ledger=tmp_path / "ledger.db"
     )
-    model.fit(inputs, bits, X_public=public, groups=PERSONS)
+    model.fit(inputs, bits, X_public=public_inputs, groups=PERSONS)
     stored_ledger = (tmp_path / "ledger.db").read_bytes()
     with refused("unit", value="one row", rule=ONE_PERSON):
-        model.fit(inputs, bits, X_public=public)
+        model.fit(inputs, bits, X_public=public_inputs)
     assert (tmp_path / "ledger.db").read_bytes() == stored_ledger
 
 
 @pytest.mark.slow
 def test_any_number_of_workers_gives_the_same_labels(data_with_labels: LabeledData) -> None:
-    """One worker and two give the same labels at a seed.
+    """At a seed, one worker and two give the same released labels.
 
     The workers are threads, as these start quickly. A pickled task keeps its number of labels, as processes need.
     """
-    with pytest.warns(SeededNoise), warnings.catch_warnings(), parallel_config("threading"):
+    with pytest.warns(SeededNoise), warnings.catch_warnings(), parallel_config(backend="threading"):
         warnings.simplefilter("ignore", RepeatedRelease)
         first, second = (
             fitted_classifier(
@@ -755,37 +771,37 @@ def test_any_number_of_workers_gives_the_same_labels(data_with_labels: LabeledDa
             for num_workers in (1, 2)
         )
     np.testing.assert_array_equal(first.release_.labels, second.release_.labels)
-    assert pickle.loads(pickle.dumps(Task(count=3))).num_labels == 3
+    assert pickle.loads(pickle.dumps(Task(num_labels=3))).num_labels == 3
 
 
 @pytest.mark.slow
 def test_each_teacher_imputes_missing_values(data_with_labels: LabeledData) -> None:
-    """Teachers and a student that are pipelines with an imputer are fitted to inputs with NaN.
+    """Inputs with NaN are accepted if both the teachers and the student are pipelines with an imputer.
 
-    NaN is refused if teacher or student has no imputer. Infinity is always refused.
+    Infinity is always refused.
     """
     inputs = data_with_labels.inputs.copy()
     targets = data_with_labels.labels
-    public = data_with_labels.public.copy()
+    public_inputs = data_with_labels.public_inputs.copy()
     inputs[::7, 3] = np.nan
-    public[::5, 2] = np.nan
+    public_inputs[::5, 2] = np.nan
     with_imputer = make_pipeline("passthrough", SimpleImputer(), LogisticRegression())
     model = PATEClassifier(estimator=with_imputer, n_teachers=20, allow_useless=True).fit(
-        inputs, targets, X_public=public
+        inputs, targets, X_public=public_inputs
     )
-    assert not np.isnan(model.predict_proba(public)).any()
+    assert not np.isnan(model.predict_proba(public_inputs)).any()
     for without_imputer in (LogisticRegression(), make_pipeline(LogisticRegression())):
         with pytest.raises(ValueError, match="contains NaN"):
             PATEClassifier(estimator=without_imputer, n_teachers=20, allow_useless=True).fit(
-                inputs, targets, X_public=public
+                inputs, targets, X_public=public_inputs
             )
         with pytest.raises(ValueError, match="contains NaN"):
             PATEClassifier(
                 estimator=with_imputer, student=without_imputer, n_teachers=20, allow_useless=True
-            ).fit(inputs, targets, X_public=public)
-    public[0, 0] = np.inf
+            ).fit(inputs, targets, X_public=public_inputs)
+    public_inputs[0, 0] = np.inf
     with pytest.raises(ValueError, match="contains infinity"):
-        model.predict(public)
+        model.predict(public_inputs)
 
 
 @pytest.mark.slow
@@ -794,7 +810,7 @@ def test_a_cap_on_all_fits_refuses_a_fit_before_its_teachers(
 ) -> None:
     """A second fit that would exceed the cap `max_total_epsilon` is refused before a teacher is fitted.
 
-    The ledger file stays as it is. The file stores the cap, and a larger cap in a later fit is refused.
+    The ledger file stays as it is. It stores the cap, and a later fit with a larger cap is refused.
     """
 
     class NeverFitted(DecisionTreeClassifier):
@@ -803,33 +819,33 @@ def test_a_cap_on_all_fits_refuses_a_fit_before_its_teachers(
         def fit(self, *_: Any, **__: Any) -> Any:
             raise AssertionError("a teacher was fitted")
 
-    path = tmp_path / "ledger"
+    ledger_path = tmp_path / "ledger"
     first = fitted_classifier(
         labeled_data=data_with_labels,
         n_teachers=20,
-        ledger=path,
+        ledger=ledger_path,
         epsilon=2.0,
         max_total_epsilon=2.5,
     )
     assert first.epsilon_ <= first.spent_epsilon_ <= 2.5
-    stored_ledger = path.read_bytes()
+    stored_ledger = ledger_path.read_bytes()
     with refused("max_epsilon", value=2.5):
         fitted_classifier(
             labeled_data=data_with_labels,
             estimator=NeverFitted(),
             n_teachers=20,
-            ledger=path,
+            ledger=ledger_path,
             epsilon=2.0,
         )
     with refused("max_epsilon", value=9.0):
         fitted_classifier(
             labeled_data=data_with_labels,
             n_teachers=20,
-            ledger=path,
+            ledger=ledger_path,
             epsilon=2.0,
             max_total_epsilon=9.0,
         )
-    assert path.read_bytes() == stored_ledger
+    assert ledger_path.read_bytes() == stored_ledger
 
 
 def test_a_fit_refuses_a_ledger_of_runs(data_with_labels: LabeledData, tmp_path: Path) -> None:
@@ -837,16 +853,16 @@ def test_a_fit_refuses_a_ledger_of_runs(data_with_labels: LabeledData, tmp_path:
 
     Two folds of the same people would count as two data sets, each with the whole budget.
     """
-    runs = SharedLedger(tmp_path / "ledger", target_delta=1e-6, accountant=RdpAccountant)
-    for count, data_digest in enumerate(("one data set", "another"), start=1):
-        runs.account(data_digest).charge(
+    ledger_of_runs = SharedLedger(tmp_path / "ledger", target_delta=1e-6, accountant=RdpAccountant)
+    for num_charges, data_digest in enumerate(("one data set", "another"), start=1):
+        ledger_of_runs.account(data_digest).charge(
             GaussianEvent(noise_multiplier=9.0), adjacency="replace_one", key=data_digest
         )
         with pytest.raises(InvalidValue, match=r"^(ledger|data)=.*: expected"):
             fitted_classifier(
                 labeled_data=data_with_labels, n_teachers=20, ledger=tmp_path / "ledger"
             )
-        assert len(runs.entries) == count
+        assert len(ledger_of_runs.entries) == num_charges
 
 
 # A label that one record in twenty has. A teacher of twenty records sees it a few times at most.
@@ -856,20 +872,22 @@ RARE_LABEL = np.tile([True, *[False] * 19], 60)
 def test_a_teacher_that_cannot_be_fitted_charges_nothing_and_names_the_label(
     tmp_path: Path,
 ) -> None:
-    """A label is so rare that some teachers cannot be fitted. The estimator is refused, and nothing is charged."""
+    """An estimator that cannot be fitted to teachers without a rare label is refused, and nothing is charged."""
     inputs = np.random.default_rng(0).standard_normal((1300, 3))
     targets = (inputs[:1200] > 0).astype(int)
     targets[:, 2] = RARE_LABEL
     estimator = CalibratedClassifierCV(RidgeClassifier(), cv=3)
-    path = tmp_path / "ledger"
+    ledger_path = tmp_path / "ledger"
     with refused("estimator", value="CalibratedClassifierCV"):
         fitted_classifier(
-            labeled_data=LabeledData(inputs=inputs[:1200], labels=targets, public=inputs[1200:]),
+            labeled_data=LabeledData(
+                inputs=inputs[:1200], labels=targets, public_inputs=inputs[1200:]
+            ),
             estimator=estimator,
             n_teachers=60,
-            ledger=path,
+            ledger=ledger_path,
         )
-    assert not path.exists() or Ledger.stored(path).entries == []
+    assert not ledger_path.exists() or Ledger.stored(ledger_path).entries == []
 
 
 @pytest.mark.parametrize(
@@ -884,11 +902,11 @@ def test_a_student_that_cannot_be_fitted_leaves_the_release_that_was_paid(
 
     The classifier keeps its release, which was paid for, and the training set of the student.
     """
-    inputs, targets, public = data_with_labels
+    inputs, targets, public_inputs = data_with_labels
     model = PATEClassifier(
         estimator=TREE, student=student, n_teachers=30, allow_useless=True, accountant=RdpAccountant
     )
     with refused("student", value=ANY, rule="one that can"):
-        model.fit(inputs, targets, X_public=public)
-    assert model.release_.num_queries == len(public)
-    assert len(model.release_.training_set(public).inputs) == len(public)
+        model.fit(inputs, targets, X_public=public_inputs)
+    assert model.release_.num_queries == len(public_inputs)
+    assert len(model.release_.training_set(public_inputs).inputs) == len(public_inputs)

@@ -13,12 +13,12 @@ NUM_ROWS = 8
 
 
 def frame_of_columns(**columns: Any) -> pd.DataFrame:
-    """Returns a DataFrame of these columns."""
+    """Returns a DataFrame whose columns are the keyword arguments."""
     return pd.DataFrame(columns)
 
 
 @pytest.mark.parametrize(
-    ("public", "private"),
+    ("public_cells", "private_cells"),
     [
         (np.arange(4.0), np.arange(NUM_ROWS)),
         (["a", "b", "c", "d"], ["a", "b"] * 4),
@@ -35,60 +35,76 @@ def frame_of_columns(**columns: Any) -> pd.DataFrame:
 @pytest.mark.parametrize(
     "odd_cell", [2, "other", None, 0.5], ids=["number", "text", "missing", "fraction"]
 )
-def test_one_private_cell_changes_no_other_row(public: Any, private: Any, odd_cell: Any) -> None:
-    """One cell of a private column is replaced, so that pandas would give the column another type.
+def test_one_private_cell_changes_no_other_row(
+    public_cells: Any, private_cells: Any, odd_cell: Any
+) -> None:
+    """If one private cell changes, the records are refused, or all other rows are read with the types as before.
 
-    The records are refused, or all other rows are read as before, with the public column's type.
+    By the changed cell, pandas would give the private column another type. It gets the type of the public column.
     """
-    public_rows = with_own_types(public=frame_of_columns(x=public), is_cut=False)
+    public_rows = with_own_types(
+        public_rows=frame_of_columns(x=public_cells), is_cut_from_records=False
+    )
     try:
-        before = with_public_types(private=frame_of_columns(x=private), public=public_rows)
+        before = with_public_types(
+            private_rows=frame_of_columns(x=private_cells), public_rows=public_rows
+        )
     except InvalidValue as error:
         assert error.name == "X['x']"
         return
-    changed = list(private)
-    changed[3] = odd_cell
+    changed_cells = list(private_cells)
+    changed_cells[3] = odd_cell
     try:
-        after = with_public_types(private=frame_of_columns(x=changed), public=public_rows)
+        after = with_public_types(
+            private_rows=frame_of_columns(x=changed_cells), public_rows=public_rows
+        )
     except InvalidValue as error:
         assert error.name == "X['x']"
         return
     assert after["x"].dtype == before["x"].dtype == public_rows["x"].dtype
-    rows = [row for row in range(NUM_ROWS) if row != 3]
-    pd.testing.assert_frame_equal(after.iloc[rows], before.iloc[rows])
+    other_rows = [row for row in range(NUM_ROWS) if row != 3]
+    pd.testing.assert_frame_equal(after.iloc[other_rows], before.iloc[other_rows])
 
 
 def test_whole_numbers_refuse_a_fraction() -> None:
-    """The public column has whole numbers, and a private cell is 0.5: it is refused and not cut to 0."""
-    public = with_own_types(public=frame_of_columns(x=[1, 2]), is_cut=False)
-    assert with_public_types(private=frame_of_columns(x=[1.0, 3.0]), public=public)[
+    """A private cell 0.5 in a column that is whole numbers in public is refused, and not cut to 0."""
+    public_rows = with_own_types(public_rows=frame_of_columns(x=[1, 2]), is_cut_from_records=False)
+    assert with_public_types(private_rows=frame_of_columns(x=[1.0, 3.0]), public_rows=public_rows)[
         "x"
     ].tolist() == [1, 3]
     with pytest.raises(InvalidValue) as caught:
-        with_public_types(private=frame_of_columns(x=[1.0, 0.5]), public=public)
+        with_public_types(private_rows=frame_of_columns(x=[1.0, 0.5]), public_rows=public_rows)
     assert caught.value.name == "X['x']"
 
 
 def test_public_rows_drop_categories_of_other_rows() -> None:
-    """Public rows are a slice of a column of categories. A category that only private rows have is not among theirs."""
-    column = pd.Series(pd.Categorical(["a", "b", "secret"]))
-    public = with_own_types(public=frame_of_columns(x=column[:2]), is_cut=True)
-    assert list(public["x"].cat.categories) == ["a", "b"]
+    """Public rows that are a slice of a column of categories lose a category that only private rows have."""
+    categories = pd.Series(pd.Categorical(["a", "b", "secret"]))
+    public_rows = with_own_types(
+        public_rows=frame_of_columns(x=categories[:2]), is_cut_from_records=True
+    )
+    assert list(public_rows["x"].cat.categories) == ["a", "b"]
 
 
 @pytest.mark.parametrize("private_cell", [5, None, "n/a", 0.5])
 def test_the_type_of_public_rows_does_not_depend_on_a_cut_cell(private_cell: Any) -> None:
-    """Public rows are cut from a column of whole numbers and one private cell. Their type is float for each cell."""
-    public = with_own_types(public=frame_of_columns(x=[1, 2, private_cell])[:2], is_cut=True)
-    pd.testing.assert_frame_equal(public, frame_of_columns(x=[1.0, 2.0]))
+    """Public rows that were cut from a column with one private cell are floats, whatever the private cell is."""
+    public_rows = with_own_types(
+        public_rows=frame_of_columns(x=[1, 2, private_cell])[:2], is_cut_from_records=True
+    )
+    pd.testing.assert_frame_equal(public_rows, frame_of_columns(x=[1.0, 2.0]))
 
 
 def test_a_public_column_of_truth_values_refuses_words_and_gaps() -> None:
-    """The public column has truth values: a private word or missing cell is refused.
+    """A column that is truth values in public refuses a private word or missing cell.
 
-    numpy would read a word as True, and a missing cell as False.
+    NumPy would read a word as True, and a missing cell as False.
     """
-    public = with_own_types(public=frame_of_columns(x=[True, False]), is_cut=False)
+    public_rows = with_own_types(
+        public_rows=frame_of_columns(x=[True, False]), is_cut_from_records=False
+    )
     for cell in ("no", None):
         with pytest.raises(InvalidValue):
-            with_public_types(private=frame_of_columns(x=[True, cell]), public=public)
+            with_public_types(
+                private_rows=frame_of_columns(x=[True, cell]), public_rows=public_rows
+            )

@@ -32,7 +32,7 @@ LABEL_BITS = INPUTS + 0.3 * RNG.standard_normal((240, 3)) > 0
 CLASS_BITS = (INPUTS + 0.3 * RNG.standard_normal((240, 3))).argmax(axis=1)[:, None] == np.arange(3)
 GROUPS = np.arange(240) // 6
 QUERIES = RNG.standard_normal((50, 3)).astype(np.float32)
-MANY_LABELS = Task(count=3)
+MANY_LABELS = Task(num_labels=3)
 ONE_CLASS = OneClass(names=np.arange(3))
 
 
@@ -61,12 +61,15 @@ def source_of_votes(
         inputs=inputs,
         targets=label_bits,
         groups=groups,
-        public=QUERIES,
+        public_inputs=QUERIES,
         public_groups=np.arange(len(QUERIES)),
     )
     streams = RandomStreams(entropy=3)
+    learner = EstimatorLearner(
+        task=task, estimator=GaussianNB() if estimator is None else estimator
+    )
     return train_and_vote(
-        EstimatorLearner(task=task, estimator=GaussianNB() if estimator is None else estimator),
+        learner,
         pools,
         partition=Partition.draw(groups, num_teachers=10, rng=streams.generator("partition")),
         queries=QUERIES,
@@ -95,7 +98,7 @@ def votes_of_teachers(
 def test_replacing_one_group_changes_the_votes_of_one_teacher(
     task: Task, label_bits: np.ndarray, group: int
 ) -> None:
-    """Inputs and labels of one group are replaced. The votes of exactly one of ten teachers change."""
+    """The votes of exactly one of ten teachers change if inputs and labels of one group are replaced."""
     is_replaced = group == GROUPS
     other_inputs = INPUTS.copy()
     other_inputs[is_replaced] *= -5
@@ -108,10 +111,10 @@ def test_replacing_one_group_changes_the_votes_of_one_teacher(
 
 
 def test_a_teacher_with_one_class_votes_for_that_class() -> None:
-    """All private records have class 1. Each teacher votes for class 1 on all queries."""
-    class_1 = np.array([False, True, False])
-    votes = votes_of_teachers(task=ONE_CLASS, label_bits=np.tile(class_1, reps=(240, 1)))
-    assert (votes == class_1).all()
+    """Teachers whose records all have class 1 vote for class 1 on all queries."""
+    bits_of_class_1 = np.array([False, True, False])
+    votes = votes_of_teachers(task=ONE_CLASS, label_bits=np.tile(bits_of_class_1, reps=(240, 1)))
+    assert (votes == bits_of_class_1).all()
     assert votes.shape == (10, 50, 3)
 
 
@@ -123,15 +126,15 @@ def test_a_teacher_with_one_class_votes_for_that_class() -> None:
 def test_votes_have_the_form_that_the_aggregator_reads(
     aggregator: GaussianVotes | PowersetGNMax,
 ) -> None:
-    """An aggregator of counts and one of single teachers' votes are used with almost no noise, at one charge.
+    """With almost no noise, an aggregator of counts and one of single teachers' votes release clear majorities.
 
-    Both release the majority of the votes if at least three more than half of the ten votes are equal for each label.
+    A query is clear if at least eight of the ten votes agree on each label. Each release is charged once.
     """
     counts = votes_of_teachers(task=MANY_LABELS, label_bits=LABEL_BITS).sum(axis=0)
     ledger = Ledger(target_delta=1e-6)
-    votes_source = source_of_votes(task=MANY_LABELS, label_bits=LABEL_BITS)
-    record = record_that_charges(ledger, aggregator=aggregator, votes=votes_source)
-    release = aggregator.release(votes_source, rng=np.random.default_rng(3), record=record)
+    vote_source = source_of_votes(task=MANY_LABELS, label_bits=LABEL_BITS)
+    record = record_that_charges(ledger, aggregator=aggregator, votes=vote_source)
+    release = aggregator.release(vote_source, rng=np.random.default_rng(3), record=record)
     is_clear = np.abs(counts - 5).min(axis=1) >= 3
     np.testing.assert_array_equal(release.labels[is_clear], counts[is_clear] > 5)
     assert [entry.event for entry in ledger.entries] == [release.event]
@@ -179,9 +182,9 @@ SINGULAR = r"label 2, which 1 of \d+ records have; LinAlgError: Singular matrix\
 def test_an_estimator_that_fails_on_a_part_is_named_with_the_label(
     failure: str, error_pattern: str, num_jobs: int | None
 ) -> None:
-    """An estimator fails on a teacher's part of the records, in which label 2 is rare.
+    """The refusal of an estimator that fails on a teacher's records names the estimator, the label and the error.
 
-    The refusal names the estimator, the label and the error, also if the estimator fails in another process.
+    Label 2 is rare among the records of the teacher. The estimator may also fail in another process.
     """
     label_bits = LABEL_BITS.copy()
     label_bits[:, 2] = np.arange(240) % 24 == 0
@@ -213,13 +216,13 @@ def test_nothing_is_charged_for_votes_that_cannot_be_read(aggregator: Aggregator
     ledger = Ledger(target_delta=1e-5)
     unreadable_votes = source_of_votes(task=MANY_LABELS, label_bits=LABEL_BITS)
 
-    def fail() -> Any:
+    def raise_invalid_value() -> Any:
         """Raises an error in place of any kind of votes."""
         raise InvalidValue(name="votes", rule="votes")
 
-    unreadable_votes.bits = fail  # type: ignore[method-assign]
-    unreadable_votes.confidences = fail  # type: ignore[method-assign]
-    unreadable_votes.label_shares = fail  # type: ignore[method-assign]
+    unreadable_votes.bits = raise_invalid_value  # type: ignore[method-assign]
+    unreadable_votes.confidences = raise_invalid_value  # type: ignore[method-assign]
+    unreadable_votes.label_shares = raise_invalid_value  # type: ignore[method-assign]
     record = record_that_charges(ledger, aggregator=aggregator, votes=unreadable_votes)
     with refused("votes", rule="votes"):
         aggregator.release(unreadable_votes, rng=np.random.default_rng(3), record=record)
@@ -229,17 +232,17 @@ def test_nothing_is_charged_for_votes_that_cannot_be_read(aggregator: Aggregator
 @pytest.mark.filterwarnings("ignore::pate.classifier.DoubtfulPlan")
 def test_a_fit_whose_teachers_fail_charges_nothing(tmp_path: Path) -> None:
     """If teachers predict NaN as probabilities, the fit refuses the estimator, and its ledger stays empty."""
-    path = tmp_path / "ledger.db"
+    ledger_path = tmp_path / "ledger.db"
     model = PATEClassifier(
         estimator=_Failing(failure="nan"),
         n_teachers=10,
         target_delta=1e-5,
-        ledger=path,
+        ledger=ledger_path,
         allow_useless=True,
     )
     with refused("estimator", value="_Failing"):
         model.fit(INPUTS, LABEL_BITS.astype(int), X_public=QUERIES)
-    assert Ledger(path, target_delta=1e-5).entries == []
+    assert Ledger(ledger_path, target_delta=1e-5).entries == []
 
 
 def test_confidences_are_kept_only_if_the_aggregator_reads_them() -> None:

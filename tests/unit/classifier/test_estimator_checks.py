@@ -1,4 +1,4 @@
-"""scikit-learn's own checks of estimators, and why some do not apply."""
+"""The checks that scikit-learn has for all estimators, with the reasons why some do not apply."""
 
 from typing import Any
 from unittest import SkipTest
@@ -17,7 +17,8 @@ CLASSIFIER = PATEClassifier(
     public_fraction=0.5,
     allow_useless=True,
 )
-WITHOUT_ESTIMATORS = PATEClassifier(epsilon=2000.0, public_fraction=0.5, allow_useless=True)
+CLASSIFIER_OF_GROUPS = PATEClassifier(epsilon=2000.0, public_fraction=0.5, allow_useless=True)
+# The checks that scikit-learn skips, with the reasons.
 SKIPPED = {
     "check_array_api_input": "needs the environment variable SCIPY_ARRAY_API; inputs become numpy arrays anyway",
     "check_classifier_data_not_an_array": "needs pandas, which is optional",
@@ -33,7 +34,7 @@ SKIPPED = {
     "ignore::pate.classifier.UngroupedFit",
     "ignore::pate.classifier.ClassesFromLabels",
 )
-@parametrize_with_checks([CLASSIFIER, WITHOUT_ESTIMATORS])
+@parametrize_with_checks([CLASSIFIER, CLASSIFIER_OF_GROUPS])
 def test_the_classifier_passes_the_checks_of_scikit_learn(estimator: Any, check: Any) -> None:
     """Each of scikit-learn's checks of estimators passes, without and with estimators in the classifier.
 

@@ -26,12 +26,12 @@ NUM_PRIVATE = 600
 class FailingStudent(ClassifierMixin, BaseEstimator):
     """A student that raises an error of a given class when it is fitted."""
 
-    def __init__(self, error: type[BaseException] = ValueError) -> None:
-        self.error = error
+    def __init__(self, error_class: type[BaseException] = ValueError) -> None:
+        self.error_class = error_class
 
     def fit(self, X: np.ndarray, y: np.ndarray) -> Self:  # noqa: N803
         """Raises the error."""
-        raise self.error("no")
+        raise self.error_class("no")
 
     def predict(self, X: np.ndarray) -> np.ndarray:  # noqa: N803
         """Returns 0 for each sample."""
@@ -48,7 +48,7 @@ INPUTS, LABELS, PUBLIC_INPUTS = labeled_data()
 
 
 def fitted_classifier(ledger: Path | None = None) -> PATEClassifier:
-    """Returns a classifier that was fitted at epsilon 0.5."""
+    """Returns a classifier that was fitted to the data of this file at epsilon 0.5, with or without a ledger."""
     return PATEClassifier(epsilon=0.5, ledger=ledger).fit(INPUTS, LABELS, X_public=PUBLIC_INPUTS)
 
 
@@ -58,16 +58,19 @@ def epsilon_of_release(model: PATEClassifier) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("error", [ValueError, KeyError, UserWarning])
+@pytest.mark.parametrize("error_class", [ValueError, KeyError, UserWarning])
 def test_a_failed_student_leaves_the_price_of_the_new_release(
-    error: type[Exception], tmp_path: Path
+    error_class: type[Exception], tmp_path: Path
 ) -> None:
-    """After a fit at 0.5, the student of a fit at 30 fails. Price and release are both those of the second fit."""
+    """If the student of a second fit fails, price and release are those of the second fit, and predictions stay.
+
+    The first fit has epsilon 0.5, and the second one 30. The classifier cannot be published.
+    """
     model = fitted_classifier(ledger=tmp_path / "ledger")
     first_release = model.release_
-    predicted = model.predict(PUBLIC_INPUTS)
+    first_predictions = model.predict(PUBLIC_INPUTS)
     pickle.loads(pickle.dumps(model)).publish(tmp_path / "first")
-    model.set_params(epsilon=30.0, student=FailingStudent(error), n_teachers=20)
+    model.set_params(epsilon=30.0, student=FailingStudent(error_class), n_teachers=20)
     with refused("student", value="FailingStudent", rule="the release is paid and stays"):
         model.fit(INPUTS, LABELS, X_public=PUBLIC_INPUTS)
     assert model.release_ is not first_release
@@ -78,14 +81,14 @@ def test_a_failed_student_leaves_the_price_of_the_new_release(
     assert model.spent_epsilon_ == Ledger.stored(tmp_path / "ledger").spent_epsilon
     assert "epsilon <= 30.0" in repr(model)
     assert "no student was fitted to this release" in repr(model)
-    np.testing.assert_array_equal(model.predict(PUBLIC_INPUTS), predicted)
+    np.testing.assert_array_equal(model.predict(PUBLIC_INPUTS), first_predictions)
     with refused("student_", value="ReleasedModel"):
         model.publish(tmp_path / "release")
     assert not (tmp_path / "release").exists()
 
 
 def test_the_first_fit_whose_student_fails_reports_its_price() -> None:
-    """The student of the first fit fails. The report and the repr state the price that was paid."""
+    """If the student of the first fit fails, report and repr of the classifier state the price that was paid."""
     model = PATEClassifier(epsilon=30.0, student=FailingStudent(KeyError), n_teachers=20)
     with refused("student", value="FailingStudent"):
         model.fit(INPUTS, LABELS, X_public=PUBLIC_INPUTS)
@@ -109,7 +112,7 @@ def test_a_failed_student_of_released_weights_is_named_by_its_recipe(
 
 
 def test_an_interrupted_student_leaves_the_release_and_says_that_it_is_spent() -> None:
-    """Ctrl-C stops the training of the student. The release and its price stay, and the error has a note."""
+    """Ctrl-C during the training of the student leaves the release and its price, and a note in the error says so."""
     model = PATEClassifier(epsilon=30.0, student=FailingStudent(KeyboardInterrupt), n_teachers=20)
     with pytest.raises(KeyboardInterrupt) as caught:
         model.fit(INPUTS, LABELS, X_public=PUBLIC_INPUTS)
@@ -120,15 +123,15 @@ def test_an_interrupted_student_leaves_the_release_and_says_that_it_is_spent() -
 def test_an_interrupted_draw_says_that_its_price_is_spent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl-C stops a draw after its charge. The note says that the price is spent; the model is the earlier one."""
+    """Ctrl-C in a draw after its charge leaves the earlier release, and a note says that the price is spent."""
     model = fitted_classifier(ledger=tmp_path / "ledger")
     first_release = model.release_
 
     def interrupt(self: Any, votes: Any, rng: Any, record: Any) -> None:
-        def draw() -> dict[str, np.ndarray]:
+        def interrupt_draw() -> dict[str, np.ndarray]:
             raise KeyboardInterrupt
 
-        record.part("rounds", draw)
+        record.part("rounds", draw=interrupt_draw)
 
     monkeypatch.setattr(CenteredVotes, "release", interrupt)
     with pytest.raises(KeyboardInterrupt) as caught:
@@ -139,25 +142,24 @@ def test_an_interrupted_draw_says_that_its_price_is_spent(
 
 
 def test_a_fit_that_spends_nothing_leaves_the_model_whole() -> None:
-    """A second fit on more features is refused before its charge. The classifier predicts as before."""
+    """A classifier predicts as before after a second fit that was refused before its charge."""
     model = fitted_classifier()
-    before = model.predict(PUBLIC_INPUTS)
+    first_predictions = model.predict(PUBLIC_INPUTS)
     attributes = dict(vars(model))
     inputs, labels, public_inputs = labeled_data(num_features=5)
     with refused("n_teachers", value=601):
         model.set_params(n_teachers=601).fit(inputs, labels, X_public=public_inputs)
     model.set_params(n_teachers=None)
     assert vars(model) == attributes
-    np.testing.assert_array_equal(model.predict(PUBLIC_INPUTS), before)
+    np.testing.assert_array_equal(model.predict(PUBLIC_INPUTS), first_predictions)
 
 
 @pytest.mark.slow
 def test_a_fit_that_is_stopped_before_its_charge_is_no_release(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Ctrl-C stops the votes of a fit. The next fit on the same records is the first release, and the third repeats."""
-    inputs, targets, public = INPUTS, LABELS, PUBLIC_INPUTS
-    inputs = inputs + 1e-3  # records of no other test
+    """A fit that Ctrl-C stopped during the votes does not count: the next fit is the first release of its records."""
+    inputs = INPUTS + 1e-3  # records of no other test
     with monkeypatch.context() as patch:
 
         def interrupt(*_: Any, **__: Any) -> None:
@@ -165,9 +167,9 @@ def test_a_fit_that_is_stopped_before_its_charge_is_no_release(
 
         patch.setattr(GroupVotesPlan, "vote", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            PATEClassifier(epsilon=0.5).fit(inputs, targets, X_public=public)
+            PATEClassifier(epsilon=0.5).fit(inputs, LABELS, X_public=PUBLIC_INPUTS)
     with warnings.catch_warnings():
         warnings.simplefilter("error", RepeatedRelease)
-        PATEClassifier(epsilon=0.5).fit(inputs, targets, X_public=public)
+        PATEClassifier(epsilon=0.5).fit(inputs, LABELS, X_public=PUBLIC_INPUTS)
     with pytest.warns(RepeatedRelease, match="fit 2 of this process"):
-        PATEClassifier(epsilon=0.5).fit(inputs, targets, X_public=public)
+        PATEClassifier(epsilon=0.5).fit(inputs, LABELS, X_public=PUBLIC_INPUTS)

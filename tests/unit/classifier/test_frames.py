@@ -35,54 +35,57 @@ def table_of_passengers(num_rows: int = 2000) -> tuple[Any, np.ndarray]:
     survived = (sex == "female") * 2.0 + (ticket_class == 1) - age / 40 + noise > 0.6
     age[rng.random(num_rows) < 0.2] = np.nan
     port = rng.choice(np.array(["S", "C", None], dtype=object), size=num_rows)
-    frame = {
+    columns = {
         "embarked": port,
         "sex": sex,
         "pclass": ticket_class,
         "age": age,
         "fare": rng.gamma(shape=2, scale=20, size=num_rows),
     }
-    return pandas.DataFrame(frame), survived
+    return pandas.DataFrame(columns), survived
 
 
-def pipeline() -> Pipeline:
+def mixed_types_pipeline() -> Pipeline:
     """Returns the pipeline of scikit-learn's page *Column Transformer with Mixed Types*."""
-    numbers = Pipeline(
+    number_steps = Pipeline(
         [("imputer", SimpleImputer(strategy="median")), ("scaler", StandardScaler())]
     )
-    words = Pipeline(
+    word_steps = Pipeline(
         [
             ("encoder", OneHotEncoder(handle_unknown="ignore")),
-            ("selector", SelectPercentile(chi2, percentile=50)),
+            ("selector", SelectPercentile(score_func=chi2, percentile=50)),
         ]
     )
-    columns = [("num", numbers, ["age", "fare"]), ("cat", words, ["embarked", "sex", "pclass"])]
+    transformers = [
+        ("num", number_steps, ["age", "fare"]),
+        ("cat", word_steps, ["embarked", "sex", "pclass"]),
+    ]
     return Pipeline(
-        [("preprocessor", ColumnTransformer(columns)), ("classifier", LogisticRegression())]
+        [("preprocessor", ColumnTransformer(transformers)), ("classifier", LogisticRegression())]
     )
 
 
 def fitted_classifier(
     estimator: Any, frame: Any, labels: np.ndarray, student: Any = None, ledger: Any = None
 ) -> PATEClassifier:
-    """Fits a classifier to the first rows of a frame, with the next rows as public samples."""
+    """Fits a classifier to the first 1,500 rows of a frame, with the next 200 rows as public samples."""
     model = PATEClassifier(
         estimator=estimator, student=student, ledger=ledger, n_teachers=30, epsilon=20.0
     )
-    public = frame[NUM_PRIVATE : NUM_PRIVATE + NUM_PUBLIC]
-    return model.fit(frame[:NUM_PRIVATE], labels[:NUM_PRIVATE], X_public=public)
+    public_rows = frame[NUM_PRIVATE : NUM_PRIVATE + NUM_PUBLIC]
+    return model.fit(frame[:NUM_PRIVATE], labels[:NUM_PRIVATE], X_public=public_rows)
 
 
 @pytest.mark.slow
 def test_a_column_transformer_finds_its_columns_and_a_boosted_tree_categories() -> None:
-    """Teachers get DataFrames: a column transformer finds columns by name, a boosted tree finds categories.
+    """Teachers that are column transformers find columns by name, and boosted trees find columns of categories.
 
-    Both read missing cells, with accuracies above 80% and 75%.
+    Both read missing cells, and are right for over 80% and 75% of unseen rows.
     """
     frame, survived = table_of_passengers()
-    held_out = slice(NUM_PRIVATE + NUM_PUBLIC, None)
-    model = fitted_classifier(estimator=pipeline(), frame=frame, labels=survived)
-    assert model.score(frame[held_out], survived[held_out]) > 0.8
+    held_out_rows = slice(NUM_PRIVATE + NUM_PUBLIC, None)
+    model = fitted_classifier(estimator=mixed_types_pipeline(), frame=frame, labels=survived)
+    assert model.score(frame[held_out_rows], survived[held_out_rows]) > 0.8
     assert model.feature_names_in_.tolist() == frame.columns.tolist()
     assert model.n_features_in_ == 5
     frame = frame.astype({"sex": "category", "embarked": "category"})
@@ -91,7 +94,7 @@ def test_a_column_transformer_finds_its_columns_and_a_boosted_tree_categories() 
         frame=frame,
         labels=survived,
     )
-    assert model.score(frame[held_out], survived[held_out]) > 0.75
+    assert model.score(frame[held_out_rows], survived[held_out_rows]) > 0.75
 
 
 @pytest.mark.slow
@@ -111,7 +114,7 @@ def test_names_are_checked_when_predicting() -> None:
 def test_an_estimator_without_support_for_words_is_refused_before_the_charge(
     tmp_path: Any,
 ) -> None:
-    """A teacher or student that cannot read words is refused under its name. The ledger stays empty."""
+    """An estimator of teachers or student that cannot read words is refused, and the ledger stays empty."""
     frame, survived = table_of_passengers()
     with refused("estimator", value="LogisticRegression"):
         fitted_classifier(
@@ -122,28 +125,25 @@ def test_an_estimator_without_support_for_words_is_refused_before_the_charge(
         )
     with refused("student", value="LogisticRegression"):
         fitted_classifier(
-            estimator=pipeline(),
+            estimator=mixed_types_pipeline(),
             frame=frame,
             labels=survived,
             student=LogisticRegression(),
             ledger=tmp_path / "ledger.db",
         )
-    path = tmp_path / "ledger.db"
-    assert not path.exists() or not Ledger.stored(path).entries
+    ledger_path = tmp_path / "ledger.db"
+    assert not ledger_path.exists() or not Ledger.stored(ledger_path).entries
 
 
 def test_inputs_that_do_not_match_are_refused_in_one_line() -> None:
-    """Public and private inputs that differ in type, columns or order are refused.
-
-    Repeated columns and infinity are refused too.
-    """
+    """Private and public inputs of different types, columns or orders, repeated columns and infinity are refused."""
     frame, survived = table_of_passengers(num_rows=60)
-    model = PATEClassifier(estimator=pipeline(), n_teachers=2, allow_useless=True)
+    model = PATEClassifier(estimator=mixed_types_pipeline(), n_teachers=2, allow_useless=True)
     with refused("X_public", value="ndarray"):
         model.fit(frame, survived, X_public=np.zeros((5, 5)))
     with refused("X_public", value="DataFrame"):
         model.fit(np.zeros((60, 5)), survived, X_public=frame)
-    for public, refusal in (
+    for public_rows, refusal in (
         (frame.drop(columns="age"), refused("X_public", rule="also the")),
         (
             frame.assign(more=1),
@@ -156,7 +156,7 @@ def test_inputs_that_do_not_match_are_refused_in_one_line() -> None:
         (frame[:0], refused("X_public", rule="sample, it")),
     ):
         with refusal:
-            model.fit(frame, survived, X_public=public)
+            model.fit(frame, survived, X_public=public_rows)
     with refused("X.columns", rule="each name once"):
         model.fit(frame.rename(columns={"fare": "age"}), survived, X_public=frame)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::pate.classifier.RepeatedRelease
 
 
 def inputs_and_labels(num_rows: int = 3000) -> tuple[np.ndarray, np.ndarray]:
-    """Returns inputs of four columns, and three labels, each the sign of a column."""
+    """Returns inputs of four columns, and three labels as 0 and 1, each the sign of a column."""
     inputs = np.random.default_rng(0).standard_normal((num_rows, 4))
     return inputs, (inputs[:, :3] > 0).astype(int)
 
@@ -50,24 +50,24 @@ def table_of_patients(num_rows: int = 4000) -> tuple[pd.DataFrame, pd.DataFrame]
     """
     rng = np.random.default_rng(3)
     words_of_note = rng.integers(low=0, high=len(WORDS), size=(num_rows, 4))
-    age = rng.normal(loc=50, scale=18, size=num_rows)
-    age[rng.random(num_rows) < 0.1] = np.nan
-    ward = rng.choice(["a", "b", "c"], size=num_rows)
-    code = rng.choice([401, 402], size=num_rows)
-    days = rng.integers(low=0, high=99, size=num_rows)
+    ages = rng.normal(loc=50, scale=18, size=num_rows)
+    ages[rng.random(num_rows) < 0.1] = np.nan
+    wards = rng.choice(["a", "b", "c"], size=num_rows)
+    codes = rng.choice([401, 402], size=num_rows)
+    days_after_new_year = rng.integers(low=0, high=99, size=num_rows)
     frame = pd.DataFrame(
         {
-            "age": age,
-            "ward": ward,
-            "code": pd.Categorical(code),
-            "admitted": pd.Timestamp("2024-01-01") + pd.to_timedelta(days, unit="D"),
+            "age": ages,
+            "ward": wards,
+            "code": pd.Categorical(codes),
+            "admitted": pd.Timestamp("2024-01-01") + pd.to_timedelta(days_after_new_year, unit="D"),
             "note": [" ".join(WORDS[indices]) for indices in words_of_note],
         }
     )
     labels = pd.DataFrame(
         {
             "flu": (words_of_note < 2).any(axis=1).astype(int),
-            "old": (np.nan_to_num(age, nan=50) > 60).astype(int),
+            "old": (np.nan_to_num(ages, nan=50) > 60).astype(int),
             "ward c": (frame["ward"] == "c").astype(int),
         }
     )
@@ -77,16 +77,16 @@ def table_of_patients(num_rows: int = 4000) -> tuple[pd.DataFrame, pd.DataFrame]
 def fitted_to_patients(
     random_state: int | None = None,
 ) -> tuple[PATEClassifier, pd.DataFrame, pd.DataFrame]:
-    """Fits a classifier to the table of patients at epsilon 4; returns it with unseen rows and their labels.
+    """Returns a classifier that was fitted to the table of patients at epsilon 4, unseen rows, and their labels.
 
     Args:
         random_state: the seed; None for noise from the operating system.
     """
     frame, labels = table_of_patients()
-    public = slice(NUM_PRIVATE, NUM_PRIVATE + NUM_PUBLIC)
+    public_rows = slice(NUM_PRIVATE, NUM_PRIVATE + NUM_PUBLIC)
     model = PATEClassifier(epsilon=4.0, random_state=random_state)
-    model.fit(frame[:NUM_PRIVATE], labels[:NUM_PRIVATE], X_public=frame[public])
-    return model, frame[public.stop :], labels[public.stop :]
+    model.fit(frame[:NUM_PRIVATE], labels[:NUM_PRIVATE], X_public=frame[public_rows])
+    return model, frame[public_rows.stop :], labels[public_rows.stop :]
 
 
 @pytest.mark.slow
@@ -103,9 +103,9 @@ def test_one_epsilon_pays_for_votes_of_all_groups() -> None:
     assert model.release_.num_queries == 200
     price = ExactAccountant().compose(model.release_.event).get_epsilon(model.delta_)
     assert 0.99 < model.epsilon_ == price == model.spent_epsilon_ <= 1.0
-    held_out = inputs[2200:]
-    assert (model.predict(held_out) == labels[2200:]).mean() > 0.9
-    assert model.predict_proba(held_out).shape == (800, 3)
+    held_out_inputs = inputs[2200:]
+    assert (model.predict(held_out_inputs) == labels[2200:]).mean() > 0.9
+    assert model.predict_proba(held_out_inputs).shape == (800, 3)
     assert [names.tolist() for names in model.classes_] == [[0, 1]] * 3
 
 
@@ -130,7 +130,7 @@ def test_a_part_of_an_ensemble_means_teachers_that_are_estimators(model: PATECla
 
 @pytest.mark.slow
 def test_the_number_of_teachers_may_be_smaller_than_that_of_groups() -> None:
-    """2,000 records are divided among 400 teachers, with over 80% right. More teachers than records are refused."""
+    """400 teachers of 2,000 records are over 80% right, and more teachers than records are refused."""
     inputs, labels = inputs_and_labels()
     model = PATEClassifier(n_teachers=400, epsilon=8.0)
     model.fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2200])
@@ -145,12 +145,14 @@ def test_a_sparse_matrix_gives_the_release_of_a_dense_one() -> None:
     """At a seed, sparse inputs give the scores and predictions of dense inputs."""
     inputs, labels = inputs_and_labels()
     model = PATEClassifier(epsilon=2.0, random_state=0)
-    private, public = inputs[:2000], inputs[2000:2200]
-    dense_model = clone(model).fit(private, labels[:2000], X_public=public, groups=np.arange(2000))
+    private_inputs, public_inputs = inputs[:2000], inputs[2000:2200]
+    dense_model = clone(model).fit(
+        private_inputs, labels[:2000], X_public=public_inputs, groups=np.arange(2000)
+    )
     sparse_model = clone(model).fit(
-        sparse.csr_array(private),
+        sparse.csr_array(private_inputs),
         labels[:2000],
-        X_public=sparse.csr_array(public),
+        X_public=sparse.csr_array(public_inputs),
         groups=np.arange(2000),
     )
     np.testing.assert_array_equal(sparse_model.release_.scores, dense_model.release_.scores)
@@ -160,7 +162,7 @@ def test_a_sparse_matrix_gives_the_release_of_a_dense_one() -> None:
 
 
 def test_a_release_that_noise_would_drown_is_refused_before_the_charge(tmp_path: Path) -> None:
-    """60 records at epsilon 0.1 are refused, with a larger epsilon as the remedy. No ledger is made."""
+    """A fit to 60 records at epsilon 0.1 is refused with a larger epsilon as the remedy, and no ledger is made."""
     inputs, labels = inputs_and_labels()
     model = PATEClassifier(epsilon=0.1, ledger=tmp_path / "ledger.db")
     with refused(
@@ -187,38 +189,39 @@ def test_parameters_that_votes_of_groups_cannot_have_are_refused_before_the_char
 ) -> None:
     """Another adjacency, no epsilon, or more queries than public samples are refused, and the ledger stays empty."""
     inputs, labels = inputs_and_labels()
-    path = tmp_path / "ledger.db"
+    ledger_path = tmp_path / "ledger.db"
     with refusal:
-        model.set_params(ledger=path).fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2050])
-    assert not path.exists() or not Ledger.stored(path).entries
+        model.set_params(ledger=ledger_path).fit(
+            inputs[:2000], labels[:2000], X_public=inputs[2000:2050]
+        )
+    assert not ledger_path.exists() or not Ledger.stored(ledger_path).entries
 
 
 @pytest.mark.slow
 def test_equal_public_samples_are_refused_before_the_charge(tmp_path: Path) -> None:
     """Public samples that are all equal are refused, as groups vote along their principal directions."""
     inputs, labels = inputs_and_labels()
-    path = tmp_path / "ledger.db"
+    ledger_path = tmp_path / "ledger.db"
     with refused("X_public", value="all alike"):
-        PATEClassifier(ledger=path).fit(inputs[:2000], labels[:2000], X_public=np.ones((50, 4)))
-    assert not path.exists() or not Ledger.stored(path).entries
+        PATEClassifier(ledger=ledger_path).fit(
+            inputs[:2000], labels[:2000], X_public=np.ones((50, 4))
+        )
+    assert not ledger_path.exists() or not Ledger.stored(ledger_path).entries
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.ClassesFromLabels")
 def test_one_class_per_sample_is_the_most_probable_class() -> None:
-    """The predicted digit has the largest probability of ten, and the probabilities add up to 1.
-
-    The accuracy is above 75%.
-    """
+    """The predicted digit has the largest of ten probabilities with the sum 1, and over 75% of digits are right."""
     inputs, digits = load_digits(return_X_y=True)
     model = PATEClassifier(epsilon=8.0).fit(
         inputs[:1300], digits[:1300], X_public=inputs[1300:1500]
     )
-    held_out = inputs[1500:]
-    probabilities = model.predict_proba(held_out)
+    held_out_inputs = inputs[1500:]
+    probabilities = model.predict_proba(held_out_inputs)
     assert probabilities.sum(axis=1) == pytest.approx(1.0)
-    np.testing.assert_array_equal(model.predict(held_out), probabilities.argmax(axis=1))
-    assert model.score(held_out, digits[1500:]) > 0.75
+    np.testing.assert_array_equal(model.predict(held_out_inputs), probabilities.argmax(axis=1))
+    assert model.score(held_out_inputs, digits[1500:]) > 0.75
 
 
 @pytest.mark.slow
@@ -228,7 +231,7 @@ def test_only_classes_that_are_read_from_private_labels_warn() -> None:
     If `classes` is passed, or if labels are booleans or bits, there is no warning.
     """
     inputs, labels = inputs_and_labels()
-    vector = labels[:2000, 0]
+    one_label = labels[:2000, 0]
 
     def fit_to_labels(training_labels: Any, classes: list[int] | None = None) -> PATEClassifier:
         """Fits a classifier to labels of 2,000 records; `classes` are all classes, or None to read them."""
@@ -236,11 +239,11 @@ def test_only_classes_that_are_read_from_private_labels_warn() -> None:
         return model.fit(inputs[:2000], training_labels, X_public=inputs[2000:2200])
 
     with pytest.warns(ClassesFromLabels, match=r"set of classes was read from the private y"):
-        fit_to_labels(training_labels=vector)
+        fit_to_labels(training_labels=one_label)
     with pytest.warns(ClassesFromLabels, match=r"set of words was read"):
-        fit_to_labels(training_labels=[{"flu"} if bit else set() for bit in vector])
-    assert fit_to_labels(training_labels=vector, classes=[0, 1]).classes_.tolist() == [0, 1]
-    assert fit_to_labels(training_labels=vector == 1).classes_.tolist() == [False, True]
+        fit_to_labels(training_labels=[{"flu"} if bit else set() for bit in one_label])
+    assert fit_to_labels(training_labels=one_label, classes=[0, 1]).classes_.tolist() == [0, 1]
+    assert fit_to_labels(training_labels=one_label == 1).classes_.tolist() == [False, True]
     fit_to_labels(training_labels=labels[:2000])
 
 
@@ -264,7 +267,7 @@ def test_the_schema_of_a_table_is_that_of_its_public_rows() -> None:
     """The kinds of the columns, and the range of ages, are those of the public rows."""
     frame, _ = table_of_patients()
     model, _, _ = fitted_to_patients()
-    public = frame[NUM_PRIVATE : NUM_PRIVATE + NUM_PUBLIC]
+    public_rows = frame[NUM_PRIVATE : NUM_PRIVATE + NUM_PUBLIC]
     schema = model._schema
     assert isinstance(schema, TableSchema)
     kinds = {name: column["kind"] for name, column in schema.plain()["columns"].items()}
@@ -276,7 +279,7 @@ def test_the_schema_of_a_table_is_that_of_its_public_rows() -> None:
         "note": "text",
     }
     age = schema.plain()["columns"]["age"]
-    assert (age["min"], age["max"]) == (public["age"].min(), public["age"].max())
+    assert (age["min"], age["max"]) == (public_rows["age"].min(), public_rows["age"].max())
 
 
 @pytest.mark.slow
@@ -289,17 +292,19 @@ def test_a_table_of_another_library_gives_the_release_of_a_dataframe() -> None:
     """
     pyarrow = pytest.importorskip("pyarrow")
     frame, labels = table_of_patients()
-    public = slice(NUM_PRIVATE, NUM_PRIVATE + NUM_PUBLIC)
+    public_rows = slice(NUM_PRIVATE, NUM_PRIVATE + NUM_PUBLIC)
     model, _, _ = fitted_to_patients(random_state=0)
     model_of_arrow = PATEClassifier(epsilon=4.0, random_state=0).fit(
         pyarrow.Table.from_pandas(frame[:NUM_PRIVATE], preserve_index=False),
         pyarrow.Table.from_pandas(labels[:NUM_PRIVATE], preserve_index=False),
-        X_public=pyarrow.Table.from_pandas(frame[public], preserve_index=False),
+        X_public=pyarrow.Table.from_pandas(frame[public_rows], preserve_index=False),
     )
     np.testing.assert_array_equal(model_of_arrow.release_.scores, model.release_.scores)
-    held_out = frame[public.stop :]
-    arrow_held_out = pyarrow.Table.from_pandas(held_out, preserve_index=False)
-    np.testing.assert_array_equal(model_of_arrow.predict(arrow_held_out), model.predict(held_out))
+    held_out_rows = frame[public_rows.stop :]
+    arrow_held_out = pyarrow.Table.from_pandas(held_out_rows, preserve_index=False)
+    np.testing.assert_array_equal(
+        model_of_arrow.predict(arrow_held_out), model.predict(held_out_rows)
+    )
     assert model_of_arrow.report() == model.report()
 
 
@@ -329,7 +334,7 @@ def test_a_fitted_classifier_holds_no_private_record() -> None:
     inputs, labels = inputs_and_labels()
 
     def size_of_pickle(num_private: int) -> int:
-        """Returns the size of a pickled classifier that was fitted to so many private records."""
+        """Returns the number of bytes of a pickled classifier that was fitted to a number of private records."""
         model = PATEClassifier(epsilon=2.0)
         model.fit(inputs[:num_private], labels[:num_private], X_public=inputs[2000:2200])
         return len(pickle.dumps(model))
@@ -339,7 +344,7 @@ def test_a_fitted_classifier_holds_no_private_record() -> None:
 
 @pytest.mark.slow
 def test_equal_rows_of_a_table_of_few_words_give_no_warning() -> None:
-    """A table of two columns with few words has many equal rows. The fit does not warn of rows that are shared."""
+    """A fit to a table of few words does not warn of shared rows, although many rows are equal."""
     frame, labels = table_of_patients()
     frame = frame[["ward", "code"]]
     PATEClassifier(epsilon=4.0).fit(
@@ -373,17 +378,14 @@ def test_a_table_is_read_as_pate_train_reads_its_files(tmp_path: Path) -> None:
     )
     dataset = reader.load()
     model, _, _ = fitted_to_patients()
-    private = encode_records(frame[:NUM_PRIVATE], model._schema, name="X")
+    encoded_records = encode_records(frame[:NUM_PRIVATE], schema=model._schema, name="X")
     assert model._schema.plain() == dataset.preprocessing.plain()
-    np.testing.assert_array_equal(private.features, dataset.private.inputs)
+    np.testing.assert_array_equal(encoded_records.features, dataset.private.inputs)
 
 
 @pytest.mark.slow
 def test_a_cell_of_another_kind_is_refused_without_being_shown(tmp_path: Path) -> None:
-    """A private cell in a column of numbers is a word: the column is refused, and nothing is charged.
-
-    The error does not show the word.
-    """
+    """A private word in a column of numbers is refused without being shown, and nothing is charged."""
     frame, labels = table_of_patients()
     frame["age"] = frame["age"].astype(object)
     frame.loc[7, "age"] = "alice"
@@ -395,8 +397,8 @@ def test_a_cell_of_another_kind_is_refused_without_being_shown(tmp_path: Path) -
             X_public=frame[NUM_PRIVATE:].astype({"age": float}),
         )
     assert "alice" not in str(caught.value)
-    path = tmp_path / "ledger.db"
-    assert not path.exists() or not Ledger.stored(path).entries
+    ledger_path = tmp_path / "ledger.db"
+    assert not ledger_path.exists() or not Ledger.stored(ledger_path).entries
 
 
 @pytest.mark.parametrize(
@@ -427,7 +429,7 @@ def test_a_model_of_a_table_predicts_tables_alone() -> None:
 
 @pytest.mark.slow
 def test_new_words_in_a_table_warn() -> None:
-    """Rows to predict have a word that no public row has. One warning names the column and counts the cells."""
+    """A prediction for rows with a word that no public row has gives one warning with the column and the number."""
     model, frame, _ = fitted_to_patients()
     with pytest.warns(UnlikePublic, match=r"^X\.ward: 3 cells, 3 with a word") as caught:
         model.predict(frame[:3].assign(ward="z"))
@@ -436,23 +438,25 @@ def test_new_words_in_a_table_warn() -> None:
 
 @pytest.mark.slow
 def test_a_private_column_that_public_rows_do_not_explain_warns() -> None:
-    """A private column has only words that no public row has. The fit warns with its name."""
+    """A fit warns of a private column that has only words which no public row has."""
     frame, labels = table_of_patients()
-    private = frame[:NUM_PRIVATE].assign(ward="z")
+    private_rows = frame[:NUM_PRIVATE].assign(ward="z")
     with pytest.warns(DoubtfulPlan, match=r"^X\.ward: every cell is missing, or no word"):
-        PATEClassifier(epsilon=4.0).fit(private, labels[:NUM_PRIVATE], X_public=frame[NUM_PRIVATE:])
+        PATEClassifier(epsilon=4.0).fit(
+            private_rows, labels[:NUM_PRIVATE], X_public=frame[NUM_PRIVATE:]
+        )
 
 
 @pytest.mark.slow
 def test_cells_in_another_notation_than_in_the_fit_are_refused() -> None:
-    """Rows to predict have numbers with commas. The column is refused, with the advice to convert."""
+    """A prediction for numbers with commas is refused under the column, with the advice to convert them."""
     model, frame, _ = fitted_to_patients()
     with refused("X.age", rule="numbers", hint="pandas.to_numeric"):
         model.predict(frame.astype({"age": object}).assign(age="3,5"))
 
 
 def test_columns_of_an_array_with_very_different_ranges_warn() -> None:
-    """One public column is about 30 times as wide as the other columns. The fit warns."""
+    """A fit warns of a public column that is about 30 times as wide as the other columns."""
     inputs, labels = inputs_and_labels()
     inputs[:, 3] *= 30
     with pytest.warns(DoubtfulPlan, match="widest column of the public inputs is 2. times"):
@@ -460,7 +464,7 @@ def test_columns_of_an_array_with_very_different_ranges_warn() -> None:
 
 
 def test_a_clone_without_groups_warns() -> None:
-    """A fit of a clone without groups warns."""
+    """A fit of a clone without groups warns, as tools of scikit-learn make clones and may drop groups."""
     inputs, labels = inputs_and_labels()
     with pytest.warns(UngroupedFit):
         clone(PATEClassifier(epsilon=2.0)).fit(
@@ -472,18 +476,18 @@ def test_a_clone_without_groups_warns() -> None:
 def test_a_published_model_of_a_table_predicts_data_frames_as_before(tmp_path: Path) -> None:
     """The published model of a fit to a DataFrame predicts for a DataFrame as the classifier does.
 
-    Its labels are the columns of the labels. Its card has the name and the columns of the table.
+    The labels of the model are the columns of the labels. The card has the name and the columns of the table.
     """
     model, frame, labels = fitted_to_patients()
     bundle = model.publish(tmp_path / "release", name="ward records")
     assert bundle.labels == tuple(labels.columns)
     assert bundle.form.name == "ward records"
     loaded_bundle = pate.load(tmp_path / "release")
-    rows = frame[:100]
+    first_rows = frame[:100]
     np.testing.assert_allclose(
-        loaded_bundle.predict_proba(rows), model.predict_proba(rows), atol=1e-5
+        loaded_bundle.predict_proba(first_rows), model.predict_proba(first_rows), atol=1e-5
     )
-    np.testing.assert_array_equal(loaded_bundle.predict(rows), model.predict(rows))
+    np.testing.assert_array_equal(loaded_bundle.predict(first_rows), model.predict(first_rows))
     card = (tmp_path / "release" / "README.md").read_text()
     assert "ward records" in card
     assert "| age | number |" in card
@@ -510,12 +514,14 @@ def test_a_published_model_of_classes_predicts_one_class(tmp_path: Path) -> None
         assert (
             "public by the statement of the data owner" in (tmp_path / "release" / name).read_text()
         )
-    held_out = inputs[1500:]
+    held_out_inputs = inputs[1500:]
     np.testing.assert_allclose(
-        bundle.predict_proba(held_out), model.predict_proba(held_out), atol=1e-6
+        bundle.predict_proba(held_out_inputs), model.predict_proba(held_out_inputs), atol=1e-6
     )
-    np.testing.assert_array_equal(bundle.predict(held_out).argmax(axis=1), model.predict(held_out))
-    assert bundle.predict(held_out).sum(axis=1).tolist() == [1] * len(held_out)
+    np.testing.assert_array_equal(
+        bundle.predict(held_out_inputs).argmax(axis=1), model.predict(held_out_inputs)
+    )
+    assert bundle.predict(held_out_inputs).sum(axis=1).tolist() == [1] * len(held_out_inputs)
     assert "which of 10 classes a record has" in (tmp_path / "release" / "README.md").read_text()
     with refused("to_onnx", value="classes"):
         bundle.to_onnx(tmp_path / "model.onnx")
@@ -538,7 +544,7 @@ def test_publish_refuses_a_folder_with_files_and_an_unfitted_classifier(tmp_path
 
 @pytest.mark.slow
 def test_an_estimator_is_not_published_but_its_price_is_reported(tmp_path: Path) -> None:
-    """A fit with estimators cannot be published. Its report states epsilon, mechanism and unit."""
+    """`publish` refuses a fit with estimators, whose report states epsilon, mechanism and unit."""
     inputs, labels = inputs_and_labels()
     model = PATEClassifier(estimator=RidgeClassifier(), epsilon=8.0, allow_useless=True)
     model.fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2200])
@@ -552,10 +558,7 @@ def test_an_estimator_is_not_published_but_its_price_is_reported(tmp_path: Path)
 
 @pytest.mark.slow
 def test_no_file_of_a_published_fit_has_the_seed_or_the_path_of_the_ledger(tmp_path: Path) -> None:
-    """A seeded fit with a ledger is published.
-
-    No file has the seed or the path; the report says that noise was seeded.
-    """
+    """No file of a published fit has its seed or the path of its ledger; the report says that noise was seeded."""
     inputs, labels = inputs_and_labels()
     model = PATEClassifier(epsilon=2.0, random_state=20231107, ledger=tmp_path / "ledger.db")
     with pytest.warns(SeededNoise):

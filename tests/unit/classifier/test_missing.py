@@ -15,30 +15,28 @@ from pate.classifier.tasks import LabelSets
 from tests.refusals import refused
 
 pd = pytest.importorskip("pandas")
-ROWS = 120
+NUM_ROWS = 120
 RNG = np.random.default_rng(0)
-INPUTS = pd.DataFrame(RNG.integers(0, 9, size=(ROWS, 3)), columns=["a", "b", "c"])
+INPUTS = pd.DataFrame(RNG.integers(0, 9, size=(NUM_ROWS, 3)), columns=["a", "b", "c"])
 LABELS = (INPUTS[["a", "b"]] > 4).astype(int)
 
 
 def with_gaps(frame: Any, dtype: str) -> Any:
-    """Returns `frame` with the dtype `dtype`; its first column is missing in every seventh row."""
-    frame = frame.astype(dtype)
-    frame.iloc[::7, 0] = np.nan if dtype == "float64" else pd.NA
-    return frame
+    """Returns a frame converted to a dtype, with missing cells in the first column of every seventh row."""
+    converted = frame.astype(dtype)
+    converted.iloc[::7, 0] = np.nan if dtype == "float64" else pd.NA
+    return converted
 
 
 def predictions_of_dtype(dtype: str) -> np.ndarray:
-    """Returns the predictions of a seeded fit on inputs of this dtype with missing cells."""
+    """Returns the predictions of a seeded fit to inputs of a dtype with missing cells."""
     model = PATEClassifier(
         estimator=DecisionTreeClassifier(), n_teachers=10, epsilon=30.0, random_state=0
     )
-    model.fit(
-        with_gaps(INPUTS, dtype),
-        LABELS,
-        X_public=with_gaps(INPUTS[:40] + 0.0, dtype="float64").astype(dtype),
-    )
-    return np.asarray(model.predict(with_gaps(INPUTS, dtype)))
+    inputs_with_gaps = with_gaps(INPUTS, dtype=dtype)
+    public_inputs = with_gaps(INPUTS[:40] + 0.0, dtype="float64").astype(dtype)
+    model.fit(inputs_with_gaps, LABELS, X_public=public_inputs)
+    return np.asarray(model.predict(inputs_with_gaps))
 
 
 @pytest.mark.slow
@@ -52,15 +50,16 @@ def test_nullable_columns_with_gaps_are_floats_with_gaps() -> None:
 
 @pytest.mark.parametrize("dtype", ["Int8", "Int64", "Float64", "int64[pyarrow]", "double[pyarrow]"])
 def test_numbers_of_a_nullable_column_have_nan_in_gaps(dtype: str) -> None:
-    """A column of this dtype with missing cells becomes floats, with NaN in exactly these cells."""
+    """A column of a nullable dtype becomes floats, with NaN in exactly its missing cells."""
     if "pyarrow" in dtype:
         pytest.importorskip("pyarrow")
-    numbers = numbers_of(inputs=with_gaps(INPUTS, dtype))
-    assert np.flatnonzero(np.isnan(numbers[:, 0])).tolist() == list(range(0, ROWS, 7))
+    numbers = numbers_of(inputs=with_gaps(INPUTS, dtype=dtype))
+    assert np.flatnonzero(np.isnan(numbers[:, 0])).tolist() == list(range(0, NUM_ROWS, 7))
     assert np.array_equal(numbers[:, 1:], INPUTS[["b", "c"]])
 
 
-MISSING = {
+# Three labels, of which the last one is missing, by the type of their container.
+LABELS_WITH_GAP = {
     "Int64": pd.Series([0, 1, None], dtype="Int64"),
     "boolean": pd.Series([True, False, None], dtype="boolean"),
     "string": pd.Series(["no", "yes", None], dtype="string"),
@@ -72,25 +71,25 @@ MISSING = {
 }
 
 
-@pytest.mark.parametrize("case", MISSING)
-def test_a_missing_label_is_refused_with_its_position(case: str) -> None:
-    """The third label is missing, in each type of column. It is refused as `y[2]`."""
+@pytest.mark.parametrize("container", LABELS_WITH_GAP)
+def test_a_missing_label_is_refused_with_its_position(container: str) -> None:
+    """A missing third label is refused as `y[2]`, whatever the type of the column."""
     with refused("y[2]", rule="a label for"):
-        require_labels(MISSING[case])
+        require_labels(LABELS_WITH_GAP[container])
 
 
 def test_a_missing_label_of_several_is_refused_with_its_position() -> None:
-    """One bit of several labels is missing, and named by row and column. Complete labels of all forms pass."""
-    frame = LABELS.astype("Int64")
-    require_labels(frame)
-    frame.iloc[3, 1] = pd.NA
+    """One missing bit of several labels is refused by its row and column, and complete labels of all forms pass."""
+    labels_of_frame = LABELS.astype("Int64")
+    require_labels(labels_of_frame)
+    labels_of_frame.iloc[3, 1] = pd.NA
     with refused("y[3, 1]", rule="a label for"):
-        require_labels(frame)
+        require_labels(labels_of_frame)
     for labels in (["no", "yes"], [{"flu"}, set()], np.array([[0, 1], [1, 0]]), [[0, 1], [1, 0]]):
         require_labels(labels)
 
 
 def test_sets_of_other_values_than_words_are_refused() -> None:
-    """Labels as sets of numbers are refused."""
+    """Sets of numbers are refused as labels, as only sets of words are accepted."""
     with refused("y", value="sets of other values"):
         LabelSets.from_labels([{0, 1}, {1}], classes=None)

@@ -1,4 +1,4 @@
-"""Labels and groups that belong to other rows than they stand at, or whose ids a float cannot hold."""
+"""Labels and groups in another order than the records, ids that floats round, and caps of a first fit."""
 
 from pathlib import Path
 
@@ -18,58 +18,70 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore::pate.classifier.ClassesFromLabels",
     "ignore::pate.classifier.SeededNoise",
 )
-FRAME = pd.DataFrame(np.random.default_rng(0).standard_normal((500, 3)), columns=list("abc"))
-FRAME.index = [f"record {number}" for number in range(500)]
-LABELS = pd.DataFrame({"up": FRAME["a"] > 0, "right": FRAME["b"] > 0}).astype(int)
-GROUPS = pd.Series(np.arange(500) // 2, index=FRAME.index)
-PUBLIC = FRAME[:100].reset_index(drop=True) + 0.5
+RECORDS = pd.DataFrame(np.random.default_rng(0).standard_normal((500, 3)), columns=list("abc"))
+RECORDS.index = [f"record {number}" for number in range(500)]
+LABELS = pd.DataFrame({"up": RECORDS["a"] > 0, "right": RECORDS["b"] > 0}).astype(int)
+GROUPS = pd.Series(np.arange(500) // 2, index=RECORDS.index)
+PUBLIC_RECORDS = RECORDS[:100].reset_index(drop=True) + 0.5
 
 
 @pytest.mark.parametrize("name", ["y", "groups"])
 def test_values_in_another_order_than_the_records_are_refused(name: str) -> None:
-    """Labels or groups have the index of X in reverse order. The fit is refused under their name."""
-    values = {"y": LABELS, "groups": GROUPS}
-    values[name] = values[name][::-1]
+    """Labels or groups with the index of X in reverse order are refused under their name."""
+    arguments = {"y": LABELS, "groups": GROUPS}
+    arguments[name] = arguments[name][::-1]
     with refused(name, value=ANY, rule="reindex"):
-        PATEClassifier().fit(FRAME, values["y"], X_public=PUBLIC, groups=values["groups"])
+        PATEClassifier().fit(
+            RECORDS, arguments["y"], X_public=PUBLIC_RECORDS, groups=arguments["groups"]
+        )
 
 
 def test_public_groups_in_another_order_are_refused() -> None:
-    """The groups of public samples have the index of X_public in reverse order. The fit is refused."""
-    public_groups = pd.Series(np.arange(1000, 1100), index=PUBLIC.index)[::-1]
+    """Groups of public samples with the index of X_public in reverse order are refused."""
+    public_groups = pd.Series(np.arange(1000, 1100), index=PUBLIC_RECORDS.index)[::-1]
     with refused("groups_public", value="Series", rule="to_numpy"):
         PATEClassifier().fit(
-            FRAME, LABELS, X_public=PUBLIC, groups=GROUPS, groups_public=public_groups
+            RECORDS, LABELS, X_public=PUBLIC_RECORDS, groups=GROUPS, groups_public=public_groups
         )
 
 
 def test_values_with_other_index_labels_are_taken_by_position() -> None:
-    """Groups with the index 0, 1, … beside records with names as index are accepted, and so are arrays."""
-    for values in (GROUPS.reset_index(drop=True), GROUPS.to_numpy(), list(GROUPS)):
-        require_order_of_rows(name="groups", values=values, rows=FRAME, rows_name="X")
+    """Groups as arrays, or with an index of numbers beside records with an index of names, are taken by position."""
+    for groups in (GROUPS.reset_index(drop=True), GROUPS.to_numpy(), list(GROUPS)):
+        require_order_of_rows(name="groups", values=groups, rows=RECORDS, rows_name="X")
 
 
 def test_float_ids_that_are_rounded_are_refused() -> None:
-    """Two ids from 2**53 on are equal as floats. An array of floats is refused; a list keeps them apart."""
+    """Ids from 2**53 on, which floats round, are refused in an array of floats, and kept apart in a list."""
     ids = [2**53, 2**53 + 1, 0.5]
     inputs = np.zeros((3, 1), np.float32)
     targets = np.zeros((3, 1), np.bool_)
     with refused("groups.dtype", value="float64"):
-        Pools.cut(inputs, targets, groups=np.array(ids), public=inputs, fraction=None)
-    pools = Pools.cut(inputs, targets, groups=ids, public=inputs, fraction=None)
+        Pools.cut(
+            inputs,
+            targets,
+            groups=np.array(ids),
+            public_inputs=inputs,
+            public_fraction=None,
+        )
+    pools = Pools.cut(inputs, targets, groups=ids, public_inputs=inputs, public_fraction=None)
     assert pools.num_groups == 3
 
 
 @pytest.mark.slow
 def test_one_column_of_labels_is_one_label() -> None:
-    """A DataFrame of one column is read as its column."""
-    inputs = FRAME.to_numpy()
+    """Labels as a DataFrame of one column are read as the column, with the same release and classes."""
+    inputs_as_array = RECORDS.to_numpy()
     models = [
-        PATEClassifier(epsilon=8.0, random_state=0).fit(X, y, X_public=public)
-        for X, y, public in (
-            (FRAME, LABELS[["up"]], PUBLIC),
-            (FRAME, LABELS["up"], PUBLIC),
-            (inputs, LABELS[["up"]].astype(bool).astype(object), PUBLIC.to_numpy()),
+        PATEClassifier(epsilon=8.0, random_state=0).fit(inputs, labels, X_public=public_inputs)
+        for inputs, labels, public_inputs in (
+            (RECORDS, LABELS[["up"]], PUBLIC_RECORDS),
+            (RECORDS, LABELS["up"], PUBLIC_RECORDS),
+            (
+                inputs_as_array,
+                LABELS[["up"]].astype(bool).astype(object),
+                PUBLIC_RECORDS.to_numpy(),
+            ),
         )
     ]
     assert [model.classes_.tolist() for model in models] == [[0, 1], [0, 1], [False, True]]
@@ -78,37 +90,37 @@ def test_one_column_of_labels_is_one_label() -> None:
 
 @pytest.mark.slow
 def test_a_refused_first_fit_leaves_no_cap(tmp_path: Path) -> None:
-    """A fit at epsilon 2 is refused under a cap of 1. No file is left, so the next fit sets a cap of 10."""
-    path = tmp_path / "ledger"
-    model = PATEClassifier(epsilon=8.0, ledger=path, max_total_epsilon=1.0)
+    """A first fit that is refused under a cap of 1 leaves no file, so that the next fit sets a cap of 10."""
+    ledger_path = tmp_path / "ledger"
+    model = PATEClassifier(epsilon=8.0, ledger=ledger_path, max_total_epsilon=1.0)
     with refused("max_epsilon", value=1.0, rule="nothing is spent"):
-        model.fit(FRAME, LABELS, X_public=PUBLIC)
-    assert not path.exists()
-    model.set_params(max_total_epsilon=10.0).fit(FRAME, LABELS, X_public=PUBLIC)
-    assert Ledger.stored(path).guaranteed_epsilon == 10.0
+        model.fit(RECORDS, LABELS, X_public=PUBLIC_RECORDS)
+    assert not ledger_path.exists()
+    model.set_params(max_total_epsilon=10.0).fit(RECORDS, LABELS, X_public=PUBLIC_RECORDS)
+    assert Ledger.stored(ledger_path).guaranteed_epsilon == 10.0
     assert "total of the ledger" not in repr(model)
-    model.set_params(epsilon=1.0).fit(FRAME, LABELS, X_public=PUBLIC)
+    model.set_params(epsilon=1.0).fit(RECORDS, LABELS, X_public=PUBLIC_RECORDS)
     assert "; total of the ledger: epsilon" in repr(model)
     assert "total of the ledger" in model._repr_mimebundle_()["text/html"]
 
 
 def test_the_cap_of_an_empty_ledger_names_the_way_out(tmp_path: Path) -> None:
-    """A file has a cap of 1 and no charge. A fit under a cap of 10 is refused, and the error says what would help."""
+    """A ledger with a cap of 1 and no charge refuses a fit under a cap of 10, and says what would help."""
     Ledger(tmp_path / "ledger", target_delta=1e-6, max_epsilon=1.0)
     model = PATEClassifier(epsilon=8.0, ledger=tmp_path / "ledger", max_total_epsilon=10.0)
     with refused("max_epsilon", value=10.0, rule="the ledger has no charge"):
-        model.fit(FRAME, LABELS, X_public=PUBLIC)
+        model.fit(RECORDS, LABELS, X_public=PUBLIC_RECORDS)
 
 
 @pytest.mark.slow
 def test_a_useless_default_fit_is_refused_by_its_epsilon() -> None:
-    """A fit without a number of teachers has a tiny epsilon. The error is about epsilon and private groups."""
+    """A fit at a tiny epsilon, without a number of teachers, is refused for its epsilon and its private groups."""
     with refused("target_epsilon", value=0.001, rule="private groups"):
-        PATEClassifier(epsilon=0.001).fit(FRAME, LABELS, X_public=PUBLIC)
+        PATEClassifier(epsilon=0.001).fit(RECORDS, LABELS, X_public=PUBLIC_RECORDS)
 
 
 @pytest.mark.slow
 def test_price_of_refuses_a_useless_default_fit_as_fit_does() -> None:
-    """Without a number of teachers, the error of `price_of` is about epsilon and private groups, too."""
+    """`price_of` at a tiny epsilon, without a number of teachers, is refused as `fit` is."""
     with refused("target_epsilon", value=0.001, rule="private groups"):
-        PATEClassifier(epsilon=0.001).price_of(FRAME, LABELS, X_public=PUBLIC)
+        PATEClassifier(epsilon=0.001).price_of(RECORDS, LABELS, X_public=PUBLIC_RECORDS)

@@ -1,4 +1,4 @@
-"""The division of the records of a fit into private and public samples, and the numbers of their groups."""
+"""The division of the records of a fit into private records and public samples, and the numbers of their groups."""
 
 from decimal import Decimal
 from typing import Any
@@ -17,14 +17,22 @@ INPUTS = np.arange(10, dtype=np.float32)[:, None]
 TARGETS = INPUTS > 4
 
 
-@pytest.mark.parametrize(("fraction", "num_public"), [(0.3, 3), (0.39, 3), (0.01, 1), (0.99, 9)])
-def test_the_last_rows_are_declared_public(fraction: float, num_public: int) -> None:
-    """Of ten rows, `public_fraction` declares the last ones public. Their number is rounded down, but at least one."""
+@pytest.mark.parametrize(
+    ("public_fraction", "num_public"), [(0.3, 3), (0.39, 3), (0.01, 1), (0.99, 9)]
+)
+def test_the_last_rows_are_declared_public(public_fraction: float, num_public: int) -> None:
+    """`public_fraction` declares the last of ten rows public; their number is rounded down, but at least one."""
     num_private = 10 - num_public
-    pools = Pools.cut(inputs=INPUTS, targets=TARGETS, groups=None, public=None, fraction=fraction)
+    pools = Pools.cut(
+        inputs=INPUTS,
+        targets=TARGETS,
+        groups=None,
+        public_inputs=None,
+        public_fraction=public_fraction,
+    )
     np.testing.assert_array_equal(pools.inputs, INPUTS[:num_private])
     np.testing.assert_array_equal(pools.targets, TARGETS[:num_private])
-    np.testing.assert_array_equal(pools.public, INPUTS[num_private:])
+    np.testing.assert_array_equal(pools.public_inputs, INPUTS[num_private:])
 
 
 @pytest.mark.parametrize(
@@ -38,13 +46,15 @@ def test_the_last_rows_are_declared_public(fraction: float, num_public: int) -> 
     ids=["numbers and texts", "letters", "letters of both cases", "blanks and dashes"],
 )
 def test_groups_of_any_type_are_numbered(groups: Any, group_numbers: list[int]) -> None:
-    """Groups of any type get numbers in sorted order. Names that differ in case, blanks or dashes are one group."""
-    pools = Pools.cut(inputs=INPUTS, targets=TARGETS, groups=groups, public=None, fraction=0.2)
+    """Groups of any type get numbers in sorted order, and names that differ in case, blanks or dashes one number."""
+    pools = Pools.cut(
+        inputs=INPUTS, targets=TARGETS, groups=groups, public_inputs=None, public_fraction=0.2
+    )
     assert pools.groups.tolist() == group_numbers
 
 
 @pytest.mark.parametrize(
-    ("groups", "fraction", "message"),
+    ("groups", "public_fraction", "message"),
     [
         (None, None, "X_public=None: expected public samples, or public_fraction"),
         (None, 1.0, r"public_fraction=1.0: expected a number in \(0, 1\)"),
@@ -108,11 +118,17 @@ def test_groups_of_any_type_are_numbered(groups: Any, group_numbers: list[int]) 
     ],
 )
 def test_pools_that_cannot_be_cut_are_refused(
-    groups: Any, fraction: float | None, message: str
+    groups: Any, public_fraction: float | None, message: str
 ) -> None:
-    """Fractions out of range, missing groups and too few groups are refused with this message."""
+    """Fractions out of range, missing groups and too few groups are refused with the message of their case."""
     with pytest.raises(InvalidValue, match=message):
-        Pools.cut(inputs=INPUTS, targets=TARGETS, groups=groups, public=None, fraction=fraction)
+        Pools.cut(
+            inputs=INPUTS,
+            targets=TARGETS,
+            groups=groups,
+            public_inputs=None,
+            public_fraction=public_fraction,
+        )
 
 
 def pools_with_private_person(num_rows: int) -> Pools:
@@ -127,8 +143,8 @@ def pools_with_private_person(num_rows: int) -> Pools:
         inputs=people[:, None].astype(np.float32),
         targets=people[:, None] > 50,
         groups=people,
-        public=None,
-        fraction=0.3,
+        public_inputs=None,
+        public_fraction=0.3,
     )
 
 
@@ -136,17 +152,21 @@ def pools_with_private_person(num_rows: int) -> Pools:
 def test_the_number_of_public_rows_does_not_depend_on_private_rows(num_rows: int) -> None:
     """The public rows are those of the last 30 of 100 people, whether a private person has 1 row or 300."""
     pools = pools_with_private_person(num_rows=num_rows)
-    assert pools.public[:, 0].tolist() == np.repeat(np.arange(70, 100), repeats=10).tolist()
+    assert pools.public_inputs[:, 0].tolist() == np.repeat(np.arange(70, 100), repeats=10).tolist()
     assert len(pools.inputs) == 690 + num_rows
 
 
 def test_all_rows_of_a_public_group_are_public() -> None:
-    """Of the groups a, b, c and d, the last half is public, with all rows of these groups at any position."""
+    """All rows of the groups c and d, the last half of four groups, are public at whatever position they stand."""
     pools = Pools.cut(
-        inputs=INPUTS, targets=TARGETS, groups=list("aabcbdcada"), public=None, fraction=0.5
+        inputs=INPUTS,
+        targets=TARGETS,
+        groups=list("aabcbdcada"),
+        public_inputs=None,
+        public_fraction=0.5,
     )
     assert pools.inputs[:, 0].tolist() == [0, 1, 2, 4, 7, 9]
-    assert pools.public[:, 0].tolist() == [3, 5, 6, 8]
+    assert pools.public_inputs[:, 0].tolist() == [3, 5, 6, 8]
     assert pools.groups.tolist() == [0, 0, 1, 1, 0, 0]
 
 
@@ -158,14 +178,24 @@ def test_public_groups_without_a_row_at_the_end_give_a_warning() -> None:
     )
     with pytest.warns(PublicGroups, match=message):
         Pools.cut(
-            inputs=INPUTS, targets=TARGETS, groups=list("abcddddddd"), public=None, fraction=0.5
+            inputs=INPUTS,
+            targets=TARGETS,
+            groups=list("abcddddddd"),
+            public_inputs=None,
+            public_fraction=0.5,
         )
 
 
 def test_a_single_row_cannot_be_divided() -> None:
     """One row cannot be cut into private and public samples, and is refused."""
     with refused("n_samples", value=1, rule="at least 2"):
-        Pools.cut(inputs=INPUTS[:1], targets=TARGETS[:1], groups=None, public=None, fraction=0.5)
+        Pools.cut(
+            inputs=INPUTS[:1],
+            targets=TARGETS[:1],
+            groups=None,
+            public_inputs=None,
+            public_fraction=0.5,
+        )
 
 
 def test_public_groups_are_numbered_apart_from_private_groups() -> None:
@@ -176,8 +206,8 @@ def test_public_groups_are_numbered_apart_from_private_groups() -> None:
         inputs=inputs,
         targets=targets,
         groups=["ann", "ann", "ben", "Ben"],
-        public=inputs[:3],
-        fraction=None,
+        public_inputs=inputs[:3],
+        public_fraction=None,
         public_groups=["eve", "dan", "dan"],
     )
     assert pools.groups[0] == 1, "ann is behind Ben"
@@ -211,7 +241,7 @@ def test_public_groups_that_cannot_be_used_are_refused(
             inputs=inputs,
             targets=np.zeros((2, 1), np.bool_),
             groups=groups,
-            public=inputs,
-            fraction=None,
+            public_inputs=inputs,
+            public_fraction=None,
             public_groups=public_groups,
         )

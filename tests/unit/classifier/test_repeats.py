@@ -1,4 +1,4 @@
-"""What is remembered of records that fits released something about."""
+"""The memory of a process for its fits: the number and the total price of the fits that share records."""
 
 import math
 
@@ -9,38 +9,38 @@ from pate.accounting import Adjacency, GaussianEvent, PrivacyUnit, PureDpEvent
 from pate.classifier import RepeatedRelease
 from pate.classifier.past_fits import FitPrice, PastFits, RememberedFit, warn_of_past_fits
 
-ROWS = np.random.default_rng(0).standard_normal((5000, 3)).astype(np.float32)
+RECORDS = np.random.default_rng(0).standard_normal((5000, 3)).astype(np.float32)
 
-ROW = PrivacyUnit(words="one row")
-GROUP = PrivacyUnit(words="one value of groups, with all its rows", columns=("groups",))
+ONE_ROW = PrivacyUnit(words="one row")
+ONE_GROUP = PrivacyUnit(words="one value of groups, with all its rows", columns=("groups",))
 
 
 def count_and_epsilon_of_fits(
-    rows: np.ndarray,
+    records: np.ndarray,
     epsilon: float,
     *,
     delta: float = 1e-6,
     seed: int | None = None,
-    unit: PrivacyUnit = ROW,
+    unit: PrivacyUnit = ONE_ROW,
     adjacency: Adjacency = Adjacency.REPLACE_ONE,
 ) -> tuple[int, float]:
-    """Records a fit on rows; returns the number of fits with records in common, and their total epsilon."""
-    past = remember_fit(
-        rows=rows, epsilon=epsilon, delta=delta, seed=seed, unit=unit, adjacency=adjacency
+    """Remembers a fit to records; returns the number of fits with records in common, and their total epsilon."""
+    past_fits = remember_fit(
+        records=records, epsilon=epsilon, delta=delta, seed=seed, unit=unit, adjacency=adjacency
     )
-    return past.count, past.epsilon
+    return past_fits.count, past_fits.epsilon
 
 
 def remember_fit(
-    rows: np.ndarray,
+    records: np.ndarray,
     epsilon: float,
     *,
     delta: float,
     seed: int | None = None,
-    unit: PrivacyUnit = ROW,
+    unit: PrivacyUnit = ONE_ROW,
     adjacency: Adjacency = Adjacency.REPLACE_ONE,
 ) -> PastFits:
-    """Records a fit on rows; returns the fits of the record whose prices have the greatest sum."""
+    """Remembers a fit to records; returns the fits of the record whose prices have the largest sum."""
     price = FitPrice(
         epsilon=epsilon,
         delta=delta,
@@ -49,41 +49,47 @@ def remember_fit(
         unit=unit,
         adjacency=adjacency,
     )
-    remembered_fit = RememberedFit.from_inputs(rows, price=price)
-    past = remembered_fit.dearest_fits()
+    remembered_fit = RememberedFit.from_inputs(records, price=price)
+    past_fits = remembered_fit.dearest_fits()
     remembered_fit.remember()
-    return past
+    return past_fits
 
 
 def test_prices_of_fits_with_records_in_common_add_up() -> None:
-    """Fits on overlapping rows are counted with their total epsilon. A fit on other rows counts alone."""
-    assert count_and_epsilon_of_fits(rows=ROWS[:100], epsilon=2.0) == (1, 2.0)
-    assert count_and_epsilon_of_fits(rows=ROWS[50:150], epsilon=3.0) == (2, 5.0)
-    assert count_and_epsilon_of_fits(rows=ROWS[200:300], epsilon=1.0) == (1, 1.0)
-    assert count_and_epsilon_of_fits(rows=ROWS[:300], epsilon=1.0) == (3, 6.0)
+    """Fits to overlapping records are counted, and their prices added up; a fit to other records counts alone."""
+    assert count_and_epsilon_of_fits(records=RECORDS[:100], epsilon=2.0) == (1, 2.0)
+    assert count_and_epsilon_of_fits(records=RECORDS[50:150], epsilon=3.0) == (2, 5.0)
+    assert count_and_epsilon_of_fits(records=RECORDS[200:300], epsilon=1.0) == (1, 1.0)
+    assert count_and_epsilon_of_fits(records=RECORDS[:300], epsilon=1.0) == (3, 6.0)
 
 
-@pytest.mark.parametrize("order", [slice(None), slice(None, None, -1)], ids=["same", "reversed"])
-def test_a_fold_of_many_records_is_recognized(order: slice) -> None:
+@pytest.mark.parametrize(
+    "row_order", [slice(None), slice(None, None, -1)], ids=["same", "reversed"]
+)
+def test_a_fold_of_many_records_is_recognized(row_order: slice) -> None:
     """A fit on 4,000 of 5,000 rows, in any order, counts as the second fit on these records.
 
     Of each fit, 1,000 records are remembered; most of those of the fold are among those of all rows.
     """
-    count_and_epsilon_of_fits(rows=ROWS, epsilon=1.0)
-    assert count_and_epsilon_of_fits(rows=ROWS[1000:][order], epsilon=1.0) == (2, 2.0)
+    count_and_epsilon_of_fits(records=RECORDS, epsilon=1.0)
+    assert count_and_epsilon_of_fits(records=RECORDS[1000:][row_order], epsilon=1.0) == (2, 2.0)
 
 
 def test_the_sum_of_deltas_has_no_guarantee_from_one_on() -> None:
-    """Fits on the same rows add up their deltas. From a sum of 1 on, the total epsilon is infinite."""
-    rows = ROWS[300:400]
-    past = [remember_fit(rows=rows, epsilon=1.0, delta=delta) for delta in (1e-6, 1e-5, 1.0)]
-    assert [fits.delta for fits in past] == pytest.approx([1e-6, 1.1e-5, 1.0])
-    assert [fits.epsilon for fits in past] == [1.0, 2.0, math.inf]
+    """The deltas of fits to the same records are added up, and from a sum of 1 on the total epsilon is infinite."""
+    records = RECORDS[300:400]
+    past_fits_after_each = [
+        remember_fit(records=records, epsilon=1.0, delta=delta) for delta in (1e-6, 1e-5, 1.0)
+    ]
+    assert [past_fits.delta for past_fits in past_fits_after_each] == pytest.approx(
+        [1e-6, 1.1e-5, 1.0]
+    )
+    assert [past_fits.epsilon for past_fits in past_fits_after_each] == [1.0, 2.0, math.inf]
 
 
 def test_a_repeated_record_in_one_fit_counts_once() -> None:
-    """A fit on nine equal rows is one fit."""
-    assert count_and_epsilon_of_fits(rows=np.zeros((9, 2), np.float32), epsilon=1.0) == (1, 1.0)
+    """A fit to nine equal records counts once."""
+    assert count_and_epsilon_of_fits(records=np.zeros((9, 2), np.float32), epsilon=1.0) == (1, 1.0)
 
 
 def test_fits_with_the_same_seed_have_no_total_price() -> None:
@@ -91,49 +97,55 @@ def test_fits_with_the_same_seed_have_no_total_price() -> None:
 
     The difference of their releases has no noise. Other seeds add up.
     """
-    assert count_and_epsilon_of_fits(rows=ROWS[:100], epsilon=2.0, seed=7) == (1, 2.0)
-    assert count_and_epsilon_of_fits(rows=ROWS[200:300], epsilon=2.0, seed=7) == (1, 2.0)
-    assert count_and_epsilon_of_fits(rows=ROWS[:100], epsilon=3.0, seed=8) == (2, 5.0)
-    assert count_and_epsilon_of_fits(rows=ROWS[50:150], epsilon=3.0, seed=7) == (3, math.inf)
-    assert count_and_epsilon_of_fits(rows=ROWS[:10], epsilon=1.0) == (3, 6.0)
+    assert count_and_epsilon_of_fits(records=RECORDS[:100], epsilon=2.0, seed=7) == (1, 2.0)
+    assert count_and_epsilon_of_fits(records=RECORDS[200:300], epsilon=2.0, seed=7) == (1, 2.0)
+    assert count_and_epsilon_of_fits(records=RECORDS[:100], epsilon=3.0, seed=8) == (2, 5.0)
+    assert count_and_epsilon_of_fits(records=RECORDS[50:150], epsilon=3.0, seed=7) == (3, math.inf)
+    assert count_and_epsilon_of_fits(records=RECORDS[:10], epsilon=1.0) == (3, 6.0)
 
 
 def test_prices_for_two_units_or_two_adjacencies_have_no_sum() -> None:
     """Fits with records in common, but with other units or adjacencies, have an infinite total epsilon."""
-    assert count_and_epsilon_of_fits(rows=ROWS[:100], epsilon=2.0) == (1, 2.0)
-    assert count_and_epsilon_of_fits(rows=ROWS[50:150], epsilon=3.0, unit=GROUP) == (2, math.inf)
-    assert count_and_epsilon_of_fits(rows=ROWS[:50], epsilon=3.0) == (2, 5.0)
+    assert count_and_epsilon_of_fits(records=RECORDS[:100], epsilon=2.0) == (1, 2.0)
+    assert count_and_epsilon_of_fits(records=RECORDS[50:150], epsilon=3.0, unit=ONE_GROUP) == (
+        2,
+        math.inf,
+    )
+    assert count_and_epsilon_of_fits(records=RECORDS[:50], epsilon=3.0) == (2, 5.0)
     assert count_and_epsilon_of_fits(
-        rows=ROWS[:50], epsilon=1.0, adjacency=Adjacency.ADD_REMOVE
+        records=RECORDS[:50], epsilon=1.0, adjacency=Adjacency.ADD_REMOVE
     ) == (3, math.inf)
 
 
 def test_the_warning_states_the_total_that_a_ledger_would() -> None:
-    """Two Gaussian releases of noise multiplier 4 equal one of 4 / sqrt(2), whose epsilon is 1.5436 at delta 1e-6."""
+    """The warning of two Gaussian releases of noise multiplier 4 states their total epsilon, 1.5436 rounded up.
+
+    Together the releases are one of noise multiplier 4 / sqrt(2), at delta 1e-6.
+    """
     price = FitPrice(
         epsilon=1.1,
         delta=1e-6,
         event=GaussianEvent(noise_multiplier=4.0),
         seed=None,
-        unit=ROW,
+        unit=ONE_ROW,
         adjacency=Adjacency.REPLACE_ONE,
     )
-    past = PastFits().with_fit(price).with_fit(price)
+    past_fits = PastFits().with_fit(price).with_fit(price)
     with pytest.warns(RepeatedRelease, match="here to at least epsilon 1.55 at delta 1e-6"):
-        warn_of_past_fits(past, stacklevel=1)
+        warn_of_past_fits(past_fits, stacklevel=1)
 
 
 def test_a_fit_that_is_not_charged_is_not_remembered() -> None:
-    """A planned fit is priced, and never charged. The next fit on the same rows is the first."""
-    rows = np.random.default_rng(9).standard_normal((40, 3)).astype(np.float32)
+    """A fit that is priced and never charged does not count: the next fit to the same records is the first."""
+    records = np.random.default_rng(9).standard_normal((40, 3)).astype(np.float32)
     price = FitPrice(
         epsilon=1.0,
         delta=1e-6,
         event=PureDpEvent(epsilon=1.0),
         seed=None,
-        unit=ROW,
+        unit=ONE_ROW,
         adjacency=Adjacency.REPLACE_ONE,
     )
-    remembered_fit = RememberedFit.from_inputs(rows, price=price)
+    remembered_fit = RememberedFit.from_inputs(records, price=price)
     assert remembered_fit.dearest_fits().count == 1
-    assert count_and_epsilon_of_fits(rows=rows, epsilon=1.0) == (1, 1.0)
+    assert count_and_epsilon_of_fits(records=records, epsilon=1.0) == (1, 1.0)

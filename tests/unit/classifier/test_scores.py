@@ -33,10 +33,10 @@ class FitData:
 
     Attributes:
         inputs: the private inputs.
-        labels: their labels.
+        labels: the labels of the private records.
         public_inputs: the public inputs.
-        test_inputs: the inputs of the test records; None for none.
-        test_labels: their labels; None for none.
+        test_inputs: the inputs of the test records; None for no test records.
+        test_labels: the labels of the test records; None for none.
         groups: the group of each private record; None for no groups.
         public_groups: the group of each public sample; None for no groups.
         test_groups: the group of each test record; None for no groups.
@@ -51,7 +51,7 @@ class FitData:
     public_groups: Any = None
     test_groups: Any = None
 
-    def fit(self, model: PATEClassifier) -> PATEClassifier:
+    def fit_model(self, model: PATEClassifier) -> PATEClassifier:
         """Fits a classifier to this data."""
         return model.fit(
             self.inputs,
@@ -66,17 +66,17 @@ class FitData:
 
 
 def data_with_test_records() -> FitData:
-    """Returns rows of four columns with three labels, the signs of three columns."""
+    """Returns data of a fit with test records: inputs of four columns, and three labels, the signs of three columns."""
     rng = np.random.default_rng(0)
     inputs = rng.standard_normal((NUM_PRIVATE + NUM_TEST + NUM_PUBLIC, 4))
     labels = (inputs[:, :3] > 0).astype(int)
-    test = slice(NUM_PRIVATE, NUM_PRIVATE + NUM_TEST)
+    test_rows = slice(NUM_PRIVATE, NUM_PRIVATE + NUM_TEST)
     return FitData(
         inputs=inputs[:NUM_PRIVATE],
         labels=labels[:NUM_PRIVATE],
-        public_inputs=inputs[test.stop :],
-        test_inputs=inputs[test],
-        test_labels=labels[test],
+        public_inputs=inputs[test_rows.stop :],
+        test_inputs=inputs[test_rows],
+        test_labels=labels[test_rows],
     )
 
 
@@ -97,24 +97,24 @@ def data_without_test_records() -> FitData:
 
 @pytest.mark.slow
 def test_scores_are_charged_to_the_ledger_of_all_fits(tmp_path: Path) -> None:
-    """A ledger file has a charge of the release and one of the scores; their prices add up."""
-    path = tmp_path / "ledger.db"
-    model = data_with_test_records().fit(
-        PATEClassifier(epsilon=2.0, score_epsilon=1.0, ledger=path)
+    """A ledger file has one charge of the release and one of the scores, whose prices are added up."""
+    ledger_path = tmp_path / "ledger.db"
+    model = data_with_test_records().fit_model(
+        PATEClassifier(epsilon=2.0, score_epsilon=1.0, ledger=ledger_path)
     )
-    release, scores = Ledger.stored(path).entries
-    assert release.event == model.release_.event
-    assert isinstance(scores.event, ScoresEvent)
+    release_charge, score_charge = Ledger.stored(ledger_path).entries
+    assert release_charge.event == model.release_.event
+    assert isinstance(score_charge.event, ScoresEvent)
     assert model.scores_ is not None
-    assert scores.event.noise_multiplier == model.scores_.noise_multiplier
+    assert score_charge.event.noise_multiplier == model.scores_.noise_multiplier
     assert model.epsilon_ < model.spent_epsilon_ < 3.0
-    assert model.spent_epsilon_ == Ledger.stored(path).spent_epsilon
+    assert model.spent_epsilon_ == Ledger.stored(ledger_path).spent_epsilon
 
 
 @pytest.mark.slow
 def test_without_a_ledger_private_people_pay_for_the_release_alone() -> None:
-    """In memory, scores have an account of their own, as their people are in no private record."""
-    model = data_with_groups().fit(PATEClassifier(epsilon=2.0, score_epsilon=1.0))
+    """Without a ledger, the spent epsilon is that of the release alone: test records have other people."""
+    model = data_with_groups().fit_model(PATEClassifier(epsilon=2.0, score_epsilon=1.0))
     assert model.spent_epsilon_ == model.epsilon_
     assert model.scores_ is not None
     assert model.scores_.epsilon <= 1.0
@@ -126,7 +126,8 @@ def test_without_a_ledger_private_people_pay_for_the_release_alone() -> None:
 def test_a_fit_with_scores_holds_no_test_record() -> None:
     """The pickle of a fitted classifier has no row of inputs or labels of the test records."""
     data = data_with_test_records()
-    content = pickle.dumps(data.fit(PATEClassifier(epsilon=2.0, score_epsilon=1.0)))
+    model = data.fit_model(PATEClassifier(epsilon=2.0, score_epsilon=1.0))
+    content = pickle.dumps(model)
     assert data.test_inputs[0].astype(np.float32).tobytes() not in content
     assert (data.test_labels == 1).tobytes()[:60] not in content
 
@@ -134,7 +135,7 @@ def test_a_fit_with_scores_holds_no_test_record() -> None:
 @pytest.mark.slow
 def test_released_scores_are_published_and_reported(tmp_path: Path) -> None:
     """The model card, the privacy card, privacy.json and `report` have the scores in `scores_`."""
-    model = data_with_test_records().fit(PATEClassifier(epsilon=2.0, score_epsilon=4.0))
+    model = data_with_test_records().fit_model(PATEClassifier(epsilon=2.0, score_epsilon=4.0))
     bundle = model.publish(tmp_path / "release")
     assert bundle.privacy == model.report() == pate.load(tmp_path / "release").privacy
     assert model.scores_ is not None
@@ -150,9 +151,9 @@ def test_released_scores_are_published_and_reported(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_fit_without_a_price_has_no_scores(tmp_path: Path) -> None:
     """Without `score_epsilon`, `scores_` is None, and privacy.json has no key for scores."""
-    model = data_with_test_records().fit(PATEClassifier(epsilon=2.0, score_epsilon=1.0))
+    model = data_with_test_records().fit_model(PATEClassifier(epsilon=2.0, score_epsilon=1.0))
     model.set_params(score_epsilon=None)
-    data_without_test_records().fit(model)
+    data_without_test_records().fit_model(model)
     model.publish(tmp_path / "release")
     assert model.scores_ is None
     assert "scores" not in json.loads((tmp_path / "release" / "privacy.json").read_text())
@@ -162,31 +163,31 @@ def test_a_fit_without_a_price_has_no_scores(tmp_path: Path) -> None:
 def test_scores_of_classes_are_those_of_the_most_probable_one() -> None:
     """At a large `score_epsilon`, micro-F1 of one class per record is the share of right classes."""
     data = data_with_test_records()
-    data = replace(
+    data_with_classes = replace(
         data,
         labels=data.labels[:, :2].sum(axis=1),
         test_labels=data.test_labels[:, :2].sum(axis=1),
     )
     model = PATEClassifier(epsilon=4.0, classes=[0, 1, 2], score_epsilon=200.0)
-    data.fit(model)
+    data_with_classes.fit_model(model)
     assert model.scores_ is not None
-    share_of_right = model.score(data.test_inputs, data.test_labels)
+    share_of_right = model.score(data_with_classes.test_inputs, data_with_classes.test_labels)
     assert model.scores_.micro_f1.value == pytest.approx(share_of_right, abs=0.01)
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pate.classifier.GapsFromLabels")
 def test_test_records_may_have_the_gaps_and_tables_of_private_ones() -> None:
-    """Tables with labels of which each seventh is missing are scored."""
+    """A fit to tables with missing labels releases scores on test records that are tables with missing labels."""
     data = data_with_test_records()
-    data = FitData(
+    data_of_tables = FitData(
         inputs=table_of_inputs(data.inputs),
         labels=table_with_gaps(data.labels),
         public_inputs=table_of_inputs(data.public_inputs),
         test_inputs=table_of_inputs(data.test_inputs),
         test_labels=table_with_gaps(data.test_labels),
     )
-    model = data.fit(PATEClassifier(epsilon=4.0, score_epsilon=50.0))
+    model = data_of_tables.fit_model(PATEClassifier(epsilon=4.0, score_epsilon=50.0))
     assert model.scores_ is not None
     assert model.scores_.accuracy.value > 0.8
 
@@ -275,11 +276,11 @@ def table_with_gaps(labels: np.ndarray) -> pd.DataFrame:
 def test_impossible_test_records_are_refused_before_a_charge(
     tmp_path: Path, data: FitData, name: str, value: Any
 ) -> None:
-    """Missing test records, people in two parts, and labels of another form leave no ledger."""
-    path = tmp_path / "ledger.db"
+    """Missing test records, groups in two parts of the data, and labels of another form leave no ledger."""
+    ledger_path = tmp_path / "ledger.db"
     with refused(name, value=value):
-        data.fit(PATEClassifier(epsilon=2.0, score_epsilon=1.0, ledger=path))
-    assert not path.exists()
+        data.fit_model(PATEClassifier(epsilon=2.0, score_epsilon=1.0, ledger=ledger_path))
+    assert not ledger_path.exists()
 
 
 @pytest.mark.parametrize(
@@ -292,7 +293,7 @@ def test_impossible_test_records_are_refused_before_a_charge(
             PATEClassifier(epsilon=2.0, score_epsilon=0.0), "score_epsilon", 0.0, id="price 0"
         ),
         pytest.param(
-            PATEClassifier(LogisticRegression(), epsilon=2.0, score_epsilon=1.0),
+            PATEClassifier(estimator=LogisticRegression(), epsilon=2.0, score_epsilon=1.0),
             "score_epsilon",
             1.0,
             id="estimators",
@@ -302,59 +303,67 @@ def test_impossible_test_records_are_refused_before_a_charge(
 def test_test_records_without_a_price_are_refused_before_a_charge(
     tmp_path: Path, model: PATEClassifier, name: str, value: Any
 ) -> None:
-    """Test records without a price, at price 0, or for a student that is an estimator leave no ledger."""
-    path = tmp_path / "ledger.db"
+    """Test records without a price, at price 0, or with estimators are refused, and leave no ledger."""
+    ledger_path = tmp_path / "ledger.db"
     with refused(name, value=value):
-        data_with_test_records().fit(model.set_params(ledger=path))
-    assert not path.exists()
+        data_with_test_records().fit_model(model.set_params(ledger=ledger_path))
+    assert not ledger_path.exists()
 
 
 def test_a_cap_without_room_for_scores_is_refused_before_a_charge(tmp_path: Path) -> None:
-    """A cap that the release alone would fill refuses the fit, and no file is left."""
-    path = tmp_path / "ledger.db"
-    model = PATEClassifier(epsilon=2.0, score_epsilon=1.0, ledger=path, max_total_epsilon=2.0)
+    """A fit whose release alone would fill the cap is refused together with its scores, and no file is left."""
+    ledger_path = tmp_path / "ledger.db"
+    model = PATEClassifier(
+        epsilon=2.0, score_epsilon=1.0, ledger=ledger_path, max_total_epsilon=2.0
+    )
     with refused("max_epsilon", value=2.0):
-        data_with_test_records().fit(model)
-    assert not path.exists()
+        data_with_test_records().fit_model(model)
+    assert not ledger_path.exists()
 
 
 @pytest.mark.slow
 def test_a_ledger_without_room_for_scores_refuses_the_fit(tmp_path: Path) -> None:
-    """Where an earlier fit leaves room for the release alone, a fit with scores charges nothing."""
-    path = tmp_path / "ledger.db"
-    data_without_test_records().fit(PATEClassifier(epsilon=1.5, ledger=path, max_total_epsilon=3.0))
+    """A ledger with room for the release alone refuses a fit with scores, which charges nothing."""
+    ledger_path = tmp_path / "ledger.db"
+    data_without_test_records().fit_model(
+        PATEClassifier(epsilon=1.5, ledger=ledger_path, max_total_epsilon=3.0)
+    )
     with refused("max_epsilon", value=3.0):
-        data_with_test_records().fit(
-            PATEClassifier(epsilon=1.5, score_epsilon=2.8, ledger=path, max_total_epsilon=3.0)
+        data_with_test_records().fit_model(
+            PATEClassifier(
+                epsilon=1.5, score_epsilon=2.8, ledger=ledger_path, max_total_epsilon=3.0
+            )
         )
-    assert len(Ledger.stored(path).entries) == 1
-    data_without_test_records().fit(PATEClassifier(epsilon=1.5, ledger=path, max_total_epsilon=3.0))
+    assert len(Ledger.stored(ledger_path).entries) == 1
+    data_without_test_records().fit_model(
+        PATEClassifier(epsilon=1.5, ledger=ledger_path, max_total_epsilon=3.0)
+    )
 
 
 @pytest.mark.slow
 def test_a_second_release_of_scores_warns() -> None:
-    """Test records of an earlier fit in this process are named, though the private ones are others."""
+    """A second fit in a process with the same test records warns, though its private records are others."""
     data = data_with_test_records()
-    data.fit(PATEClassifier(epsilon=2.0, score_epsilon=1.0))
+    data.fit_model(PATEClassifier(epsilon=2.0, score_epsilon=1.0))
     data_of_others = replace(data, inputs=data.inputs + 1)
     with pytest.warns(RepeatedRelease, match="fit 2 of this process"):
-        data_of_others.fit(PATEClassifier(epsilon=2.0, score_epsilon=1.0))
+        data_of_others.fit_model(PATEClassifier(epsilon=2.0, score_epsilon=1.0))
 
 
 @pytest.mark.slow
 def test_test_rows_among_private_rows_warn() -> None:
-    """Without groups, test rows that are private rows are probably the same people."""
+    """A fit without groups warns of test rows that are also private rows."""
     data = data_with_test_records()
-    data = replace(data, test_inputs=data.inputs[:NUM_TEST])
+    overlapping_data = replace(data, test_inputs=data.inputs[:NUM_TEST])
     with pytest.warns(SharedRows, match="rows of X_test are rows of X"):
-        data.fit(PATEClassifier(epsilon=2.0, score_epsilon=1.0))
+        overlapping_data.fit_model(PATEClassifier(epsilon=2.0, score_epsilon=1.0))
 
 
 @pytest.mark.slow
 def test_failed_scores_leave_the_student_that_was_paid_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """If scores cannot be drawn, the student and its release stay and are published without scores."""
+    """A fit whose scores were interrupted keeps its student and its release, and is published without scores."""
 
     def interrupt(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
@@ -362,14 +371,14 @@ def test_failed_scores_leave_the_student_that_was_paid_for(
     monkeypatch.setattr(ScoreCharge, "release", interrupt)
     model = PATEClassifier(epsilon=2.0, score_epsilon=1.0)
     with pytest.raises(KeyboardInterrupt) as caught:
-        data_with_test_records().fit(model)
+        data_with_test_records().fit_model(model)
     assert "is spent" in caught.value.__notes__[0]
     model.publish(tmp_path / "release")
     assert model.scores_ is None
 
 
 def test_a_search_releases_no_scores() -> None:
-    """The fits of a `PATESearch` are compared by scores of its own, so a price of others is refused."""
+    """A `PATESearch` refuses a classifier with `score_epsilon`, as it compares its fits by scores of its own."""
     data = data_with_test_records()
     search = PATESearch(
         estimator=PATEClassifier(score_epsilon=1.0), param_grid={"n_queries": [300, 400]}

@@ -11,10 +11,11 @@ from pate.classifier import ClassesFromLabels, PATEClassifier, PATESearch
 from pate.classifier.search import total_score
 from tests.refusals import refused
 
-GRID = {"n_queries": [60, 100]}
+# The settings that are compared by a search.
+PARAM_GRID = {"n_queries": [60, 100]}
 
 
-def records() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def labeled_records() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns 700 private inputs with two labels that are easy to learn, and 200 public inputs."""
     rng = np.random.default_rng(3)
     inputs = rng.standard_normal((900, 4))
@@ -38,23 +39,23 @@ def fitted_search(
     """
     search = PATESearch(
         estimator=PATEClassifier(),
-        param_grid=GRID,
+        param_grid=PARAM_GRID,
         epsilon=6.0,
         mean_fits=mean_fits,
         test_fraction=test_fraction,
         ledger=ledger,
         max_total_epsilon=max_total_epsilon,
     )
-    inputs, labels, public = records()
-    return search.fit(inputs, labels, X_public=public)
+    inputs, labels, public_inputs = labeled_records()
+    return search.fit(inputs, labels, X_public=public_inputs)
 
 
 @pytest.mark.slow
 def test_the_search_is_charged_as_one_tuned_release(tmp_path: Path) -> None:
     """The ledger has one charge, and the best fit states its epsilon and how it follows."""
-    path = tmp_path / "ledger.db"
-    search = fitted_search(ledger=path)
-    [charge] = pa.Ledger.stored(path).entries
+    ledger_path = tmp_path / "ledger.db"
+    search = fitted_search(ledger=ledger_path)
+    [charge] = pa.Ledger.stored(ledger_path).entries
     assert isinstance(charge.event, pa.TuningEvent)
     assert isinstance(charge.event.score, pa.ScoresEvent)
     assert search.fit_epsilon_ < charge.epsilon <= 6.0
@@ -63,13 +64,13 @@ def test_the_search_is_charged_as_one_tuned_release(tmp_path: Path) -> None:
     statement = search.best_estimator_.report()
     assert statement.epsilon >= charge.epsilon
     assert statement.tuning is not None and statement.tuning.num_candidates == 2
-    assert search.best_params_["n_queries"] in GRID["n_queries"]
+    assert search.best_params_["n_queries"] in PARAM_GRID["n_queries"]
 
 
 @pytest.mark.slow
 def test_the_best_fit_predicts_and_the_search_says_nothing() -> None:
     """The best fit is better than chance, and no warning or attribute tells the number of fits."""
-    inputs, labels, _ = records()
+    inputs, labels, _ = labeled_records()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         search = fitted_search()
@@ -86,48 +87,50 @@ def test_the_best_fit_predicts_and_the_search_says_nothing() -> None:
 @pytest.mark.slow
 def test_a_search_beyond_the_cap_is_refused(tmp_path: Path) -> None:
     """A cap below the price refuses the search before anything is fitted or charged."""
-    path = tmp_path / "ledger.db"
+    ledger_path = tmp_path / "ledger.db"
     with refused("max_epsilon", value=1.0):
-        fitted_search(ledger=path, max_total_epsilon=1.0)
-    assert not path.exists() or not pa.Ledger.stored(path).entries
+        fitted_search(ledger=ledger_path, max_total_epsilon=1.0)
+    assert not ledger_path.exists() or not pa.Ledger.stored(ledger_path).entries
 
 
 def test_classes_that_are_read_from_labels_warn_once() -> None:
-    """A warning about public facts comes once, from the first fit."""
-    inputs, labels, public = records()
-    names = np.where(labels[:, 0], "yes", "no")
-    search = PATESearch(estimator=PATEClassifier(), param_grid=GRID, epsilon=6.0, mean_fits=3.0)
+    """A search to labels whose classes are read from them warns once, in its first fit."""
+    inputs, labels, public_inputs = labeled_records()
+    class_names = np.where(labels[:, 0], "yes", "no")
+    search = PATESearch(
+        estimator=PATEClassifier(), param_grid=PARAM_GRID, epsilon=6.0, mean_fits=3.0
+    )
     with pytest.warns(ClassesFromLabels) as caught:
-        search.fit(inputs, names, X_public=public)
+        search.fit(inputs, class_names, X_public=public_inputs)
     assert len(caught) == 1
 
 
 def test_a_share_of_all_groups_is_refused() -> None:
-    """A search that scores all groups has none to fit."""
+    """A search that would score all groups is refused, as no group would be left to fit."""
     with refused("test_fraction", value=1.0):
         fitted_search(test_fraction=1.0)
 
 
 def test_a_mean_of_one_fit_is_refused() -> None:
-    """The expected number of fits is above 1."""
+    """A search with an expected number of 1 fit is refused, as the number has to be above 1."""
     with refused("mean", value=1.0):
         fitted_search(mean_fits=1.0)
 
 
 def test_a_grid_of_one_setting_is_refused() -> None:
     """A search over a grid of one setting is refused."""
-    inputs, labels, public = records()
+    inputs, labels, public_inputs = labeled_records()
     with refused("param_grid", value=1):
         PATESearch(estimator=PATEClassifier(), param_grid={"n_queries": [60]}).fit(
-            inputs, labels, X_public=public
+            inputs, labels, X_public=public_inputs
         )
 
 
 @pytest.mark.parametrize("changed_group", [0, 5])
 def test_one_group_moves_the_score_by_at_most_its_steps(changed_group: int) -> None:
     """A replaced group changes the sum of scores by at most 2^20, however many records it has."""
-    inputs, labels, public = records()
-    model = PATEClassifier(epsilon=6.0).fit(inputs, labels, X_public=public)
+    inputs, labels, public_inputs = labeled_records()
+    model = PATEClassifier(epsilon=6.0).fit(inputs, labels, X_public=public_inputs)
     groups = np.arange(30) // 5
     true_labels = labels[:30]
     flipped_labels = true_labels.copy()

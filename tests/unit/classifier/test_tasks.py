@@ -15,10 +15,7 @@ from tests.refusals import ANY, Refusal, refused
     ids=["words", "numbers", "truth values"],
 )
 def test_a_vector_of_labels_is_one_class_per_sample(labels: list[Any]) -> None:
-    """The classes of a vector of labels are its values in sorted order. Each sample has one bit.
-
-    The bits are decoded to the vector.
-    """
+    """A vector of labels is encoded as one bit for each sample, among its sorted values, and decoded again."""
     task, bits = task_of(np.array(labels), classes=None)
     assert task.classes.tolist() == sorted(set(labels))
     assert bits.sum(axis=1).tolist() == [1, 1, 1]
@@ -71,10 +68,14 @@ def test_impossible_labels_are_refused(
         task_of(np.array(labels), classes=classes)
 
 
-@pytest.mark.parametrize("collection", [set, list, tuple, frozenset])
-def test_sets_of_words_are_encoded_as_bits(collection: Any) -> None:
+@pytest.mark.parametrize("collection_class", [set, list, tuple, frozenset])
+def test_sets_of_words_are_encoded_as_bits(collection_class: Any) -> None:
     """Sets, lists and tuples of words become a bit for each word, in sorted order, and are decoded to tuples."""
-    word_sets = [collection(["flu", "cold"]), collection([]), collection(["mumps"])]
+    word_sets = [
+        collection_class(["flu", "cold"]),
+        collection_class([]),
+        collection_class(["mumps"]),
+    ]
     task = LabelSets.from_labels(word_sets, classes=None)
     assert task is not None
     assert task.classes.tolist() == ["cold", "flu", "mumps"]
@@ -82,14 +83,18 @@ def test_sets_of_words_are_encoded_as_bits(collection: Any) -> None:
     assert task.decode(bits) == [("cold", "flu"), (), ("mumps",)]
 
 
-@pytest.mark.parametrize("collection", [set, list, tuple, frozenset])
-def test_sets_of_unknown_words_and_other_values_are_refused(collection: Any) -> None:
+@pytest.mark.parametrize("collection_class", [set, list, tuple, frozenset])
+def test_sets_of_unknown_words_and_other_values_are_refused(collection_class: Any) -> None:
     """A word that is not among the words of a task, a label that is no set, and a text as `classes` are refused."""
-    word_sets = [collection(["flu", "cold"]), collection([]), collection(["mumps"])]
+    word_sets = [
+        collection_class(["flu", "cold"]),
+        collection_class([]),
+        collection_class(["mumps"]),
+    ]
     with refused("y[2]", rule="words among the"):
         LabelSets(words=["flu", "cold"]).encode(word_sets)
     with refused("y[1]", rule="a set of"):
-        LabelSets.from_labels([collection(["flu"]), 3], classes=None)
+        LabelSets.from_labels([collection_class(["flu"]), 3], classes=None)
     with refused("classes", value="flu"):
         LabelSets.from_labels(word_sets, classes="flu")
 
@@ -100,12 +105,12 @@ def test_sets_of_unknown_words_and_other_values_are_refused(collection: Any) -> 
     ids=["lists of bits", "words", "one word", "array of bits", "no labels"],
 )
 def test_labels_of_other_forms_are_no_sets_of_words(labels: Any) -> None:
-    """For bits, words or no labels at all there is no task of sets of words."""
+    """`LabelSets.from_labels` returns None for bits, for words, and for no labels at all."""
     assert LabelSets.from_labels(labels, classes=None) is None
 
 
 def test_a_student_of_classes_uses_answers_with_one_class_alone() -> None:
-    """A task of classes uses those of four released answers that have exactly one bit. A task of labels uses all."""
+    """A task of classes uses released answers with exactly one bit alone, and a task of labels uses all answers."""
     answers = np.array([[1, 0], [0, 0], [1, 1], [0, 1]], dtype=bool)
     assert OneClass(names=np.arange(2)).is_usable(answers).tolist() == [True, False, False, True]
-    assert Task(count=2).is_usable(answers).all()
+    assert Task(num_labels=2).is_usable(answers).all()
