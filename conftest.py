@@ -1,4 +1,4 @@
-"""For all tests: none remembers records of another, finds a GPU that it is not shown, or is deaf to signals."""
+"""Hooks and fixtures for all tests, which keep tests apart from each other and from the machine."""
 
 import gc
 import os
@@ -11,32 +11,38 @@ import pytest
 
 from tests.processes import ProcessGuard
 
-# equal bytes are promised on a processor; before torch is loaded
+# Tests run without a GPU, as equal bytes are promised on a processor alone. This has to be set before torch is loaded.
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
-# as a shell's job in the background has it, and its children
+# A shell starts jobs in the background with Ctrl-C ignored, and nohup starts them with hang-ups ignored. Tests send
+# both signals to their children, which inherit what is ignored.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # as under nohup
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Fails tests that start a process without the marker for it."""
     config.pluginmanager.register(ProcessGuard())
 
 
 def pytest_collection_finish() -> None:
-    gc.freeze()  # thousands of collected tests live to the end: no garbage collection walks them again
+    """Keeps the thousands of collected tests, which live to the end, out of each garbage collection."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
 def _no_ledger_of_several_tests(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A run that names no ledger is charged to one beside its folder: a test's run lies in a folder of its own."""
-    own = None
+    """Fails a test whose run lies in `tmp_path` itself, as its ledger beside `tmp_path` would be that of other tests.
+
+    A run that names no ledger is charged to the one beside its own folder.
+    """
+    test_folder = None
     if "tmp_path" in request.fixturenames:
-        own = Path(request.getfixturevalue("tmp_path"))
+        test_folder = Path(request.getfixturevalue("tmp_path"))
     yield
-    if own is not None and (own.parent / "ledger.db").exists():
-        (own.parent / "ledger.db").unlink()
+    if test_folder is not None and (test_folder.parent / "ledger.db").exists():
+        (test_folder.parent / "ledger.db").unlink()
         pytest.fail("the run of this test lies in tmp_path itself: take tmp_path / 'run'")
 
 
@@ -52,7 +58,7 @@ def drawn_faces(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def _no_earlier_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Warnings are errors, and a second fit on the same records in one process warns."""
+    """Forgets the fits of earlier tests, since a second fit to the same records in one process would warn."""
     past_fits = sys.modules.get("pate.classifier.past_fits")
     if past_fits is not None:
         monkeypatch.setattr(past_fits, "_FITS", {})

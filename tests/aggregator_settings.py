@@ -17,11 +17,15 @@ def settings_of_aggregator(name: str) -> DictConfig:
     Hydra takes a tenth of a second to compose them.
     """
     register_configs()
-    # a fixture of another module may have opened the same folder of configurations in this process
+    # A fixture of another module may have opened the same folder of configurations in this process.
     is_open = GlobalHydra.instance().is_initialized()
     with (
-        nullcontext() if is_open else initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3")
+        nullcontext()
+        if is_open
+        else initialize_config_dir(config_dir=str(CONFIG_FOLDER), version_base="1.3")
     ):
-        settings: DictConfig = compose("train", [f"aggregator={name}"]).aggregator
+        settings: DictConfig = compose(
+            config_name="train", overrides=[f"aggregator={name}"]
+        ).aggregator
     OmegaConf.set_readonly(settings, True)
     return settings

@@ -1,4 +1,4 @@
-"""Starting a process takes the marker `process`: any other test that starts one fails, and the process never begins."""
+"""A guard by which a test may start a process only with the marker `process`; any other test fails before the start."""
 
 import _posixsubprocess
 import sys
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-# whole runs, commands, kernels, a browser: marked as they are found
-FOLDERS = frozenset({"browser", "e2e", "notebooks"})
+# The folders of tests of whole runs, commands, kernels and a browser, which get the marker when they are collected.
+MARKED_FOLDERS = frozenset({"browser", "e2e", "notebooks"})
 ROOT = Path(__file__).resolve().parents[1]
 # The C function by which multiprocessing and joblib start processes, without an audit event.
 _FORK_EXEC = "_posixsubprocess.fork_exec"
@@ -32,37 +32,39 @@ class ProcessGuard:
     Workers of pytest-xdist are started before it listens.
 
     Attributes:
-        watched: the id of the running test if it may start no process, else None.
+        unmarked_test: the id of the running test if it lacks the marker `process`, else None.
     """
 
     def __init__(self) -> None:
         """Watches audit events and the C function by which `multiprocessing` and joblib start processes without one."""
-        self.watched: str | None = None
-        start = _posixsubprocess.fork_exec
+        self.unmarked_test: str | None = None
+        start_process = _posixsubprocess.fork_exec
 
         def fork_exec(*arguments: Any) -> int:
             self._require_no_start(_FORK_EXEC, arguments)
-            return start(*arguments)
+            return start_process(*arguments)
 
         _posixsubprocess.fork_exec = fork_exec
         sys.addaudithook(self._require_no_start)
 
-    def _require_no_start(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Fails the watched test if an event of the interpreter's audit is the start of a process."""
-        is_start = event in _EVENTS_OF_STARTS and arguments[:1] != (_CORE_COUNTER,)
-        if self.watched is not None and is_start:
-            pytest.fail(f"{self.watched} starts a process ({event}): expected the marker `process`")
+    def _require_no_start(self, event_name: str, arguments: tuple[Any, ...]) -> None:
+        """Fails an unmarked test if an event of the interpreter's audit is the start of a process."""
+        is_start = event_name in _EVENTS_OF_STARTS and arguments[:1] != (_CORE_COUNTER,)
+        if self.unmarked_test is not None and is_start:
+            pytest.fail(
+                f"{self.unmarked_test} starts a process ({event_name}): expected the marker `process`"
+            )
 
     def pytest_itemcollected(self, item: pytest.Item) -> None:
-        """Gives the marker `process` to each test in `FOLDERS`."""
-        if not FOLDERS.isdisjoint(item.path.relative_to(ROOT).parts):
+        """Gives the marker `process` to each test in `MARKED_FOLDERS`."""
+        if not MARKED_FOLDERS.isdisjoint(item.path.relative_to(ROOT).parts):
             item.add_marker(pytest.mark.process)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """Watches a test without the marker `process`, with its fixtures, while it runs."""
-        self.watched = None if item.get_closest_marker("process") else item.nodeid
+        self.unmarked_test = None if item.get_closest_marker("process") else item.nodeid
         try:
             return (yield)
         finally:
-            self.watched = None
+            self.unmarked_test = None

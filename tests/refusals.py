@@ -1,4 +1,4 @@
-"""How a test asserts a refusal: by its fields, so that its words can become better."""
+"""Assertions on refusals: a test compares the fields of an error, so that the words of the error can become better."""
 
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -52,12 +52,12 @@ class Refusal:
         trace: TracebackType | None,
     ) -> bool | None:
         """Fails if the block raised no such error, or if the error's fields differ from the expected ones."""
-        passed = self._raised.__exit__(kind, raised, trace)
-        if passed:
-            self.require(self._caught.value)
-        return passed
+        is_raised = self._raised.__exit__(kind, raised, trace)
+        if is_raised:
+            self.require_expected(self._caught.value)
+        return is_raised
 
-    def require(self, error: InvalidValue) -> None:
+    def require_expected(self, error: InvalidValue) -> None:
         """Fails unless an error has the expected fields."""
         assert error.name == self.name, error
         if self.value is UNSAID:

@@ -1,4 +1,4 @@
-"""Tests of forged bundles: for any content of the JSON, loading ends in one line, with little memory and time."""
+"""Forged bundles: whatever their JSON holds, loading predicts or refuses in one line, with little memory and time."""
 
 import json
 import re
@@ -29,10 +29,14 @@ from tests.unit.bundle.test_bundle import write_bundle
 CARD = "student/student.json"
 WEIGHTS = "student/student.safetensors"
 EXTRACTOR = "extractor.safetensors"
-MOST_MB = 200
-LESS = object()  # or more: a place is left out, or there twice
-_APART = 6  # of so many values one is tried in a place
-VALUES: tuple[Any, ...] = (
+# The memory that loading all copies may take beyond that of one valid bundle, in MB.
+MAX_MB = 200
+# Stands in a list of values for another length: an entry of a dict is left out, and one of a list occurs twice.
+OTHER_LENGTH = object()
+# Every so many values, one is tried at a path, and the next ones at the next paths.
+_STRIDE = 6
+# Values that a forger may write in place of any value of the JSON.
+FORGED_VALUES: tuple[Any, ...] = (
     *(
         None,
         True,
@@ -78,14 +82,17 @@ VALUES: tuple[Any, ...] = (
 )
 
 
-def write_bundle_of_kind(kind: str, folder: Path) -> Path:
-    """Writes a bundle of a kind: "table", "extracted", or "constant".
+def write_bundle_of_kind(kind: str, release_folder: Path) -> Path:
+    """Trains a model of a kind, writes its bundle, and returns the folder.
 
-    The bundle "constant" is a model of pictures whose arrays do not determine the size of the pictures.
+    Args:
+        kind: "table" for columns of a table, "extracted" for features of pictures, or "constant" for a model of
+            pictures whose arrays do not determine the size of the pictures.
+        release_folder: the folder to write.
     """
     rng = np.random.default_rng(0)
     if kind == "table":
-        return write_bundle(folder)
+        return write_bundle(release_folder)
     pictures = rng.random((12, 1, 8, 8)).astype(np.float32)
     labels = rng.random((12, 2)) < 0.5
     form: Preprocessing = ImageForm(channels=1, height=8, width=8)
@@ -108,7 +115,7 @@ def write_bundle_of_kind(kind: str, folder: Path) -> Path:
         model = CNNStudent(width=8, blocks=1, epochs=1, folds=2).fit(
             pictures[:1], labels[:1], seed=0
         )
-    model.save(folder / "student")
+    model.save(release_folder / "student")
     ModelForm(
         name="faces",
         kind="images" if kind == "constant" else "features",
@@ -119,17 +126,21 @@ def write_bundle_of_kind(kind: str, folder: Path) -> Path:
         threshold=model.threshold,
         model=model.kind,
         versions={"pate": "1"},
-    ).write(folder)
-    list_in_manifest(folder)
-    return folder
+    ).write(release_folder)
+    write_quick_manifest(release_folder)
+    return release_folder
 
 
-def list_in_manifest(folder: Path) -> None:
-    """Writes a manifest with the right digests, without waiting for the disk."""
-    names = [
-        path.relative_to(folder).as_posix() for path in folder.rglob("*.*") if path.name != MANIFEST
+def write_quick_manifest(release_folder: Path) -> None:
+    """Writes a manifest with the right digests of all files in a folder, without waiting for the disk."""
+    file_names = [
+        path.relative_to(release_folder).as_posix()
+        for path in release_folder.rglob("*.*")
+        if path.name != MANIFEST
     ]
-    (folder / MANIFEST).write_text(to_json(value=Manifest.from_files(folder, names, remedy="none")))
+    (release_folder / MANIFEST).write_text(
+        to_json(value=Manifest.from_files(release_folder, file_names, remedy="none"))
+    )
 
 
 def paths_of_values(json_value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -150,21 +161,24 @@ def paths_of_values(json_value: Any, path: tuple[Any, ...] = ()) -> Iterator[tup
 
 
 def changed_copies(json_value: Any) -> Iterator[Any]:
-    """Yields changed copies of a JSON value: at each place another value, no value, or an additional value."""
+    """Yields copies of a JSON value that differ at one path each: by another value, or by one value more or less.
+
+    Other values in place of the whole JSON, and copies with larger sizes, follow.
+    """
     for turn, path in enumerate(paths_of_values(json_value)):
-        for other in (*(VALUES[turn % _APART :: _APART] if path else ()), LESS):
+        for other in (*(FORGED_VALUES[turn % _STRIDE :: _STRIDE] if path else ()), OTHER_LENGTH):
             copy = json.loads(json.dumps(json_value))
             inner = copy
             for key in path[:-1]:
                 inner = inner[key]
-            if path and other is not LESS:
+            if path and other is not OTHER_LENGTH:
                 inner[path[-1]] = other
             elif path and isinstance(inner, dict):
                 del inner[path[-1]]
             elif path:
                 inner.append(inner[path[-1]])
             yield copy
-    yield from VALUES
+    yield from FORGED_VALUES
     yield from copies_with_larger_sizes(json_value)
 
 
@@ -178,53 +192,63 @@ def copies_with_larger_sizes(json_value: Any) -> Iterator[Any]:
         )
 
 
-def is_refused(folder: Path) -> bool:
-    """Loads a bundle; returns True if it is refused in one line, and False if it predicts."""
+def is_refused(release_folder: Path) -> bool:
+    """Loads a bundle, and returns True if it is refused in one printable line, or False if it predicts."""
     try:
-        bundle = pate.load(folder)
+        bundle = pate.load(release_folder)
     except InvalidValue as error:
         assert str(error).isprintable()
         return True
-    bundle.predict(np.zeros((1, *bundle.form.input_shape), np.float32))
+    zero_record = np.zeros((1, *bundle.form.input_shape), np.float32)
+    bundle.predict(zero_record)
     return False
 
 
-def count_refused_copies(kind: str, folder: Path) -> int:
-    """Returns how many of the changed copies of a bundle's files are refused."""
-    write_bundle_of_kind(kind=kind, folder=folder)
-    texts = {name: (folder / name).read_text() for name in (SCHEMA, CARD, MANIFEST)}
-    files = {name: json.loads(text) for name, text in texts.items()}
+def count_refused_copies(kind: str, release_folder: Path) -> int:
+    """Writes a bundle of a kind, and returns how many changed copies of its JSON files are refused."""
+    write_bundle_of_kind(kind=kind, release_folder=release_folder)
+    valid_texts = {name: (release_folder / name).read_text() for name in (SCHEMA, CARD, MANIFEST)}
+    valid_values = {name: json.loads(text) for name, text in valid_texts.items()}
 
-    def is_change_refused(changed_files: dict[str, Any]) -> bool:
-        for name, text in texts.items():
-            (folder / name).write_text(
-                json.dumps(changed_files[name]) if name in changed_files else text
+    def is_change_refused(changed_values: dict[str, Any]) -> bool:
+        for name, text in valid_texts.items():
+            (release_folder / name).write_text(
+                json.dumps(changed_values[name]) if name in changed_values else text
             )
-        if MANIFEST not in changed_files:
-            list_in_manifest(folder)
-        return is_refused(folder)
+        if MANIFEST not in changed_values:
+            write_quick_manifest(release_folder)
+        return is_refused(release_folder)
 
-    names = texts if kind == "table" else (SCHEMA, CARD)
+    changed_names = valid_texts if kind == "table" else (SCHEMA, CARD)
     num_refused = sum(
-        is_change_refused(changed_files={name: mutant})
-        for name in names
-        for mutant in changed_copies(files[name])
+        is_change_refused(changed_values={name: changed_value})
+        for name in changed_names
+        for changed_value in changed_copies(valid_values[name])
     )
     num_refused += sum(
-        map(is_change_refused, copies_with_larger_sizes({SCHEMA: files[SCHEMA], CARD: files[CARD]}))
+        map(
+            is_change_refused,
+            copies_with_larger_sizes({SCHEMA: valid_values[SCHEMA], CARD: valid_values[CARD]}),
+        )
     )
     if kind == "extracted":
-        arrays = load_file(folder / EXTRACTOR)
-        with safe_open(folder / EXTRACTOR, framework="numpy") as file:
+        extractor_arrays = load_file(release_folder / EXTRACTOR)
+        with safe_open(release_folder / EXTRACTOR, framework="numpy") as file:
             settings = json.loads(file.metadata()["extractor"])
-        for mutant in changed_copies(settings):
-            save_file(arrays, folder / EXTRACTOR, metadata={"extractor": json.dumps(mutant)})
-            digest = Manifest.from_files(folder, names=[EXTRACTOR], remedy="none").sha256[EXTRACTOR]
-            files[SCHEMA]["preprocessing"]["extractor"]["sha256"] = digest
-            num_refused += is_change_refused(changed_files={SCHEMA: files[SCHEMA]})
+        for changed_value in changed_copies(settings):
+            save_file(
+                extractor_arrays,
+                release_folder / EXTRACTOR,
+                metadata={"extractor": json.dumps(changed_value)},
+            )
+            manifest = Manifest.from_files(release_folder, names=[EXTRACTOR], remedy="none")
+            digest = manifest.sha256[EXTRACTOR]
+            valid_values[SCHEMA]["preprocessing"]["extractor"]["sha256"] = digest
+            num_refused += is_change_refused(changed_values={SCHEMA: valid_values[SCHEMA]})
     return num_refused
 
 
+# A program that prints the number of refused copies of a kind of bundle, and the MB that loading them took.
 PROBE = """
 import sys, resource, warnings
 from pathlib import Path
@@ -232,10 +256,13 @@ import pate
 from tests.unit.bundle import test_hostile_bundles as hostile
 warnings.simplefilter("ignore")
 folder = Path(sys.argv[2])
-hostile.is_refused(hostile.write_bundle_of_kind(sys.argv[1], folder / "base"))
-peak = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
-base = peak()
-print(hostile.count_refused_copies(sys.argv[1], folder / "hostile"), peak() - base)
+base_folder = hostile.write_bundle_of_kind(sys.argv[1], folder / "base")
+hostile.is_refused(base_folder)
+def peak_mb():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+base_mb = peak_mb()
+num_refused = hostile.count_refused_copies(sys.argv[1], folder / "hostile")
+print(num_refused, peak_mb() - base_mb)
 """
 
 
@@ -244,9 +271,9 @@ print(hostile.count_refused_copies(sys.argv[1], folder / "hostile"), peak() - ba
 def test_a_forged_bundle_is_refused_in_one_line_with_little_memory(
     kind: str, tmp_path: Path
 ) -> None:
-    """Over 120 changed copies of a bundle's JSON are refused in one line each. Memory grows by less than 200 MB."""
+    """Over 120 changed copies of a bundle's JSON are refused, each in one line, and take less than 200 MB of memory."""
     command = [sys.executable, "-c", PROBE, kind, str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    assert done.returncode == 0, done.stderr[-3000:]
-    num_refused, grown_mb = map(int, done.stdout.split())
-    assert num_refused > 120 and grown_mb < MOST_MB
+    process = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+    assert process.returncode == 0, process.stderr[-3000:]
+    num_refused, grown_mb = map(int, process.stdout.split())
+    assert num_refused > 120 and grown_mb < MAX_MB
