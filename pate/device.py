@@ -6,6 +6,7 @@ compute with torch, such as `--help`, are fast.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
@@ -24,7 +25,10 @@ else:
         def __getattr__(self, name: str) -> Any:
             if name.startswith("__"):
                 raise AttributeError(name)
-            require_extra("torch", extra="train")
+            if (
+                sys.modules.get("torch") is None
+            ):  # the check of a whole extra is slow, and loops read many names
+                require_extra("torch", extra="train")
             return getattr(import_module("torch"), name)
 
     torch = _LazyTorch()

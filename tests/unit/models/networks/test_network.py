@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from pate import device
 from pate.device import DeviceFull, device_memory, require_device
 from pate.models.networks.convnet import ConvNet, fit_stacked
 from pate.models.networks.minibatches import StackedAdamW
@@ -252,6 +253,16 @@ def test_auto_chooses_a_gpu_and_cuda_without_a_gpu_is_refused(monkeypatch):
     assert require_device("auto").type == "cpu"
     with refused("device", value="cuda"):
         require_device("cuda")
+
+
+def test_the_stand_in_for_torch_checks_no_extra_once_torch_is_loaded(monkeypatch):
+    """Names of torch are read in loops, and the check looks for fourteen packages."""
+
+    def refuse_to_check(name, extra):
+        pytest.fail(f"{name} is loaded: expected no check of the extra {extra}")
+
+    monkeypatch.setattr(device, "require_extra", refuse_to_check)
+    assert device.torch.float32 is torch.float32
 
 
 def test_the_number_of_threads_is_restored_after_an_error():
