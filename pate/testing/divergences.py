@@ -35,15 +35,23 @@ def renyi(
     """
     with np.errstate(invalid="ignore"):
         # The ratio is infinite for an outcome that is possible under P alone.
-        ratio = np.where(np.isneginf(log_first_laws), 0.0, log_first_laws - log_second_laws)
+        ratios = np.where(np.isneginf(log_first_laws), 0.0, log_first_laws - log_second_laws)
     array = np.atleast_1d(np.asarray(renyi_orders, dtype=np.float64))
     divergences = np.empty((len(log_first_laws), len(array)))
+    log_laws = log_first_laws
+    outcome_axis = 1
+    if log_laws.shape[0] > log_laws.shape[1]:
+        # numpy is slow on many short rows, so the longer axis, that of the pairs, becomes the last one.
+        log_laws = np.ascontiguousarray(log_laws.T)
+        ratios = np.ascontiguousarray(ratios.T)
+        outcome_axis = 0
     for column, order in enumerate(array):
-        terms = log_first_laws + (order - 1) * ratio
-        peak = terms.max(axis=1)
+        terms = log_laws + (order - 1) * ratios
+        peaks = terms.max(axis=outcome_axis, keepdims=True)
         with np.errstate(invalid="ignore"):
-            total = peak + np.log(np.exp(terms - peak[:, None]).sum(axis=1))
-        divergences[:, column] = np.where(np.isposinf(peak), np.inf, total) / (order - 1)
+            totals = peaks + np.log(np.exp(terms - peaks).sum(axis=outcome_axis, keepdims=True))
+        totals[np.isposinf(peaks)] = np.inf
+        divergences[:, column] = totals.ravel() / (order - 1)
     return np.maximum(divergences, 0.0)
 
 

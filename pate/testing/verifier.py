@@ -175,17 +175,19 @@ def distribution_table(
     Raises:
         InvalidValue: an entry is no mapping, has negative probabilities or another sum than 1.
     """
-    columns: dict[Hashable, int] = {}
     row_names = [f"distribution({name})" for name in distribution_names]
+    # The outcomes of all distributions, one after another, each with its column in the table and its probability.
+    column_of: dict[Hashable, int] = {}
+    columns: list[int] = []
+    probs: list[float] = []
     for distribution, name in zip(distributions, row_names, strict=True):
         rule = "a mapping from outcomes to probabilities"
         require_kind(name, distribution, kind=Mapping, rule=rule)
-        for outcome in distribution:
-            columns.setdefault(outcome, len(columns))
-    table = np.zeros((len(distributions), len(columns)))
-    for row, distribution in enumerate(distributions):
-        for outcome, prob in distribution.items():
-            table[row, columns[outcome]] = prob
+        columns += [column_of.setdefault(outcome, len(column_of)) for outcome in distribution]
+        probs += distribution.values()
+    rows = np.repeat(np.arange(len(distributions)), [len(d) for d in distributions])
+    table = np.zeros((len(distributions), len(column_of)))
+    table[rows, columns] = probs
     _require_distributions(table, row_names=row_names)
     return table
 

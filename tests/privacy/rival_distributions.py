@@ -152,6 +152,12 @@ def gap_selection_distribution(
     )
 
 
+@cache  # All histograms of a small instance have one test.
+def _pass_probs(aggregator: StableTopK | StableFixedTopK, num_teachers: int) -> FloatArray:
+    """Returns the probability that a set with each gap passes the stability test of an aggregator."""
+    return aggregator.stability_test(num_teachers=num_teachers).pass_probs
+
+
 def _stable_set_distribution(
     aggregator: StableTopK | StableFixedTopK,
     counts: IntArray,
@@ -165,7 +171,7 @@ def _stable_set_distribution(
     """
     order = np.argsort(-counts, kind="stable")
     gaps = _gaps(tuple(counts.tolist()), num_teachers)
-    pass_probs = aggregator.stability_test(num_teachers=num_teachers).pass_probs
+    pass_probs = _pass_probs(aggregator, num_teachers)
     size_distribution = _size_distribution(
         counts,
         noise=aggregator.selection_noise,

@@ -5,14 +5,21 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import pytest
 
 from pate import aggregators, mechanisms
-from pate.accounting import Accountant, Adjacency, BoundedRangeEvent, ExactAccountant, PldAccountant
+from pate.accounting import (
+    Accountant,
+    Adjacency,
+    BoundedRangeEvent,
+    Event,
+    ExactAccountant,
+    PldAccountant,
+)
 from pate.accounting.event_tree import failure_probability
 from pate.aggregators import Aggregator, GaussianVotes, StableFixedTopK
 from pate.array_types import IntArray
@@ -93,15 +100,22 @@ def verdict_of(
         neighbors: the adjacency of the compared histograms; None for that of the price.
         claim: None for the price of the case.
     """
-    mechanism = case.mechanism_for(small_instance)
+    if claim is None:
+        claim = price_of(case.event(case.mechanism_for(small_instance), small_instance))
     return verify(
         ranked_distribution(case, small_instance),
         num_labels=small_instance.num_labels,
         num_teachers=small_instance.num_teachers,
         adjacency=neighbors or small_instance.adjacency,
-        event=case.event(mechanism, small_instance) if claim is None else claim,
+        event=claim,
         symmetric=True,
     )
+
+
+@cache  # Most cases have one event for small instances of all sizes.
+def price_of(event: Event) -> Claim:
+    """Returns the price of an event, at the orders, epsilons and deltas of `verify`."""
+    return Claim.from_event(event)
 
 
 def ranked_distribution(case: Case, small_instance: SmallInstance) -> Any:

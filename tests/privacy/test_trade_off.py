@@ -47,6 +47,7 @@ def randomized_responses(epsilon: float, count: int) -> tuple[FloatArray, FloatA
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accountant", [pa.PureDpAccountant, pa.ExactAccountant, pa.AutoAccountant])
 @pytest.mark.parametrize(("epsilon", "count"), [(0.2, 12), (1.0, 1), (2.0, 5)])
 def test_randomized_responses_have_their_exact_curve(
@@ -227,6 +228,7 @@ def test_release_without_noise_beside_others_has_delta_one(
     assert spent.get_delta(target_epsilon=0.0) == spent.get_delta(target_epsilon=30.0) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampling_prob", [0.1, 0.5, 0.9])
 def test_curve_of_asymmetric_pair_is_below_both_directions(sampling_prob: float) -> None:
     """The curve of a sampled Gaussian is the convex envelope of the curves of both directions."""
@@ -270,6 +272,7 @@ def test_failures_bound_the_curve_of_a_release_that_fails() -> None:
     assert spent.gdp_mu() == math.inf
 
 
+@pytest.mark.slow
 def test_mixture_of_gaussian_and_ranges_is_no_better_than_its_parts() -> None:
     """Gaussians beside bounded ranges have a mu from that of the Gaussians to the sum of the squares of all."""
     ranges = pa.SelfComposedEvent(pa.BoundedRangeEvent(epsilon=0.2), count=50)
