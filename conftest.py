@@ -31,18 +31,25 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.fixture(autouse=True)
-def _no_ledger_of_several_tests(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Fails a test whose run lies in `tmp_path` itself, as its ledger beside `tmp_path` would be that of other tests.
+def pytest_runtest_call() -> None:
+    """Forgets the fits of earlier tests, since a second fit on the same records in one process warns.
 
-    A run that names no ledger is charged to the one beside its own folder.
+    Warnings are errors. A hook costs less than a fixture, which would be set up for each of thousands of tests.
     """
-    test_folder = None
-    if "tmp_path" in request.fixturenames:
-        test_folder = Path(request.getfixturevalue("tmp_path"))
-    yield
-    if test_folder is not None and (test_folder.parent / "ledger.db").exists():
-        (test_folder.parent / "ledger.db").unlink()
+    past_fits = sys.modules.get("pate.classifier.past_fits")
+    if past_fits is not None:
+        past_fits._FITS.clear()
+
+
+@pytest.fixture
+def tmp_path(tmp_path: Path) -> Iterator[Path]:
+    """Returns pytest's own folder of one test; fails if the test leaves a ledger beside the folder.
+
+    A run that names no ledger is charged to one beside its folder, so a test's run lies in a folder within `tmp_path`.
+    """
+    yield tmp_path
+    if (tmp_path.parent / "ledger.db").exists():
+        (tmp_path.parent / "ledger.db").unlink()
         pytest.fail("the run of this test lies in tmp_path itself: take tmp_path / 'run'")
 
 
@@ -54,11 +61,3 @@ def drawn_faces(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("faces") / "celeba"
     FaceCopy(count=510, image_size=12).write(folder)
     return folder
-
-
-@pytest.fixture(autouse=True)
-def _no_earlier_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forgets the fits of earlier tests, since a second fit to the same records in one process would warn."""
-    past_fits = sys.modules.get("pate.classifier.past_fits")
-    if past_fits is not None:
-        monkeypatch.setattr(past_fits, "_FITS", {})
