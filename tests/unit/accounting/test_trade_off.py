@@ -102,6 +102,7 @@ def test_alpha_is_a_probability(alpha: float) -> None:
         gaussian_trade_off(mu=1.0, alpha=alpha)
 
 
+@pytest.mark.slow
 def test_curve_falls_with_alpha_and_with_more_releases() -> None:
     """More false alarms and more releases leave fewer misses."""
     spent = pa.AutoAccountant().compose(pa.BoundedRangeEvent(epsilon=0.3), count=5)
@@ -135,6 +136,7 @@ def test_extreme_epsilons_have_a_mu_that_is_not_below_the_exact_one(
         assert mu <= actual_mu <= mu * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("accountant", ACCOUNTANTS)
 def test_hardly_any_noise_beside_pure_dp_has_the_mu_of_both(

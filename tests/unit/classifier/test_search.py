@@ -93,6 +93,7 @@ def test_a_search_beyond_the_cap_is_refused(tmp_path: Path) -> None:
     assert not ledger_path.exists() or not pa.Ledger.stored(ledger_path).entries
 
 
+@pytest.mark.slow
 def test_classes_that_are_read_from_labels_warn_once() -> None:
     """A search to labels whose classes are read from them warns once, in its first fit."""
     inputs, labels, public_inputs = labeled_records()

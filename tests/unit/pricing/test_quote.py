@@ -204,6 +204,7 @@ def test_hits_depend_on_the_prior() -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_notebook_shows_price_and_terms_of_a_quote() -> None:
     """The HTML of a quote has its aggregator, epsilon, delta, adjacency and unit of privacy; doubts
     are escaped, and solved values and the paper's epsilon are shown.

@@ -147,6 +147,7 @@ def test_a_million_queries_stay_a_small_picture(picture_arrays: PictureArrays) -
         assert len(picture.svg(id_prefix="picture")) < 100_000
 
 
+@pytest.mark.slow
 def test_bounds_of_the_price_stand_beside_what_attacks_found(report: Report) -> None:
     """The picture of the attack has a mark for the largest share that any attack finds, if the price bounds it."""
     attack_bounds = AttackBounds(found={"0.01": 0.2, "0.1": 0.6}, advantage=0.5, gdp_mu=1.5)
