@@ -170,10 +170,10 @@ def released(
     )
     for seed in range(num_releases):
         charge = ScoreCharge(
-            price=price,
+            score_price=price,
             account=Ledger(target_delta=DELTA),
             release_key=str(seed),
-            note=ChargeNote(),
+            charge_note=ChargeNote(),
         )
         scores = charge.release(
             student, dataset=dataset, num_queries=NUM_QUERIES, rng=np.random.default_rng(seed)

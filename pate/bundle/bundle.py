@@ -193,7 +193,7 @@ class Bundle:
         if form.one_class:
             rule = "a model of labels; a graph has no rule for classes that exclude each other"
             raise InvalidValue("to_onnx", "classes", rule=rule)
-        write_onnx(self.model, Path(path), labels=form.labels, features=form.features)
+        write_onnx(self.model, Path(path), label_names=form.labels, feature_names=form.features)
 
     def push_to_hub(self, repo_id: str, *, private: bool | None = None) -> str:
         """Uploads the bundle to the Hugging Face Hub in one commit; needs the extra `hub`.
@@ -326,14 +326,14 @@ def _altered_file(path: Path) -> DamagedFile:
     return damaged(path, rule=rule, finding="it is another", remedy=REMEDY)
 
 
-def _belong_together(form: ModelForm, model: StudentModel) -> bool:
+def _belong_together(model_form: ModelForm, model: StudentModel) -> bool:
     """Returns True if a form and a student have the same inputs, labels and thresholds."""
-    if form.input_shape != tuple(model.input_shape):
+    if model_form.input_shape != tuple(model.input_shape):
         return False
-    if form.model != model.kind or form.threshold != model.threshold:
+    if model_form.model != model.kind or model_form.threshold != model.threshold:
         return False
     zeros = np.zeros((1, *model.input_shape), np.float32)
-    return len(model.predict_proba(zeros)[0]) == len(form.labels)
+    return len(model.predict_proba(zeros)[0]) == len(model_form.labels)
 
 
 def _published_files(folder: Path) -> dict[str, bytes]:

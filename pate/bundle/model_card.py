@@ -43,7 +43,7 @@ def publish(
     model: StudentModel,
     folder: Path,
     privacy: Privacy,
-    release: ReleaseSummary,
+    release_summary: ReleaseSummary,
     preprocessing: Preprocessing | None,
     *,
     name: str,
@@ -61,7 +61,7 @@ def publish(
         model: the student.
         folder: the folder of the bundle.
         privacy: the price of the release.
-        release: the numbers of queries and answers of the release.
+        release_summary: the numbers of queries and answers of the release.
         preprocessing: computes the model's inputs from a table or from pictures; None if inputs are not transformed.
         name: the name of the data set.
         input_kind: the kind of the data set, "features" or "images".
@@ -101,13 +101,13 @@ def publish(
     task = _TASKS[form.kind if extracted is None else "images"]
     rate = {
         "type": "answer_rate",
-        "value": round(release.answer_rate, 4),
+        "value": round(release_summary.answer_rate, 4),
         "name": "answer rate (covered by the epsilon)",
     }
     source = {"name": f"labels released for public records of {form.name}", "type": form.name}
     results = [{"task": {"type": task}, "dataset": source, "metrics": [rate]}]
     if privacy.scores is not None:
-        results.append(_result_of_scores(privacy.scores, task=task, data=form.name))
+        results.append(_result_of_scores(privacy.scores, task_name=task, data_name=form.name))
     head = {
         "library_name": "pate-multilabel",
         "license": "other",
@@ -122,7 +122,7 @@ def publish(
     }
     card = _PAGES.get_template("model_card.jinja").render(
         form=form,
-        release=release,
+        release=release_summary,
         head=yaml.safe_dump(head, sort_keys=False, allow_unicode=True),
         guarantee=replace(privacy, unit=markdown_cell(privacy.unit)).guarantee,
         attacks=_attacks_sentence(privacy),
@@ -145,25 +145,27 @@ def publish(
     write_text(folder / "README.md", text=card)
 
 
-def _result_of_scores(scores: ReleasedScores, *, task: str, data: str) -> dict[str, Any]:
+def _result_of_scores(
+    released_scores: ReleasedScores, *, task_name: str, data_name: str
+) -> dict[str, Any]:
     """Returns the released scores on private test records as a result of the card's `model-index`.
 
     Args:
-        scores: the released scores.
-        task: the task of the model.
-        data: the name of the data set.
+        released_scores: the released scores.
+        task_name: the task of the model.
+        data_name: the name of the data set.
     """
-    price = f"epsilon {format_epsilon(scores.epsilon)} of the test records"
+    price = f"epsilon {format_epsilon(released_scores.epsilon)} of the test records"
     metrics = [
         {
             "type": _METRIC_TYPES.get(name, name),
-            "value": round(getattr(scores, name).value, 4),
-            "name": f"{words}, 95% interval {getattr(scores, name).interval} ({price})",
+            "value": round(getattr(released_scores, name).value, 4),
+            "name": f"{words}, 95% interval {getattr(released_scores, name).interval} ({price})",
         }
         for name, words in NAMES.items()
     ]
-    source = {"name": f"private test records of {data}", "type": data}
-    return {"task": {"type": task}, "dataset": source, "metrics": metrics}
+    source = {"name": f"private test records of {data_name}", "type": data_name}
+    return {"task": {"type": task_name}, "dataset": source, "metrics": metrics}
 
 
 def _attacks_sentence(privacy: Privacy) -> str:

@@ -25,7 +25,7 @@ _PROBABILITIES = "probabilities"
 
 
 def write_onnx(
-    model: StudentModel, path: Path, *, labels: Sequence[str], features: Sequence[str]
+    model: StudentModel, path: Path, *, label_names: Sequence[str], feature_names: Sequence[str]
 ) -> None:
     """Writes a student as a graph from float32 `inputs` to float32 `probabilities`, `[num_samples, num_labels]`.
 
@@ -35,8 +35,8 @@ def write_onnx(
     Args:
         model: the student.
         path: the file, in a folder that exists.
-        labels: the names of the labels, for the metadata.
-        features: the name of each number of an input, for the metadata.
+        label_names: the names of the labels, for the metadata.
+        feature_names: the name of each number of an input, for the metadata.
 
     Raises:
         InvalidValue: the folder does not exist, or students of this kind cannot be written as a graph.
@@ -52,8 +52,8 @@ def write_onnx(
     graph.producer_name = "pate-multilabel"
     graph.producer_version = VERSION
     metadata = {
-        "labels": "\n".join(labels),
-        "features": "\n".join(features),
+        "labels": "\n".join(label_names),
+        "features": "\n".join(feature_names),
         "threshold": " ".join(map(str, np.ravel(model.threshold).tolist())),
     }
     onnx.helper.set_model_props(graph, metadata)

@@ -287,7 +287,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             groups=groups,
             public_groups=groups_public,
             public_labels=y_public,
-            test=HeldOutArguments(inputs=X_test, labels=y_test, groups=groups_test),
+            held_out_arguments=HeldOutArguments(inputs=X_test, labels=y_test, groups=groups_test),
         )
         # Errors name parameters as this class does, such as `n_teachers`. `shown_as` is not a decorator of this method,
         # as it would add a frame to the stack, by which `stacklevel` finds the line that a warning is about.
@@ -307,7 +307,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         fit_ledger = self._fit_ledger(plan, unit)
         with shown_as(CLASSIFIER):
             ledger = fit_ledger.open(
-                priced, score_price=None if priced_scores is None else priced_scores.price
+                priced, score_price=None if priced_scores is None else priced_scores.score_price
             )
         remembered_fit = self._remembered_fit(plan, priced, unit)
         if self.ledger is None:
@@ -370,7 +370,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                     )
                 )
         except Exception as error:
-            raise self._student_error(error, plan=plan) from error
+            raise self._student_error(error, fit_plan=plan) from error
         self._set_student(model, inputs, plan, publication=plan.publication(model, release, charge))
         for line in constant_lines:
             warnings.warn(line, DoubtfulPlan, stacklevel=2)
@@ -420,7 +420,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Raises:
             NotFittedError: `fit` was not called.
         """
-        bits = self._student_output(X, method="predict")
+        bits = self._student_output(X, method_name="predict")
         return self._task.decode(bits)
 
     @available_if(lambda self: self._predicts_probabilities)  # type: ignore[untyped-decorator]  # so is this
@@ -435,7 +435,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Raises:
             NotFittedError: `fit` was not called.
         """
-        return np.asarray(self._student_output(X, method="predict_proba"))
+        return np.asarray(self._student_output(X, method_name="predict_proba"))
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Returns the accuracy: the share of samples for which all labels are predicted correctly.
@@ -449,7 +449,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         if not isinstance(self._task, LabelSets):
             return float(super().score(X, y, sample_weight))
         true_labels = self._task.encode(y)
-        predicted_labels = self._student_output(X, method="predict")
+        predicted_labels = self._student_output(X, method_name="predict")
         return float(accuracy_score(true_labels, predicted_labels, sample_weight=sample_weight))
 
     def report(self) -> PrivacyStatement:
@@ -568,8 +568,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     def _repr_mimebundle_(self, **kwargs: Any) -> dict[str, str]:
         """Returns what notebooks show: scikit-learn's diagram and, after a fit, a table of the price and the unit."""
-        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        if "text/html" in bundle and hasattr(self, "unit_"):
+        mimebundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        if "text/html" in mimebundle and hasattr(self, "unit_"):
             rows = [
                 ("epsilon", format_epsilon(self.epsilon_)),
                 ("delta", format_delta(self.delta_)),
@@ -580,8 +580,8 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 rows.append(("total of the ledger", format_epsilon(self.spent_epsilon_)))
             if not self._student_is_of_release:
                 rows.append(("student", _NO_STUDENT))
-            bundle["text/html"] += html_table("Fitted", rows)
-        return bundle
+            mimebundle["text/html"] += html_table("Fitted", rows)
+        return mimebundle
 
     @property
     def _repr_html_(self) -> Callable[[], str]:
@@ -655,11 +655,13 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             accountant = ExactAccountant
         return Budget(epsilon=self.epsilon, delta=self.target_delta, accountant=accountant)
 
-    def _read_inputs(self, arguments: FitArguments, *, score_epsilon: float | None) -> FitInputs:
+    def _read_inputs(
+        self, fit_arguments: FitArguments, *, score_epsilon: float | None
+    ) -> FitInputs:
         """Checks the arguments of a fit, and returns the private records and the public samples.
 
         Args:
-            arguments: the arguments, as the user passes them.
+            fit_arguments: the arguments, as the user passes them.
             score_epsilon: the price of scores on test records; None for no scores.
         """
         reader = InputReader(
@@ -672,16 +674,16 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             public_fraction=self.public_fraction,
             score_epsilon=score_epsilon,
         )
-        return reader.read(arguments)
+        return reader.read(fit_arguments)
 
-    def _plan_fit(self, inputs: FitInputs, *, score_epsilon: float | None) -> FitPlan:
+    def _plan_fit(self, fit_inputs: FitInputs, *, score_epsilon: float | None) -> FitPlan:
         """Checks the parameters of a fit against its data, and returns the plan of the fit.
 
         Args:
-            inputs: the data of the fit.
+            fit_inputs: the data of the fit.
             score_epsilon: the price of scores on test records; None for no scores.
         """
-        pools = inputs.pools
+        pools = fit_inputs.pools
         num_public = pools.public_inputs.shape[0]
         num_queries = self._num_queries(num_public=num_public)
         num_teachers = self._num_teachers(num_groups=pools.num_groups)
@@ -689,33 +691,33 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self._check_epsilon()
         if self._has_estimators:
             return EnsemblePlan(
-                task=inputs.task,
+                task=fit_inputs.task,
                 pools=pools,
                 budget=self._budget,
                 num_teachers=num_teachers,
                 allow_useless=self.allow_useless,
                 estimator=self._teacher_estimator,
                 student_estimator=self._student_estimator,
-                aggregator=self._aggregator_for(inputs.task),
+                aggregator=self._aggregator_for(fit_inputs.task),
                 num_queries=num_queries or num_public,
                 num_jobs=self.n_jobs,
                 verbose=max(int(self.verbose) - 1, 0),  # joblib prints from verbose=2 on
             )
         return GroupVotesPlan(
-            task=inputs.task,
+            task=fit_inputs.task,
             pools=pools,
             budget=self._budget,
             num_teachers=num_teachers,
             allow_useless=self.allow_useless,
             adjacency=Adjacency.parse(self.adjacency),
             num_queries=num_queries,
-            label_names=inputs.label_names,
-            classes_from_labels=self.classes is None and inputs.task.names_reveal_labels,
+            label_names=fit_inputs.label_names,
+            classes_from_labels=self.classes is None and fit_inputs.task.names_reveal_labels,
             classes_are_stated=self.classes is not None,
-            table_schema=inputs.schema,
-            public_labels=inputs.public_labels,
+            table_schema=fit_inputs.schema,
+            public_labels=fit_inputs.public_labels,
             score_epsilon=score_epsilon,
-            test=inputs.test,
+            held_out_records=fit_inputs.held_out_records,
         )
 
     def _num_queries(self, num_public: int) -> int | None:
@@ -765,10 +767,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         require(is_same, "aggregator.adjacency", aggregator.adjacency, rule)
         return aggregator
 
-    def _price_of_plan(self, plan: FitPlan) -> PricedRelease:
+    def _price_of_plan(self, fit_plan: FitPlan) -> PricedRelease:
         """Returns the priced release of a plan; raises `InvalidValue` if the release is refused."""
         try:
-            return plan.price()
+            return fit_plan.price()
         except InvalidValue as error:
             raise self._named_by_epsilon(error) from error
 
@@ -791,19 +793,19 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         )
 
     def _warn_of_plan(
-        self, plan: FitPlan, priced: PricedRelease, *, has_groups: bool, labels_are_masked: bool
+        self, fit_plan: FitPlan, priced: PricedRelease, *, has_groups: bool, labels_are_masked: bool
     ) -> None:
         """Warns if a fit is allowed but rarely intended, such as a fit of a clone without groups.
 
         Args:
-            plan: the plan of the fit.
+            fit_plan: the plan of the fit.
             priced: the priced release.
             has_groups: whether the user passed `groups`.
             labels_are_masked: whether the user passed labels as a masked array, which says by itself that some may be
                 missing.
         """
-        task = plan.task
-        if plan.pools.known is not None and not labels_are_masked:
+        task = fit_plan.task
+        if fit_plan.pools.known is not None and not labels_are_masked:
             warnings.warn(_GAPS_READ, GapsFromLabels, stacklevel=3)
         if not has_groups and self._is_clone:
             warnings.warn(_UNGROUPED, UngroupedFit, stacklevel=3)
@@ -814,23 +816,23 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             warnings.warn(one_label_warning(priced.aggregator), stacklevel=3)
         for doubt in priced.doubts:
             warnings.warn(CLASSIFIER.doubt_line(doubt), DoubtfulPlan, stacklevel=3)
-        for remark in plan.remarks():
+        for remark in fit_plan.remarks():
             warnings.warn(printable(remark), DoubtfulPlan, stacklevel=3)
 
-    def _fit_ledger(self, plan: FitPlan, unit: PrivacyUnit) -> FitLedger:
+    def _fit_ledger(self, fit_plan: FitPlan, unit: PrivacyUnit) -> FitLedger:
         """Returns the settings of the ledger that a fit is charged to."""
         return FitLedger(
             path=self.ledger,
             max_epsilon=self.max_total_epsilon,
             target_delta=self.target_delta,
             # In a file, one accountant adds up all fits, whatever their plans.
-            accountant=plan.budget.accountant if self.ledger is None else self._accountant,
+            accountant=fit_plan.budget.accountant if self.ledger is None else self._accountant,
             unit=unit,
             seed=self._seed,
         )
 
     def _remembered_fit(
-        self, plan: FitPlan, priced: PricedRelease, unit: PrivacyUnit
+        self, fit_plan: FitPlan, priced: PricedRelease, unit: PrivacyUnit
     ) -> RememberedFit:
         """Returns a fit as the process will remember it once it is charged."""
         price = FitPrice(
@@ -841,74 +843,81 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             unit=unit,
             adjacency=priced.aggregator.adjacency,
         )
-        return RememberedFit.from_inputs(plan.pools.inputs, price=price)
+        return RememberedFit.from_inputs(fit_plan.pools.inputs, fit_price=price)
 
-    def _set_release(self, release: Release, charge: FitCharge, *, spent_epsilon: float) -> None:
+    def _set_release(
+        self, release: Release, fit_charge: FitCharge, *, spent_epsilon: float
+    ) -> None:
         """Sets all attributes of the release that was paid for; the student is not of this release yet.
 
         Args:
             release: the drawn release.
-            charge: the charge of the release.
+            fit_charge: the charge of the release.
             spent_epsilon: the total of the ledger after the charge.
         """
         self._student_is_of_release = False
         self.scores_: ReleasedScores | None = None
         self.release_ = release
-        self._fit_charge = charge
-        self.aggregator_ = charge.priced.aggregator
+        self._fit_charge = fit_charge
+        self.aggregator_ = fit_charge.priced.aggregator
         self.adjacency_ = release.adjacency
-        self.epsilon_ = charge.epsilon
-        self.delta_ = charge.budget.delta
+        self.epsilon_ = fit_charge.epsilon
+        self.delta_ = fit_charge.budget.delta
         self.spent_epsilon_ = spent_epsilon
-        self.unit_ = charge.unit.protected_under(release.adjacency)
+        self.unit_ = fit_charge.unit.protected_under(release.adjacency)
 
-    def _train_student(self, plan: FitPlan, release: Release, *, seed: int) -> Model:
+    def _train_student(self, fit_plan: FitPlan, release: Release, *, seed: int) -> Model:
         """Returns the student of a release.
 
         Args:
-            plan: the plan of the fit, with the recipe of the student and the public samples.
+            fit_plan: the plan of the fit, with the recipe of the student and the public samples.
             release: the drawn release.
             seed: the seed of the training.
         """
-        training_set = release.training_set(plan.queries)
-        student = plan.student.learn(training_set, pool=plan.pool, seed=seed)
-        return plan.fitted_model(student)
+        training_set = release.training_set(fit_plan.queries)
+        student = fit_plan.student.learn(training_set, pool=fit_plan.pool, seed=seed)
+        return fit_plan.fitted_model(student)
 
-    def _student_error(self, error: Exception, *, plan: FitPlan) -> InvalidValue:
+    def _student_error(self, error: Exception, *, fit_plan: FitPlan) -> InvalidValue:
         """Returns the error for a student that cannot be fitted to a release that is paid for.
 
         Args:
             error: the error that the student raised.
-            plan: the plan of the fit, with the recipe of the student.
+            fit_plan: the plan of the fit, with the recipe of the student.
         """
         reason = f"{type(error).__name__}: {shown_error(error)}"
         rule = (
             f"one that can be fitted to released labels ({reason}); the release is paid and stays: "
             "another estimator can be fitted to release_.training_set(X_public)"
         )
-        student = self._student_estimator if self._has_estimators else plan.student
+        student = self._student_estimator if self._has_estimators else fit_plan.student
         return InvalidValue("student", type(student).__name__, rule=rule)
 
     def _set_student(
-        self, model: Model, inputs: FitInputs, plan: FitPlan, *, publication: Publication | None
+        self,
+        model: Model,
+        fit_inputs: FitInputs,
+        fit_plan: FitPlan,
+        *,
+        publication: Publication | None,
     ) -> None:
         """Sets all attributes of a student that was fitted to `release_`.
 
         Args:
             model: the student.
-            inputs: the data of the fit, of which the number and the names of the features are kept.
-            plan: the plan of the fit, of which the kind of labels and the schema are kept.
+            fit_inputs: the data of the fit, of which the number and the names of the features are kept.
+            fit_plan: the plan of the fit, of which the kind of labels and the schema are kept.
             publication: all that the fit may publish; None if its student cannot be published.
         """
-        self.n_features_in_ = inputs.num_features
-        if inputs.feature_names is not None:
-            self.feature_names_in_ = inputs.feature_names
+        self.n_features_in_ = fit_inputs.num_features
+        if fit_inputs.feature_names is not None:
+            self.feature_names_in_ = fit_inputs.feature_names
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_  # of an earlier fit, which scikit-learn would compare with
         self.student_ = model
-        self._task = plan.task
-        self._schema = plan.schema
-        self.classes_ = plan.task.classes
+        self._task = fit_plan.task
+        self._schema = fit_plan.schema
+        self.classes_ = fit_plan.task.classes
         self._publication = publication
         self._student_is_of_release = True
 
@@ -922,7 +931,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             account: the ledger that is charged.
             rng: the source of the noise.
         """
-        epsilon = format_epsilon(priced_scores.price.epsilon)
+        epsilon = format_epsilon(priced_scores.score_price.epsilon)
         with (
             shown_as(CLASSIFIER),
             stage(f"scores, epsilon {epsilon}", verbose=self.verbose),
@@ -936,21 +945,21 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         if self.ledger is not None:
             self.spent_epsilon_ = account.spent_epsilon
 
-    def _student_output(self, X: ArrayLike, *, method: str) -> NDArray[Any]:
+    def _student_output(self, X: ArrayLike, *, method_name: str) -> NDArray[Any]:
         """Returns the result of a method of the student for new inputs.
 
         Rows of a sparse matrix are passed in blocks, so that only a few of them are dense at a time.
 
         Args:
             X: the inputs, `[num_samples, num_features]`.
-            method: the name of the student's method, `predict` or `predict_proba`.
+            method_name: the name of the student's method, `predict` or `predict_proba`.
 
         Raises:
             InvalidValue: the fit read a DataFrame, and these inputs are none; or a cell has another kind than its
                 column.
         """
         check_is_fitted(self, "student_")
-        output_of = getattr(self.student_, method)
+        output_of = getattr(self.student_, method_name)
         inputs = X if self._schema is None else as_pandas(X)
         if not is_frame(inputs):
             rule = "a DataFrame with the columns of the fit"

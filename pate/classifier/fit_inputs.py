@@ -55,7 +55,7 @@ class FitArguments:
         groups: the group of each private record; None if each record is a group.
         public_groups: the group of each public sample, `groups_public`, or None.
         public_labels: labels of the first public samples, `y_public`, or None.
-        test: the arguments about private test records.
+        held_out_arguments: the arguments about private test records.
     """
 
     inputs: Any
@@ -64,7 +64,7 @@ class FitArguments:
     groups: Any
     public_groups: Any
     public_labels: Any
-    test: HeldOutArguments = field(default_factory=HeldOutArguments)
+    held_out_arguments: HeldOutArguments = field(default_factory=HeldOutArguments)
 
     def require_order_of_rows(self) -> None:
         """Raises `InvalidValue` if labels or groups have the index of their inputs in another order."""
@@ -76,7 +76,7 @@ class FitArguments:
         require_order_of_rows(
             "y_public", self.public_labels, self.public_inputs, rows_name="X_public"
         )
-        self.test.require_order_of_rows()
+        self.held_out_arguments.require_order_of_rows()
 
     def in_pandas(self) -> Self:
         """Returns these arguments with DataFrames of other libraries as DataFrames of pandas."""
@@ -86,7 +86,7 @@ class FitArguments:
             labels=as_pandas(self.labels),
             public_inputs=as_pandas(self.public_inputs),
             public_labels=as_pandas(self.public_labels),
-            test=self.test.in_pandas(),
+            held_out_arguments=self.held_out_arguments.in_pandas(),
         )
 
 
@@ -101,7 +101,7 @@ class FitInputs:
         schema: encodes the rows of DataFrames as numbers; None if the inputs are not encoded.
         public_labels: labels of the first public samples, `[num_labeled, num_labels]`, bool, or int8 if some are
             unknown; None for none.
-        test: the private test records; None without scores.
+        held_out_records: the private test records; None without scores.
         num_features: the number of features, which scikit-learn calls `n_features_in_`.
         feature_names: the names of the columns of a DataFrame, `feature_names_in_`; None for other inputs.
     """
@@ -111,7 +111,7 @@ class FitInputs:
     label_names: tuple[str, ...]
     schema: TableSchema | None
     public_labels: GapLabels | None
-    test: HeldOutRecords | None
+    held_out_records: HeldOutRecords | None
     num_features: int
     feature_names: NDArray[Any] | None
 
@@ -140,32 +140,34 @@ class InputReader:
     public_fraction: float | None
     score_epsilon: float | None
 
-    def read(self, arguments: FitArguments) -> FitInputs:
+    def read(self, fit_arguments: FitArguments) -> FitInputs:
         """Checks the arguments of a fit, and returns the private records and the public samples.
 
         Raises:
             InvalidValue: an argument is missing, cannot be read, or does not fit the others.
         """
-        arguments.test.require_price(
-            self.score_epsilon, has_estimators=not self.votes_by_group, groups=arguments.groups
+        fit_arguments.held_out_arguments.require_price(
+            self.score_epsilon, has_estimators=not self.votes_by_group, groups=fit_arguments.groups
         )
-        if arguments.public_labels is not None:
-            self._require_public_labels_allowed(arguments)
-        arguments.require_order_of_rows()
+        if fit_arguments.public_labels is not None:
+            self._require_public_labels_allowed(fit_arguments)
+        fit_arguments.require_order_of_rows()
         if self.votes_by_group:
-            arguments = arguments.in_pandas()
-        require_same_columns("y_public", arguments.public_labels, arguments.labels)
-        require_same_columns("y_test", arguments.test.labels, arguments.labels)
+            fit_arguments = fit_arguments.in_pandas()
+        require_same_columns("y_public", fit_arguments.public_labels, fit_arguments.labels)
+        require_same_columns(
+            "y_test", fit_arguments.held_out_arguments.labels, fit_arguments.labels
+        )
 
         self._require_estimators()
-        task, pools = self._read_pools(arguments)
+        task, pools = self._read_pools(fit_arguments)
         schema = None
         if self.votes_by_group and is_frame(pools.public_inputs):
             schema = fit_schema(pools.public_inputs)
         public_labels = None
-        if arguments.public_labels is not None:
+        if fit_arguments.public_labels is not None:
             public_labels = read_public_labels(
-                arguments.public_labels,
+                fit_arguments.public_labels,
                 task,
                 num_public=pools.public_inputs.shape[0],
                 classes_are_stated=self.classes is not None,
@@ -173,22 +175,22 @@ class InputReader:
         return FitInputs(
             task=task,
             pools=pools,
-            label_names=column_labels(only_column(arguments.labels)) or task.label_names,
+            label_names=column_labels(only_column(fit_arguments.labels)) or task.label_names,
             schema=schema,
             public_labels=public_labels,
-            test=self._read_test_records(arguments, task, pools),
+            held_out_records=self._read_test_records(fit_arguments, task, pools),
             num_features=self.validation_estimator.n_features_in_,
             feature_names=getattr(self.validation_estimator, "feature_names_in_", None),
         )
 
-    def _require_public_labels_allowed(self, arguments: FitArguments) -> None:
+    def _require_public_labels_allowed(self, fit_arguments: FitArguments) -> None:
         """Raises `InvalidValue` if no student of this classifier can begin at labels of public samples."""
         if not self.votes_by_group:
             rule = (
                 "None with estimators: only the student of private groups begins at public labels"
             )
             raise InvalidValue("y_public", "given", rule=rule)
-        if arguments.public_inputs is None:
+        if fit_arguments.public_inputs is None:
             rule = "None with public_fraction, which takes the public samples and their labels from X and y"
             raise InvalidValue("y_public", "given", rule=rule)
 
@@ -208,23 +210,23 @@ class InputReader:
                 rule = "a classifier, as y holds classes"
                 raise InvalidValue(name, type(estimator).__name__, rule=rule)
 
-    def _read_pools(self, arguments: FitArguments) -> tuple[Task, Pools]:
+    def _read_pools(self, fit_arguments: FitArguments) -> tuple[Task, Pools]:
         """Returns the kind of the labels, and the private records with the public samples."""
-        require_readable("X", arguments.inputs)
-        if is_frame(arguments.inputs):
-            columns = arguments.inputs.columns
+        require_readable("X", fit_arguments.inputs)
+        if is_frame(fit_arguments.inputs):
+            columns = fit_arguments.inputs.columns
             if len(columns) != len(set(columns)):
                 raise InvalidValue("X.columns", rule="each name once")
-        if arguments.public_inputs is not None:
-            require_readable("X_public", arguments.public_inputs)
-            require_same_kind(arguments.inputs, arguments.public_inputs, name="X_public")
-        labels, known = _filled_labels(only_column(arguments.labels))
+        if fit_arguments.public_inputs is not None:
+            require_readable("X_public", fit_arguments.public_inputs)
+            require_same_kind(fit_arguments.inputs, fit_arguments.public_inputs, name="X_public")
+        labels, known = _filled_labels(only_column(fit_arguments.labels))
         label_sets = LabelSets.from_labels(labels, self.classes)
         if label_sets is None:
-            inputs, label_array = self._validate_records(arguments, labels)
+            inputs, label_array = self._validate_records(fit_arguments, labels)
             task, targets = task_of(label_array, self.classes)
         else:
-            inputs, bits = self._validate_records(arguments, label_sets.encode(labels))
+            inputs, bits = self._validate_records(fit_arguments, label_sets.encode(labels))
             task = label_sets
             targets = bits.astype(np.bool_)
         if isinstance(task, OneClass):
@@ -232,27 +234,29 @@ class InputReader:
         pools = Pools.cut(
             inputs=inputs,
             targets=targets,
-            groups=arguments.groups,
-            public_inputs=self._validate_public_inputs(arguments, inputs),
+            groups=fit_arguments.groups,
+            public_inputs=self._validate_public_inputs(fit_arguments, inputs),
             public_fraction=self.public_fraction,
-            public_groups=arguments.public_groups,
+            public_groups=fit_arguments.public_groups,
             known=known,
         )
         if not self.votes_by_group and is_frame(pools.public_inputs):
-            pools = _with_column_types(pools, is_cut_from_records=arguments.public_inputs is None)
+            pools = _with_column_types(
+                pools, is_cut_from_records=fit_arguments.public_inputs is None
+            )
         return task, pools
 
     def _validate_records(
-        self, arguments: FitArguments, labels: Any
+        self, fit_arguments: FitArguments, labels: Any
     ) -> tuple[NDArray[Any], NDArray[Any]]:
         """Returns private inputs and labels as scikit-learn accepts them; a DataFrame of inputs is not converted.
 
         Args:
-            arguments: the arguments of the fit.
+            fit_arguments: the arguments of the fit.
             labels: the private labels without gaps, as numbers or classes.
         """
-        if is_frame(arguments.inputs):
-            inputs = validate_inputs(self.validation_estimator, arguments.inputs, reset=True)
+        if is_frame(fit_arguments.inputs):
+            inputs = validate_inputs(self.validation_estimator, fit_arguments.inputs, reset=True)
             num_rows = len(inputs)
             require(num_rows > 0, "X", "a DataFrame without rows", "at least one record")
             # `check_X_y` checks labels only beside an array of inputs, which zeros stand in for.
@@ -265,7 +269,7 @@ class InputReader:
         else:
             inputs, labels = validate_data(
                 self.validation_estimator,
-                arguments.inputs,
+                fit_arguments.inputs,
                 labels,
                 multi_output=True,
                 dtype=np.float32,
@@ -275,12 +279,12 @@ class InputReader:
         require_moderate("X", numbers_of(inputs), allows_missing=True)
         return inputs, np.asarray(dense(labels))
 
-    def _validate_public_inputs(self, arguments: FitArguments, private_inputs: Any) -> Any:
+    def _validate_public_inputs(self, fit_arguments: FitArguments, private_inputs: Any) -> Any:
         """Returns the public inputs as scikit-learn accepts them; None if a part of the private inputs is public."""
-        if arguments.public_inputs is None:
+        if fit_arguments.public_inputs is None:
             return None
         public_inputs = validate_inputs(
-            self.validation_estimator, arguments.public_inputs, reset=False
+            self.validation_estimator, fit_arguments.public_inputs, reset=False
         )
         require_moderate("X_public", numbers_of(public_inputs), allows_missing=True)
         warn_of_shared_rows(
@@ -293,21 +297,21 @@ class InputReader:
         return public_inputs
 
     def _read_test_records(
-        self, arguments: FitArguments, task: Task, pools: Pools
+        self, fit_arguments: FitArguments, task: Task, pools: Pools
     ) -> HeldOutRecords | None:
         """Returns the private test records; None without a price of scores.
 
         Args:
-            arguments: the arguments of the fit.
+            fit_arguments: the arguments of the fit.
             task: the kind of labels of the fit.
             pools: the private records and the public samples.
         """
         if self.score_epsilon is None:
             return None
-        test = arguments.test
-        require_readable("X_test", test.inputs)
-        require_same_kind(pools.inputs, test.inputs, name="X_test")
-        inputs = validate_inputs(self.validation_estimator, test.inputs, reset=False)
+        held_out_arguments = fit_arguments.held_out_arguments
+        require_readable("X_test", held_out_arguments.inputs)
+        require_same_kind(pools.inputs, held_out_arguments.inputs, name="X_test")
+        inputs = validate_inputs(self.validation_estimator, held_out_arguments.inputs, reset=False)
         require_moderate("X_test", numbers_of(inputs), allows_missing=True)
         warn_of_shared_rows(
             pools.inputs,
@@ -317,16 +321,19 @@ class InputReader:
             stacklevel=6,
         )
         num_records = inputs.shape[0]
-        targets, known = test.targets(
+        targets, known = held_out_arguments.targets(
             task, num_records=num_records, has_gaps=pools.known is not None
         )
         group_ids = np.arange(num_records)
-        if test.groups is not None:
-            other_groups = {"groups": arguments.groups}
-            if arguments.public_groups is not None:
-                other_groups["groups_public"] = arguments.public_groups
+        if held_out_arguments.groups is not None:
+            other_groups = {"groups": fit_arguments.groups}
+            if fit_arguments.public_groups is not None:
+                other_groups["groups_public"] = fit_arguments.public_groups
             group_ids = numbered_apart(
-                "groups_test", test.groups, num_rows=num_records, groups_by_name=other_groups
+                "groups_test",
+                held_out_arguments.groups,
+                num_rows=num_records,
+                groups_by_name=other_groups,
             )
         return HeldOutRecords(inputs=inputs, targets=targets, groups=group_ids, known=known)
 

@@ -98,13 +98,15 @@ class FitPlan(ABC):
         """Yields remarks for the owner of the records on how the private inputs were read; most plans have none."""
         yield from ()
 
-    def publication(self, model: Model, release: Release, charge: FitCharge) -> Publication | None:
+    def publication(
+        self, model: Model, release: Release, fit_charge: FitCharge
+    ) -> Publication | None:
         """Returns all that a fit may publish; None if the student cannot be published.
 
         Args:
             model: the result of `fitted_model`.
             release: the drawn release.
-            charge: the price of the release.
+            fit_charge: the price of the release.
         """
         return None
 

@@ -54,7 +54,7 @@ class FitRecord(MemoryRecord):
         except BaseException as error:
             if self.is_charged:
                 epsilon = format_epsilon(self._priced.epsilon)
-                delta = format_delta(self._remembered_fit.price.delta)
+                delta = format_delta(self._remembered_fit.fit_price.delta)
                 error.add_note(f"epsilon {epsilon} at delta {delta} is spent: {consequence}")
             raise
 
@@ -63,7 +63,7 @@ class FitRecord(MemoryRecord):
         aggregator = self._priced.aggregator
         note = ChargeNote(
             description=f"a fit: {type(aggregator).__name__}",
-            seed_name=seed_name(self._remembered_fit.price.seed),
+            seed_name=seed_name(self._remembered_fit.fit_price.seed),
         )
         self._ledger.commit(
             key=self._key,

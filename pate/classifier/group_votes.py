@@ -62,8 +62,8 @@ class GroupVotesPlan(FitPlan):
         table_schema: encodes the rows of DataFrames as numbers; None if the inputs are arrays.
         public_labels: the labels of the first public samples at which the student begins, `[num_labeled, num_labels]`,
             bool, or int8 if they have gaps; None for none.
-        score_epsilon: the epsilon of the student's scores on `test`; None for no scores.
-        test: the private test records; None without `score_epsilon`.
+        score_epsilon: the epsilon of the student's scores on `held_out_records`; None for no scores.
+        held_out_records: the private test records; None without `score_epsilon`.
     """
 
     adjacency: Adjacency
@@ -74,7 +74,7 @@ class GroupVotesPlan(FitPlan):
     table_schema: TableSchema | None
     public_labels: GapLabels | None = None
     score_epsilon: float | None = None
-    test: HeldOutRecords | None = None
+    held_out_records: HeldOutRecords | None = None
 
     @property
     def schema(self) -> TableSchema | None:
@@ -185,22 +185,22 @@ class GroupVotesPlan(FitPlan):
             unit: the unit of privacy among the test records.
         """
         price = ScorePrice.of_plan(self.run_plan, dataset=self.dataset)
-        if price is None or self.test is None:
+        if price is None or self.held_out_records is None:
             return None
         return FitScores(
-            price=replace(price, unit=unit),
-            records=self.test,
+            score_price=replace(price, unit=unit),
+            held_out_records=self.held_out_records,
             dataset=self.dataset,
             num_queries=self.run_plan.num_queries,
         )
 
-    def publication(self, model: Model, release: Release, charge: FitCharge) -> Publication:
+    def publication(self, model: Model, release: Release, fit_charge: FitCharge) -> Publication:
         """Returns all that a fit may publish: the release, its price, the student and public facts.
 
         Args:
             model: the result of `fitted_model`.
             release: the drawn release.
-            charge: the price of the release.
+            fit_charge: the price of the release.
         """
         student = model.model if isinstance(model, OneClassModel) else model
         assert isinstance(student, StudentModel)  # as LowRankStudent trains it
@@ -209,7 +209,7 @@ class GroupVotesPlan(FitPlan):
             aggregator_name="centered_votes",
             teacher=self.run_plan.teacher,
             num_teachers=None if has_teacher_per_group else self.num_teachers,
-            student=self.run_plan.student,
+            student_recipe=self.run_plan.student,
             label_names=self.label_names,
             one_class=isinstance(self.task, OneClass),
             classes_from_labels=self.classes_from_labels,
@@ -220,7 +220,7 @@ class GroupVotesPlan(FitPlan):
             data_target="pate.data.Arrays" if self.schema is None else "pate.data.Table",
             preprocessing=self.schema,
         )
-        return Publication(release=release, charge=charge, model=student, facts=facts)
+        return Publication(release=release, fit_charge=fit_charge, model=student, facts=facts)
 
     def fitted_model(self, student: Predictor) -> Model:
         """Returns the student; if each sample has one class, wrapped so that it predicts one class."""
@@ -264,7 +264,7 @@ class GroupVotesPlan(FitPlan):
             num_features: the number of features.
         """
         first_id = 2 * _SPLIT_ID_STEP
-        test = self.test
+        test = self.held_out_records
         if test is None:
             only_id = np.array([first_id])
             return Split(

@@ -153,14 +153,14 @@ class FitScores:
     """The scores of a fit's student on private test records, which are priced and not drawn yet.
 
     Attributes:
-        price: the price of all scores together.
-        records: the private test records.
+        score_price: the price of all scores together.
+        held_out_records: the private test records.
         dataset: the data set with the public samples and the test records.
         num_queries: the number of queries, the first public samples.
     """
 
-    price: ScorePrice
-    records: HeldOutRecords
+    score_price: ScorePrice
+    held_out_records: HeldOutRecords
     dataset: Dataset
     num_queries: int
 
@@ -171,14 +171,14 @@ class FitScores:
             seed: the seed of the noise; None for noise from the operating system.
         """
         price = FitPrice(
-            epsilon=self.price.epsilon,
-            delta=self.price.delta,
-            event=self.price.event,
+            epsilon=self.score_price.epsilon,
+            delta=self.score_price.delta,
+            event=self.score_price.event,
             seed=seed,
-            unit=self.price.unit,
+            unit=self.score_price.unit,
             adjacency=Adjacency.REPLACE_ONE,
         )
-        return RememberedFit.from_inputs(self.records.inputs, price=price)
+        return RememberedFit.from_inputs(self.held_out_records.inputs, fit_price=price)
 
     def release(
         self, model: Predictor, account: Ledger, *, seed: int | None, rng: np.random.Generator
@@ -200,6 +200,9 @@ class FitScores:
             seed_name=f"{name}, scores" if name else "",
         )
         charge = ScoreCharge(
-            price=self.price, account=account, release_key=uuid.uuid4().hex, note=note
+            score_price=self.score_price,
+            account=account,
+            release_key=uuid.uuid4().hex,
+            charge_note=note,
         )
         return charge.release(model, dataset=self.dataset, num_queries=self.num_queries, rng=rng)

@@ -164,11 +164,11 @@ def _sparse_rows_as_bytes(inputs: Any) -> NDArray[np.uint8]:
     return np.frombuffer(b"".join(digests), np.uint8).reshape(len(digests), -1)
 
 
-def require_same_kind(private: Any, others: Any, *, name: str) -> None:
+def require_same_kind(private_inputs: Any, others: Any, *, name: str) -> None:
     """Raises `InvalidValue` unless public inputs, or inputs of test records, go together with the private inputs.
 
     Args:
-        private: the private inputs.
+        private_inputs: the private inputs.
         others: the other inputs.
         name: the name of the parameter that holds the other inputs.
 
@@ -176,11 +176,11 @@ def require_same_kind(private: Any, others: Any, *, name: str) -> None:
         InvalidValue: one of the two is a DataFrame, and the other is none; or the others have no rows, other columns
             or another order of columns.
     """
-    if not is_frame(private):
+    if not is_frame(private_inputs):
         require(not is_frame(others), name, type(others).__name__, "an array, as X is one")
         return
     require(is_frame(others), name, type(others).__name__, "a DataFrame with the columns of X")
-    private_columns = list(private.columns)
+    private_columns = list(private_inputs.columns)
     other_columns = list(others.columns)
     lacking = [column for column in private_columns if column not in other_columns]
     if lacking:
@@ -195,7 +195,7 @@ def require_same_kind(private: Any, others: Any, *, name: str) -> None:
 
 
 def warn_of_shared_rows(
-    private: Any, others: Any, *, name: str, consequence: str, stacklevel: int
+    private_inputs: Any, others: Any, *, name: str, consequence: str, stacklevel: int
 ) -> None:
     """Warns if most public inputs, or test inputs, are also private inputs, as when one X was passed twice.
 
@@ -203,17 +203,17 @@ def warn_of_shared_rows(
     are no sign of one record.
 
     Args:
-        private: the private inputs, `[num_private, num_features]`.
+        private_inputs: the private inputs, `[num_private, num_features]`.
         others: the public inputs, or those of test records, `[num_others, num_features]`.
         name: the name of the parameter that holds the others.
         consequence: what follows for people whose records are in both.
         stacklevel: the stack level of the warning, counted from this function.
     """
-    if sparse.issparse(private) != sparse.issparse(others):
-        private = sparse.csr_array(private)
+    if sparse.issparse(private_inputs) != sparse.issparse(others):
+        private_inputs = sparse.csr_array(private_inputs)
         others = sparse.csr_array(others)
-    private_rows = {row.tobytes() for row in rows_as_bytes(private)}
-    if 2 * len(private_rows) < private.shape[0]:
+    private_rows = {row.tobytes() for row in rows_as_bytes(private_inputs)}
+    if 2 * len(private_rows) < private_inputs.shape[0]:
         return
     num_shared = sum(row.tobytes() in private_rows for row in rows_as_bytes(others))
     num_others = others.shape[0]

@@ -65,28 +65,28 @@ class PastFits:
     seeds: frozenset[int] = frozenset()
     changes: frozenset[tuple[PrivacyUnit, Adjacency]] = frozenset()
 
-    def with_fit(self, price: FitPrice) -> Self:
+    def with_fit(self, fit_price: FitPrice) -> Self:
         """Returns these fits together with one more fit.
 
         The total epsilon is infinity if two fits have the same seed, and so the same noise; if their units or
         adjacencies differ; or if their deltas add up to 1 or more.
 
         Args:
-            price: the price of the new fit.
+            fit_price: the price of the new fit.
         """
-        changes = self.changes | {(price.unit, price.adjacency)}
-        total_epsilon = self.epsilon + price.epsilon
-        total_delta = min(self.delta + price.delta, 1.0)
-        if price.seed in self.seeds or len(changes) > 1 or total_delta == 1:
+        changes = self.changes | {(fit_price.unit, fit_price.adjacency)}
+        total_epsilon = self.epsilon + fit_price.epsilon
+        total_delta = min(self.delta + fit_price.delta, 1.0)
+        if fit_price.seed in self.seeds or len(changes) > 1 or total_delta == 1:
             total_epsilon = math.inf
         return replace(
             self,
             count=self.count + 1,
             epsilon=total_epsilon,
             delta=total_delta,
-            events=(*self.events, price.event),
-            deltas=(*self.deltas, price.delta),
-            seeds=self.seeds if price.seed is None else self.seeds | {price.seed},
+            events=(*self.events, fit_price.event),
+            deltas=(*self.deltas, fit_price.delta),
+            seeds=self.seeds if fit_price.seed is None else self.seeds | {fit_price.seed},
             changes=changes,
         )
 
@@ -103,28 +103,29 @@ class RememberedFit:
 
     Attributes:
         record_digests: the digests of the private records that are remembered.
-        price: the price of the fit.
+        fit_price: the price of the fit.
     """
 
     record_digests: tuple[bytes, ...]
-    price: FitPrice
+    fit_price: FitPrice
 
     @classmethod
-    def from_inputs(cls, inputs: Any, *, price: FitPrice) -> Self:
+    def from_inputs(cls, inputs: Any, *, fit_price: FitPrice) -> Self:
         """Returns a fit that may not be charged yet, with keyed digests of its private records.
 
         At most 1,000 records, those with the smallest digests, are remembered.
 
         Args:
             inputs: the private records, `[num_private, num_features]`, or a sparse matrix, or a DataFrame.
-            price: the price of the fit.
+            fit_price: the price of the fit.
         """
         record_digests = {
             hashlib.blake2b(row.data, digest_size=8, key=_KEY).digest()
             for row in rows_as_bytes(inputs)
         }
         return cls(
-            record_digests=tuple(heapq.nsmallest(_MAX_REMEMBERED, record_digests)), price=price
+            record_digests=tuple(heapq.nsmallest(_MAX_REMEMBERED, record_digests)),
+            fit_price=fit_price,
         )
 
     def dearest_fits(self) -> PastFits:
@@ -143,7 +144,7 @@ class RememberedFit:
 
     def _fits_of_record(self, digest: bytes) -> PastFits:
         """Returns the earlier fits of a private record together with this fit."""
-        return _FITS.get(digest, PastFits()).with_fit(self.price)
+        return _FITS.get(digest, PastFits()).with_fit(self.fit_price)
 
 
 def warn_of_past_fits(past_fits: PastFits, *, stacklevel: int) -> None:

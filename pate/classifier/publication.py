@@ -85,7 +85,7 @@ class PublicFacts:
         aggregator_name: the name of the aggregator in the configuration of `pate-train`.
         teacher: the recipe of the teachers.
         num_teachers: the number of teachers that was set; None for one teacher for each private group.
-        student: the recipe of the student.
+        student_recipe: the recipe of the student.
         label_names: the name of each label.
         one_class: whether each sample has exactly one of the labels.
         classes_from_labels: whether the names of classes were read from private labels; yes and no reveal nothing.
@@ -100,7 +100,7 @@ class PublicFacts:
     aggregator_name: str
     teacher: Voter
     num_teachers: int | None
-    student: Student
+    student_recipe: Student
     label_names: tuple[str, ...]
     one_class: bool
     classes_from_labels: bool
@@ -118,14 +118,14 @@ class Publication:
 
     Attributes:
         release: the drawn release.
-        charge: the price of the release.
+        fit_charge: the price of the release.
         model: the student that learned from the release.
         facts: the public facts of the fit.
         scores: the released scores of the student on private test records; None where none were released.
     """
 
     release: Release
-    charge: FitCharge
+    fit_charge: FitCharge
     model: StudentModel
     facts: PublicFacts
     scores: ReleasedScores | None = None
@@ -133,7 +133,7 @@ class Publication:
     @property
     def privacy(self) -> Privacy:
         """The price of the release, the parameters of its mechanism, and the released scores."""
-        privacy = privacy_of(drawn_release=self.release, release_charge=self.charge)
+        privacy = privacy_of(drawn_release=self.release, release_charge=self.fit_charge)
         return replace(privacy, scores=self.scores)
 
     @property
@@ -158,7 +158,7 @@ class Publication:
         stated_public = _STATED_CLASSES if facts.classes_from_labels else self.stated_public
         data_name = require_text("name", facts.data_name if name is None else name)
         make_folder(folder)
-        num_queries = self.charge.priced.shape.num_queries
+        num_queries = self.fit_charge.priced.shape.num_queries
         public_names = PublicNames(np.arange(num_queries), facts.label_names)
         with atomic_write(folder / "release.npz") as file:
             file.write(npz_bytes(self.release.arrays() | public_names.arrays()))
@@ -169,7 +169,7 @@ class Publication:
             origin = dict(facts.preprocessing.origin) or None
         write_price(
             drawn_release=self.release,
-            release_charge=self.charge,
+            release_charge=self.fit_charge,
             privacy=self.privacy,
             folder=folder,
             data_name=data_name,
@@ -184,7 +184,7 @@ class Publication:
             self.model,
             folder=folder,
             privacy=self.privacy,
-            release=summary_of(drawn_release=self.release),
+            release_summary=summary_of(drawn_release=self.release),
             preprocessing=facts.preprocessing,
             name=data_name,
             input_kind="features",
@@ -201,7 +201,7 @@ class Publication:
         """Raises `InvalidValue` if `write` would refuse these arguments."""
         is_free = not folder.exists() or (folder.is_dir() and not any(folder.iterdir()))
         require(is_free, "folder", folder, "a folder that is new or empty")
-        if self.release.event != self.charge.priced.event:
+        if self.release.event != self.fit_charge.priced.event:
             rule = "a release with the price that was charged for it"
             raise InvalidValue("release_", type(self.release).__name__, rule=rule)
         if self.facts.classes_from_labels and not public_classes:
@@ -217,8 +217,8 @@ class Publication:
         Args:
             data_name: the public name of the data.
         """
-        budget = self.charge.budget
-        aggregator = self.charge.priced.aggregator
+        budget = self.fit_charge.budget
+        aggregator = self.fit_charge.priced.aggregator
         accountant = budget.accountant()
         accountant_settings = {
             name: getattr(accountant, name)
@@ -233,7 +233,7 @@ class Publication:
             "target_delta": budget.delta,
             "target_epsilon": budget.epsilon,
             "max_epsilon": None,
-            "num_queries": self.charge.priced.shape.num_queries,
+            "num_queries": self.fit_charge.priced.shape.num_queries,
             "aggregator": _published_settings("pate.aggregators", aggregator),
             "accountant": {
                 "_target_": _target("pate.accounting", accountant),
@@ -243,7 +243,7 @@ class Publication:
                 **_published_settings("pate.teachers", self.facts.teacher),
                 "num_teachers": self.facts.num_teachers,
             },
-            "student": _published_settings("pate.student", self.facts.student),
+            "student": _published_settings("pate.student", self.facts.student_recipe),
             "data": data,
         }
         text: str = yaml.safe_dump(settings, sort_keys=False, allow_unicode=True)

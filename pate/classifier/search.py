@@ -238,8 +238,8 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         ledger.charge(runs.event, adjacency=adjacency, description="PATESearch")
 
         # 3. The fits. Private: all but the best one, and how many there are.
-        assert isinstance(runs.score, ScoresEvent)
-        score_noise = RoundedGaussian(runs.score.noise_multiplier * _SCORE_STEPS)
+        assert isinstance(runs.score_event, ScoresEvent)
+        score_noise = RoundedGaussian(runs.score_event.noise_multiplier * _SCORE_STEPS)
         score_rng = streams.generator("scores")
         tuning_rng = streams.generator("tuning")
         num_fits = runs.distribution.draw(tuning_rng)
@@ -255,7 +255,7 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
                 for warning in caught:
                     if issubclass(warning.category, _PUBLIC_WARNINGS):
                         warnings.warn(warning.message, warning.category, stacklevel=2)
-            if dominating_event([model.release_.event, runs.base]) != runs.base:
+            if dominating_event([model.release_.event, runs.base_event]) != runs.base_event:
                 rule = "a classifier whose fits have the price that was charged"
                 raise InvalidValue("estimator", type(model).__name__, rule=rule)
             noisy_score = records.score_silently(model) + int(
@@ -287,13 +287,13 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         return self.best_estimator_.score(X, y)
 
     def _price_runs(
-        self, candidates: Sequence[Mapping[str, Any]], records: _SearchRecords
+        self, candidates: Sequence[Mapping[str, Any]], search_records: _SearchRecords
     ) -> tuple[float, TunedRuns]:
         """Returns the epsilon of one fit at which the best of all fits costs at most `epsilon`, and that price.
 
         Args:
             candidates: the settings that compete.
-            records: the records of the search, of which the price reads shapes alone.
+            search_records: the records of the search, of which the price reads shapes alone.
 
         Raises:
             InvalidValue: the settings have different prices, and not all are Gaussian.
@@ -310,8 +310,10 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             )
             models = [self._unfitted_model(params, epsilon=fit_epsilon) for params in settings]
             return TunedRuns(
-                base=dominating_event([records.price_of(model).event for model in models]),
-                score=ScoresEvent(score_noise_multiplier),
+                base_event=dominating_event(
+                    [search_records.price_of(model).event for model in models]
+                ),
+                score_event=ScoresEvent(score_noise_multiplier),
                 distribution=distribution,
                 num_candidates=len(candidates),
             )
@@ -423,10 +425,10 @@ def _draw_groups(
     return is_scored
 
 
-def _take(values: Any, rows: IntArray) -> Any:
+def _take(values: Any, row_indices: IntArray) -> Any:
     """Returns some entries of labels or groups, in the form that the values have."""
     if hasattr(values, "iloc"):
-        return values.iloc[rows]
+        return values.iloc[row_indices]
     if isinstance(values, np.ndarray):
-        return values[rows]
-    return [values[row] for row in rows.tolist()]
+        return values[row_indices]
+    return [values[row] for row in row_indices.tolist()]

@@ -175,21 +175,21 @@ def _extras(
     return extras
 
 
-def _accountant_names(setting: Any, *, names: tuple[str, ...]) -> list[str]:
+def _accountant_names(accountants_setting: Any, *, names: tuple[str, ...]) -> list[str]:
     """Returns the names of the accountants whose prices are shown side by side.
 
     Args:
-        setting: the value of `accountants=`: null for none, `all`, a name or a list of names.
+        accountants_setting: the value of `accountants=`: null for none, `all`, a name or a list of names.
         names: the names of all accountants; another name is refused.
     """
-    if setting is None:
+    if accountants_setting is None:
         return []
-    if setting == "all":
+    if accountants_setting == "all":
         return list(names)
-    chosen = [setting] if isinstance(setting, str) else setting
+    chosen = [accountants_setting] if isinstance(accountants_setting, str) else accountants_setting
     if not isinstance(chosen, (list, tuple, ListConfig)):
         rule = f"all, or a list of {', '.join(names)}"
-        raise InvalidValue("accountants", setting, rule=rule)
+        raise InvalidValue("accountants", accountants_setting, rule=rule)
     return [require_choice("accountants", str(name), choices=names) for name in chosen]
 
 
@@ -300,4 +300,4 @@ def _print_ledger(path: str, *, output_format: str) -> None:
             print_json({"data": ledger_account["data"], "delta": ledger_account["delta"], **charge})
 
 
-main = command_of(account, command="account", module=__name__)
+main = command_of(account, command="account", module_name=__name__)

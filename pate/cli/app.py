@@ -62,18 +62,18 @@ Finish = Callable[[], None]
 
 
 def command_of(
-    task: Task, *, command: str, module: str, finish: Finish | None = None
+    task: Task, *, command: str, module_name: str, finish: Finish | None = None
 ) -> Callable[[], None]:
     """Returns the `main` function of a command's module, and calls it if the module is run by `python -m`.
 
     Args:
         task: the function of the composed configuration that the command runs.
         command: the name of the command.
-        module: the `__name__` of the command's module.
+        module_name: the `__name__` of the command's module.
         finish: is called after the task, or after all tasks of a sweep, if none has failed; None calls nothing.
     """
     main = partial(run_app, task, command=command, finish=finish)
-    if module == "__main__":
+    if module_name == "__main__":
         main()
     return main
 
@@ -142,7 +142,7 @@ def _run(
                 _say(line)
             return task(config)
         except Exception as error:
-            note, code = _line_and_code(error, spelling=spelling)
+            note, code = _line_and_code(error, error_spelling=spelling)
             end = JobEnd(note=note, code=code)
             if is_single:
                 ends.append(end)
@@ -179,7 +179,9 @@ def _run(
         sys.stdout.flush()
     except Exception as error:
         is_of_job = any(frame.f_code is job.__code__ for frame, _ in walk_tb(error.__traceback__))
-        return _line_and_code(error, spelling=spelling, arguments=None if is_of_job else arguments)
+        return _line_and_code(
+            error, error_spelling=spelling, arguments=None if is_of_job else arguments
+        )
     first_end = next(iter([*ends, *SweepEnds.last]), JobEnd(note="", code=0))
     return first_end.note, first_end.code
 
@@ -267,20 +269,20 @@ def _has_known_cost(aggregator: Aggregator) -> bool:
 
 
 def _line_and_code(
-    error: Exception, *, spelling: Spelling, arguments: Sequence[str] | None = None
+    error: Exception, *, error_spelling: Spelling, arguments: Sequence[str] | None = None
 ) -> tuple[str, int]:
     """Returns the line and the exit code of an error that is not a bug of ours; raises any other error.
 
     Args:
         error: the error.
-        spelling: the names that the command has for parameters of the code.
+        error_spelling: the names that the command has for parameters of the code.
         arguments: the arguments whose composition raised the error; None for an error of the task.
     """
     for cause in causes(error):
         # The errors that follow an interrupt within OmegaConf hide it.
         if isinstance(cause, KeyboardInterrupt):
             raise cause from None
-    line = explain(error, spelling=spelling, arguments=arguments)
+    line = explain(error, spelling=error_spelling, arguments=arguments)
     if line is not None:
         return line, 2
     if isinstance(error, BrokenPipeError) and nobody_reads():

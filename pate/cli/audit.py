@@ -49,4 +49,4 @@ def audit(config: DictConfig) -> None:
     )
 
 
-main = command_of(audit, command="audit", module=__name__)
+main = command_of(audit, command="audit", module_name=__name__)

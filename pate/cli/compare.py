@@ -271,8 +271,8 @@ def print_frontier(frontier: Frontier, *, folder: Path, console: Console | None 
     room = console.width - max(len(line.name) for line in frontier.lines) - len("  teachers")
     spread = frontier.has_spread and room >= len(frontier.epsilons) * len("  0.123 ± 0.123")
 
-    def scores(line: Line) -> list[str]:
-        points = [line.at(epsilon) for epsilon in frontier.epsilons]
+    def scores(frontier_line: Line) -> list[str]:
+        points = [frontier_line.at(epsilon) for epsilon in frontier.epsilons]
         if spread:
             return [point.text for point in points]
         return [replace(point, std=None).text.removeprefix("0") for point in points]
@@ -287,4 +287,4 @@ def print_frontier(frontier: Frontier, *, folder: Path, console: Console | None 
     )
 
 
-main = command_of(compare_from_config, command="compare", module=__name__)
+main = command_of(compare_from_config, command="compare", module_name=__name__)

@@ -59,4 +59,4 @@ def write_dossier(config: DictConfig) -> None:
     print_lines(f"{output}: {remark}", stderr=True)
 
 
-main = command_of(write_dossier, command="dossier", module=__name__)
+main = command_of(write_dossier, command="dossier", module_name=__name__)

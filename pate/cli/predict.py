@@ -66,7 +66,7 @@ def predict(config: DictConfig) -> None:
     require_named(config, rules=_REQUIRED_SETTINGS)
     bundle = Bundle.load(str(config.release))
     output = Path(str(config.output))
-    _require_output(output, data=Path(str(config.data)), release=Path(str(config.release)))
+    _require_output(output, data=Path(str(config.data)), release_folder=Path(str(config.release)))
     table = TableFile(
         path=Path(str(config.data)),
         setting="data",
@@ -107,25 +107,25 @@ def predict(config: DictConfig) -> None:
     )
 
 
-def _require_output(output: Path, *, data: Path, release: Path) -> None:
+def _require_output(output_file: Path, *, data: Path, release_folder: Path) -> None:
     """Raises `InvalidValue` if the output is no CSV file, overwrites the records, or would be published.
 
     Args:
-        output: the file to write.
+        output_file: the file to write.
         data: the path of the records, see `files_named`.
-        release: the folder of the bundle, which may be published.
+        release_folder: the folder of the bundle, which may be published.
     """
-    if output.suffix != ".csv":
-        raise InvalidValue("output", output, rule="a file that ends in .csv")
-    if not output.parent.is_dir():
-        raise InvalidValue("output", output, rule="a file in a folder that is there")
+    if output_file.suffix != ".csv":
+        raise InvalidValue("output", output_file, rule="a file that ends in .csv")
+    if not output_file.parent.is_dir():
+        raise InvalidValue("output", output_file, rule="a file in a folder that is there")
     files = [file for file in files_named(data) if file.exists()]
-    if output.exists() and any(map(output.samefile, files)):
+    if output_file.exists() and any(map(output_file.samefile, files)):
         rule = "another file than data=, which would be overwritten"
-        raise InvalidValue("output", output, rule=rule)
-    if output.resolve().is_relative_to(release.resolve()):
+        raise InvalidValue("output", output_file, rule=rule)
+    if output_file.resolve().is_relative_to(release_folder.resolve()):
         rule = "a file outside the folder of the model, which is published"
-        raise InvalidValue("output", output, rule=rule)
+        raise InvalidValue("output", output_file, rule=rule)
 
 
 def blocks(
@@ -172,11 +172,11 @@ def _table_blocks(
     if id_column is not None:
         require_column(
             "id",
-            column=id_column,
-            columns=table_file.names,
+            column_name=id_column,
+            column_names=table_file.names,
             table_description=f"data={table_file.path}",
         )
-    require_columns("data", columns=table_file.names, required=schema.names)
+    require_columns("data", column_names=table_file.names, required=schema.names)
     schema = replace(schema, spelling=table_file.spelling(schema.spelling))
     columns = [name for name in table_file.names if name in schema.names or name == id_column]
     unknown_and_missing = np.zeros((len(schema.columns), 2), np.int64)
@@ -197,7 +197,7 @@ def _table_blocks(
         print_lines(f"warning: {line}", stderr=True)
 
 
-def _picture_blocks(form: ImageForm, *, path: Path) -> Iterator[PredictedBlock]:
+def _picture_blocks(image_form: ImageForm, *, path: Path) -> Iterator[PredictedBlock]:
     """Yields the pictures in a folder, or a single picture, with values in [0, 1]."""
     rule = f"a folder with pictures ({', '.join(_PICTURE_ENDINGS)}), or one picture"
     if not path.exists():
@@ -208,7 +208,7 @@ def _picture_blocks(form: ImageForm, *, path: Path) -> Iterator[PredictedBlock]:
         raise InvalidValue("data", path, rule=f"{rule}: this model knows pictures, no table")
     for first in range(0, len(pictures), _BLOCK_PICTURES):
         block = pictures[first : first + _BLOCK_PICTURES]
-        levels = np.stack([form.levels(file, name=f"data={file}") for file in block])
+        levels = np.stack([image_form.levels(file, name=f"data={file}") for file in block])
         names = [file.name if file == path else file.relative_to(path).as_posix() for file in block]
         yield PredictedBlock(names=names, inputs=levels.astype(np.float32) / np.float32(255))
 
@@ -225,4 +225,4 @@ def _read_array(path: Path) -> NDArray[Any]:
     return arrays[name]
 
 
-main = command_of(predict, command="predict", module=__name__)
+main = command_of(predict, command="predict", module_name=__name__)

@@ -280,23 +280,23 @@ def report_shortages() -> None:
             previous_hook(unraised)
 
     def handle_uncaught(
-        kind: type[BaseException], error: BaseException, traceback: TracebackType | None
+        error_class: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
-        if issubclass(kind, KeyboardInterrupt):
+        if issubclass(error_class, KeyboardInterrupt):
             sys.stderr.write("interrupted\n")
-        elif issubclass(kind, InvalidValue):
+        elif issubclass(error_class, InvalidValue):
             # The system lacks a package or POSIX that the command needs before it can be loaded.
             sys.stderr.write(f"{error}\n")
             sys.exit(2)
         elif any(_is_shortage(cause) for cause in causes(error)):
             line = (
-                f"{kind.__name__}: {error}; the same command continues once there is "
+                f"{error_class.__name__}: {error}; the same command continues once there is "
                 "more memory, and threads to start"
             )
             with suppress(OSError):
                 os.write(2, " ".join(line.split()).encode(errors="backslashreplace") + b"\n")
         else:
-            sys.__excepthook__(kind, error, traceback)
+            sys.__excepthook__(error_class, error, traceback)
 
     sys.excepthook = handle_uncaught
     sys.unraisablehook = handle_unraisable

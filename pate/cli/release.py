@@ -54,18 +54,18 @@ def release(config: DictConfig) -> None:
 
 
 def release_and_print(
-    plan: ReleasePlan, *, votes: VoteSource, cohort: Cohort, output_dir: Path
+    release_plan: ReleasePlan, *, votes: VoteSource, cohort: Cohort, output_dir: Path
 ) -> None:
     """Releases labels from votes by `release_votes`, and prints the terms of the release.
 
     Args:
-        plan: the plan of the release.
+        release_plan: the plan of the release.
         votes: the votes.
         cohort: the holders who cast the votes.
         output_dir: the folder of the release.
     """
     terms = release_votes(
-        plan, votes=votes, cohort=cohort, output_dir=output_dir, monitor=ConsoleMonitor()
+        release_plan, votes=votes, cohort=cohort, output_dir=output_dir, monitor=ConsoleMonitor()
     )
     num_holders = 0 if cohort.places is None else cohort.places.num_holders
     print_terms(terms, output_dir=output_dir, num_holders=num_holders)
@@ -207,4 +207,4 @@ def _output_dir(config: DictConfig, deciding_settings: dict[str, Any]) -> Path:
     return Path(run.default_folder("release", name, settings=deciding_settings))
 
 
-main = command_of(release, command="release", module=__name__)
+main = command_of(release, command="release", module_name=__name__)

@@ -71,7 +71,7 @@ def write_schema(config: DictConfig) -> None:
 
     def remedy(column: Column) -> str:
         """Returns advice on a column without features: the settings to write the schema with."""
-        advice = ways_out(columns=[column.name], owner_columns=config.group)
+        advice = ways_out(column_names=[column.name], owner_columns=config.group)
         if isinstance(column, TextColumn):
             advice += f"; {text_remedy(column.name)}"
         return _own_names(advice)
@@ -80,7 +80,9 @@ def write_schema(config: DictConfig) -> None:
         "cli/schema.txt",
         remedy=remedy,
         schema=schema,
-        next_steps=_next_steps(useless_columns, output=output, public_part=parts.get("public")),
+        next_steps=_next_steps(
+            useless_columns, output_file=output, public_part=parts.get("public")
+        ),
         output=output,
         lines=list(map(_own_names, lines)),
         parts=parts,
@@ -88,12 +90,14 @@ def write_schema(config: DictConfig) -> None:
     )
 
 
-def _next_steps(useless_columns: Sequence[str], *, output: Path, public_part: Path | None) -> str:
+def _next_steps(
+    useless_columns: Sequence[str], *, output_file: Path, public_part: Path | None
+) -> str:
     """Returns a sentence on how to give each column features or another role, before a run; "" if there is no column.
 
     Args:
         useless_columns: the names of the columns without features.
-        output: the file of the schema, which this command does not overwrite.
+        output_file: the file of the schema, which this command does not overwrite.
         public_part: the file of the public part, if this command has divided `data`; None if it has not.
     """
     if not useless_columns:
@@ -104,7 +108,7 @@ def _next_steps(useless_columns: Sequence[str], *, output: Path, public_part: Pa
         data = f"{as_setting(name='data', value=public_part)} in place of data= and split="
     return (
         f"No run takes it yet: {', '.join(useless_columns)} {verb} no features. Choose a setting from "
-        f"the table above, remove {output}, and run pate-schema again with that setting, {data} and "
+        f"the table above, remove {output_file}, and run pate-schema again with that setting, {data} and "
         "all other settings as before"
     )
 
@@ -139,42 +143,42 @@ def _table(config: DictConfig, files_of_splits: Mapping[str, Path]) -> Table:
     )
 
 
-def _settings_of(table: Table, *, encoding: str) -> TableSettings:
+def _settings_of(table_settings: Table, *, encoding: str) -> TableSettings:
     """Returns the settings of a table that are stored in its schema's file.
 
     Args:
-        table: the table.
+        table_settings: the table.
         encoding: the encoding to store.
     """
     return TableSettings(
-        labels=table.labels,
-        group=table.group,
-        id=table.id,
-        drop=table.drop,
-        label_separator=table.label_separator,
-        uncertain=table.uncertain,
-        uncertain_words=table.uncertain_words,
+        labels=table_settings.labels,
+        group=table_settings.group,
+        id=table_settings.id,
+        drop=table_settings.drop,
+        label_separator=table_settings.label_separator,
+        uncertain=table_settings.uncertain,
+        uncertain_words=table_settings.uncertain_words,
         encoding=encoding,
     )
 
 
-def _command(table: Table, schema_file: Path, files_of_splits: Mapping[str, Path]) -> str:
+def _command(table_settings: Table, schema_file: Path, files_of_splits: Mapping[str, Path]) -> str:
     """Returns the command line that trains with the schema, to paste into a shell.
 
     Args:
-        table: the table.
+        table_settings: the table.
         schema_file: the schema's file.
         files_of_splits: the files into which the data were divided, by split. If empty, the command line has
             placeholders, `private` and `test`, for files in the folder of the public file.
     """
     words = ["pate-train", "data=table", as_setting(name="data.schema", value=schema_file)]
-    if table.path is not None:
+    if table_settings.path is not None:
         words += [
-            as_setting(name="data.path", value=table.path),
-            as_setting(name="data.split", value=table.split),
+            as_setting(name="data.path", value=table_settings.path),
+            as_setting(name="data.split", value=table_settings.split),
         ]
     else:
-        public = Path(str(table.public))
+        public = Path(str(table_settings.public))
         num_endings = 2 if public.suffix == ".gz" else 1
         ending = "".join(public.suffixes[-num_endings:])
         for split in SPLITS:
@@ -182,7 +186,7 @@ def _command(table: Table, schema_file: Path, files_of_splits: Mapping[str, Path
             if split == "public":
                 path = public
             words.append(as_setting(f"data.{split}", value=path))
-    if not table.labels:
+    if not table_settings.labels:
         words.append("'data.labels=[NAME,NAME]'")
     return " ".join(words)
 
@@ -230,4 +234,4 @@ def _own_names(message: str) -> str:
     return re.sub(r"\bdata\.(?!public|path)(\w+)(?==)", r"\1", message)
 
 
-main = command_of(write_schema, command="table_schema", module=__name__)
+main = command_of(write_schema, command="table_schema", module_name=__name__)

@@ -106,9 +106,11 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     plan = competitor.plan_in(output_dir, monitor=monitor)
     report = train(plan, output_dir=output_dir, monitor=monitor)
     if logger == "mlflow":
-        log_release(release=output_dir / "release", report=report, folder=output_dir / "mlflow")
+        log_release(
+            release_folder=output_dir / "release", report=report, folder=output_dir / "mlflow"
+        )
     print_report(
-        report, report_path=output_dir / "report.html", scores=hydra.mode != RunMode.MULTIRUN
+        report, report_path=output_dir / "report.html", with_scores=hydra.mode != RunMode.MULTIRUN
     )
     return sweep_row(report, folder=output_dir)
 
@@ -199,7 +201,7 @@ def tune_competitors() -> None:
         distribution=TruncatedNegativeBinomial.of_mean(first.mean_runs),
         monitor=ConsoleMonitor(),
     )
-    print_report(report, report_path=output_dir / "report.html", scores=True)
+    print_report(report, report_path=output_dir / "report.html", with_scores=True)
 
 
 def _centered_votes(arguments: Iterable[str], *, target_epsilon: float | None) -> Remedy | None:
@@ -231,4 +233,4 @@ def _epsilon_on_votes() -> EpsilonOnVotes:
     return epsilon_on
 
 
-main = command_of(train_from_config, command="train", module=__name__, finish=tune_competitors)
+main = command_of(train_from_config, command="train", module_name=__name__, finish=tune_competitors)

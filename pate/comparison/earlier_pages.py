@@ -51,14 +51,14 @@ def _with_number(path: Path, page_number: int) -> Path:
     return path.with_name(f"{path.stem}-{page_number}{path.suffix}")
 
 
-def _row_key(run: Run) -> tuple[object, ...]:
+def _row_key(comparison_run: Run) -> tuple[object, ...]:
     """Returns the values that identify a row of comparison.csv; the last is the seed, None for a row without result."""
-    name = run.aggregator.partition("@")[0]
+    name = comparison_run.aggregator.partition("@")[0]
     return (
         name,
-        run.teacher,
-        run.num_teachers,
-        run.student,
-        run.epsilon,
-        None if run.note else run.seed,
+        comparison_run.teacher,
+        comparison_run.num_teachers,
+        comparison_run.student,
+        comparison_run.epsilon,
+        None if comparison_run.note else comparison_run.seed,
     )

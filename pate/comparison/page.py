@@ -114,11 +114,11 @@ def frontier_picture(
     return Picture(paint, height=_AXES_HEIGHT + _ENTRY_HEIGHT * (len(levels) + len(lines)))
 
 
-def _paint_line(axes: Axes, line: Line, *, color: Any, marker: str, dashes: Any) -> None:
+def _paint_line(axes: Axes, frontier_line: Line, *, color: Any, marker: str, dashes: Any) -> None:
     """Draws the scores of a method. A method without scores is only in the legend, marked "out of reach"."""
-    outcome = "" if line.scored else ": out of reach"
-    label = shorten_name(line.title, max_length=_MAX_ENTRY_LENGTH - len(outcome)) + outcome
-    epsilons, means, stds = np.array(line.scored).reshape(-1, 3).T
+    outcome = "" if frontier_line.scored else ": out of reach"
+    label = shorten_name(frontier_line.title, max_length=_MAX_ENTRY_LENGTH - len(outcome)) + outcome
+    epsilons, means, stds = np.array(frontier_line.scored).reshape(-1, 3).T
     axes.plot(
         epsilons,
         means,
@@ -129,7 +129,7 @@ def _paint_line(axes: Axes, line: Line, *, color: Any, marker: str, dashes: Any)
         markersize=3.6,
         linewidth=1.3,
     )
-    if any(point.std is not None for point in line.points):
+    if any(point.std is not None for point in frontier_line.points):
         bars = np.minimum(stds, [means, 1 - means])  # scores are in [0, 1]
         axes.errorbar(epsilons, means, bars, fmt="none", ecolor=color, capsize=1.8, elinewidth=0.8)
 
@@ -149,12 +149,12 @@ def _tick_labels(epsilons: tuple[float, ...]) -> list[str]:
     """Returns the labels of the epsilons on the axis. A label is empty if it would overlap the label before."""
     axis_length = np.log(epsilons[-1] / epsilons[0]) or 1.0  # one epsilon has no length
     positions = np.log(epsilons) / axis_length
-    labels: list[str] = []
+    tick_labels: list[str] = []
     last_labeled = -np.inf
     for position, epsilon in zip(positions, epsilons, strict=True):
         if position - last_labeled >= _MIN_LABEL_DISTANCE:
-            labels.append(f"{epsilon:g}")
+            tick_labels.append(f"{epsilon:g}")
             last_labeled = position
         else:
-            labels.append("")
-    return labels
+            tick_labels.append("")
+    return tick_labels

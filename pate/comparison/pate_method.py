@@ -89,7 +89,7 @@ class PATEMethod(Method):
             bench.dataset,
             teacher=self.teacher,
             aggregator=self.aggregator,
-            student=self.student,
+            student_recipe=self.student,
             num_teachers=self._shape(bench).num_teachers,
             num_queries=bench.num_queries,
         )

@@ -91,17 +91,23 @@ def _require_distinct(setting_name: str, values: Sequence[object]) -> None:
     require(is_distinct, setting_name, values_text, "at least one, each once")
 
 
-def check_plan(plan: ComparisonPlan, bench: Bench, monitor: Monitor) -> None:
+def check_plan(comparison_plan: ComparisonPlan, bench: Bench, monitor: Monitor) -> None:
     """Raises `InvalidValue` if a plan does not fit the data, and reports the warnings of its methods to the monitor."""
-    if not (plan.all_records or bench.dataset.public_labeled):
+    if not (comparison_plan.all_records or bench.dataset.public_labeled):
         rule = "true: the public records have no labels, so only a model of all records can be the ceiling"
-        raise InvalidValue("all_records", plan.all_records, rule=rule)
-    for method in plan.methods:
+        raise InvalidValue("all_records", comparison_plan.all_records, rule=rule)
+    for method in comparison_plan.methods:
         method.check(bench)
     num_labels = bench.dataset.num_labels
-    require_achievable_delta(plan.target_delta, num_queries=plan.num_queries, num_labels=num_labels)
+    require_achievable_delta(
+        comparison_plan.target_delta, num_queries=comparison_plan.num_queries, num_labels=num_labels
+    )
     # An accountant that lacks a package raises here, before anything is trained.
-    plan.accountant().compose(PureDpEvent(epsilon=1.0)).get_epsilon(plan.target_delta)
-    warnings_of_methods = [line for method in plan.methods for line in method.warnings(bench)]
+    comparison_plan.accountant().compose(PureDpEvent(epsilon=1.0)).get_epsilon(
+        comparison_plan.target_delta
+    )
+    warnings_of_methods = [
+        line for method in comparison_plan.methods for line in method.warnings(bench)
+    ]
     for line in dict.fromkeys(warnings_of_methods):
         monitor.say(line)

@@ -47,7 +47,7 @@ class Trial:
             result depends on.
         make_contender: returns the method, ready to be trained; raises `InvalidValue` or `NotTrained` if it is not
             trained at the budget.
-        calibration: the file of the method's parameters; None for a model without a budget.
+        calibration_file: the file of the method's parameters; None for a model without a budget.
         allow_useless: whether the method is trained although `Contender.refusal` has a reason not to.
     """
 
@@ -55,7 +55,7 @@ class Trial:
     unscored_run: Run
     paths: Mapping[int, Path]
     make_contender: Callable[[], Contender]
-    calibration: Path | None = None
+    calibration_file: Path | None = None
     allow_useless: bool = True
 
     def read(self, seed: int) -> Run | None:
@@ -69,19 +69,19 @@ class Trial:
         run = read_value(Run, path, name="run", rule="a result of this comparison", remedy=_REMEDY)
         return replace(run, aggregator=self.unscored_run.aggregator)
 
-    def write(self, seed: int, run: Run) -> Run:
+    def write(self, seed: int, comparison_run: Run) -> Run:
         """Writes the result of a seed to its file, and returns the result."""
         path = self.paths[seed]
         make_folder(path.parent, existing_parent=path.parent.parent)
-        write_text(path, text=to_json_line(run) + "\n")
-        return run
+        write_text(path, text=to_json_line(comparison_run) + "\n")
+        return comparison_run
 
     def stored_runs(self) -> list[Run] | None:
         """Returns the results of all seeds from their files; None if something has to be trained.
 
         If the method is not trained at the budget, the result is one run whose note tells the reason.
         """
-        calibration = Calibration.read(self.calibration)
+        calibration = Calibration.read(self.calibration_file)
         if calibration is not None:
             reason = calibration.skip_reason(allow_useless=self.allow_useless)
             if reason:
@@ -102,7 +102,8 @@ class Trial:
         except (InvalidValue, NotTrained) as error:
             return [replace(self.unscored_run, note=str(error))]
         return [
-            self.read(seed) or self.write(seed, run=self._train_and_score(contender, seed=seed))
+            self.read(seed)
+            or self.write(seed, comparison_run=self._train_and_score(contender, seed=seed))
             for seed in self.paths
         ]
 
@@ -124,7 +125,7 @@ class Trial:
                 run,
                 predicted=trained.model.predict(test.inputs),
                 probabilities=trained.model.predict_proba(test.inputs).astype(np.float64),
-                test=test,
+                test_split=test,
             )
         except InvalidValue as error:  # the method cannot handle the data
             if run.is_baseline:
@@ -132,22 +133,24 @@ class Trial:
             return replace(run, note=str(error))
 
 
-def _with_scores(run: Run, *, predicted: BoolArray, probabilities: FloatArray, test: Split) -> Run:
+def _with_scores(
+    comparison_run: Run, *, predicted: BoolArray, probabilities: FloatArray, test_split: Split
+) -> Run:
     """Returns a run with the five scores of a model on the test split, and their intervals.
 
     Args:
-        run: the run without scores.
+        comparison_run: the run without scores.
         predicted: the predicted labels of the test samples, `[num_test, num_labels]`.
         probabilities: their predicted probabilities, `[num_test, num_labels]`.
-        test: the test split.
+        test_split: the test split.
     """
     scores = multilabel_metrics(
-        predicted, scores=probabilities, true_labels=test.labels, known=test.known
+        predicted, scores=probabilities, true_labels=test_split.labels, known=test_split.known
     )
     return replace(
-        run,
+        comparison_run,
         intervals=metric_intervals(
-            predicted, scores=probabilities, true_labels=test.labels, known=test.known
+            predicted, scores=probabilities, true_labels=test_split.labels, known=test_split.known
         ),
         accuracy=scores.accuracy,
         balanced_accuracy=scores.balanced_accuracy,
@@ -172,43 +175,49 @@ def result_paths(
     return {seed: folder / f"{name_start}-{digest([identity, seed])}.json" for seed in seeds}
 
 
-def private_trial(plan: ComparisonPlan, method: Method, epsilon: float, bench: Bench) -> Trial:
+def private_trial(
+    comparison_plan: ComparisonPlan, method: Method, epsilon: float, bench: Bench
+) -> Trial:
     """Returns the trial of a method with privacy at an epsilon, with the seeds and the delta of the plan."""
-    accountant = plan.accountant().name
-    identity = [VERSION, method.identity(bench), accountant, epsilon, plan.target_delta]
+    accountant = comparison_plan.accountant().name
+    identity = [VERSION, method.identity(bench), accountant, epsilon, comparison_plan.target_delta]
     name = f"{method.key}-{epsilon:g}"
     columns = method.columns(bench)
     # Tables show the first method of a name by its name, and later ones with @ and their number of teachers.
-    namesakes = [other for other in plan.methods if other.name == method.name]
+    namesakes = [other for other in comparison_plan.methods if other.name == method.name]
     is_first = method is namesakes[0]
     title = method.name if is_first else f"{method.name}@{columns['num_teachers']}"
-    budget = Budget(epsilon=epsilon, delta=plan.target_delta, accountant=plan.accountant)
+    budget = Budget(
+        epsilon=epsilon, delta=comparison_plan.target_delta, accountant=comparison_plan.accountant
+    )
     path = bench.folder / "calibrations" / f"{name}-{digest(identity)}.json"
     return Trial(
         bench=bench,
         unscored_run=Run(
             aggregator=title,
-            num_queries=plan.num_queries,
+            num_queries=comparison_plan.num_queries,
             epsilon=epsilon,
-            delta=plan.target_delta,
+            delta=comparison_plan.target_delta,
             accountant=accountant,
             **columns,
         ),
-        paths=result_paths(name, bench=bench, seeds=plan.seeds, identity=[identity, bench.digest]),
+        paths=result_paths(
+            name, bench=bench, seeds=comparison_plan.seeds, identity=[identity, bench.digest]
+        ),
         make_contender=partial(
             calibrate_method,
             method=method,
             budget=budget,
             bench=bench,
             file_path=path,
-            allow_useless=plan.allow_useless,
+            allow_useless=comparison_plan.allow_useless,
         ),
-        calibration=path,
-        allow_useless=plan.allow_useless,
+        calibration_file=path,
+        allow_useless=comparison_plan.allow_useless,
     )
 
 
-def baseline_trials(plan: ComparisonPlan, bench: Bench) -> list[Trial]:
+def baseline_trials(comparison_plan: ComparisonPlan, bench: Bench) -> list[Trial]:
     """Returns the trials of all models without privacy, without repetition.
 
     These are the student of the true labels, if the public records have labels; the model of all private records, if
@@ -223,9 +232,9 @@ def baseline_trials(plan: ComparisonPlan, bench: Bench) -> list[Trial]:
             columns={"student": recipe_kind(bench.student_recipe)},
         )
         references.append(true_label_student)
-    if plan.all_records:
+    if comparison_plan.all_records:
         references.append(bench.ceiling("all_records_model"))
-    for method in plan.methods:
+    for method in comparison_plan.methods:
         references += method.references(bench)
     seed = bench.ensemble_seed
     trials: dict[Path, Trial] = {}
@@ -255,11 +264,11 @@ def constant_runs(bench: Bench) -> Iterator[Run]:
             Run(aggregator=name, num_queries=bench.num_queries),
             predicted=predicted,
             probabilities=probabilities,
-            test=test,
+            test_split=test,
         )
 
 
-def run_trials(plan: ComparisonPlan, trials: list[Trial], monitor: Monitor) -> list[Run]:
+def run_trials(comparison_plan: ComparisonPlan, trials: list[Trial], monitor: Monitor) -> list[Run]:
     """Returns the results of all trials, in the order of the trials; worker processes train what is missing."""
     from joblib import Parallel, cpu_count, delayed, parallel_config  # loads slowly
 
@@ -287,7 +296,7 @@ def run_trials(plan: ComparisonPlan, trials: list[Trial], monitor: Monitor) -> l
         warnings.filterwarnings("ignore", "A worker stopped while")
         advance(num_done)
         parallel = Parallel(
-            n_jobs=min(plan.num_workers or cpu_count(), max(len(tasks), 1)),
+            n_jobs=min(comparison_plan.num_workers or cpu_count(), max(len(tasks), 1)),
             max_nbytes=None,
             batch_size=1,
             return_as="generator_unordered",
@@ -310,16 +319,21 @@ def _results(index: int, trial: Trial) -> tuple[int, list[Run]]:
 
 
 def solved_parameters(
-    plan: ComparisonPlan, trials: list[Trial]
+    comparison_plan: ComparisonPlan, trials: list[Trial]
 ) -> dict[str, list[tuple[float, str]]]:
     """Returns, for each private method, pairs of an epsilon and the parameters that meet it, in words.
 
     If no parameters meet the epsilon, the words are the reason. `trials` are those of the private methods, in order.
     """
     parameters: dict[str, list[tuple[float, str]]] = {}
-    keys = [method.key for method in plan.methods if method.is_private for _ in plan.epsilons]
+    keys = [
+        method.key
+        for method in comparison_plan.methods
+        if method.is_private
+        for _ in comparison_plan.epsilons
+    ]
     for key, trial in zip(keys, trials, strict=True):
-        calibration = Calibration.read(trial.calibration)
+        calibration = Calibration.read(trial.calibration_file)
         solved_for = {} if calibration is None else calibration.parameters
         values = [
             f"{name} {value:.3g}" if isinstance(value, float) else f"{name} {value}"

@@ -8,14 +8,14 @@ from pate.data.pixels import Pixels
 from pate.files.array_rows import row_blocks
 
 
-def add_array(digest: Any, array: Any) -> None:
+def add_array(hasher: Any, array: Any) -> None:
     """Adds the shape and the bytes of an array, or of the pictures in `Pixels`, to a digest."""
-    digest.update(repr(array.shape).encode())
-    add_bytes(digest, array)
+    hasher.update(repr(array.shape).encode())
+    add_bytes(hasher, array)
 
 
-def add_bytes(digest: Any, array: Any) -> None:
+def add_bytes(hasher: Any, array: Any) -> None:
     """Adds the bytes of an array, or of the pictures in `Pixels`, to a digest."""
     blocks = array.blocks() if isinstance(array, Pixels) else row_blocks(array)
     for block in blocks:
-        digest.update(np.ascontiguousarray(block).data)
+        hasher.update(np.ascontiguousarray(block).data)

@@ -221,21 +221,21 @@ def _read_arrays(name: str, *, split_path: str | None) -> dict[str, NDArray[Any]
             max_unpacked_bytes=_MAX_UNPACKED_BYTES,
         )
     return {
-        array_name: read_npy(path / f"{array_name}.npy", form=form)
+        array_name: read_npy(path / f"{array_name}.npy", array_form=form)
         for array_name, form in all_forms.items()
         if array_name in required_forms or (path / f"{array_name}.npy").exists()
     }
 
 
-def read_npy(path: Path, form: ArrayForm = ArrayForm(dtype_kinds="biuf")) -> NDArray[Any]:  # noqa: B008 - it is frozen
+def read_npy(path: Path, array_form: ArrayForm = ArrayForm(dtype_kinds="biuf")) -> NDArray[Any]:  # noqa: B008 - it is frozen
     """Returns the array in an .npy file; raises `DamagedFile` if the file holds no array of the expected form."""
-    rule = f"an .npy file, {path.stem} as {form}"
+    rule = f"an .npy file, {path.stem} as {array_form}"
     remedy = "save it with numpy.save(FILE, inputs)"
     with reading_file(path, rule=rule, remedy=remedy), path.open("rb") as file:
         try:
             num_bytes = os.fstat(file.fileno()).st_size
             array = read_array(file, num_bytes=num_bytes, dtype_kinds="biufU")
-            reason = form.mismatch(array)
+            reason = array_form.mismatch(array)
         except UNREADABLE as error:
             reason = type(error).__name__
     if reason:

@@ -109,9 +109,9 @@ class CelebA:
         if attributes.num_announced != num_listed:
             rule = f"{num_listed}, the rows that follow"
             self._report_gap(f"{ATTRIBUTE_LIST} line 1", value=attributes.num_announced, rule=rule)
-        split_codes = self._split_codes(folder, files=attributes.files)
+        split_codes = self._split_codes(folder, file_names=attributes.files)
         record_ids = np.arange(1, num_listed + 1)
-        identities = self._identities(folder, files=attributes.files)
+        identities = self._identities(folder, file_names=attributes.files)
         group_ids = record_ids
         if self.partition_by_identity and identities is not None:
             group_ids = identities
@@ -131,7 +131,7 @@ class CelebA:
             )
 
         levels = cached_pixels(
-            folder=self._cache_folder(folder, files=attributes.files),
+            folder=self._cache_folder(folder, file_names=attributes.files),
             shape=(num_listed, 3, self.image_size, self.image_size),
             image_numbers=np.sort(np.concatenate([*rows_of_split.values()])),
             stamps=photographs.stamps,
@@ -174,13 +174,13 @@ class CelebA:
             group_unit=_ONE_PERSON if self.partition_by_identity else _ONE_PHOTOGRAPH,
         )
 
-    def _split_codes(self, folder: Path, files: Sequence[str]) -> IntArray:
-        """Returns the number of each photograph's official split, `[len(files)]`; see `_CODE_OF_SPLIT`.
+    def _split_codes(self, folder: Path, file_names: Sequence[str]) -> IntArray:
+        """Returns the number of each photograph's official split, `[len(file_names)]`; see `_CODE_OF_SPLIT`.
 
         Raises:
             InvalidValue: the list of splits is missing or damaged, or has another number.
         """
-        codes, num_others = read_numbers(folder, list_name=SPLIT_LIST, file_names=files)
+        codes, num_others = read_numbers(folder, list_name=SPLIT_LIST, file_names=file_names)
         if num_others:
             rule = f"also the {num_others} that only {SPLIT_LIST} lists"
             self._report_gap(ATTRIBUTE_LIST, value=f"{len(codes)} images", rule=rule)
@@ -188,21 +188,21 @@ class CelebA:
         if len(wrong_rows) > 0:
             row = wrong_rows[0]
             rule = "0 (training), 1 (validation) or 2 (test)"
-            raise InvalidValue(f"{SPLIT_LIST} row {files[row]}", codes[row], rule=rule)
+            raise InvalidValue(f"{SPLIT_LIST} row {file_names[row]}", codes[row], rule=rule)
         return codes
 
-    def _cache_folder(self, folder: Path, files: Sequence[str]) -> Path:
+    def _cache_folder(self, folder: Path, file_names: Sequence[str]) -> Path:
         """Returns the folder of the decoded photographs.
 
         The name depends on the settings of the decoding and on the listed photographs.
         """
         parent = folder / "pate_cache" if self.cache is None else Path(self.cache).expanduser()
-        key = repr((_VERSION, self.crop, files))
+        key = repr((_VERSION, self.crop, file_names))
         digest = hashlib.sha256(key.encode()).hexdigest()
         return parent / f"celeba-{self.image_size}-{digest[:8]}"
 
-    def _identities(self, folder: Path, files: Sequence[str]) -> IntArray | None:
-        """Returns the number of the person on each photograph, int64 `[len(files)]`.
+    def _identities(self, folder: Path, file_names: Sequence[str]) -> IntArray | None:
+        """Returns the number of the person on each photograph, int64 `[len(file_names)]`.
 
         If the copy has no valid list of persons and `partition_by_identity` is false, the result is None.
 
@@ -214,7 +214,7 @@ class CelebA:
             rule = f"{IDENTITY_LIST}.txt or {IDENTITY_LIST}.csv in it, or data.partition_by_identity=false"
             raise InvalidValue("data.root", self.root, rule=rule)
         try:
-            return read_numbers(folder, list_name=IDENTITY_LIST, file_names=files).numbers
+            return read_numbers(folder, list_name=IDENTITY_LIST, file_names=file_names).numbers
         except InvalidValue:
             if self.partition_by_identity:
                 raise

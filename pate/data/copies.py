@@ -120,22 +120,22 @@ def remarks_on_copies(
             name: Inputs(hashes=fingerprints_of_split(name), groups=split_inputs.groups)
             for name, split_inputs in inputs.items()
         }
-        remarks = list(_remarks_on_equal_inputs(inputs=cells))
+        remarks = list(_remarks_on_equal_inputs(inputs_of_splits=cells))
     yield from remarks
 
 
-def _remarks_on_equal_inputs(inputs: Mapping[str, Inputs]) -> Iterator[str]:
+def _remarks_on_equal_inputs(inputs_of_splits: Mapping[str, Inputs]) -> Iterator[str]:
     """Yields the remarks of `remarks_on_copies`, given the inputs of each split by its name."""
-    private = inputs["private"]
+    private = inputs_of_splits["private"]
     remedy = "if these are copies, leave them out of one of the two files"
     effects = {
         "public": "what is public is not protected",
         "test": "teachers learn from them, so scores are too good",
     }
     for name, effect in effects.items():
-        if name not in inputs:
+        if name not in inputs_of_splits:
             continue
-        split_inputs = inputs[name]
+        split_inputs = inputs_of_splits[name]
         num_copies = split_inputs.count_in(other_inputs=private)
         chance_within_private = private.share_by_chance(len(private))
         chance_within_split = split_inputs.share_by_chance(len(private))
@@ -153,7 +153,7 @@ def _remarks_on_equal_inputs(inputs: Mapping[str, Inputs]) -> Iterator[str]:
     if _is_unlikely(
         num_agreeing=private.num_repeated,
         num_records=len(private),
-        agreement_prob=inputs["public"].share_by_chance(len(private)),
+        agreement_prob=inputs_of_splits["public"].share_by_chance(len(private)),
     ):
         yield (
             f"data.private: {private.num_repeated} of {len(private)} records have the inputs of another one, "

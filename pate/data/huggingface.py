@@ -332,8 +332,8 @@ class HuggingFace(TextReader):
             for column in columns:
                 require_column(
                     f"data.{role}",
-                    column=column,
-                    columns=column_names,
+                    column_name=column,
+                    column_names=column_names,
                     table_description=f"the split {getattr(self, split)}",
                 )
 

@@ -125,7 +125,7 @@ class ImageFolder:
             [name for rows in rows_of_split.values() for name in rows.record_names], np.str_
         )
         paths = [(root / name).resolve() for name in names.tolist()]
-        self._require_different_pictures(names=names, paths=paths)
+        self._require_different_pictures(picture_names=names, paths=paths)
         remarks: list[str] = []
         person_words = None
         _, groups = np.unique(names, return_inverse=True)
@@ -206,13 +206,13 @@ class ImageFolder:
         for role, content in content_of_column.items():
             require_column(
                 f"data.{role}",
-                column=getattr(self, role),
-                columns=file.names,
+                column_name=getattr(self, role),
+                column_names=file.names,
                 table_description=f"data.table that holds {content}, data.{role}=NAME",
             )
         groups = () if self.group is None else (self.group,)
         columns = list(dict.fromkeys([self.file, *self.labels, *groups]))
-        require_columns("data.table", columns=file.names, required=columns)
+        require_columns("data.table", column_names=file.names, required=columns)
         num_pictures = sum(table.num_rows for table in file.batches([self.file]))
         with stage("decoding pictures", num_pictures) as advance:
             column = self._picture_column(advance)
@@ -261,15 +261,17 @@ class ImageFolder:
             ),
         )
 
-    def _require_different_pictures(self, names: NDArray[np.str_], paths: Sequence[Path]) -> None:
+    def _require_different_pictures(
+        self, picture_names: NDArray[np.str_], paths: Sequence[Path]
+    ) -> None:
         """Raises `InvalidValue` if the table has a picture twice.
 
         Args:
-            names: the name of each picture in the table, `[num_pictures]`.
+            picture_names: the name of each picture in the table, `[num_pictures]`.
             paths: the path of each picture.
         """
         setting = f"data.table.{self.file}"
-        if len(np.unique(names)) < len(names):
+        if len(np.unique(picture_names)) < len(picture_names):
             raise InvalidValue(setting, "a name twice", rule="each picture once")
         if len(set(map(file_identity, paths))) < len(paths):
             rule = "each picture once, under one name: ./a.png, a link to a.png and a.png are one picture"
@@ -278,7 +280,7 @@ class ImageFolder:
     def _people(self, rows_of_split: Mapping[str, Rows]) -> People:
         """Returns the owners of the pictures; raises `InvalidValue` if an owner is in two splits."""
         people = People.from_names(columns=[rows.groups[0] for rows in rows_of_split.values()])
-        require_apart("group", column=self.group, ids=people.person_of_row)
+        require_apart("group", column_name=self.group, ids=people.person_of_row)
         return people
 
     def _make_splits(

@@ -152,18 +152,18 @@ class Split:
             add_array(digest, array=self.known[order])
         return digest.hexdigest()
 
-    def _add_inputs(self, digest: Any, order: IntArray) -> None:
+    def _add_inputs(self, hasher: Any, row_order: IntArray) -> None:
         """Adds the inputs in another order to a digest, without a copy of all of them."""
         inputs = self.inputs
         if isinstance(inputs, Pixels):
-            add_array(digest, array=Pixels(levels=inputs.levels, rows=inputs.rows[order]))
-        elif np.array_equal(order, np.arange(len(order))):
-            add_array(digest, array=inputs)
+            add_array(hasher, array=Pixels(levels=inputs.levels, rows=inputs.rows[row_order]))
+        elif np.array_equal(row_order, np.arange(len(row_order))):
+            add_array(hasher, array=inputs)
         else:
-            digest.update(repr(inputs.shape).encode())
-            for first in range(0, len(order), _COPIED_ROWS):
-                rows = order[first : first + _COPIED_ROWS]
-                add_bytes(digest, array=inputs[rows])
+            hasher.update(repr(inputs.shape).encode())
+            for first in range(0, len(row_order), _COPIED_ROWS):
+                rows = row_order[first : first + _COPIED_ROWS]
+                add_bytes(hasher, array=inputs[rows])
 
     def _require_form(self, name: str, dtype: str, *, ranks: tuple[int, ...]) -> None:
         """Raises `InvalidValue` unless a field is a plain array with one row for each input.

@@ -192,7 +192,7 @@ def print_report(
     report: Report,
     report_path: Path | None = None,
     *,
-    scores: bool = True,
+    with_scores: bool = True,
     console: Console | None = None,
 ) -> None:
     """Prints a report: the verdict, the scores of the models, the guarantee and the answer rate.
@@ -200,8 +200,8 @@ def print_report(
     Args:
         report: the report.
         report_path: the path of the report, which is printed on a line of its own; None prints no path.
-        scores: false leaves out the verdict and the scores, as a sweep prints its own table of scores.
+        with_scores: false leaves out the verdict and the scores, as a sweep prints its own table of scores.
         console: the console; None prints on standard output.
     """
-    models = report.models if scores else {}
+    models = report.models if with_scores else {}
     print_page("report/report.txt", console=console, report=report, path=report_path, models=models)

@@ -18,7 +18,7 @@ _DIGEST_TAG = "pate.release"
 _MAX_LENGTH = 500
 
 
-def log_release(release: Path, report: Report, *, folder: Path) -> str:
+def log_release(release_folder: Path, report: Report, *, folder: Path) -> str:
     """Logs a release to MLflow, and returns the id of MLflow's run; repeated calls log the release only once.
 
     The parameters are the settings in `release/config.yaml`. The metrics are the price and the numbers on the privacy
@@ -26,7 +26,7 @@ def log_release(release: Path, report: Report, *, folder: Path) -> str:
     sent, and no telemetry.
 
     Args:
-        release: the folder `release/` of a run.
+        release_folder: the folder `release/` of a run.
         report: the report, of which only the price and the numbers of the release are used.
         folder: the folder in which MLflow stores runs, unless the environment variable `MLFLOW_TRACKING_URI` is set.
 
@@ -40,8 +40,8 @@ def log_release(release: Path, report: Report, *, folder: Path) -> str:
     from mlflow.exceptions import MlflowException
     from mlflow.tracking import MlflowClient
 
-    digest = file_digest(release / MANIFEST, remedy="the same command writes it")
-    settings = yaml.safe_load((release / "config.yaml").read_text(encoding="utf-8"))
+    digest = file_digest(release_folder / MANIFEST, remedy="the same command writes it")
+    settings = yaml.safe_load((release_folder / "config.yaml").read_text(encoding="utf-8"))
     release_summary = report.release
     metrics = {
         "epsilon": report.privacy.epsilon,
@@ -66,7 +66,7 @@ def log_release(release: Path, report: Report, *, folder: Path) -> str:
             client.log_param(run_id, key=setting_name, value=str(setting)[:_MAX_LENGTH])
         for metric_name, metric in metrics.items():
             client.log_metric(run_id, key=metric_name, value=metric)
-        client.log_artifacts(run_id, str(release), artifact_path="release")
+        client.log_artifacts(run_id, str(release_folder), artifact_path="release")
         client.set_terminated(run_id)
     except MlflowException as error:
         reason = " ".join(str(error).split())[:_MAX_LENGTH]

@@ -130,7 +130,7 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         self.flush()
 
     def write_epoch(
-        self, epoch: int, values: Mapping[str, float], *, model: str = "student"
+        self, epoch: int, values: Mapping[str, float], *, model_name: str = "student"
     ) -> None:
         """Writes the values of one epoch of a student's training.
 
@@ -139,9 +139,9 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         Args:
             epoch: the number of the epoch.
             values: the values, such as losses, by name.
-            model: the name of the student in report.json. No epsilon covers models other than "student".
+            model_name: the name of the student in report.json. No epsilon covers models other than "student".
         """
-        group = "student" if model == "student" else f"{_UNCOVERED}/{model}"
+        group = "student" if model_name == "student" else f"{_UNCOVERED}/{model_name}"
         for name, value in values.items():
             tag = f"{group}/{name}"
             first_epoch, first_value = self._first_epochs.setdefault(tag, (epoch, value))

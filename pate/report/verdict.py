@@ -108,7 +108,7 @@ class StudentVerdict:
         }
         # The metrics in which the student does not beat a constant, by the name of the constant.
         unbeaten = {
-            name: _unbeaten_metrics(student=student_scores, constant=constant)
+            name: _unbeaten_metrics(student_scores=student_scores, constant=constant)
             for name, constant in constants.items()
             if constant is not None
         }
@@ -151,11 +151,11 @@ def _constants_text(unbeaten_metrics: Mapping[str, list[str]]) -> str:
     return ""
 
 
-def _unbeaten_metrics(student: Scores, constant: Scores) -> list[str]:
+def _unbeaten_metrics(student_scores: Scores, constant: Scores) -> list[str]:
     """Returns the names of the metrics in which a student is no better than a constant."""
     names = []
     for key, name in _METRICS_IN_WORDS.items():
-        student_score = getattr(student, key)
+        student_score = getattr(student_scores, key)
         constant_score = getattr(constant, key)
         is_defined = student_score is not None and constant_score is not None
         if is_defined and student_score <= constant_score:

@@ -18,7 +18,7 @@ from pate.validation import rounded_up
 
 
 def other_ledger_lines(
-    ledger_file: Path, *, terms: CountedTerms, other_ledgers: Iterable[OtherLedger]
+    ledger_file: Path, *, counted_terms: CountedTerms, other_ledgers: Iterable[OtherLedger]
 ) -> Iterator[str]:
     """Yields a warning for each ledger in the same folder that counts for another adjacency or another delta.
 
@@ -27,14 +27,14 @@ def other_ledger_lines(
 
     Args:
         ledger_file: the file of the run's ledger.
-        terms: the adjacency and the delta of the run.
+        counted_terms: the adjacency and the delta of the run.
         other_ledgers: the ledgers in the same folder that count for other terms.
     """
     for other in other_ledgers:
         if other.num_charges or ledger_file.name != LEDGER_NAME:
             yield (
-                f"ledger={ledger_file} counts for {terms.words}, and {other.path} "
-                f"for {other.terms.words}: the two cannot be added up"
+                f"ledger={ledger_file} counts for {counted_terms.words}, and {other.path} "
+                f"for {other.counted_terms.words}: the two cannot be added up"
             )
 
 
@@ -77,7 +77,7 @@ def shared_noise_lines(
 def shared_owner_lines(
     ledger_file: Path,
     *,
-    ledger: SharedLedger,
+    shared_ledger: SharedLedger,
     account: Ledger,
     event: Event,
     run_key: str,
@@ -90,19 +90,19 @@ def shared_owner_lines(
 
     Args:
         ledger_file: the file of the run's ledger.
-        ledger: the ledger with all accounts.
+        shared_ledger: the ledger with all accounts.
         account: the account of the private records in the ledger.
         event: the price of the run's release, which is added unless it is charged already.
         run_key: the prefix of the keys of the run's own charges.
         owners: the people whose records these are, by the kind of owner.
         delta: the delta of the total.
     """
-    num_known = ledger.store.num_shared_owners(owners, except_account=account.data)
+    num_known = shared_ledger.store.num_shared_owners(owners, except_account=account.data)
     if not num_known:
         return
     entries = [*account.entries]
     for data_digest in num_known:
-        entries += ledger.account(data_digest).entries
+        entries += shared_ledger.account(data_digest).entries
     events = [entry.event for entry in entries]
     if not account.charges_of(run_key):
         events.append(event)
@@ -147,7 +147,7 @@ def account_lines(
     num_earlier = statement.num_charges - len(account.charges_of(run_key))
     if num_earlier:
         releases = f"{num_earlier} earlier release{'s' if num_earlier > 1 else ''}"
-        total = total_in_words(account, statement=statement)
+        total = total_in_words(account, account_statement=statement)
         yield f"ledger={account.path}: {releases} of these records, together {total}{accountant_remark}"
     if account.max_epsilon is not None:
         num_fitting = account.affords(event)
@@ -169,7 +169,7 @@ def fitting_in_words(num_fitting: float) -> str:
     return f"{number} releases like this one fit into {room}, this one included"
 
 
-def total_in_words(account: Ledger, *, statement: AccountStatement) -> str:
+def total_in_words(account: Ledger, *, account_statement: AccountStatement) -> str:
     """Returns the total epsilon of an account as a phrase.
 
     A sum of several prices is a guarantee only if all prices were fixed before the first release. A cap is a guarantee
@@ -177,20 +177,22 @@ def total_in_words(account: Ledger, *, statement: AccountStatement) -> str:
 
     Args:
         account: the account in the ledger.
-        statement: the total of the account, as its accountant computes it.
+        account_statement: the total of the account, as its accountant computes it.
     """
     # One release costs what its privacy card states, which no cap makes smaller.
-    is_one_price = statement.num_charges < 2
-    epsilon = statement.epsilon if is_one_price else statement.spent_epsilon
+    is_one_price = account_statement.num_charges < 2
+    epsilon = account_statement.epsilon if is_one_price else account_statement.spent_epsilon
     total = f"epsilon {format_epsilon(epsilon)} at delta {format_delta(account.target_delta)}, {account.adjacency}"
-    if statement.unit is not None:
-        num_releases = statement.num_charges
-        changed = statement.unit.protected_under(account.adjacency, num_releases=num_releases)
+    if account_statement.unit is not None:
+        num_releases = account_statement.num_charges
+        changed = account_statement.unit.protected_under(
+            account.adjacency, num_releases=num_releases
+        )
         total += f", for {changed}"
-    if statement.noise_is_shared:
+    if account_statement.noise_is_shared:
         return f"{total}; no epsilon covers all of them: two share their noise"
     cap_words = _cap_of_one_price(account, epsilon) if is_one_price else _cap_of_sum(account)
-    return f"{total}{cap_words}{_words_on_charges_without_unit(statement)}"
+    return f"{total}{cap_words}{_words_on_charges_without_unit(account_statement)}"
 
 
 def _cap_of_one_price(account: Ledger, epsilon: float) -> str:
@@ -217,9 +219,9 @@ def _cap_of_sum(account: Ledger) -> str:
     return f"{condition}; however prices were chosen, at most the cap {rounded_up(cap)}"
 
 
-def _words_on_charges_without_unit(statement: AccountStatement) -> str:
+def _words_on_charges_without_unit(account_statement: AccountStatement) -> str:
     """Returns the remark that charges without a unit count as charges for the account's unit; empty without such."""
-    num_unknown = statement.num_without_unit
+    num_unknown = account_statement.num_without_unit
     if num_unknown == 0:
         return ""
     charges = "1 charge that names no unit is"

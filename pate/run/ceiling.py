@@ -69,9 +69,9 @@ def _best_recipe(recipes: tuple[Student, ...], *, records: Split, seed: int) -> 
     others = sample.take(np.flatnonzero(~is_held_out))
     training_set = TrainingSet(np.asarray(others.inputs), labels=others.labels, known=others.known)
 
-    def held_out_precision(recipe: Student) -> float:
+    def held_out_precision(student_recipe: Student) -> float:
         """Trains a recipe and returns its mean average precision over the labels, on the held-out records."""
-        model = recipe.learn(training_set, pool=others.inputs[:0], seed=seed)
+        model = student_recipe.learn(training_set, pool=others.inputs[:0], seed=seed)
         probabilities = model.predict_proba(held_out.inputs)
         precisions = average_precisions(
             probabilities, true_labels=held_out.labels, known=held_out.known

@@ -82,7 +82,7 @@ class RunCharge:
     Attributes:
         priced: the release, with the price of one draw of its noise.
         budget: the epsilon and delta that the release may cost, and the accountant that computes the price.
-        folder: the folder of the run.
+        run_folder: the folder of the run.
         account: the account of the private records in the ledger.
         unit: the unit of privacy: what two neighboring data sets differ in, such as one group of records.
         seed: the seed of the run; None for noise from the operating system, which nobody can repeat.
@@ -93,22 +93,22 @@ class RunCharge:
         *,
         terms: ReleaseTerms,
         priced: PricedRelease,
-        folder: RunFolder,
+        run_folder: RunFolder,
         path: Path,
-        ledger: SharedLedger,
+        shared_ledger: SharedLedger,
         account: Ledger,
         unit: PrivacyUnit,
         owners: Owners,
     ) -> None:
         self.priced = priced
         self.budget = terms.budget
-        self.folder = folder
+        self.run_folder = run_folder
         self.account = account
         self.unit = unit
         self.seed = terms.seed
         self._terms = terms
         self._path = path
-        self._ledger = ledger
+        self._ledger = shared_ledger
         self._is_usual_ledger = is_usual_ledger(terms.ledger, path=path)
         self._owners = OwnersOfRun(
             owners=owners,
@@ -120,11 +120,11 @@ class RunCharge:
         self._other_ledgers = (
             other_ledgers(path, data_digest=account.data) if self._is_usual_ledger else []
         )
-        self._place = LedgerPlace.read(folder)
-        self._release_file = folder.release / "release.npz"
+        self._place = LedgerPlace.read(run_folder)
+        self._release_file = run_folder.release / "release.npz"
         # `DrawKeys.read` refuses a run that has begun and lost its keys: with new keys it would draw a second time.
-        has_keys = folder.has_begun or os.path.lexists(folder.run_id)
-        self._keys = DrawKeys.read(folder) if has_keys else None
+        has_keys = run_folder.has_begun or os.path.lexists(run_folder.run_id)
+        self._keys = DrawKeys.read(run_folder) if has_keys else None
 
     @classmethod
     def open(
@@ -132,7 +132,7 @@ class RunCharge:
         *,
         terms: ReleaseTerms,
         priced: PricedRelease,
-        folder: RunFolder,
+        run_folder: RunFolder,
         data_digest: str,
         unit: PrivacyUnit,
         owners: Owners | None = None,
@@ -143,7 +143,7 @@ class RunCharge:
             terms: the terms of the release: which ledger is charged, the cap on all releases of the records together,
                 the budget, and the seed.
             priced: the release and its price.
-            folder: the folder of the run; it may not exist yet.
+            run_folder: the folder of the run; it may not exist yet.
             data_digest: the digest of the private records (`Dataset.private_digest`), the name of their account.
             unit: the unit of privacy that the price protects.
             owners: the people whose records these are, as `pate.run.owners` describes them; None if nobody knows them.
@@ -153,16 +153,16 @@ class RunCharge:
                 another adjacency, delta or unit of privacy. Another release drew its noise from the same seed. The
                 ledger that this run has charged is gone.
         """
-        path = ledger_path(terms.ledger, folder=folder, terms=terms)
+        path = ledger_path(terms.ledger, run_folder=run_folder, terms=terms)
         is_there = os.path.lexists(path)
-        ledger = _open_ledger(path if is_there else None, terms=terms, priced=priced)
-        account = ledger.account(data_digest, unit=unit)
+        shared_ledger = _open_ledger(path if is_there else None, terms=terms, priced=priced)
+        account = shared_ledger.account(data_digest, unit=unit)
         charge = cls(
             terms=terms,
             priced=priced,
-            folder=folder,
+            run_folder=run_folder,
             path=path,
-            ledger=ledger,
+            shared_ledger=shared_ledger,
             account=account,
             unit=unit,
             owners=owners or {},
@@ -215,12 +215,12 @@ class RunCharge:
         """
         seed = seed_name(self.seed)
         return ScoreCharge(
-            price=score_price,
+            score_price=score_price,
             account=self._ledger.account(score_price.account_name, unit=score_price.unit),
             # Each draw of a release has its own student, so its scores have their own key.
             release_key=f"{self.keys.last_draw}:scores",
-            note=ChargeNote(
-                description=f"{self.folder.path}: scores of the student on the test records",
+            charge_note=ChargeNote(
+                description=f"{self.run_folder.path}: scores of the student on the test records",
                 run_key=self.keys.run,
                 seed_name=f"{seed}, scores" if seed else "",
                 may_share_noise=self._is_usual_ledger,
@@ -230,7 +230,10 @@ class RunCharge:
     def record(self) -> LedgerRecord:
         """Returns the record of the present draw, which commits its first part and its charge together."""
         return LedgerRecord(
-            self.account, priced=self.priced, release_key=self.keys.last_draw, note=self._note
+            self.account,
+            priced=self.priced,
+            release_key=self.keys.last_draw,
+            charge_note=self._note,
         )
 
     def begin(
@@ -255,7 +258,7 @@ class RunCharge:
             make_folder(self._path.parent)
             self._make_ledger()
         self._owners.introduce(
-            ledger=self._ledger,
+            shared_ledger=self._ledger,
             account=self.account,
             other_ledgers=self._other_ledgers,
             monitor=monitor,
@@ -263,7 +266,7 @@ class RunCharge:
         if self._keys is None:
             self._write_place()  # before the keys, as the docstring of this module explains
             self._keys = DrawKeys.new()
-            self._keys.write(self.folder)
+            self._keys.write(self.run_folder)
         else:
             if score_price is not None:
                 self._transfer_scores(score_price)
@@ -309,7 +312,7 @@ class RunCharge:
             digest = hashlib.sha256(content).hexdigest()
             self.record().commit(_FILE_DIGEST_PART, content=digest.encode())
         if not os.path.lexists(self._release_file):
-            make_folder(self._release_file.parent, existing_parent=self.folder.path)
+            make_folder(self._release_file.parent, existing_parent=self.run_folder.path)
             with atomic_write(self._release_file) as file:
                 file.write(content)
         self._require_parts(self.account.parts(release_key=self.keys.last_draw))
@@ -317,7 +320,7 @@ class RunCharge:
         cost = "this first release costs"
         if statement.num_charges > 1:
             cost = f"all {statement.num_charges} releases of these records cost"
-        total = total_in_words(self.account, statement=statement)
+        total = total_in_words(self.account, account_statement=statement)
         remark = accountant_remark(self.account, accountant=self.budget.accountant)
         monitor.say(f"ledger={self.account.path}: {cost} {total}{remark}")
 
@@ -344,7 +347,7 @@ class RunCharge:
         # The charge itself is the price of the class with the largest budget.
         classes = f", epsilon {', '.join(class_prices)}" if class_prices else ""
         return ChargeNote(
-            description=f"{self.folder.path}: {type(self.priced.aggregator).__name__}{classes}",
+            description=f"{self.run_folder.path}: {type(self.priced.aggregator).__name__}{classes}",
             run_key=self.keys.run,
             seed_name=seed_name(self.seed),
             may_share_noise=self._is_usual_ledger,
@@ -364,7 +367,7 @@ class RunCharge:
         try:
             self._ledger = _open_ledger(self._path, terms=self._terms, priced=self.priced)
         except InvalidValue:
-            path = ledger_path(self._terms.ledger, folder=self.folder, terms=self._terms)
+            path = ledger_path(self._terms.ledger, run_folder=self.run_folder, terms=self._terms)
             if path == self._path:
                 raise
             # Another run has made the usual ledger for other terms, so this run has a ledger of its own terms.
@@ -379,24 +382,24 @@ class RunCharge:
         """Writes the place of the ledger into the run's folder, unless that place is written there already."""
         place = LedgerPlace(path=self._path, identity=self._ledger.identity)
         if place != self._place:
-            place.write(self.folder)
+            place.write(self.run_folder)
 
     def _transfer_charges(self) -> None:
         """Copies this run's draws and charges from an earlier ledger into the present ledger."""
-        for path in earlier_ledgers(self.folder, identity=self._ledger.identity):
+        for path in earlier_ledgers(self.run_folder, identity=self._ledger.identity):
             transfer = ChargeTransfer(
                 account=self.account,
                 priced=self.priced,
-                folder=self.folder,
+                run_folder=self.run_folder,
                 terms=self._terms,
-                note=self._note,
+                charge_note=self._note,
             )
-            self._keys = transfer.transfer(ledger_path=path, keys=self.keys)
+            self._keys = transfer.transfer(ledger_path=path, draw_keys=self.keys)
 
     def _transfer_scores(self, score_price: ScorePrice) -> None:
         """Copies this run's scores and their charge from an earlier ledger into the present ledger."""
         score_charge = self.score_charge(score_price=score_price)
-        for path in earlier_ledgers(self.folder, identity=self._ledger.identity):
+        for path in earlier_ledgers(self.run_folder, identity=self._ledger.identity):
             earlier_account = SharedLedger.stored(path).account(score_price.account_name)
             content = earlier_account.read(score_charge.release_key)
             if content is not None:
@@ -411,12 +414,14 @@ class RunCharge:
         self._require_no_charges_elsewhere()
         require_room(self.account, priced=self.priced)
         self._keys = self.keys.with_redraw()
-        self._keys.write(self.folder)
+        self._keys.write(self.run_folder)
 
     def _cost_lines(self) -> Iterator[str]:
         """Yields warnings of other ledgers and shared noise, the cost of earlier releases, and the room under a cap."""
         terms = CountedTerms.of_release(self._terms)
-        yield from other_ledger_lines(self._path, terms=terms, other_ledgers=self._other_ledgers)
+        yield from other_ledger_lines(
+            self._path, counted_terms=terms, other_ledgers=self._other_ledgers
+        )
         yield from shared_noise_lines(
             self._path,
             account=self.account,
@@ -428,7 +433,7 @@ class RunCharge:
         if self._terms.new_account:
             yield from shared_owner_lines(
                 self._path,
-                ledger=self._ledger,
+                shared_ledger=self._ledger,
                 account=self.account,
                 event=self.priced.event,
                 run_key=self.keys.run,
@@ -452,7 +457,7 @@ class RunCharge:
             return
         identity = self._ledger.identity
         is_same = self._place is not None and self._place.identity == identity
-        if is_same or earlier_ledgers(self.folder, identity=identity):
+        if is_same or earlier_ledgers(self.run_folder, identity=identity):
             return
         if not self._is_charged():
             path = self._path if self._place is None else self._place.path
@@ -471,7 +476,7 @@ class RunCharge:
                 continue
             charges = f"{other.num_charges} charge{'s' if other.num_charges > 1 else ''}"
             rule = (
-                f"no cap, which would not count {charges} for these records under {other.terms.words}"
+                f"no cap, which would not count {charges} for these records under {other.counted_terms.words}"
                 f" in {other.path}; ledger=PATH names another ledger"
             )
             raise InvalidValue("max_epsilon", self.account.max_epsilon, rule=rule, owner="ledger")
@@ -521,27 +526,31 @@ class RunCharge:
             raise InvalidValue("ledger", self._path, rule=_OTHER_SEED)
 
 
-def require_entered(ledger: Path | str | None, *, folder: RunFolder) -> None:
+def require_entered(ledger_file: Path | str | None, *, run_folder: RunFolder) -> None:
     """Raises `InvalidValue` unless the ledger of a finished run holds the run's charge.
 
     A run of an earlier version of pate that has a ledger in its own folder is accepted, as its manifest lists the
     digest of that ledger.
 
     Args:
-        ledger: the setting `ledger=`; None for the ledger that the run began with.
-        folder: the folder of the run.
+        ledger_file: the setting `ledger=`; None for the ledger that the run began with.
+        run_folder: the folder of the run.
     """
-    if ledger is None and LedgerPlace.read(folder) is None and folder.own_ledger.exists():
+    if (
+        ledger_file is None
+        and LedgerPlace.read(run_folder) is None
+        and run_folder.own_ledger.exists()
+    ):
         return
-    path = ledger_path(ledger, folder=folder)
+    path = ledger_path(ledger_file, run_folder=run_folder)
     data_digest = read_text(
-        folder.private_digest, rule="the digest of the private records", remedy=FROM_BACKUP
+        run_folder.private_digest, rule="the digest of the private records", remedy=FROM_BACKUP
     ).strip()
     if path.exists():
         account = Ledger.stored(path, data=data_digest)
-        if account.charges_of(DrawKeys.read(folder).run):
+        if account.charges_of(DrawKeys.read(run_folder).run):
             return
-    place = LedgerPlace.read(folder)
+    place = LedgerPlace.read(run_folder)
     other_place = f", {place.path}" if place is not None and place.path != path else ""
     rule = (
         f"the ledger that this finished run is charged to{other_place}; or remove "

@@ -66,7 +66,7 @@ def require_suitable(
     *,
     teacher: Voter,
     aggregator: Aggregator,
-    student: Student,
+    student_recipe: Student,
     num_teachers: int,
     num_queries: int,
 ) -> None:
@@ -76,7 +76,7 @@ def require_suitable(
         dataset: the data set.
         teacher: the recipe of the teachers.
         aggregator: the aggregator that turns votes into labels.
-        student: the recipe of the student.
+        student_recipe: the recipe of the student.
         num_teachers: the number of teachers; at most the number of private groups.
         num_queries: the number of public samples that teachers vote on; at most the size of the public pool.
     """
@@ -90,7 +90,7 @@ def require_suitable(
         rule = f"at most {pool_size}, the public pool"
         raise InvalidValue("num_queries", num_queries, rule=rule)
     teacher.check(dataset.input_shape)
-    student.check(dataset.input_shape, num_labels=dataset.num_labels)
+    student_recipe.check(dataset.input_shape, num_labels=dataset.num_labels)
 
 
 def require_weighted_groups(

@@ -37,19 +37,19 @@ class DrawKeys:
         return cls(run=secrets.token_hex(nbytes=16))
 
     @classmethod
-    def read(cls, folder: RunFolder) -> Self:
+    def read(cls, run_folder: RunFolder) -> Self:
         """Reads the keys from a run's folder; raises `DamagedFile` if the file is missing or holds no keys."""
-        path = folder.run_id
+        path = run_folder.run_id
         text = read_text(path, rule=_KEYS_RULE, remedy=FROM_BACKUP)
         if _KEY_LINES.fullmatch(text) is None:
             raise damaged(path, rule=_KEYS_RULE, finding="others", remedy=FROM_BACKUP)
         run, *redraws = text.split()
         return cls(run=run, redraws=tuple(redraws))
 
-    def write(self, folder: RunFolder) -> None:
+    def write(self, run_folder: RunFolder) -> None:
         """Writes the keys into a run's folder."""
         lines = [f"{name}\n" for name in (self.run, *self.redraws)]
-        write_text(folder.run_id, text="".join(lines))
+        write_text(run_folder.run_id, text="".join(lines))
 
     @property
     def all(self) -> tuple[str, ...]:

@@ -31,16 +31,16 @@ CHARGES_STAY = (
 """The remedy for a ledger that is gone, or lacks a charge of the run."""
 
 
-def earlier_ledgers(folder: RunFolder, *, identity: str) -> list[Path]:
+def earlier_ledgers(run_folder: RunFolder, *, identity: str) -> list[Path]:
     """Returns the existing files of ledgers that a run was charged to before its present ledger.
 
     Args:
-        folder: the folder of the run.
+        run_folder: the folder of the run.
         identity: the identity of the present ledger, which is left out.
     """
-    place = LedgerPlace.read(folder)
+    place = LedgerPlace.read(run_folder)
     if place is None:
-        return [folder.own_ledger] if os.path.lexists(folder.own_ledger) else []
+        return [run_folder.own_ledger] if os.path.lexists(run_folder.own_ledger) else []
     is_other = place.identity != identity
     return [place.path] if is_other and place.is_there else []
 
@@ -52,18 +52,18 @@ class ChargeTransfer:
     Attributes:
         account: the account of the private records in the present ledger.
         priced: the release of the run; each charge is for one draw of this release.
-        folder: the folder of the run.
+        run_folder: the folder of the run.
         terms: the adjacency, the delta and the accountant of the run.
-        note: the note that the present ledger stores with each charge.
+        charge_note: the note that the present ledger stores with each charge.
     """
 
     account: Ledger
     priced: PricedRelease
-    folder: RunFolder
+    run_folder: RunFolder
     terms: ReleaseTerms
-    note: ChargeNote
+    charge_note: ChargeNote
 
-    def transfer(self, *, ledger_path: Path, keys: DrawKeys) -> DrawKeys:
+    def transfer(self, *, ledger_path: Path, draw_keys: DrawKeys) -> DrawKeys:
         """Copies the run's draws and charges from the ledger at `ledger_path`, and returns the keys of the draws.
 
         Two copies of a run's folder may have drawn in two ledgers. Their keys are equal but their draws differ, so the
@@ -71,34 +71,36 @@ class ChargeTransfer:
 
         Args:
             ledger_path: the file of the earlier ledger.
-            keys: the keys of the run's draws.
+            draw_keys: the keys of the run's draws.
 
         Raises:
             InvalidValue: the earlier ledger is incomplete or has other prices; or two copies drew from one seed, which
                 no price covers.
         """
         earlier_account = self._open(ledger_path)
-        charges = earlier_account.charges_of(keys.run)
-        if ledger_path == self.folder.own_ledger and not self.account.charges_of(keys.run):
+        charges = earlier_account.charges_of(draw_keys.run)
+        if ledger_path == self.run_folder.own_ledger and not self.account.charges_of(draw_keys.run):
             # The last draw may not have been charged yet.
-            is_complete = len(charges) == len(earlier_account.entries) >= len(keys.all) - 1
+            is_complete = len(charges) == len(earlier_account.entries) >= len(draw_keys.all) - 1
             has_prices = all(entry.event == self.priced.event for entry in charges)
             if not (is_complete and has_prices):
                 rule = f"exactly the charges of this run, each at its price; {CHARGES_STAY}"
                 raise InvalidValue("ledger", ledger_path, rule=rule)
         if not charges:
-            return keys
-        parts_of_draws = [_parts_in(earlier_account, draw_key=key) for key in keys.all]
-        if self._has_other_parts(keys, parts_of_draws=parts_of_draws):
+            return draw_keys
+        parts_of_draws = [_parts_in(earlier_account, draw_key=key) for key in draw_keys.all]
+        if self._has_other_parts(draw_keys, parts_of_draws=parts_of_draws):
             if self.terms.seed is not None:
                 rule = "another seed: a copy of this run drew something else from this one, and no price covers both"
                 raise InvalidValue("ledger", self.account.path, rule=rule)
             first_content = next(iter(parts_of_draws[0].values()))
-            keys = keys.of_copy(first_content)
-        for key, parts in zip(keys.all, parts_of_draws, strict=True):
-            self._enter(parts, draw_key=key, note=replace(self.note, run_key=keys.run))
-        keys.write(self.folder)
-        return keys
+            draw_keys = draw_keys.of_copy(first_content)
+        for key, parts in zip(draw_keys.all, parts_of_draws, strict=True):
+            self._enter(
+                parts, draw_key=key, charge_note=replace(self.charge_note, run_key=draw_keys.run)
+            )
+        draw_keys.write(self.run_folder)
+        return draw_keys
 
     def _open(self, path: Path) -> Ledger:
         """Opens the earlier ledger at `path` and returns the account of the run's private records in it.
@@ -106,7 +108,7 @@ class ChargeTransfer:
         The run's own accountant counts what a ledger in the run's own folder has spent; any other ledger names its
         accountant itself.
         """
-        is_own = path == self.folder.own_ledger
+        is_own = path == self.run_folder.own_ledger
         ledger = SharedLedger(
             path,
             adjacency=self.priced.aggregator.adjacency,
@@ -115,29 +117,33 @@ class ChargeTransfer:
         )
         return ledger.account(self.account.data)
 
-    def _has_other_parts(self, keys: DrawKeys, *, parts_of_draws: list[dict[str, bytes]]) -> bool:
+    def _has_other_parts(
+        self, draw_keys: DrawKeys, *, parts_of_draws: list[dict[str, bytes]]
+    ) -> bool:
         """Returns True if the present ledger holds other content under these keys, which a copy of the run drew.
 
         Args:
-            keys: the keys of the run's draws.
+            draw_keys: the keys of the run's draws.
             parts_of_draws: for each draw in the earlier ledger, the content of its parts by name.
         """
-        for key, parts in zip(keys.all, parts_of_draws, strict=True):
+        for key, parts in zip(draw_keys.all, parts_of_draws, strict=True):
             digests = self.account.parts(release_key=key)
             for name, content in parts.items():
                 if digests.get(name) not in (None, hashlib.sha256(content).hexdigest()):
                     return True
         return False
 
-    def _enter(self, parts: Mapping[str, bytes], *, draw_key: str, note: ChargeNote) -> None:
+    def _enter(self, parts: Mapping[str, bytes], *, draw_key: str, charge_note: ChargeNote) -> None:
         """Commits those parts of a draw that the present ledger lacks.
 
         Args:
             parts: the content of each part of the draw, by name.
             draw_key: the key of the draw.
-            note: the note that is stored with the charge.
+            charge_note: the note that is stored with the charge.
         """
-        record = LedgerRecord(self.account, priced=self.priced, release_key=draw_key, note=note)
+        record = LedgerRecord(
+            self.account, priced=self.priced, release_key=draw_key, charge_note=charge_note
+        )
         digests = self.account.parts(release_key=draw_key)
         for part_name, content in parts.items():
             if part_name not in digests:

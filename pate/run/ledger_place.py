@@ -82,12 +82,12 @@ class LedgerPlace:
     identity: str
 
     @classmethod
-    def read(cls, folder: RunFolder) -> Self | None:
+    def read(cls, run_folder: RunFolder) -> Self | None:
         """Reads the place from a run's folder.
 
         The result is None for a new run, and for a run of an earlier version of pate that wrote no place.
         """
-        path = folder.ledger_place
+        path = run_folder.ledger_place
         if not os.path.lexists(path):
             return None
         content = read_json(path, rule=_PLACE_RULE, remedy=FROM_BACKUP)
@@ -98,10 +98,10 @@ class LedgerPlace:
             raise damaged(path, rule=_PLACE_RULE, finding="something else", remedy=FROM_BACKUP)
         return cls(path=Path(content["path"]), identity=content["identity"])
 
-    def write(self, folder: RunFolder) -> None:
+    def write(self, run_folder: RunFolder) -> None:
         """Writes the place into a run's folder."""
         content = {"path": str(self.path), "identity": self.identity}
-        write_text(folder.ledger_place, text=json.dumps(content) + "\n")
+        write_text(run_folder.ledger_place, text=json.dumps(content) + "\n")
 
     @property
     def is_there(self) -> bool:
@@ -121,13 +121,13 @@ class OtherLedger:
 
     Attributes:
         path: the file of the ledger.
-        terms: the adjacency and delta of the ledger.
+        counted_terms: the adjacency and delta of the ledger.
         num_charges: the number of charges for the records of the run; a charge that names no records counts for all.
         seed_names: the names of the seeds that releases in the ledger drew their noise from.
     """
 
     path: Path
-    terms: CountedTerms
+    counted_terms: CountedTerms
     num_charges: int
     seed_names: frozenset[str]
 
@@ -145,7 +145,7 @@ class OtherLedger:
         notes = [json.loads(line.about) for line in charges]
         return cls(
             path=path,
-            terms=CountedTerms.read(path),
+            counted_terms=CountedTerms.read(path),
             num_charges=num_charges,
             seed_names=frozenset(note.get("noise", "") for note in notes),
         )
@@ -165,7 +165,7 @@ class OtherLedger:
 
 
 def ledger_path(
-    ledger: Path | str | None, *, folder: RunFolder, terms: ReleaseTerms | None = None
+    ledger_file: Path | str | None, *, run_folder: RunFolder, terms: ReleaseTerms | None = None
 ) -> Path:
     """Returns the file of the ledger that a run is charged to; the file may not exist yet.
 
@@ -173,14 +173,14 @@ def ledger_path(
     of the run's folder.
 
     Args:
-        ledger: the setting `ledger=`; None if it is not set.
-        folder: the folder of the run.
+        ledger_file: the setting `ledger=`; None if it is not set.
+        run_folder: the folder of the run.
         terms: the adjacency and delta of the run. They are needed for a new run only; None for a run that has begun.
 
     Raises:
         InvalidValue: the file would be in the folder of a run.
     """
-    path = _usual_path(folder, terms=terms) if ledger is None else _named_path(ledger)
+    path = _usual_path(run_folder, terms=terms) if ledger_file is None else _named_path(ledger_file)
     parent = RunFolder(Path(os.path.realpath(path)).parent)
     if parent.is_claimed:
         rule = (
@@ -190,15 +190,15 @@ def ledger_path(
     return path
 
 
-def is_usual_ledger(ledger: Path | str | None, *, path: Path) -> bool:
+def is_usual_ledger(ledger_file: Path | str | None, *, path: Path) -> bool:
     """Returns True if no user has chosen the file of the ledger, neither in this call nor when the run began.
 
     Args:
-        ledger: the setting `ledger=`; None if it is not set.
+        ledger_file: the setting `ledger=`; None if it is not set.
         path: the file that the run is charged to.
     """
     has_usual_name = path.name == LEDGER_NAME or _NAME_OF_TERMS.fullmatch(path.name) is not None
-    return ledger is None and has_usual_name
+    return ledger_file is None and has_usual_name
 
 
 def other_ledgers(path: Path, *, data_digest: str) -> list[OtherLedger]:
@@ -212,15 +212,15 @@ def other_ledgers(path: Path, *, data_digest: str) -> list[OtherLedger]:
     return [OtherLedger.read(other, data_digest=data_digest) for other in other_paths]
 
 
-def _named_path(ledger: Path | str) -> Path:
+def _named_path(ledger_file: Path | str) -> Path:
     """Returns the absolute path of the file that `ledger=` names."""
-    return Path(os.path.abspath(Path(ledger).expanduser()))
+    return Path(os.path.abspath(Path(ledger_file).expanduser()))
 
 
-def _usual_path(folder: RunFolder, *, terms: ReleaseTerms | None) -> Path:
+def _usual_path(run_folder: RunFolder, *, terms: ReleaseTerms | None) -> Path:
     """Returns the file of the ledger that a run is charged to if `ledger=` is not set."""
-    parent = folder.real_parent
-    place = LedgerPlace.read(folder)
+    parent = run_folder.real_parent
+    place = LedgerPlace.read(run_folder)
     if place is not None:
         if place.is_there:
             return place.path

@@ -45,12 +45,12 @@ class LedgerRecord:
         priced: PricedRelease,
         *,
         release_key: str,
-        note: ChargeNote | None = None,
+        charge_note: ChargeNote | None = None,
     ) -> None:
         self.account = account
         self.priced = priced
         self.release_key = release_key
-        self.note = note or ChargeNote(run_key=release_key)
+        self.note = charge_note or ChargeNote(run_key=release_key)
         self._parts: dict[str, Arrays] = {}
 
     def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:

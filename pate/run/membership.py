@@ -66,14 +66,14 @@ def attack_membership(
     )
 
 
-def _one_of_each_group(split: Split) -> Split:
+def _one_of_each_group(members: Split) -> Split:
     """Returns the first record of each group, as records of one group are not independent.
 
     If there are more groups than the attack uses, groups at equal distances in the split are taken.
     """
-    first_rows = np.sort(np.unique(split.group_ids, return_index=True)[1])
+    first_rows = np.sort(np.unique(members.group_ids, return_index=True)[1])
     num_tried = min(len(first_rows), _MAX_TRIED)
-    return split.take(first_rows[np.arange(num_tried) * len(first_rows) // max(num_tried, 1)])
+    return members.take(first_rows[np.arange(num_tried) * len(first_rows) // max(num_tried, 1)])
 
 
 def _public_records(dataset: Dataset, *, training_set: TrainingSet) -> TrainingSet:

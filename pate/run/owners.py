@@ -43,7 +43,7 @@ class OwnersOfRun:
     def introduce(
         self,
         *,
-        ledger: SharedLedger,
+        shared_ledger: SharedLedger,
         account: Ledger,
         other_ledgers: list[OtherLedger],
         monitor: Monitor,
@@ -51,7 +51,7 @@ class OwnersOfRun:
         """Writes the owners into the account of the run's records, unless they are listed there already.
 
         Args:
-            ledger: the ledger of the run.
+            shared_ledger: the ledger of the run.
             account: the account of the run's private records.
             other_ledgers: ledgers in the same folder, whose accounts are searched for the owners, too.
             monitor: receives the warnings.
@@ -61,7 +61,7 @@ class OwnersOfRun:
         """
         if not self.owners:
             return
-        if not (ledger.store.has_owners_of(account.data) or self.allow_shared):
+        if not (shared_ledger.store.has_owners_of(account.data) or self.allow_shared):
             for other in other_ledgers:
                 num_known = other.num_shared_owners(self.owners, except_account=account.data)
                 self._report(num_known, path=other.path, account=account, monitor=monitor)

@@ -288,7 +288,7 @@ def price_release(
         dataset,
         teacher=plan.teacher,
         aggregator=plan.aggregator,
-        student=plan.student,
+        student_recipe=plan.student,
         num_teachers=num_teachers,
         num_queries=plan.num_queries,
     )

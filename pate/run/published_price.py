@@ -121,7 +121,7 @@ def privacy_of(drawn_release: Release, release_charge: Charge) -> Privacy:
 def _earlier_price(aggregator: Aggregator) -> EarlierPrice | None:
     """Returns the price of the earlier release that the student of a release started from; None if it had none."""
     start = aggregator.start if isinstance(aggregator, CenteredVotes) else None
-    return start.price if isinstance(start, ReleasedStart) else None
+    return start.earlier_price if isinstance(start, ReleasedStart) else None
 
 
 def _cheapest_accountant(release_charge: Charge) -> str | None:

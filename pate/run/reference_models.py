@@ -48,8 +48,8 @@ class ReferenceModels:
         monitor: receives a line if a model is read, and the progress if another run trains the model at this moment.
     """
 
-    def __init__(self, outputs: Path, monitor: Monitor) -> None:
-        self.folder = outputs / "pate_cache" / "reference_models"
+    def __init__(self, outputs_folder: Path, monitor: Monitor) -> None:
+        self.folder = outputs_folder / "pate_cache" / "reference_models"
         self.monitor = monitor
 
     def model(
@@ -160,9 +160,10 @@ def reference_key(
     return hashlib.sha256(repr(texts).encode()).hexdigest()
 
 
-def _digests_of_files(recipe: Student) -> list[str]:
+def _digests_of_files(student_recipe: Student) -> list[str]:
     """Returns the digests of the files that a recipe names, such as pretrained weights."""
-    field_values = [getattr(recipe, dataclass_field.name) for dataclass_field in fields(recipe)]  # type: ignore[arg-type]
+    recipe_fields = fields(student_recipe)  # type: ignore[arg-type]
+    field_values = [getattr(student_recipe, recipe_field.name) for recipe_field in recipe_fields]
     paths = [
         field_value
         for field_value in field_values

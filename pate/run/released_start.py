@@ -54,7 +54,7 @@ class ReleasedStart(StartSource):
         model: the published student, which makes the features that the moments are of.
         moments: what the rounds of the earlier release told, with labels in the order of the new data.
         label_order: `[num_labels]`, the place of each label of the new data among those of the model.
-        price: the price of the earlier release as its folder states it, with the digest of the folder.
+        earlier_price: the price of the earlier release as its folder states it, with the digest of the folder.
         public_inputs: the public pool of the new release, float32 `[num_public, ...]`.
         recipe: the tuned constants of the new release.
     """
@@ -62,16 +62,16 @@ class ReleasedStart(StartSource):
     model: ReleasedModel
     moments: NoisyMoments
     label_order: IntArray
-    price: EarlierPrice
+    earlier_price: EarlierPrice
     public_inputs: Float32Array
     recipe: Recipe
 
     @classmethod
-    def read(cls, folder: str | PathLike[str], dataset: Dataset, recipe: Recipe) -> Self:
+    def read(cls, release_folder: str | PathLike[str], dataset: Dataset, recipe: Recipe) -> Self:
         """Reads an earlier release, and checks that its labels and inputs are those of a data set.
 
         Args:
-            folder: the folder `release/` of the earlier run, or a copy of it.
+            release_folder: the folder `release/` of the earlier run, or a copy of it.
             dataset: the data set of the new run, of which the names of labels and the public pool are read.
             recipe: the tuned constants of the new release.
 
@@ -79,7 +79,7 @@ class ReleasedStart(StartSource):
             InvalidValue: the folder holds no release in rounds, or one of a version that published no moments; a file
                 is damaged or altered; or labels, inputs or preprocessing are not those of the data set.
         """
-        path = Path(folder).expanduser()
+        path = Path(release_folder).expanduser()
         try:
             bundle = Bundle.load(path)
         except InvalidValue as error:
@@ -87,21 +87,25 @@ class ReleasedStart(StartSource):
         model = bundle.model
         rule = "a release of centered votes in rounds, whose student has the released weights"
         if not isinstance(model, ReleasedModel):
-            raise InvalidValue("start", folder, rule=f"{rule}; this one is of kind {model.kind}")
-        _require_labels(folder, released_names=bundle.labels, names=dataset.label_names)
-        _require_inputs(folder, bundle=bundle, dataset=dataset)
+            raise InvalidValue(
+                "start", release_folder, rule=f"{rule}; this one is of kind {model.kind}"
+            )
+        _require_labels(
+            release_folder, released_names=bundle.labels, label_names=dataset.label_names
+        )
+        _require_inputs(release_folder, bundle=bundle, dataset=dataset)
         order = np.array([bundle.labels.index(name) for name in dataset.label_names])
         moments = _read_moments(path, num_weights=len(model.arrays["weights"]), order=order)
         if not all(np.isfinite(array).all() for array in model.arrays.values()):
-            raise InvalidValue("start", folder, rule="a student of finite numbers")
+            raise InvalidValue("start", release_folder, rule="a student of finite numbers")
         privacy = bundle.privacy
         if privacy is None:
-            raise InvalidValue("start", folder, rule="a release that states its price")
+            raise InvalidValue("start", release_folder, rule="a release that states its price")
         return cls(
             model=model,
             moments=moments,
             label_order=order,
-            price=EarlierPrice(
+            earlier_price=EarlierPrice(
                 sha256=file_digest(path / MANIFEST, remedy=_REMEDY),
                 epsilon=privacy.epsilon,
                 delta=privacy.delta,
@@ -113,7 +117,7 @@ class ReleasedStart(StartSource):
     @property
     def identity(self) -> str:
         """The digest of the earlier release, as text."""
-        return f"release {self.price.sha256}"
+        return f"release {self.earlier_price.sha256}"
 
     @property
     def direction_ratio(self) -> float:
@@ -144,33 +148,38 @@ class ReleasedStart(StartSource):
 
 
 def _require_labels(
-    folder: str | PathLike[str], *, released_names: tuple[str, ...], names: tuple[str, ...]
+    release_folder: str | PathLike[str],
+    *,
+    released_names: tuple[str, ...],
+    label_names: tuple[str, ...],
 ) -> None:
-    """Raises `InvalidValue` unless a release has exactly the labels `names`, in any order."""
-    lacking = [name for name in names if name not in released_names]
-    foreign = [name for name in released_names if name not in names]
+    """Raises `InvalidValue` unless a release has exactly the labels `label_names`, in any order."""
+    lacking = [name for name in label_names if name not in released_names]
+    foreign = [name for name in released_names if name not in label_names]
     differences = [
         f"{text} {', '.join(labels[:_MAX_LABELS_SHOWN])}{', …' if len(labels) > _MAX_LABELS_SHOWN else ''}"
         for text, labels in (("it lacks", lacking), ("it also has", foreign))
         if labels
     ]
     if differences:
-        rule = f"a release of the {len(names)} labels of the data; {'; '.join(differences)}"
-        raise InvalidValue("start", folder, rule=rule)
+        rule = f"a release of the {len(label_names)} labels of the data; {'; '.join(differences)}"
+        raise InvalidValue("start", release_folder, rule=rule)
 
 
-def _require_inputs(folder: str | PathLike[str], *, bundle: Bundle, dataset: Dataset) -> None:
+def _require_inputs(
+    release_folder: str | PathLike[str], *, bundle: Bundle, dataset: Dataset
+) -> None:
     """Raises `InvalidValue` unless a student takes the inputs of a data set, made by the same preprocessing."""
     shape = bundle.form.input_shape
     if shape != dataset.input_shape:
         rule = f"a student of inputs of shape {dataset.input_shape}; this one takes {shape}"
-        raise InvalidValue("start", folder, rule=rule)
+        raise InvalidValue("start", release_folder, rule=rule)
     if _text_of(bundle.form.preprocessing) != _text_of(dataset.preprocessing):
         rule = (
             "a release whose inputs were made as in this run: give the schema or the features of that run, "
             "as data.schema= or features="
         )
-        raise InvalidValue("start", folder, rule=rule)
+        raise InvalidValue("start", release_folder, rule=rule)
 
 
 def _text_of(preprocessing: Preprocessing | None) -> str:

@@ -20,7 +20,7 @@ def write_report(
     run: PricedRun,
     *,
     released: ReleasedRun,
-    baselines: BaselineModels,
+    baseline_models: BaselineModels,
     membership: Membership | None,
     curves: RunWriter,
 ) -> Report:
@@ -31,13 +31,15 @@ def write_report(
     Args:
         run: the plan, the data set and the price of the run; the report has figures of the private records.
         released: the votes, the release and the student.
-        baselines: the models that the student is compared with.
+        baseline_models: the models that the student is compared with.
         membership: the result of the membership inference attack on the student; None if it could not be measured.
         curves: writes the curves of the report, and is closed at the end.
     """
     from pate.report.page import render_html
 
-    results = _results_of(run, released=released, baselines=baselines, membership=membership)
+    results = _results_of(
+        run, released=released, baseline_models=baseline_models, membership=membership
+    )
     report = results.report(duration_s=time.monotonic() - run.start_time)
     picture_arrays = results.picture_arrays(report)
     privacy = report.privacy
@@ -57,7 +59,7 @@ def _results_of(
     run: PricedRun,
     *,
     released: ReleasedRun,
-    baselines: BaselineModels,
+    baseline_models: BaselineModels,
     membership: Membership | None,
 ) -> Results:
     """Returns the results of a run, from which its report and the arrays of its pictures are computed."""
@@ -68,15 +70,15 @@ def _results_of(
         priced=run.priced,
         votes=released.votes,
         release=released.release,
-        curve=released.student.curve,
-        released_scores=released.scores,
-        models={"student": released.student.model, **baselines.models},
+        curve=released.trained_student.curve,
+        released_scores=released.released_scores,
+        models={"student": released.trained_student.model, **baseline_models.models},
         membership=membership,
         teacher=run.plan.teacher,
         heading=run.plan.heading,
         epsilon_on_votes=run.plan.epsilon_on_votes,
-        left_out=baselines.left_out,
-        sampled=baselines.sampled,
+        left_out=baseline_models.left_out,
+        sampled=baseline_models.sampled,
     )
 
 
@@ -93,8 +95,8 @@ def _write_published_files(
     """
     dataset = run.dataset
     charge = run.charge
-    folder = run.folder.release
-    write_text(folder / "config.yaml", text=run.plan.public_settings(run.priced.aggregator))
+    release_folder = run.folder.release
+    write_text(release_folder / "config.yaml", text=run.plan.public_settings(run.priced.aggregator))
     labels_have_gaps = dataset.private.known is not None
     places = run.plan.places(run.priced.shape.num_teachers)
     promises: Sequence[str] = ()
@@ -106,7 +108,7 @@ def _write_published_files(
         drawn_release=released.release,
         release_charge=charge,
         privacy=privacy,
-        folder=folder,
+        folder=release_folder,
         places=promises,
         aggregator_name=report.heading.aggregator if report.heading.is_public else None,
         data_name=dataset.name,
@@ -116,10 +118,10 @@ def _write_published_files(
         label_names=dataset.label_names,
     )
     publish(
-        released.student.model,
-        folder=folder,
+        released.trained_student.model,
+        folder=release_folder,
         privacy=privacy,
-        release=report.release,
+        release_summary=report.release,
         preprocessing=dataset.preprocessing,
         name=dataset.name,
         input_kind=dataset.kind,

@@ -33,7 +33,7 @@ class PricedRun:
         score_charge: the charge of the student's scores on the test records; None where no scores are released.
         folder: the folder of the run. Private, except for `release/`.
         streams: the random numbers of the run.
-        models: the folder of trained students, which a continued run reads. Private: baselines are among them.
+        kept_models: the folder of trained students, which a continued run reads. Private: baselines are among them.
         monitor: shows the progress.
         start_time: the time when the run began, by `time.monotonic`, in seconds.
     """
@@ -45,7 +45,7 @@ class PricedRun:
     score_charge: ScoreCharge | None
     folder: RunFolder
     streams: RandomStreams
-    models: KeptModels
+    kept_models: KeptModels
     monitor: Monitor
     start_time: float
 
@@ -64,13 +64,13 @@ class ReleasedRun:
         votes: the votes of the teachers. Private.
         record: the record of the release, which holds its committed parts.
         release: the released labels. They have the stated epsilon.
-        student: the student that learned from the release.
-        scores: the released scores of the student on the test records; None where none are released.
+        trained_student: the student that learned from the release.
+        released_scores: the released scores of the student on the test records; None where none are released.
     """
 
     ensemble: Ensemble
     votes: VoteSource
     record: ReleaseRecord
     release: Release
-    student: TrainedStudent
-    scores: ReleasedScores | None
+    trained_student: TrainedStudent
+    released_scores: ReleasedScores | None

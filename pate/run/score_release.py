@@ -97,21 +97,21 @@ class ScoreCharge:
     """The charge of a run's scores: the account of its test records, and the key of what is drawn.
 
     Attributes:
-        price: the price of the scores.
+        score_price: the price of the scores.
         account: the account of the test records in the run's ledger.
         release_key: the key under which the ledger stores the noisy sums.
-        note: the note that the ledger stores with the charge.
+        charge_note: the note that the ledger stores with the charge.
     """
 
-    price: ScorePrice
+    score_price: ScorePrice
     account: Ledger
     release_key: str
-    note: ChargeNote
+    charge_note: ChargeNote
 
     def require_room(self) -> None:
         """Raises `InvalidValue` if the account cannot pay for the scores and they are not drawn yet."""
         if self.account.read(self.release_key) is None:
-            self.account.require_room(self.price.event)
+            self.account.require_room(self.score_price.event)
 
     def release(
         self, model: Predictor, *, dataset: Dataset, num_queries: int, rng: np.random.Generator
@@ -128,11 +128,11 @@ class ScoreCharge:
             InvalidValue: the account cannot pay; nothing is charged then.
         """
         has_gaps = dataset.test.known is not None
-        subgroups = self.price.subgroups
+        subgroups = self.score_price.subgroups
         score_design = ScoreDesign.from_public(
             model,
             public=dataset.public,
-            noise_multiplier=self.price.event.noise_multiplier,
+            noise_multiplier=self.score_price.event.noise_multiplier,
             num_groups=dataset.test.num_groups,
             has_gaps=has_gaps,
             num_queries=num_queries,
@@ -152,7 +152,7 @@ class ScoreCharge:
         estimates = ScoreEstimates(
             score_design=score_design,
             sums={name: arrays[_SUMS + name] for name in score_design.blocks},
-            noise_multiplier=self.price.event.noise_multiplier,
+            noise_multiplier=self.score_price.event.noise_multiplier,
             num_groups=dataset.test.num_groups,
         )
         return self._scores(estimates, num_groups=dataset.test.num_groups, subgroups=subgroups)
@@ -166,11 +166,14 @@ class ScoreCharge:
         rng: np.random.Generator,
     ) -> bytes:
         """Draws the noisy sums, commits them with their charge, and returns what the ledger holds."""
-        noise_multiplier = self.price.event.noise_multiplier
+        noise_multiplier = self.score_price.event.noise_multiplier
         sums = noisy_sums(
             score_design,
             sums=exact_sums(
-                score_design, model=model, test_split=test_split, subgroups=self.price.subgroups
+                score_design,
+                model=model,
+                test_split=test_split,
+                subgroups=self.score_price.subgroups,
             ),
             noise_multiplier=noise_multiplier,
             rng=rng,
@@ -184,9 +187,9 @@ class ScoreCharge:
         """Commits noisy sums with their charge, and returns what the ledger holds for them."""
         return self.account.commit(
             self.release_key,
-            event=self.price.event,
+            event=self.score_price.event,
             content=content,
-            note=self.note,
+            note=self.charge_note,
             adjacency=Adjacency.REPLACE_ONE,
         )
 
@@ -197,10 +200,10 @@ class ScoreCharge:
         scores = estimates.scores()
         scores_by_column = zip(subgroups, estimates.subgroup_scores(), strict=True)
         return ReleasedScores(
-            epsilon=float(format_epsilon(self.price.epsilon)),
-            delta=float(format_delta(self.price.delta)),
-            unit=self.price.unit.words,
-            noise_multiplier=self.price.event.noise_multiplier,
+            epsilon=float(format_epsilon(self.score_price.epsilon)),
+            delta=float(format_delta(self.score_price.delta)),
+            unit=self.score_price.unit.words,
+            noise_multiplier=self.score_price.event.noise_multiplier,
             num_groups=num_groups,
             subgroups={
                 division.column: dict(zip(division.names, value_scores, strict=True))

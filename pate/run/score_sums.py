@@ -219,17 +219,22 @@ class ScoreDesign:
         return ScoresEvent(noise_multiplier=noise_multiplier)
 
     def group_vectors(
-        self, counts: RecordCounts, group_of: IntArray, subgroup_codes: Sequence[IntArray] = ()
+        self,
+        record_counts: RecordCounts,
+        group_of: IntArray,
+        subgroup_codes: Sequence[IntArray] = (),
     ) -> dict[str, FloatArray]:
         """Returns the counts of G groups by block, `[G, size of the block]`, before any clip; all are >= 0.
 
         Args:
-            counts: the counts of n records.
+            record_counts: the counts of n records.
             group_of: the group of each record, 0 to G - 1 in rising order, `[n]`.
             subgroup_codes: for each column of subgroups the index of each record's value, `[n]`; -1 for none.
         """
-        hits_per_record = counts.hits.sum(axis=1)
-        errors_per_record = counts.false_alarms.sum(axis=1) + counts.misses.sum(axis=1)
+        hits_per_record = record_counts.hits.sum(axis=1)
+        errors_per_record = record_counts.false_alarms.sum(axis=1) + record_counts.misses.sum(
+            axis=1
+        )
         hits_and_errors_per_record = np.stack([hits_per_record, errors_per_record], axis=1).astype(
             np.float64
         )
@@ -247,14 +252,16 @@ class ScoreDesign:
                 ],
                 axis=1,
             ),
-            "calibration": self._group_sums(counts.calibration, group_of=group_of),
-            "macro_f1": self._group_sums(counts.macro_f1, group_of=group_of),
-            "average_precision": self._group_sums(counts.average_precision, group_of=group_of),
+            "calibration": self._group_sums(record_counts.calibration, group_of=group_of),
+            "macro_f1": self._group_sums(record_counts.macro_f1, group_of=group_of),
+            "average_precision": self._group_sums(
+                record_counts.average_precision, group_of=group_of
+            ),
         }
         if "sizes" in self.blocks:
-            ones = np.ones(len(counts.num_known))
+            ones = np.ones(len(record_counts.num_known))
             vectors["sizes"] = self._group_sums(
-                np.stack([ones, counts.num_known], axis=1), group_of=group_of
+                np.stack([ones, record_counts.num_known], axis=1), group_of=group_of
             )
         if self.num_values:
             sums_by_value = [
@@ -326,7 +333,7 @@ class ScoreDesign:
         first = num_queries if len(public) - num_queries >= _MIN_POOL else 0
         rows = np.arange(first, min(len(public), first + _MAX_PUBLIC))
         rows = rows[np.argsort(public.group_ids[rows], kind="stable")]
-        probabilities, predicted = _predictions(model, split=public, rows=rows)
+        probabilities, predicted = _predictions(model, test_split=public, row_indices=rows)
         _, group_of = np.unique(public.group_ids[rows], return_inverse=True)
         most_records = int(np.quantile(np.bincount(group_of), _SIZE_QUANTILE, method="higher"))
         open_design = cls(
@@ -407,7 +414,7 @@ def exact_sums(
     """
     sums = {name: np.zeros(size, dtype=np.int64) for name, size in score_design.blocks.items()}
     for rows, group_of in _whole_groups(test_split.group_ids):
-        probabilities, predicted = _predictions(model, split=test_split, rows=rows)
+        probabilities, predicted = _predictions(model, test_split=test_split, row_indices=rows)
         counts = RecordCounts.of_records(
             probabilities,
             predicted=predicted,
@@ -460,12 +467,14 @@ def _clip_factors(rows: FloatArray, *, clip: float) -> FloatArray:
     return np.asarray(np.minimum(1.0, clip / np.maximum(lengths, 1e-300)) * (1 - 2.0**-40))
 
 
-def _predictions(model: Predictor, *, split: Split, rows: IntArray) -> tuple[FloatArray, BoolArray]:
+def _predictions(
+    model: Predictor, *, test_split: Split, row_indices: IntArray
+) -> tuple[FloatArray, BoolArray]:
     """Returns the student's probabilities, in [0, 1], and its predictions for rows of a split, `[n, L]` each."""
     probabilities = []
     predicted = []
-    for first in range(0, len(rows), _RECORDS_AT_ONCE):
-        inputs = split.take(rows[first : first + _RECORDS_AT_ONCE]).inputs
+    for first in range(0, len(row_indices), _RECORDS_AT_ONCE):
+        inputs = test_split.take(row_indices[first : first + _RECORDS_AT_ONCE]).inputs
         probabilities_of_block = np.nan_to_num(np.asarray(model.predict_proba(inputs), np.float64))
         probabilities.append(np.clip(probabilities_of_block, 0, 1))
         predicted.append(model.predict(inputs))

@@ -59,16 +59,16 @@ class Sources:
         stamps = {name: _stamp(Path(path), output_dir=output_dir) for name, path in paths.items()}
         return cls(paths=paths, stamps=stamps)
 
-    def write(self, folder: RunFolder) -> None:
+    def write(self, run_folder: RunFolder) -> None:
         """Writes the digests into the folder of a run, for its owner alone."""
-        write_text(folder.sources, text=json.dumps(dict(self.stamps), indent=2) + "\n")
+        write_text(run_folder.sources, text=json.dumps(dict(self.stamps), indent=2) + "\n")
 
-    def changed_since(self, folder: RunFolder) -> list[str] | None:
+    def changed_since(self, run_folder: RunFolder) -> list[str] | None:
         """Returns the names of the settings whose files have changed since `write` was called for the run's folder.
 
         The result is None if the change is unknown: a file is gone, or an earlier version of pate wrote no digests.
         """
-        path = folder.sources
+        path = run_folder.sources
         if not os.path.lexists(path):
             return None
         written = read_json(path, rule=_RULE, remedy="remove it, and it is not compared")
@@ -85,7 +85,7 @@ class Sources:
 
 
 def require_same_data(
-    folder: RunFolder,
+    run_folder: RunFolder,
     *,
     settings: Mapping[str, Any],
     load_dataset: Callable[[], Dataset],
@@ -96,15 +96,15 @@ def require_same_data(
     The data are loaded and compared only if a file has changed. If that is unknown, they are taken for the same.
 
     Args:
-        folder: the folder of the run.
+        run_folder: the folder of the run.
         settings: the settings of the run, with its paths.
         load_dataset: loads the data set.
         monitor: receives a line if a file is gone, and the progress of the comparison.
     """
-    sources = Sources.from_settings(settings, output_dir=folder.path)
-    changed = sources.changed_since(folder)
+    sources = Sources.from_settings(settings, output_dir=run_folder.path)
+    changed = sources.changed_since(run_folder)
     if changed is None:
-        if os.path.lexists(folder.sources):
+        if os.path.lexists(run_folder.sources):
             monitor.say(
                 "data: a file that this run read is not there; nothing says if the data are still the same"
             )
@@ -113,7 +113,7 @@ def require_same_data(
         return
     with monitor.stage("reading the data, as files changed"):
         digest = load_dataset().digest()
-    if digest != folder.read_data_digest():
+    if digest != run_folder.read_data_digest():
         first_name, *later_names = changed
         paths = [sources.paths[first_name]]
         paths += [f"{name}={sources.paths[name]}" for name in later_names]
@@ -122,7 +122,7 @@ def require_same_data(
             "or the version of pate that read them"
         )
         raise InvalidValue(first_name, ", ".join(paths), rule=rule)
-    sources.write(folder)
+    sources.write(run_folder)
 
 
 def _text_settings(value: Any, name: str) -> Iterator[tuple[str, str]]:

@@ -124,7 +124,7 @@ class StudentTraining:
             trained_student: the student.
         """
         for epoch, values in enumerate(trained_student.curve):
-            self.curves.write_epoch(epoch, values, model=name)
+            self.curves.write_epoch(epoch, values, model_name=name)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from itertools import pairwise
 from typing import Any
 
@@ -22,7 +22,7 @@ _NUM_BANDS = 4
 _NUM_DIGITS = 3
 
 
-def subgroups_of(dataset: Dataset, columns: Iterable[str]) -> tuple[Subgroups, ...]:
+def subgroups_of(dataset: Dataset, column_names: Collection[str]) -> tuple[Subgroups, ...]:
     """Returns the division of the test and public records by each column.
 
     Categories are those of the public file. Numbers are cut at the quartiles of the public pool. So names and bands are
@@ -30,18 +30,17 @@ def subgroups_of(dataset: Dataset, columns: Iterable[str]) -> tuple[Subgroups, .
 
     Args:
         dataset: the data set.
-        columns: the names of columns that the student's inputs hold.
+        column_names: the names of columns that the student's inputs hold.
 
     Raises:
         InvalidValue: the inputs are not made from a table, or hold no such column, or a column has too many values.
     """
-    column_names = list(columns)
     if not column_names:
         return ()
     schema = dataset.preprocessing
     if not isinstance(schema, TableSchema):
         rule = "none without a table, whose columns make the subgroups"
-        raise InvalidValue("score_groups", column_names, rule=rule)
+        raise InvalidValue("score_groups", list(column_names), rule=rule)
     kinds = {
         column.name: column
         for column in schema.columns

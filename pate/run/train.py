@@ -74,16 +74,16 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
     """
     start_time = time.monotonic()
     monitor = monitor or Monitor()
-    folder = RunFolder(Path(output_dir))
-    with folder.lock_for(settings=plan.settings):
-        if folder.report.exists():
-            return _finished_report(plan, folder=folder, monitor=monitor)
+    run_folder = RunFolder(Path(output_dir))
+    with run_folder.lock_for(settings=plan.settings):
+        if run_folder.report.exists():
+            return _finished_report(plan, run_folder=run_folder, monitor=monitor)
 
         # 1. The price. Nothing is trained or spent. Private: `run`, for its fields `dataset` and `charge`.
-        run = _price_run(plan, folder=folder, monitor=monitor, start_time=start_time)
+        run = _price_run(plan, run_folder=run_folder, monitor=monitor, start_time=start_time)
 
         with (
-            RunWriter(folder=folder.tensorboard if plan.tensorboard else None) as curves,
+            RunWriter(folder=run_folder.tensorboard if plan.tensorboard else None) as curves,
             ExitStack() as at_end,
         ):
             # 2. The teachers learn from disjoint records, and vote on public samples. Private: `ensemble`, `votes`, and
@@ -102,7 +102,7 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
             students = _student_training(run, curves=curves)
             training_set = release.training_set(ensemble.queries.inputs)
             student = _train_student(run, students=students, training_set=training_set)
-            scores = _release_scores(run, student=student)
+            scores = _release_scores(run, trained_student=student)
 
             # 5. The report, for the owner alone. Private: `released`, for its fields `ensemble` and `votes`; `report`,
             #    and the baselines that `students` trains.
@@ -111,22 +111,24 @@ def train(plan: Plan, output_dir: str | PathLike[str], monitor: Monitor | None =
                 votes=votes,
                 record=record,
                 release=release,
-                student=student,
-                scores=scores,
+                trained_student=student,
+                released_scores=scores,
             )
             report = _measure(run, released=released, students=students, curves=curves)
-        run.models.remove()
+        run.kept_models.remove()
         return report
 
 
-def _price_run(plan: Plan, *, folder: RunFolder, monitor: Monitor, start_time: float) -> PricedRun:
+def _price_run(
+    plan: Plan, *, run_folder: RunFolder, monitor: Monitor, start_time: float
+) -> PricedRun:
     """Reads the data, prices the release, and opens its account. Nothing is trained or spent.
 
     Of the private records, the price depends on the number of their groups alone, and on their public budget classes if
     there are any.
     """
     # The files' sizes and times are taken before the files are read, so that a later change is noticed.
-    sources = Sources.from_settings(plan.settings, output_dir=folder.path)
+    sources = Sources.from_settings(plan.settings, output_dir=run_folder.path)
     with monitor.stage("reading the data"):
         dataset = plan.load_dataset()
         require_dataset(dataset, allow_weights=True)
@@ -136,12 +138,12 @@ def _price_run(plan: Plan, *, folder: RunFolder, monitor: Monitor, start_time: f
     charge = RunCharge.open(
         terms=plan,
         priced=priced,
-        folder=folder,
+        run_folder=run_folder,
         data_digest=dataset.private_digest(),
         unit=plan.unit(dataset),
         owners=dataset.owners,
     )
-    folder.claim(
+    run_folder.claim(
         plan.settings,
         digests={
             "data": dataset.digest(),
@@ -149,7 +151,7 @@ def _price_run(plan: Plan, *, folder: RunFolder, monitor: Monitor, start_time: f
             "private": dataset.private_digest(),
         },
     )
-    sources.write(folder)
+    sources.write(run_folder)
     for line in budget_class_remarks(dataset, priced=priced):
         monitor.say(line)
     for doubt in priced.doubts:
@@ -173,9 +175,9 @@ def _price_run(plan: Plan, *, folder: RunFolder, monitor: Monitor, start_time: f
         priced=priced,
         charge=charge,
         score_charge=score_charge,
-        folder=folder,
-        streams=RandomStreams.of_run(folder.training_secret, seed=plan.seed),
-        models=KeptModels(folder.models),
+        folder=run_folder,
+        streams=RandomStreams.of_run(run_folder.training_secret, seed=plan.seed),
+        kept_models=KeptModels(run_folder.models),
         monitor=monitor,
         start_time=start_time,
     )
@@ -195,7 +197,7 @@ def _train_teachers(run: PricedRun, *, curves: RunWriter) -> Ensemble:
         rng=run.streams.generator("partition"),
     )
     progress = training_progress(run.plan.teacher, partition=partition, folder=run.folder)
-    _say_what_is_there(run, training=progress)
+    _say_what_is_there(run, training_words=progress)
     return Ensemble.train(
         teacher=run.plan.teacher,
         dataset=training_data,
@@ -211,17 +213,17 @@ def _train_teachers(run: PricedRun, *, curves: RunWriter) -> Ensemble:
     )
 
 
-def _say_what_is_there(run: PricedRun, *, training: str) -> None:
+def _say_what_is_there(run: PricedRun, *, training_words: str) -> None:
     """Shows which steps of a stopped run are done and will not be repeated.
 
     Args:
         run: the run.
-        training: a phrase on the teachers that are trained, or "".
+        training_words: a phrase on the teachers that are trained, or "".
     """
-    done = [training] if training else []
+    done = [training_words] if training_words else []
     if os.path.lexists(run.folder.release / "release.npz"):
         done.append("the release is drawn and paid for")
-    names = run.models.names
+    names = run.kept_models.names
     if has_all_records_model(run.folder.all_records_model):
         names.append("all_records_model")
     if names:
@@ -320,7 +322,7 @@ def _student_training(run: PricedRun, *, curves: RunWriter) -> StudentTraining:
         student=run.plan.student,
         pool=run.dataset.public.inputs[run.priced.shape.num_queries :],
         seed=run.student_seed,
-        models=run.models,
+        models=run.kept_models,
         curves=curves,
         monitor=run.monitor,
     )
@@ -341,7 +343,7 @@ def _train_student(
     return student
 
 
-def _release_scores(run: PricedRun, *, student: TrainedStudent) -> ReleasedScores | None:
+def _release_scores(run: PricedRun, *, trained_student: TrainedStudent) -> ReleasedScores | None:
     """Releases the student's scores on the test records at their own price; None where the plan has no such price.
 
     The people in the test records pay this price; none of them is in a private record. The noisy counts are committed
@@ -351,7 +353,7 @@ def _release_scores(run: PricedRun, *, student: TrainedStudent) -> ReleasedScore
         return None
     with run.monitor.stage("releasing scores"):
         scores = run.score_charge.release(
-            student.model,
+            trained_student.model,
             dataset=run.dataset,
             num_queries=run.priced.shape.num_queries,
             rng=run.streams.generator("scores"),
@@ -384,14 +386,14 @@ def _measure(
     run.charge.require_paid()
     with run.monitor.stage("measuring what the student tells of its members"):
         membership = attack_membership(
-            released.student.model,
+            released.trained_student.model,
             training_set=released.release.training_set(queries.inputs),
             dataset=run.dataset,
             seed=run.student_seed,
         )
     with run.monitor.stage("writing the report"):
         return write_report(
-            run, released=released, baselines=baselines, membership=membership, curves=curves
+            run, released=released, baseline_models=baselines, membership=membership, curves=curves
         )
 
 
@@ -435,18 +437,18 @@ def _public_start(run: PricedRun, *, released: ReleasedRun) -> TrainingSet | Non
     return replace(training_set, weights=weights)
 
 
-def _finished_report(plan: Plan, *, folder: RunFolder, monitor: Monitor) -> Report:
+def _finished_report(plan: Plan, *, run_folder: RunFolder, monitor: Monitor) -> Report:
     """Returns the report of a finished run, as it is in the run's folder.
 
     Raises:
         InvalidValue: files, data or the charge have changed since the run was finished.
     """
-    folder.require_manifest()
-    require_entered(plan.ledger, folder=folder)
+    run_folder.require_manifest()
+    require_entered(plan.ledger, run_folder=run_folder)
     require_same_data(
-        folder, settings=plan.settings, load_dataset=plan.load_dataset, monitor=monitor
+        run_folder, settings=plan.settings, load_dataset=plan.load_dataset, monitor=monitor
     )
     monitor.say(
-        f"output_dir={folder.path}: this run is finished; nothing was trained, drawn or spent again"
+        f"output_dir={run_folder.path}: this run is finished; nothing was trained, drawn or spent again"
     )
-    return Report.read(folder.report)
+    return Report.read(run_folder.report)

@@ -14,22 +14,22 @@ class TunedRuns:
     The number of runs that took place is no part of it: that number is secret (docs/proofs/tuning.md).
 
     Attributes:
-        base: the price of one run, whatever its settings.
+        base_event: the price of one run, whatever its settings.
         distribution: the distribution of the number of runs.
         num_candidates: the number of settings that competed.
-        score: the price of the score of one run for the people in the private records; `NoOpEvent` where other people
-            pay for it.
+        score_event: the price of the score of one run for the people in the private records; `NoOpEvent` where other
+            people pay for it.
     """
 
-    base: Event
+    base_event: Event
     distribution: TruncatedNegativeBinomial
     num_candidates: int
-    score: Event = field(default_factory=NoOpEvent)
+    score_event: Event = field(default_factory=NoOpEvent)
 
     @property
     def event(self) -> Event:
         """The price of the best run, for the people in the private records."""
-        return tuning_event(self.base, score=self.score, distribution=self.distribution)
+        return tuning_event(self.base_event, score=self.score_event, distribution=self.distribution)
 
     def statement(self, budget: Budget) -> Tuning:
         """Returns the published statement of the tuning.
@@ -42,5 +42,5 @@ class TunedRuns:
             gamma=self.distribution.gamma,
             mean_runs=round(self.distribution.mean, 6),
             num_candidates=self.num_candidates,
-            run_epsilon=budget.epsilon_of(self.base),
+            run_epsilon=budget.epsilon_of(self.base_event),
         )

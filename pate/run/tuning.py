@@ -103,30 +103,32 @@ def tune(
     monitor = monitor or Monitor()
     if len(plans) < 2:
         raise InvalidValue("tune", f"{len(plans)} settings", rule="two or more, as of a sweep")
-    folder = RunFolder(Path(output_dir))
+    tuning_folder = RunFolder(Path(output_dir))
     settings: dict[str, object] = {
         "tuned": {f"{number}": plan.settings for number, plan in enumerate(plans)},
         "eta": distribution.eta,
         "gamma": distribution.gamma,
     }
-    with folder.lock_for(settings=settings):
-        if folder.report.exists():
-            return _finished_report(plans[0], folder=folder, monitor=monitor)
+    with tuning_folder.lock_for(settings=settings):
+        if tuning_folder.report.exists():
+            return _finished_report(plans[0], tuning_folder=tuning_folder, monitor=monitor)
         tuning = _price(plans, distribution=distribution, monitor=monitor)
-        charge = _open_charge(tuning, folder=folder, settings=settings, monitor=monitor)
-        choices = _secret_choices(tuning, charge=charge, folder=folder)
-        best = _best_run(tuning, choices=choices, folder=folder, monitor=monitor)
+        charge = _open_charge(
+            tuning, tuning_folder=tuning_folder, settings=settings, monitor=monitor
+        )
+        choices = _secret_choices(tuning, charge=charge, tuning_folder=tuning_folder)
+        best = _best_run(tuning, choices=choices, tuning_folder=tuning_folder, monitor=monitor)
         charge.require_paid()
         with monitor.stage("writing the best run"):
-            return _publish(best, charge=charge, folder=folder)
+            return _publish(best, charge=charge, tuning_folder=tuning_folder)
 
 
-def _finished_report(plan: Plan, *, folder: RunFolder, monitor: Monitor) -> Report:
+def _finished_report(plan: Plan, *, tuning_folder: RunFolder, monitor: Monitor) -> Report:
     """Returns the report of a finished tuning; raises `InvalidValue` if a file or the charge has changed since."""
-    folder.require_manifest()
-    require_entered(plan.ledger, folder=folder)
-    monitor.say(f"output_dir={folder.path}: this tuning is finished; nothing is spent again")
-    return Report.read(folder.report)
+    tuning_folder.require_manifest()
+    require_entered(plan.ledger, run_folder=tuning_folder)
+    monitor.say(f"output_dir={tuning_folder.path}: this tuning is finished; nothing is spent again")
+    return Report.read(tuning_folder.report)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)  # compared by identity, as its parts are
@@ -179,7 +181,7 @@ def _price(
             for plan, dataset_of_plan in zip(plans, datasets, strict=True)
         ]
     run_event = dominating_event(run_events)
-    tuned = TunedRuns(base=run_event, distribution=distribution, num_candidates=len(plans))
+    tuned = TunedRuns(base_event=run_event, distribution=distribution, num_candidates=len(plans))
     score_noise = _score_noise(
         first.score_epsilon, target_delta=first.target_delta, distribution=distribution
     )
@@ -312,20 +314,20 @@ def dominating_event(events: Sequence[Event]) -> Event:
 
 
 def _open_charge(
-    tuning: _Tuning, *, folder: RunFolder, settings: dict[str, object], monitor: Monitor
+    tuning: _Tuning, *, tuning_folder: RunFolder, settings: dict[str, object], monitor: Monitor
 ) -> RunCharge:
     """Opens the account of the tuned release, and checks that both prices fit. Nothing is charged yet."""
     dataset = tuning.datasets[0]
     charge = RunCharge.open(
         terms=tuning.terms,
         priced=tuning.priced,
-        folder=folder,
+        run_folder=tuning_folder,
         data_digest=dataset.private_digest(),
         unit=tuning.terms.unit(dataset),
         owners=dataset.owners,
     )
     distribution = tuning.distribution
-    folder.claim(
+    tuning_folder.claim(
         settings,
         digests={
             "data": digest([dataset_of_plan.digest() for dataset_of_plan in tuning.datasets]),
@@ -340,12 +342,12 @@ def _open_charge(
     return charge
 
 
-def _secret_choices(tuning: _Tuning, *, charge: RunCharge, folder: RunFolder) -> list[int]:
+def _secret_choices(tuning: _Tuning, *, charge: RunCharge, tuning_folder: RunFolder) -> list[int]:
     """Charges both prices, and returns the number of the setting of each run. How many runs there are is secret.
 
     The choices are drawn once, and committed in one transaction with the charge of the private records.
     """
-    streams = RandomStreams.of_run(folder.training_secret, seed=tuning.terms.seed)
+    streams = RandomStreams.of_run(tuning_folder.training_secret, seed=tuning.terms.seed)
     rng = streams.generator("tuning")
     num_runs = tuning.distribution.draw(rng)
     drawn = rng.integers(len(tuning.plans), size=num_runs)
@@ -355,7 +357,7 @@ def _secret_choices(tuning: _Tuning, *, charge: RunCharge, folder: RunFolder) ->
         score_charge.release_key,
         event=tuning.score_event,
         content=b"",
-        note=score_charge.note,
+        note=score_charge.charge_note,
         adjacency=Adjacency.REPLACE_ONE,
     )
     choices: list[int] = json.loads(content)
@@ -367,13 +369,13 @@ class _FinishedRun:
     """A finished run, and the values by which it is compared.
 
     Attributes:
-        folder: the folder of the run.
+        run_folder: the folder of the run.
         micro_f1: the run's micro-F1 on the test records, released with noise.
         choice: the number of the run's setting.
         release_digest: the digest of the run's release.
     """
 
-    folder: RunFolder
+    run_folder: RunFolder
     micro_f1: float
     choice: int
     release_digest: str
@@ -385,14 +387,14 @@ class _FinishedRun:
 
 
 def _best_run(
-    tuning: _Tuning, *, choices: Sequence[int], folder: RunFolder, monitor: Monitor
+    tuning: _Tuning, *, choices: Sequence[int], tuning_folder: RunFolder, monitor: Monitor
 ) -> _FinishedRun:
     """Runs all choices, each in a folder and with a ledger of its own, and returns the run with the best score.
 
-    All runs stay in `folder.runs` until the best one is published.
+    All runs stay in `tuning_folder.runs` until the best one is published.
     """
-    runs = make_folder(folder.runs.resolve())
-    streams = RandomStreams.of_run(folder.training_secret, seed=tuning.terms.seed)
+    runs = make_folder(tuning_folder.runs.resolve())
+    streams = RandomStreams.of_run(tuning_folder.training_secret, seed=tuning.terms.seed)
     seeds = streams.seeds("tuning", num_seeds=len(choices))
     best: _FinishedRun | None = None
     with monitor.stage("training runs with competing settings; how many is secret"):
@@ -406,7 +408,7 @@ def _best_run(
             run_folder = RunFolder(runs / f"{number:05d}")
             report = train(plan, output_dir=run_folder.path)
             run = _FinishedRun(
-                folder=run_folder,
+                run_folder=run_folder,
                 micro_f1=_priced_micro_f1(report, tuning=tuning),
                 choice=choice,
                 release_digest=file_digest(run_folder.release / "release.npz", remedy=FROM_BACKUP),
@@ -428,25 +430,25 @@ def _priced_micro_f1(report: Report, *, tuning: _Tuning) -> float:
     return scores.micro_f1.value
 
 
-def _publish(best: _FinishedRun, *, charge: RunCharge, folder: RunFolder) -> Report:
+def _publish(best: _FinishedRun, *, charge: RunCharge, tuning_folder: RunFolder) -> Report:
     """Copies the files of the best run into the folder of the tuning, and removes all runs.
 
     Copies are new files, whose times do not tell when the best run took place.
     """
-    content = (best.folder.release / "release.npz").read_bytes()
+    content = (best.run_folder.release / "release.npz").read_bytes()
     release_digest = hashlib.sha256(content).hexdigest()
     charge.record().commit(_WRITTEN, content=release_digest.encode())
-    for path in sorted(best.folder.release.rglob("*")):
+    for path in sorted(best.run_folder.release.rglob("*")):
         if path.is_file():
-            copy = folder.release / path.relative_to(best.folder.release)
+            copy = tuning_folder.release / path.relative_to(best.run_folder.release)
             make_folder(copy.parent)
             with atomic_write(copy) as file:
                 file.write(path.read_bytes())
-    with atomic_write(folder.page) as file:
-        file.write(best.folder.page.read_bytes())
-    report = Report.read(best.folder.report)
+    with atomic_write(tuning_folder.page) as file:
+        file.write(best.run_folder.page.read_bytes())
+    report = Report.read(best.run_folder.report)
     report = replace(report, privacy=replace(report.privacy, scores=None))
-    folder.write_manifests(report.to_json() + "\n")
-    report.write(folder.report)
-    shutil.rmtree(folder.runs)
+    tuning_folder.write_manifests(report.to_json() + "\n")
+    report.write(tuning_folder.report)
+    shutil.rmtree(tuning_folder.runs)
     return report

@@ -135,9 +135,9 @@ def release_votes(
             release would be useless. The folder or the ledger belongs to other data. The folder's release began with
             other votes.
     """
-    folder = RunFolder(Path(output_dir))
+    run_folder = RunFolder(Path(output_dir))
     monitor = monitor or Monitor()
-    with folder.lock_for(settings=plan.settings):
+    with run_folder.lock_for(settings=plan.settings):
         # 1. The price. It depends on the shape of the votes alone; nothing is spent.
         priced = _price_release(plan, votes=votes, cohort=cohort, monitor=monitor)
         config_yaml = None
@@ -148,11 +148,11 @@ def release_votes(
         charge = RunCharge.open(
             terms=plan,
             priced=priced,
-            folder=folder,
+            run_folder=run_folder,
             data_digest=cohort.account,
             unit=cohort.unit,
         )
-        folder.claim(
+        run_folder.claim(
             plan.settings,
             digests={
                 "data": cohort.digest,
@@ -160,15 +160,15 @@ def release_votes(
                 "private": cohort.account,
             },
         )
-        if os.path.lexists(folder.path / MANIFEST):
-            return _finished_terms(folder, charge=charge, monitor=monitor)
+        if os.path.lexists(run_folder.path / MANIFEST):
+            return _finished_terms(run_folder, charge=charge, monitor=monitor)
         for doubt in priced.doubts:
             monitor.say(RELEASE.doubt_line(doubt))
         if cohort.label_holders is not None:
             for line in cohort.label_holders.lines(max_shown=_MAX_LABELS_SHOWN):
                 monitor.say(line)
         charge.begin(monitor, redraw=plan.redraw)
-        streams = RandomStreams.of_run(folder.training_secret, seed=plan.seed)
+        streams = RandomStreams.of_run(run_folder.training_secret, seed=plan.seed)
 
         # 2. The teachers of the holders have learned from their records, and voted (`pate-vote`).
         #    Private: `votes`. No epsilon covers them.
@@ -196,19 +196,19 @@ def release_votes(
             monitor=monitor,
         )
         return _write_release(
-            release, plan=plan, cohort=cohort, charge=charge, config_yaml=config_yaml
+            release, release_plan=plan, cohort=cohort, charge=charge, config_yaml=config_yaml
         )
 
 
 def _price_release(
-    plan: ReleasePlan, *, votes: VoteSource, cohort: Cohort, monitor: Monitor
+    release_plan: ReleasePlan, *, votes: VoteSource, cohort: Cohort, monitor: Monitor
 ) -> PricedRelease:
     """Checks that a plan can use these votes, solves for its noise, and returns the priced release.
 
     Of the votes only their form and shape are used. Nothing is spent.
 
     Args:
-        plan: the settings and parts of the release.
+        release_plan: the settings and parts of the release.
         votes: the votes of the holders' teachers.
         cohort: the public facts about the holders.
         monitor: shows the progress.
@@ -217,11 +217,11 @@ def _price_release(
         InvalidValue: the aggregator needs other votes or public samples, or no noise meets the budget, or the release
             would be useless.
     """
-    aggregator = plan.aggregator
-    budget = plan.budget
+    aggregator = release_plan.aggregator
+    budget = release_plan.budget
     aggregator.check_run()
     aggregator.require_source(votes)
-    if aggregator.expects_prior and (plan.queries is None or plan.student is None):
+    if aggregator.expects_prior and (release_plan.queries is None or release_plan.student is None):
         rule = "the public samples that were asked: this aggregator compares votes with what a student predicts"
         raise InvalidValue("queries", value=None, rule=rule)
     with monitor.stage("pricing the release"):
@@ -231,20 +231,24 @@ def _price_release(
         priced=priced,
         budget=budget,
         num_groups=cohort.num_groups,
-        allow_useless=plan.allow_useless,
+        allow_useless=release_plan.allow_useless,
         search=search_with_progress(monitor, spelling=RELEASE),
     )
     return replace(priced, doubts=doubts)
 
 
-def _prior(plan: ReleasePlan, *, cohort: Cohort, priced: PricedRelease, seed: int) -> StudentPrior:
+def _prior(
+    release_plan: ReleasePlan, *, cohort: Cohort, priced: PricedRelease, seed: int
+) -> StudentPrior:
     """Returns the prior of an aggregator that compares votes with predictions of a student.
 
     Raises:
         InvalidValue: the plan's samples are not those that the teachers voted on.
     """
-    assert plan.queries is not None and plan.student is not None  # as `_price_release` requires
-    queries = plan.queries()
+    assert (
+        release_plan.queries is not None and release_plan.student is not None
+    )  # as `_price_release` requires
+    queries = release_plan.queries()
     num_queries = priced.shape.num_queries
     require_queries(
         queries,
@@ -253,54 +257,56 @@ def _prior(plan: ReleasePlan, *, cohort: Cohort, priced: PricedRelease, seed: in
         rule=f"at least {num_queries} samples",
     )
     return StudentPrior(
-        student_recipe=plan.student,
+        student_recipe=release_plan.student,
         inputs=queries.inputs[:num_queries],
         seed=seed,
         never_empty=priced.aggregator.never_empty,
     )
 
 
-def _finished_terms(folder: RunFolder, *, charge: RunCharge, monitor: Monitor) -> Terms:
+def _finished_terms(run_folder: RunFolder, *, charge: RunCharge, monitor: Monitor) -> Terms:
     """Returns the terms of a finished release; raises `DamagedFile` if a file of the release was changed.
 
     A ledger that lacks the charge of the release is charged.
     """
     manifest = Manifest.read(
-        folder.path, rule="the digests of a finished release", remedy=FROM_BACKUP
+        run_folder.path, rule="the digests of a finished release", remedy=FROM_BACKUP
     )
     # The files of a student, which may be there too, are not compared.
-    for name, digest in _digests(folder.path, file_names=_FINISHED_FILES).items():
+    for name, digest in _digests(run_folder.path, file_names=_FINISHED_FILES).items():
         if manifest.sha256.get(name) != digest:
             raise damaged(
-                folder.path / name,
+                run_folder.path / name,
                 rule="the file as this release left it",
                 finding="it is another",
                 remedy=FROM_BACKUP,
             )
     charge.begin(monitor, redraw=False)
     monitor.say(
-        f"output_dir={folder.path}: this release is finished; nothing was drawn or spent again"
+        f"output_dir={run_folder.path}: this release is finished; nothing was drawn or spent again"
     )
-    return Terms.read(folder.path)
+    return Terms.read(run_folder.path)
 
 
-def _require_ledger(plan: ReleasePlan, *, cohort: Cohort) -> None:
+def _require_ledger(release_plan: ReleasePlan, *, cohort: Cohort) -> None:
     """Raises `InvalidValue` if `ledger=` names a ledger that counts for other data than the cohort's.
 
     Such a ledger does not know what these holders have spent.
     """
-    if plan.ledger is None or not os.path.exists(plan.ledger):
+    if release_plan.ledger is None or not os.path.exists(release_plan.ledger):
         return
-    Ledger.stored(plan.ledger, data=cohort.account)  # raises InvalidValue if the file is no ledger
-    if any(data != cohort.account for data in SharedLedger.stored(plan.ledger).data):
+    Ledger.stored(
+        release_plan.ledger, data=cohort.account
+    )  # raises InvalidValue if the file is no ledger
+    if any(data != cohort.account for data in SharedLedger.stored(release_plan.ledger).data):
         rule = f"a new file, or the ledger of releases of {cohort.dataset}; this one counts for other data"
-        raise InvalidValue("ledger", plan.ledger, rule=rule)
+        raise InvalidValue("ledger", release_plan.ledger, rule=rule)
 
 
 def _write_release(
     release: Release,
     *,
-    plan: ReleasePlan,
+    release_plan: ReleasePlan,
     cohort: Cohort,
     charge: RunCharge,
     config_yaml: str | None,
@@ -309,12 +315,12 @@ def _write_release(
 
     Args:
         release: the drawn release.
-        plan: the settings and parts of the release.
+        release_plan: the settings and parts of the release.
         cohort: the public facts about the holders.
         charge: the charge of the release in its ledger.
         config_yaml: the text of `release/config.yaml`; None writes no such file.
     """
-    folder = charge.folder
+    run_folder = charge.run_folder
     shape = charge.priced.shape
     features = dict(cohort.features)
     privacy = privacy_of(drawn_release=release, release_charge=charge)
@@ -327,20 +333,20 @@ def _write_release(
         drawn_release=release,
         release_charge=charge,
         privacy=privacy,
-        folder=folder.release,
+        folder=run_folder.release,
         places=promises,
         data_name=cohort.dataset,
         is_real=cohort.real,
-        aggregator_name=plan.aggregator_name,
+        aggregator_name=release_plan.aggregator_name,
         features=features or None,
         labels_have_gaps=cohort.labels_have_gaps,
         label_names=cohort.label_names,
         public_answers=cohort.public_answers,
     )
     if config_yaml is not None:
-        write_text(folder.release / "config.yaml", text=config_yaml)
+        write_text(run_folder.release / "config.yaml", text=config_yaml)
     published_digests = _digests(
-        folder.release, file_names=("release.npz", "privacy_card.md", PRIVACY)
+        run_folder.release, file_names=("release.npz", "privacy_card.md", PRIVACY)
     )
     terms = Terms(
         privacy=privacy,
@@ -353,10 +359,10 @@ def _write_release(
         sha256=published_digests,
         features=features,
     )
-    for terms_folder in (folder.release, folder.path):
+    for terms_folder in (run_folder.release, run_folder.path):
         write_text(terms_folder / TERMS, text=to_json(terms) + "\n")
-    digests = _digests(folder.path, file_names=_FINISHED_FILES)
-    Manifest(manifest=1, sha256=digests).write(folder.path)
+    digests = _digests(run_folder.path, file_names=_FINISHED_FILES)
+    Manifest(manifest=1, sha256=digests).write(run_folder.path)
     return terms
 
 

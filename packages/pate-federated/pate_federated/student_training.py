@@ -162,7 +162,7 @@ def train_on_release(
         model,
         folder=target,
         privacy=terms.privacy,
-        release=terms.release,
+        release_summary=terms.release,
         preprocessing=queries.preprocessing,
         name=terms.dataset,
         input_kind="features" if inputs.ndim == 2 else "images",

@@ -108,7 +108,7 @@ def _require_no_other_spelling(name: str, cells: Any, spelling: CellSpelling) ->
     distinct = as_texts(cells).drop_null().unique()
     sample = distinct.slice(0, _SAMPLE_WORDS)
     spelling_by = {
-        other.settings: other.spelling
+        other.setting_names: other.spelling
         for other in spelling.others()
         if have_values(as_numbers(cells=sample, spelling=other.spelling))
         and have_values(as_numbers(cells=distinct, spelling=other.spelling))

@@ -45,45 +45,50 @@ def column_name(text: str) -> str:
     return normalize("NFC", " ".join(text.split()) if has_other_blanks else text)
 
 
-def require_columns(name: str, columns: Sequence[str], required: Iterable[str] = ()) -> None:
+def require_columns(name: str, column_names: Sequence[str], required: Iterable[str] = ()) -> None:
     """Raises `InvalidValue` if two columns have the same name, or a required column is missing.
 
     Args:
         name: the name of the setting that names the table, for messages.
-        columns: the names of the table's columns.
+        column_names: the names of the table's columns.
         required: the names of the columns that must exist.
     """
     rule = (
         "a name for each column, once; an index that pandas wrote is left out by "
         "to_csv(FILE, index=False)"
     )
-    occurrences = Counter(columns)
-    for column in columns:
+    occurrences = Counter(column_names)
+    for column in column_names:
         is_unique = bool(column.strip()) and occurrences[column] == 1
         require(is_unique, f"{name}.columns", column or "''", rule)
     for column in required:
         if column not in occurrences:
-            similar = nearest(column, choices=tuple(columns), least_similarity=_MIN_SIMILARITY)
+            similar = nearest(column, choices=tuple(column_names), least_similarity=_MIN_SIMILARITY)
             raise InvalidValue(name, rule=f"also the column {column}{similar}")
 
 
 def require_column(
-    setting: str, column: str, columns: Sequence[str], table_description: str, *, remedy: str = ""
+    setting: str,
+    column_name: str,
+    column_names: Sequence[str],
+    table_description: str,
+    *,
+    remedy: str = "",
 ) -> None:
     """Raises `InvalidValue` if a table lacks the column that a setting names.
 
     Args:
         setting: the name of the setting, such as `data.group`.
-        column: the value of the setting.
-        columns: the names of the table's columns.
+        column_name: the value of the setting.
+        column_names: the names of the table's columns.
         table_description: the description of the table, for the message.
         remedy: the advice at the end of the message.
     """
-    if column not in columns:
+    if column_name not in column_names:
         raise InvalidValue(
             setting,
-            column,
-            rule=f"a column of {table_description}{nearest_column(column, names=columns)}{remedy}",
+            column_name,
+            rule=f"a column of {table_description}{nearest_column(column_name, names=column_names)}{remedy}",
         )
 
 

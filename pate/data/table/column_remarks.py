@@ -306,12 +306,12 @@ class _Reading:
     Attributes:
         spelling: the notation of the numbers; None for dates.
         order: the order of the dates; None for numbers.
-        settings: the settings that choose this way.
+        setting_names: the settings that choose this way.
     """
 
     spelling: CellSpelling | None
     order: str | None = None
-    settings: frozenset[str] = frozenset()
+    setting_names: frozenset[str] = frozenset()
 
     def fails_on(self, words: Any) -> BoolArray:
         """Returns whether each word of a pyarrow array cannot be read in this way, bool `[num_words]`."""
@@ -324,7 +324,7 @@ class _Reading:
         """The kind of values, "numbers" or "dates", with the settings that choose this way of reading."""
         if self.spelling is None:
             return "dates"
-        return " with ".join(["numbers", *sorted(self.settings)])
+        return " with ".join(["numbers", *sorted(self.setting_names)])
 
 
 def _remarks_on_words(count_per_word: Mapping[str, int], spelling: CellSpelling) -> Iterator[str]:
@@ -381,7 +381,9 @@ def _likeliest_reading(words: Any, counts_per_word: IntArray, spelling: CellSpel
         spelling: the notation of the public file.
     """
     readings = [_Reading(spelling)]
-    readings += [_Reading(other.spelling, settings=other.settings) for other in spelling.others()]
+    readings += [
+        _Reading(other.spelling, setting_names=other.setting_names) for other in spelling.others()
+    ]
     readings += [_Reading(spelling=None, order=order) for order in ORDERS]
     sample = words.slice(0, _SAMPLE_WORDS)
     sample_counts = counts_per_word[:_SAMPLE_WORDS]

@@ -91,14 +91,14 @@ def read_head(file: SourceFile) -> CsvHead:
     )
 
 
-def csv_batches(file: SourceFile, columns: list[str] | None) -> Iterator[Any]:
+def csv_batches(file: SourceFile, column_names: list[str] | None) -> Iterator[Any]:
     """Yields the content of a CSV file as pyarrow tables of words. The first table has no rows.
 
     A cell that is one of `MISSING_WORDS` is null. All other cells are unchanged.
 
     Args:
         file: the CSV file.
-        columns: the names of the columns to read; None for all columns.
+        column_names: the names of the columns to read; None for all columns.
 
     Raises:
         InvalidValue: rows have different lengths, a cell has a NUL byte, or a column without a name has a cell. Other
@@ -108,7 +108,7 @@ def csv_batches(file: SourceFile, columns: list[str] | None) -> Iterator[Any]:
     from pyarrow import csv as arrow_csv
 
     head = read_head(file)
-    columns = columns or head.names
+    column_names = column_names or head.names
     # Columns are read under their numbers, because columns at the end may have no name.
     numbers = [str(number) for number in range(len(head.names) + head.num_unnamed)]
     ragged_rows: list[int] = []
@@ -134,7 +134,7 @@ def csv_batches(file: SourceFile, columns: list[str] | None) -> Iterator[Any]:
         strings_can_be_null=True,
     )
     # This table comes before a block is read, because names are asked for more often than rows.
-    yield pa.table({name: pa.array([], pa.string()) for name in columns})
+    yield pa.table({name: pa.array([], pa.string()) for name in column_names})
     num_rows = 0
     source = pa.input_stream(str(file.path), compression="detect")
     with arrow_csv.open_csv(
@@ -148,7 +148,9 @@ def csv_batches(file: SourceFile, columns: list[str] | None) -> Iterator[Any]:
                 batch = block.slice(first, BATCH_ROWS)
                 _require_clean(file, batch, num_names=len(head.names))
                 num_rows += batch.num_rows
-                yield pa.table(batch.columns[: len(head.names)], names=head.names).select(columns)
+                yield pa.table(batch.columns[: len(head.names)], names=head.names).select(
+                    column_names
+                )
                 # Otherwise pyarrow would keep several times the memory that is in use.
                 pa.default_memory_pool().release_unused()
     if ragged_rows:

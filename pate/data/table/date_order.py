@@ -31,15 +31,15 @@ class _MarkedDates:
     example: str
     counterexamples: dict[str, str] = field(default_factory=dict)
 
-    def add(self, date_text: str, date: WrittenDate) -> None:
+    def add(self, date_text: str, written_date: WrittenDate) -> None:
         """Excludes the orders in which a date is invalid.
 
         Args:
             date_text: the date as text.
-            date: the same date, split into its parts.
+            written_date: the same date, split into its parts.
         """
         for order in tuple(self.orders):
-            if not date.is_date_in(date_order=order):
+            if not written_date.is_date_in(date_order=order):
                 self.orders.discard(order)
                 self.counterexamples[order] = date_text
 

@@ -99,7 +99,10 @@ class Dealing:
             num_rows = sum(table.num_rows for _, table in self.table_file.rows(first_column))
             return np.arange(num_rows, dtype=np.int64)
         require_column(
-            "group", column=self.group, columns=self.table_file.names, table_description="data"
+            "group",
+            column_name=self.group,
+            column_names=self.table_file.names,
+            table_description="data",
         )
         spelling = self.table_file.spelling()
         chunks = [
@@ -139,51 +142,57 @@ class Dealing:
 
 
 @contextmanager
-def _writer(file: TableFile, path: Path) -> Iterator[Write]:
-    """Opens a new file with the same columns and format as `file`, and gives the body a function that appends tables.
+def _writer(table_file: TableFile, path: Path) -> Iterator[Write]:
+    """Opens a new file with the columns and format of `table_file`, and gives the body a function that appends tables.
 
     Args:
-        file: the file whose columns and format are copied.
+        table_file: the file whose columns and format are copied.
         path: the new file.
     """
     with atomic_write(path) as out:
-        if file.is_text:
+        if table_file.is_text:
             with ExitStack() as stack:
                 packed = out
                 if path.suffix == ".gz":
                     gzipped = gzip.GzipFile(fileobj=out, mode="wb", mtime=0)
                     packed = cast(BinaryIO, stack.enter_context(gzipped))
-                text = io.TextIOWrapper(packed, file.read_in, newline="")
-                yield _json_writer(text) if file.kind == "json" else _csv_writer(text, file)
+                text = io.TextIOWrapper(packed, table_file.read_in, newline="")
+                yield (
+                    _json_writer(text)
+                    if table_file.kind == "json"
+                    else _csv_writer(text, table_file)
+                )
                 text.flush()
                 text.detach()  # otherwise it would close the file, which `atomic_write` closes
             return
         from pyarrow import ipc, parquet
 
-        schema = next(file.batches()).schema
-        writer = parquet.ParquetWriter if file.kind == "parquet" else ipc.new_file
+        schema = next(table_file.batches()).schema
+        writer = parquet.ParquetWriter if table_file.kind == "parquet" else ipc.new_file
         with writer(import_pyarrow().PythonFile(out, mode="w"), schema) as table_writer:
             yield table_writer.write_table
 
 
-def _json_writer(text: io.TextIOWrapper) -> Write:
+def _json_writer(text_stream: io.TextIOWrapper) -> Write:
     """Returns a function that appends a table to a file of JSON lines."""
 
     def append_json_lines(table: Any) -> None:
-        text.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist())
+        text_stream.writelines(
+            json.dumps(row, ensure_ascii=False) + "\n" for row in table.to_pylist()
+        )
 
     return append_json_lines
 
 
-def _csv_writer(text: io.TextIOWrapper, file: TableFile) -> Write:
+def _csv_writer(text_stream: io.TextIOWrapper, table_file: TableFile) -> Write:
     """Writes the line of names into a CSV file, and returns a function that appends a table.
 
     Args:
-        text: the new file.
-        file: the file whose names and separator are copied.
+        text_stream: the new file.
+        table_file: the file whose names and separator are copied.
     """
-    head = read_head(file.files[0])
-    rows = csv.writer(text, delimiter=head.separator, lineterminator="\n")
+    head = read_head(table_file.files[0])
+    rows = csv.writer(text_stream, delimiter=head.separator, lineterminator="\n")
     rows.writerow(head.names)
 
     def append_csv_rows(table: Any) -> None:

@@ -139,7 +139,7 @@ def lines_of_another_page(path: Path, encoding: str) -> int:
         return sum(_SIGN_IN_WORD.search(line) is not None for line in file)
 
 
-def likely_utf_16(head: bytes) -> str | None:
+def likely_utf_16(first_bytes: bytes) -> str | None:
     """Returns "utf-16-le" or "utf-16-be" if a text without a byte-order mark begins like one; None otherwise.
 
     In a text of Latin letters every second byte is zero. A quarter of zero bytes is taken as sufficient.
@@ -147,9 +147,9 @@ def likely_utf_16(head: bytes) -> str | None:
     >>> likely_utf_16("age,ill".encode("utf-16-le"))
     'utf-16-le'
     """
-    num_even_zeros = head[::2].count(0)
-    num_odd_zeros = head[1::2].count(0)
-    if not head or 2 * max(num_even_zeros, num_odd_zeros) < len(head) // 2:
+    num_even_zeros = first_bytes[::2].count(0)
+    num_odd_zeros = first_bytes[1::2].count(0)
+    if not first_bytes or 2 * max(num_even_zeros, num_odd_zeros) < len(first_bytes) // 2:
         return None
     return "utf-16-be" if num_even_zeros > num_odd_zeros else "utf-16-le"
 

@@ -36,11 +36,11 @@ class JsonLines:
         self._file = file
         self._whole_lists = frozenset(whole_lists)
 
-    def batches(self, columns: list[str] | None) -> Iterator[Any]:
+    def batches(self, column_names: list[str] | None) -> Iterator[Any]:
         """Yields the content of the file as pyarrow tables of words.
 
         Args:
-            columns: the names of the columns to read; None for all columns.
+            column_names: the names of the columns to read; None for all columns.
 
         Raises:
             InvalidValue: a line is not a JSON object.
@@ -51,14 +51,16 @@ class JsonLines:
         require_columns(self._file.name, list(name_of.values()))
         if not fields:
             raise self._file.refusal("a line for each record, and the file is empty")
-        fields = [field for field in fields if columns is None or name_of[field] in columns]
+        fields = [
+            field for field in fields if column_names is None or name_of[field] in column_names
+        ]
         names = [name_of[field] for field in fields]
         for rows in self._rows():
             arrays = []
             for field, name in zip(fields, names, strict=True):
-                cells = [self._cell(row.get(field), column=name) for row in rows]
+                cells = [self._cell(row.get(field), column_name=name) for row in rows]
                 arrays.append(pa.array(cells, pa.string()))
-            yield pa.table(arrays, names=names).select(columns or names)
+            yield pa.table(arrays, names=names).select(column_names or names)
 
     @cached_property
     def fields(self) -> list[str]:
@@ -91,10 +93,10 @@ class JsonLines:
             )
         return row
 
-    def _cell(self, value: Any, column: str) -> str | None:
+    def _cell(self, value: Any, column_name: str) -> str | None:
         """Returns a JSON value as the word in a cell; None for a missing value. Truth values become 0 and 1."""
         if isinstance(value, list):
-            if column in self._whole_lists:
+            if column_name in self._whole_lists:
                 return json.dumps(value, ensure_ascii=False)
             return _LIST_SEPARATOR.join(map(str, value))
         if isinstance(value, dict):

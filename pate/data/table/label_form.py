@@ -23,33 +23,33 @@ from pate.validation import InvalidValue, require
 
 def labels_with_columns(
     label_names: tuple[str, ...],
-    files: Iterable[TableFile],
+    table_files: Iterable[TableFile],
     *,
     word_for_yes: str | None,
-    uncertain: UncertainLabels,
+    uncertain_labels: UncertainLabels,
 ) -> Labels:
     """Returns the reader of labels that have a column each.
 
     Args:
         label_names: the names of the labels, which are the names of the columns.
-        files: the files of all splits.
+        table_files: the files of all splits.
         word_for_yes: the word that means yes in labels of two arbitrary words; None for labels of 0 and 1, or yes and
             no.
-        uncertain: what cells are read as that call a label uncertain. Their words are no words for yes or no.
+        uncertain_labels: what cells are read as that call a label uncertain. Their words are no words for yes or no.
 
     Raises:
         InvalidValue: no column of a label has the word `word_for_yes`, or such a column has more than one other word.
     """
     if word_for_yes is None:
         hint = f"{LABEL_HINT}; data.true=WORD names another word for yes"
-        return Labels(label_names, hint=hint, uncertain=uncertain)
+        return Labels(label_names, hint=hint, uncertain=uncertain_labels)
     if not label_names:
-        return Labels(label_names, uncertain=uncertain)
+        return Labels(label_names, uncertain=uncertain_labels)
     yes = label_word(word_for_yes)
     words_of: dict[str, set[str]] = {name: set() for name in label_names}
-    for file in files:
-        for name, words in _words_in(file, columns=label_names).items():
-            words_of[name] |= set(map(label_word, words)) - uncertain.codes.keys()
+    for file in table_files:
+        for name, words in _words_in(file, column_names=label_names).items():
+            words_of[name] |= set(map(label_word, words)) - uncertain_labels.codes.keys()
     truths = {}
     for name, words in words_of.items():
         if yes in words:
@@ -59,12 +59,12 @@ def labels_with_columns(
             truths[name] = Truths(no=next(iter(other_words), None), yes=yes)
     rule = "a word of some label's column, and none has it"
     require(len(truths) > 0, "data.true", word_for_yes, rule)
-    return Labels(label_names, truths=truths, uncertain=uncertain)
+    return Labels(label_names, truths=truths, uncertain=uncertain_labels)
 
 
 def labels_in_one_column(
     setting: tuple[str, ...],
-    files: Iterable[TableFile],
+    table_files: Iterable[TableFile],
     *,
     public_file: TableFile | None,
     separator: str,
@@ -74,7 +74,7 @@ def labels_in_one_column(
     Args:
         setting: the name of the column, followed by the names of the labels. A column alone means the labels that the
             public file lists. Labels alone mean the public column that lists some of these labels and no others.
-        files: the files of all splits.
+        table_files: the files of all splits.
         public_file: the public file; None if no setting names one.
         separator: the mark between two labels in a cell.
 
@@ -82,7 +82,7 @@ def labels_in_one_column(
         InvalidValue: there is no such column or more than one, the public file lists no label, or a label has the name
             of a column.
     """
-    columns = {name for file in files for name in file.names}
+    columns = {name for file in table_files for name in file.names}
     names: tuple[str, ...]
     if setting[0] not in columns:
         # The setting is [NAME,NAME].
@@ -129,7 +129,7 @@ def _column_naming(
     columns = []
     if public_file is not None:
         for column, cells in _words_with_whole_lists(
-            public_file, columns=public_file.names
+            public_file, column_names=public_file.names
         ).items():
             try:
                 column_labels = _names_in_cells(cells, separator=separator)
@@ -142,11 +142,11 @@ def _column_naming(
     return columns[0]
 
 
-def _public_names(column: str, public_file: TableFile | None, separator: str) -> set[str]:
+def _public_names(column_name: str, public_file: TableFile | None, separator: str) -> set[str]:
     """Returns the labels that the cells of a public column list.
 
     Args:
-        column: the name of the column.
+        column_name: the name of the column.
         public_file: the public file; None if no setting names one, and then there is no label.
         separator: the mark between two labels in a cell.
 
@@ -155,14 +155,14 @@ def _public_names(column: str, public_file: TableFile | None, separator: str) ->
     """
     if public_file is None:
         return set()
-    cells = _words_with_whole_lists(public_file, columns=[column]).get(column, set())
+    cells = _words_with_whole_lists(public_file, column_names=[column_name]).get(column_name, set())
     try:
         names = _names_in_cells(cells, separator=separator)
     except NoNames:
-        raise InvalidValue(f"data.public.{column}", rule=naming_rule(separator)) from None
+        raise InvalidValue(f"data.public.{column_name}", rule=naming_rule(separator)) from None
     if are_bits(cells):
         rule = "names of labels, found lists of 0 and 1: a column for each label says the same"
-        raise InvalidValue(f"data.public.{column}", rule=rule)
+        raise InvalidValue(f"data.public.{column_name}", rule=rule)
     return names
 
 
@@ -171,18 +171,20 @@ def _names_in_cells(cells: Iterable[str], separator: str) -> set[str]:
     return {name for cell in cells for name in names_in(cell, separator=separator)}
 
 
-def _words_with_whole_lists(file: TableFile, columns: Iterable[str]) -> Mapping[str, set[str]]:
+def _words_with_whole_lists(
+    table_file: TableFile, column_names: Iterable[str]
+) -> Mapping[str, set[str]]:
     """Returns the distinct texts of cells in columns of a file, by column. A JSON list is one text, its JSON."""
-    return _words_in(replace(file, whole_lists=tuple(file.names)), columns)
+    return _words_in(replace(table_file, whole_lists=tuple(table_file.names)), column_names)
 
 
-def _words_in(file: TableFile, columns: Iterable[str]) -> Mapping[str, set[str]]:
+def _words_in(table_file: TableFile, column_names: Iterable[str]) -> Mapping[str, set[str]]:
     """Returns the distinct texts of cells in columns of a file, by column; columns that the file lacks are left out."""
-    words: dict[str, set[str]] = {name: set() for name in columns if name in file.names}
+    words: dict[str, set[str]] = {name: set() for name in column_names if name in table_file.names}
     if not words:
         return words
-    spelling = file.spelling()
-    for _, batch in file.rows(list(words)):
+    spelling = table_file.spelling()
+    for _, batch in table_file.rows(list(words)):
         cells = with_missing(table=batch, spelling=spelling)
         for name, column_words in words.items():
             column_words.update(as_texts(cells.column(name)).drop_null().unique().to_pylist())

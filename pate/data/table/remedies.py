@@ -6,41 +6,41 @@ from pathlib import Path
 from pate.validation import as_setting
 
 
-def ways_out(columns: Sequence[str], owner_columns: str | None) -> str:
+def ways_out(column_names: Sequence[str], owner_columns: str | None) -> str:
     """Returns advice for a message: the settings that keep columns from becoming features.
 
     If settings name no owner, the advice to name one as the group comes before the advice to drop the column. A dropped
     column of people's names would leave each row protected by itself.
 
     Args:
-        columns: the names of the columns.
+        column_names: the names of the columns.
         owner_columns: the columns that name the owner of a row; None if settings name none.
     """
-    drop = as_setting(name="data.drop", value=columns)
-    objects = "it" if len(columns) == 1 else "all such columns"
+    drop = as_setting(name="data.drop", value=column_names)
+    objects = "it" if len(column_names) == 1 else "all such columns"
     if owner_columns is not None:
         return f"{drop} leaves {objects} out, where data.group={owner_columns} says whose a row is"
-    name_group = as_setting(name="data.group", value=columns[0])
+    name_group = as_setting(name="data.group", value=column_names[0])
     return (
         f"{name_group} if it says whose a row is, else {drop} leaves {objects} out, and each row "
         "by itself is protected"
     )
 
 
-def text_remedy(column: str, *, source_of_new_schema: Path | None = None) -> str:
+def text_remedy(column_name: str, *, source_of_new_schema: Path | None = None) -> str:
     """Returns advice for a message: the setting that makes features of the words in a column.
 
     Args:
-        column: the name of the column.
+        column_name: the name of the column.
         source_of_new_schema: the public file from which pate-schema has to write a new schema, as the run reads the
             schema from a file; None for a run without such a file.
     """
     if source_of_new_schema is None:
-        setting = as_setting(name="data.text", value=[column])
+        setting = as_setting(name="data.text", value=[column_name])
         return f"{setting} makes features of its words"
     return (
         f"features of its words need a schema written anew: {rewriting(source_of_new_schema)} "
-        f"{as_setting(name='text', value=[column])}, with labels=, group= and all else as before"
+        f"{as_setting(name='text', value=[column_name])}, with labels=, group= and all else as before"
     )
 
 

@@ -190,7 +190,7 @@ class Rows:
             for column, chunks in chunks_of_column.items()
         }
         for column, names in names_of_column.items():
-            self._require_values(column, names=names)
+            self._require_values(column, cell_names=names)
         self.groups = [names_of_column[column] for column in roles.group]
         self.ids = None if roles.id is None else names_of_column[roles.id]
         self.budgets = None if roles.budget is None else as_texts(names_of_column[roles.budget])
@@ -311,16 +311,16 @@ class Rows:
             rule = f"0 or 1 in a label's column, {wrong_cells}{form.hint}"
             raise InvalidValue(f"{self._name}.{label}", rule=rule)
 
-    def _require_values(self, column: str, names: Any) -> None:
+    def _require_values(self, column_name: str, cell_names: Any) -> None:
         """Raises `InvalidValue` if a cell of a column is missing or has only invisible characters."""
         pa = import_pyarrow()
-        num_missing = names.null_count
-        if names.type == pa.string():
-            is_invisible = pa.compute.match_substring_regex(names, pattern=_INVISIBLE_WORD)
+        num_missing = cell_names.null_count
+        if cell_names.type == pa.string():
+            is_invisible = pa.compute.match_substring_regex(cell_names, pattern=_INVISIBLE_WORD)
             num_missing += pa.compute.sum(is_invisible).as_py() or 0
         if num_missing:
-            rule = f"a value in each row, {num_missing} of {len(names)} rows have none"
-            raise InvalidValue(f"{self._name}.{column}", rule=rule)
+            rule = f"a value in each row, {num_missing} of {len(cell_names)} rows have none"
+            raise InvalidValue(f"{self._name}.{column_name}", rule=rule)
 
 
 def _known_mask(read_batch: _ReadBatch) -> BoolArray | None:

@@ -85,7 +85,9 @@ class TableSchema(Preprocessing):
         Raises:
             InvalidValue: cells are numbers in another notation, or dates whose order of day and month is ambiguous.
         """
-        values = with_missing(table=_without_columns(table, names=text_columns), spelling=spelling)
+        values = with_missing(
+            table=_without_columns(table, column_names=text_columns), spelling=spelling
+        )
         columns: list[Column] = []
         for name in table.column_names:
             if name in text_columns:
@@ -215,7 +217,7 @@ class TableSchema(Preprocessing):
         if useless:
             column = useless[0]
             remedy = ways_out(
-                columns=[column.name for column in useless], owner_columns=owner_columns
+                column_names=[column.name for column in useless], owner_columns=owner_columns
             )
             if isinstance(column, TextColumn):
                 remedy += f"; {text_remedy(column.name, source_of_new_schema=source_of_new_schema)}"
@@ -234,7 +236,7 @@ class TableSchema(Preprocessing):
         text_columns = [column.name for column in self.columns if isinstance(column, TextColumn)]
         columns = table.select(list(self.names))
         values = with_missing(
-            table=_without_columns(table=columns, names=text_columns), spelling=self.spelling
+            table=_without_columns(table=columns, column_names=text_columns), spelling=self.spelling
         )
         encoded_columns = []
         for column in self.columns:
@@ -308,7 +310,7 @@ class TableSchema(Preprocessing):
         Raises:
             InvalidValue: a column is missing or a cell is wrong.
         """
-        require_columns(name, columns=table.column_names, required=self.names)
+        require_columns(name, column_names=table.column_names, required=self.names)
         encoded = self.encode(table)
         if table.num_rows:
             self.require_no_wrong_cell(
@@ -499,9 +501,9 @@ def _read_file(path: Path, name: str) -> Any:
     return read_yaml(text, name, rule="YAML as pate-schema writes it")
 
 
-def _without_columns(table: Any, names: Collection[str]) -> Any:
+def _without_columns(table: Any, column_names: Collection[str]) -> Any:
     """Returns a pyarrow table without the named columns."""
-    return table.select([name for name in table.column_names if name not in names])
+    return table.select([name for name in table.column_names if name not in column_names])
 
 
 def _total_variance(features: Float32Array) -> float:

@@ -164,7 +164,7 @@ class SourceFile:
     @property
     def _likely_utf_16(self) -> str | None:
         with opened(self.path) as file:
-            return likely_utf_16(head=file.read(_HEAD_BYTES))
+            return likely_utf_16(first_bytes=file.read(_HEAD_BYTES))
 
     def setting_name(self, name: str) -> str:
         """Returns the full name of a setting of this file: `data.NAME` in pate-train, `NAME` in other commands."""

@@ -109,11 +109,11 @@ class OtherSpelling(NamedTuple):
 
     Attributes:
         spelling: the notation.
-        settings: the settings, such as `data.decimal=comma`.
+        setting_names: the settings, such as `data.decimal=comma`.
     """
 
     spelling: CellSpelling
-    settings: frozenset[str]
+    setting_names: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,7 @@ class CellSpelling:
             if thousands is None and self.thousands is not None:
                 settings.add("no data.thousands")
             if settings and thousands != other.decimal_mark:
-                yield OtherSpelling(spelling=other, settings=frozenset(settings))
+                yield OtherSpelling(spelling=other, setting_names=frozenset(settings))
 
 
 USUAL = CellSpelling()

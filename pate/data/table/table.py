@@ -448,9 +448,9 @@ class Table(TextReader):
         return tuple(notes)
 
 
-def _columns_in_words(names: Sequence[str]) -> str:
+def _columns_in_words(column_names: Sequence[str]) -> str:
     """Returns the names of at most five columns as text for a remark."""
-    noun = "column" if len(names) == 1 else "columns"
-    listed = f"{noun} {', '.join(names[:_MAX_LISTED_COLUMNS])}"
-    num_others = len(names) - _MAX_LISTED_COLUMNS
+    noun = "column" if len(column_names) == 1 else "columns"
+    listed = f"{noun} {', '.join(column_names[:_MAX_LISTED_COLUMNS])}"
+    num_others = len(column_names) - _MAX_LISTED_COLUMNS
     return f"{listed} and {num_others} more" if num_others > 0 else listed

@@ -143,9 +143,12 @@ def _remarks_on_content(
     return remarks + identities.remarks
 
 
-def _owner_names(private: Rows, spelling: CellSpelling) -> dict[str, OwnerNames]:
+def _owner_names(private_rows: Rows, spelling: CellSpelling) -> dict[str, OwnerNames]:
     """Returns the names of the private records ("id") and of their owners ("group"), as far as columns name them."""
-    columns_of_kind = {"id": [] if private.ids is None else [private.ids], "group": private.groups}
+    columns_of_kind = {
+        "id": [] if private_rows.ids is None else [private_rows.ids],
+        "group": private_rows.groups,
+    }
     return {
         kind: _names_for_ledgers(columns, spelling=spelling)
         for kind, columns in columns_of_kind.items()
@@ -153,11 +156,11 @@ def _owner_names(private: Rows, spelling: CellSpelling) -> dict[str, OwnerNames]
     }
 
 
-def _budget_classes(private: Rows, spelling: CellSpelling) -> NDArray[np.str_] | None:
+def _budget_classes(private_rows: Rows, spelling: CellSpelling) -> NDArray[np.str_] | None:
     """Returns the name of each private record's budget class, `[num_private]`; None if no column names the classes."""
-    if private.budgets is None:
+    if private_rows.budgets is None:
         return None
-    coded = joined(private.budgets).dictionary_encode()
+    coded = joined(private_rows.budgets).dictionary_encode()
     classes = canonical_words(coded.dictionary, spelling=spelling).to_pylist()
     return np.asarray(np.array(classes, np.str_)[coded.indices.to_numpy()])
 
@@ -238,20 +241,20 @@ def remarks_on_lost_columns(
             yield f"{name}.{column.name}: {rule}"
 
 
-def require_apart(role: str, column: str | None, ids: Sequence[IntArray]) -> None:
+def require_apart(role: str, column_name: str | None, ids: Sequence[IntArray]) -> None:
     """Raises `InvalidValue` if an owner or a record is in two splits.
 
     Args:
         role: the name of the setting that names the column, for the message.
-        column: the value of that setting.
+        column_name: the value of that setting.
         ids: for each split, the number of each row's owner or record, `[num_rows]`.
     """
     ids_of_split = dict(zip(SPLITS, ids, strict=True))
     for first, second in combinations(SPLITS, 2):
         num_shared = count_shared(ids_of_split[first], other_ids=ids_of_split[second])
         if num_shared:
-            rule = f"each {column} in one split, {num_shared} are in {first} and {second}"
-            raise InvalidValue(f"data.{role}", column, rule=rule)
+            rule = f"each {column_name} in one split, {num_shared} are in {first} and {second}"
+            raise InvalidValue(f"data.{role}", column_name, rule=rule)
 
 
 def split_numbers(row_numbers_per_split: Sequence[IntArray]) -> list[IntArray]:
@@ -297,7 +300,7 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
             columns=[rows.ids for rows in rows_per_split], spelling=spelling
         )
         ids = list(records.person_of_row)
-        require_apart("id", column=roles.id, ids=ids)
+        require_apart("id", column_name=roles.id, ids=ids)
         if roles.id not in roles.group:
             remarks += records.remarks(f"data.id={roles.id}")
     owners_of_kind: list[
@@ -307,7 +310,7 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
         people = People.from_names(
             columns=[rows.groups[kind] for rows in rows_per_split], spelling=spelling
         )
-        require_apart("group", column=column, ids=people.person_of_row)
+        require_apart("group", column_name=column, ids=people.person_of_row)
         owners_of_kind.append(people.groups())
         remarks += people.remarks(f"data.group={column}")
     groups = None
@@ -320,7 +323,7 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
             owner_kinds=roles.group, owner_numbers=[owners[0] for owners in owners_of_kind]
         )
     if roles.id is not None:
-        ids = _with_ids_of_repeats(column=roles.id, ids=ids, groups=groups)
+        ids = _with_ids_of_repeats(column_name=roles.id, ids=ids, groups=groups)
     have_weights = shared is not None and shared.weights is not None
     if groups is None or have_weights:
         groups = ids
@@ -341,12 +344,12 @@ def _link_owners(owners: Sequence[Sequence[IntArray]]) -> list[IntArray]:
 
 
 def _with_ids_of_repeats(
-    column: str, ids: Sequence[IntArray], groups: Sequence[IntArray] | None
+    column_name: str, ids: Sequence[IntArray], groups: Sequence[IntArray] | None
 ) -> list[IntArray]:
     """Returns, for each split, ids that differ between rows: every further row with an id gets another number.
 
     Args:
-        column: the column of ids, for messages.
+        column_name: the column of ids, for messages.
         ids: for each split, the number of each row's id, `[num_rows]`.
         groups: for each split, the group of each row, `[num_rows]`; None if each row is a group of its own.
 
@@ -369,7 +372,7 @@ def _with_ids_of_repeats(
                 f"another id in each row, {len(repeats)} of {len(ids_of_rows)} rows of {split} have "
                 "that of another row"
             )
-            raise InvalidValue("data.id", column, rule=rule)
+            raise InvalidValue("data.id", column_name, rule=rule)
         new_ids = ids_of_rows.copy()
         new_ids[repeats] = first_free_id + number * _SPLIT_STEP + np.arange(len(repeats))
         different_ids.append(new_ids)

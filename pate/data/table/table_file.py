@@ -140,7 +140,7 @@ class TableFile:
             return row_in_words(number)
         for file in self.files:
             num_rows = sum(
-                table.num_rows for table in self._batches_of(file, columns=self.names[:1])
+                table.num_rows for table in self._batches_of(file, column_names=self.names[:1])
             )
             if number < num_rows:
                 return f"{row_in_words(number)} of {file.path}"
@@ -204,23 +204,23 @@ class TableFile:
         empty_tables = [next(self._batches_of(file)) for file in self.files]
         return common_schema(self.files, schemas=[table.schema for table in empty_tables])
 
-    def rows(self, columns: list[str] | None = None) -> Iterator[NumberedBatch]:
+    def rows(self, column_names: list[str] | None = None) -> Iterator[NumberedBatch]:
         """Yields batches of this split's rows, with the numbers of the rows.
 
         Rows are numbered from 0, over all files. Public rows are numbered among public rows, so that neither a
         published number nor a number in an error depends on the private rows of the same file.
 
         Args:
-            columns: the names of the columns to read; None for all columns.
+            column_names: the names of the columns to read; None for all columns.
 
         Raises:
             InvalidValue: the split has no row, a row is in no split, or `batches` refuses the file.
         """
         if self.split is None:
-            batches = _numbered(self.batches(columns))
+            batches = _numbered(self.batches(column_names))
         else:
             require_column("data.split", self.split, self._all_names, self.setting)
-            batches = self._rows_of_part(self.split, columns=columns or self.names)
+            batches = self._rows_of_part(self.split, column_names=column_names or self.names)
         num_rows = 0
         for numbers, batch in batches:
             num_rows += batch.num_rows
@@ -232,10 +232,10 @@ class TableFile:
             )
             raise InvalidValue(self.setting, rule=f"{rows}, the table has none")
 
-    def _rows_of_part(self, split: str, columns: list[str]) -> Iterator[NumberedBatch]:
+    def _rows_of_part(self, split: str, column_names: list[str]) -> Iterator[NumberedBatch]:
         """Yields batches of the rows in which the column `split` names this part, with the numbers of the rows."""
         num_of_part = 0
-        columns_read = list(dict.fromkeys([*columns, split]))
+        columns_read = list(dict.fromkeys([*column_names, split]))
         for numbers, batch in _numbered(self.batches(columns_read)):
             parts = as_texts(batch.column(split)).to_numpy(zero_copy_only=False)
             is_no_split = ~np.isin(parts, SPLITS)
@@ -244,48 +244,48 @@ class TableFile:
                 rule = f"private, public or test, {row} has something else"
                 raise InvalidValue("data.split", split, rule=rule)
             is_of_part = parts == self.part
-            batch = batch.select(columns).filter(import_pyarrow().array(is_of_part))
+            batch = batch.select(column_names).filter(import_pyarrow().array(is_of_part))
             if self.part == "public":
                 yield np.arange(num_of_part, num_of_part + batch.num_rows), batch
             else:
                 yield numbers[is_of_part], batch
             num_of_part += batch.num_rows
 
-    def read(self, columns: list[str] | None = None) -> Any:
+    def read(self, column_names: list[str] | None = None) -> Any:
         """Returns the rows of this split as one pyarrow table.
 
         Args:
-            columns: the names of the columns to read; None for all columns.
+            column_names: the names of the columns to read; None for all columns.
         """
-        return import_pyarrow().concat_tables([table for _, table in self.rows(columns)])
+        return import_pyarrow().concat_tables([table for _, table in self.rows(column_names)])
 
-    def batches(self, columns: list[str] | None = None) -> Iterator[Any]:
+    def batches(self, column_names: list[str] | None = None) -> Iterator[Any]:
         """Yields pyarrow tables of some thousand rows in order; at least one table, which may have no rows.
 
         The cells of a file of text are words, unchanged, except that `MISSING_WORDS` become null. An error names the
         problem, such as two columns of the same name or rows of different length, but shows no cell.
 
         Args:
-            columns: the names of the columns to read; None for all columns.
+            column_names: the names of the columns to read; None for all columns.
 
         Raises:
             InvalidValue: the file cannot be read, is damaged, or is in another encoding.
         """
         if len(self.files) == 1:
-            yield from self._batches_of(self.files[0], columns)
+            yield from self._batches_of(self.files[0], column_names)
             return
-        columns = columns or self._all_names
+        column_names = column_names or self._all_names
         if self.is_text:
             for file in self.files:
-                yield from self._batches_of(file, columns=columns)
+                yield from self._batches_of(file, column_names=column_names)
         else:
-            yield from _of_equal_length(self._typed_alike(columns))
+            yield from _of_equal_length(self._typed_alike(column_names))
 
-    def _typed_alike(self, columns: list[str]) -> Iterator[Any]:
+    def _typed_alike(self, column_names: list[str]) -> Iterator[Any]:
         """Yields the batches of all typed files, with each column cast to one type for all files."""
-        schema = import_pyarrow().schema([self._schema.field(column) for column in columns])
+        schema = import_pyarrow().schema([self._schema.field(column) for column in column_names])
         for file in self.files:
-            for batch in self._batches_of(file, columns=columns):
+            for batch in self._batches_of(file, column_names=column_names):
                 try:
                     alike = batch.cast(schema)
                 # The cause is left out, because messages of pyarrow show cells.
@@ -294,17 +294,17 @@ class TableFile:
                     raise file.refusal(rule) from None
                 yield alike
 
-    def _batches_of(self, file: SourceFile, columns: list[str] | None = None) -> Iterator[Any]:
+    def _batches_of(self, file: SourceFile, column_names: list[str] | None = None) -> Iterator[Any]:
         """Yields pyarrow tables with the rows of one file, as `batches` does."""
         pa = import_pyarrow()
         kind = file.kind
         try:
             if kind == "csv":
-                yield from csv_batches(file, columns=columns)
+                yield from csv_batches(file, column_names=column_names)
             elif kind == "json":
-                yield from self._json_lines[file.path].batches(columns)
+                yield from self._json_lines[file.path].batches(column_names)
             else:
-                yield from typed_batches(file, columns=columns)
+                yield from typed_batches(file, column_names=column_names)
         except UnicodeError as error:
             raise file.encoding_refusal() from error
         except (pa.ArrowException, EOFError, gzip.BadGzipFile) as error:

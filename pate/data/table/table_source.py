@@ -90,13 +90,13 @@ class TableSource:
         if settings.label_separator is None or not settings.labels:
             return labels_with_columns(
                 label_names=settings.labels,
-                files=self.files.values(),
+                table_files=self.files.values(),
                 word_for_yes=settings.true,
-                uncertain=settings.uncertain_labels,
+                uncertain_labels=settings.uncertain_labels,
             )
         return labels_in_one_column(
             setting=settings.labels,
-            files=self.files.values(),
+            table_files=self.files.values(),
             public_file=self.files.get("public"),
             separator=settings.label_separator,
         )
@@ -126,7 +126,10 @@ class TableSource:
         all_names = dict.fromkeys(name for names in names_of_split.values() for name in names)
         for column in self._settings.drop:
             require_column(
-                "data.drop", column=column, columns=list(all_names), table_description="a file"
+                "data.drop",
+                column_name=column,
+                column_names=list(all_names),
+                table_description="a file",
             )
         for split, file in self.files.items():
             self._columns_with_role(split)  # refuses a column that settings name and the file lacks
@@ -135,7 +138,7 @@ class TableSource:
                     continue
                 lacking = [other for other in SPLITS if name not in names_of_split[other]]
                 if lacking:
-                    remedy = ways_out(columns=[name], owner_columns=self.owner_columns)
+                    remedy = ways_out(column_names=[name], owner_columns=self.owner_columns)
                     rule = f"it in every file, data.{lacking[0]} lacks it; {remedy}"
                     raise InvalidValue(f"{file.setting}.{name}", rule=rule)
 
@@ -157,8 +160,8 @@ class TableSource:
             for column in settings.columns_of(role):
                 require_column(
                     f"data.{role}",
-                    column=column,
-                    columns=features,
+                    column_name=column,
+                    column_names=features,
                     table_description=f"{file.setting} that is a feature",
                 )
         table = file.read(features)
@@ -205,7 +208,7 @@ class TableSource:
         for name in public.names:
             if name not in schema.names and name not in self.columns_without_features:
                 rule = f"no other column in {public.setting} than it lists, and there is {name}"
-                remedy = ways_out(columns=[name], owner_columns=self.owner_columns)
+                remedy = ways_out(column_names=[name], owner_columns=self.owner_columns)
                 raise InvalidValue("data.schema", settings.schema, rule=f"{rule}; {remedy}")
         schema.require_usable(
             setting_name=public.setting,
@@ -253,7 +256,7 @@ class TableSource:
         """
         file = self.files[split]
         columns = list(dict.fromkeys((*schema.names, *self._columns_with_role(split))))
-        require_columns(file.setting, columns=file.names, required=columns)
+        require_columns(file.setting, column_names=file.names, required=columns)
         if self.label_form.column is not None and file.kind == "json":
             # Lists of labels are read as they are. In the digest the items of a list are one word, so the file is read
             # once more for the digest.
@@ -268,7 +271,7 @@ class TableSource:
             cell_digest = None
         budget = self._settings.budget if split == "private" else None
         with _with_progress(
-            batches, file=file, split=split, has_texts=bool(schema.texts), stage=stage
+            batches, table_file=file, split=split, has_texts=bool(schema.texts), stage=stage
         ) as reported_batches:
             return Rows(
                 reported_batches,
@@ -332,8 +335,8 @@ class TableSource:
             for column in columns:
                 require_column(
                     f"data.{role}",
-                    column=column,
-                    columns=file.names,
+                    column_name=column,
+                    column_names=file.names,
                     table_description=file.setting,
                     remedy=remedy,
                 )
@@ -344,7 +347,7 @@ class TableSource:
 def _with_progress(
     batches: Iterable[NumberedBatch],
     *,
-    file: TableFile,
+    table_file: TableFile,
     split: str,
     has_texts: bool,
     stage: StageOpener,
@@ -353,14 +356,14 @@ def _with_progress(
 
     Args:
         batches: the batches of the file.
-        file: the file, whose size is the end of the stage.
+        table_file: the file, whose size is the end of the stage.
         split: the split that is read, for the name of the stage.
         has_texts: whether columns of text are encoded. Then batches are joined to larger ones.
         stage: opens the stage that reports progress.
     """
-    size_mb = file.num_bytes // MEGABYTE
+    size_mb = table_file.num_bytes // MEGABYTE
     if has_texts:
-        size_kb = file.num_bytes // _KILOBYTE
+        size_kb = table_file.num_bytes // _KILOBYTE
         with stage(f"texts of {split} records, kB", size_kb) as advance:
             yield gather_batches(batches, file_size_kb=size_kb, report_progress=advance)
     elif size_mb < _LARGE_MB:

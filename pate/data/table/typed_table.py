@@ -11,12 +11,12 @@ from pate.data.table.column_names import column_name, require_columns
 from pate.data.table.source_file import BATCH_ROWS, SourceFile
 
 
-def typed_batches(file: SourceFile, columns: list[str] | None) -> Iterator[Any]:
+def typed_batches(file: SourceFile, column_names: list[str] | None) -> Iterator[Any]:
     """Yields the content of a Parquet, Feather or Arrow file as pyarrow tables. The first table has no rows.
 
     Args:
         file: the file.
-        columns: the names of the columns to read; None for all columns.
+        column_names: the names of the columns to read; None for all columns.
 
     Raises:
         InvalidValue: two columns have the same name. Damage raises an error of pyarrow.
@@ -35,26 +35,26 @@ def typed_batches(file: SourceFile, columns: list[str] | None) -> Iterator[Any]:
             schema, batches = _open_arrow(stack.enter_context(pa.OSFile(str(file.path))))
         names = list(map(column_name, schema.names))
         require_columns(file.name, names)
-        columns = columns or names
+        column_names = column_names or names
         name_in_file = dict(zip(names, schema.names, strict=True))
-        names_in_file = [name_in_file[column] for column in columns]
+        names_in_file = [name_in_file[column] for column in column_names]
         if batches is None:
             batches = source.iter_batches(BATCH_ROWS, columns=names_in_file)
-        yield schema.empty_table().select(names_in_file).rename_columns(columns)
+        yield schema.empty_table().select(names_in_file).rename_columns(column_names)
         for batch in batches:
-            yield pa.Table.from_batches([batch]).select(names_in_file).rename_columns(columns)
+            yield pa.Table.from_batches([batch]).select(names_in_file).rename_columns(column_names)
             # Otherwise pyarrow would keep several times the memory that is in use.
             pa.default_memory_pool().release_unused()
 
 
-def common_schema(files: Sequence[SourceFile], schemas: Sequence[Any]) -> Any:
+def common_schema(source_files: Sequence[SourceFile], schemas: Sequence[Any]) -> Any:
     """Returns a pyarrow schema with the columns of the first file, whose types hold the cells of all files.
 
     A column of whole numbers in one file and of floats in another has floats, for example, as pandas writes a column
     with missing cells.
 
     Args:
-        files: the files, for messages.
+        source_files: the files, for messages.
         schemas: the schema of each file; all have the same names of columns.
 
     Raises:
@@ -62,7 +62,7 @@ def common_schema(files: Sequence[SourceFile], schemas: Sequence[Any]) -> Any:
     """
     pa = import_pyarrow()
     fields = {field.name: pa.field(field.name, field.type) for field in schemas[0]}
-    for file, schema in zip(files, schemas, strict=True):
+    for file, schema in zip(source_files, schemas, strict=True):
         for name, field in fields.items():
             types = [pa.schema([field]), pa.schema([pa.field(name, schema.field(name).type)])]
             try:
@@ -70,7 +70,7 @@ def common_schema(files: Sequence[SourceFile], schemas: Sequence[Any]) -> Any:
             except (pa.ArrowTypeError, pa.ArrowInvalid):
                 raise file.refusal(
                     f"one type in each file for the column {name}, it has {types[1].field(0).type} and "
-                    f"{files[0].path.name} {field.type}"
+                    f"{source_files[0].path.name} {field.type}"
                 ) from None
     return pa.schema(list(fields.values()))
 

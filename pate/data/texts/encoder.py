@@ -183,10 +183,10 @@ class EncoderVectors(TextVectors):
             tokenizer = self.arrays.get("tokenizer")
             content = None if tokenizer is None else tokenizer.tobytes()
             return _onnx_encoder(
-                model=self.arrays["model"].tobytes(), tokenizer=content, settings=self.settings
+                onnx_model=self.arrays["model"].tobytes(), tokenizer=content, settings=self.settings
             )
         graph, tokenizer_path = _onnx_files(encoder_path=self._pretrained.path)
-        return _onnx_encoder(model=graph, tokenizer=tokenizer_path, settings=self.settings)
+        return _onnx_encoder(onnx_model=graph, tokenizer=tokenizer_path, settings=self.settings)
 
 
 def _sentence_transformer(folder: Path) -> Encode:
@@ -254,9 +254,9 @@ def _read_settings(path: Path) -> Any:
     return read_json(path, remedy="copy it again") if path.is_file() else {}
 
 
-def _has_weights_beside(model: Path) -> bool:
+def _has_weights_beside(model_file: Path) -> bool:
     """Returns True if an ONNX graph stores its weights in further files, whose names begin with the graph's name."""
-    return any(file != model for file in model.parent.glob(f"{model.name}*"))
+    return any(file != model_file for file in model_file.parent.glob(f"{model_file.name}*"))
 
 
 def _onnx_files(encoder_path: Path) -> tuple[Path | None, Path | None]:
@@ -274,16 +274,16 @@ def _onnx_files(encoder_path: Path) -> tuple[Path | None, Path | None]:
 
 
 def _onnx_encoder(
-    model: bytes | Path | None, tokenizer: bytes | Path | None, settings: Mapping[str, Any]
+    onnx_model: bytes | Path | None, tokenizer: bytes | Path | None, settings: Mapping[str, Any]
 ) -> Encode:
     """Returns the encoder of an ONNX graph.
 
     Args:
-        model: the graph, as bytes or as a file.
+        onnx_model: the graph, as bytes or as a file.
         tokenizer: the tokenizer, as bytes or as a file; None for a graph that takes text.
         settings: the settings of the use of the files.
     """
-    session = _onnx_session(model)
+    session = _onnx_session(onnx_model)
     inputs = session.get_inputs()
     output_names = [output.name for output in session.get_outputs()]
     has_sentences = "sentence_embedding" in output_names
@@ -301,17 +301,17 @@ def _onnx_encoder(
     )
 
 
-def _onnx_session(model: bytes | Path | None) -> Any:
+def _onnx_session(onnx_model: bytes | Path | None) -> Any:
     """Returns a session of onnxruntime that computes an ONNX graph on one core.
 
     Args:
-        model: the graph, as bytes or as a file.
+        onnx_model: the graph, as bytes or as a file.
     """
     runtime = _package("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
     options.log_severity_level = _FATAL_ERRORS
-    source = model if isinstance(model, bytes) else str(model)
+    source = onnx_model if isinstance(onnx_model, bytes) else str(onnx_model)
     return runtime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
 

@@ -49,7 +49,7 @@ def remember_fit(
         unit=unit,
         adjacency=adjacency,
     )
-    remembered_fit = RememberedFit.from_inputs(records, price=price)
+    remembered_fit = RememberedFit.from_inputs(records, fit_price=price)
     past_fits = remembered_fit.dearest_fits()
     remembered_fit.remember()
     return past_fits

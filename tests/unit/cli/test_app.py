@@ -117,10 +117,10 @@ def test_cyclic_causes_of_an_error_are_walked_once() -> None:
     first.__context__ = second
     second.__context__ = first
     with pytest.raises(ValueError, match=r"^first$"):
-        app._line_and_code(first, spelling=COMMAND)
+        app._line_and_code(first, error_spelling=COMMAND)
     second.__context__ = KeyboardInterrupt()
     with pytest.raises(KeyboardInterrupt, match=r"^$"):
-        app._line_and_code(first, spelling=COMMAND)
+        app._line_and_code(first, error_spelling=COMMAND)
 
 
 @pytest.mark.slow

@@ -226,13 +226,13 @@ def test_a_stopped_comparison_continues(tmp_path: Path, monkeypatch: pytest.Monk
     write_run = Trial.write
     num_writes = 0
 
-    def write_or_stop(trial: Trial, seed: int, run: Run) -> Run:
+    def write_or_stop(trial: Trial, seed: int, comparison_run: Run) -> Run:
         """Writes a run, but is interrupted at the fifth one."""
         nonlocal num_writes
         num_writes += 1
         if num_writes == 5:
             raise KeyboardInterrupt
-        return write_run(trial, seed=seed, run=run)
+        return write_run(trial, seed=seed, comparison_run=comparison_run)
 
     monkeypatch.setattr(Trial, "write", write_or_stop)
     with pytest.raises(KeyboardInterrupt):

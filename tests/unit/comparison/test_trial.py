@@ -152,7 +152,7 @@ def test_a_damaged_run_or_calibration_is_refused(tmp_path: Path, damage_file: Wa
     )
     assert trial.read(seed=3) is None
     assert Calibration.read(calibration_path) is None
-    trial.write(seed=3, run=RUN)
+    trial.write(seed=3, comparison_run=RUN)
     calibration.write(calibration_path)
     assert trial.read(seed=3) == RUN
     assert Calibration.read(calibration_path) == calibration

@@ -88,8 +88,8 @@ def test_only_the_students_curve_lacks_the_tag_of_no_epsilon(tmp_path: Path) -> 
         writer.write_epoch(epoch=0, values={"loss": 1.0})
         writer.write_epoch(epoch=1, values={"loss": 0.5})
         for epoch in range(2):
-            writer.write_epoch(epoch, values={"loss": 2.0}, model="majority_vote_student")
-        writer.write_epoch(epoch=0, values={"loss": 3.0}, model="true_label_student")
+            writer.write_epoch(epoch, values={"loss": 2.0}, model_name="majority_vote_student")
+        writer.write_epoch(epoch=0, values={"loss": 3.0}, model_name="true_label_student")
     assert scalars(folder=tmp_path, tag="student/loss") == [(0, 1.0), (1, 0.5)]
     assert scalars(folder=tmp_path, tag="no_epsilon_covers_this/majority_vote_student/loss") == [
         (0, 2.0),

@@ -44,7 +44,7 @@ def trained_model(
     folder: Path, training: Callable[[], TrainedStudent], *, monitor: SilentMonitor | None = None
 ) -> TrainedStudent:
     """Asks a folder of outputs for the all-records model: it is read if it is kept there, and else trained."""
-    references = ReferenceModels(outputs=folder, monitor=monitor or SilentMonitor())
+    references = ReferenceModels(outputs_folder=folder, monitor=monitor or SilentMonitor())
     return references.model(
         "all_records_model", model_words="all-records model", inputs_digest=KEY, train=training
     )
@@ -222,7 +222,7 @@ def test_models_of_own_classes_are_not_shared(tmp_path: Path) -> None:
     """A student of the user's own class has no key: its model is trained each time, and not stored."""
     assert key_of(OwnStudent()) is None
     training = CountedTraining()
-    references = ReferenceModels(outputs=tmp_path, monitor=SilentMonitor())
+    references = ReferenceModels(outputs_folder=tmp_path, monitor=SilentMonitor())
     for _ in range(2):
         references.model(
             "all_records_model", model_words="all-records model", inputs_digest=None, train=training

@@ -73,4 +73,4 @@ def _queries_reader(
     return lambda: Queries.of(require_dataset(load_dataset()))
 
 
-main = command_of(train_student, command="student", module=__name__)
+main = command_of(train_student, command="student", module_name=__name__)

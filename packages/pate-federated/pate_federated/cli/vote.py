@@ -136,4 +136,4 @@ def _answer_question(config: DictConfig, *, answer_path: Path, monitor: ConsoleM
     )
 
 
-main = command_of(vote, command="vote", module=__name__)
+main = command_of(vote, command="vote", module_name=__name__)

@@ -77,7 +77,7 @@ def test_time_to_compare_names_is_linear_in_columns(monkeypatch: pytest.MonkeyPa
     """
     monkeypatch.setattr(CountingName, "num_comparisons", 0)
     names = [CountingName(f"gene{number}") for number in range(2000)]
-    require_columns("data", columns=names, required=[str(name) for name in names])
+    require_columns("data", column_names=names, required=[str(name) for name in names])
     assert CountingName.num_comparisons < 10 * len(names)
 
 

@@ -234,5 +234,5 @@ def test_column_of_mixed_types_becomes_words(tmp_path: Path) -> None:
 def test_a_missing_column_is_guessed_only_from_like_names(missing_column: str, guess: str) -> None:
     """The columns `age` and `note` are there. `notes` is guessed to be `note`, and for `temp` there is no guess."""
     with pytest.raises(InvalidValue) as caught:
-        require_columns("data", columns=("age", "note"), required=(missing_column,))
+        require_columns("data", column_names=("age", "note"), required=(missing_column,))
     assert caught.value.rule == f"also the column {missing_column}{guess}"
