@@ -146,6 +146,6 @@ def test_a_fit_that_is_not_charged_is_not_remembered() -> None:
         unit=ONE_ROW,
         adjacency=Adjacency.REPLACE_ONE,
     )
-    remembered_fit = RememberedFit.from_inputs(records, price=price)
+    remembered_fit = RememberedFit.from_inputs(records, fit_price=price)
     assert remembered_fit.dearest_fits().count == 1
     assert count_and_epsilon_of_fits(records=records, epsilon=1.0) == (1, 1.0)
