@@ -370,8 +370,8 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
     fixed_labels = rng.random(size=(30, 2)) < 0.3
     fixed_group_ids = np.arange(30) // 2
     noisy_gradient = NoisyGradient(CLIP, noise_multiplier=1.0, num_units=16)
-    step = noisy_gradient.step(num_entries=6)
-    sensitivity = noisy_gradient.sensitivity(num_entries=6)
+    step = noisy_gradient.grid_step(num_entries=6)
+    sensitivity = noisy_gradient.sensitivity_in_steps(num_entries=6)
     weights = rng.normal(size=(3, 2))
     bias = np.array([-1.0, 0.5])
     sums = []
@@ -408,7 +408,7 @@ def test_a_group_moves_the_rounded_covariance_by_at_most_the_sensitivity() -> No
     features_of_groups = [features for features, _ in draw_adversarial_groups(rng)]
     features_of_groups += [np.tile(axis, (size, 1)) for axis in np.eye(3) for size in (1, 40)]
     noisy_sum = NoisyGradient(math.sqrt(0.5), noise_multiplier=1.0, num_units=16)
-    step = noisy_sum.step(num_entries=6)
+    step = noisy_sum.grid_step(num_entries=6)
     sums_by_group = []
     sums_by_record = []
     for changed_features in features_of_groups:
@@ -420,7 +420,7 @@ def test_a_group_moves_the_rounded_covariance_by_at_most_the_sensitivity() -> No
         sums_by_record.append(
             np.rint(summed_entries(features, group_ids=one_group_a_record) / step)
         )
-    sensitivity = noisy_sum.sensitivity(num_entries=6)
+    sensitivity = noisy_sum.sensitivity_in_steps(num_entries=6)
     moved = largest_distance(sums_by_group)
     assert 0.999 * math.sqrt(2) / step < moved <= sensitivity
     assert moved > 0.9 * sensitivity

@@ -37,11 +37,11 @@ class NoisyGradient:
     noise_multiplier: float
     num_units: int
 
-    def step(self, num_entries: int) -> float:
+    def grid_step(self, num_entries: int) -> float:
         """Returns the spacing of the grid for sums with `num_entries` entries, a power of 2."""
         return float(2.0 ** math.floor(math.log2(self.clip * _GRID_SHARE / math.sqrt(num_entries))))
 
-    def sensitivity(self, num_entries: int) -> float:
+    def sensitivity_in_steps(self, num_entries: int) -> float:
         """Returns the largest l2 distance, in steps, by which a replaced unit moves a rounded sum.
 
         The sum has `num_entries` entries. The distance is twice that of an added or removed unit.
@@ -55,7 +55,7 @@ class NoisyGradient:
         num_terms = self.num_units + 8 + num_terms_of_few
         float_error = 2 * _DOUBLE_SPACING * num_terms * self.num_units * max(self.clip, 1.0)
         distance = self.clip * (1 + _LENGTH_ERROR) + float_error
-        return 2 * (distance / self.step(num_entries) + math.sqrt(num_entries))
+        return 2 * (distance / self.grid_step(num_entries) + math.sqrt(num_entries))
 
     def release(self, gradient_sum: FloatArray, rng: np.random.Generator) -> FloatArray:
         """Returns a sum that is rounded to the grid, plus noise.
@@ -64,7 +64,7 @@ class NoisyGradient:
             gradient_sum: the sum of the clipped contributions of all units, of any shape.
             rng: draws the noise.
         """
-        step = self.step(gradient_sum.size)
-        noise_std = self.noise_multiplier * self.sensitivity(gradient_sum.size)
+        step = self.grid_step(gradient_sum.size)
+        noise_std = self.noise_multiplier * self.sensitivity_in_steps(gradient_sum.size)
         noise = RoundedGaussian(noise_std).sample(gradient_sum.shape, rng=rng)
         return np.asarray((np.rint(gradient_sum / step) + noise) * step)

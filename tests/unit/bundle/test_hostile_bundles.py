@@ -211,6 +211,7 @@ def count_refused_copies(kind: str, release_folder: Path) -> int:
     valid_values = {name: json.loads(text) for name, text in valid_texts.items()}
 
     def is_change_refused(changed_values: dict[str, Any]) -> bool:
+        """Writes the JSON files with changed values by their names, and returns whether the bundle is refused."""
         for name, text in valid_texts.items():
             (release_folder / name).write_text(
                 json.dumps(changed_values[name]) if name in changed_values else text

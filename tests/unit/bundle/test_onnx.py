@@ -73,9 +73,9 @@ def trained_student_and_inputs(name: str, num_rows: int = 40) -> tuple[StudentMo
     return recipe.fit(inputs, labels, seed=0), inputs
 
 
-def export_bundle(folder: Path, model: StudentModel) -> Bundle:
-    """Publishes a model into a folder, writes its ONNX graph as model.onnx, and returns the loaded model."""
-    release_folder = folder / "release"
+def export_bundle(parent_folder: Path, model: StudentModel) -> Bundle:
+    """Publishes a model into `release/` of a folder, writes its ONNX graph beside it, and returns the loaded model."""
+    release_folder = parent_folder / "release"
     model.save(release_folder / "student")
     form, kind = (
         (ImageForm(channels=3, height=16, width=16), "images")
@@ -94,7 +94,7 @@ def export_bundle(folder: Path, model: StudentModel) -> Bundle:
     ).write(release_folder)
     write_manifest(release_folder)
     bundle = Bundle.load(release_folder)
-    bundle.to_onnx(folder / "model.onnx")
+    bundle.to_onnx(parent_folder / "model.onnx")
     return bundle
 
 
@@ -118,7 +118,7 @@ def test_the_graph_predicts_the_same(tmp_path: Path, name: str, num_rows: int) -
     # A ResNet-50 is slow, so it is trained on few rows.
     num_training_rows = min(num_rows, 8) if name == "resnet50" else num_rows
     model, _ = trained_student_and_inputs(name=name, num_rows=num_training_rows)
-    bundle = export_bundle(folder=tmp_path, model=model)
+    bundle = export_bundle(parent_folder=tmp_path, model=model)
     queries = np.random.default_rng(1).random((7, *model.input_shape), dtype=np.float32)
     probabilities = probabilities_of_graph(onnx_path=tmp_path / "model.onnx", inputs=queries)
     assert probabilities.shape == (7, 3)
@@ -139,7 +139,7 @@ def test_the_graph_of_a_released_model_keeps_a_record_in_the_middle(
     """
     model, inputs = trained_student_and_inputs(name=name)
     assert model.kind == name
-    bundle = export_bundle(folder=tmp_path, model=model)
+    bundle = export_bundle(parent_folder=tmp_path, model=model)
     queries = np.vstack([inputs, model.arrays["center"].reshape(1, -1)]).astype(np.float32)
     assert (
         np.abs(

@@ -679,7 +679,7 @@ def test_a_ledger_distinguishes_groups_of_different_columns(
 
 @pytest.mark.slow
 def test_cross_validation_and_a_clone_without_groups_warn(data_with_labels: LabeledData) -> None:
-    """Cross-validation and a fit of a clone without groups warn. Fits with groups, and fits by the user, do not."""
+    """Fits of clones and of cross-validation without groups warn; fits with groups and fits by the user do not."""
     inputs, bits, public_inputs = data_with_labels
     model = PATEClassifier(estimator=TREE, n_teachers=20, allow_useless=True)
     with collected_messages(UngroupedFit) as messages_of_folds:

@@ -101,7 +101,7 @@ def test_the_first_fit_whose_student_fails_reports_its_price() -> None:
 def test_a_failed_student_of_released_weights_is_named_by_its_recipe(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Without estimators the error names the recipe of the student, and no estimator that the user did not pass."""
+    """The error of a failed student names the recipe of released weights, as the user passed no estimator."""
 
     def raise_value_error(*args: Any, **kwargs: Any) -> None:
         raise ValueError("no")

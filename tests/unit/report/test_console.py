@@ -129,9 +129,9 @@ def test_control_codes_in_names_have_no_effect_on_a_terminal(
     """A name with control codes is escaped in lines, tables, progress bars and styled text, also with colors."""
     hostile_name = "flu\x1b[2J\u202e\x9b"
     escaped_name = r"flu\x1b[2J\u202e\x9b"
-    file = io.StringIO()
+    output = io.StringIO()
     console = PlainConsole(
-        file=file, force_terminal=True, color_system=None, width=120, legacy_windows=False
+        file=output, force_terminal=True, color_system=None, width=120, legacy_windows=False
     )
     table = Table(hostile_name)
     table.add_row(Text(hostile_name), hostile_name)
@@ -141,7 +141,7 @@ def test_control_codes_in_names_have_no_effect_on_a_terminal(
     with monitor.stage(hostile_name, total=2) as advance:
         advance(1, note=hostile_name)
     monitor.say(hostile_name)
-    text = re.sub(r"\x1b\[(\?25[lh]|\d*[AK])", "", file.getvalue())  # what a bar moves
+    text = re.sub(r"\x1b\[(\?25[lh]|\d*[AK])", "", output.getvalue())  # what a bar moves
     assert text.replace("\r", "").replace("\n", "").isprintable()
     assert text.count(escaped_name) >= 5
     assert text.count(r"flu\x1") >= 7  # a table cuts what is wider than it was measured
@@ -187,7 +187,7 @@ def test_every_output_states_whether_target_charging_was_cheaper(
     page = render_html(session_report, picture_arrays)
     card = privacy_card(
         session_report.privacy,
-        dataset="x",
+        dataset="clinic",
         num_answered=3,
         num_labels=4,
         num_teachers=400,

@@ -162,7 +162,7 @@ def test_unit_of_wordnet_is_explained() -> None:
 
 @pytest.mark.parametrize("mechanism", ["CenteredVotes", "StableTopK"])
 def test_page_says_whether_the_script_recomputes_epsilon(mechanism: str) -> None:
-    """Only centered votes have an epsilon that the script always recomputes."""
+    """The page names an epsilon that the script cannot always recompute, which is any but that of centered votes."""
     dossier = replace(DOSSIER, statement=replace(STATEMENT, mechanism=mechanism))
     is_named = "not recomputed" in text_of(html_page=dossier.html())
     assert is_named == (mechanism == "StableTopK")

@@ -105,9 +105,9 @@ def test_odd_names_are_text_and_nothing_else(picture_arrays: PictureArrays) -> N
 
 
 @pytest.mark.slow
-def test_small_arrayss_have_whole_numbers_on_their_axes() -> None:
+def test_arrays_of_small_runs_have_whole_numbers_on_their_axes() -> None:
     """The axes of a run with one label and two queries have whole numbers, and one epoch gives no curve."""
-    small_arrays = PictureArrays(
+    arrays_of_small_run = PictureArrays(
         label_names=("a",),
         answered=np.ones(2, dtype=bool),
         labels=np.ones((2, 1), dtype=bool),
@@ -115,12 +115,16 @@ def test_small_arrayss_have_whole_numbers_on_their_axes() -> None:
         histogram=np.array([[3], [4]]),
         student_curve={"loss": np.array([0.5])},
     )
-    assert student_curve(small_arrays) is None, "one dot is no curve"
-    assert texts_of_picture(svg=votes_by_rank(small_arrays).svg(id_prefix="picture"))[:2] == [
+    assert student_curve(arrays_of_small_run) is None, "one dot is no curve"
+    assert texts_of_picture(svg=votes_by_rank(arrays_of_small_run).svg(id_prefix="picture"))[
+        :2
+    ] == [
         "1",
         "rank of the label within its query",
     ]
-    assert texts_of_picture(svg=epsilon_curve(small_arrays).svg(id_prefix="picture"))[:4] == [
+    assert texts_of_picture(svg=epsilon_curve(arrays_of_small_run).svg(id_prefix="picture"))[
+        :4
+    ] == [
         "0",
         "1",
         "2",
@@ -132,7 +136,7 @@ def test_small_arrayss_have_whole_numbers_on_their_axes() -> None:
 def test_a_million_queries_stay_a_small_picture(picture_arrays: PictureArrays) -> None:
     """The SVG of each picture of a million queries has less than 100,000 characters."""
     num_queries = 1_000_000
-    large_arrays = PictureArrays(
+    arrays_of_large_run = PictureArrays(
         label_names=("a",),
         answered=np.ones(num_queries, dtype=bool),
         labels=np.ones((num_queries, 1), dtype=bool),
@@ -140,9 +144,9 @@ def test_a_million_queries_stay_a_small_picture(picture_arrays: PictureArrays) -
         gaps=np.arange(num_queries) % 800,
     )
     for picture in (
-        epsilon_curve(large_arrays),
-        gap_histogram(large_arrays),
-        answer_bars(large_arrays),
+        epsilon_curve(arrays_of_large_run),
+        gap_histogram(arrays_of_large_run),
+        answer_bars(arrays_of_large_run),
     ):
         assert len(picture.svg(id_prefix="picture")) < 100_000
 

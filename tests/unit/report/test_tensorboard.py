@@ -144,6 +144,7 @@ def test_a_continued_run_writes_each_event_once(report: Report, tmp_path: Path) 
     """A folder holds each event once, although two runs write the same stages twice each."""
 
     def write_events(writer: RunWriter, num_teachers: int) -> None:
+        """Writes the events of all stages of a run with a number of teachers."""
         for teacher in range(num_teachers):
             writer.add_teacher_losses(losses=[teacher / 8, teacher / 4])
         writer.write_teacher_curves()

@@ -124,8 +124,8 @@ def test_the_noise_of_a_gradient_has_the_stated_standard_deviation() -> None:
     """The standard deviation of a released sum of zeros is noise multiplier times sensitivity times step, about 3."""
     noisy_gradient = NoisyGradient(clip=0.5, noise_multiplier=3.0, num_units=1000)
     noise = noisy_gradient.release(gradient_sum=np.zeros((200, 50)), rng=np.random.default_rng(0))
-    sensitivity_in_steps = noisy_gradient.sensitivity(num_entries=noise.size)
-    noise_std = 3.0 * sensitivity_in_steps * noisy_gradient.step(num_entries=noise.size)
+    sensitivity_in_steps = noisy_gradient.sensitivity_in_steps(num_entries=noise.size)
+    noise_std = 3.0 * sensitivity_in_steps * noisy_gradient.grid_step(num_entries=noise.size)
     assert noise.std() == pytest.approx(noise_std, rel=0.03)
     assert noise_std == pytest.approx(3.0, rel=1e-5)
 
