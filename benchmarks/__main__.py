@@ -43,7 +43,14 @@ def main() -> None:
         "part",
         nargs="?",
         choices=[
-            *("busy", "generators", "growth", "large", "quick", "rounds", "starts", "table"),
+            "busy",
+            "generators",
+            "growth",
+            "large",
+            "quick",
+            "rounds",
+            "starts",
+            "table",
             "teachers",
         ],
     )

@@ -125,14 +125,18 @@ def large_run(rows: int = NUM_ROWS, *settings: str) -> LargeRun:
         write_files(folder, rows=rows)
         labels = ",".join(f"l{number}" for number in range(_LABELS))
         words = [
-            *(
-                "data=table",
-                f"data.private={folder}/private",
-                f"data.public={folder}/public.parquet",
-            ),
-            *(f"data.test={folder}/test.parquet", f"data.labels=[{labels}]", "data.id=id"),
-            *("experiment=centered_votes", "target_epsilon=1", "seed=1", "all_records=false"),
-            *(f"output_dir={folder}/run", f"ledger={folder}/ledger.db"),
+            "data=table",
+            f"data.private={folder}/private",
+            f"data.public={folder}/public.parquet",
+            f"data.test={folder}/test.parquet",
+            f"data.labels=[{labels}]",
+            "data.id=id",
+            "experiment=centered_votes",
+            "target_epsilon=1",
+            "seed=1",
+            "all_records=false",
+            f"output_dir={folder}/run",
+            f"ledger={folder}/ledger.db",
         ]
         return _measured(rows, [*words, *settings], folder=folder)
 

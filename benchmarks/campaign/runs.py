@@ -21,15 +21,15 @@ from benchmarks.campaign.tally import LOW_PRICE, TRACEBACK, UNCLEAR, WRONG_RELEA
 from benchmarks.campaign.warm import Child, Ended, command
 
 _SIZE = (
-    *(
-        "data=digits_grid",
-        "data.num_private=120",
-        "data.num_public=30",
-        "data.num_test=20",
-        "num_queries=20",
-    ),
+    "data=digits_grid",
+    "data.num_private=120",
+    "data.num_public=30",
+    "data.num_test=20",
+    "num_queries=20",
     # small runs, which teach no student
-    *("all_records=false", "allow_useless=true", "accountant=rdp"),
+    "all_records=false",
+    "allow_useless=true",
+    "accountant=rdp",
 )
 _TEACHERS = "teacher.num_teachers=8"
 SETTINGS = {

@@ -56,8 +56,18 @@ OPTIONS_WITHOUT_VALUE = (
 )
 OPTIONS = (
     *(name for names in OPTIONS_WITHOUT_VALUE for name in names),
-    *("--cfg", "-c", "--package", "-p", "--info", "-i"),
-    *("--config-path", "-cp", "--config-name", "-cn", "--config-dir", "-cd"),
+    "--cfg",
+    "-c",
+    "--package",
+    "-p",
+    "--info",
+    "-i",
+    "--config-path",
+    "-cp",
+    "--config-name",
+    "-cn",
+    "--config-dir",
+    "-cd",
 )
 """Hydra's options that a command takes; the one for a pickled configuration is not among them."""
 

@@ -25,8 +25,14 @@ from pate.settings import names_with, settings_classes, settings_of
 
 # The types of fields that OmegaConf checks; a field of another type accepts any value.
 _CHECKED_TYPES: tuple[Any, ...] = (
-    *(str, int, float, bool),
-    *(str | None, int | None, float | None, bool | None),
+    str,
+    int,
+    float,
+    bool,
+    str | None,
+    int | None,
+    float | None,
+    bool | None,
 )
 # The settings of parts that name a file or folder.
 _PATHS_OF_PARTS = (

@@ -212,13 +212,14 @@ def test_a_folder_that_vanishes_is_not_made_again(
 
 
 FILES = (
-    *("report.html", "report.json", "release/release.npz", "release/config.yaml"),
-    *(
-        "release/privacy_card.md",
-        "release/privacy.json",
-        "release/manifest.json",
-        "release/student/student.json",
-    ),
+    "report.html",
+    "report.json",
+    "release/release.npz",
+    "release/config.yaml",
+    "release/privacy_card.md",
+    "release/privacy.json",
+    "release/manifest.json",
+    "release/student/student.json",
 )
 
 

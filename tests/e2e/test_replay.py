@@ -117,8 +117,11 @@ def write_table(folder: Path, is_neighbor: bool) -> list[str]:
         writer.writerow(["part", "person", "age", "dose", "ward", "seen", "flu", "cough"])
         writer.writerows(rows)
     return [
-        *("data=table", f"data.path={folder}/all.csv", "data.split=part"),
-        *("data.labels=[flu,cough]", "data.group=person"),
+        "data=table",
+        f"data.path={folder}/all.csv",
+        "data.split=part",
+        "data.labels=[flu,cough]",
+        "data.group=person",
     ]
 
 
@@ -169,8 +172,11 @@ def write_pictures(folder: Path, is_neighbor: bool) -> list[str]:
     with (folder / "labels.csv").open("w", newline="") as file:
         csv.writer(file).writerows(rows)
     return [
-        *("data=image_folder", f"data.root={folder}/pictures", f"data.table={folder}/labels.csv"),
-        *("data.labels=[red,green]", "data.image_size=8"),
+        "data=image_folder",
+        f"data.root={folder}/pictures",
+        f"data.table={folder}/labels.csv",
+        "data.labels=[red,green]",
+        "data.image_size=8",
     ]
 
 
@@ -249,8 +255,11 @@ def write_hub_folder(folder: Path, is_neighbor: bool) -> list[str]:
         splits[split] = datasets.Dataset.from_dict(columns)
     datasets.DatasetDict(splits).save_to_disk(str(folder / "saved"))
     return [
-        *("data=huggingface", f"data.path={folder}/saved", "data.inputs=[inputs]"),
-        *("data.labels=[label_0,label_1,label_2]", "data.group=groups"),
+        "data=huggingface",
+        f"data.path={folder}/saved",
+        "data.inputs=[inputs]",
+        "data.labels=[label_0,label_1,label_2]",
+        "data.group=groups",
     ]
 
 
@@ -298,16 +307,26 @@ RUNS: dict[str, tuple[Writer, Sequence[str]]] = {
         write_faces,
         (
             "experiment=synth_faces_800",
-            *("teacher.num_teachers=8", "teacher.epochs=1", "engine=sequential", "accountant=rdp"),
-            *("student.epochs=1", "student.grid=4", "num_queries=10", "data.image_size=16"),
+            "teacher.num_teachers=8",
+            "teacher.epochs=1",
+            "engine=sequential",
+            "accountant=rdp",
+            "student.epochs=1",
+            "student.grid=4",
+            "num_queries=10",
+            "data.image_size=16",
         ),
     ),
     "experiment=celeba_zhu_wang": (
         write_faces,
         (
             "experiment=celeba_zhu_wang",
-            *("teacher=linear", "teacher.num_teachers=12", "student=linear", "num_queries=20"),
-            *("accountant=rdp", "data.image_size=12"),
+            "teacher=linear",
+            "teacher.num_teachers=12",
+            "student=linear",
+            "num_queries=20",
+            "accountant=rdp",
+            "data.image_size=12",
         ),
     ),
 }

@@ -79,8 +79,13 @@ def test_undefined_metrics_are_null_and_numpy_numbers_are_numbers(report: Report
 @pytest.mark.parametrize(
     ("field", "value"),
     [
-        *(("epsilon", -0.1), ("epsilon", math.nan), ("delta", 1.0), ("delta", math.nan)),
-        *(("num_queries", 1.5), ("paper_epsilon", -1.0), ("plain_epsilon", -1.0)),
+        ("epsilon", -0.1),
+        ("epsilon", math.nan),
+        ("delta", 1.0),
+        ("delta", math.nan),
+        ("num_queries", 1.5),
+        ("paper_epsilon", -1.0),
+        ("plain_epsilon", -1.0),
     ],
 )
 def test_impossible_prices_are_refused(privacy: Privacy, field: str, value: float) -> None:

@@ -38,8 +38,8 @@ CONFIGS = "secaggplus_configs"
 FIRST = 101
 TYPES = [
     *(f"{kind}{action}" for kind in ("train", "evaluate", "query") for action in ("", ".default", ".votes", ".sums")),
-    *("train.anything", "train.train", "evaluate.x", "query.question", "system", "system.default"),
-    *("get_properties", "get_parameters", "fit", "reconnect", "Train", "train.", ".train", " train", "train.a.b", ""),
+    "train.anything", "train.train", "evaluate.x", "query.question", "system", "system.default",
+    "get_properties", "get_parameters", "fit", "reconnect", "Train", "train.", ".train", " train", "train.a.b", "",
 ]  # fmt: skip
 
 
