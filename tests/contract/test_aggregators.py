@@ -2,9 +2,6 @@
 
 import dataclasses
 import inspect
-import tracemalloc
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,6 +27,7 @@ from tests.contract.aggregator_cases import (
     repeat_query,
 )
 from tests.contract.case import record_that_charges
+from tests.memory import measure_memory
 from tests.privacy.divergences import price_curve
 from tests.refusals import ANY, refused
 
@@ -63,25 +61,6 @@ class Tripwire(np.random.Generator):
 def tripwire() -> Tripwire:
     """Returns a generator that raises `Drawn` at the first draw."""
     return Tripwire(np.random.PCG64(0))
-
-
-@dataclass(frozen=True)
-class MeasuredResult:
-    """The result of a computation, and the peak of the memory that it allocated, in bytes."""
-
-    result: Any
-    peak_memory: int
-
-
-def measure_memory(compute: Callable[[], Any]) -> MeasuredResult:
-    """Returns what `compute` returns, and the peak of the memory that was allocated during the call."""
-    tracemalloc.start()
-    try:
-        result = compute()
-        _, peak_memory = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    return MeasuredResult(result=result, peak_memory=peak_memory)
 
 
 def event_at_scale(

@@ -1,7 +1,6 @@
 """Renyi curves against 50-digit arithmetic, quadrature and search."""
 
 import math
-import tracemalloc
 from typing import Any
 
 import mpmath
@@ -20,6 +19,7 @@ from pate.accounting import (
 from pate.accounting.rdp import rdp_curve_of
 from pate.accounting.renyi import bounded_range_rdp, pure_dp_rdp
 from pate.array_types import FloatArray
+from tests.memory import measure_memory
 
 mpmath.mp.dps = 50
 ORDERS = np.array([1.001, 1.5, 2.0, 8.0, 64.0, 1000.0])
@@ -79,12 +79,11 @@ def test_a_bit_of_many_statistics_costs_its_worst_pair(
     logits = np.arange(3001) / 1e4
     orders = np.linspace(1.1, 99, 400)
     logits[worst + 1 :] += 3.0
-    tracemalloc.start()
-    curve = renyi_curve(OneBitEvent(logits=tuple(logits.tolist()), reach=1), orders=orders)
-    assert tracemalloc.get_traced_memory()[1] < 2**24  # all pairs at once take 60 MB
-    tracemalloc.stop()
+    event = OneBitEvent(logits=tuple(logits.tolist()), reach=1)
+    curve = measure_memory(lambda: renyi_curve(event, orders=orders))
+    assert curve.peak_memory < 2**24  # all pairs at once take 60 MB
     worst_pair = OneBitEvent(logits=tuple(logits[worst : worst + 2].tolist()), reach=1)
-    np.testing.assert_array_equal(curve, renyi_curve(worst_pair, orders=orders))
+    np.testing.assert_array_equal(curve.result, renyi_curve(worst_pair, orders=orders))
 
 
 @pytest.mark.parametrize("epsilon", [1e-3, 0.3, 2.0, 30.0, 800.0])

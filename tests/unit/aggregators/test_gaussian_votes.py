@@ -1,7 +1,6 @@
 """GaussianVotes and ClippedVotes: the threshold, the price, the sum of clipped votes, and votes that are refused."""
 
 import math
-import tracemalloc
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +13,7 @@ from pate.accounting.event_tree import count_leaves
 from pate.accounting.rdp import rdp_curve
 from pate.aggregators import ClippedVotes, GaussianVotes
 from pate.votes.arrays import VoteBlocks
+from tests.memory import measure_memory
 from tests.refusals import Refusal, refused
 
 CLEAR_COUNTS = np.array([[100, 0, 51], [0, 100, 49]])
@@ -157,16 +157,11 @@ def test_temporary_arrays_hold_only_a_few_teachers() -> None:
     """A block of 40 MB of votes is summed with less than 80 MB of temporary memory."""
     rng = np.random.default_rng(0)
     votes = rng.integers(low=0, high=8, size=(1000, 1000, 40), dtype=np.uint8) == 0
-    tracemalloc.start()
-    try:
-        counts = replace(L1_CLIPPED_VOTES, vote_clip=5).summarize(
-            VoteBlocks(votes, num_teachers=1000)
-        )
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert counts.shape == (1000, 40)
-    assert peak < 2 * votes.nbytes
+    aggregator = replace(L1_CLIPPED_VOTES, vote_clip=5)
+    source = VoteBlocks(votes, num_teachers=1000)
+    counts = measure_memory(lambda: aggregator.summarize(source))
+    assert counts.result.shape == (1000, 40)
+    assert counts.peak_memory < 2 * votes.nbytes
 
 
 @pytest.mark.parametrize("norm", ["l1", "l2"])

@@ -236,16 +236,17 @@ def test_closed_error_stream_does_not_end_a_command(tmp_path: Path) -> None:
         "import sys; sys.stdin.read(1)\n" + SCRIPT,
         str(tmp_path / "file"),
     ]
-    process = subprocess.Popen(
+    with subprocess.Popen(
         command,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-    )
-    assert process.stdin is not None and process.stdout is not None and process.stderr is not None
-    process.stderr.close()
-    process.stdin.close()
-    assert process.stdout.read() == "on standard output\na library's words"
-    process.stdout.close()
-    assert process.wait() == 0
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stderr.close()
+        process.stdin.close()
+        assert process.stdout.read() == "on standard output\na library's words"
+    assert process.returncode == 0

@@ -1,7 +1,6 @@
 """YAML of somebody else's takes little memory and time, whatever it says."""
 
 import time
-import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ from pate.config.published import release_settings, with_student
 from pate.data import TableSchema
 from pate.files.plain_yaml import read_yaml
 from pate.validation import InvalidValue
+from tests.memory import measure_memory
 from tests.refusals import refused
 
 TENFOLD = {
@@ -83,11 +83,12 @@ def test_yaml_with_a_huge_value_is_refused_in_one_line(text: str, tmp_path: Path
 @pytest.mark.parametrize("name", ["laughs", "merges", "deep mappings"])
 def test_refusing_yaml_takes_little_memory(name: str) -> None:
     """Refusing YAML with repeated values, or with deep mappings, takes less than 20 MB."""
-    tracemalloc.start()
-    with refused("file", rule="line"):
-        read_yaml(HOSTILE[name], name="file", rule="YAML")
-    assert tracemalloc.get_traced_memory()[1] < 20e6
-    tracemalloc.stop()
+
+    def read_hostile_yaml() -> None:
+        with refused("file", rule="line"):
+            read_yaml(HOSTILE[name], name="file", rule="YAML")
+
+    assert measure_memory(read_hostile_yaml).peak_memory < 20e6
 
 
 def test_written_yaml_is_read_back() -> None:

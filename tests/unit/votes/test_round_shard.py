@@ -4,7 +4,6 @@ import pickle
 import signal
 import subprocess
 import sys
-import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from pate.votes.round_records import RoundRecords
 from pate.votes.round_shard import RoundShard
 from pate.votes.round_sums import ThreadSums
 from pate.votes.round_votes import RoundQuestion
+from tests.memory import measure_memory
 from tests.refusals import refused
 
 NUM_TEACHERS = 130
@@ -297,14 +297,13 @@ def peak_memory(max_bytes_in_memory: int, monkeypatch: pytest.MonkeyPatch) -> fl
         label_scale=np.ones(20),
         clipped_moments=ClippedMoments(clip=1.0, num_teachers=num_records),
     )
-    tracemalloc.start()
-    try:
+
+    def ask_one_round() -> None:
         sums = ThreadSums(records)
         sums.total(question)
         sums.close()
-        return tracemalloc.get_traced_memory()[1] / num_records
-    finally:
-        tracemalloc.stop()
+
+    return measure_memory(ask_one_round).peak_memory / num_records
 
 
 @pytest.mark.slow

@@ -1,11 +1,10 @@
 """Vote files: votes are read back as they were written, with little memory, and damaged files are refused."""
 
-import tracemalloc
-
 import numpy as np
 import pytest
 
 from pate.votes import StoredVotes, VoteStore, vote_store
+from tests.memory import measure_memory
 from tests.refusals import ANY, refused
 
 
@@ -54,8 +53,8 @@ def test_memory_does_not_grow_with_the_teachers(tmp_path, monkeypatch):
     """40 MB of votes are written and counted with less than 8 MB of memory."""
     monkeypatch.setattr(vote_store, "BLOCK_BYTES", 2**20)
     blocks = (np.ones((1, 500, 40), bool) for _ in range(2000))
-    tracemalloc.start()
-    try:
+
+    def write_and_count():
         opened_store = VoteStore.write(
             tmp_path / "votes.npz",
             blocks=blocks,
@@ -63,10 +62,11 @@ def test_memory_does_not_grow_with_the_teachers(tmp_path, monkeypatch):
             num_queries=500,
             num_labels=40,
         )
-        assert (StoredVotes(opened_store).counts() == 2000).all()
-        assert tracemalloc.get_traced_memory()[1] < 8e6
-    finally:
-        tracemalloc.stop()
+        return StoredVotes(opened_store).counts()
+
+    counts = measure_memory(write_and_count)
+    assert (counts.result == 2000).all()
+    assert counts.peak_memory < 8e6
 
 
 @pytest.mark.parametrize("num_bytes", [0, 10, 200, -1])
