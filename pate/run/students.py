@@ -102,7 +102,7 @@ class StudentTraining:
             name: the name of the student in report.json.
             training_set: the inputs and labels that the student learns from.
             seed: the seed of the training.
-            on_values: is called after each epoch with its number, its values and `model=name`; None calls nothing.
+            on_values: is called after each epoch with its number, its values and `model_name=name`; None calls nothing.
         """
         curve: list[Mapping[str, float]] = []
         with self.monitor.stage(f"training the {name.replace('_', ' ')}") as advance:
@@ -111,7 +111,7 @@ class StudentTraining:
                 advance(epoch)
                 curve.append(values)
                 if on_values is not None:
-                    on_values(epoch, values, model=name)
+                    on_values(epoch, values, model_name=name)
 
             model = self.student.learn(training_set, pool=self.pool, seed=seed, on_epoch=on_epoch)
         return TrainedStudent(model, curve=curve)
