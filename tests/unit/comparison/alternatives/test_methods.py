@@ -172,8 +172,8 @@ def test_least_squares_without_noise_or_clip_is_ordinary(covariance: str) -> Non
     method = replace(SQUARES, covariance=covariance, clip_factor=50.0)
     model = method.train_model(noise_multiplier=1e-5, training=training, seed=0)
     private_split = bench.dataset.private
-    shares = training.release_shares(noise_multiplier=1e-5, rng=np.random.default_rng(0))
-    ridge = method.schedule(training, noise_multiplier=1e-5, shares=shares).ridge
+    released_shares = training.release_shares(noise_multiplier=1e-5, rng=np.random.default_rng(0))
+    ridge = method.schedule(training, noise_multiplier=1e-5, shares=released_shares).ridge
     prevalence = private_split.labels.mean(axis=0)
     weights = np.linalg.lstsq(
         training.directions.features(private_split.inputs, ridge=ridge),
