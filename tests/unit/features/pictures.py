@@ -37,7 +37,7 @@ def dataset(*, private_seed: int = 0, public_seed: int = 1) -> Dataset:
         levels, labels = drawn_pictures(count=count, seed=seed)
         ids = np.arange(first, first + count)
         inputs: Any = Pixels(levels, rows=np.arange(count))
-        parts[name] = Split(inputs, labels, record_ids=ids, group_ids=ids)
+        parts[name] = Split(inputs=inputs, labels=labels, record_ids=ids, group_ids=ids)
         first += count
     form = ImageForm(channels=3, height=SIDE, width=SIDE)
     return Dataset(
@@ -52,7 +52,7 @@ def dataset(*, private_seed: int = 0, public_seed: int = 1) -> Dataset:
     )
 
 
-class Unreadable(Pixels):
+class UnreadablePixels(Pixels):
     """Pictures that raise an error when they are read."""
 
     def __getitem__(self, rows: Any) -> Any:
@@ -65,11 +65,15 @@ class Unreadable(Pixels):
 def with_unreadable_private_pictures(data: Dataset) -> Dataset:
     """Returns the data set with private and test pictures that raise an error when they are read."""
 
-    def hide(split: Split) -> Split:
+    def with_unreadable_pictures(split: Split) -> Split:
         levels = np.zeros((len(split), 3, SIDE, SIDE), np.uint8)
-        return replace(split, inputs=Unreadable(levels, np.arange(len(split))))
+        return replace(split, inputs=UnreadablePixels(levels, rows=np.arange(len(split))))
 
-    return replace(data, private=hide(split=data.private), test=hide(split=data.test))
+    return replace(
+        data,
+        private=with_unreadable_pictures(split=data.private),
+        test=with_unreadable_pictures(split=data.test),
+    )
 
 
 @dataclass(frozen=True)

@@ -33,16 +33,18 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(find_spec("torchvision") is None, reason="needs torchvision"),
 ]
-NAME = "shufflenet_v2_x0_5"
+NETWORK = "shufflenet_v2_x0_5"
 
 
-def saved_weights(folder: Path, name: str = NAME, *, seed: int = 0, form: str = ".pth") -> Path:
+def saved_weights(
+    folder: Path, network: str = NETWORK, *, seed: int = 0, ending: str = ".pth"
+) -> Path:
     """Saves random weights of a small network in the format of torchvision, and returns the file."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        state = torchvision_models().get_model(name, weights=None).state_dict()
-    path = folder / f"{name}{form}"
-    if form == ".safetensors":
+        state = torchvision_models().get_model(network, weights=None).state_dict()
+    path = folder / f"{network}{ending}"
+    if ending == ".safetensors":
         save_file({key: tensor.contiguous() for key, tensor in state.items()}, path)
     else:
         torch.save(state, path)
@@ -50,24 +52,24 @@ def saved_weights(folder: Path, name: str = NAME, *, seed: int = 0, form: str = 
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Returns a file of random weights."""
+def weights_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Returns the path of a file of random weights."""
     return saved_weights(folder=tmp_path_factory.mktemp("weights"))
 
 
 def backbone_of(path: Path) -> Backbone:
     """Returns the recipe of 20 features with the weights of a file."""
-    return Backbone(NAME, weights=str(path), dimension=20)
+    return Backbone(model=NETWORK, weights=str(path), dimension=20)
 
 
-def test_features_are_the_inputs_of_the_last_layer(file: Path, tmp_path: Path) -> None:
+def test_features_are_the_inputs_of_the_last_layer(weights_path: Path, tmp_path: Path) -> None:
     """Features are the inputs of the network's last layer, computed here by torch, projected to 20.
 
     The extractor is the same after it was written and read, and names its weights by digest.
     """
-    extractor = backbone_of(path=file).fit(PublicPictures(dataset()), stage=unwatched)
-    model = torchvision_models().get_model(NAME, weights=None)
-    model.load_state_dict(torch.load(file, weights_only=True))
+    extractor = backbone_of(path=weights_path).fit(PublicPictures(dataset()), stage=unwatched)
+    model = torchvision_models().get_model(NETWORK, weights=None)
+    model.load_state_dict(torch.load(weights_path, weights_only=True))
     model.fc = torch.nn.Identity()
     levels, _ = drawn_pictures(count=3, seed=8)
     images = levels.astype(np.float32) / 255
@@ -84,82 +86,92 @@ def test_features_are_the_inputs_of_the_last_layer(file: Path, tmp_path: Path) -
         extractor.extract(images), expected, atol=5e-3 if torch.cuda.is_available() else 1e-3
     )
     extractor.save(tmp_path / "extractor.safetensors")
-    read = Extractor.load(tmp_path / "extractor.safetensors", remedy="none")
-    assert read.extract(images).tobytes() == extractor.extract(images).tobytes()
-    assert read.origin["weights_sha256"] == file_digest(file, rule="", remedy="")
-    assert read.origin["fitted_on"] == "the public pool"
+    loaded_extractor = Extractor.load(tmp_path / "extractor.safetensors", remedy="none")
+    assert loaded_extractor.extract(images).tobytes() == extractor.extract(images).tobytes()
+    assert loaded_extractor.origin["weights_sha256"] == file_digest(
+        weights_path, rule="weights", remedy="none"
+    )
+    assert loaded_extractor.origin["fitted_on"] == "the public pool"
 
 
-def test_extractor_depends_on_weights_not_on_private_pictures(file: Path, tmp_path: Path) -> None:
+def test_extractor_depends_on_weights_not_on_private_pictures(
+    weights_path: Path, tmp_path: Path
+) -> None:
     """An extractor has the same digest if no private picture can be read, and another with other weights."""
     pictures = PublicPictures(dataset())
-    usual = backbone_of(path=file).fit(pictures, stage=unwatched).digest
+    usual = backbone_of(path=weights_path).fit(pictures, stage=unwatched).digest
     assert (
-        backbone_of(path=file)
+        backbone_of(path=weights_path)
         .fit(PublicPictures(with_unreadable_private_pictures(data=dataset())), stage=unwatched)
         .digest
         == usual
     )
-    other = backbone_of(path=saved_weights(folder=tmp_path, seed=1))
-    assert other.fit(pictures, stage=unwatched).digest != usual
-    assert other.identity(pictures) != backbone_of(path=file).identity(pictures)
+    backbone_of_other_weights = backbone_of(path=saved_weights(folder=tmp_path, seed=1))
+    assert backbone_of_other_weights.fit(pictures, stage=unwatched).digest != usual
+    assert backbone_of_other_weights.identity(pictures) != backbone_of(path=weights_path).identity(
+        pictures
+    )
 
 
-def test_both_file_formats_and_gray_pictures_are_accepted(file: Path, tmp_path: Path) -> None:
+def test_both_file_formats_and_gray_pictures_are_accepted(
+    weights_path: Path, tmp_path: Path
+) -> None:
     """Weights as `.pth` and as safetensors give the same features, also of gray pictures."""
-    plain = saved_weights(folder=tmp_path, form=".safetensors")
+    safetensors_path = saved_weights(folder=tmp_path, ending=".safetensors")
     images = np.random.default_rng(0).random((2, 1, 16, 16), dtype=np.float32)
-    extractor = backbone_of(path=file)._network(picture_shape=(1, 16, 16), origin={})
-    plain_extractor = backbone_of(path=plain)._network(picture_shape=(1, 16, 16), origin={})
+    extractor = backbone_of(path=weights_path)._network(picture_shape=(1, 16, 16), origin={})
+    extractor_of_safetensors = backbone_of(path=safetensors_path)._network(
+        picture_shape=(1, 16, 16), origin={}
+    )
     measured = extractor.measure(images)
-    np.testing.assert_array_equal(plain_extractor.measure(images), measured)
+    np.testing.assert_array_equal(extractor_of_safetensors.measure(images), measured)
     assert measured.shape == (2, 1024)
 
 
-def test_data_set_is_read_with_network_features(file: Path, tmp_path: Path) -> None:
+def test_data_set_is_read_with_network_features(weights_path: Path, tmp_path: Path) -> None:
     """A data set of pictures gets 20 features, and its preprocessing names the network."""
     data = FeaturedData(
-        ReaderOfDataset(dataset=dataset()), features=backbone_of(path=file), cache=tmp_path
+        ReaderOfDataset(dataset=dataset()), features=backbone_of(path=weights_path), cache=tmp_path
     ).load()
     assert data.private.inputs.shape == (SIZES["private"], 20)
     assert data.preprocessing is not None
-    assert data.preprocessing.origin["model"] == NAME
+    assert data.preprocessing.origin["model"] == NETWORK
 
 
-def backbone_of_missing_file(folder: Path, file: Path) -> Backbone:
+def backbone_of_missing_file(folder: Path, weights_path: Path) -> Backbone:
     """Returns a recipe whose weights do not exist."""
     return backbone_of(path=folder / "none.pth")
 
 
-def backbone_of_unknown_network(folder: Path, file: Path) -> Backbone:
+def backbone_of_unknown_network(folder: Path, weights_path: Path) -> Backbone:
     """Returns a recipe whose network does not exist."""
-    return Backbone(model="shufflenet_v2_x0_6", weights=str(file))
+    return Backbone(model="shufflenet_v2_x0_6", weights=str(weights_path))
 
 
-def backbone_without_weights(folder: Path, file: Path) -> Backbone:
+def backbone_without_weights(folder: Path, weights_path: Path) -> Backbone:
     """Returns a recipe without weights, of a network for which no package has some."""
-    return Backbone(model=NAME)
+    return Backbone(model=NETWORK)
 
 
-def backbone_of_other_network(folder: Path, file: Path) -> Backbone:
+def backbone_of_other_network(folder: Path, weights_path: Path) -> Backbone:
     """Returns a recipe with the weights of another network."""
-    return backbone_of(path=saved_weights(folder=folder, name="mobilenet_v3_small"))
+    return backbone_of(path=saved_weights(folder=folder, network="mobilenet_v3_small"))
 
 
-def backbone_of_damaged_file(folder: Path, file: Path) -> Backbone:
+def backbone_of_damaged_file(folder: Path, weights_path: Path) -> Backbone:
     """Returns a recipe with the first 5,000 bytes of a file of weights."""
-    (folder / "weights.pth").write_bytes(file.read_bytes()[:5000])
+    (folder / "weights.pth").write_bytes(weights_path.read_bytes()[:5000])
     return backbone_of(path=folder / "weights.pth")
 
 
-def backbone_without_linear_layer(folder: Path, file: Path) -> Backbone:
+def backbone_without_linear_layer(folder: Path, weights_path: Path) -> Backbone:
     """Returns a recipe of a network that does not end in a linear layer."""
-    return Backbone(model="squeezenet1_0", weights=str(file))
+    return Backbone(model="squeezenet1_0", weights=str(weights_path))
 
 
-def backbone_of_size_0(folder: Path, file: Path) -> Backbone:
+def backbone_of_size_0(folder: Path, weights_path: Path) -> Backbone:
     """Returns a recipe that would resize images to 0 pixels."""
-    return Backbone(model=NAME, weights=str(file), image_size=0)
+    return Backbone(model=NETWORK, weights=str(weights_path), image_size=0)
 
 
 @pytest.mark.parametrize(
@@ -199,13 +211,16 @@ def backbone_of_size_0(folder: Path, file: Path) -> Backbone:
     ],
 )
 def test_invalid_weights_are_refused_before_the_fit(
-    make_backbone: Callable[[Path, Path], Backbone], message: str, file: Path, tmp_path: Path
+    make_backbone: Callable[[Path, Path], Backbone],
+    message: str,
+    weights_path: Path,
+    tmp_path: Path,
 ) -> None:
     """Weights that are missing, torn or of another network are refused in one line, before the cache is made."""
     with pytest.raises(InvalidValue, match=rf"^features\.{message}") as caught:
         FeaturedData(
             ReaderOfDataset(dataset=dataset()),
-            features=make_backbone(tmp_path, file),
+            features=make_backbone(tmp_path, weights_path),
             cache=tmp_path / "cache",
         ).load()
     assert "\n" not in str(caught.value)
@@ -213,7 +228,7 @@ def test_invalid_weights_are_refused_before_the_fit(
 
 
 def test_unsupported_picture_size_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: Path
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, weights_path: Path
 ) -> None:
     """A network refuses pictures of 96 pixels. The setting `image_size` is refused."""
 
@@ -222,7 +237,7 @@ def test_unsupported_picture_size_is_refused(
 
     monkeypatch.setattr("pate.features.backbone.BackboneExtractor.measure", refuse)
     with refused("features.image_size", value=96):
-        replace(backbone_of(path=file), image_size=96).check((3, 12, 12))
+        replace(backbone_of(path=weights_path), image_size=96).check((3, 12, 12))
 
 
 def test_missing_package_is_reported_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(featured_data, "_IMAGES_PER_BLOCK", BLOCK)
 
 
-def load(
+def load_with_features(
     folder: Path, data: Dataset | None = None, *, kill_at: int | None = None
 ) -> tuple[Dataset, list[str]]:
     """Returns the data set with features, and the names of the stages.
@@ -64,7 +64,7 @@ def bytes_of_files(folder: Path) -> dict[str, bytes]:
 def test_features_replace_pictures_and_keep_the_private_digest(tmp_path: Path) -> None:
     """Each split has the features of its pictures, and its labels. The private digest is that of the pictures."""
     raw = dataset()
-    (data, _) = load(folder=tmp_path)
+    (data, _) = load_with_features(folder=tmp_path)
     assert (data.kind, data.input_shape) == ("features", (SMALL.dimension,))
     assert isinstance(data.preprocessing, ExtractedForm)
     for name, count in SIZES.items():
@@ -84,9 +84,9 @@ def test_features_replace_pictures_and_keep_the_private_digest(tmp_path: Path) -
 @pytest.mark.slow
 def test_cached_results_are_reused_and_readable_by_owner_only(tmp_path: Path) -> None:
     """A second load computes nothing, and changes no file. Files have mode 0600."""
-    first, stages = load(folder=tmp_path)
+    first, stages = load_with_features(folder=tmp_path)
     before = bytes_of_files(folder=tmp_path)
-    again, later = load(folder=tmp_path)
+    again, later = load_with_features(folder=tmp_path)
     assert (len(stages), later) == (5, [])
     assert (bytes_of_files(folder=tmp_path), again.digest()) == (before, first.digest())
     modes = {stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*") if path.is_file()}
@@ -98,14 +98,14 @@ def test_killed_extraction_continues_to_the_same_bytes(
     tmp_path: Path,
 ) -> None:
     """An extraction is killed after three blocks. The next load leaves the bytes of a whole one."""
-    load(folder=tmp_path / "whole")
+    load_with_features(folder=tmp_path / "whole")
     with pytest.raises(Killed):
-        load(folder=tmp_path / "killed", kill_at=3 * BLOCK)
+        load_with_features(folder=tmp_path / "killed", kill_at=3 * BLOCK)
     (folder,) = (tmp_path / "killed").iterdir()
     (path,) = folder.glob("private-*.stamps")
     stamps = np.fromfile(path, np.int64)
     assert 3 <= (stamps != 0).sum() < len(stamps)
-    _, stages = load(folder=tmp_path / "killed")
+    _, stages = load_with_features(folder=tmp_path / "killed")
     assert stages[0] == "features of the private pictures"
     assert bytes_of_files(folder=tmp_path / "killed") == bytes_of_files(folder=tmp_path / "whole")
 
@@ -116,12 +116,12 @@ def test_changed_private_pictures_keep_the_extractor(tmp_path: Path) -> None:
 
     A process that reads the earlier file sees no change.
     """
-    first, _ = load(folder=tmp_path / "kept")
+    first, _ = load_with_features(folder=tmp_path / "kept")
     before = first.digest()
     changed = dataset()
     changed.private.inputs.levels[40] //= 2  # type: ignore[attr-defined]
-    second, stages = load(folder=tmp_path / "kept", data=changed)
-    load(folder=tmp_path / "fresh", data=changed)
+    second, stages = load_with_features(folder=tmp_path / "kept", data=changed)
+    load_with_features(folder=tmp_path / "fresh", data=changed)
     assert stages == ["features of the private pictures"]
     assert (
         bytes_of_files(folder=tmp_path / "fresh").items()
@@ -135,7 +135,7 @@ FITTED = ["learning filters from public pictures", "projecting public pictures"]
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "again", "cut"),
+    ("name", "repeated_stages", "is_cut"),
     [
         ("private-*.f32", ["features of the private pictures"], False),
         ("private-*.f32", ["features of the private pictures"], True),
@@ -145,17 +145,17 @@ FITTED = ["learning filters from public pictures", "projecting public pictures"]
     ],
 )
 def test_altered_or_truncated_cache_is_recomputed(
-    name: str, again: list[str], cut: bool, tmp_path: Path
+    name: str, repeated_stages: list[str], is_cut: bool, tmp_path: Path
 ) -> None:
     """A file of the cache is altered or cut. The stages that made it run again, and leave the same bytes."""
-    load(folder=tmp_path)
+    load_with_features(folder=tmp_path)
     before = bytes_of_files(folder=tmp_path)
     (path,) = tmp_path.rglob(name)
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
-    path.write_bytes(content[:100] if cut else content)
-    _, stages = load(folder=tmp_path)
-    assert stages == again
+    path.write_bytes(content[:100] if is_cut else content)
+    _, stages = load_with_features(folder=tmp_path)
+    assert stages == repeated_stages
     assert bytes_of_files(folder=tmp_path) == before
 
 
@@ -166,9 +166,9 @@ def test_features_do_not_depend_on_the_number_of_cores(
     """With another number of cores, the bytes of all files are the same."""
     import joblib
 
-    load(folder=tmp_path / "some")
+    load_with_features(folder=tmp_path / "some")
     monkeypatch.setattr(joblib, "cpu_count", lambda: 5)
-    load(folder=tmp_path / "more")
+    load_with_features(folder=tmp_path / "more")
     assert bytes_of_files(folder=tmp_path / "some") == bytes_of_files(folder=tmp_path / "more")
 
 
@@ -186,20 +186,20 @@ def test_measurements_of_the_fit_are_reused(
 
     monkeypatch.setattr(PatchExtractor, "measure", counted)
     monkeypatch.setattr(PatchExtractor, "batch_size", BLOCK)
-    load(folder=tmp_path)
+    load_with_features(folder=tmp_path)
     files = bytes_of_files(folder=tmp_path)
     again = 60 % BLOCK and BLOCK  # public pictures that fill no batch
     assert sum(count for count in batch_sizes if count > 1) == 60 + again + 160 + 48
     for path in tmp_path.rglob("public-*"):
         path.unlink()
-    load(folder=tmp_path)
+    load_with_features(folder=tmp_path)
     assert bytes_of_files(folder=tmp_path) == files
 
 
 @pytest.mark.slow
 def test_data_without_suitable_pictures_are_refused(tmp_path: Path) -> None:
     """Data without pictures, patches larger than pictures, and a cache within a file are refused."""
-    data, _ = load(folder=tmp_path)
+    data, _ = load_with_features(folder=tmp_path)
     with refused("features", value="patches"):
         FeaturedData(
             ReaderOfDataset(dataset=replace(data, preprocessing=None)),

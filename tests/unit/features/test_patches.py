@@ -32,8 +32,8 @@ from tests.unit.features.pictures import (
 )
 
 
-def fitted(private_seed: int = 0, public_seed: int = 1) -> PatchExtractor:
-    """Fits the small recipe to the public pictures that are drawn from these seeds."""
+def fitted_extractor(private_seed: int = 0, public_seed: int = 1) -> PatchExtractor:
+    """Returns the extractor of the small recipe, fitted to public pictures that are drawn from a seed."""
     pictures = dataset(private_seed=private_seed, public_seed=public_seed)
     return SMALL.fit(PublicPictures(pictures), stage=unwatched)
 
@@ -41,8 +41,8 @@ def fitted(private_seed: int = 0, public_seed: int = 1) -> PatchExtractor:
 @pytest.mark.slow
 def test_fit_is_deterministic_and_depends_on_settings() -> None:
     """The same recipe gives the same bytes. Each changed setting gives another extractor and another identity."""
-    first = fitted()
-    assert first.content == fitted().content
+    first = fitted_extractor()
+    assert first.content == fitted_extractor().content
     assert first.num_features == SMALL.dimension
     other_recipes = [
         replace(SMALL, seed=1),
@@ -64,15 +64,15 @@ def test_fit_is_deterministic_and_depends_on_settings() -> None:
 @pytest.mark.slow
 def test_extractor_does_not_depend_on_private_pictures() -> None:
     """Other or unreadable private pictures give the same extractor; other public pictures do not."""
-    usual = fitted().content
-    assert fitted(private_seed=9).content == usual
+    usual = fitted_extractor().content
+    assert fitted_extractor(private_seed=9).content == usual
     assert (
         SMALL.fit(
             PublicPictures(with_unreadable_private_pictures(data=dataset())), stage=unwatched
         ).content
         == usual
     )
-    assert fitted(public_seed=9).content != usual
+    assert fitted_extractor(public_seed=9).content != usual
 
 
 def test_fit_accepts_only_public_pictures() -> None:
@@ -124,17 +124,19 @@ def test_features_match_a_direct_computation(stride: int) -> None:
     np.testing.assert_allclose(extractor.extract(image[None])[0], expected, atol=2e-4)
 
 
-@pytest.mark.parametrize(("count", "grid"), [(9, 2), (27, 3), (10, 1), (7, 4)])
-def test_regions_cover_all_positions_equally(count: int, grid: int) -> None:
+@pytest.mark.parametrize(("num_positions", "num_regions"), [(9, 2), (27, 3), (10, 1), (7, 4)])
+def test_regions_cover_all_positions_equally(num_positions: int, num_regions: int) -> None:
     """The weights of all regions add up to 1 at each position, with overlap and without.
 
     Positions counted from the other end have the same weights."""
     for overlap in (False, True):
-        weights = region_weights(num_positions=count, num_regions=grid, overlap=overlap)
+        weights = region_weights(
+            num_positions=num_positions, num_regions=num_regions, overlap=overlap
+        )
         np.testing.assert_allclose(weights.sum(axis=0), 1)
         assert (weights >= 0).all()
         assert (weights.sum(axis=1) > 0).all()
-        assert ((weights > 0).sum(axis=1) == 1).all() == (grid == 1 or not overlap)
+        assert ((weights > 0).sum(axis=1) == 1).all() == (num_regions == 1 or not overlap)
     np.testing.assert_allclose(weights, weights[::-1, ::-1])
     few = region_weights(num_positions=2, num_regions=5, overlap=False)
     assert sorted(few.sum(axis=0)) == [0, 0, 0, 1, 1]
@@ -143,7 +145,7 @@ def test_regions_cover_all_positions_equally(count: int, grid: int) -> None:
 def test_linear_model_is_better_on_features_than_on_pixels() -> None:
     """A linear student has an accuracy above 0.8 on features, and below 0.7 on pixels."""
     data = dataset()
-    extractor = fitted()
+    extractor = fitted_extractor()
     pixels = [np.asarray(split.inputs) for split in (data.private, data.test)]
     scores = []
     for train, test in (pixels, [extractor.extract(each) for each in pixels]):
@@ -176,14 +178,17 @@ def test_k_means_finds_axes_and_filters_have_mean_zero() -> None:
 
 def test_extractor_survives_a_round_trip_and_damage_is_refused(tmp_path: Path) -> None:
     """A written extractor gives the same bytes of features. Damaged files and other pictures are refused."""
-    extractor = fitted()
+    extractor = fitted_extractor()
     path = tmp_path / "extractor.safetensors"
     (levels, _) = drawn_pictures(count=5, seed=3)
     extractor.save(path)
-    read = Extractor.load(path, remedy="none")
+    loaded_extractor = Extractor.load(path, remedy="none")
     images = levels.astype(np.float32) / 255
-    assert read.extract(images).tobytes() == extractor.extract(images).tobytes()
-    assert (read.digest, dict(read.origin)) == (extractor.digest, dict(extractor.origin))
+    assert loaded_extractor.extract(images).tobytes() == extractor.extract(images).tobytes()
+    assert (loaded_extractor.digest, dict(loaded_extractor.origin)) == (
+        extractor.digest,
+        dict(extractor.origin),
+    )
     for damage in (
         lambda data: data[:-8],
         lambda data: b"\0" * len(data),
@@ -193,11 +198,11 @@ def test_extractor_survives_a_round_trip_and_damage_is_refused(tmp_path: Path) -
         with refused("file", value=ANY, rule="extractor of features"):
             Extractor.load(path, remedy="none")
     with refused("pictures.shape[1:]", value=(1, 12, 12)):
-        read.extract(images[:, :1])
+        loaded_extractor.extract(images[:, :1])
 
 
 @pytest.mark.parametrize(
-    ("change", "refusal"),
+    ("change_recipe", "refusal"),
     [
         (partial(replace, dimension=0), refused("features.dimension", value=0)),
         (partial(replace, patch_size=-1), refused("features.patch_size", value=-1)),
@@ -209,8 +214,8 @@ def test_extractor_survives_a_round_trip_and_damage_is_refused(tmp_path: Path) -
     ],
 )
 def test_settings_out_of_range_are_refused_in_one_line(
-    change: Callable[[Patches], Patches], refusal: Refusal
+    change_recipe: Callable[[Patches], Patches], refusal: Refusal
 ) -> None:
     """A setting of the recipe out of range is refused under its name."""
     with refusal:
-        change(SMALL)
+        change_recipe(SMALL)

@@ -57,12 +57,16 @@ def test_arrays_are_read_back_equal_and_writable(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "way", [damage for damage in WAYS if damage is not flip_one_bit], ids=lambda way: way.__name__
+    "damage_file",
+    [damage for damage in WAYS if damage is not flip_one_bit],
+    ids=lambda damage: damage.__name__,
 )
-def test_damaged_arrays_are_refused_with_the_file_and_the_remedy(tmp_path: Path, way: Way) -> None:
+def test_damaged_arrays_are_refused_with_the_file_and_the_remedy(
+    tmp_path: Path, damage_file: Way
+) -> None:
     """A damaged archive is refused in one line, with its path and the remedy."""
     path = written_archive(folder=tmp_path)
-    way(path)
+    damage_file(path)
     with pytest.raises(DamagedFile) as caught:
         read_arrays(path, forms=FORMS, remedy="copy it again")
     message = str(caught.value)
@@ -92,19 +96,19 @@ def test_no_flipped_bit_is_read_as_other_numbers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "way",
+    "damage_file",
     [
         damage
         for damage in WAYS
         if damage not in (write_other_json, flip_one_bit, write_other_arrays)
     ],
-    ids=lambda way: way.__name__,
+    ids=lambda damage: damage.__name__,
 )
-def test_a_damaged_json_file_is_refused(tmp_path: Path, way: Way) -> None:
+def test_a_damaged_json_file_is_refused(tmp_path: Path, damage_file: Way) -> None:
     """A damaged JSON file is refused as a `DamagedFile`."""
     path = tmp_path / "run.json"
     path.write_text('{"seed": 3, "name": "x"}\n')
-    way(path)
+    damage_file(path)
     with refused("file", value=ANY, rule="JSON (", kind=DamagedFile):
         read_json(path, remedy="copy it again")
 
@@ -160,12 +164,12 @@ def test_arrays_of_another_form_are_refused_by_name(tmp_path: Path) -> None:
         ),
     ):
         with refusal:
-            read_arrays(path, forms)
+            read_arrays(path, forms=forms)
 
 
 def spilled_rows(most_bytes: int, rows: np.ndarray = ROWS) -> Any:
     """Returns rows after they were collected in blocks of 90; more than `most_bytes` go to the disk."""
-    collected = Spilled(most_bytes)
+    collected = Spilled(most_bytes=most_bytes)
     for first in range(0, len(rows), 90):
         collected.append(rows[first : first + 90])
     return collected.whole()
@@ -186,7 +190,7 @@ def test_spilled_rows_equal_the_appended_rows(
 
 
 @pytest.mark.parametrize(
-    "places",
+    "indices",
     [
         slice(3, 900, 7),
         slice(990, None),
@@ -202,22 +206,22 @@ def test_spilled_rows_equal_the_appended_rows(
     ids=str,
 )
 def test_rows_in_a_file_are_indexed_as_an_array(
-    places: Any, monkeypatch: pytest.MonkeyPatch
+    indices: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Slices, row numbers and bits give the rows of an array, whether rows are read one by one or together."""
     rows = spilled_rows(most_bytes=0)
     for close_bytes in (0, 2**12, 2**30):
         monkeypatch.setattr("pate.files.array_rows._CLOSE_BYTES", close_bytes)
-        taken = rows[places]
+        taken = rows[indices]
         assert type(taken) is np.ndarray
-        assert np.array_equal(taken, ROWS[places])
+        assert np.array_equal(taken, ROWS[indices])
 
 
-@pytest.mark.parametrize("places", [1000, [0, -1001], np.ones(3, np.bool_)], ids=str)
-def test_rows_beyond_the_file_are_an_index_error(places: Any) -> None:
+@pytest.mark.parametrize("indices", [1000, [0, -1001], np.ones(3, np.bool_)], ids=str)
+def test_rows_beyond_the_file_are_an_index_error(indices: Any) -> None:
     """A row number beyond the rows, and bits for fewer rows, are refused as by an array."""
     with pytest.raises(IndexError):
-        spilled_rows(most_bytes=0)[places]
+        spilled_rows(most_bytes=0)[indices]
 
 
 def test_rows_in_a_file_are_a_pickled_array_and_refuse_arithmetic() -> None:
@@ -252,47 +256,52 @@ def test_taken_rows_are_a_copy_and_blocks_keep_their_order(tmp_path: Path) -> No
 
     Blocks together are the array.
     """
-    whole = np.memmap(tmp_path / "rows", ROWS.dtype, mode="w+", shape=ROWS.shape)
-    whole[:] = ROWS
-    whole.flush()
-    for rows in (
+    mapped_rows = np.memmap(tmp_path / "rows", ROWS.dtype, mode="w+", shape=ROWS.shape)
+    mapped_rows[:] = ROWS
+    mapped_rows.flush()
+    for row_indices in (
         slice(3, 900, 7),
         np.array([5, 999, 5, 0]),
         np.arange(1000) % 3 == 0,
         np.array([], np.int64),
     ):
-        copy = take_rows(whole, rows)
+        copy = take_rows(mapped_rows, rows=row_indices)
         assert type(copy) is np.ndarray
-        assert np.array_equal(copy, ROWS[rows])
-        let_go(whole)
-        assert np.array_equal(whole, ROWS), "what was let go is read again"
-    for array in (ROWS, whole, spilled_rows(most_bytes=0), np.arange(5), np.zeros((0, 4))):
+        assert np.array_equal(copy, ROWS[row_indices])
+        let_go(mapped_rows)
+        assert np.array_equal(mapped_rows, ROWS), "what was let go is read again"
+    for array in (ROWS, mapped_rows, spilled_rows(most_bytes=0), np.arange(5), np.zeros((0, 4))):
         assert np.array_equal(np.concatenate([np.zeros_like(array[:0]), *row_blocks(array)]), array)
 
 
 def test_a_split_of_inputs_in_a_file_is_that_of_the_same_in_memory() -> None:
-    """A split of inputs in a file has the digest, and taken rows, of one in memory.
+    """A split whose inputs lie in a file has the digest of a split with the same inputs in memory; so have taken rows.
 
-    Infinity is refused with its place.
+    An infinite input is refused with its indices.
     """
     labels = ROWS[:, :2] > 0
     ids = np.arange(1000)
-    held, on_disk = (
+    in_memory, on_disk = (
         Split(inputs=inputs, labels=labels, record_ids=ids, group_ids=ids)
         for inputs in (ROWS, spilled_rows(most_bytes=0))
     )
-    assert on_disk.digest() == held.digest()
+    assert on_disk.digest() == in_memory.digest()
     assert type(on_disk.take(ids[:5]).inputs) is np.ndarray
-    assert on_disk.take(ids[::-3]).digest() == held.take(ids[::-3]).digest()
-    held, on_disk = (
+    assert on_disk.take(ids[::-3]).digest() == in_memory.take(ids[::-3]).digest()
+    in_memory, on_disk = (
         Split(inputs=inputs, labels=labels, record_ids=ids[::-1].copy(), group_ids=ids)
         for inputs in (ROWS, spilled_rows(most_bytes=0))
     )
-    assert on_disk.digest() == held.digest()
-    wrong = ROWS.copy()
-    wrong[901, 3] = np.inf
+    assert on_disk.digest() == in_memory.digest()
+    rows_with_infinity = ROWS.copy()
+    rows_with_infinity[901, 3] = np.inf
     with refused("inputs[901, 3]", rule="finite numbers"):
-        Split(spilled_rows(most_bytes=0, rows=wrong), labels, record_ids=ids, group_ids=ids)
+        Split(
+            inputs=spilled_rows(most_bytes=0, rows=rows_with_infinity),
+            labels=labels,
+            record_ids=ids,
+            group_ids=ids,
+        )
 
 
 @pytest.mark.process

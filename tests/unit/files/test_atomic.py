@@ -75,7 +75,9 @@ def test_files_and_folders_are_the_owners_alone(tmp_path: Path) -> None:
         {teacher: {"loss_curve": np.zeros(1, np.float32)} for teacher in (0, 2)}
     )
     votes = np.zeros((1, 2, 3), np.bool_)
-    VoteStore.write(folder / "votes.npz", [votes], num_teachers=1, num_queries=2, num_labels=3)
+    VoteStore.write(
+        folder / "votes.npz", blocks=[votes], num_teachers=1, num_queries=2, num_labels=3
+    )
     with file_lock(folder / "run.lock"):
         pass
     modes = {

@@ -37,7 +37,7 @@ class OnePrice(GaussianVotes):
         return SelfComposedEvent(PureDpEvent(epsilon=1 / self.noise_std), count=shape.num_queries)
 
 
-class Sum(Accountant):
+class SumOfEpsilons(Accountant):
     """An accountant for events that only basic composition can price."""
 
     name = "sum"
@@ -66,9 +66,9 @@ def budget(
     target_epsilon: float | None = None,
     max_epsilon: float | None = None,
     target_delta: float = 1e-6,
-    accountant: Any = Sum,
+    accountant: Any = SumOfEpsilons,
 ) -> Budget:
-    """Returns a budget with the accountant `Sum`, by default at delta 1e-6 and without an epsilon."""
+    """Returns a budget with the accountant `SumOfEpsilons`, by default at delta 1e-6 and without an epsilon."""
     return budget_from_settings(
         target_epsilon=target_epsilon,
         max_epsilon=max_epsilon,
@@ -143,7 +143,7 @@ def test_plan_is_refused_if_failure_probabilities_use_up_delta(
 
 
 def test_prices_equal_hand_computed_values() -> None:
-    """12 events of epsilon 0.25 cost 3 by the accountant `Sum`; the default accountant is `AutoAccountant`.
+    """12 events of epsilon 0.25 cost 3 by the accountant `SumOfEpsilons`; the default accountant is `AutoAccountant`.
 
     An event without privacy costs infinity, and so do failures that reach delta.
     """
@@ -192,7 +192,7 @@ def test_number_of_queries_is_limited_by_draw_precision() -> None:
         def event(self, shape: VoteShape) -> PureDpEvent:
             return PureDpEvent(epsilon=1.0)
 
-    def largest(target_delta: float) -> int:
+    def largest_count(target_delta: float) -> int:
         """Returns the largest number of queries of a session at a delta."""
         return largest_num_queries(
             OneSession(noise_std=1.0),
@@ -203,8 +203,8 @@ def test_number_of_queries_is_limited_by_draw_precision() -> None:
             accountant=ExactAccountant,
         )
 
-    assert largest(target_delta=1e-9) == int(1e-9 * 2**53 / 4)
-    assert largest(target_delta=0.5) == 10**9
+    assert largest_count(target_delta=1e-9) == int(1e-9 * 2**53 / 4)
+    assert largest_count(target_delta=0.5) == 10**9
 
 
 def make_renyi_accountant() -> RdpAccountant:
@@ -240,17 +240,17 @@ def test_at_most_limits_the_number_of_queries(
 def test_event_is_priced_by_the_only_accountant_that_supports_it() -> None:
     """The user's accountant alone knows the user's event, and counts 1 for each query: a cap of 17.5 allows 17."""
 
-    class Mine(Event):
+    class OwnEvent(Event):
         pass
 
-    class Own(GaussianVotes):
+    class AggregatorOfOwnEvent(GaussianVotes):
         def event(self, shape: VoteShape) -> Event:
-            return SelfComposedEvent(Mine(), count=shape.num_queries)
+            return SelfComposedEvent(OwnEvent(), count=shape.num_queries)
 
-    class Counts(RdpAccountant):
+    class AccountantOfOwnEvent(RdpAccountant):
         num_events = 0
 
-        def compose(self, event: Event, count: int = 1) -> Counts:
+        def compose(self, event: Event, count: int = 1) -> AccountantOfOwnEvent:
             self.num_events += event.count
             return self
 
@@ -258,12 +258,12 @@ def test_event_is_priced_by_the_only_accountant_that_supports_it() -> None:
             return float(self.num_events)
 
     largest = largest_num_queries(
-        Own(noise_std=1.0),
+        AggregatorOfOwnEvent(noise_std=1.0),
         max_epsilon=17.5,
         target_delta=1e-6,
         num_labels=40,
         num_teachers=800,
-        accountant=Counts,
+        accountant=AccountantOfOwnEvent,
     )
     assert largest == 17
 
@@ -332,7 +332,7 @@ def test_smallest_achievable_delta_is_2_to_the_minus_53_for_each_label() -> None
 
 
 @pytest.mark.parametrize(
-    ("plan", "refusal"),
+    ("make_plan", "refusal"),
     [
         pytest.param(
             lambda: plan_cheap_queries(max_epsilon=0.001),
@@ -352,11 +352,11 @@ def test_smallest_achievable_delta_is_2_to_the_minus_53_for_each_label() -> None
     ],
 )
 def test_plan_refuses_impossible_budgets(
-    plan: Callable[[], PricedRelease], refusal: Refusal
+    make_plan: Callable[[], PricedRelease], refusal: Refusal
 ) -> None:
     """A plan is refused if its budget pays for no query, or if draws cannot keep its delta."""
     with refusal:
-        plan()
+        make_plan()
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ GUMBEL = StableTopK(selection_scale=38.985, test_std=60.0)
 BUDGET = Budget(delta=1e-6)
 
 
-def plan(
+def priced_release(
     aggregator: Aggregator = GUMBEL, budget: Budget = BUDGET, num_teachers: int = 800
 ) -> PricedRelease:
     """Returns the priced release of 600 queries and 40 labels."""
@@ -53,19 +53,19 @@ def quote_stable_top_k(
     further_accountants: Mapping[str, Callable[[], Accountant]] = MappingProxyType({}),
 ) -> Quote:
     """Returns the quote of stable top-k, with the prices of further accountants by their names."""
-    return quote_release(plan(budget=budget), budget=budget, others=further_accountants)
+    return quote_release(priced_release(budget=budget), budget=budget, others=further_accountants)
 
 
 def failing_accountant(error: Exception) -> Callable[[], Accountant]:
     """Returns a function that stands in for an accountant's class; its call raises `error`."""
 
-    def make() -> Accountant:
+    def raise_error() -> Accountant:
         raise error
 
-    return make
+    return raise_error
 
 
-def page(quote: Quote) -> str:
+def page_text(quote: Quote) -> str:
     """Returns the text of a quote as the console shows it."""
     console = Console(file=io.StringIO(), width=100)
     print_page("cli/account.txt", console=console, quote=quote)
@@ -97,7 +97,7 @@ def test_other_accountants_without_a_price_give_a_reason() -> None:
         replace(quote.accountants[3], accountant="rdp", won_by=None),
     )
     assert quote.epsilon < quote.accountants[3].epsilon
-    text = page(quote=quote)
+    text = page_text(quote=quote)
     assert "needs the package dp_accounting" in text
     assert "side by side, at delta = 1e-6 less 6e-7 for failures: each is a bound" in text
 
@@ -110,7 +110,7 @@ def test_page_shows_solved_values_and_passing_gaps() -> None:
     failures' part of delta.
     """
     quote = quote_stable_top_k(budget=Budget(delta=1e-6, epsilon=8.0))
-    text = page(quote=quote)
+    text = page_text(quote=quote)
     assert set(quote.solved_for) == {"selection_scale", "test_std"}
     assert text.count("<- solved for") == 2
     # The price is 7.999…, and is rounded up.
@@ -124,17 +124,18 @@ def test_page_shows_solved_values_and_passing_gaps() -> None:
 
 @pytest.mark.slow
 def test_any_stability_test_can_be_certified() -> None:
-    """`certify_stability_test` makes a table of a Gaussian test at the best Renyi order of its
-    release; a ready table is returned itself.
+    """`certify_stability_test` makes a table of the Gaussian test of a release, at the release's best Renyi order.
+
+    A test that is a table already is returned unchanged.
 
     The release with this table has the same epsilon. An aggregator without a stability test is
     refused.
     """
-    release = plan()
+    release = priced_release()
     table = certify_stability_test(release, budget=BUDGET)
     assert table.test == GUMBEL.stability_test(num_teachers=800)
     assert table.order == RdpAccountant().compose(release.event).best_order(target_delta=1e-6)
-    release_with_table = plan(
+    release_with_table = priced_release(
         aggregator=StableTopK(selection_scale=38.985, test="table", table=table)
     )
     assert certify_stability_test(release_with_table, budget=BUDGET) == table
@@ -142,7 +143,9 @@ def test_any_stability_test_can_be_certified() -> None:
     assert quote.epsilon == release.epsilon
     assert quote.aggregator["table_sha256"] == table.digest
     with refused("aggregator", value="GaussianVotes"):
-        certify_stability_test(plan(aggregator=GaussianVotes(noise_std=50.0)), budget=BUDGET)
+        certify_stability_test(
+            priced_release(aggregator=GaussianVotes(noise_std=50.0)), budget=BUDGET
+        )
 
 
 # The counts of 400 teachers for 300 queries: all of them vote for the first of three labels.
@@ -209,7 +212,7 @@ def test_a_notebook_shows_price_and_terms_of_a_quote() -> None:
     """The HTML of a quote has its aggregator, epsilon, delta, adjacency and unit of privacy; doubts
     are escaped, and solved values and the paper's epsilon are shown.
     """
-    quote = quote_release(plan(), budget=BUDGET)
+    quote = quote_release(priced_release(), budget=BUDGET)
     html = quote._repr_html_()
     for text in (
         "Quote of StableTopK",

@@ -276,12 +276,12 @@ def test_votes_of_many_groups_tell_more_by_public_numbers() -> None:
     """
     shape = replace(SHAPE, num_teachers=400)
     plan_budget = Budget(delta=1e-6, epsilon=8.0)
-    priced = plan_release(TABLE, shape, budget=plan_budget)
+    priced = plan_release(TABLE, shape=shape, budget=plan_budget)
     assert group_votes_tell_more(priced, budget=plan_budget, centered=CENTERED, num_groups=61_629)
     assert not group_votes_tell_more(
         priced, budget=plan_budget, centered=CENTERED, num_groups=1_617
     )
-    centered = plan_release(CENTERED, shape, budget=plan_budget)
+    centered = plan_release(CENTERED, shape=shape, budget=plan_budget)
     assert not group_votes_tell_more(
         centered, budget=plan_budget, centered=CENTERED, num_groups=61_629
     )
@@ -345,13 +345,15 @@ def test_each_change_is_the_smallest_with_two_digits(
     changes = remedies(aggregator, priced=plan.priced(), budget=plan.budget, num_groups=100_000)
     teachers, epsilon, queries = (change.remedy() for change in changes)
     fewer_teachers = Remedy(
-        "num_teachers", value=teachers.value - second_digit_unit(teachers.value)
+        name="num_teachers", value=teachers.value - second_digit_unit(teachers.value)
     )
     smaller_epsilon = Remedy(
-        "target_epsilon",
+        name="target_epsilon",
         value=float(f"{epsilon.value - second_digit_unit(epsilon.value):.2g}"),
     )
-    more_queries = Remedy("num_queries", value=queries.value + second_digit_unit(queries.value))
+    more_queries = Remedy(
+        name="num_queries", value=queries.value + second_digit_unit(queries.value)
+    )
     for change, smaller_change in (
         (teachers, fewer_teachers),
         (epsilon, smaller_epsilon),
@@ -362,7 +364,7 @@ def test_each_change_is_the_smallest_with_two_digits(
         better = plan_with_remedy(plan=plan, remedy=change)
         doubts_about(aggregator=better.aggregator, shape=better.shape, plan_budget=better.budget)
         planned = plan_with_remedy(plan=plan, remedy=smaller_change).priced()
-        expected = expected_release(planned.aggregator, planned.shape)
+        expected = expected_release(planned.aggregator, shape=planned.shape)
         assert expected.success < 0.9, smaller_change
 
 
@@ -453,14 +455,20 @@ def test_allowed_useless_release_gives_a_doubt_without_a_search(
     [budget(epsilon=1e-12), budget(epsilon=1e-30), budget(epsilon=None)],
     ids=["epsilon of 1e-12", "epsilon of 1e-30", "fixed noise"],
 )
-@pytest.mark.parametrize("noise", [1e8, 1e12])
-def test_nearly_free_and_useless_release_is_refused(plan_budget: Budget, noise: float) -> None:
+@pytest.mark.parametrize("noise_scale", [1e8, 1e12])
+def test_nearly_free_and_useless_release_is_refused(
+    plan_budget: Budget, noise_scale: float
+) -> None:
     """The release costs an epsilon of nearly 0 and tells nothing, but it does draw noise: it is refused with remedies.
 
     With `allow_useless` it gives a doubt.
     """
-    centered = CenteredVotes(noise_multiplier=noise)
-    for aggregator in (GaussianVotes(noise_std=noise), FixedTopK(k=5, epsilon=1e-15), centered):
+    centered = CenteredVotes(noise_multiplier=noise_scale)
+    for aggregator in (
+        GaussianVotes(noise_std=noise_scale),
+        FixedTopK(k=5, epsilon=1e-15),
+        centered,
+    ):
         with refused(
             "num_teachers", value=200, rule="of the answered bits would be right"
         ) as caught:
@@ -480,7 +488,7 @@ def test_release_that_answers_only_unanimous_queries_is_refused() -> None:
     with refused("num_teachers", value=50, rule="of the queries would be answered"):
         doubts_about(aggregator=TABLE, shape=shape, plan_budget=plan_budget)
     teachers, epsilon, *_ = remedies(
-        TABLE, priced=plan_release(TABLE, shape, budget=plan_budget), budget=plan_budget
+        TABLE, priced=plan_release(TABLE, shape=shape, budget=plan_budget), budget=plan_budget
     )
     more_teachers = replace(shape, num_teachers=teachers.num_teachers)
     assert doubts_about(aggregator=TABLE, shape=more_teachers, plan_budget=plan_budget) is not None
@@ -498,16 +506,16 @@ def test_release_without_noise_or_expectation_gives_no_doubt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A release that costs nothing, or whose votes cannot be made up, gives no doubt."""
-    noise_as_given = budget(epsilon=None)
+    budget_of_given_noise = budget(epsilon=None)
     all_labels = FixedTopK(k=40, epsilon=1.0)  # releases each of the 40 labels, so it costs nothing
-    assert doubts_about(aggregator=all_labels, plan_budget=noise_as_given) == ()
+    assert doubts_about(aggregator=all_labels, plan_budget=budget_of_given_noise) == ()
 
     def refuse_votes(aggregator: Aggregator, shape: VoteShape, agreement: float = 1.0) -> None:
         raise InvalidValue("votes", "made up", rule="others")
 
     monkeypatch.setattr("pate.pricing.expectations.expected_release", refuse_votes)
     much_noise = GaussianVotes(noise_std=1e6)
-    assert doubts_about(aggregator=much_noise, plan_budget=noise_as_given) == ()
+    assert doubts_about(aggregator=much_noise, plan_budget=budget_of_given_noise) == ()
 
 
 class TestDelta:
@@ -516,10 +524,10 @@ class TestDelta:
 
         At delta above 1 / groups, a mechanism that publishes a group at random would be allowed.
         """
-        loud = replace(SHAPE, num_teachers=2000)
+        shape_of_many_teachers = replace(SHAPE, num_teachers=2000)
         (line,) = doubts_about(
             aggregator=GaussianVotes(noise_std=1.0),
-            shape=loud,
+            shape=shape_of_many_teachers,
             plan_budget=budget(target_delta=1e-4),
             num_groups=20_000,
         )
@@ -529,7 +537,7 @@ class TestDelta:
         assert (
             doubts_about(
                 aggregator=GaussianVotes(noise_std=1.0),
-                shape=loud,
+                shape=shape_of_many_teachers,
                 plan_budget=budget(target_delta=1e-4),
                 num_groups=9_000,
             )
@@ -538,24 +546,26 @@ class TestDelta:
 
     def test_delta_of_a_hundredth_is_refused_unless_allowed(self) -> None:
         """Delta 0.01 is refused, and gives a doubt with `allow_useless`; delta 0.0099 is accepted."""
-        loud = replace(SHAPE, num_teachers=2000)
+        shape_of_many_teachers = replace(SHAPE, num_teachers=2000)
         plan_budget = budget(target_delta=0.01)
         with pytest.raises(InvalidValue) as refusal:
             doubts_about(
-                aggregator=GaussianVotes(noise_std=1.0), shape=loud, plan_budget=plan_budget
+                aggregator=GaussianVotes(noise_std=1.0),
+                shape=shape_of_many_teachers,
+                plan_budget=plan_budget,
             )
         assert (refusal.value.name, refusal.value.value) == ("target_delta", 0.01)
         assert refusal.value.waiver == Remedy(name="allow_useless", value=True)
         (line,) = doubts_about(
             aggregator=GaussianVotes(noise_std=1.0),
-            shape=loud,
+            shape=shape_of_many_teachers,
             plan_budget=plan_budget,
             allow_useless=True,
         )
         assert "allowed by allow_useless=True" in line
         doubts_about(
             aggregator=GaussianVotes(noise_std=1.0),
-            shape=loud,
+            shape=shape_of_many_teachers,
             plan_budget=replace(plan_budget, delta=0.0099),
         )
 
@@ -572,8 +582,8 @@ class TestSuggestion:
         shape = replace(
             SHAPE, num_teachers=suggestion.num_teachers, num_queries=suggestion.num_queries
         )
-        planned = plan_release(aggregator, shape, budget=budget(epsilon=4.0))
-        assert expected_release(planned.aggregator, shape).success >= 0.9
+        planned = plan_release(aggregator, shape=shape, budget=budget(epsilon=4.0))
+        assert expected_release(planned.aggregator, shape=shape).success >= 0.9
         assert suggestion.records_per_teacher == pytest.approx(62_115 / suggestion.num_teachers)
         assert 100 < suggestion.num_teachers < 3000
         assert 0 < suggestion.clear_queries < suggestion.num_queries
