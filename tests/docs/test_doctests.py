@@ -34,7 +34,7 @@ def row_of(path: Path) -> Any:
     return pytest.param(path, id=name, marks=[pytest.mark.slow] if name in SLOW else [])
 
 
-def run(test: doctest.DocTest) -> list[str]:
+def failures_of_doctest(test: doctest.DocTest) -> list[str]:
     """Returns the lines that doctest reports about the examples of one docstring; none if they pass."""
     output: list[str] = []
     doctest.DocTestRunner(verbose=False).run(test, out=output.append)
@@ -47,7 +47,7 @@ def test_examples_print_what_they_say(path: Path) -> None:
     module = import_module(".".join(("pate", *path.relative_to(ROOT).with_suffix("").parts)))
     examples = [test for test in doctest.DocTestFinder().find(module) if test.examples]
     assert examples
-    assert [line for test in examples for line in run(test)] == []
+    assert [line for test in examples for line in failures_of_doctest(test)] == []
 
 
 def test_every_module_with_slow_examples_has_examples() -> None:
@@ -57,7 +57,7 @@ def test_every_module_with_slow_examples_has_examples() -> None:
 
 def test_an_example_that_prints_something_else_is_found() -> None:
     """An example that promises a wrong number is reported with the expected and the printed text."""
-    wrong = doctest.DocTestParser().get_doctest(
+    wrong_doctest = doctest.DocTestParser().get_doctest(
         string=">>> 1 + 1\n3\n", globs={}, name="wrong", filename=None, lineno=None
     )
-    assert "Expected:\n    3\nGot:\n    2\n" in "".join(run(wrong))
+    assert "Expected:\n    3\nGot:\n    2\n" in "".join(failures_of_doctest(wrong_doctest))

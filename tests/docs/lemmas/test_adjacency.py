@@ -27,7 +27,9 @@ def test_the_bounds_of_the_table_hold_and_are_attained(adjacency: Adjacency) -> 
     """
     largest_moves = []
     for num_labels, num_teachers in ((1, 4), (2, 4), (3, 4), (4, 3)):
-        counts, moved_counts = neighbors(num_labels, num_teachers, adjacency)
+        counts, moved_counts = neighbors(
+            num_labels=num_labels, num_teachers=num_teachers, adjacency=adjacency
+        )
         count_moves = np.sort(moved_counts, axis=1) - np.sort(counts, axis=1)
         gaps, moved_gaps = (
             gaps_of(histograms, num_teachers=num_teachers, padded=True)
@@ -55,7 +57,7 @@ def test_the_bounds_of_the_table_hold_and_are_attained(adjacency: Adjacency) -> 
 # ------------------------------------------------------------------------------------------------ absent is not zero
 
 
-def test_centered_votes_of_zero_move_twice_as_far_as_absent_ones() -> None:
+def test_centered_zero_votes_move_twice_as_far_as_absent_ones() -> None:
     """Removing a teacher moves the centered sum by at most the l2 sensitivity under add-remove.
 
     Replacing its votes by zeros moves the sum by up to twice this sensitivity (within 1%), over all 16 arrays of votes
@@ -69,9 +71,9 @@ def test_centered_votes_of_zero_move_twice_as_far_as_absent_ones() -> None:
     all_votes = [
         np.reshape(votes, (1, *shape)) for votes in itertools.product((0.0, 1.0), repeat=4)
     ]
-    votes_of_zero = np.zeros((1, *shape))
+    zero_votes = np.zeros((1, *shape))
     for center in (0.4, 0.5):
-        sum_of_zeros = add_remove.total(votes_of_zero, center=center, num_teachers=1)
+        sum_of_zeros = add_remove.total(zero_votes, center=center, num_teachers=1)
         sums = [add_remove.total(votes, center=center, num_teachers=1) for votes in all_votes]
         furthest_by_absence = max(np.linalg.norm(vote_sum) for vote_sum in sums)
         furthest_by_zeros = max(np.linalg.norm(vote_sum - sum_of_zeros) for vote_sum in sums)
@@ -114,7 +116,7 @@ def largest_winner_delta(replaced_by: str, epsilon: float) -> float:
     first_laws, second_laws = (
         np.array([winner_distribution(pair[side]) for pair in pairs]) for side in (0, 1)
     )
-    return largest_delta(first_laws, second_laws, epsilon)
+    return largest_delta(first_laws, second_laws=second_laws, epsilon=epsilon)
 
 
 def test_the_empty_set_costs_powerset_votes_six_times_their_delta() -> None:

@@ -66,13 +66,13 @@ def test_the_stick_rises_along_the_way_to_the_worst_pair(
     ):
         product = first_length * second_length * cosine
         start = np.array([[first_length**2, product], [product, second_length**2]])
-        sticks = [
+        hockey_sticks = [
             hockey_stick(
                 ratio, sampling_prob=sampling_prob, covariance=(1 - share) * start + share * worst
             )
             for share in np.linspace(0, 1, 9)
         ]
-        assert all(later >= before - 1e-9 for before, later in pairwise(sticks))
+        assert all(later >= before - 1e-9 for before, later in pairwise(hockey_sticks))
     event = SampledGaussianEvent(noise_multiplier=0.5 / 1.2, sampling_prob=sampling_prob)
     profiles = sampled_gaussian_profiles(event, epsilons=np.array([math.log(ratio)]))
     worst_stick = hockey_stick(ratio, sampling_prob=sampling_prob, covariance=worst)
@@ -103,8 +103,10 @@ def renyi_by_quadrature(
             term = first**a * second ** (1 - a) - a * first + (a - 1) * second
             return mpmath.npdf(outcome) * term
 
-        ends = np.linspace(-mean_shift - 20, 2 * renyi_order * mean_shift + 20, 24).tolist()
-        return mpmath.log1p(mpmath.quad(integrand, ends)) / (a - 1)
+        interval_ends = np.linspace(
+            -mean_shift - 20, 2 * renyi_order * mean_shift + 20, 24
+        ).tolist()
+        return mpmath.log1p(mpmath.quad(integrand, interval_ends)) / (a - 1)
 
 
 @pytest.mark.slow
@@ -160,7 +162,7 @@ def test_the_smallest_and_largest_noises_and_samples_have_curves(adjacency: Adja
             event = SampledGaussianEvent(
                 noise_multiplier=noise_multiplier, sampling_prob=sampling_prob, adjacency=adjacency
             )
-            curve = sampled_gaussian_rdp(event, orders)
+            curve = sampled_gaussian_rdp(event, orders=orders)
             with np.errstate(over="ignore"):
                 unsampled_curve = orders / 2 * np.square(1 / np.float64(noise_multiplier))
             assert (curve >= 0).all()

@@ -100,7 +100,7 @@ def draw_paths(
         longer_paths = []
         for path in paths:
             release = after_zero if path.last_outcome == 0 else after_others
-            first_law, second_law, curve = draw_laws(rng, release)
+            first_law, second_law, curve = draw_laws(rng, release=release)
             for outcome in range(NUM_OUTCOMES):
                 longer_path = Path(
                     first_prob=path.first_prob * first_law[outcome],
@@ -146,7 +146,7 @@ def test_prices_that_depend_on_the_past_hold_at_every_single_order(seed: int) ->
     largest_curve = np.max([path.curve for path in paths], axis=0)
     largest_failure_prob = max(path.failure_prob for path in paths)
     for epsilon in EPSILONS:
-        exact = exact_delta(paths, epsilon)
+        exact = exact_delta(paths, epsilon=epsilon)
         for index in range(len(ORDERS)):
             one_order = slice(index, index + 1)
             converted = claimed_delta(
@@ -167,5 +167,5 @@ def test_without_the_failure_probabilities_the_claim_is_false() -> None:
         paths = draw_paths(rng, after_zero=release, after_others=release)
         largest_curve = np.max([path.curve for path in paths], axis=0)
         converted = claimed_delta(largest_curve, epsilon=epsilon)
-        exact = exact_delta(paths, epsilon)
+        exact = exact_delta(paths, epsilon=epsilon)
         assert converted < exact <= converted + paths[0].failure_prob

@@ -77,7 +77,7 @@ def admit_by_total(
     def is_admitted(counts: Counts) -> bool:
         accountant = make_accountant()
         for epsilon, count in zip(EPSILONS, counts, strict=True):
-            accountant.compose(PureDpEvent(epsilon), count=count)
+            accountant.compose(PureDpEvent(epsilon=epsilon), count=count)
         return accountant.get_epsilon(target_delta=delta) <= cap_epsilon
 
     return is_admitted
@@ -85,7 +85,7 @@ def admit_by_total(
 
 def admit_by_filter(privacy_filter: PrivacyFilter) -> Callable[[Counts], bool]:
     """Returns a rule that admits numbers of releases at each epsilon if a filter admits their sum."""
-    prices = [privacy_filter.price(PureDpEvent(epsilon)) for epsilon in EPSILONS]
+    prices = [privacy_filter.price(PureDpEvent(epsilon=epsilon)) for epsilon in EPSILONS]
 
     def is_admitted(counts: Counts) -> bool:
         spent = Spent()
@@ -258,7 +258,7 @@ def test_a_cap_but_no_total_bounds_adaptive_stopping() -> None:
     At the cap of the ledger it has at most delta. For a fixed number of releases, the total is exact.
     """
     epsilon = 0.2
-    event = PureDpEvent(epsilon)
+    event = PureDpEvent(epsilon=epsilon)
     delta = 1e-3
     ledger = Ledger(target_delta=delta, max_epsilon=6.0, accountant=PureDpAccountant)
     totals = [0.0]
@@ -285,13 +285,13 @@ def test_a_release_at_the_whole_cap_leaves_room_for_none() -> None:
     epsilon = 0.2
     num_responses = 40
     delta = 1e-3
-    first_event = SelfComposedEvent(PureDpEvent(epsilon), count=num_responses)
+    first_event = SelfComposedEvent(PureDpEvent(epsilon=epsilon), count=num_responses)
     cap = PureDpAccountant().compose(first_event).get_epsilon(target_delta=delta)
     assert not RenyiFilter(max_epsilon=cap, target_delta=delta).admits(Spent(), event=first_event)
     ledger = Ledger(target_delta=delta, max_epsilon=cap, accountant=PureDpAccountant)
     assert ledger.affords(first_event) == 1
     ledger.charge(first_event, adjacency=ledger.adjacency)
-    assert ledger.affords(PureDpEvent(epsilon)) == ledger.affords(NoOpEvent()) == 0
+    assert ledger.affords(PureDpEvent(epsilon=epsilon)) == ledger.affords(NoOpEvent()) == 0
     without_stopping = [math.inf] * num_responses
     delta_of_first, delta_of_one_more = (
         delta_of_stopping(epsilon_per_release=epsilon, epsilon_bounds=epsilon_bounds)

@@ -33,8 +33,8 @@ def boundary_event(
     """Returns the event of a session of boundary calls of an epsilon; a hit is the boundary outcome."""
     target = tight_boundary(epsilon)
     return BoundarySessionEvent(
-        target.epsilon,
-        target.hit_prob,
+        epsilon=target.epsilon,
+        hit_prob=target.hit_prob,
         target_hits=target_hits,
         num_calls=num_calls,
         accesses=NoOpEvent(),
@@ -48,8 +48,8 @@ def target_event(
 ) -> SessionEvent:
     """Returns the event of a session of calls with a target; a hit is an outcome in the target's set."""
     return SessionEvent(
-        target.epsilon,
-        target.hit_prob,
+        epsilon=target.epsilon,
+        hit_prob=target.hit_prob,
         target_hits=target_hits,
         num_calls=num_calls,
         accesses=NoOpEvent(),
@@ -136,8 +136,8 @@ def test_no_boundary_call_has_a_moment_above_1_where_hits_weigh_less(
     """
     orders = orders_for(epsilon)
     event = boundary_event(epsilon, bounded_range=bounded_range)
-    cost_of_hit = hit_cost(event, orders)
-    cost_of_call = call_cost(event, orders)
+    cost_of_hit = hit_cost(event, orders=orders)
+    cost_of_call = call_cost(event, orders=orders)
     is_limited = cost_of_hit < 1
     assert is_limited.sum() > 10
     for call_laws in draw_calls(epsilon, bounded_range=bounded_range):
@@ -150,7 +150,7 @@ def test_no_boundary_call_has_a_moment_above_1_where_hits_weigh_less(
 def test_rare_outcomes_attain_the_cost_of_a_bounded_range(epsilon: float) -> None:
     """Calls with a rare outcome reach over 99% of the cost of a hit, at each Renyi order where this cost is below 1."""
     orders = orders_for(epsilon)
-    cost = hit_cost(boundary_event(epsilon, bounded_range=True), orders)
+    cost = hit_cost(boundary_event(epsilon, bounded_range=True), orders=orders)
     reached_share = np.zeros_like(orders)
     for odds in (1e-5, 1e-4):
         first_law, second_law = (
@@ -179,7 +179,7 @@ def test_the_worst_q_target_call_is_a_corner(target: QTarget) -> None:
     """
     orders = orders_for(target.epsilon)
     growth = math.exp(target.epsilon)
-    cost = hit_cost(target_event(target), orders)
+    cost = hit_cost(target_event(target), orders=orders)
     is_limited = cost < 1
 
     def are_within_epsilon(first_prob: float, second_prob: float) -> bool:
@@ -222,14 +222,16 @@ def test_few_calls_cost_by_calls_and_many_by_hits() -> None:
         boundary_event(epsilon=0.05, bounded_range=True, target_hits=10, num_calls=num_calls)
         for num_calls in (1, 3, 10, 40, 100, 1000, math.inf)
     ]
-    curves = np.array([session_rdp(session, orders) for session in sessions])
+    curves = np.array([session_rdp(session, orders=orders) for session in sessions])
     assert (np.diff(curves, axis=0) >= -1e-15).all()
     np.testing.assert_allclose(curves[0], bounded_range_rdp(epsilon=0.05, orders=orders), rtol=1e-6)
-    price_of_ten_hits = -10 * np.log1p(-hit_cost(sessions[-1], orders)) / (orders - 1)
+    price_of_ten_hits = -10 * np.log1p(-hit_cost(sessions[-1], orders=orders)) / (orders - 1)
     np.testing.assert_allclose(curves[-1], price_of_ten_hits, rtol=1e-9)
     short_session = target_event(not_prior(epsilon=0.1), target_hits=10, num_calls=7)
     price_of_seven_calls = 7 * pure_dp_rdp(epsilon=0.1, orders=orders)
-    np.testing.assert_allclose(session_rdp(short_session, orders), price_of_seven_calls, rtol=1e-9)
+    np.testing.assert_allclose(
+        session_rdp(short_session, orders=orders), price_of_seven_calls, rtol=1e-9
+    )
 
 
 def test_at_renyi_orders_where_hits_limit_nothing_all_calls_are_paid() -> None:
@@ -239,8 +241,8 @@ def test_at_renyi_orders_where_hits_limit_nothing_all_calls_are_paid() -> None:
     """
     orders = np.array([1e3, 1e6])
     unlimited_session = boundary_event(epsilon=0.05, bounded_range=False)
-    assert (hit_cost(unlimited_session, orders) >= 1).all()
-    assert np.isinf(session_rdp(unlimited_session, orders)).all()
+    assert (hit_cost(unlimited_session, orders=orders) >= 1).all()
+    assert np.isinf(session_rdp(unlimited_session, orders=orders)).all()
     limited_session = boundary_event(epsilon=0.05, bounded_range=True, num_calls=20)
     largest_price = 20 * tight_boundary(epsilon=0.05).epsilon
-    assert (session_rdp(limited_session, orders) <= largest_price * (1 + 1e-9)).all()
+    assert (session_rdp(limited_session, orders=orders) <= largest_price * (1 + 1e-9)).all()

@@ -113,7 +113,7 @@ def test_no_law_that_satisfies_the_rows_is_above_the_bound(name: str, reach: int
     There are six convex divergences. Negative control: for the Renyi order 4, a law that breaks the rows exceeds the
     bound.
     """
-    types = make_types(reach, num_teachers=30, num_candidates=20)
+    types = make_types(reach=reach, num_teachers=30, num_candidates=20)
     rng = np.random.default_rng(list(DIVERGENCES).index(name))
     convex_function = DIVERGENCES[name]
     bound = largest_divergence(types, divergence=convex_function)

@@ -32,14 +32,14 @@ def hockey_stick(first_law: np.ndarray, second_law: np.ndarray, *, epsilon: floa
     return float(np.maximum(first_law - math.exp(epsilon) * second_law, 0).sum())
 
 
-def joint_law(law_of_one: dict[int, float], *, num_units: int) -> np.ndarray:
+def joint_law(law_of_unit: dict[int, float], *, num_units: int) -> np.ndarray:
     """Returns the law of the independent outcomes of several units, `[3 ** num_units]`.
 
     Args:
-        law_of_one: the probability of each outcome 0, 1 or 2 of one unit.
+        law_of_unit: the probability of each outcome 0, 1 or 2 of one unit.
         num_units: the number of units.
     """
-    probs = np.array([law_of_one.get(outcome, 0.0) for outcome in (0, 1, 2)])
+    probs = np.array([law_of_unit.get(outcome, 0.0) for outcome in (0, 1, 2)])
     return np.array([math.prod(path) for path in product(probs, repeat=num_units)])
 
 
@@ -64,12 +64,13 @@ def joint_law(law_of_one: dict[int, float], *, num_units: int) -> np.ndarray:
 def test_a_group_of_gaussian_releases_is_never_dearer_than_said(
     event: GaussianEvent, mu: float, size: int, accountant: type
 ) -> None:
-    """A group of `size` units moves a Gaussian release by `size` times mu; at the group's epsilon its delta is at most
-    1e-6.
+    """At the epsilon that `group_epsilon` states for a group, the exact delta of Gaussian releases is at most 1e-6.
+
+    A group of `size` units moves a release by `size` times mu.
 
     By the exact accountant, delta is over 1e-6 at 99% of this epsilon less 0.001.
     """
-    epsilon = group_epsilon(event, size, budget=Budget(delta=DELTA, accountant=accountant))
+    epsilon = group_epsilon(event, size=size, budget=Budget(delta=DELTA, accountant=accountant))
     group_mu = size * mu
     assert gaussian_delta(mu=group_mu, epsilon=epsilon) <= DELTA
     if accountant is ExactAccountant:
@@ -79,11 +80,14 @@ def test_a_group_of_gaussian_releases_is_never_dearer_than_said(
 
 @pytest.mark.parametrize("size", [2, 3, 5])
 def test_a_group_of_randomized_responses_is_never_dearer_than_said(size: int) -> None:
-    """`size` units answer by randomized response: at the group's epsilon, nearly `size` times the
-    unit's, their exact delta is at most 1e-6.
+    """At the epsilon that `group_epsilon` states, the exact delta of `size` randomized responses is at most 1e-6.
+
+    This epsilon is nearly `size` times that of one response.
     """
     unit_epsilon = 0.4
-    epsilon = group_epsilon(PureDpEvent(unit_epsilon), size, budget=Budget(delta=DELTA))
+    epsilon = group_epsilon(
+        PureDpEvent(epsilon=unit_epsilon), size=size, budget=Budget(delta=DELTA)
+    )
     truth_prob = math.exp(unit_epsilon) / (1 + math.exp(unit_epsilon))
     first_law = joint_law({0: truth_prob, 1: 1 - truth_prob}, num_units=size)
     second_law = joint_law({1: truth_prob, 0: 1 - truth_prob}, num_units=size)

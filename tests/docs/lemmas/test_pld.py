@@ -132,7 +132,7 @@ def test_bits_within_reach_both_ways_round() -> None:
         for first, second in combinations(range(len(laws)), 2)
         if second - first <= 2
     ]
-    profile = privacy_profile(event=OneBitEvent(logits, reach=2), epsilons=EPSILONS)
+    profile = privacy_profile(event=OneBitEvent(logits=logits, reach=2), epsilons=EPSILONS)
     assert profile == pytest.approx(np.max(sticks_of_pairs, axis=0), abs=1e-12)
 
 
@@ -146,7 +146,7 @@ def test_a_profile_of_zcdp_is_above_the_gaussian_of_that_rho() -> None:
         privacy_profile(event, epsilons=EPSILONS)
         for event in (
             GaussianEvent(noise_multiplier=1 / math.sqrt(2 * rho)),
-            ZCdpEvent(rho),
+            ZCdpEvent(rho=rho),
             ZCdpEvent(rho=0.5 * rho),
         )
     )
@@ -163,7 +163,7 @@ def test_the_minorant_is_the_largest_convex_function_below_the_points() -> None:
     convex = np.exp(-x)
     y = convex + rng.uniform(high=0.2, size=60)
     corners = lower_hull(x, y)
-    minorant = convex_minorant(x, y)
+    minorant = convex_minorant(x=x, y=y)
     slopes = np.diff(y[corners]) / np.diff(x[corners])
     assert (np.diff(slopes) > 0).all()
     assert (minorant <= y + 1e-12).all()

@@ -18,7 +18,7 @@ def test_sums_of_whole_numbers_are_exact_in_any_order(clip: float) -> None:
 
     It equals the sum in Python's whole numbers.
     """
-    moments = ClippedMoments(clip, num_teachers=3000)
+    moments = ClippedMoments(clip=clip, num_teachers=3000)
     features = RNG.uniform(low=-1, high=1, size=(3000, 3))
     features = np.trunc(features * FEATURE_STEPS).astype(np.float32)
     residuals = RNG.normal(size=(3000, 2)) * clip
@@ -88,7 +88,7 @@ def test_a_teacher_of_a_few_records_counts_as_its_mean_product_does(num_records:
     teachers is exactly that of the sums of single teachers.
     """
     for clip, spread in ((5.0, 1.0), (0.3, 1.0), (0.02, 0.1)):
-        moments = ClippedMoments(clip, num_teachers=50)
+        moments = ClippedMoments(clip=clip, num_teachers=50)
         features, residuals = draw_opposed_records(
             num_teachers=50, num_records=num_records, num_labels=3, spread=spread
         )
@@ -99,7 +99,7 @@ def test_a_teacher_of_a_few_records_counts_as_its_mean_product_does(num_records:
         rounding_step = num_records * math.sqrt(3) * moments.step * FEATURE_STEPS
         difference = np.linalg.norm((sum_of_records - sum_of_means) * moments.step)
         assert difference < 50 * 2 * rounding_step
-        single_sums = sums_of_single_teachers(moments, features, residuals)
+        single_sums = sums_of_single_teachers(moments, features=features, residuals=residuals)
         np.testing.assert_array_equal(np.sum(single_sums, axis=0), sum_of_records)
 
 
@@ -114,7 +114,7 @@ def test_cutting_records_that_cancel_each_other_stays_within_the_clip(spread: fl
     lengths = []
     lengths_without_margin = []
     for num_records in (2, 3, 32):
-        moments = ClippedMoments(clip, num_teachers=200)
+        moments = ClippedMoments(clip=clip, num_teachers=200)
         margin = num_records * math.sqrt(3) * moments.step * FEATURE_STEPS / clip
         moments_without_margin = ClippedMoments(clip=clip / (1 - margin), num_teachers=200)
         features, residuals = draw_opposed_records(
@@ -122,11 +122,13 @@ def test_cutting_records_that_cancel_each_other_stays_within_the_clip(spread: fl
         )
         lengths += [
             np.linalg.norm(vote_sum * moments.step)
-            for vote_sum in sums_of_single_teachers(moments, features, residuals)
+            for vote_sum in sums_of_single_teachers(moments, features=features, residuals=residuals)
         ]
         lengths_without_margin += [
             np.linalg.norm(vote_sum * moments_without_margin.step)
-            for vote_sum in sums_of_single_teachers(moments_without_margin, features, residuals)
+            for vote_sum in sums_of_single_teachers(
+                moments_without_margin, features=features, residuals=residuals
+            )
         ]
     assert max(lengths) <= clip * (1 + 2**-20)
     assert spread == 0.0 or max(lengths_without_margin) > clip
@@ -157,13 +159,13 @@ def test_sums_of_blocks_are_exact_beyond_the_whole_numbers_of_doubles(clip: floa
 def test_votes_on_8192_labels_are_no_longer_than_the_clip(spread: float) -> None:
     """Lengths from products of records are right for as many labels as rounds take, also where records cancel."""
     clip = 2e-2
-    moments = ClippedMoments(clip, num_teachers=8)
+    moments = ClippedMoments(clip=clip, num_teachers=8)
     for num_records in (1, 2, 32):
         features, residuals = draw_opposed_records(
             num_teachers=8, num_records=num_records, num_labels=8192, spread=spread
         )
         votes = (
-            sums_of_single_teachers(moments, features, residuals)
+            sums_of_single_teachers(moments, features=features, residuals=residuals)
             if num_records > 1
             else [
                 moments.sum_of_single(features[teacher], residuals=residuals[teacher])

@@ -55,8 +55,9 @@ def winner_law(first_mean: float, second_mean: float) -> Array:
 
 
 def pairs_of_winner_laws(mean_shift: float, num_moving: int) -> list[tuple[Array, Array]]:
-    """Returns pairs of laws of the winner before and after a move of `mean_shift`, for counts with means in `MEANS`, in
-    both directions.
+    """Returns the pairs of laws of the winner before and after a move by `mean_shift`, in both directions.
+
+    The means of the counts are those in `MEANS`.
 
     With `num_moving` 1, one count falls, and a law has two outcomes; with 2, a second count rises, and it has three.
     """
@@ -71,7 +72,7 @@ def pairs_of_winner_laws(mean_shift: float, num_moving: int) -> list[tuple[Array
     else:
         pairs = [
             (
-                winner_law(first_mean, second_mean),
+                winner_law(first_mean=first_mean, second_mean=second_mean),
                 winner_law(
                     first_mean=first_mean - mean_shift, second_mean=second_mean + mean_shift
                 ),
@@ -96,13 +97,14 @@ def renyi_divergence(first_law: Array, second_law: Array) -> Array:
 def test_no_law_costs_more_and_a_price_3_percent_smaller_fails(
     mean_shift: float, num_moving: int
 ) -> None:
-    """The Renyi divergence of each pair of laws of the winner is at most the price, which is at most that of the noisy
-    counts.
+    """The Renyi divergence of each pair of laws of the winner is at most the price.
+
+    The price is at most that of the noisy counts.
 
     For the smallest shift, some pair exceeds 97% of the price at one of the five smallest Renyi orders.
     """
     price = winner_rdp(noise_multiplier=1 / mean_shift, num_moving=num_moving, orders=ORDERS)
-    pairs = pairs_of_winner_laws(mean_shift, num_moving)
+    pairs = pairs_of_winner_laws(mean_shift, num_moving=num_moving)
     largest_divergence = np.max(
         [renyi_divergence(first_law, second_law) for first_law, second_law in pairs], axis=0
     )
@@ -131,7 +133,7 @@ def test_one_step_is_above_every_law_for_convex_functions(
     )
     take_step = composition_step(dominating_pairs(event), grid, negligible=1e-18)
     rng = np.random.default_rng(3)
-    pairs = pairs_of_winner_laws(mean_shift, num_moving)
+    pairs = pairs_of_winner_laws(mean_shift, num_moving=num_moving)
     inner = slice(150, 700)  # from these points, nothing beyond the grid is reached
     inner_points = grid.points[inner]
     for kinks in (
@@ -185,7 +187,7 @@ def test_bends_are_bounded() -> None:
         )
 
     def prob_of_first(first_mean: float, second_mean: float) -> float:
-        return float(winner_law(first_mean, second_mean)[0])
+        return float(winner_law(first_mean=first_mean, second_mean=second_mean)[0])
 
     def second_differences(
         function: Callable[[float, float], float],
