@@ -167,24 +167,30 @@ def test_way_keeps_the_choices_of_the_user(composed: Composed) -> None:
     One printed line lists what the way chose; without a way there is no line.
     """
 
-    def choices(arguments: Arguments, command: str = "train") -> dict[str, Any]:
+    def chosen_groups(arguments: Arguments, command: str = "train") -> dict[str, Any]:
         """Returns the chosen file of each configuration group that the way may choose."""
         config = compose(command, list(arguments), return_hydra_config=True)
         return {group: config.hydra.runtime.choices.get(group) for group in WAY_FOR_PICTURES}
 
-    assert choices(arguments=["data=celeba", "data.root=x", "way=pictures"]) == WAY_FOR_PICTURES
-    assert choices(arguments=["data=table", "way=table"]) == WAY_FOR_PICTURES | {"features": "none"}
     assert (
-        choices(arguments=["data=table", "way=table", "student=mlp", "teacher=mlp"])["teacher"]
+        chosen_groups(arguments=["data=celeba", "data.root=x", "way=pictures"]) == WAY_FOR_PICTURES
+    )
+    assert chosen_groups(arguments=["data=table", "way=table"]) == WAY_FOR_PICTURES | {
+        "features": "none"
+    }
+    assert (
+        chosen_groups(arguments=["data=table", "way=table", "student=mlp", "teacher=mlp"])[
+            "teacher"
+        ]
         == "mlp"
     )
     assert (
-        choices(arguments=["data=celeba", "data.root=x", "way=features"], command="compare")[
+        chosen_groups(arguments=["data=celeba", "data.root=x", "way=features"], command="compare")[
             "features"
         ]
         == "patches"
     )
-    assert choices(arguments=["data=table"])["teacher"] == "linear"
+    assert chosen_groups(arguments=["data=table"])["teacher"] == "linear"
     assert way_line({"way": "none", **WAY_FOR_PICTURES}) is None
     assert way_line({}) is None
     assert str(way_line({"way": "features", **WAY_FOR_PICTURES})).startswith(

@@ -23,7 +23,7 @@ from tests.config.conftest import Composed, with_files
 from tests.refusals import refused
 
 
-def unread(word: str) -> str:
+def parse_error_line(word: str) -> str:
     """Returns the one-line error for an argument that Hydra cannot parse."""
     with pytest.raises(OverrideParseException) as raised:
         OverridesParser.create().parse_overrides([word])
@@ -32,7 +32,7 @@ def unread(word: str) -> str:
     return line
 
 
-def read(word: str) -> object:
+def parsed_value(word: str) -> object:
     """Returns the value that Hydra's parser reads from an argument."""
     (override,) = OverridesParser.create().parse_overrides([word])
     return override.value()
@@ -44,16 +44,16 @@ def test_unparsable_value_is_answered_with_a_quoted_form() -> None:
     A word without `=` is answered with the form NAME=VALUE.
     """
     for value in ("~/celeba", "/my copy (1)", "/a=b", "/a[1]"):
-        line = unread(f"data.root={value}")
+        line = parse_error_line(f"data.root={value}")
         assert line.startswith(
             f"data.root={value}: expected a value that Hydra can read, in quotes within quotes wher"
         )
-        assert read(line.rpartition(": '")[2].removesuffix("'")) == value
+        assert parsed_value(line.rpartition(": '")[2].removesuffix("'")) == value
     assert (
-        unread("quick")
+        parse_error_line("quick")
         == "quick: expected NAME=VALUE, no blank around the =; --help lists the names"
     )
-    assert unread("data.labels=[flu,").endswith(
+    assert parse_error_line("data.labels=[flu,").endswith(
         " where it has a blank or any of ~ ( ) [ ] { } , = ': 'data.labels=[flu]'"
     )
 
@@ -310,6 +310,6 @@ def test_arguments_may_have_letters_of_all_languages(word: str, value: object) -
 
     Arguments that Hydra can read stay as they are.
     """
-    assert read(quote_argument(word)) == value
+    assert parsed_value(quote_argument(word)) == value
     words = "seed=3 labels=[a,b] data='\u00f6.csv' labels=[\"\u00f6\",b] --config-dir=\u00f6 -m a=${b:\u00f6} ~data"
     assert all(quote_argument(word) == word for word in words.split())

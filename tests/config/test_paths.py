@@ -23,7 +23,7 @@ from pate.data import Arrays, HuggingFace, ImageFolder, Table
 from pate.run.folder import RunFolder
 from pate.validation import InvalidValue, as_setting
 from tests.config.conftest import with_files
-from tests.config.test_mistakes import read, unread
+from tests.config.test_mistakes import parse_error_line, parsed_value
 
 MARKS = [
     *" .,;:'\"\\${}[]()#=~&!<>^`|*?%@+-/_",
@@ -43,7 +43,7 @@ NAMES = (
 )
 
 
-def resolved(value: Any) -> str:
+def resolved_by_omegaconf(value: Any) -> str:
     """Returns the value that a command receives from OmegaConf for a text."""
     return str(OmegaConf.create({"value": str(value)}).value)
 
@@ -54,9 +54,12 @@ def resolved(value: Any) -> str:
 def test_suggested_setting_is_parsed_as_meant(name: str, setting: str) -> None:
     """`as_setting` writes a setting for the shell. For random names, the shell and Hydra read the value back."""
     (pasted,) = shlex.split(as_setting(setting, value=name))
-    assert resolved(read(quote_argument(pasted))) == name
+    assert resolved_by_omegaconf(parsed_value(quote_argument(pasted))) == name
     (pasted,) = shlex.split(as_setting(name="data.drop", value=[name, "b"]))
-    assert [resolved(each) for each in read(quote_argument(pasted))] == [name, "b"]  # type: ignore[attr-defined]
+    assert [resolved_by_omegaconf(part) for part in parsed_value(quote_argument(pasted))] == [
+        name,
+        "b",
+    ]  # type: ignore[attr-defined]
 
 
 @pytest.mark.slow
@@ -71,7 +74,7 @@ def test_path_is_taken_literally(name: str, setting: str) -> None:
         return  # means something to Hydra
     if (setting == "votes" and name.startswith("[")) or (setting == "data" and "," in name):
         return
-    assert resolved(read(quote_argument(f"{setting}={name}"))) == name
+    assert resolved_by_omegaconf(parsed_value(quote_argument(f"{setting}={name}"))) == name
 
 
 @pytest.mark.parametrize(
@@ -79,8 +82,8 @@ def test_path_is_taken_literally(name: str, setting: str) -> None:
 )
 def test_paths_with_special_characters_are_quoted(name: str) -> None:
     """Paths with brackets, commas, quotes or the form of numbers are read unchanged."""
-    assert read(quote_argument(f"data.private={name}")) == name
-    assert read(quote_argument(f"+output_dir={name}")) == name
+    assert parsed_value(quote_argument(f"data.private={name}")) == name
+    assert parsed_value(quote_argument(f"+output_dir={name}")) == name
 
 
 def test_non_literal_paths_are_unchanged() -> None:
@@ -102,10 +105,10 @@ def test_non_literal_paths_are_unchanged() -> None:
 def test_refusal_of_a_value_suggests_quotes() -> None:
     """A value that Hydra cannot read is refused. The suggested argument gives the value after the shell and Hydra."""
     for value in ("[x]/f", "a b(c)", "[a,b"):
-        line = unread(quote_argument(f"data.name={value}"))
-        (told,) = shlex.split(line[line.index("'data.name=") :])
+        line = parse_error_line(quote_argument(f"data.name={value}"))
+        (suggested_argument,) = shlex.split(line[line.index("'data.name=") :])
         expected: Any = ["a", "b"] if value == "[a,b" else value
-        assert read(told) == expected
+        assert parsed_value(suggested_argument) == expected
 
 
 def test_refusal_of_a_list_suggests_a_parsable_list() -> None:
@@ -113,8 +116,12 @@ def test_refusal_of_a_list_suggests_a_parsable_list() -> None:
     message = "Ambiguous value for argument 'data.labels=flu,\"chest pain\",2019'\n"
     line = explain(HydraException(message))
     assert line is not None
-    (told,) = shlex.split(line[line.index("'data.labels=") : line.index(", or -m")])
-    assert OverridesParser.create().parse_override(told).value() == ["flu", "chest pain", "2019"]
+    (suggested_argument,) = shlex.split(line[line.index("'data.labels=") : line.index(", or -m")])
+    assert OverridesParser.create().parse_override(suggested_argument).value() == [
+        "flu",
+        "chest pain",
+        "2019",
+    ]
 
 
 def test_home_is_expanded_in_every_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,7 +167,7 @@ def test_commands_compose_with_the_home_folder(
 )
 def test_free_text_is_taken_literally(text: str) -> None:
     """A publisher's name and address may have commas and brackets, and a date stays text."""
-    assert read(quote_argument(f"publisher={text}")) == text
+    assert parsed_value(quote_argument(f"publisher={text}")) == text
 
 
 def test_every_setting_of_a_command_that_names_a_file_is_a_path() -> None:

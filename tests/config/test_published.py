@@ -92,17 +92,23 @@ class Plain:
         self.path = path
 
 
-def target(cls: type) -> str:
+def target_of_class(cls: type) -> str:
     """Returns the `_target_` of a class, as a configuration names it."""
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def inner(secret: str) -> dict[str, Any]:
+def config_of_inner(secret: str) -> dict[str, Any]:
     """Returns the configuration of an `Inner` with a secret path and undeclared keys."""
-    return {"_target_": target(Inner), "size": 3, "path": secret, "extra": secret, "number": NUMBER}
+    return {
+        "_target_": target_of_class(Inner),
+        "size": 3,
+        "path": secret,
+        "extra": secret,
+        "number": NUMBER,
+    }
 
 
-def settings(secret: str) -> dict[str, Any]:
+def settings_with(secret: str) -> dict[str, Any]:
     """Returns settings with the secret in every place that is not declared public."""
     forest = {
         "_target_": "sklearn.ensemble.RandomForestClassifier",
@@ -120,10 +126,10 @@ def settings(secret: str) -> dict[str, Any]:
         "verbose": True,
     }
     votes = {
-        "_target_": target(MyVotes),
+        "_target_": target_of_class(MyVotes),
         "noise_std": -1.0,
         "weights": [1.0, 2.0],
-        "inner": inner(secret),
+        "inner": config_of_inner(secret=secret),
         "patients": NUMBER,
         "noise_seed": NUMBER,
         "undeclared": NUMBER,
@@ -135,9 +141,9 @@ def settings(secret: str) -> dict[str, Any]:
         "seed": NUMBER,
         "allowed_targets": [secret],
         "aggregator": votes,
-        "accountant": {"_target_": target(Plain), "ward": NUMBER, "path": secret},
+        "accountant": {"_target_": target_of_class(Plain), "ward": NUMBER, "path": secret},
         "teacher": {
-            "_target_": target(SklearnTeacher),
+            "_target_": target_of_class(SklearnTeacher),
             "estimator": chain,
             "threshold": 0.5,
             "num_teachers": 40,
@@ -150,13 +156,13 @@ def settings(secret: str) -> dict[str, Any]:
         },
         "engine": {"_target_": "pate.teachers.RayEngine", "address": secret, "chunk_size": NUMBER},
         "data": {
-            "_target_": target(MyData),
+            "_target_": target_of_class(MyData),
             "folder": secret,
             "file": secret,
             "ward": NUMBER,
             "share": 0.771942,
             "image_size": 12,
-            "parts": [{"path": secret, "count": NUMBER}, inner(secret)],
+            "parts": [{"path": secret, "count": NUMBER}, config_of_inner(secret=secret)],
         },
     }
 
@@ -179,7 +185,9 @@ def test_secret_is_not_published_from_any_depth(secret: str) -> None:
 
     The published text contains neither the secret nor the private number.
     """
-    text = public_settings(settings=settings(secret), aggregator=aggregator_with(secret))
+    text = public_settings(
+        settings=settings_with(secret=secret), aggregator=aggregator_with(secret=secret)
+    )
     module_of_users_classes = __name__
     for word in (secret, "771942", "771_942", module_of_users_classes, "MyData"):
         assert word not in text
@@ -197,7 +205,7 @@ def test_published_settings_are_exactly_the_expected_ones() -> None:
     assert OmegaConf.to_container(
         OmegaConf.create(
             public_settings(
-                settings=settings(secret="secret"), aggregator=aggregator_with(secret="secret")
+                settings=settings_with(secret="secret"), aggregator=aggregator_with(secret="secret")
             )
         )
     ) == TERMS | {
@@ -223,10 +231,10 @@ def test_published_settings_are_exactly_the_expected_ones() -> None:
 
 def published(aggregator: Aggregator, fields: dict[str, Any]) -> Any:
     """Returns the published settings of an aggregator whose configuration has these fields."""
-    node = {"_target_": target(type(aggregator)), **fields}
+    node = {"_target_": target_of_class(type(aggregator)), **fields}
     return OmegaConf.create(
         public_settings(
-            settings=settings(secret="secret") | {"aggregator": node}, aggregator=aggregator
+            settings=settings_with(secret="secret") | {"aggregator": node}, aggregator=aggregator
         )
     ).aggregator
 
@@ -237,7 +245,7 @@ def test_nested_objects_are_filtered_and_tables_published_by_digest() -> None:
     A center is left out. A certified table is published as its digest.
     """
     with_object = StableTopK(selection_scale=2.0, test_std=3.0, regularizer=operator.neg)
-    component = published(with_object, fields={"regularizer": inner(secret="secret")})
+    component = published(with_object, fields={"regularizer": config_of_inner(secret="secret")})
     assert component.regularizer == {"_target_": "Inner", "size": 3}
     with_numbers = replace(with_object, regularizer=[0.0, -1.5])
     component = published(with_numbers, fields={"regularizer": [0.0, -1.5]})
@@ -301,7 +309,7 @@ def test_published_aggregator_has_the_price_of_the_release(composed: Any, name: 
         accountant=RdpAccountant,
     )
     settings = OmegaConf.to_container(config, resolve=True) | {"adjacency": "add_remove"}
-    public = OmegaConf.create(public_settings(settings, aggregator=aggregator))
+    public = OmegaConf.create(public_settings(settings=settings, aggregator=aggregator))
     rebuilt_aggregator = build_aggregator(public.aggregator, adjacency=public.adjacency)
     accountant: Any = build(public.accountant, slot="accountant")
     assert public.teacher.num_teachers == 300
@@ -349,7 +357,7 @@ def test_features_are_published_without_files() -> None:
     recipe = {"_target_": "pate.features.Backbone", "model": "resnet18"}
     features = recipe | {"weights": "/mnt/ward/w.pth", "cache": "ward", "seed": NUMBER}
     settings = {"aggregator": {"_target_": "pate.aggregators.GaussianVotes"}, "features": features}
-    text = public_settings(settings, aggregator=GaussianVotes(noise_std=3.0))
+    text = public_settings(settings=settings, aggregator=GaussianVotes(noise_std=3.0))
     assert OmegaConf.create(text).features == recipe
     assert "ward" not in text and str(NUMBER) not in text
 
@@ -368,7 +376,7 @@ ROUTES = (
 def config_with(setting: str, value: Any) -> Any:
     """Returns a configuration in which one setting has this value, as a configuration file could set it."""
     config = OmegaConf.create(
-        settings(secret="secret")
+        settings_with(secret="secret")
         | {"word": "oc", "output_dir": "${oc.env:PATE_SECRET}", "holder": "a"}
     )
     OmegaConf.update(config, setting, value, force_add=True)
@@ -441,10 +449,10 @@ def test_values_from_the_configuration_itself_are_published() -> None:
     public_text = public_settings(settings=plain, aggregator=aggregator_with(secret="secret"))
     assert OmegaConf.create(public_text).student.rank == 12
     # The statement in a holder's vote file is no configuration.
-    node = {"_target_": target(Plain), "path": "${oc.env:HOME}"}
+    node = {"_target_": target_of_class(Plain), "path": "${oc.env:HOME}"}
     holder_statement = "_target_: pate.data.Table\nname: ${oc.env:HOME}\nfit: ${oc.env\n"
     public_text = release_settings(
-        settings(secret="s") | {"data": node},
+        settings_with(secret="s") | {"data": node},
         aggregator=aggregator_with(secret="s"),
         holders={"data": holder_statement},
         num_queries=3,

@@ -58,7 +58,7 @@ def test_published_settings_build_the_same_aggregator() -> None:
     """An aggregator with two changed constants is published. The published settings build an equal aggregator."""
     aggregator = CenteredVotes(noise_multiplier=5.0, recipe=Recipe(num_rounds=7, trust=0.25))
     settings: Any = {"aggregator": {"_target_": "pate.aggregators.CenteredVotes"}}
-    part = yaml.safe_load(public_settings(settings, aggregator))["aggregator"]
+    part = yaml.safe_load(public_settings(settings=settings, aggregator=aggregator))["aggregator"]
     assert build_aggregator(OmegaConf.create(part), adjacency="replace_one") == aggregator
 
 

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
 
 @dataclasses.dataclass
-class Mine:
+class ClassWithFields:
+    """A class with a required field, optional ones, and one that is no argument."""
+
     needed: int
     share: float | None = None
     names: list[str] = dataclasses.field(default_factory=lambda: ["a"])
@@ -44,7 +46,9 @@ class Mine:
 
 
 @dataclasses.dataclass
-class Hinted:
+class ClassWithUnknownHint:
+    """A class with a field whose type hint names a class that cannot be imported."""
+
     thing: Nothing | None = None
     number: int = 3
 
@@ -55,12 +59,16 @@ def test_schema_has_the_configurable_fields() -> None:
     Unknown type hints make a field that takes any value.
     """
     node = OmegaConf.structured(
-        schema_of(Mine, excluded_fields=("share",), extra_fields=[("beside", int, 5)])
+        schema_of(ClassWithFields, excluded_fields=("share",), extra_fields=[("beside", int, 5)])
     )
     names = {"needed": MISSING, "names": ["a"]}
-    assert OmegaConf.to_container(node) == {"_target_": f"{__name__}.Mine", "beside": 5, **names}
+    assert OmegaConf.to_container(node) == {
+        "_target_": f"{__name__}.ClassWithFields",
+        "beside": 5,
+        **names,
+    }
     # hints that cannot be read leave values unchecked
-    node = OmegaConf.structured(schema_of(Hinted))
+    node = OmegaConf.structured(schema_of(ClassWithUnknownHint))
     node.number = "three"
     assert node.number == "three"
 

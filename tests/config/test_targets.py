@@ -68,7 +68,7 @@ def node_of(target: Any, *, arguments: Sequence[Any] = (), **fields: Any) -> dic
 RUNSTRING = "pate.validation.np.testing.runstring"
 ACCOUNTANT_PATH = "pate.accounting.RdpAccountant"
 PATH = node_of(target="pate.files.paths.Path", arguments=["{mark}"])
-REAL: dict[str, Any] = {
+ATTACKS_ON_HYDRA: dict[str, Any] = {
     "through a module of ours": node_of(target=RUNSTRING, arguments=[CODE, {}]),
     "keywords": node_of(target=RUNSTRING, astr=CODE, dict={}),
     "a script": node_of(
@@ -95,7 +95,7 @@ REAL: dict[str, Any] = {
 }
 """Attacks that run code, or write a file, where Hydra itself looks a target up."""
 
-ATTACKS: dict[str, Any] = REAL | {
+ATTACKS: dict[str, Any] = ATTACKS_ON_HYDRA | {
     "a module that is not there": node_of(
         target="pate.durable.np.testing.runstring", arguments=[CODE, {}]
     ),
@@ -136,7 +136,7 @@ ATTACKS: dict[str, Any] = REAL | {
 }
 
 
-class Makes:
+class WriterWhenUnpickled:
     """An object whose pickle creates a folder when it is loaded."""
 
     def __init__(self, mark: Path) -> None:
@@ -146,11 +146,10 @@ class Makes:
         return os.mkdir, (str(self.mark),)
 
 
-def filled(node: Any, folder: Path) -> Any:
-    """Returns the node with `{folder}` and `{mark}` in its texts replaced by a folder and by the path of the file `ran`
-    in it.
+def with_folder(node: Any, folder: Path) -> Any:
+    """Returns a copy of a node that names a folder in place of `{folder}`, and the file `ran` in place of `{mark}`.
 
-    An attack that succeeds creates this file.
+    The file lies in the folder. An attack that succeeds creates the file.
     """
     return json.loads(
         json.dumps(node).replace("{mark}", f"{folder}/ran").replace("{folder}", str(folder))
@@ -160,7 +159,9 @@ def filled(node: Any, folder: Path) -> Any:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """Returns a folder with a pickle and a hubconf.py that create the file `ran` if they are executed."""
-    (tmp_path / "pickle").write_bytes(pickle.dumps(Makes(tmp_path / "ran"), protocol=2))
+    (tmp_path / "pickle").write_bytes(
+        pickle.dumps(WriterWhenUnpickled(mark=tmp_path / "ran"), protocol=2)
+    )
     (tmp_path / "hubconf.py").write_text(CODE.replace("{mark}", str(tmp_path / "ran")))
     return tmp_path
 
@@ -171,7 +172,7 @@ def test_target_other_than_an_accountant_is_refused(name: str, folder: Path) -> 
 
     Building an accountant refuses it in one line, and runs nothing.
     """
-    node = filled(node=ATTACKS[name], folder=folder)
+    node = with_folder(node=ATTACKS[name], folder=folder)
     with pytest.raises(InvalidValue, match=r": expected ") as caught:
         build(OmegaConf.create(node), slot="accountant")
     assert "\n" not in str(caught.value)
@@ -180,11 +181,11 @@ def test_target_other_than_an_accountant_is_refused(name: str, folder: Path) -> 
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", ATTACKS_ON_HYDRA)
 def test_refused_targets_do_run_under_hydras_instantiate(name: str, folder: Path) -> None:
     """`hydra.utils.instantiate` executes the code of these attacks, so that they are real."""
     with suppress(InstantiationException, FileNotFoundError):  # after it ran
-        instantiate(filled(node=REAL[name], folder=folder), _convert_="all")
+        instantiate(with_folder(node=ATTACKS_ON_HYDRA[name], folder=folder), _convert_="all")
     assert (folder / "ran").exists()
 
 

@@ -56,7 +56,7 @@ VOTES = [
     )
     for share, number in ((0.9, 2), (0.5, 5), (1.0, 1))
 ]
-OTHERS = {  # values for fields whose usual one says nothing of its kind
+OTHER_VALUES = {  # values for fields whose usual one says nothing of its kind
     "center": 0.3,
     "clip": 3.0,
     "failure_prob": 1e-6,
@@ -82,9 +82,9 @@ OTHERS = {  # values for fields whose usual one says nothing of its kind
 }
 # `table` names a file; `round_size` is how many queries a session asks at once, of which no outcome depends for votes
 # that are all there; `span`, `weights` and `start` come from votes and data, not from a command line.
-APART = {"adjacency", "table", "round_size", "span", "weights", "start"}
+FIELDS_LEFT_OUT = {"adjacency", "table", "round_size", "span", "weights", "start"}
 # Of what a run has and these votes do not: several holders, private records beside the votes, rounds.
-OF_RUNS = {
+FIELDS_OF_RUNS = {
     "num_holders",
     "max_dropouts",
     "max_colluders",
@@ -120,17 +120,17 @@ def price_and_answers(aggregator: Aggregator) -> Any:
 def copies_with_one_change(aggregator: Aggregator) -> Iterator[tuple[str, Aggregator]]:
     """Yields the name of each field that can be changed, with a copy of the aggregator in which it is changed."""
     for item in fields(aggregator):
-        if not item.init or item.name in APART:
+        if not item.init or item.name in FIELDS_LEFT_OUT:
             continue
         value = getattr(aggregator, item.name)
-        if item.name in OTHERS:
-            changed: Any = "joint" if value == "canonical" else OTHERS[item.name]
+        if item.name in OTHER_VALUES:
+            changed: Any = "joint" if value == "canonical" else OTHER_VALUES[item.name]
         elif isinstance(value, bool):
             changed = not value
         elif isinstance(value, (int, float)):
             changed = type(value)(value * 1.4 + 1) if isinstance(value, int) else value * 0.7
         else:
-            raise NotImplementedError(f"{item.name}: another value of it, in OTHERS")
+            raise NotImplementedError(f"{item.name}: another value of it, in OTHER_VALUES")
         try:
             yield item.name, replace(aggregator, **{item.name: changed})
         except InvalidValue:
@@ -157,12 +157,12 @@ def test_aggregator_fields_reported_as_unused_change_nothing(
         usual = price_and_answers(aggregator)
     except InvalidValue:
         pytest.skip("takes no made-up votes")
-    for field, other in copies_with_one_change(aggregator):
-        if field in OF_RUNS:
+    for field, changed_aggregator in copies_with_one_change(aggregator):
+        if field in FIELDS_OF_RUNS:
             continue
-        unused = aggregator_reasons(other, is_solved=False)
+        unused = aggregator_reasons(changed_aggregator, is_solved=False)
         try:
-            changes = price_and_answers(other) != usual
+            changes = price_and_answers(changed_aggregator) != usual
         except InvalidValue:
             continue  # a combination that is refused
         assert changes or field in unused, (
@@ -173,7 +173,7 @@ def test_aggregator_fields_reported_as_unused_change_nothing(
         )
         if not changes:  # with a target it may be a share of the budget
             solved = [
-                each.calibrated(
+                unsolved.calibrated(
                     target_epsilon=20.0,
                     target_delta=1e-6,
                     accountant=RdpAccountant,
@@ -181,7 +181,7 @@ def test_aggregator_fields_reported_as_unused_change_nothing(
                     num_labels=NUM_LABELS,
                     num_teachers=NUM_TEACHERS,
                 )
-                for each in (aggregator, other)
+                for unsolved in (aggregator, changed_aggregator)
             ]
             is_unchanged = price_and_answers(solved[0]) == price_and_answers(solved[1])
             assert not is_unchanged or field in of_solved, (
@@ -190,7 +190,7 @@ def test_aggregator_fields_reported_as_unused_change_nothing(
 
 
 def bytes_of_fit(fit: Callable[[Any, Any], Any]) -> bytes:
-    """Returns the bytes that `fit` makes of 90 rows with three labels."""
+    """Returns the bytes that the function `fit` returns for 90 random rows with three labels."""
     rng = np.random.default_rng(2)
     inputs = rng.standard_normal((90, 6)).astype(np.float32)
     labels = inputs[:, :3] + 0.5 * rng.standard_normal((90, 3)) > 0.4
@@ -226,16 +226,20 @@ def test_student_fields_reported_as_unused_change_nothing(
     Its predictions stay the same if and only if the field is reported as unused.
     """
 
-    def model(recipe: Any) -> Any:
-        def fit(inputs: Any, labels: Any) -> bytes:
+    def bytes_of_student(recipe: Any) -> bytes:
+        """Returns the predictions of a student that is fitted by a recipe, as bytes."""
+
+        def fit_and_predict(inputs: Any, labels: Any) -> bytes:
             fitted = recipe.fit(inputs, labels, seed=1)
             return fitted.predict_proba(inputs).tobytes() + fitted.predict(inputs).tobytes()
 
-        return bytes_of_fit(fit)
+        return bytes_of_fit(fit_and_predict)
 
-    other = replace(student, **changed)
+    changed_student = replace(student, **changed)
     (field,) = changed
-    assert (model(student) == model(other)) == (field in student_reasons(other))
+    assert (bytes_of_student(student) == bytes_of_student(changed_student)) == (
+        field in student_reasons(changed_student)
+    )
 
 
 def test_engine_settings_are_reported_for_teachers_without_engine() -> None:
@@ -244,15 +248,21 @@ def test_engine_settings_are_reported_for_teachers_without_engine() -> None:
     For unstacked CNNs only `engine.chunk_size` is unused.
     """
     settings = {"engine": "ray", "engine.num_cpus": "2", "teacher": "kernel"}
-    rounds = CenteredVotes(noise_multiplier=1.0)
+    centered_votes = CenteredVotes(noise_multiplier=1.0)
     convex = engine_reasons(
-        ConvexTeacher(), aggregator=rounds, num_teachers=None, command_line_settings=settings
+        ConvexTeacher(),
+        aggregator=centered_votes,
+        num_teachers=None,
+        command_line_settings=settings,
     )
     assert convex.keys() == {"engine", "engine.num_cpus"}
     for trained in (LinearTeacher(device="cpu"), MLPTeacher(device="cpu")):
         assert (
             engine_reasons(
-                trained, aggregator=rounds, num_teachers=None, command_line_settings=settings
+                trained,
+                aggregator=centered_votes,
+                num_teachers=None,
+                command_line_settings=settings,
             )
             == {}
         )
@@ -266,12 +276,15 @@ def test_engine_settings_are_reported_for_teachers_without_engine() -> None:
 def test_engines_sum_votes_of_kernel_teachers_in_rounds_alone() -> None:
     """For kernel teachers in rounds only settings of training are unused; for one round the engine is unused."""
     settings = {"engine": "ray", "engine.num_cpus": "2", "teacher": "kernel"}
-    rounds = CenteredVotes(noise_multiplier=1.0)
+    centered_votes = CenteredVotes(noise_multiplier=1.0)
     reasons = engine_reasons(
-        KernelTeacher(), aggregator=rounds, num_teachers=None, command_line_settings=settings
+        KernelTeacher(),
+        aggregator=centered_votes,
+        num_teachers=None,
+        command_line_settings=settings,
     )
     assert reasons.keys() == {"engine.chunk_size", "engine.max_in_flight", "engine.num_gpus"}
-    for at_once in (replace(rounds, rounds=1), replace(rounds, clip=1.0), None):
+    for at_once in (replace(centered_votes, rounds=1), replace(centered_votes, clip=1.0), None):
         reasons = engine_reasons(
             KernelTeacher(), aggregator=at_once, num_teachers=None, command_line_settings=settings
         )
