@@ -32,7 +32,7 @@ from pate_federated.distributed_votes import DistributedVotes
 from pate_federated.flower import holder_app, release_app, rounds_app, secure_holder_app, summed_app
 from pate_federated.summed_release import HolderSum, SummedRelease
 from pate_federated.vote_casting import HolderPlan
-from small_federation.stages import cast, release
+from small_federation.stages import cast_votes, release
 from tests.e2e.small_run import SilentMonitor
 
 HOLDERS = 40
@@ -122,7 +122,9 @@ def main() -> None:
     if arguments.way != "noise":
         files = arguments.folder / "files"
         files.mkdir()
-        paths = [cast(holders.plan(str(number)), files) for number in range(1, HOLDERS + 1)]
+        paths = [
+            cast_votes(holders.plan(str(number)), folder=files) for number in range(1, HOLDERS + 1)
+        ]
         release(plan, paths, arguments.folder / "apart")
         release_of_stages = arguments.folder / "apart" / "release" / "release.npz"
         figures["same"] = released.read_bytes() == release_of_stages.read_bytes()

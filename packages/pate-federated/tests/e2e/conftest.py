@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from pate.aggregators import GaussianVotes
-from small_federation.stages import Votes, cast, holder_plan
+from small_federation.stages import Votes, cast_votes, holder_plan
 from tests.e2e.small_run import HOLDERS, seeded_plan, without_pictures
 
 
@@ -46,5 +46,7 @@ def votes(tmp_path_factory: pytest.TempPathFactory) -> Votes:
             for number in range(1, HOLDERS + 1)
         )
         folder = tmp_path_factory.mktemp(name)
-        votes_of_forms[name] = [cast(plan_of_holder, folder) for plan_of_holder in plans]
+        votes_of_forms[name] = [
+            cast_votes(plan_of_holder, folder=folder) for plan_of_holder in plans
+        ]
     return votes_of_forms

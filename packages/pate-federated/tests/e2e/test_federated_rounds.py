@@ -30,7 +30,7 @@ from small_federation.exchange import (
     small_rounds,
     summed_release,
 )
-from small_federation.stages import Votes, killed_at, require_the_same, student
+from small_federation.stages import Votes, killed_at, require_the_same, train_student
 from tests.e2e.shipped_aggregators import form_for, shipped_aggregator
 from tests.e2e.small_run import (
     HOLDERS,
@@ -73,7 +73,7 @@ def server_and_exchange(
         max_absent: the number of holders that may be absent.
     """
     run_plan = plan or rounds_plan()
-    release = small_rounds(run_plan, folder, max_absent=max_absent)
+    release = small_rounds(run_plan, folder=folder, max_absent=max_absent)
     holders = SmallHolders(folder / "holders", holders=HOLDERS, plan=run_plan)
     return release, Exchanges(plans=holders, roll=release.roll, spoil=spoil_answer)
 
@@ -81,13 +81,13 @@ def server_and_exchange(
 def test_rounds_of_holders_give_the_release_of_pate_train(whole: Path, tmp_path: Path) -> None:
     """Rounds of four holders, with linear and with kernel teachers, release the bytes of `train`. They charge once."""
     release, exchange = server_and_exchange(tmp_path)
-    release.run(exchange, SilentMonitor())
+    release.run(exchange=exchange, monitor=SilentMonitor())
     assert len(charges(tmp_path / "release")) == 1  # for the prevalence and all rounds
-    student(rounds_plan(), tmp_path / "release")
+    train_student(rounds_plan(), folder=tmp_path / "release")
     require_the_same(train=whole, apart=tmp_path / "release")
     kernel_plan = replace(rounds_plan(), teacher=KernelTeacher())
     release, exchange = server_and_exchange(tmp_path / "kernel", plan=kernel_plan)
-    release.run(exchange)
+    release.run(exchange=exchange)
     train_folder = tmp_path / "whole" / "train"
     assert release_bytes(tmp_path / "kernel" / "release") == run_until_released(
         kernel_plan, folder=train_folder
@@ -119,7 +119,7 @@ def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
         small_rounds(plan, folder=tmp_path),
         roll=Roll(holders={"north": 480, "south": 480}, max_absent=0),
     )
-    terms = release.run(Exchanges(holder, release.roll))
+    terms = release.run(exchange=Exchanges(plans=holder, roll=release.roll))
     assert terms.num_teachers == 960
     with np.load(tmp_path / "release" / "release" / "release.npz") as arrays:
         labels = dataset.public.labels[: len(arrays["labels"])]
@@ -129,7 +129,7 @@ def test_each_group_of_a_holder_may_be_a_teacher(tmp_path: Path) -> None:
         roll=Roll(holders={"north": 480, "south": 12}, max_absent=0),
     )
     with refused("absent holders", value=1, rule="num_teachers=480: expected 12"):
-        uneven_release.run(Exchanges(holder, uneven_release.roll))
+        uneven_release.run(exchange=Exchanges(plans=holder, roll=uneven_release.roll))
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,7 @@ def test_unsupported_settings_of_rounds_are_refused_before_the_charge(
     """An aggregator or a teacher that rounds do not support is refused. The ledger stays empty."""
     release, exchange = server_and_exchange(tmp_path, plan)
     with refusal:
-        release.run(exchange)
+        release.run(exchange=exchange)
     assert not charges(tmp_path / "release")
 
 
@@ -171,7 +171,7 @@ def test_interrupted_server_releases_the_same_bytes(whole: Path, tmp_path: Path)
         killed += killed_at(
             file_number=number, task=partial(release.run, exchange), after=bool(number % 2)
         )
-        release.run(exchange)
+        release.run(exchange=exchange)
         assert release_bytes(release.output_dir) == release_bytes(whole)
         assert len(charges(release.output_dir)) == 1
     assert killed >= 3
@@ -184,19 +184,19 @@ def fail_from_second_question(kind: str, holder: str) -> SpoilAnswer:
         kind: the kind of the questions.
         holder: the name of the holder.
     """
-    kinds: list[str] = []
+    digests: list[str] = []
 
-    def spoil(question: Question, name: str) -> Contribution | None:
+    def fail_or_answer(question: Question, name: str) -> Contribution | None:
         if question.kind != kind or name != holder:
             return None
-        kinds.append(question.digest)
+        digests.append(question.digest)
         return (
             Contribution(holder=name, problem="its app failed (RuntimeError)")
-            if len(set(kinds)) > 1
+            if len(set(digests)) > 1
             else None
         )
 
-    return spoil
+    return fail_or_answer
 
 
 def test_holder_that_fails_between_rounds_changes_neither_sum_nor_price(
@@ -210,7 +210,7 @@ def test_holder_that_fails_between_rounds_changes_neither_sum_nor_price(
     (release, exchange) = server_and_exchange(
         tmp_path, spoil_answer=fail_from_second_question(kind="moments", holder="3"), max_absent=1
     )
-    terms = release.run(exchange, monitor)
+    terms = release.run(exchange=exchange, monitor=monitor)
     assert "holder=3: its app failed (RuntimeError)" in monitor.lines
     present = [
         sorted(np.load(path)["holders"].tolist()) for path in release.inbox.glob("moments-*.npz")
@@ -232,18 +232,19 @@ def test_holder_absent_at_the_opening_may_answer_later_rounds(tmp_path: Path) ->
     def answer_late(question: Question, name: str) -> Contribution | None:
         if name != "2" or question.kind != "opening":
             return None
-        answer_question(exchange.plans(name)[0], question, exchange.plans(name)[1])
+        plan, folder = exchange.plans(name)
+        answer_question(plan, question=question, folder=folder)
         return Contribution(holder=name, problem="no answer within 5 s")
 
     release, exchange = server_and_exchange(tmp_path, spoil_answer=answer_late, max_absent=1)
-    release.run(exchange)
+    release.run(exchange=exchange)
     present = [sorted(np.load(path)["holders"].tolist()) for path in release.inbox.glob("*-*.npz")]
     assert present == [["1", "2", "3", "4"]] * 5
 
 
-@pytest.mark.parametrize("lost", [False, True])
+@pytest.mark.parametrize("moments_are_lost", [False, True])
 def test_round_with_too_many_absences_is_asked_again(
-    lost: bool, whole: Path, tmp_path: Path
+    moments_are_lost: bool, whole: Path, tmp_path: Path
 ) -> None:
     """Holder 3 fails in the second round of moments, and no absence is allowed: the run is refused after its charge.
 
@@ -254,10 +255,10 @@ def test_round_with_too_many_absences_is_asked_again(
         tmp_path, spoil_answer=fail_from_second_question(kind="moments", holder="3")
     )
     with refused("absent holders", value=1, rule="holder=3:"):
-        release.run(exchange)
+        release.run(exchange=exchange)
     assert len(charges(tmp_path / "release")) == 1  # and nothing is published
     assert not (tmp_path / "release" / "release" / "release.npz").exists()
-    for path in release.inbox.glob("moments-*.npz") if lost else ():
+    for path in release.inbox.glob("moments-*.npz") if moments_are_lost else ():
         path.unlink()
     _, again = server_and_exchange(tmp_path)
     release.run(again)

@@ -17,7 +17,7 @@ from pate_federated import Roll
 from pate_federated.question import LENGTHS, SHARES
 from pate_federated.vote_casting import HolderPlan
 from small_federation.exchange import Exchanges, rounds_plan, small_rounds
-from small_federation.stages import cast, release, release_plan
+from small_federation.stages import cast_votes, release, release_plan
 from tests.e2e.small_run import (
     HOLDERS,
     NUM_TEACHERS,
@@ -71,7 +71,10 @@ def test_votes_on_different_labels_are_released_on_all_of_them(tmp_path: Path) -
 
     Each label is right for at least 80% of the queries, as teachers without a label do not move its majority.
     """
-    paths = [cast(plan_of(holder, LinearTeacher(device="cpu")), tmp_path) for holder in TEACHERS]
+    paths = [
+        cast_votes(plan_of(holder, teacher=LinearTeacher(device="cpu")), folder=tmp_path)
+        for holder in TEACHERS
+    ]
     plan = release_plan(seeded_plan(GaussianVotes(noise_std=1.0)))
     monitor = SilentMonitor()
     terms = release(plan, paths, tmp_path / "many" / "release", monitor)
@@ -93,7 +96,7 @@ def exchanged(folder: Path, teacher: Voter, load: Callable[[str], Dataset]) -> E
         make_folder(folder / name)
         return replace(plan_of(name, teacher, load), num_queries=None), folder / name
 
-    return Exchanges(holder, Roll(holders=TEACHERS))
+    return Exchanges(plans=holder, roll=Roll(holders=TEACHERS))
 
 
 @pytest.mark.slow
@@ -111,7 +114,7 @@ def test_rounds_of_holders_with_different_labels_release_all_asked_labels(
     plan = replace(plan, aggregator=replace(plan.aggregator, rounds=5))
     server = replace(small_rounds(plan, folder=tmp_path), roll=Roll(holders=TEACHERS))
     exchange = exchanged(tmp_path, teacher, own_data)
-    terms = server.run(exchange, SilentMonitor())
+    terms = server.run(exchange=exchange, monitor=SilentMonitor())
     assert {LENGTHS, SHARES} <= set(exchange.asked)
     assert terms.num_labels == 5
     folder = tmp_path / "release" / "release"
@@ -155,7 +158,7 @@ def test_rounds_of_holders_with_gaps_give_the_release_of_pate_train(
             settings={"holder": name},
         ), tmp_path / "holders" / name
 
-    server.run(Exchanges(holder, server.roll), SilentMonitor())
+    server.run(exchange=Exchanges(plans=holder, roll=server.roll), monitor=SilentMonitor())
     train = run_until_released(plan, folder=tmp_path / "whole" / "train")
     assert release_bytes(tmp_path / "release") == train
 
@@ -189,7 +192,7 @@ def test_files_of_holders_with_gaps_give_the_release_of_pate_train(
             seed=plan.seed,
             settings={"holder": str(number)},
         )
-        paths.append(cast(holder_plan, tmp_path))
+        paths.append(cast_votes(holder_plan, folder=tmp_path))
     release(release_plan(plan), paths, tmp_path / "apart" / "release")
     train = run_until_released(plan, folder=tmp_path / "whole" / "train")
     assert release_bytes(tmp_path / "apart" / "release") == train
@@ -227,6 +230,6 @@ def test_rounds_of_holders_release_what_one_run_with_all_records_does(tmp_path: 
         holder_plan = plan_of(name, KernelTeacher())
         return replace(holder_plan, num_teachers=None, num_queries=None), tmp_path / name
 
-    server.run(Exchanges(holder, roll), SilentMonitor())
+    server.run(exchange=Exchanges(plans=holder, roll=roll), monitor=SilentMonitor())
     train = run_until_released(plan, folder=tmp_path / "whole" / "train")
     assert release_bytes(tmp_path / "release") == train

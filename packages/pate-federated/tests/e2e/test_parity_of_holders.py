@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pate.config.schema import members
-from small_federation.stages import Votes, release, release_plan, require_the_same, student
+from small_federation.stages import Votes, release, release_plan, require_the_same, train_student
 from tests.e2e.shipped_aggregators import form_for, shipped_aggregator
 from tests.e2e.small_run import charges, run_until, seeded_plan
 
@@ -21,7 +21,7 @@ def test_every_aggregator_gives_equal_releases_with_holders(
     plan = seeded_plan(shipped_aggregator(name))
     run_until(plan, folder=tmp_path / "train", stage="training the majority")
     release_folder = tmp_path / "holders" / "apart"  # one seed draws once in a ledger
-    release(release_plan(plan), votes[form_for(plan.aggregator)], release_folder)
-    student(plan, release_folder)
+    release(release_plan(plan), paths=votes[form_for(plan.aggregator)], folder=release_folder)
+    train_student(plan, folder=release_folder)
     require_the_same(train=tmp_path / "train", apart=release_folder)
     assert charges(tmp_path / "train")[0]["event"] == charges(release_folder)[0]["event"]

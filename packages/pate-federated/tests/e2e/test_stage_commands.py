@@ -91,7 +91,7 @@ def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_pa
         "40 of 40 queries answered, 5 labels, by 2 holders, 24 teachers"
         in succeeded("release", arguments=words).stdout
     )
-    for given, line in (
+    for student_arguments, line in (
         (("release=???",), "release=???"),
         ((f"release={files}",), "queries=None: expected queries=FILE or data=NAME"),
         ((f"release={tmp_path}", public), "expected the folder that pate-release wrote"),
@@ -101,7 +101,7 @@ def test_holders_an_aggregator_and_a_student_end_in_a_bundle(files: Path, tmp_pa
             "expected the file of pate-schema beside a table",
         ),
     ):
-        assert line in refused_command(STUDENT, arguments=given)
+        assert line in refused_command(STUDENT, arguments=student_arguments)
     assert (folder / "release" / "terms.json").exists()
     succeeded(STUDENT, arguments=[f"release={folder}", public])
     assert pate.load(folder / "release").labels == small_dataset().label_names

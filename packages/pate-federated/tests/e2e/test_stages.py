@@ -21,11 +21,11 @@ from pate_federated.vote_file import VoteFile
 from small_federation.stages import (
     Votes,
     after_kills,
-    cast,
+    cast_votes,
     holder_plan,
     release,
     release_plan,
-    student,
+    train_student,
 )
 from tests.e2e.shipped_aggregators import shipped_aggregator
 from tests.e2e.small_run import (
@@ -59,8 +59,8 @@ def test_stages_publish_the_same_student_as_a_run(votes: Votes, tmp_path: Path) 
     sent_release = Path(shutil.copytree(tmp_path / "apart" / "release", tmp_path / "sent"))
     with refused("release", value=ANY, rule="student in"):
         pate.load(sent_release)
-    student(PLAN, folder=sent_release, output=tmp_path / "model")
-    student(PLAN, folder=tmp_path / "apart", output=tmp_path / "again")
+    train_student(PLAN, folder=sent_release, output=tmp_path / "model")
+    train_student(PLAN, folder=tmp_path / "apart", output=tmp_path / "again")
     assert contents(tmp_path / "apart") == before
     assert contents(tmp_path / "model") == contents(tmp_path / "again")
     (tmp_path / "outside").mkdir()
@@ -73,12 +73,12 @@ def test_stages_publish_the_same_student_as_a_run(votes: Votes, tmp_path: Path) 
         with pytest.raises(
             InvalidValue, match=r"expected no links in it, found (release/)?student; remove that$"
         ):
-            student(PLAN, folder=tmp_path / "apart", output=output)
+            train_student(PLAN, folder=tmp_path / "apart", output=output)
         (folder_with_link / "student").unlink()
     assert not any((tmp_path / "outside").iterdir())
     later_monitor = SilentMonitor()
     for _ in range(2):
-        student(PLAN, folder=tmp_path / "apart")
+        train_student(PLAN, folder=tmp_path / "apart")
         for item in ("whole", "apart"):
             assert contents(tmp_path / "model") == contents(tmp_path / item / "release")
         # The release is made again with a student beside it.
@@ -112,26 +112,26 @@ def test_vote_file_has_mode_0600_and_no_record_data(votes: Votes, tmp_path: Path
     assert small_dataset().private_digest() not in head.to_text()
     assert {file.manifest.queries for file in map(VoteFile.open, votes["bits"])} == {head.queries}
     # which deals its own records
-    folder_of_holder = replace(
+    plan_of_holder = replace(
         holder_plan(PLAN, holder=1), holder="hospital", holders=None, seed=None
     )
-    path = cast(folder_of_holder, tmp_path)
+    path = cast_votes(plan_of_holder, folder=tmp_path)
     head = VoteFile.open(path).manifest
     first = path.read_bytes()
     assert (head.holder, head.num_groups) == ("hospital", 960)
     path.unlink()
     with refused("output_dir", value=ANY, rule="new folder or this run's own"):
-        cast(replace(folder_of_holder, settings={"name": "another"}), tmp_path)
+        cast_votes(replace(plan_of_holder, settings={"name": "another"}), folder=tmp_path)
     (tmp_path / "hospital.work" / "cast.sha256").unlink()
-    assert cast(folder_of_holder, tmp_path).read_bytes() == first
+    assert cast_votes(plan_of_holder, folder=tmp_path).read_bytes() == first
 
 
 def test_interrupted_holder_casts_the_same_votes(votes: Votes, tmp_path: Path) -> None:
     """A holder is killed at each file that it writes. It then casts the vote file of an uninterrupted holder."""
     plan = holder_plan(PLAN, holder=2)
-    killed = list(after_kills(tmp_path, lambda folder: cast(plan, folder)))
+    killed = list(after_kills(tmp_path, task=lambda folder: cast_votes(plan, folder=folder)))
     for folder in killed:
-        assert cast(plan, folder).read_bytes() == votes["bits"][1].read_bytes()
+        assert cast_votes(plan, folder=folder).read_bytes() == votes["bits"][1].read_bytes()
         assert not list(folder.rglob("*.partial"))
     assert len(killed) > 8
 
@@ -147,20 +147,20 @@ def test_a_killed_release_is_drawn_once_and_charged_once(
     plan = replace(PLAN, seed=seed)
     results = []
 
-    def ours(folder: Path) -> Terms:
+    def release_into(folder: Path) -> Terms:
         return release(
             plan=replace(release_plan(plan), ledger=folder.with_suffix(".db")),
             paths=votes["bits"],
             folder=folder,
         )
 
-    for folder in after_kills(tmp_path, ours):
+    for folder in after_kills(tmp_path, task=release_into):
         before = release_bytes(folder) if (folder / "release" / "release.npz").exists() else None
-        ours(folder)
+        release_into(folder)
         results.append(release_bytes(folder))
         assert before in (None, results[-1])
         assert len(SharedLedger.stored(folder.with_suffix(".db")).entries) == 1
-        student(plan, folder)
+        train_student(plan, folder=folder)
         assert not (folder / "release" / "terms.json").exists()
     assert len(results) > 8
     assert seed is None or len(set(results)) == 1
@@ -173,14 +173,14 @@ def test_interrupted_training_gives_an_identical_student(votes: Votes, tmp_path:
     """
     release(plan=release_plan(PLAN), paths=votes["bits"], folder=tmp_path / "apart")
     expected_folder = Path(shutil.copytree(tmp_path / "apart", tmp_path / "wanted"))
-    student(PLAN, expected_folder)
+    train_student(PLAN, folder=expected_folder)
 
-    def copied(folder: Path) -> None:
-        student(PLAN, folder=Path(shutil.copytree(tmp_path / "apart", folder)))
+    def train_on_copy(folder: Path) -> None:
+        train_student(PLAN, folder=Path(shutil.copytree(tmp_path / "apart", folder)))
 
-    killed = list(after_kills(tmp_path, copied))
+    killed = list(after_kills(tmp_path, task=train_on_copy))
     for folder in killed:
-        student(PLAN, folder)
+        train_student(PLAN, folder=folder)
         assert contents(folder / "release") == contents(expected_folder / "release")
     assert len(killed) > 4
 
@@ -283,17 +283,17 @@ def test_a_student_of_other_samples_or_releases_is_refused(votes: Votes, tmp_pat
     data = small_dataset()
     moved = replace(data, public=replace(data.public, inputs=data.public.inputs + np.float32(1)))
     with refused("queries", value="others"):
-        student(plan=replace(PLAN, load_dataset=lambda: moved), folder=tmp_path / "apart")
+        train_student(plan=replace(PLAN, load_dataset=lambda: moved), folder=tmp_path / "apart")
     terms = json.loads((tmp_path / "apart" / "release" / "terms.json").read_text())
     file = tmp_path / "apart" / "release" / "privacy_card.md"
     file.write_text(file.read_text().replace(f"{terms['privacy']['epsilon']:.2f}", "0.10"))
     with refused("file", value=ANY, rule="was released"):
-        student(PLAN, folder=tmp_path / "apart")
+        train_student(PLAN, folder=tmp_path / "apart")
 
 
 def test_the_folder_of_a_run_is_no_release_to_learn_from(tmp_path: Path) -> None:
     """A run has trained its student, and its folder holds no terms for another one."""
     train(PLAN, output_dir=tmp_path / "run")
     with refused("release", value=tmp_path / "run", rule="is not trained again"):
-        student(PLAN, folder=tmp_path / "run", output=tmp_path / "elsewhere")
+        train_student(PLAN, folder=tmp_path / "run", output=tmp_path / "elsewhere")
     assert not (tmp_path / "elsewhere").exists()

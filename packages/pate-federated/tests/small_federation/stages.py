@@ -48,7 +48,7 @@ def holder_plan(plan: Plan, holder: int | str, holders: int = HOLDERS) -> Holder
     )
 
 
-def cast(plan: HolderPlan, folder: Path) -> Path:
+def cast_votes(plan: HolderPlan, folder: Path) -> Path:
     """Casts the votes of a holder into a file in a folder, and returns the path of the file."""
     path = folder / f"{plan.holder}.npz"
     cast_vote_file(
@@ -91,7 +91,7 @@ def release(
     )
 
 
-def student(plan: Plan, folder: Path, output: Path | None = None) -> None:
+def train_student(plan: Plan, folder: Path, output: Path | None = None) -> None:
     """Trains the student of a release in a folder; the result goes into `output`, or stays in the folder."""
     student_plan = StudentPlan(student=plan.student, queries=queries_of(plan), seed=plan.seed)
     train_on_release(student_plan, release=folder, output=output, monitor=SilentMonitor())
