@@ -75,15 +75,11 @@ class StableAggregator(Aggregator):
 
     def _validate(self) -> None:
         """Raises `InvalidValue` if the test lacks a number that it needs."""
-        self._make_gap_test()
+        _ = self.gap_test  # raises `InvalidValue` if the test lacks a number
 
     @property
     def gap_test(self) -> GapTest:
-        """The gap test that the field `test` names."""
-        return self._make_gap_test()
-
-    def _make_gap_test(self) -> GapTest:
-        """Makes the gap test that the field `test` names; raises `InvalidValue` if the test lacks a number."""
+        """The gap test that the field `test` names; raises `InvalidValue` if the test lacks a number."""
         if isinstance(self.table, (CertifiedTable, StabilityTable)):
             return ReadyTableTest(self.table)
         failure_prob = failure_prob_of(self)

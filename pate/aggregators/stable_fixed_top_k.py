@@ -70,7 +70,7 @@ class StableFixedTopK(StableAggregator):
     def _validate(self) -> None:
         """Raises `InvalidValue` for fields that the test or the first step, a `StableTopK`, refuses."""
         super()._validate()
-        self._make_stable_top_k()
+        _ = self.stable_top_k  # raises `InvalidValue` for fields that no stable top-k takes
 
     def _with_steps_scaled(self, noise_factor: float) -> Self:
         """Returns a copy with `noise_factor` times the noise of selection and peeling; the test is unchanged."""
@@ -92,10 +92,6 @@ class StableFixedTopK(StableAggregator):
     @property
     def stable_top_k(self) -> StableTopK:
         """The first step, which draws a stable set."""
-        return self._make_stable_top_k()
-
-    def _make_stable_top_k(self) -> StableTopK:
-        """Makes the first step, which raises `InvalidValue` for fields that no stable top-k takes."""
         regularizer = FixedKRegularizer(k=self.k, penalty=self.penalty)
         return self.convert_to(StableTopK, regularizer=regularizer)
 

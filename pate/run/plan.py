@@ -129,15 +129,11 @@ class Plan(ReleaseTerms, RunSettings):
             require_positive("max_total_epsilon", self.max_total_epsilon)
         if self.score_epsilon is not None:
             require_positive("score_epsilon", self.score_epsilon)
-        self._make_budget()  # raises InvalidValue if the settings contradict each other
+        _ = self.budget  # raises `InvalidValue` if the settings contradict each other
 
     @property
     def budget(self) -> Budget:
         """The budget of the release, with one epsilon for all groups or an epsilon for each budget class."""
-        return self._make_budget()
-
-    def _make_budget(self) -> Budget:
-        """Returns the budget; raises `InvalidValue` if the settings contradict each other."""
         if self.classes is not None:
             return PersonBudgets.from_classes(
                 self.classes, delta=self.target_delta, accountant=self.accountant

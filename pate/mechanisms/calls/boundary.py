@@ -71,15 +71,11 @@ class BoundaryWrapper:
     mechanism: Any
 
     def __post_init__(self) -> None:
-        self._make_target()  # raises `InvalidValue` for a mechanism without a target
+        _ = self.target  # raises `InvalidValue` for a mechanism without a target
 
     @property
     def target(self) -> QTarget:
         """The target set of target charging, which is the outcome "boundary", with the epsilon of one access."""
-        return self._make_target()
-
-    def _make_target(self) -> QTarget:
-        """Returns the target for the epsilon of the wrapped mechanism."""
         return target_charging.tight_boundary(mechanism_epsilon(self.mechanism))
 
     @property

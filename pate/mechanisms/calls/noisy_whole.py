@@ -45,7 +45,7 @@ class NoisyWhole(Parameters):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._make_noise()  # raises `InvalidValue` if no rate of noise is as small as `epsilon` needs
+        _ = self.noise  # raises `InvalidValue` if no rate of noise is as small as `epsilon` needs
 
     @property
     def sensitivity(self) -> int:
@@ -54,9 +54,8 @@ class NoisyWhole(Parameters):
 
     @property
     def noise(self) -> DiscreteLaplace:
-        """The discrete Laplace noise that is added to each number."""
-        return self._make_noise()
+        """The discrete Laplace noise that is added to each number.
 
-    def _make_noise(self) -> DiscreteLaplace:
-        """Returns the noise with the largest rate on its grid that costs at most `epsilon`."""
+        Its rate is the largest on a grid of rates that costs at most `epsilon`.
+        """
         return DiscreteLaplace.at_most(Fraction(float(self.epsilon)) / self.sensitivity)

@@ -53,15 +53,11 @@ class RunTwice:
     mechanism: Any
 
     def __post_init__(self) -> None:
-        self._make_target()  # raises `InvalidValue` for a mechanism without a target
+        _ = self.target  # raises `InvalidValue` for a mechanism without a target
 
     @property
     def target(self) -> QTarget:
         """The target set of target charging, which is the set of all pairs of outcomes that differ."""
-        return self._make_target()
-
-    def _make_target(self) -> QTarget:
-        """Returns the target for the epsilon of the wrapped mechanism."""
         return target_charging.run_twice(mechanism_epsilon(self.mechanism))
 
     @property
