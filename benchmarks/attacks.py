@@ -191,8 +191,9 @@ def write_results(results: dict[str, dict[str, Any]], rows: list[list[str]]) -> 
         "about": conditions,
         "command": "make attack",
         "commit": commit.stdout.strip(),
+        "columns": list(_COLUMNS),
+        "rows": rows,
     }
-    sets["attack"] |= {"columns": list(_COLUMNS), "rows": rows}
     path.write_text(in_lines(sets), encoding="utf-8")
     draw(DOCS / "images" / "attack.svg", results)
 

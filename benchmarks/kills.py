@@ -183,8 +183,9 @@ class Disturbed:
             *SETTINGS,
             *self.release,
             f"+teacher.log={self.log}",
+            f"engine={self.engine}",
+            f"output_dir={path}",
         ]
-        command += [f"engine={self.engine}", f"output_dir={path}"]
         command += [f"engine.address={self.nodes.address}"] if self.nodes else []
         with self.errors.open("wb") as errors:
             return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=errors)

@@ -182,8 +182,6 @@ def test_the_command_gives_features_to_any_teacher(
         "seed=0",
         f"teacher={teacher}",
         "student=linear",
-    ]
-    price_settings += [
         "aggregator=gaussian_votes",
         *(["teacher.epochs=3"] if teacher == "mlp" else []),
     ]

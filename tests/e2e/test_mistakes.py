@@ -211,8 +211,11 @@ def test_the_command_line_overrides_files(tmp_path: Path) -> None:
         "+hydra.job.env_set.X=1",
         "engine.address='a:1'",
         "allowed_targets=[mine.]",
+        "--config-dir",
+        str(folder_of(tmp_path, files)),
+        "--cfg",
+        "all",
     ]
-    words += ["--config-dir", str(folder_of(tmp_path, files)), "--cfg", "all"]
     config = OmegaConf.create(succeeded("train", arguments=words).stdout)
     assert (config.num_queries, config.engine.address, config.hydra.job.env_set.X) == (
         33,

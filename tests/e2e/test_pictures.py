@@ -24,8 +24,9 @@ SMALL = [
     "seed=0",
     "aggregator=gaussian_votes",
     "allow_useless=true",
+    "all_records=false",
+    "accountant=rdp",
 ]
-SMALL += ["all_records=false", "accountant=rdp"]
 
 
 def draw(folder: Path, num_pictures: int, rng: np.random.Generator) -> list[tuple[str, np.ndarray]]:
@@ -169,10 +170,16 @@ def test_the_command_on_a_copy_as_it_is_found_in_the_wild(tmp_path: Path) -> Non
         f"data.cache={cache}",
         "data.image_size=12",
         "seed=1",
+        "teacher.num_teachers=8",
+        f"num_queries={NUM_QUERIES}",
+        "target_epsilon=200",
+        "all_records=false",
+        "accountant=rdp",
+        "allow_useless=true",
+        "features.num_filters=16",
+        "features.patch_size=4",
+        "features.num_patches=500",
     ]
-    arguments += ["teacher.num_teachers=8", f"num_queries={NUM_QUERIES}", "target_epsilon=200"]
-    arguments += ["all_records=false", "accountant=rdp", "allow_useless=true"]
-    arguments += ["features.num_filters=16", "features.patch_size=4", "features.num_patches=500"]
     done = succeeded("train", arguments=[*arguments, f"output_dir={folder}"])
     (warning,) = [line for line in done.stderr.splitlines() if "missing" in line]
     assert "are missing; going on with what is there (data.missing=error refuses)" in warning

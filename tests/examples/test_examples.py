@@ -128,8 +128,16 @@ def test_a_folder_as_of_chexpert_is_trained_on_by_the_printed_command(
     pytest.importorskip("pyarrow")
     data_folder = tmp_path / "CheXpert-v1.0-small"
     draw_chexpert(data_folder, rng=np.random.default_rng(0))
-    arguments = [str(data_folder), str(tmp_path / "chexpert.csv"), "--findings", *FINDINGS]
-    arguments += ["--public-share", "0.25", "--blank", blank_label]
+    arguments = [
+        str(data_folder),
+        str(tmp_path / "chexpert.csv"),
+        "--findings",
+        *FINDINGS,
+        "--public-share",
+        "0.25",
+        "--blank",
+        blank_label,
+    ]
     monkeypatch.setattr(sys, "argv", ["chexpert", *arguments])
     runpy.run_path(str(EXAMPLES_FOLDER / "chexpert.py"), run_name="__main__")
     command, *settings = shlex.split(capsys.readouterr().out)
@@ -165,8 +173,9 @@ def train_own_run(
         str(OWN_RUN_FOLDER / "conf"),
         "experiment=own_run",
         f"output_dir={output_folder}",
+        "allowed_targets=[blobs.]",
+        "all_records=false",
     ]
-    options += ["allowed_targets=[blobs.]", "all_records=false"]
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(OWN_RUN_FOLDER))
         printed = succeeded("train", arguments=[*options, *arguments]).stdout
@@ -187,8 +196,11 @@ def test_the_classifier_releases_what_the_command_releases(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """`PATEClassifier` and `pate-train` with the same data, estimator, aggregator and seed release the same."""
-    teacher_settings = ["teacher=sklearn", "teacher.num_teachers=25"]
-    teacher_settings += ["teacher.estimator._target_=sklearn.linear_model.RidgeClassifier"]
+    teacher_settings = [
+        "teacher=sklearn",
+        "teacher.num_teachers=25",
+        "teacher.estimator._target_=sklearn.linear_model.RidgeClassifier",
+    ]
     released, _ = train_own_run(
         output_folder=tmp_path / "run", arguments=[*teacher_settings, "seed=7"]
     )

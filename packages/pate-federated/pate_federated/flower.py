@@ -410,8 +410,6 @@ def require_stage(terms: SumTerms, *, message: Message, node: int) -> str:
             Key.SAMPLE_NUMBER: terms.num_holders,
             Key.SHARE_NUMBER: terms.num_shares,
             Key.MAX_WEIGHT: 1.0,
-        }
-        expected_fields |= {
             Key.THRESHOLD: terms.threshold,
             Key.CLIPPING_RANGE: float(terms.most),
             Key.MOD_RANGE: MODULUS,

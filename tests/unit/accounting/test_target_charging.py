@@ -359,8 +359,9 @@ def exact_play_delta(
             (smallest, smallest),
             (smallest, largest),
             (largest, smallest),
+            (rare, growth * rare),
+            (growth * rare, rare),
         ]
-        hit_probs += [(rare, growth * rare), (growth * rare, rare)]
 
         def split(first: mpmath.mpf, second: mpmath.mpf) -> tuple[mpmath.mpf, mpmath.mpf]:
             """Splits an outcome into two, with the losses epsilon and -epsilon."""

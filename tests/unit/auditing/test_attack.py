@@ -284,8 +284,9 @@ def test_the_command_prints_both_figures(capsys: pytest.CaptureFixture[str]) -> 
         "num_queries=50",
         "num_runs=1",
         "num_teachers=1600",
+        "seed=1",
+        "accountant=rdp",
     ]
-    words += ["seed=1", "accountant=rdp"]
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
         attack(config=compose("attack", overrides=[*words, "format=json"]))
         answer = json.loads(capsys.readouterr().out.splitlines()[-1])

@@ -96,10 +96,16 @@ def write_bundle_of_kind(kind: str, release_folder: Path) -> Path:
             "filters": filters,
             "offsets": np.zeros(4, np.float32),
             "center": np.zeros(32, np.float32),
+            "projection": rng.standard_normal((32, 3)).astype(np.float32),
         }
-        arrays["projection"] = rng.standard_normal((32, 3)).astype(np.float32)
-        settings = {"picture_shape": [1, 8, 8], "stride": 1, "grid": 2, "overlap": True}
-        settings |= {"threshold": 0.5, "compression": 5.0}
+        settings = {
+            "picture_shape": [1, 8, 8],
+            "stride": 1,
+            "grid": 2,
+            "overlap": True,
+            "threshold": 0.5,
+            "compression": 5.0,
+        }
         form = ExtractedForm(
             pictures=ImageForm(channels=1, height=8, width=8),
             extractor=PatchExtractor(arrays, settings, origin={"fitted": "here"}),

@@ -193,8 +193,13 @@ def write_shared_ledger(path: Path, max_epsilon: float | None = None) -> SharedL
     return shared
 
 
-GAUSSIAN = ["aggregator=gaussian_votes", "aggregator.noise_std=400", "allow_useless=true"]
-GAUSSIAN += ["num_queries=100", "num_labels=10"]
+GAUSSIAN = [
+    "aggregator=gaussian_votes",
+    "aggregator.noise_std=400",
+    "allow_useless=true",
+    "num_queries=100",
+    "num_labels=10",
+]
 
 
 @pytest.mark.slow

@@ -378,21 +378,17 @@ def test_releases_with_one_seed_have_no_total_epsilon(
                 folder=tmp_path / f"{number}a",
                 event=GaussianEvent(noise_multiplier=4.0),
                 seed=seeds[0],
-            )
-        ]
-        folders += [
+            ),
             write_paid_run(
                 folder=tmp_path / f"{number}b",
                 event=GaussianEvent(noise_multiplier=4.0),
                 seed=seeds[1],
                 adjacency=adjacency,
                 data_digest=data_digest,
-            )
-        ]
-        folders += [
+            ),
             write_paid_run(
                 folder=tmp_path / f"{number}c", event=GaussianEvent(noise_multiplier=4.0)
-            )
+            ),
         ]
         rows_of_sweep(
             folder=tmp_path / "sweep",

@@ -48,8 +48,6 @@ def test_fit_is_deterministic_and_depends_on_settings() -> None:
         replace(SMALL, seed=1),
         replace(SMALL, num_filters=15),
         replace(SMALL, threshold=0.4),
-    ]
-    other_recipes += [
         replace(SMALL, overlap=False),
         replace(SMALL, compression=0.0),
         replace(SMALL, grid=2),

@@ -354,8 +354,8 @@ def test_the_bytes_of_an_archive_are_those_of_numpy() -> None:
         "names": np.array(["a", "bc"]),
         "none": np.zeros((0, 4)),
         "one": np.array(7),
+        "columns": np.asfortranarray(np.arange(6).reshape(2, 3)),
     }
-    arrays["columns"] = np.asfortranarray(np.arange(6).reshape(2, 3))
     file = io.BytesIO()
     np.savez(file, **arrays)  # type: ignore[arg-type]
     assert npz_bytes(arrays) == file.getvalue()

@@ -90,8 +90,8 @@ def test_figures_without_an_epsilon_are_marked_on_the_page(page: Page) -> None:
             strict=True,
         )
     )
-    marks = {**dict.fromkeys(("scores", "labels", "membership", "gaps", "ranks"), UNCOVERED)}
-    marks |= {
+    marks = {
+        **dict.fromkeys(("scores", "labels", "membership", "gaps", "ranks"), UNCOVERED),
         **dict.fromkeys(("curve", "answers", "epsilon"), "covered by the epsilon"),
         "precision-recall": HELD_OUT,
     }

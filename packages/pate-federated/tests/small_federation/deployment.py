@@ -78,14 +78,28 @@ class Deployment:
             "--port",
             str(self.port),
             "--disable-runtime-dependency-installation",
+            "--database",
+            str(self.folder / "link.db"),
+            "--ssl-ca-certfile",
+            "ca.pem",
+            "--ssl-certfile",
+            "server.pem",
+            "--ssl-keyfile",
+            "server.key",
         ]
-        options += ["--database", str(self.folder / "link.db"), "--ssl-ca-certfile", "ca.pem"]
-        options += ["--ssl-certfile", "server.pem", "--ssl-keyfile", "server.key"]
         self.link = self._started("flower-superlink", *options, log="link")
         wait_for_port(self.port, process=self.link)
         for holder in range(1, self.holders + 1):
-            options = ["--superlink", f"127.0.0.1:{self.port}", "--port", str(free_port())]
-            options += ["--node-config", f'holder="{holder}"', "--root-certificates", "ca.pem"]
+            options = [
+                "--superlink",
+                f"127.0.0.1:{self.port}",
+                "--port",
+                str(free_port()),
+                "--node-config",
+                f'holder="{holder}"',
+                "--root-certificates",
+                "ca.pem",
+            ]
             self.nodes[holder] = self._started("flower-supernode", *options, log=f"node-{holder}")
         return self
 
@@ -148,8 +162,11 @@ class Deployment:
         }
         folders = [str(folder) for folder in (ROOT, PACKAGE, TESTS)]
         path = os.pathsep.join([*folders, *filter(None, [os.environ.get("PYTHONPATH")])])
-        settings = {"SMALL_HOLDERS": str(self.holders), "SMALL_SECONDS": str(self.seconds)}
-        settings["SMALL_FOLDER"] = str(self.folder / "holders")
+        settings = {
+            "SMALL_HOLDERS": str(self.holders),
+            "SMALL_SECONDS": str(self.seconds),
+            "SMALL_FOLDER": str(self.folder / "holders"),
+        }
         quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_HOME": str(self.home), "OMP_NUM_THREADS": "1"}
         tools = str(Path(sys.executable).parent)
         return (

@@ -360,8 +360,10 @@ def header_of_array(shape: tuple[int, ...], descr: str) -> bytes:
 
 def large_messages() -> dict[str, bytes]:
     """Returns messages whose size in memory would exceed by far their length, by the kind of trick."""
-    head = {"ids": np.arange(6), "label_names": np.array(["a", "b"]), "cast": np.array("bits")}
-    head |= {
+    head = {
+        "ids": np.arange(6),
+        "label_names": np.array(["a", "b"]),
+        "cast": np.array("bits"),
         "vote_clip": np.array(0),
         "kind": np.array(OPENING),
         "asked": np.array(""),

@@ -24,8 +24,11 @@ def write_notes(
     path: Path, texts: list[str], *, persons: list[str] | None = None, ids: list[str] | None = None
 ) -> None:
     """Writes a CSV file of texts, sizes and a label, with columns of persons and of ids if they are given."""
-    columns = {"note": texts, "size": [place % 7 for place in range(len(texts))]}
-    columns["ill"] = [place % 2 for place in range(len(texts))]
+    columns = {
+        "note": texts,
+        "size": [place % 7 for place in range(len(texts))],
+        "ill": [place % 2 for place in range(len(texts))],
+    }
     if persons is not None:
         columns["who"] = persons
     if ids is not None:
