@@ -25,9 +25,8 @@ else:
         def __getattr__(self, name: str) -> Any:
             if name.startswith("__"):
                 raise AttributeError(name)
-            if (
-                sys.modules.get("torch") is None
-            ):  # the check of a whole extra is slow, and loops read many names
+            # The check of a whole extra is slow, and loops read many names. So it is made before the first import alone.
+            if sys.modules.get("torch") is None:
                 require_extra("torch", extra="train")
             return getattr(import_module("torch"), name)
 

@@ -333,7 +333,7 @@ class ScoreDesign:
         first = num_queries if len(public) - num_queries >= _MIN_POOL else 0
         rows = np.arange(first, min(len(public), first + _MAX_PUBLIC))
         rows = rows[np.argsort(public.group_ids[rows], kind="stable")]
-        probabilities, predicted = _predictions(model, test_split=public, row_indices=rows)
+        probabilities, predicted = _predictions(model, split=public, row_indices=rows)
         _, group_of = np.unique(public.group_ids[rows], return_inverse=True)
         most_records = int(np.quantile(np.bincount(group_of), _SIZE_QUANTILE, method="higher"))
         open_design = cls(
@@ -414,7 +414,7 @@ def exact_sums(
     """
     sums = {name: np.zeros(size, dtype=np.int64) for name, size in score_design.blocks.items()}
     for rows, group_of in _whole_groups(test_split.group_ids):
-        probabilities, predicted = _predictions(model, test_split=test_split, row_indices=rows)
+        probabilities, predicted = _predictions(model, split=test_split, row_indices=rows)
         counts = RecordCounts.of_records(
             probabilities,
             predicted=predicted,
@@ -468,13 +468,13 @@ def _clip_factors(rows: FloatArray, *, clip: float) -> FloatArray:
 
 
 def _predictions(
-    model: Predictor, *, test_split: Split, row_indices: IntArray
+    model: Predictor, *, split: Split, row_indices: IntArray
 ) -> tuple[FloatArray, BoolArray]:
     """Returns the student's probabilities, in [0, 1], and its predictions for rows of a split, `[n, L]` each."""
     probabilities = []
     predicted = []
     for first in range(0, len(row_indices), _RECORDS_AT_ONCE):
-        inputs = test_split.take(row_indices[first : first + _RECORDS_AT_ONCE]).inputs
+        inputs = split.take(row_indices[first : first + _RECORDS_AT_ONCE]).inputs
         probabilities_of_block = np.nan_to_num(np.asarray(model.predict_proba(inputs), np.float64))
         probabilities.append(np.clip(probabilities_of_block, 0, 1))
         predicted.append(model.predict(inputs))
