@@ -25,7 +25,7 @@ else:
         def __getattr__(self, name: str) -> Any:
             if name.startswith("__"):
                 raise AttributeError(name)
-            # The check of a whole extra is slow, and loops read many names. So it is made before the first import alone.
+            # The check of a whole extra is slow, and loops read many names. So it is made before the first import only.
             if sys.modules.get("torch") is None:
                 require_extra("torch", extra="train")
             return getattr(import_module("torch"), name)

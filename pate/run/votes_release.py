@@ -245,9 +245,9 @@ def _prior(
     Raises:
         InvalidValue: the plan's samples are not those that the teachers voted on.
     """
-    assert (
-        release_plan.queries is not None and release_plan.student is not None
-    )  # as `_price_release` requires
+    # `_price_release` requires both.
+    assert release_plan.queries is not None
+    assert release_plan.student is not None
     queries = release_plan.queries()
     num_queries = priced.shape.num_queries
     require_queries(
@@ -295,9 +295,8 @@ def _require_ledger(release_plan: ReleasePlan, *, cohort: Cohort) -> None:
     """
     if release_plan.ledger is None or not os.path.exists(release_plan.ledger):
         return
-    Ledger.stored(
-        release_plan.ledger, data=cohort.account
-    )  # raises InvalidValue if the file is no ledger
+    # This raises `InvalidValue` if the file is no ledger.
+    Ledger.stored(release_plan.ledger, data=cohort.account)
     if any(data != cohort.account for data in SharedLedger.stored(release_plan.ledger).data):
         rule = f"a new file, or the ledger of releases of {cohort.dataset}; this one counts for other data"
         raise InvalidValue("ledger", release_plan.ledger, rule=rule)

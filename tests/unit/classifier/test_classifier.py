@@ -698,9 +698,8 @@ def test_cross_validation_and_a_clone_without_groups_warn(data_with_labels: Labe
     assert len(messages_of_clone) == 1
     with collected_messages(UngroupedFit) as other_messages:
         clone(model).fit(inputs, bits, X_public=public_inputs, groups=PERSONS)
-        model.fit(
-            inputs, bits, X_public=public_inputs
-        )  # whoever calls fit knows that there are no groups
+        # Whoever calls `fit` knows that there are no groups.
+        model.fit(inputs, bits, X_public=public_inputs)
         Pipeline([("pate", model)]).fit(inputs, bits, pate__X_public=public_inputs)
     assert not other_messages
 
