@@ -138,6 +138,8 @@ class ExactAccountant(LossAccountant):
         self._tuned: list[events.TuningEvent] = []
         self._mu_squared = 0.0
         self._mu_squared_of_winners = 0.0
+        # The result of `_ways_to_compose` for each smallest delta of a profile; None stands for no profile.
+        self._ways_of_level: dict[float | None, list[list[_GaussianTotal | _GridTotal]]] = {}
 
     def compose(self, event: Event, count: int = 1) -> Self:
         """Adds an event to the total, `count` times, by the pairs of distributions that dominate it.
@@ -156,6 +158,7 @@ class ExactAccountant(LossAccountant):
             self._mu_squared_of_winners = _rounded_up(
                 self._mu_squared_of_winners + releases.mu_squared_of_winners
             )
+        self._ways_of_level = {}
         return self
 
     def work(self) -> int:
@@ -202,19 +205,25 @@ class ExactAccountant(LossAccountant):
         `_totals` explains the directions of one way, of which the larger total holds.
 
         Args:
-            smallest_delta: the smallest delta for which the profiles have to be accurate.
+            smallest_delta: the smallest delta for which the profiles have to be accurate. It is rounded down to one of
+                a few levels, so that one profile answers many calls.
         """
-        mu = _rounded_up(math.sqrt(self._mu_squared))
-        ways = [self._totals(self._steps, mu=mu, smallest_delta=smallest_delta)]
-        if self._mu_squared_of_winners:
-            mu_squared = _rounded_up(self._mu_squared + self._mu_squared_of_winners)
-            mu = _rounded_up(math.sqrt(mu_squared))
-            steps = [step for step in self._steps if not isinstance(step.pairs, Winner)]
-            ways.append(self._totals(steps, mu=mu, smallest_delta=smallest_delta))
-        return ways
+        level_deltas = (10.0**-level for level in _LEVELS)
+        level_delta = next((delta for delta in level_deltas if delta <= smallest_delta), None)
+        # The search for one point of a trade-off curve asks for dozens of deltas, nearly all at one level.
+        if level_delta not in self._ways_of_level:
+            mu = _rounded_up(math.sqrt(self._mu_squared))
+            ways = [self._totals(self._steps, mu=mu, level_delta=level_delta)]
+            if self._mu_squared_of_winners:
+                mu_squared = _rounded_up(self._mu_squared + self._mu_squared_of_winners)
+                mu = _rounded_up(math.sqrt(mu_squared))
+                steps = [step for step in self._steps if not isinstance(step.pairs, Winner)]
+                ways.append(self._totals(steps, mu=mu, level_delta=level_delta))
+            self._ways_of_level[level_delta] = ways
+        return self._ways_of_level[level_delta]
 
     def _totals(
-        self, steps: list[RepeatedStep], *, mu: float, smallest_delta: float
+        self, steps: list[RepeatedStep], *, mu: float, level_delta: float | None
     ) -> list[_GaussianTotal | _GridTotal]:
         """Returns the totals of some steps and a Gaussian release, one for each direction between two neighbors.
 
@@ -223,7 +232,7 @@ class ExactAccountant(LossAccountant):
         Args:
             steps: the steps besides Gaussian releases.
             mu: the mu of all Gaussian releases together, >= 0.
-            smallest_delta: the smallest delta for which the profiles have to be accurate.
+            level_delta: the smallest delta for which the profiles are accurate; None for no profile.
         """
         if not steps:
             return [_GaussianTotal(mu)]
@@ -237,23 +246,20 @@ class ExactAccountant(LossAccountant):
         ]
         steps_of_directions = [steps] if exchanged == steps else [steps, exchanged]
         return [
-            _GridTotal(self._profile(direction_steps, mu=mu, smallest_delta=smallest_delta))
+            _GridTotal(self._profile(direction_steps, mu=mu, level_delta=level_delta))
             for direction_steps in steps_of_directions
         ]
 
     def _profile(
-        self, steps: list[RepeatedStep], *, mu: float, smallest_delta: float
+        self, steps: list[RepeatedStep], *, mu: float, level_delta: float | None
     ) -> Profile | None:
         """Returns the privacy profile of some steps and a Gaussian release together; None where no grid can hold it.
 
         Args:
             steps: the steps besides Gaussian releases.
             mu: the mu of all Gaussian releases together, >= 0.
-            smallest_delta: the smallest delta for which the profile has to be accurate. It is rounded down to one of a
-                few levels, so that one cached profile answers many calls.
+            level_delta: the smallest delta for which the profile is accurate; None for no profile.
         """
-        level_deltas = (10.0**-level for level in _LEVELS)
-        level_delta = next((delta for delta in level_deltas if delta <= smallest_delta), None)
         if level_delta is None:
             return None
         ordered_steps = _with_fixed_pairs_first(steps, mu=mu)

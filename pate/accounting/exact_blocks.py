@@ -479,9 +479,10 @@ def _runs(steps: Steps, *, capacity: int) -> Iterator[Run]:
     for pairs, times in steps:
         if isinstance(pairs, FixedPair):
             continue
+        cost = cost_of_step(pairs)
         for _ in range(times):
             run.append(pairs)
-            remaining_capacity -= cost_of_step(pairs)
+            remaining_capacity -= cost
             if remaining_capacity <= 0:
                 yield tuple(run)
                 run = []

@@ -144,9 +144,17 @@ class RdpAccountant(Accountant):
             return on_grid
         lower_order = self.orders[max(on_grid.position - 1, 0)]
         higher_order = self.orders[min(on_grid.position + 1, len(self.orders) - 1)]
-        fine_orders = 1 + np.geomspace(lower_order - 1, higher_order - 1, 2 * _REFINEMENT + 1)
+        fine_orders = _orders_between(float(lower_order), float(higher_order))
         on_fine_grid = _smallest(convert(fine_orders, self.curve(fine_orders)), orders=fine_orders)
         return on_fine_grid if on_fine_grid.value < on_grid.value else on_grid
+
+
+@lru_cache  # The points of one trade-off curve have best orders near each other, and numpy makes such grids slowly.
+def _orders_between(lower_order: float, higher_order: float) -> FloatArray:
+    """Returns a fine grid of orders from one order to another, read-only, `[2 * _REFINEMENT + 1]`."""
+    orders = 1 + np.geomspace(lower_order - 1, higher_order - 1, 2 * _REFINEMENT + 1)
+    orders.setflags(write=False)
+    return np.asarray(orders)
 
 
 def _smallest(values: FloatArray, orders: FloatArray) -> _BestOrder:
