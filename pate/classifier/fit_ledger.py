@@ -18,6 +18,7 @@ from pate.run.random_streams import seed_name
 from pate.run.score_release import ScorePrice
 from pate.validation import InvalidValue, printable, require, require_positive
 
+# The units of privacy of a fit without groups, and with groups.
 _ONE_ROW = PrivacyUnit("one row")
 _ONE_GROUP = PrivacyUnit(words="one value of groups, with all its rows", columns=("groups",))
 

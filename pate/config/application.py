@@ -45,6 +45,7 @@ def options_parser() -> ArgumentParser:
     return parser
 
 
+# The long and short names of Hydra's options that take no value.
 OPTIONS_WITHOUT_VALUE = (
     ("--help", "-h"),
     ("--hydra-help",),

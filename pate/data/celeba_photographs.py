@@ -21,6 +21,7 @@ from pate.validation import InvalidValue
 IMAGES = "img_align_celeba"
 """The name of the folder of photographs in a copy."""
 
+# The endings of the names of photographs.
 _ENDINGS = (".jpg", ".jpeg", ".png")
 # The number of images that a thread decodes at a time: a task for each image would cost a tenth of its decoding.
 _IMAGES_PER_TASK = 16

@@ -32,6 +32,7 @@ BACKGROUND = "white"
 UNREADABLE = "a picture that can be read, such as .png or .jpg"
 """The rule that a damaged picture, or a file that is no picture, violates."""
 
+# The level of white in pictures with levels of 8 bits, and of 16 bits.
 _WHITE_OF_BYTES = 255
 _WHITE_OF_16_BITS = 65535
 # The first letters of PIL's modes with more than 8 bits: I, I;16 and similar modes, F.

@@ -16,6 +16,7 @@ from pate.models.ridge_paths import fit_ridge_path
 from pate.models.student import OnEpoch, Student, require_rows
 from pate.models.thresholds import ThresholdedStudent, matched_threshold
 
+# The usual candidate penalties, before they are multiplied by the spread of the inputs.
 _PENALTIES = (0.05, 0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0)
 
 

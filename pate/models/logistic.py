@@ -20,15 +20,18 @@ from pate.models.thresholds import ThresholdedStudent
 from pate.pool import in_order
 from pate.validation import require, require_positive
 
+# The usual candidate penalties.
 _PENALTIES = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7)
 # With fewer rows, a constant model is returned.
 _MIN_ROWS = 10
 # Directions whose variance is a smaller share of the largest variance are left out.
 _MIN_RELATIVE_VARIANCE = 1e-9
-# The least frequency of a label at which the search for its weights begins.
+# The smallest frequency of a label at which the search for its weights begins.
 _MIN_FREQUENCY = 1e-4
-_SEARCH_OPTIONS = {"maxiter": 100, "ftol": 1e-6}  # of L-BFGS-B
-_BLOCK_ROWS = 2**14  # the number of rows that are centered or whitened at a time
+# The options of L-BFGS-B.
+_SEARCH_OPTIONS = {"maxiter": 100, "ftol": 1e-6}
+# The number of rows that are centered or whitened at a time.
+_BLOCK_ROWS = 2**14
 # The largest number of rows that choose the penalty, and of rows in one product of a loss.
 _MAX_ROWS = 2**16
 

@@ -14,8 +14,9 @@ from pate.models.student import Student
 from pate.models.student_model import Threshold
 from pate.validation import normalize_field, require, require_choice
 
+# The rules by which a threshold is chosen, as the field `threshold` names them.
 THRESHOLD_RULES = ("micro_f1", "accuracy", "prevalence")
-# The least threshold: a label that was never released has probability 0, and must not be predicted.
+# The smallest threshold: a label that was never released has probability 0, and must not be predicted.
 _LOWEST_THRESHOLD = 1e-3
 
 

@@ -29,6 +29,7 @@ from pate.report.tuning import Tuning
 from pate.report.wording import PAPER_LABEL, SEEDED_WARNING, percent
 from pate.validation import InvalidValue, require_count
 
+# The page with gaps for the numbers of a release.
 _CARD = Template(Path(__file__).with_name("privacy_card.md").read_text(encoding="utf-8"))
 
 # A line of the card, for data in which labels of private records may be unknown.

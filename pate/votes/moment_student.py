@@ -26,6 +26,7 @@ from pate.votes.public_start import PublicStart
 from pate.votes.recipe import Recipe
 from pate.votes.shrinkage import posterior_rows
 
+# The number of steps of the descent on noisy moments.
 _NUM_STEPS = 20
 # The largest share of the remaining error of a weight that one step removes.
 _MAX_STEP = 1 - 1e-9

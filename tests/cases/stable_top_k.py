@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from pate.accounting import AutoAccountant
 from pate.aggregators import StableTopK
 from pate.mechanisms.gap_selection import SELECTION_NOISES
 from tests.contract.case import Case
@@ -28,6 +29,7 @@ CONTRACT = (
     Case(
         name="table",
         aggregator=StableTopK(selection_scale=2.0, test="table", table_order=3.0, table_budget=4.0),
+        accountant=AutoAccountant,
     ),
     Case(name="padded", aggregator=StableTopK(selection_scale=2.0, test_std=1.0, padded=True)),
     Case(

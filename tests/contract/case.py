@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pate.accounting import Event, Ledger
+from pate.accounting import Accountant, Event, Ledger, RdpAccountant
 from pate.aggregators import Aggregator, MemoryRecord, Release
 from pate.array_types import IntArray
 from pate.votes import VoteSource
@@ -27,6 +27,7 @@ class Case:
         halts: whether it refuses every query after some hits.
         any_real: whether votes may be any real numbers, not confidences alone.
         flat: whether all queries are one release, which costs the same however many they are.
+        accountant: the accountant with which the calibration of the aggregator is tested.
     """
 
     name: str
@@ -35,6 +36,7 @@ class Case:
     halts: bool = False
     any_real: bool = False
     flat: bool = False
+    accountant: type[Accountant] = RdpAccountant
 
     @property
     def reads_teachers(self) -> bool:

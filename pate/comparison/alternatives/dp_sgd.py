@@ -35,6 +35,7 @@ from pate.validation import (
     require_positive,
 )
 
+# The kinds of networks that DP-SGD trains.
 NETWORKS = ("linear", "mlp", "cnn")
 # Probabilities of sampling are multiples of 1 / _PROB_STEPS, which a generator of doubles draws exactly.
 _PROB_STEPS = 2**53

@@ -20,6 +20,7 @@ from pate.data.table.source_file import BATCH_ROWS, MISSING_WORDS, SourceFile
 QUOTES_RULE = "a closing quote for each opening one"
 """The rule that a CSV file with an open quotation mark violates."""
 
+# The candidates for the separator of cells. The most frequent one is taken, and of several the first.
 _SEPARATORS = (",", ";", "\t", "|")
 # A first line that tells only Excel the separator.
 _SEPARATOR_LINE = re.compile(r'"?sep=(.)"?')

@@ -24,6 +24,7 @@ from pate.files.array_rows import Spilled
 from pate.pool import in_order
 from pate.validation import InvalidValue
 
+# The number of bytes of a megabyte.
 MEGABYTE = 10**6
 # A regular expression of words without a visible character.
 _INVISIBLE_WORD = r"^[\s\p{Z}\p{C}]*$"

@@ -21,7 +21,9 @@ UNKNOWN = -1
 READINGS = MappingProxyType({"missing": UNKNOWN, "positive": YES, "negative": NO})
 """The values of `data.uncertain`, and the code that uncertain cells get."""
 
+# The words that are uncertain in every column.
 _USUAL_WORDS = ("-1", "?", "uncertain")
+# Words that a user cannot name as uncertain.
 _CERTAIN_WORDS = ("0", "1", "false", "no", "true", "yes")
 
 

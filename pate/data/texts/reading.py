@@ -23,6 +23,7 @@ LONGEST_TEXT = 100_000
 MAX_FITTED_TEXTS = 10_000
 """The largest number of public texts to which vectors are fitted. More texts change the vectors little."""
 
+# A tag of HTML; the tag before scripts or styles; the tag behind them.
 _TAG = re.compile(r"</?[a-zA-Z!][^<>]*>")
 _CODE_BEGINS = re.compile(r"<(?:script|style)[^<>]*>", re.IGNORECASE)
 _CODE_ENDS = re.compile(r"</(?:script|style)[^<>]*>", re.IGNORECASE)

@@ -234,8 +234,10 @@ def read_vectors(vectors_path: Path) -> WordVectors:
     """
     try:
         is_model = vectors_path.is_dir() or vectors_path.suffix == ".safetensors"
-        known = _vectors_of_model(vectors_path) if is_model else _vectors_of_lines(vectors_path)
-        if not np.isfinite(known.vectors).all() or not known.vectors.any():
+        word_vectors = (
+            _vectors_of_model(vectors_path) if is_model else _vectors_of_lines(vectors_path)
+        )
+        if not np.isfinite(word_vectors.vectors).all() or not word_vectors.vectors.any():
             raise ValueError("a number that is not finite, or zeros alone")
     except DamagedFile:
         raise
@@ -244,7 +246,7 @@ def read_vectors(vectors_path: Path) -> WordVectors:
         raise InvalidValue(
             "features.weights", vectors_path, rule=f"{WEIGHTS_RULES['static']} ({reason})"
         ) from error
-    return known
+    return word_vectors
 
 
 def _vectors_of_model(folder: Path) -> WordVectors:

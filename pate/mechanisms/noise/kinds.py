@@ -13,6 +13,7 @@ from pate.mechanisms.noise.enclosures import Bounds, exp_bounds, log_bounds, nor
 
 # A function of each number of an array.
 Curve = Callable[[FloatArray], FloatArray]
+# The probability of the median. Quantiles above the median are computed from those below it.
 _HALF = Fraction(1, 2)
 
 

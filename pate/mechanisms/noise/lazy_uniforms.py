@@ -16,6 +16,7 @@ from pate.mechanisms.noise.enclosures import Bounds, is_below
 from pate.mechanisms.noise.secret_generator import HeldStream
 
 Words = NDArray[np.uint64]
+# The number of bits of a word of a bit generator.
 _BITS_PER_WORD = 64
 # Bit generators whose raw words are uniform on all 64 bits.
 _GENERATORS_OF_WORDS = (

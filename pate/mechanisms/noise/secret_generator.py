@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from pate.validation import InvalidValue, require
 
+# The number of bytes of a key of ChaCha20.
 _KEY_BYTES = 32
 # The keys of children come from blocks behind 2**68 words of 32 bits, which no stream reaches.
 _LOG2_FIRST_CHILD_BLOCK = 68
