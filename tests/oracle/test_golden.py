@@ -36,8 +36,9 @@ def test_a_golden_entry_is_reproduced(entry: dict[str, Any]) -> None:
 
 
 def test_every_entry_is_evaluated() -> None:
-    """Each name among the golden entries has an evaluator and each evaluator an entry; there are at
-    least 32 entries.
+    """Each name among the golden entries has an evaluator and each evaluator an entry.
+
+    There are at least 32 entries.
     """
     assert {entry["name"] for entry in ENTRIES} == EVALUATORS.keys()
     assert len(ENTRIES) >= 32

@@ -31,8 +31,9 @@ PAPER = ConfidentGNMax(screening_std=150, threshold_share=0.8, noise_std=40, max
 
 
 def test_the_cost_of_all_counts_follows_proposition_8() -> None:
-    """All noisy counts are released, two of which differ between neighbors: epsilon is 3.24 by
-    Proposition 8 and 2.60 by the exact accountant.
+    """All noisy counts are released, two of which differ between neighbors.
+
+    Epsilon is 3.24 by Proposition 8 and 2.60 by the exact accountant.
     """
     rho = ANSWERED / 40**2 + SCREENED / (2 * 150**2)
     assert rho + 2 * math.sqrt(rho * math.log(1 / DELTA)) == pytest.approx(3.24, abs=0.005)

@@ -89,8 +89,9 @@ def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
 @pytest.mark.slow
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_each_class_pays_at_most_its_budget_for_the_densities(adjacency: Adjacency) -> None:
-    """Three classes of persons have budgets 0.5, 1 and 4: each class's epsilon, for the shift by
-    its weight, holds and is at most its budget.
+    """Three classes of persons have budgets 0.5, 1 and 4.
+
+    Each class's epsilon, for the shift by its weight, holds and is at most its budget.
 
     A price for 5% more noise is refuted, and so is the price of the class before it.
     """
@@ -156,8 +157,9 @@ def test_price_covers_all_histograms_that_a_person_of_several_teachers_changes(
 
 @pytest.mark.slow
 def test_a_record_is_dealt_to_as_many_teachers_as_its_budget_pays_for() -> None:
-    """Classes have epsilons 1 and 4: a record of the first class is dealt to one teacher, one of
-    the second to as many teachers as epsilon 4 allows.
+    """Classes have epsilons 1 and 4.
+
+    A record of the first class is dealt to one teacher, one of the second to as many teachers as epsilon 4 allows.
 
     One teacher more would exceed 4.
     """

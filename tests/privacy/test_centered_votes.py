@@ -69,8 +69,9 @@ def test_no_change_of_one_group_moves_the_sum_further_than_its_weight(
 
 
 def test_a_whole_ensemble_moves_as_one_teacher_does() -> None:
-    """One of 30 teachers is replaced by the opposite of its votes, or removed: the sum moves by at
-    most the sensitivity, and by at least 90% of it.
+    """One of 30 teachers is replaced by the opposite of its votes, or removed.
+
+    The sum moves by at most the sensitivity, and by at least 90% of it.
     """
     votes = np.random.default_rng(0).random(size=(30, 4, 3))
     for teacher in range(30):
@@ -141,8 +142,9 @@ def test_the_price_is_that_of_the_noise_really_used(adjacency: Adjacency) -> Non
 
 
 def test_prevalence_and_votes_add_up_to_the_price() -> None:
-    """The events of prevalence and votes compose to the event of the aggregator: their squared
-    inverse multipliers sum to its own.
+    """The events of prevalence and votes compose to the event of the aggregator.
+
+    Their squared inverse multipliers sum to its own.
     """
     aggregator = CenteredVotes(noise_multiplier=5.0, prevalence_share=0.1)
     events = [

@@ -261,8 +261,9 @@ def make_prior_check(
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_the_margin_of_every_set_moves_as_far_as_a_gap(adjacency: Adjacency) -> None:
-    """The margin of a set is its smallest count inside minus the largest outside: one teacher moves
-    it by at most the gap sensitivity, and by that much.
+    """The margin of a set is its smallest count inside minus the largest outside.
+
+    One teacher moves it by at most the gap sensitivity, and by that much.
     """
     first_counts, second_counts = neighbors(num_labels=3, num_teachers=4, adjacency=adjacency)
     largest_move = 0

@@ -33,8 +33,9 @@ def votes_of(
     penalty: float = 10.0,
     num_directions: int = 3,
 ) -> ConvexVotes:
-    """Returns the votes of convex teachers; `group_of` is the group of each record and `learner_of`
-    the teacher of each group.
+    """Returns the votes of convex teachers.
+
+    `group_of` is the group of each record and `learner_of` the teacher of each group.
     """
     learners = np.asarray(learner_of, dtype=np.int64)
     return ConvexVotes(
@@ -108,8 +109,9 @@ def largest_move_under_one_student(vote_sums: FloatArray) -> float:
 def test_no_group_moves_a_sum_further_than_claimed_and_nearly_as_far(
     num_others: int, penalty: float, clip: float
 ) -> None:
-    """The first of `num_others` + 1 groups that one teacher learns from is replaced by any other
-    group: the sum moves by at most the sensitivity.
+    """The first of `num_others` + 1 groups that one teacher learns from is replaced by any other group.
+
+    The sum moves by at most the sensitivity.
 
     For two settings some exchange reaches 80% of it.
     """
@@ -123,8 +125,9 @@ def test_no_group_moves_a_sum_further_than_claimed_and_nearly_as_far(
 def test_plans_are_refused_for_too_many_groups_by_public_numbers(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Limits on groups, records, weights and steps are lowered: a plan beyond a limit is refused,
-    whatever its votes are.
+    """Limits on groups, records, weights and steps are lowered.
+
+    A plan beyond a limit is refused, whatever its votes are.
     """
 
     def votes_with(penalty: float) -> ConvexVotes:

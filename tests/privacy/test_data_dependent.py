@@ -223,8 +223,9 @@ def bits_costs(
 def test_bits_of_all_labels_cover_a_teacher_who_changes_all_of_them(
     adjacency: Adjacency, num_teachers: int, num_labels: int, noise_std: float
 ) -> None:
-    """One teacher changes its votes for all labels: the cost, summed over labels, is at least the
-    exact divergence, in both directions.
+    """One teacher changes its votes for all labels.
+
+    The cost, summed over labels, is at least the exact divergence, in both directions.
 
     Negative control: 90% of the cost, or half of it, is exceeded for one setting.
     """
@@ -240,8 +241,9 @@ def test_bits_of_all_labels_cover_a_teacher_who_changes_all_of_them(
 
 
 def test_two_queries_at_once_cost_the_larger_sum() -> None:
-    """One teacher changes its vote on two queries: the cost of both is at least the exact
-    divergence, in both directions, and nearly attained.
+    """One teacher changes its vote on two queries.
+
+    The cost of both is at least the exact divergence, in both directions, and nearly attained.
 
     It is the larger of both directions' sums.
     """

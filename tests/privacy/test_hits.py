@@ -242,8 +242,9 @@ def test_no_adaptive_session_of_checks_exceeds_the_price(
 def test_price_adds_the_release_that_follows_each_hit(
     adjacency: Adjacency,
 ) -> None:
-    """In `NotPriorTopK` a failed check is followed by a release, also after the last hit: the exact
-    moment is at most the price.
+    """In `NotPriorTopK` a failed check is followed by a release, also after the last hit.
+
+    The exact moment is at most the price.
 
     Negative control: the price without one of these releases is exceeded.
     """

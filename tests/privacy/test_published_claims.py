@@ -138,8 +138,9 @@ def verdict_on_noisy_count(noise_std: float, claim: Claim) -> Verdict:
 def test_theorem_11_converts_to_less_than_a_gaussian_costs(
     rho: float, delta: float, true_delta: float
 ) -> None:
-    """Theorem 11 of Zhu & Wang 2022 claims epsilon = rho + sqrt(2 rho log(1 / delta)) for rho-zCDP:
-    a Gaussian has `true_delta` there, above `delta`.
+    """Theorem 11 of Zhu & Wang 2022 claims epsilon = rho + sqrt(2 rho log(1 / delta)) for rho-zCDP.
+
+    A Gaussian has `true_delta` there, above `delta`.
 
     The package's conversion holds.
     """
@@ -292,8 +293,9 @@ def test_smooth_sensitivity_noise_beyond_a_quarter(
 @pytest.mark.parametrize("noise", ["gumbel", "exponential", "laplace"])
 @pytest.mark.parametrize("adjacency", pa.Adjacency)
 def test_the_range_of_one_gap_is_not_enough(adjacency: pa.Adjacency, noise: str) -> None:
-    """A selection is priced like one noisy gap, whose range is the gap sensitivity: the price is
-    refuted for each noise.
+    """A selection is priced like one noisy gap, whose range is the gap sensitivity.
+
+    The price is refuted for each noise.
     """
     event_type = pa.BoundedRangeEvent if noise == "gumbel" else pa.PureDpEvent
     noise_scale = 1.0

@@ -244,8 +244,9 @@ def test_q_of_threshold_calls_holds_and_5_percent_more_is_refuted(
     adjacency: Adjacency,
     epsilon: float,
 ) -> None:
-    """The hit probability q of a threshold call is at most the exact q over all pairs of
-    neighboring statistics; 1.05 q is above it.
+    """The hit probability q of a threshold call is at most the exact q over all pairs of neighboring statistics.
+
+    1.05 q is above it.
 
     A count that moves by 2 would exceed the call's epsilon.
     """
@@ -416,8 +417,9 @@ def test_no_adaptive_session_costs_more_than_the_price(epsilon: float, target_hi
 
 
 def test_best_session_costs_at_least_a_repeated_test() -> None:
-    """One test is repeated for up to 40 calls: its delta, a sum over the numbers of hits and
-    misses, is at most that of the best adaptive session.
+    """One test is repeated for up to 40 calls.
+
+    Its delta, a sum over the numbers of hits and misses, is at most that of the best adaptive session.
     """
     epsilon = 0.1
     target_hits = 3
@@ -484,8 +486,9 @@ def two_counter_distributions(
 
 @pytest.mark.parametrize("hits", [1, 2])
 def test_two_counters_keep_their_price_and_their_event(hits: int) -> None:
-    """Outcomes 1 and 2 each are a hit of one of two counters; both are rare, and e^epsilon times as likely on one
-    neighbor.
+    """Outcomes 1 and 2 each are a hit of one of two counters.
+
+    Both are rare, and e^epsilon times as likely on one neighbor.
 
     The session's exact delta is at most that of its price and that of its event. The price of one access is exceeded.
     """

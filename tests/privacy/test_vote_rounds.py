@@ -411,8 +411,9 @@ def test_one_record_moves_a_round_from_a_public_start_by_its_sensitivity() -> No
 
 
 def test_clip_is_positive_for_a_student_with_certain_predictions() -> None:
-    """The labels are linearly separable and the noise is tiny, so the student's predictions become
-    certain: its weights stay finite.
+    """The labels are linearly separable and the noise is tiny, so the student's predictions become certain.
+
+    Its weights stay finite.
     """
     inputs = np.random.default_rng(4).normal(size=(400, 3))
     votes = votes_of(inputs, labels=inputs[:, :2] > 0, teacher_of=np.arange(400), num_teachers=400)

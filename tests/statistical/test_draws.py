@@ -124,8 +124,9 @@ def test_released_sets_follow_the_exact_distribution_and_not_that_of_another_sca
 def test_sets_of_a_fixed_size_follow_the_exact_distribution_and_not_that_of_another_scale(
     k: int,
 ) -> None:
-    """Released sets of k labels follow the exact distribution by a chi-square test; distributions
-    of four other settings are rejected.
+    """Released sets of k labels follow the exact distribution by a chi-square test.
+
+    Distributions of four other settings are rejected.
 
     The stable set most often has 3 labels, from which labels are removed for smaller k; for k = 1,
     also an empty set is filled up.
@@ -178,8 +179,9 @@ def test_passes_of_a_table_follow_its_levels() -> None:
 
 
 def test_bits_follow_the_normal_distribution_and_are_independent() -> None:
-    """Three labels lie at different distances from the threshold: all 8 outcomes follow the product
-    of their bits' probabilities.
+    """Three labels lie at different distances from the threshold.
+
+    All 8 outcomes follow the product of their bits' probabilities.
 
     A noise 10% smaller is rejected.
     """

@@ -65,8 +65,9 @@ def distribution_of_two_picks(scale: float, noise: str) -> dict[tuple[int, int],
 def test_a_long_row_follows_the_distribution_of_its_classes_and_members_of_a_class_are_equal() -> (
     None
 ):
-    """10,000 counts have four values: the values of the first two picks follow their exact
-    distribution, and equal counts are picked equally often.
+    """10,000 counts have four values.
+
+    The values of the first two picks follow their exact distribution, and equal counts are picked equally often.
 
     Distributions at another noise scale or with Gumbel noise are rejected.
     """
@@ -106,8 +107,9 @@ def test_a_long_row_follows_the_distribution_of_its_classes_and_members_of_a_cla
 
 @pytest.mark.parametrize("epsilon", [1e-300, 1e300])
 def test_permute_and_flip_accepts_tiny_and_huge_noise(epsilon: float) -> None:
-    """At epsilon 1e300 the nine largest of 10,000 counts are picked in order; at 1e-300 nine
-    different ones are picked at random.
+    """At epsilon 1e300 the nine largest of 10,000 counts are picked in order.
+
+    At 1e-300 nine different ones are picked at random.
     """
     row = np.arange(10_000)
     picks = PermuteAndFlipTopK(k=9, epsilon=epsilon)(row, rng=np.random.default_rng(2)).indices
@@ -125,8 +127,9 @@ def test_permute_and_flip_accepts_tiny_and_huge_noise(epsilon: float) -> None:
 def test_the_lucky_one_follows_the_exact_distribution_of_its_number(
     numbers: np.ndarray, scale: float
 ) -> None:
-    """One count is picked at a threshold among counts that were not picked before: its value
-    follows the exact distribution, and equal counts are picked equally often.
+    """One count is picked at a threshold among counts that were not picked before.
+
+    Its value follows the exact distribution, and equal counts are picked equally often.
 
     The distribution at 1.4 times the noise is rejected.
     """

@@ -51,8 +51,9 @@ def test_whole_numbers_have_their_mass_and_not_that_of_wider_noise(
 
 @pytest.mark.slow
 def test_wide_noise_is_normal() -> None:
-    """Rounded Gaussian noise of std 2^36, divided by its std, is standard normal by a
-    Kolmogorov-Smirnov test; 2% wider noise is rejected.
+    """Rounded Gaussian noise of std 2^36, divided by its std, is standard normal by a Kolmogorov-Smirnov test.
+
+    2% wider noise is rejected.
     """
     drawn = (
         RoundedGaussian(std=2.0**36).sample(shape=(200_000,), rng=np.random.default_rng(1))

@@ -155,8 +155,9 @@ def test_a_profile_of_zcdp_is_above_the_gaussian_of_that_rho() -> None:
 
 
 def test_the_minorant_is_the_largest_convex_function_below_the_points() -> None:
-    """Random points lie above a convex function: their minorant is convex, at most the points, and
-    at least this function and its chords.
+    """Random points lie above a convex function.
+
+    Their minorant is convex, at most the points, and at least this function and its chords.
     """
     rng = np.random.default_rng(1)
     x = np.sort(rng.uniform(high=5, size=60))

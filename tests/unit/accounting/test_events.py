@@ -69,8 +69,10 @@ def composed_epsilon(
 
 
 def test_by_accesses_replaces_sessions_only() -> None:
-    """Each session in a tree of events becomes the event of its accesses; a tree without sessions
-    is returned itself."""
+    """Each session in a tree of events becomes the event of its accesses.
+
+    A tree without sessions is returned itself.
+    """
     failing = pa.SelfComposedEvent(
         event=pa.ApproximateEvent(event=pa.PureDpEvent(epsilon=0.1), failure_prob=1e-9), count=3
     )
@@ -149,8 +151,9 @@ def test_a_session_costs_the_smaller_price_of_accesses_and_hits(
 
 
 def test_filters_count_hits_by_renyi_and_accesses_by_mu() -> None:
-    """The Renyi filter prices a session by its hits: a cap of 1.8 has room for the session, and not for its accesses
-    alone.
+    """The Renyi filter prices a session by its hits.
+
+    A cap of 1.8 has room for the session, and not for its accesses alone.
 
     The Gaussian filter gives a session the price of its accesses.
     """

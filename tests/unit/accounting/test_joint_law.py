@@ -67,8 +67,9 @@ def test_other_accountants_add_selection_and_test() -> None:
 def test_extreme_parameters_give_a_price(
     range_epsilon: float, logits: tuple[float, ...], order: float
 ) -> None:
-    """A selection with a test has extreme epsilons or logits: its joint price is between 0 and that
-    of the Renyi accountant.
+    """A selection with a test has extreme epsilons or logits.
+
+    Its joint price is between 0 and that of the Renyi accountant.
     """
     test = pa.ApproximateEvent(event=pa.OneBitEvent(logits=logits, reach=1), failure_prob=1e-9)
     event = pa.SelectThenTestEvent(

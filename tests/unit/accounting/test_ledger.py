@@ -219,8 +219,9 @@ def test_later_parts_of_a_release_are_under_its_charge(ledger: Ledger) -> None:
 
 
 def test_a_seed_may_draw_one_release_only(ledger: Ledger) -> None:
-    """Two releases with the same noise seed are accepted only if they have equal parts and equal
-    prices; one charge is counted.
+    """Two releases with the same noise seed are accepted only if they have equal parts and equal prices.
+
+    One charge is counted.
 
     A release with other bytes, other names of parts or another price under that seed is refused:
     the difference of two sums with the same noise has no noise.
@@ -499,8 +500,9 @@ def test_impossible_settings_are_refused(
 
 @pytest.mark.parametrize("accountant", ["rdp", RdpAccountant()])
 def test_an_accountant_must_be_a_class(accountant: Any, path: Path) -> None:
-    """`Ledger` and `calibrate` refuse the name or an instance of an accountant in place of its
-    class; no file is written.
+    """`Ledger` and `calibrate` refuse the name or an instance of an accountant in place of its class.
+
+    No file is written.
     """
     for call in (
         lambda: Ledger(path, target_delta=DELTA, accountant=accountant),
@@ -744,8 +746,9 @@ def test_a_cap_counts_mu_after_a_gaussian_first_charge(
 def test_each_data_set_of_a_shared_ledger_has_the_whole_budget(
     shared: SharedLedger, path: Path
 ) -> None:
-    """Two data sets share a file with a cap of 4: each can be charged up to the cap, whatever was charged to the
-    second one.
+    """Two data sets share a file with a cap of 4.
+
+    Each can be charged up to the cap, whatever was charged to the second one.
 
     The file lists the entries of both. A file that is opened again has the same entries and the same cap.
     """

@@ -67,8 +67,9 @@ def test_epsilons_10_percent_too_small_fail() -> None:
 
 
 def test_too_many_releases_are_bounded_by_renyi_and_the_sum() -> None:
-    """A million releases, or 65 different epsilons, cannot be enumerated: the pure-DP accountant
-    has the Renyi accountant's epsilon.
+    """A million releases, or 65 different epsilons, cannot be enumerated.
+
+    The pure-DP accountant has the Renyi accountant's epsilon.
     """
     many_releases = pa.PureDpAccountant().compose(pa.PureDpEvent(epsilon=1e-4), count=1_000_001)
     assert many_releases.get_epsilon(target_delta=1e-6) == pa.RdpAccountant().compose(

@@ -66,8 +66,9 @@ def best_delta(
 
 
 def test_a_total_bounds_the_strongest_adversary_in_every_order() -> None:
-    """Two pure events and two ranges are released in any order; the delta of the strongest adversary is computed at
-    epsilon 1.824.
+    """Two pure events and two ranges are released in any order.
+
+    The delta of the strongest adversary is computed at epsilon 1.824.
 
     Its largest value over all orders of the events is 0.08103. The total epsilon at this delta exceeds 1.824. The
     exact accountant's epsilon for ranges first is smaller than 1.824.
@@ -94,8 +95,9 @@ def test_a_total_bounds_the_strongest_adversary_in_every_order() -> None:
 
 @pytest.mark.slow
 def test_optimal_composition_depends_on_the_order_of_events() -> None:
-    """60 pure releases of 0.1 and then 60 ranges of 0.2 cost epsilon 5.3720; in the reverse order
-    of the events they cost 5.3645.
+    """60 pure releases of 0.1 and then 60 ranges of 0.2 cost epsilon 5.3720.
+
+    In the reverse order of the events they cost 5.3645.
 
     Two ledgers with the charges in either order both have a total above 5.3720.
     """

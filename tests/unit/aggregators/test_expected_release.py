@@ -161,8 +161,9 @@ def test_expectation_of_centered_votes_matches_the_best_reader(
 
 
 def test_early_halt_lowers_the_expectation() -> None:
-    """All queries are alike, and a session ends with its last hit: over 80% of 100 queries and
-    below 20% of 2000 are answered.
+    """All queries are alike, and a session ends with its last hit.
+
+    Over 80% of 100 queries and below 20% of 2000 are answered.
     """
     aggregator = BoundaryTopK(selection_scale=58.65, test_std=17.74, failure_prob=2e-11)
     of_small, of_large = (

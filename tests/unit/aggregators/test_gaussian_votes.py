@@ -36,8 +36,9 @@ def test_price_is_one_bit_a_label_with_the_distribution_of_the_draw() -> None:
 
 @pytest.mark.parametrize("num_teachers", [30_001, 10**6, 10**12])
 def test_price_looks_only_at_counts_within_nine_stds_of_the_threshold(num_teachers: int) -> None:
-    """For many teachers, the event has only counts within 9 noise stds of the threshold; an odd
-    number of teachers puts it between two counts.
+    """For many teachers, the event has only counts within 9 noise stds of the threshold.
+
+    An odd number of teachers puts it between two counts.
     """
     event = (
         GaussianVotes(noise_std=100.0)
@@ -55,8 +56,9 @@ def test_price_looks_only_at_counts_within_nine_stds_of_the_threshold(num_teache
 def test_counts_outside_the_window_are_moved_into_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The window is narrowed to half a std, which leaves counts 1 to 5 of 6 teachers: a count of 0
-    is answered like a count of 1.
+    """The window is narrowed to half a std, which leaves counts 1 to 5 of 6 teachers.
+
+    A count of 0 is answered like a count of 1.
 
     The drawn frequencies agree with the event's bits.
     """

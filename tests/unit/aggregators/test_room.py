@@ -80,8 +80,9 @@ def test_ledger_takes_a_release_at_the_tighter_price() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("max_epsilon", [None, 12.0])
 def test_failures_are_planned_for_several_releases(max_epsilon: float | None) -> None:
-    """Four releases are calibrated and charged to one ledger: each later one uses just below half
-    of the failure probability that is left.
+    """Four releases are calibrated and charged to one ledger.
+
+    Each later one uses just below half of the failure probability that is left.
 
     All four together stay below delta and epsilon 8.
     """

@@ -83,8 +83,9 @@ def test_no_label_and_all_labels_need_no_test() -> None:
 
 
 def test_identity_has_the_values_of_the_regularizer() -> None:
-    """Two regularizers that differ by 1e-12 make unequal aggregators with different identities; an array is kept as a
-    tuple.
+    """Two regularizers that differ by 1e-12 make unequal aggregators with different identities.
+
+    An array is kept as a tuple.
 
     Two functions that return equal numbers give one identity, and a function that returns other numbers gives
     another.
@@ -104,8 +105,9 @@ def test_identity_has_the_values_of_the_regularizer() -> None:
 
 
 def test_calibration_refuses_failure_probabilities_above_delta() -> None:
-    """A failure probability of 1e-8 for each of 600 queries exceeds delta 1e-6: calibration is
-    refused, with two remedies.
+    """A failure probability of 1e-8 for each of 600 queries exceeds delta 1e-6.
+
+    Calibration is refused, with two remedies.
     """
     for aggregator in (WITH_TABLE, PLAIN_AGGREGATOR):
         with refused("failure_prob", value=1e-08, remedies=("failure_prob", "num_queries")):
@@ -158,8 +160,9 @@ def test_default_failure_prob_depends_on_queries_and_delta(aggregator: StableTop
 
 @pytest.mark.parametrize("noise", ["gumbel", "gaussian", "laplace", "exponential"])
 def test_release_probability_matches_the_exact_distribution(noise: str) -> None:
-    """The largest gap is 25 votes: `release_probability` is the exact probability that this label
-    is selected and passes its test.
+    """The largest gap is 25 votes.
+
+    `release_probability` is the exact probability that this label is selected and passes its test.
     """
     aggregator = StableTopK(selection_scale=4.0, selection_noise=noise, test_std=2.0)
     counts_with_gaps_25_0_0 = np.array([25, 0, 0, 0])

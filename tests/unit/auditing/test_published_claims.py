@@ -74,8 +74,9 @@ def findings_of(
 
 @pytest.mark.slow
 def test_prices_are_those_of_the_aggregators_under_both_adjacencies() -> None:
-    """The audit knows a noise std and a clip: its price of clipped votes is that of an aggregator
-    with these parameters, under either adjacency.
+    """The audit knows a noise std and a clip.
+
+    Its price of clipped votes is that of an aggregator with these parameters, under either adjacency.
     """
     prices = findings_of(
         votes=TEACHER_VOTES, parameters=ReleaseParameters(noise_std=40.0, vote_clip=3)
@@ -105,8 +106,9 @@ def test_the_papers_claim_and_its_true_price() -> None:
 
 @pytest.mark.slow
 def test_data_dependent_and_expected_claims_are_below_the_bound_and_marked_private() -> None:
-    """The published epsilons of GNMax and ConfidentGNMax depend on the votes: they are below the
-    price and marked as private.
+    """The published epsilons of GNMax and ConfidentGNMax depend on the votes.
+
+    They are below the price and marked as private.
     """
     gnmax, confident = findings_of(
         votes=CLASS_VOTES,
@@ -311,8 +313,9 @@ def test_given_only_leaves_out_releases_with_assumed_parameters() -> None:
 
 
 def test_known_parameters_replace_those_of_an_aggregator() -> None:
-    """Known parameters replace the fields of an aggregator that has them; others stay, and unknown
-    ones are listed as assumed.
+    """Known parameters replace the fields of an aggregator that has them.
+
+    Others stay, and unknown ones are listed as assumed.
     """
     parameters = ReleaseParameters(noise_std=40.0, vote_clip=3, max_size=4)
     known_release = parameters.applied(CLIPPED)

@@ -157,8 +157,9 @@ def worst_divergence(table: CertifiedTable) -> Any:
 def test_the_certificate_is_the_rounded_tables_cost(
     order: float, budget: float, failure_prob: float, adjacency: str
 ) -> None:
-    """Pass probabilities are rounded to multiples of 2^-53: the table's `rdp` is at least their
-    exact divergence, and barely more.
+    """Pass probabilities are rounded to multiples of 2^-53.
+
+    The table's `rdp` is at least their exact divergence, and barely more.
 
     The price of the table's event at this Renyi order is the same.
     """
@@ -172,7 +173,8 @@ def test_the_certificate_is_the_rounded_tables_cost(
 
 
 def test_certificate_covers_both_directions() -> None:
-    """The pass probability moves from nearly 1 to 0.9, so not passing becomes 10^8 times as likely:
+    """The pass probability moves from nearly 1 to 0.9, so not passing becomes 10^8 times as likely.
+
     `rdp` includes that direction.
     """
     test = StabilityTest(

@@ -130,8 +130,9 @@ def test_budget_decides_the_accountant() -> None:
 def test_plan_is_refused_if_failure_probabilities_use_up_delta(
     target_epsilon: float | None,
 ) -> None:
-    """600 queries with a failure probability of 1e-8 each exceed delta 1e-6: the plan is refused,
-    with and without a target epsilon.
+    """600 queries with a failure probability of 1e-8 each exceed delta 1e-6.
+
+    The plan is refused, with and without a target epsilon.
     """
     failing = StableTopK(selection_scale=40.0, test_std=60.0, failure_prob=1e-8)
     with refused("failure_prob", value=1e-08):

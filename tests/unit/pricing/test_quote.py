@@ -74,8 +74,9 @@ def page_text(quote: Quote) -> str:
 
 @pytest.mark.slow
 def test_other_accountants_without_a_price_give_a_reason() -> None:
-    """A quote lists further accountants: one whose package is missing and one that refuses the
-    event have a reason in place of a price.
+    """A quote lists further accountants.
+
+    One whose package is missing and one that refuses the event have a reason in place of a price.
 
     The page of the quote shows the reasons.
     """
@@ -209,8 +210,9 @@ def test_hits_depend_on_the_prior() -> None:
 
 @pytest.mark.slow
 def test_a_notebook_shows_price_and_terms_of_a_quote() -> None:
-    """The HTML of a quote has its aggregator, epsilon, delta, adjacency and unit of privacy; doubts
-    are escaped, and solved values and the paper's epsilon are shown.
+    """The HTML of a quote has its aggregator, epsilon, delta, adjacency and unit of privacy.
+
+    Doubts are escaped, and solved values and the paper's epsilon are shown.
     """
     quote = quote_release(priced_release(), budget=BUDGET)
     html = quote._repr_html_()

@@ -159,8 +159,9 @@ def plan_with_remedy(plan: Plan, remedy: Remedy) -> Plan:
     "aggregator", AGGREGATORS, ids=[type(aggregator).__name__ for aggregator in AGGREGATORS]
 )
 def test_suggested_settings_are_not_refused(aggregator: Aggregator) -> None:
-    """A random plan whose target epsilon is too small to be useful is refused with remedies: the
-    plan with any one of them is accepted.
+    """A random plan whose target epsilon is too small to be useful is refused with remedies.
+
+    The plan with any one of them is accepted.
     """
     rng = np.random.default_rng(AGGREGATORS.index(aggregator))
     shape = VoteShape(
@@ -235,8 +236,9 @@ def test_plan_of_one_teacher_gets_no_remedies() -> None:
 
 @pytest.mark.parametrize("num_labels", [8, 12])
 def test_fixed_top_k_is_judged_on_queries_with_k_labels(num_labels: int) -> None:
-    """Fixed top-k that releases 5 labels is judged on made-up queries with 5 labels: the only doubt
-    is its epsilon of 50.
+    """Fixed top-k that releases 5 labels is judged on made-up queries with 5 labels.
+
+    The only doubt is its epsilon of 50.
     """
     shape = VoteShape(num_queries=100, num_labels=num_labels, num_teachers=200)
     plan = Plan(aggregator=FixedTopK(k=5, epsilon=50.0), shape=shape, budget=Budget(delta=1e-6))
@@ -619,8 +621,9 @@ class TestSuggestion:
     def test_missing_suggestion_gives_a_reason(
         self, plan_budget: Budget, num_private: int | None, refusal: Refusal
     ) -> None:
-        """The noise is fixed, epsilon is too small, or the private records are too few: `suggest`
-        raises with the reason.
+        """The noise is fixed, epsilon is too small, or the private records are too few.
+
+        `suggest` raises with the reason.
         """
         with refusal:
             suggest(PEELING, shape=SHAPE, budget=plan_budget, num_private=num_private)

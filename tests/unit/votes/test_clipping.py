@@ -112,8 +112,9 @@ def test_impossible_votes_are_refused(votes: Any, refusal: Refusal) -> None:
 
 @pytest.mark.parametrize("clip", [0.51, 1.0, 1.99])
 def test_most_queries_are_summed_exactly(clip: float) -> None:
-    """`most_queries` returns a number of queries that can be summed exactly for 2^26 teachers;
-    twice as many are refused.
+    """`most_queries` returns a number of queries that can be summed exactly for 2^26 teachers.
+
+    Twice as many are refused.
     """
     num_teachers = 2**26
     most = ClippedSum.most_queries(num_teachers, num_labels=40)

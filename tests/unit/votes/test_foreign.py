@@ -156,8 +156,9 @@ def test_file_with_several_unnamed_arrays_is_refused(tmp_path: Path) -> None:
 
 
 def test_file_that_expands_beyond_the_limit_is_refused(tmp_path: Path, monkeypatch) -> None:
-    """The limit is lowered to 10,000 bytes: a compressed file whose array has 80,128 bytes is
-    refused, and a smaller one is read.
+    """The limit is lowered to 10,000 bytes.
+
+    A compressed file whose array has 80,128 bytes is refused, and a smaller one is read.
     """
     monkeypatch.setattr(imported, "_MAX_BYTES", 10_000)
     np.savez_compressed(tmp_path / "bomb.npz", votes=np.zeros((10, 2_000, 4), np.uint8))

@@ -34,8 +34,9 @@ def test_features_have_length_one_and_small_weight_at_low_variance() -> None:
 
 
 def test_without_all_directions_there_is_no_height() -> None:
-    """With 4 of 6 directions, the features are the directions and one constant; there is no feature
-    for the length of a row.
+    """With 4 of 6 directions, the features are the directions and one constant.
+
+    There is no feature for the length of a row.
     """
     directions = PublicPCA.fit(POOL, max_directions=4)
     features = directions.with_constant(POOL)
@@ -48,8 +49,9 @@ def test_without_all_directions_there_is_no_height() -> None:
 
 @pytest.mark.slow
 def test_kernel_components_explain_nonlinear_labels() -> None:
-    """The labels are the sign of a product of two inputs: linear features do not explain them, and
-    kernel components do.
+    """The labels are the sign of a product of two inputs.
+
+    Linear features do not explain them, and kernel components do.
 
     The linear features keep their directions, and a row's features are the same bits in any batch.
     """

@@ -134,8 +134,9 @@ def test_aggregators_of_different_recipes_are_different_releases() -> None:
 def test_no_split_of_the_prevalence_changes_the_price(
     prevalence_split: tuple[float, float, float],
 ) -> None:
-    """The prevalence split divides the prevalence's budget among three steps: the total event and
-    the prevalence's event stay.
+    """The prevalence split divides the prevalence's budget among three steps.
+
+    The total event and the prevalence's event stay.
     """
     aggregator = CenteredVotes(
         noise_multiplier=2.0, recipe=Recipe(prevalence_split=prevalence_split)

@@ -60,8 +60,9 @@ def draw_matrix(num_rows: int, seed: int) -> tuple[FloatArray, FloatArray, Float
 
 @pytest.mark.slow
 def test_many_rows_give_the_posterior_mean_of_their_prior() -> None:
-    """20,000 noisy rows have a known prior: `posterior_rows`, which learns its covariance from the
-    rows, is close to their exact posterior mean.
+    """20,000 noisy rows have a known prior.
+
+    `posterior_rows`, which learns its covariance from the rows, is close to their exact posterior mean.
     """
     _, noisy_rows, row_variances = draw_matrix(num_rows=20_000, seed=0)
     exact = np.stack(

@@ -29,8 +29,9 @@ def write_votes(path, votes, block_size=4):
 @pytest.mark.parametrize("num_labels", [1, 7, 8, 9, 40])
 @pytest.mark.parametrize("block_size", [1, 3, 100])
 def test_written_votes_are_read_back(tmp_path, num_labels, block_size):
-    """Votes are written in blocks of teachers and packed into bits, 8 labels to a byte: the same
-    votes and counts are read.
+    """Votes are written in blocks of teachers and packed into bits, 8 labels to a byte.
+
+    The same votes and counts are read.
     """
     votes = make_votes(num_labels=num_labels)
     written = write_votes(path=tmp_path / "votes.npz", votes=votes, block_size=block_size)

@@ -234,8 +234,9 @@ def _in_a_fork(draw: Callable[[], tuple[bytes, ...]]) -> tuple[bytes, ...]:
 def test_forked_processes_draw_other_numbers_each(
     make_generator: Callable[[], np.random.Generator],
 ) -> None:
-    """A generator and its child are used in two forks, in a fork of a fork, and in the parent: all
-    drawn numbers differ.
+    """A generator and its child are used in two forks, in a fork of a fork, and in the parent.
+
+    All drawn numbers differ.
 
     Children of children also draw other numbers, even if the parent drew nothing before it forked
     again.
@@ -254,8 +255,9 @@ def test_forked_processes_draw_other_numbers_each(
 
 @pytest.mark.process
 def test_a_fork_during_a_draw_of_a_thread_can_draw() -> None:
-    """A process is forked while a thread holds the generator's lock: the forked process draws, and
-    the parent's stream goes on.
+    """A process is forked while a thread holds the generator's lock.
+
+    The forked process draws, and the parent's stream goes on.
     """
     rng = cipher_generator(KEY)
     first_bytes = stream_bytes(generator=rng, num_bytes=8)
@@ -289,8 +291,9 @@ _SHARED = secret_generator()
 @pytest.mark.process
 @pytest.mark.parametrize("start", multiprocessing.get_all_start_methods())
 def test_workers_that_find_the_generator_in_a_module_draw_other_numbers(start: str) -> None:
-    """The parent and four workers of two pools draw from a generator of this module: all five draws
-    differ, whether workers are forked or spawned.
+    """The parent and four workers of two pools draw from a generator of this module.
+
+    All five draws differ, whether workers are forked or spawned.
     """
     streams = [_next_stream(0)]
     for _ in range(2):
@@ -301,8 +304,9 @@ def test_workers_that_find_the_generator_in_a_module_draw_other_numbers(start: s
 
 @pytest.mark.process
 def test_workers_are_not_sent_a_generator() -> None:
-    """joblib's worker processes take a generator as argument: an error is raised, because a
-    generator cannot be pickled.
+    """joblib's worker processes take a generator as argument.
+
+    An error is raised, because a generator cannot be pickled.
     """
     with pytest.raises(Exception, match=r"neither copied nor sent elsewhere|[Pp]ickl"):
         Parallel(2, backend="multiprocessing")(
