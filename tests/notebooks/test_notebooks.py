@@ -54,7 +54,9 @@ SHORTER_CODE = {
 }
 """The code that replaces code of a notebook, which would take minutes and decide nothing in a test."""
 
-LIMIT_TO_LINEAR_MODEL = "\n\nimport pate.run.ceiling\npate.run.ceiling._MAX_NUMBERS = 0"
+LIMIT_TO_LINEAR_MODEL = (
+    "\n\nfrom pate.run import ceiling\nassert ceiling._MAX_INPUT_SIZE > 0\nceiling._MAX_INPUT_SIZE = 0"
+)
 """Code that sets a limit by which no model of all private records but the linear one is trained."""
 
 
