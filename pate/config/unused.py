@@ -264,18 +264,23 @@ def teacher_reasons(
         num_teachers: the number of teachers; None if it follows from the private records.
     """
     from pate.aggregators import CenteredVotes
-    from pate.models import KernelTeacher, ResNet50Teacher
+    from pate.models import KernelTeacher
 
-    if isinstance(teacher, ResNet50Teacher):
-        if teacher.frozen:
-            reason = "with frozen=true a head is solved for, and nothing is trained"
-            return dict.fromkeys(_TRAINING_FIELDS, reason)
-        return {"penalty": "it is that of the head of frozen features"}
-    if not isinstance(teacher, KernelTeacher) or not isinstance(aggregator, CenteredVotes):
+    if isinstance(teacher, KernelTeacher):
+        is_centered = isinstance(aggregator, CenteredVotes)
+        if not is_centered or _may_vote_in_rounds(aggregator, num_teachers=num_teachers):
+            return {}
+        return {"nonlinear": "these votes are not cast in rounds"}
+
+    # It loads torch, which takes seconds. A run with kernel teachers does without it.
+    from pate.models import ResNet50Teacher
+
+    if not isinstance(teacher, ResNet50Teacher):
         return {}
-    if _may_vote_in_rounds(aggregator, num_teachers=num_teachers):
-        return {}
-    return {"nonlinear": "these votes are not cast in rounds"}
+    if teacher.frozen:
+        reason = "with frozen=true a head is solved for, and nothing is trained"
+        return dict.fromkeys(_TRAINING_FIELDS, reason)
+    return {"penalty": "it is that of the head of frozen features"}
 
 
 def _keeps_features(aggregator: Aggregator | None, *, num_teachers: int | None) -> bool:
