@@ -54,9 +54,11 @@ SHORTER_CODE = {
 }
 """The code that replaces code of a notebook, which would take minutes and decide nothing in a test."""
 
-LIMIT_TO_LINEAR_MODEL = (
-    "\n\nfrom pate.run import ceiling\nassert ceiling._MAX_INPUT_SIZE > 0\nceiling._MAX_INPUT_SIZE = 0"
-)
+LIMIT_TO_LINEAR_MODEL = """
+
+from pate.run import ceiling
+assert ceiling._MAX_INPUT_SIZE > 0
+ceiling._MAX_INPUT_SIZE = 0"""
 """Code that sets a limit by which no model of all private records but the linear one is trained."""
 
 
