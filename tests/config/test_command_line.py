@@ -405,7 +405,9 @@ def test_plan_has_the_values_of_the_settings(
         plans.append(plan)
 
     monkeypatch.setattr(train_command, "train", keep_plan)
-    monkeypatch.setattr(train_command, "print_report", lambda report, report_path, scores: None)
+    monkeypatch.setattr(
+        train_command, "print_report", lambda report, report_path, with_scores: None
+    )
     monkeypatch.setattr(train_command, "sweep_row", lambda report, folder: {})
     # The end of the test sets it to None again.
     monkeypatch.setattr(HydraConfig.instance(), "cfg", None)
