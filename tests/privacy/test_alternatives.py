@@ -504,7 +504,7 @@ def test_unclipped_sums_of_a_groups_records_would_move_further() -> None:
     assert length_of_sum(group_ids=np.arange(40)) == pytest.approx(40 * CLIP)
 
 
-@pytest.mark.parametrize("network_step", [False, True])
+@pytest.mark.parametrize("network_step", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_group_with_gaps_moves_the_sum_by_at_most_the_sensitivity(network_step: bool) -> None:
     """Labels and gaps of a group are replaced together, by any others: the sum moves by two clips.
 

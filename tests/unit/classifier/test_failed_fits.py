@@ -87,6 +87,7 @@ def test_a_failed_student_leaves_the_price_of_the_new_release(
     assert not (tmp_path / "release").exists()
 
 
+@pytest.mark.slow
 def test_the_first_fit_whose_student_fails_reports_its_price() -> None:
     """If the student of the first fit fails, report and repr of the classifier state the price that was paid."""
     model = PATEClassifier(epsilon=30.0, student=FailingStudent(KeyError), n_teachers=20)
@@ -111,6 +112,7 @@ def test_a_failed_student_of_released_weights_is_named_by_its_recipe(
         fitted_classifier()
 
 
+@pytest.mark.slow
 def test_an_interrupted_student_leaves_the_release_and_says_that_it_is_spent() -> None:
     """Ctrl-C during the training of the student leaves the release and its price, and a note in the error says so."""
     model = PATEClassifier(epsilon=30.0, student=FailingStudent(KeyboardInterrupt), n_teachers=20)
@@ -120,6 +122,7 @@ def test_an_interrupted_student_leaves_the_release_and_says_that_it_is_spent() -
     assert model.epsilon_ == pytest.approx(epsilon_of_release(model), rel=1e-3)
 
 
+@pytest.mark.slow
 def test_an_interrupted_draw_says_that_its_price_is_spent(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

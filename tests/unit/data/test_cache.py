@@ -81,6 +81,7 @@ def cache(tmp_path: Path) -> ImageCache:
     return ImageCache(tmp_path / "cache")
 
 
+@pytest.mark.slow
 def test_images_are_decoded_once_and_memory_mapped(cache: ImageCache) -> None:
     """Decoding fails at image 1030.
 

@@ -276,6 +276,7 @@ def test_missing_list_of_classes_makes_all_labels_unknown(tmp_path: Path) -> Non
     assert not private.labels[:2].any()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("as_list", [False, True])
 @pytest.mark.parametrize(
     ("uncertain", "first"),

@@ -152,6 +152,7 @@ def test_null_and_absent_fields_of_json_are_unknown_labels(tmp_path: Path) -> No
     assert first_labels(dataset=dataset, num_rows=4) == [UNKNOWN, UNKNOWN, False, True]
 
 
+@pytest.mark.slow
 def test_many_files_and_batches_have_one_mask(tmp_path: Path) -> None:
     """Two files of 9,000 rows each have empty labels only in the last 100 rows. Only these labels are unknown."""
     table = write_frames(folder=tmp_path, frames=people_frames())

@@ -169,6 +169,7 @@ def test_public_and_test_rows_may_lie_in_folders(
     assert identity_of(dataset=parts_reader.load()) == identity_of(dataset=usual_reader.load())
 
 
+@pytest.mark.slow
 def test_one_folder_may_hold_all_splits(tmp_path: Path) -> None:
     """A folder in place of `path`, with a column of splits, gives the data set of one file."""
     splits = {
