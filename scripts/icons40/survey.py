@@ -78,14 +78,14 @@ def deal_splits(families: IntArray, sizes: Sequence[int]) -> IntArray:
     Returns:
         int64 `[n]`, the split of each record, from 0 to `len(sizes)`.
     """
-    numbers, family_of, counts = np.unique(families, return_inverse=True, return_counts=True)
+    numbers, family_indices, counts = np.unique(families, return_inverse=True, return_counts=True)
     room = [*sizes, len(families)]
     split_of_family = np.empty(len(numbers), np.int64)
     for place, count in enumerate(counts.tolist()):
         chosen = next(split for split, left in enumerate(room) if count <= left)
         room[chosen] -= count
         split_of_family[place] = chosen
-    return split_of_family[family_of]
+    return split_of_family[family_indices]
 
 
 def _most_frequent(counts: Counter[str], num_labels: int) -> list[str]:

@@ -58,10 +58,10 @@ def code_blocks(page: Path) -> list[CodeBlock]:
     text = page.read_text(encoding="utf-8")
     blocks = []
     for match in BLOCK.finditer(text):
-        indent = match["indent"]
+        indentation = match["indent"]
         line = text.count("\n", 0, match.start("code")) + 1
         code = "".join(
-            part.removeprefix(indent) for part in match["code"].splitlines(keepends=True)
+            part.removeprefix(indentation) for part in match["code"].splitlines(keepends=True)
         )
         blocks.append(CodeBlock(page=page, line=line, code=code))
     return blocks

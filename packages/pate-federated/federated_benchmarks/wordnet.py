@@ -139,7 +139,7 @@ def in_rounds(folder: Path, *, secure: bool) -> dict[str, Any]:
     student = LowRankStudent()
     target_delta = 1e-6
     target_epsilon = 3.6
-    release = RoundsOfHolders(
+    rounds = RoundsOfHolders(
         plan=ReleasePlan(
             aggregator=aggregator,
             target_delta=target_delta,
@@ -158,8 +158,8 @@ def in_rounds(folder: Path, *, secure: bool) -> dict[str, Any]:
     )
     holders = WordNetHolders(folder / "holders")
     started = time.monotonic()
-    app = secure_holder_app(holders, own=release.roll) if secure else holder_app(holders)
-    simulate(rounds_app(release, secure=secure, seconds=3000), client_app=app, num_nodes=HOLDERS)
+    app = secure_holder_app(holders, own=rounds.roll) if secure else holder_app(holders)
+    simulate(rounds_app(rounds, secure=secure, seconds=3000), client_app=app, num_nodes=HOLDERS)
     seconds = round(time.monotonic() - started)
     plan = Plan(
         load_dataset=WordNet40().load,

@@ -58,7 +58,7 @@ class JsonLines:
         for rows in self._rows():
             arrays = []
             for field, name in zip(fields, names, strict=True):
-                cells = [self._cell(row.get(field), column_name=name) for row in rows]
+                cells = [self._cell(row.get(field), name=name) for row in rows]
                 arrays.append(pa.array(cells, pa.string()))
             yield pa.table(arrays, names=names).select(column_names or names)
 
@@ -93,10 +93,10 @@ class JsonLines:
             )
         return row
 
-    def _cell(self, value: Any, column_name: str) -> str | None:
+    def _cell(self, value: Any, name: str) -> str | None:
         """Returns a JSON value as the word in a cell; None for a missing value. Truth values become 0 and 1."""
         if isinstance(value, list):
-            if column_name in self._whole_lists:
+            if name in self._whole_lists:
                 return json.dumps(value, ensure_ascii=False)
             return _LIST_SEPARATOR.join(map(str, value))
         if isinstance(value, dict):

@@ -20,7 +20,7 @@ from pate.accounting import (
 from pate.aggregators import BoundaryMax, CenteredVotes, GaussianVotes, StableTopK
 from pate.auditing.attack import Attack
 from pate.auditing.attack.attack import AttackResult
-from pate.cli.attack import attack
+from pate.cli.attack import attack as run_attack
 from pate.config import CONFIG_FOLDER, register_configs
 from pate.data import Dataset, Split
 from tests.refusals import ANY, Refusal, refused
@@ -289,9 +289,9 @@ def test_the_command_prints_both_figures(capsys: pytest.CaptureFixture[str]) -> 
         "accountant=rdp",
     ]
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
-        attack(config=compose("attack", overrides=[*words, "format=json"]))
+        run_attack(config=compose("attack", overrides=[*words, "format=json"]))
         answer = json.loads(capsys.readouterr().out.splitlines()[-1])
-        attack(config=compose("attack", overrides=[*words, "sabotage=noise"]))
+        run_attack(config=compose("attack", overrides=[*words, "sabotage=noise"]))
         page = capsys.readouterr().out
     assert {"epsilon", "lower_bound", "confidence", "num_canaries"} <= set(answer)
     assert answer["lower_bound"] <= answer["epsilon"] <= 2.0

@@ -11,7 +11,7 @@ from hydra.core.hydra_config import HydraConfig
 
 from pate.accounting import AutoAccountant, GaussianEvent, Ledger, RdpAccountant, SharedLedger
 from pate.aggregators import BoundaryTopK, GaussianVotes
-from pate.cli.account import account
+from pate.cli.account import account as account_command
 from pate.cli.audit import audit
 from pate.mechanisms import CertifiedTable
 from pate.pricing.ledger_accounts import ledgers_in
@@ -39,7 +39,7 @@ def page_of(
 
     def run_account(arguments: Arguments) -> str:
         """Runs `pate-account` with these settings and returns its printed page."""
-        account(config=composed(arguments, command="account"))
+        account_command(config=composed(arguments, command="account"))
         return capsys.readouterr().out
 
     return run_account
@@ -211,8 +211,7 @@ def test_remaining_budget_of_a_ledger_is_what_it_admits(
     quote = quote_of(arguments=[*GAUSSIAN, f"ledger={shared.path}"])
     first, second = quote["accounts"]
     accounts = [
-        (account["data"], account["num_releases"], account["max_epsilon"])
-        for account in (first, second)
+        (entry["data"], entry["num_releases"], entry["max_epsilon"]) for entry in (first, second)
     ]
     assert accounts == [("a" * 64, 1, 4.0), ("b" * 64, 2, 4.0)]
     assert second["epsilon"] < first["epsilon"] <= 4.0
@@ -276,7 +275,7 @@ def output_of(composed: Any, capsys: pytest.CaptureFixture[str]) -> Iterator[Cal
     def run_account(arguments: Arguments) -> str:
         config = composed(arguments, command="account", return_hydra_config=True)
         HydraConfig.instance().set_config(config)
-        account(config)
+        account_command(config)
         return capsys.readouterr().out
 
     yield run_account
