@@ -38,7 +38,7 @@ from pate.aggregators import Aggregator, BoundaryMax, CenteredVotes, GaussianVot
 from pate.auditing.attack import Attack
 from pate.auditing.lower_bound import lower_bound_of
 from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
-from pate.config.schema import members
+from pate.config.schema import names_in_config_group
 from pate.data import Dataset, Split, Table, WordNet40
 from pate.pricing import plan_release
 from pate.validation import InvalidValue
@@ -109,7 +109,9 @@ def table(kept: KeptResults, console: Console, *, record: bool) -> int:
     results = dict[str, dict[str, Any]]()
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
-        for name in [member for member in members("aggregator") if member not in _NOT_ALONE]:
+        for name in [
+            member for member in names_in_config_group("aggregator") if member not in _NOT_ALONE
+        ]:
             node = compose("account", overrides=[f"aggregator={name}"]).aggregator
             aggregator = build_aggregator(node, adjacency="replace_one", allowed_targets=[])
             results[name] = kept.once(

@@ -22,7 +22,7 @@ from pate.cli.app import command_of
 from pate.cli.monitor import ConsoleMonitor
 from pate.config import CONFIG_FOLDER, build
 from pate.config.build import part_maker
-from pate.config.schema import members
+from pate.config.schema import names_in_config_group
 from pate.files.paths import make_folder
 from pate.pricing.remedies import search_with_progress
 from pate.pricing.suggestion import Suggestion
@@ -102,7 +102,7 @@ def _quote(config: DictConfig, *, monitor: Monitor) -> pricing.Quote:
     )
     accountants = {
         name: partial(_accountant, name, allowed_targets=list(config.allowed_targets))
-        for name in members("accountant")
+        for name in names_in_config_group("accountant")
     }
     shown_names = _accountant_names(config.accountants, names=tuple(accountants))
     extras = _extras(

@@ -24,7 +24,7 @@ from pate.comparison.frontier import Frontier, Line
 from pate.config.build import build, part_maker
 from pate.config.command_line import expand_home
 from pate.config.plain import plain_values
-from pate.config.schema import members
+from pate.config.schema import names_in_config_group
 from pate.data import Dataset
 from pate.report.console import PlainConsole, print_page
 from pate.validation import InvalidValue, require_choice
@@ -108,7 +108,7 @@ def _other_methods(config: DictConfig) -> tuple[Method, ...]:
     """Returns the compared methods other than PATE: those in `methods=`, and the one in `method=` with its settings."""
     nodes = {}
     for name in map(str, config.methods):
-        require_choice("methods", name, choices=members("method"))
+        require_choice("methods", name, choices=names_in_config_group("method"))
         nodes[name] = compose("compare", [f"method={name}"]).method
     if config.method is not None:
         name = str(HydraConfig.get().runtime.choices["method"])
@@ -158,7 +158,9 @@ def _require_entry(entry: str) -> None:
         rule = "NAME, aggregator:NAME or experiment:NAME"
         raise InvalidValue("aggregators", entry, rule=rule)
     groups = (group,) if colon else _GROUPS
-    choices = sorted({choice for each_group in groups for choice in members(each_group)})
+    choices = sorted(
+        {choice for each_group in groups for choice in names_in_config_group(each_group)}
+    )
     require_choice("aggregators", member, choices=tuple(choices))
     if at and not num_teachers.isdecimal():
         raise InvalidValue("aggregators", entry, rule="NAME, or NAME@T with T teachers")
@@ -186,7 +188,7 @@ def _is_experiment(entry: str) -> bool:
     An experiment has precedence over an aggregator of the same name.
     """
     group, _, name = entry.partition("@")[0].rpartition(":")
-    return group != "aggregator" and name in members("experiment")
+    return group != "aggregator" and name in names_in_config_group("experiment")
 
 
 def _pate_method(entry: str, *, config: DictConfig, part_overrides: list[str]) -> PATEMethod:
@@ -216,7 +218,7 @@ def _pate_method(entry: str, *, config: DictConfig, part_overrides: list[str]) -
         run_config.features = config.features
     build_part = part_maker(run_config)
     # The prefix tells the aggregator from the experiment of the same name in one table.
-    has_namesake = not is_experiment and name in members("experiment")
+    has_namesake = not is_experiment and name in names_in_config_group("experiment")
     return PATEMethod(
         name=f"aggregator-{name}" if has_namesake else name,
         aggregator=build_part("aggregator"),

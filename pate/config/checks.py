@@ -10,7 +10,7 @@ from omegaconf import MISSING, DictConfig, OmegaConf
 from pate.config import papers_words
 from pate.config.application import OPTIONS
 from pate.config.classes import GROUPS_OF_CLASSES
-from pate.config.schema import members
+from pate.config.schema import names_in_config_group
 from pate.validation import InvalidValue, nearest
 
 # a zero byte, or half of a character, as Python reads bytes that are no UTF-8
@@ -51,7 +51,7 @@ def require_choices(arguments: Iterable[str]) -> None:
     """
     for word in arguments:
         group, _, value = word.partition("=")
-        names = members(group)
+        names = names_in_config_group(group)
         if names and value not in names:
             raise InvalidValue(group, value, rule=f"one of {', '.join(names)}")
 

@@ -17,7 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pate.config import papers_words
 from pate.config.checks import require_choices
 from pate.config.quoting import NAME_SETTINGS
-from pate.config.schema import PUBLIC_LABELS, members
+from pate.config.schema import PUBLIC_LABELS, names_in_config_group
 from pate.errors import Spelling
 from pate.extras import how_to_install
 from pate.setting_names import COMMAND
@@ -225,7 +225,7 @@ def _explain_member(error: Exception, message: str) -> str:
         return ""
     group, _, name = match[1].rpartition("/")
     # Hydra's options include members in a folder of `--config-dir`.
-    names = tuple(sorted({*(getattr(error, "options", None) or ()), *members(group)}))
+    names = tuple(sorted({*(getattr(error, "options", None) or ()), *names_in_config_group(group)}))
     if not group or not names:
         return ""
     hint = nearest(name, choices=names) + _HINT_OF_GROUP.get(group, "")

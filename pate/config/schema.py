@@ -113,7 +113,7 @@ def folders() -> tuple[Path, ...]:
     )
 
 
-def members(group: str) -> tuple[str, ...]:
+def names_in_config_group(group: str) -> tuple[str, ...]:
     """Returns the names that can be chosen in a configuration group, as in `GROUP=NAME`.
 
     A name stands for a YAML file, or for a part of an installed package.
@@ -140,7 +140,7 @@ def choices(*groups: str) -> str:
     """
     paragraphs = []
     for group in groups:
-        names = members(group)
+        names = names_in_config_group(group)
         lines = [f"  {group}"]
         width = max(map(len, names)) + 2
         for name in names:

@@ -14,7 +14,7 @@ from omegaconf import DictConfig
 
 from pate.aggregators import Aggregator
 from pate.aggregators.aggregator import fields_marked
-from pate.config.schema import members
+from pate.config.schema import names_in_config_group
 
 if TYPE_CHECKING:
     from pate.aggregators.stable_aggregator import StableAggregator
@@ -377,7 +377,7 @@ def _command_reasons(config: DictConfig, *, command: str) -> Reasons:
         value = config.aggregators
         names = [value] if isinstance(value, str) else list(value)
         aggregators = {str(name).partition("@")[0] for name in names}
-        if aggregators <= set(members("experiment")):
+        if aggregators <= set(names_in_config_group("experiment")):
             reason = "every name of aggregators= is an experiment, which brings its teachers"
             reasons["teacher"] = reason
     return reasons

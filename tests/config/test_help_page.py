@@ -11,7 +11,7 @@ import pytest
 from pate.config import help_page
 from pate.config.classes import find_class
 from pate.config.help_page import comments_of, fold_page, page_width, settings_of_parts
-from pate.config.schema import CONFIG_FOLDER, FILE_COMMANDS, members, target_of
+from pate.config.schema import CONFIG_FOLDER, FILE_COMMANDS, names_in_config_group, target_of
 
 PAGE = """\
 A paragraph that is written in lines of some length, and that goes on in the
@@ -189,7 +189,7 @@ def test_every_setting_of_every_part_that_ships_is_explained() -> None:
     """Each field of each shipped teacher, aggregator, reader and so on has a text for the help."""
     lacking = []
     for group in ("data", "features", "teacher", "engine", "aggregator", "student", "method"):
-        for name in members(group):
+        for name in names_in_config_group(group):
             target = target_of(group, name)
             cls = None if target is None else find_class(target)
             if cls is None or not dataclasses.is_dataclass(cls):

@@ -18,7 +18,7 @@ from pate.cli.run import plain_settings
 from pate.config import build, build_aggregator
 from pate.config.build import part_maker
 from pate.config.published import public_settings, release_settings, without_outside_values
-from pate.config.schema import members
+from pate.config.schema import names_in_config_group
 from pate.data import WordNet40
 from pate.mechanisms import CertifiedTable
 from pate.models import SklearnTeacher
@@ -269,7 +269,7 @@ FOLDERS = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", members(group="data"))
+@pytest.mark.parametrize("name", names_in_config_group(group="data"))
 def test_data_set_is_published_by_class_without_folder(composed: Any, name: str) -> None:
     """For each shipped reader, the published settings have its class, but no folder and no seed."""
     config = composed(
@@ -288,7 +288,7 @@ def test_data_set_is_published_by_class_without_folder(composed: Any, name: str)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", members(group="aggregator"))
+@pytest.mark.parametrize("name", names_in_config_group(group="aggregator"))
 def test_published_aggregator_has_the_price_of_the_release(composed: Any, name: str) -> None:
     """Each shipped aggregator, with solved noise, is built again from its published settings with the same epsilon."""
     config = composed(

@@ -21,7 +21,7 @@ from pate.config.schema import (
     command_schema,
     file_of,
     member_schema,
-    members,
+    names_in_config_group,
     schema_of,
     target_of,
 )
@@ -169,7 +169,9 @@ def test_each_member_is_explained_by_a_first_sentence(
     for group in GROUPS:
         page = choices(group)
         assert page.startswith(f"  {group}\n")
-        assert re.findall(r"^    (\w+) +\S", page, re.MULTILINE) == list(members(group))
+        assert re.findall(r"^    (\w+) +\S", page, re.MULTILINE) == list(
+            names_in_config_group(group)
+        )
         assert max(map(len, page.splitlines())) <= 120
     (tmp_path / "kind").mkdir()
     long = "# @package _global_\n# Two lines, data.root=FOLDER, 0.5\n# of it. And more.\nx: 1 # not me.\n"
@@ -182,7 +184,7 @@ def test_each_member_is_explained_by_a_first_sentence(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", members(group="experiment"))
+@pytest.mark.parametrize("name", names_in_config_group(group="experiment"))
 def test_experiment_composes(name: str, composed: Composed) -> None:
     """Each experiment composes.
 
@@ -271,7 +273,7 @@ def test_fixed_variant_has_the_keys_of_stable_top_k(composed: Composed) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", members(group="method"))
+@pytest.mark.parametrize("name", names_in_config_group("method"))
 def test_every_method_of_a_comparison_is_typed_and_built(name: str, composed: Composed) -> None:
     """Each method of pate-compare composes with types, and builds a `Method` of its name."""
     node = composed(arguments=[f"method={name}"], command="compare").method

@@ -46,7 +46,10 @@ def test_no_file_of_a_command_repeats_a_setting() -> None:
 
 
 def test_adding_a_field_adds_a_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A field is added to the settings of pate-train. The schema, the help page and the lists by metadata have it."""
+    """A field is added to the settings of pate-train. The schema and the help page have it.
+
+    So do the lists of settings that are paths, that are published, or that may change when a run is continued.
+    """
 
     @dataclasses.dataclass(frozen=True, kw_only=True)
     class More(SETTINGS_OF_COMMAND["train"]):  # type: ignore[name-defined,misc]

@@ -37,7 +37,7 @@ from pate.config.classes import (
     kind_of_group,
     trusted_class,
 )
-from pate.config.schema import choices, members
+from pate.config.schema import choices, names_in_config_group
 from pate.data import (
     Arrays,
     CelebA,
@@ -552,7 +552,9 @@ def test_a_part_of_an_installed_package_is_found_by_its_name(foreign_package: No
 
     `allowed_targets` is not needed, and the package is imported only when the member is chosen.
     """
-    assert "their_votes" in members(group="aggregator") and "their_votes" in choices("aggregator")
+    assert "their_votes" in names_in_config_group(group="aggregator") and "their_votes" in choices(
+        "aggregator"
+    )
     ours = composed_by_a_command(arguments=["aggregator=gaussian_votes"])
     assert ours.aggregator._target_ == "pate.aggregators.GaussianVotes"
     assert not any(name.startswith("their_parts") for name in sys.modules)

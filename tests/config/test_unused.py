@@ -18,7 +18,7 @@ from pate.aggregators import Aggregator, CenteredVotes, StableFixedTopK, StableT
 from pate.aggregators.record import MemoryRecord
 from pate.auditing.aggregator_cost import has_known_cost
 from pate.config.build import part_maker
-from pate.config.schema import members
+from pate.config.schema import names_in_config_group
 from pate.config.unused import (
     aggregator_reasons,
     engine_reasons,
@@ -138,7 +138,7 @@ def copies_with_one_change(aggregator: Aggregator) -> Iterator[tuple[str, Aggreg
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", members(group="aggregator"))
+@pytest.mark.parametrize("name", names_in_config_group(group="aggregator"))
 def test_aggregator_fields_reported_as_unused_change_nothing(
     composed: Callable[..., Any], name: str
 ) -> None:

@@ -56,11 +56,11 @@ class SparseVectorAt9(SparseVector):
 
 @dataclass(frozen=True)
 class Call:
-    """A call of target charging.
+    """A call of target charging, which is paid for by its hits: the outcomes in a target.
 
     Attributes:
         make_mechanism: returns the mechanism, given `adjacency`.
-        data: what the mechanism reads, one query a row.
+        data: what the mechanism reads, one query a row: counts, a number, or bits.
         is_session: whether the mechanism's `event` prices a whole session, and not one call.
     """
 

@@ -138,7 +138,7 @@ def run_until(plan: Plan, folder: Path, stage: str) -> SilentMonitor:
 def run_until_released(plan: Plan, folder: Path) -> bytes:
     """Runs a plan until the release is written, and returns the bytes of the release."""
     run_until(plan, folder, stage="training the student")
-    return release_bytes(folder)
+    return release_bytes_of_run(folder)
 
 
 def watch_sums(patch: pytest.MonkeyPatch, max_sums: int | None = None) -> list[RoundQuestion]:
@@ -159,8 +159,8 @@ def watch_sums(patch: pytest.MonkeyPatch, max_sums: int | None = None) -> list[R
     return questions
 
 
-def release_bytes(folder: Path) -> bytes:
-    """Returns the bytes of the release in a run's folder."""
+def release_bytes_of_run(folder: Path) -> bytes:
+    """Returns the bytes of `release/release.npz` in the folder of a run."""
     return (folder / "release" / "release.npz").read_bytes()
 
 

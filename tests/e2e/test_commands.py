@@ -19,7 +19,7 @@ from omegaconf import OmegaConf
 
 from benchmarks.campaign import warm
 from benchmarks.descendants import descendants
-from pate.config.schema import members
+from pate.config.schema import names_in_config_group
 from pate.report import page as page_module
 from tests.e2e.commands import SMALL, Arguments, call, command, refused_command, rows_of, succeeded
 from tests.e2e.small_run import contents
@@ -72,7 +72,7 @@ def test_accountants_side_by_side() -> None:
     arguments = ["aggregator=stable_top_k_gumbel", *size, "accountants=all", "allow_useless=true"]
     answer = quote(arguments=arguments)
     prices = {price["accountant"]: price for price in answer["accountants"]}
-    assert set(prices) == set(members("accountant"))
+    assert set(prices) == set(names_in_config_group("accountant"))
     assert answer["accountants"][0]["accountant"] == answer["accountant"] == "auto"
     assert prices["auto"]["epsilon"] == answer["epsilon"] == prices["joint_law"]["epsilon"]
     assert prices["rdp"]["num_orders"] > 100

@@ -10,7 +10,13 @@ from pate.models import LinearTeacher, MLPStudent, SequentialEngine
 from pate.models.shards import Shard
 from pate.models.teacher import State
 from pate.run.train import train
-from tests.e2e.small_run import NUM_TEACHERS, SilentMonitor, release_bytes, run_until, small_plan
+from tests.e2e.small_run import (
+    NUM_TEACHERS,
+    SilentMonitor,
+    release_bytes_of_run,
+    run_until,
+    small_plan,
+)
 
 FOUND = "continues a run that was stopped; "
 
@@ -78,7 +84,9 @@ def test_a_student_that_is_read_back_leaves_the_same_bytes(
     run_until(plan, folder=tmp_path / "run", stage="writing the report")
     report = train(plan, output_dir=tmp_path / "run")
     uninterrupted = train(plan, output_dir=tmp_path / "whole")
-    assert release_bytes(folder=tmp_path / "run") == release_bytes(folder=tmp_path / "whole")
+    assert release_bytes_of_run(folder=tmp_path / "run") == release_bytes_of_run(
+        folder=tmp_path / "whole"
+    )
     for name in ("student.safetensors", "student.json"):
         path = Path("release/student", name)
         assert (tmp_path / "run" / path).read_bytes() == (tmp_path / "whole" / path).read_bytes()

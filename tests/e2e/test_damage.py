@@ -29,7 +29,7 @@ from tests.e2e.small_run import (
     charges,
     contents,
     ledger_of,
-    release_bytes,
+    release_bytes_of_run,
     run_until,
     run_until_released,
     small_plan,
@@ -98,7 +98,9 @@ def test_any_damage_is_repaired_or_refused_in_one_line(run_folder: Path, tmp_pat
     tried = 0
     turned_down = 0
     release = (
-        release_bytes(run_folder) if (run_folder / "release" / "release.npz").exists() else None
+        release_bytes_of_run(run_folder)
+        if (run_folder / "release" / "release.npz").exists()
+        else None
     )
     for case, name in damage_each_file(run_folder, backup=tmp_path / "backup"):
         if finished_folder and name.name not in SHOWN_AGAIN:
@@ -116,7 +118,7 @@ def test_any_damage_is_repaired_or_refused_in_one_line(run_folder: Path, tmp_pat
             is_of_ledger = name.name in ("run.id", "ledger.json") and "ledger.db" in message
             assert name.name in message or is_of_ledger, f"{case}: {message}"
             continue
-        assert release is None or release_bytes(run_folder) == release, case
+        assert release is None or release_bytes_of_run(run_folder) == release, case
         assert len(charges(run_folder)) == 1, case
     assert tried >= 5 and turned_down >= 3
 
@@ -137,7 +139,7 @@ def test_a_damaged_release_is_refused_and_a_lost_one_rewritten(tmp_path: Path) -
         damage_file(folder / "release" / "release.npz")
         if damage_file is remove:
             train(plan(), output_dir=folder)
-            assert release_bytes(folder) == release
+            assert release_bytes_of_run(folder) == release
         else:
             with pytest.raises(InvalidValue) as caught:
                 train(plan(), output_dir=folder)

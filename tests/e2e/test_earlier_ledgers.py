@@ -18,7 +18,7 @@ from pate.validation import InvalidValue
 from tests.e2e.small_run import (
     SilentMonitor,
     ledger_of,
-    release_bytes,
+    release_bytes_of_run,
     run_until,
     run_until_released,
     small_dataset,
@@ -114,7 +114,7 @@ def test_a_run_that_goes_on_draws_and_pays_once(
     """
     folder = tmp_path / "run"
     run_until(gaussian_plan(), folder=folder, stage=stage)
-    release = release_bytes(folder) if stage == "training the student" else None
+    release = release_bytes_of_run(folder) if stage == "training the student" else None
     make_earlier_run(folder)
     before = RunFolder(path=folder).own_ledger.read_bytes()
     path = tmp_path / "all.db" if is_ledger_named else ledger_of(folder)
@@ -123,7 +123,7 @@ def test_a_run_that_goes_on_draws_and_pays_once(
     earlier = entry_keys(path) if path.exists() else []
     plan = replace(gaussian_plan(), ledger=path if is_ledger_named else None)
     report = train(plan, output_dir=folder)
-    assert release in (None, release_bytes(folder))
+    assert release in (None, release_bytes_of_run(folder))
     run = DrawKeys.read(RunFolder(path=folder)).run
     assert entry_keys(path) == [*earlier, f"{run}:release"]
     assert train(plan, output_dir=folder) == report
@@ -138,11 +138,11 @@ def test_a_redraw_after_an_earlier_ledger_costs_both_draws(tmp_path: Path) -> No
     folder = tmp_path / "run"
     first_price = train(gaussian_plan(), output_dir=folder).privacy.epsilon
     make_earlier_run(folder)
-    release = release_bytes(folder)
+    release = release_bytes_of_run(folder)
     for name in ("report.json", "release/release.npz"):
         (folder / name).unlink()
     report = train(replace(gaussian_plan(), redraw=True), output_dir=folder)
-    assert release_bytes(folder) != release
+    assert release_bytes_of_run(folder) != release
     assert first_price < report.privacy.epsilon < 2.001 * first_price
     assert [entry.draw for entry in SharedLedger.stored(ledger_of(folder)).entries] == [1, 2]
 
@@ -159,7 +159,7 @@ def test_copies_with_ledgers_of_their_own_are_two_charges(tmp_path: Path) -> Non
     for folder in folders:
         run_until_released(replace(gaussian_plan(), ledger=ledger_of(folder)), folder)
         make_earlier_run(folder)
-    releases = [release_bytes(folder) for folder in folders]
+    releases = [release_bytes_of_run(folder) for folder in folders]
     assert releases[0] != releases[1]
     outputs = tmp_path / "outputs"
     outputs.mkdir()
@@ -168,7 +168,7 @@ def test_copies_with_ledgers_of_their_own_are_two_charges(tmp_path: Path) -> Non
         train(gaussian_plan(), output_dir=folder)
         (folder / "report.json").unlink()
     assert len(entry_keys(ledger_path=outputs / "ledger.db")) == 2
-    assert [release_bytes(folder) for folder in moved] == releases
+    assert [release_bytes_of_run(folder) for folder in moved] == releases
 
 
 def test_a_cap_counts_the_charges_of_an_earlier_ledger(tmp_path: Path) -> None:
@@ -219,9 +219,9 @@ def test_a_foreign_ledger_is_refused(damage: str, tmp_path: Path) -> None:
     run_until_released(gaussian_plan(), folder)
     make_earlier_run(folder)
     DAMAGES[damage](folder)
-    release = release_bytes(folder)
+    release = release_bytes_of_run(folder)
     with pytest.raises(InvalidValue) as caught:
         train(gaussian_plan(), output_dir=folder)
     assert caught.value.name == "ledger"
     assert Path(str(caught.value.value)).name == "ledger.db"
-    assert release_bytes(folder) == release and not (folder / "report.json").exists()
+    assert release_bytes_of_run(folder) == release and not (folder / "report.json").exists()

@@ -38,7 +38,7 @@ from tests.e2e.small_run import (
     SilentMonitor,
     contents,
     ledger_of,
-    release_bytes,
+    release_bytes_of_run,
     run_until,
     run_until_released,
     small_dataset,
@@ -286,13 +286,15 @@ def test_copies_are_one_release_until_they_draw_again(name: str, tmp_path: Path)
     shutil.copytree(tmp_path / "a", tmp_path / "b")
     for copy_name in ("a", "b"):
         train(plan, output_dir=tmp_path / copy_name)
-    assert release_bytes(folder=tmp_path / "a") == release_bytes(folder=tmp_path / "b")
+    assert release_bytes_of_run(folder=tmp_path / "a") == release_bytes_of_run(
+        folder=tmp_path / "b"
+    )
     assert num_charges(ledger) == 1
     for copy_name in ("c", "d"):
         folder = copy_without_report(folder=tmp_path / "a", copy_folder=tmp_path / copy_name)
         shutil.rmtree(folder / "release")
         train(replace(plan, redraw=True), output_dir=folder)
-    releases = {release_bytes(folder=tmp_path / copy_name) for copy_name in ("a", "c", "d")}
+    releases = {release_bytes_of_run(folder=tmp_path / copy_name) for copy_name in ("a", "c", "d")}
     assert len(releases) == 3
     assert [entry.draw for entry in SharedLedger.stored(ledger).entries] == [1, 2, 3]
 
@@ -310,13 +312,13 @@ def test_copies_that_drew_in_two_ledgers_are_charged_each_in_a_third(
     folders = [tmp_path / copy_name / "run" for copy_name in ("a", "b")]
     for folder in folders:
         run_until_released(plan=replace(plan_of(name), ledger=ledger_of(folder)), folder=folder)
-    releases = [release_bytes(folder) for folder in folders]
+    releases = [release_bytes_of_run(folder) for folder in folders]
     assert releases[0] != releases[1]
     for folder in (*folders, *folders):
         train(replace(plan_of(name), ledger=tmp_path / "all.db"), output_dir=folder)
         (folder / "report.json").unlink()
     assert num_charges(ledger=tmp_path / "all.db") == 2
-    assert [release_bytes(folder) for folder in folders] == releases
+    assert [release_bytes_of_run(folder) for folder in folders] == releases
 
 
 @pytest.mark.parametrize("is_release_lost", [False, True])
@@ -351,7 +353,9 @@ def test_a_redrawn_release_costs_two_draws(run: Run, tmp_path: Path) -> None:
     first_monitor = run_until(plan, folder, stage="releasing labels")
     # the second draw was asked for once, by the first of the two
     second_monitor = run_until(plan_without_redraw, folder, stage="training the student")
-    assert release_bytes(folder) != release_bytes(finished_folder), "the noise is fresh"
+    assert release_bytes_of_run(folder) != release_bytes_of_run(finished_folder), (
+        "the noise is fresh"
+    )
     assert any("redraw=true" in line for line in (*first_monitor.lines, *second_monitor.lines))
     report = train(plan_without_redraw, output_dir=folder)
     if name == "labels":
@@ -382,7 +386,9 @@ def test_a_seeded_release_is_the_same_in_another_folder_and_on_request(tmp_path:
     for name in ("report.json", "release/release.npz"):
         (tmp_path / "b" / name).unlink()
     assert train(plan, output_dir=tmp_path / "b").privacy == report.privacy
-    assert release_bytes(folder=tmp_path / "a") == release_bytes(folder=tmp_path / "b")
+    assert release_bytes_of_run(folder=tmp_path / "a") == release_bytes_of_run(
+        folder=tmp_path / "b"
+    )
     assert num_charges(ledger=tmp_path / "ledger.db") == 1, "they are one release"
 
 

@@ -15,7 +15,7 @@ from pate.accounting import RdpAccountant
 from pate.aggregators import GaussianVotes, NotPriorTopK, StableTopK
 from pate.aggregators.release import PublicNames
 from pate.comparison import Bench, PATEMethod
-from pate.config.schema import members
+from pate.config.schema import names_in_config_group
 from pate.data import Dataset
 from pate.models import (
     CNNStudent,
@@ -118,7 +118,9 @@ def require_parity(plan: Plan, folder: Path) -> None:
     assert (trained.threshold, trained.num_rows) == (student.threshold, student.num_rows)
 
 
-@pytest.mark.parametrize("name", [*members("aggregator"), "clipped_votes aggregator.norm=l1"])
+@pytest.mark.parametrize(
+    "name", [*names_in_config_group("aggregator"), "clipped_votes aggregator.norm=l1"]
+)
 def test_train_and_compare_release_the_same_for_every_aggregator(name: str, tmp_path: Path) -> None:
     """For each shipped aggregator, `pate-train` and `pate-compare` give the same release and student at a seed."""
     require_parity(seeded_plan(shipped_aggregator(name)), folder=tmp_path)
@@ -157,7 +159,7 @@ STUDENTS: dict[str, Callable[[], Student]] = {
 }
 
 
-@pytest.mark.parametrize("name", members("student"))
+@pytest.mark.parametrize("name", names_in_config_group("student"))
 def test_a_run_and_its_stages_train_the_same_student(name: str, tmp_path: Path) -> None:
     """Each shipped student, trained on pictures, is the same in `pate-train` and `pate-compare` at a seed.
 

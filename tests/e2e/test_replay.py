@@ -583,8 +583,8 @@ def test_a_refused_plan_is_refused_alike(tmp_path: Path) -> None:
     result.require_sound()
 
 
-def test_a_test_record_shows_in_released_scores_alone(tmp_path: Path) -> None:
-    """Two runs that differ in a test record publish the same, as their released scores are equal."""
+def test_a_test_record_changes_nothing_but_released_scores(tmp_path: Path) -> None:
+    """Two runs that differ in a test record write the same files, if the second receives the first one's scores."""
     result = replay_on_neighbor(
         write_data=write_test_neighbor, settings=(*CENTERED, "score_epsilon=.5"), folder=tmp_path
     )

@@ -22,7 +22,7 @@ from tests.e2e.small_run import (
     SilentMonitor,
     charges,
     ledger_of,
-    release_bytes,
+    release_bytes_of_run,
     small_plan,
 )
 
@@ -161,7 +161,7 @@ def test_a_run_stopped_between_rounds_ends_with_the_same_release(
     assert len(rounds_of(run_folder)) == ROUNDS
     assert not (run_folder / "release" / "release.npz").exists()
     train(plan_of(name), output_dir=run_folder)
-    assert release_bytes(run_folder) == release_bytes(folder)
+    assert release_bytes_of_run(run_folder) == release_bytes_of_run(folder)
     assert charges(run_folder) == charges(folder)
 
 

@@ -36,7 +36,7 @@ from tests.e2e.small_run import (
     SilentMonitor,
     charges,
     ledger_of,
-    release_bytes,
+    release_bytes_of_run,
     run_until,
     small_dataset,
     small_plan,
@@ -215,7 +215,7 @@ def test_interrupted_run_ends_with_the_same_release(
     run_until(small_plan(), folder, stage=stage)
     assert not (folder / "report.json").exists()
     train(small_plan(), output_dir=folder)
-    assert release_bytes(folder) == release_bytes(finished_folder)
+    assert release_bytes_of_run(folder) == release_bytes_of_run(finished_folder)
     assert charges(folder) == charges(finished_folder)
 
 

@@ -395,11 +395,11 @@ def test_public_records_without_labels_measure_nothing(
     )
 
 
-def release_bytes(run: Path) -> dict[str, bytes]:
+def published_bytes_of_run(folder: Path) -> dict[str, bytes]:
     """Returns the content of each published file of a run, by its name."""
-    release = run / "release"
-    files = [path for path in release.rglob("*") if path.is_file()]
-    return {path.relative_to(release).as_posix(): path.read_bytes() for path in files}
+    release_folder = folder / "release"
+    files = [path for path in release_folder.rglob("*") if path.is_file()]
+    return {path.relative_to(release_folder).as_posix(): path.read_bytes() for path in files}
 
 
 @pytest.mark.slow
@@ -421,7 +421,7 @@ def test_a_folder_of_files_leaves_the_release_of_one_file(
         f"output_dir={tmp_path / 'run'}",
     ]
     succeeded("train", arguments=arguments)
-    assert release_bytes(run=tmp_path / "run") == release_bytes(finished_folder)
+    assert published_bytes_of_run(tmp_path / "run") == published_bytes_of_run(finished_folder)
     private_digest = (tmp_path / "run" / "private.sha256").read_text()
     assert private_digest == (finished_folder / "private.sha256").read_text()
     assert "this run is finished" in succeeded("train", arguments=arguments).stderr

@@ -231,7 +231,7 @@ def test_tampered_number_is_named(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """A changed number is named, although all digests of the folder were written again."""
+    """`verify_release` prints the name of a changed number, although all digests of the folder were written again."""
     folder = tmp_path / "release"
     shutil.copytree(release_folder_of(name), folder)
     TAMPERED_BY_RUN[name][words](folder)

@@ -93,22 +93,23 @@ class Case:
         mechanism_for: returns the mechanism or aggregator for a small instance.
         distribution: returns the exact distribution for one histogram.
         event: returns the price of one release.
-        tightness: the share of the price that some exact divergence on the largest instance reaches. A price smaller
-            by this factor would be refuted.
-        largest_size: the size of the largest instance.
+        tightness: the share of the price that some exact divergence on the largest instance reaches: the price times
+            any smaller share would be refuted.
+        largest_size: the numbers of labels and teachers of the largest instance.
         min_labels: the smallest number of labels that the mechanism is made for.
-        replace_one_refuted_at_size: the size at which a mechanism for add/remove is refuted under replace-one; None if
-            it is not refuted.
+        replace_one_refuted_at_size: the numbers of labels and teachers at which some replace-one neighbors exceed the
+            price for add/remove; None if that is not tested.
         epsilon: the epsilon of a top-k mechanism, outside of its failure probability; None for other mechanisms.
-        failure_reached_at_size: the size at which the probability to release what the neighbor cannot release equals
-            the failure probability; None if that is not tested.
+        failure_reached_at_size: the numbers of labels and teachers at which outcomes of probability 0 on the neighbor
+            have together over 90% of the failure probability; None if that is not tested.
         has_stability_test: whether a set of labels is released only if it passes a stability test.
-        is_curve_attained: whether over 90% of the price at some Renyi order is attained on the largest instance when
-            failures are left out.
-        is_range_attained: whether the price is a bounded range, and four labels and three teachers attain it.
-        is_sharply_priced: whether three labels and three teachers attain over 80% of the price of one release and over
-            60% of the price of three releases by the exact and the PLD accountant.
-        relabel_outcome: renames an outcome from ranks to labels; the second argument is the label at each rank.
+        is_curve_attained: whether a Renyi divergence on the largest instance, without the outcomes of probability 0 on
+            the neighbor, exceeds 90% of the price at its order.
+        is_range_attained: whether the event is a bounded range, which 4 labels and 3 teachers are tested to attain.
+        is_sharply_priced: whether 3 labels and 3 teachers are tested to attain over 80% of the exact and of the PLD
+            accountant's price of one release, and over 60% of that of three releases.
+        relabel_outcome: returns an outcome on ranks, the first argument, as one on labels; the second argument is the
+            label at each rank.
     """
 
     name: str

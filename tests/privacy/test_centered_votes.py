@@ -68,8 +68,8 @@ def test_no_change_of_one_group_moves_the_sum_further_than_its_weight(
             )
 
 
-def test_a_whole_ensemble_moves_as_one_teacher_does() -> None:
-    """One of 30 teachers is replaced by the opposite of its votes, or removed.
+def test_one_teacher_of_an_ensemble_moves_the_sum_by_at_most_the_sensitivity() -> None:
+    """One of 30 teachers gets the opposite of its votes, or is removed.
 
     The sum moves by at most the sensitivity, and by at least 90% of it.
     """

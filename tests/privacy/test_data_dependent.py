@@ -134,8 +134,9 @@ def test_gap_selection_is_attained_by_a_distribution_with_the_same_largest_proba
 
 @pytest.mark.slow
 def test_the_likeliest_candidates_log_odds_move_by_at_most_the_range() -> None:
-    """The log odds of the likeliest candidate against all others move between neighbors by at most
-    the range, and by over half of it for some pair.
+    """The log odds of a gap selection's likeliest candidate move between neighbors by at most its bounded range.
+
+    The odds are against all other candidates together. For some pair of neighbors they move by over half of the range.
     """
     for adjacency in Adjacency:
         pairs = gap_pairs(num_labels=4, num_teachers=6, adjacency=adjacency, padded=True)

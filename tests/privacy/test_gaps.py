@@ -133,9 +133,10 @@ def readers_of_counts() -> list[Any]:
 def test_counts_of_votes_with_gaps_are_those_that_prices_are_verified_on(
     aggregator: Aggregator, adjacency: Adjacency
 ) -> None:
-    """Ensembles that differ in one teacher's votes and abstentions have counts that are neighbors without gaps.
+    """If one teacher changes votes and abstentions, the two counts also occur on neighbors without abstentions.
 
-    So each exact law of `test_shipped.py` covers them. The counts among those who vote on a label would not be.
+    So the prices that `test_shipped.py` verifies on all such counts cover abstentions. Negative control: the shares of
+    votes among those who vote on a label make pairs that do not occur there.
     """
     for num_labels, num_teachers in SIZES:
         allowed_pairs = neighboring_counts(num_labels, num_teachers, adjacency)

@@ -126,7 +126,11 @@ def revise_calls(epsilon: float) -> Iterator[CallOnNeighbors]:
 
 
 def boundary_calls(epsilon: float) -> Iterator[CallOnNeighbors]:
-    """Yields calls inside the boundary wrapper, whose hit is the boundary outcome."""
+    """Yields calls in the boundary wrapper, which are hits if the wrapper's extra outcome "boundary" is returned.
+
+    Args:
+        epsilon: the epsilon of the calls before they are wrapped.
+    """
     for first, second in random_pairs(epsilon):
         yield CallOnNeighbors(
             laws=(boundary_distribution(first), boundary_distribution(second)),

@@ -133,13 +133,13 @@ def threshold_pair(distance: float, *, move: float) -> BitPair:
     )
 
 
-def pair_of_losses(loss_of_one: float, *, epsilon: float) -> BitPair:
-    """Returns the pair whose losses are `loss_of_one` and `loss_of_one` - epsilon."""
-    log_q = math.log(math.expm1(epsilon - loss_of_one) / math.expm1(epsilon))
+def bit_pair(*, loss_of_one: float, loss_of_zero: float) -> BitPair:
+    """Returns the pair of a bit whose outcome 1 has the privacy loss `loss_of_one` > 0, and 0 `loss_of_zero` < 0."""
+    log_q = math.log(math.expm1(-loss_of_zero) / math.expm1(loss_of_one - loss_of_zero))
     log_not_q = math.log1p(-math.exp(log_q))
     return BitPair(
         log_p=log_q + loss_of_one,
-        log_not_p=log_not_q + loss_of_one - epsilon,
+        log_not_p=log_not_q + loss_of_zero,
         log_q=log_q,
         log_not_q=log_not_q,
     )
@@ -175,10 +175,10 @@ def test_mu_of_bits_is_attained_by_counts_far_from_the_threshold(reach: int, cou
 def test_mu_of_bounded_ranges_is_attained(epsilon: float, count: int) -> None:
     """The exact accountant's mu is within 3% of what a pair shows; that of Renyi curves is never below."""
     event = pa.BoundedRangeEvent(epsilon)
-    losses = epsilon * np.linspace(0.02, 0.98, 49)
+    losses_of_one = epsilon * np.linspace(0.02, 0.98, 49)
     attained = max(
-        attained_mu(pair_of_losses(loss, epsilon=epsilon), num_bits=count)
-        for loss in losses.tolist()
+        attained_mu(bit_pair(loss_of_one=loss, loss_of_zero=loss - epsilon), num_bits=count)
+        for loss in losses_of_one.tolist()
     )
     exact = pa.ExactAccountant().compose(event, count=count).gdp_mu()
     by_renyi = pa.RdpAccountant().compose(event, count=count).gdp_mu()

@@ -85,7 +85,10 @@ def test_both_layouts_of_foursquare(tmp_path: Path, lines: list[str], counts: li
         ),
     ],
 )
-def test_a_line_that_does_not_fit_is_named(tmp_path: Path, line: str, rule: str) -> None:
+def test_a_line_that_is_no_check_in_is_refused_by_its_number(
+    tmp_path: Path, line: str, rule: str
+) -> None:
+    """A line of a file of check-ins lacks a column or a user, or has a bad place. It is refused by its number."""
     refused(CheckIns(written(tmp_path, lines=[*SNAP, line])).load, message=rule)
 
 

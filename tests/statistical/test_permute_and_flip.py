@@ -161,24 +161,25 @@ def test_the_lucky_one_follows_the_exact_distribution_of_its_number(
     assert chisquare(same).pvalue > ACCEPTED
 
 
-@pytest.mark.parametrize("level", [1, 5, 8])
-def test_thinning_leaves_each_place_with_its_share(level: int) -> None:
-    """Thinning at `level` keeps each of 3001 places with probability 2^-level, in rising order and evenly over the row.
+@pytest.mark.parametrize("num_halvings", [1, 5, 8])
+def test_thinning_leaves_each_place_with_its_share(num_halvings: int) -> None:
+    """Thinning keeps each of 3001 places with probability 2^-num_halvings, in rising order and evenly over the row.
 
     A probability 1.3 times as large is rejected.
     """
-    rng = np.random.default_rng(level)
+    rng = np.random.default_rng(num_halvings)
     count = 3_001
     times = 40
     found = [
-        draw_thinned_places(num_places=count, num_halvings=level, rng=rng) for _ in range(times)
+        draw_thinned_places(num_places=count, num_halvings=num_halvings, rng=rng)
+        for _ in range(times)
     ]
     for places in found:
         assert (np.diff(places) > 0).all()
         assert len(places) == 0 or 0 <= places[0] <= places[-1] < count
     total = sum(map(len, found))
-    assert binomtest(total, n=count * times, p=0.5**level).pvalue > ACCEPTED
-    assert binomtest(total, n=count * times, p=1.3 * 0.5**level).pvalue < ACCEPTED
+    assert binomtest(total, n=count * times, p=0.5**num_halvings).pvalue > ACCEPTED
+    assert binomtest(total, n=count * times, p=1.3 * 0.5**num_halvings).pvalue < ACCEPTED
     late = sum(int((places >= count // 2).sum()) for places in found)
     assert binomtest(late, n=total, p=0.5).pvalue > ACCEPTED
 

@@ -60,8 +60,8 @@ def test_the_bounds_of_the_table_hold_and_are_attained(adjacency: Adjacency) -> 
 def test_centered_zero_votes_move_twice_as_far_as_absent_ones() -> None:
     """Removing a teacher moves the centered sum by at most the l2 sensitivity under add-remove.
 
-    Replacing its votes by zeros moves the sum by up to twice this sensitivity (within 1%), over all 16 arrays of votes
-    0 or 1 for 2 queries with 2 labels.
+    Replacing its votes by zeros moves the sum further: the largest move over all 16 arrays of votes 0 or 1, for 2
+    queries with 2 labels, is within 1% of twice this sensitivity.
     """
     shape = (2, 2)
     add_remove, replace_one = (

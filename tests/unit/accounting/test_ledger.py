@@ -1038,13 +1038,13 @@ def test_concurrent_processes_spend_each_budget_once(path: Path) -> None:
     Exactly 22 are admitted for each data set. Half of the processes use a ledger that was opened
     before the fork.
     """
-    early_file = SharedLedger(path, target_delta=DELTA, max_epsilon=4.0)
+    ledger_before_fork = SharedLedger(path, target_delta=DELTA, max_epsilon=4.0)
 
     def spend(name: int) -> None:
-        shared_file = early_file if name % 2 else SharedLedger.stored(path)
+        shared_ledger = ledger_before_fork if name % 2 else SharedLedger.stored(path)
         for number in range(25):
             try:
-                account = shared_file.account(data=f"data {number % 2}")
+                account = shared_ledger.account(data=f"data {number % 2}")
                 committed_bytes(
                     account,
                     key=f"{name} {number}",
@@ -1058,8 +1058,8 @@ def test_concurrent_processes_spend_each_budget_once(path: Path) -> None:
     assert [os.waitpid(child, 0)[1] for child in children] == [0] * 8
     privacy_filter = RenyiFilter(max_epsilon=4.0, target_delta=DELTA)
     assert privacy_filter.budget // privacy_filter.amount(GaussianEvent(noise_multiplier=6.0)) == 22
-    for data in ("data 0", "data 1"):
-        account = early_file.account(data)
+    for data_digest in ("data 0", "data 1"):
+        account = ledger_before_fork.account(data_digest)
         assert (len(account.entries), account.affords(GaussianEvent(noise_multiplier=6.0))) == (
             22,
             0,

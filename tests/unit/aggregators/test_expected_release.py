@@ -27,7 +27,7 @@ from pate.aggregators import (
 )
 from pate.aggregators.powerset import _right_sets
 from pate.config import build_aggregator
-from pate.config.schema import members
+from pate.config.schema import names_in_config_group
 from pate.votes import VoteShape
 from pate.votes.arrays import CountTable
 from pate.votes.made_up import MadeUpVotes
@@ -35,7 +35,7 @@ from pate.votes.source import TeacherVotes, VoteSource
 from tests.aggregator_settings import settings_of_aggregator
 
 SHAPE = VoteShape(num_queries=600, num_labels=40, num_teachers=400)
-NAMES = members(group="aggregator")
+NAMES = names_in_config_group(group="aggregator")
 
 
 @cache

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from pate.bundle import Bundle, ModelForm
-from pate.config.schema import members
+from pate.config.schema import names_in_config_group
 from pate.data import ImageForm
 from pate.models import (
     CNNStudent,
@@ -106,7 +106,7 @@ def probabilities_of_graph(onnx_path: Path, inputs: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted({*STUDENTS, *members(group="student")}))
+@pytest.mark.parametrize("name", sorted({*STUDENTS, *names_in_config_group(group="student")}))
 @pytest.mark.parametrize("num_rows", [40, 1, 0])
 def test_the_graph_predicts_the_same(tmp_path: Path, name: str, num_rows: int) -> None:
     """The ONNX graph of each student gives the probabilities of the loaded and of the trained model.

@@ -363,13 +363,13 @@ def test_a_total_names_what_its_ledger_counts_in_all(tmp_path: Path, capsys: Any
 @pytest.mark.parametrize(
     ("seeds", "are_shared"), [((3, 3), True), ((3, 4), False), ((None, None), False)]
 )
-def test_releases_with_one_seed_have_no_total_epsilon(
+def test_releases_with_one_seed_have_no_finite_total(
     seeds: tuple[int | None, int | None], are_shared: bool, tmp_path: Path, capsys: Any
 ) -> None:
-    """Two releases with the same seed have an infinite total, and two with different or fresh noise a finite one.
+    """Two releases with the same seed have no finite total epsilon; two with different seeds or without one have one.
 
-    This also holds for different adjacencies or records: the difference of two releases with the same noise has no
-    noise.
+    Both are tested for equal releases, for different adjacencies and for different records. The same noise cancels in
+    the difference of two releases.
     """
     terms = (("replace_one", "records"), ("add_remove", "records"), ("replace_one", "other"))
     for number, (adjacency, data_digest) in enumerate(terms):

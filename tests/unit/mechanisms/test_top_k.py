@@ -240,8 +240,8 @@ def test_stable_sort_is_stable_for_small_and_huge_values(
 ) -> None:
     """`stable_sort` returns, for each row, the indices in order of rising values, and the rising values.
 
-    Equal values keep the order of their indices. Small values are sorted as integers that hold a value and its index,
-    and huge values otherwise.
+    Equal values keep the order of their indices. Small values are sorted as integers that hold a value and its index.
+    Huge values do not fit into such integers, and are sorted by an argsort.
     """
     values = np.array([[largest, 0, largest, 1, 0], [0, 0, 0, 0, largest]])
     order, rising = stable_sort(values)

@@ -187,7 +187,7 @@ def test_each_teacher_is_trained_on_its_own_shard(ten_shards, tmp_path):
 def test_each_teacher_is_reported_once_after_its_file_is_written(ten_shards, tmp_path):
     """Training fails at the seventh of ten teachers, and is started again.
 
-    Each teacher is reported once, with its losses, after it is stored.
+    Over both trainings together, each teacher is reported once, with its losses, after it is stored.
     """
     reported = {}
     store = CheckpointStore(tmp_path)

@@ -9,7 +9,13 @@ from pate.report import Privacy, PrivacyStatement, Report, privacy_card
 
 
 def card_of(report: Report, known_shares: Mapping[str, float] | None = None) -> str:
-    """Returns the privacy card of a report."""
+    """Returns the privacy card of a report.
+
+    Args:
+        report: the report.
+        known_shares: the released share of records for which a label is known, and not empty, by label; None if labels
+            have no gaps.
+    """
     return privacy_card(
         report.privacy,
         dataset=report.data.name,

@@ -9,7 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from pate.config import CONFIG_FOLDER, build_aggregator, register_configs
 from pate.config.help_page import settings_of_parts
-from pate.config.schema import PATHS, command_schema, members, settings_page
+from pate.config.schema import PATHS, command_schema, names_in_config_group, settings_page
 from pate.package_commands import package_commands
 from pate_federated import DistributedVotes
 from pate_federated.commands import VOTE
@@ -84,7 +84,7 @@ def test_error_names_num_teachers_as_pate_vote_spells_it(composed: Composed) -> 
 
 def test_the_aggregator_is_a_member_of_its_group() -> None:
     """`aggregator=distributed_votes` composes in `pate-account`, and builds a `DistributedVotes` with its defaults."""
-    assert "distributed_votes" in members(group="aggregator")
+    assert "distributed_votes" in names_in_config_group(group="aggregator")
     register_configs()
     with initialize_config_dir(str(CONFIG_FOLDER), version_base="1.3"):
         node = compose("account", ["aggregator=distributed_votes"]).aggregator

@@ -24,7 +24,7 @@ from tests.e2e.small_run import (
     NUM_TEACHERS,
     SilentMonitor,
     charges,
-    release_bytes,
+    release_bytes_of_run,
     run_until_released,
     seeded_plan,
 )
@@ -59,7 +59,7 @@ def test_release_equals_that_of_pate_train_with_the_same_seed(tmp_path: Path) ->
         ),
         num_nodes=HOLDERS,
     )
-    assert release_bytes(tmp_path / "release") == run_until_released(
+    assert release_bytes_of_run(tmp_path / "release") == run_until_released(
         plan, folder=tmp_path / "whole" / "train"
     )
     assert len(charges(tmp_path / "release")) == 1
@@ -95,7 +95,7 @@ def test_secure_sum_gives_the_same_release_as_vote_files(tmp_path: Path) -> None
         SmallHolders(tmp_path / "holders", holders=4, plan=plan), HolderSum(release.terms)
     )
     simulate(flower.summed_app(release, seconds=120), client_app=holders, num_nodes=4)
-    assert release_bytes(tmp_path / "release") == run_until_released(
+    assert release_bytes_of_run(tmp_path / "release") == run_until_released(
         plan, folder=tmp_path / "whole" / "train"
     )
 
@@ -153,7 +153,7 @@ def test_rounds_give_the_release_of_train_with_and_without_a_secure_sum(
     plans = SmallHolders(tmp_path / "holders", holders=4, plan=plan)
     app = flower.secure_holder_app(plans, release.roll) if secure else flower.holder_app(plans)
     simulate(flower.rounds_app(release, secure=secure, seconds=300), client_app=app, num_nodes=4)
-    assert release_bytes(tmp_path / "release") == run_until_released(
+    assert release_bytes_of_run(tmp_path / "release") == run_until_released(
         plan, folder=tmp_path / "whole" / "train"
     )
     assert len(charges(tmp_path / "release")) == 1

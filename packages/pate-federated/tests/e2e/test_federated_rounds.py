@@ -38,7 +38,7 @@ from tests.e2e.small_run import (
     SEED,
     SilentMonitor,
     charges,
-    release_bytes,
+    release_bytes_of_run,
     run_until,
     run_until_released,
     seeded_plan,
@@ -89,7 +89,7 @@ def test_rounds_of_holders_give_the_release_of_pate_train(whole: Path, tmp_path:
     release, exchange = server_and_exchange(tmp_path / "kernel", plan=kernel_plan)
     release.run(exchange=exchange)
     train_folder = tmp_path / "whole" / "train"
-    assert release_bytes(tmp_path / "kernel" / "release") == run_until_released(
+    assert release_bytes_of_run(tmp_path / "kernel" / "release") == run_until_released(
         kernel_plan, folder=train_folder
     )
 
@@ -172,7 +172,7 @@ def test_interrupted_server_releases_the_same_bytes(whole: Path, tmp_path: Path)
             file_number=number, task=partial(release.run, exchange), after=bool(number % 2)
         )
         release.run(exchange=exchange)
-        assert release_bytes(release.output_dir) == release_bytes(whole)
+        assert release_bytes_of_run(release.output_dir) == release_bytes_of_run(whole)
         assert len(charges(release.output_dir)) == 1
     assert killed >= 3
 
@@ -217,7 +217,7 @@ def test_holder_that_fails_between_rounds_changes_neither_sum_nor_price(
     ]
     assert sorted(present) == [["1", "2", "3", "4"], ["1", "2", "4"]]
     # the second round had fewer teachers in it
-    assert release_bytes(tmp_path / "release") != release_bytes(whole)
+    assert release_bytes_of_run(tmp_path / "release") != release_bytes_of_run(whole)
     assert (
         charges(tmp_path / "release")[0]["epsilon"]
         == charges(whole)[0]["epsilon"]
@@ -263,7 +263,7 @@ def test_round_with_too_many_absences_is_asked_again(
     _, again = server_and_exchange(tmp_path)
     release.run(again)
     assert again.asked == ["moments"]
-    assert release_bytes(tmp_path / "release") == release_bytes(whole)
+    assert release_bytes_of_run(tmp_path / "release") == release_bytes_of_run(whole)
     assert len(charges(tmp_path / "release")) == 1
     (tmp_path / "release" / "manifest.json").unlink()
     shutil.rmtree(release.inbox)
@@ -300,7 +300,7 @@ def answers(homes: Path) -> list[Contribution]:
 def expected(homes: Path) -> bytes:
     """Returns the bytes of the release that an uninterrupted server makes of these votes."""
     small_release(PLAN, folder=homes.parent / "whole").run(lambda: answers(homes))
-    return release_bytes(homes.parent / "whole" / "release")
+    return release_bytes_of_run(homes.parent / "whole" / "release")
 
 
 def test_server_interrupted_at_any_file_makes_the_same_release(
@@ -317,7 +317,7 @@ def test_server_interrupted_at_any_file_makes_the_same_release(
         killed = [killed_at(file_number=number, task=go, after=after) for after in (False, True)]
         kills += sum(killed)
         go()
-        assert (release_bytes(folder / "release"), len(charges(folder / "release"))) == (
+        assert (release_bytes_of_run(folder / "release"), len(charges(folder / "release"))) == (
             expected,
             1,
         )
@@ -345,7 +345,10 @@ def test_complete_votes_are_not_asked_for_again(
             break
     assert not (folder / "release" / "release" / "release.npz").exists()
     release.run(lambda: pytest.fail("holders were asked again"))
-    assert (release_bytes(folder / "release"), len(charges(folder / "release"))) == (expected, 1)
+    assert (release_bytes_of_run(folder / "release"), len(charges(folder / "release"))) == (
+        expected,
+        1,
+    )
 
 
 def test_noise_of_holders_is_released_once_or_refused_and_charged_once(

@@ -22,7 +22,7 @@ from tests.e2e.small_run import (
     HOLDERS,
     NUM_TEACHERS,
     SilentMonitor,
-    release_bytes,
+    release_bytes_of_run,
     run_until_released,
     seeded_plan,
     small_dataset,
@@ -160,7 +160,7 @@ def test_rounds_of_holders_with_gaps_give_the_release_of_pate_train(
 
     server.run(exchange=Exchanges(plans=holder, roll=server.roll), monitor=SilentMonitor())
     train = run_until_released(plan, folder=tmp_path / "whole" / "train")
-    assert release_bytes(tmp_path / "release") == train
+    assert release_bytes_of_run(tmp_path / "release") == train
 
 
 @pytest.mark.slow
@@ -195,7 +195,7 @@ def test_files_of_holders_with_gaps_give_the_release_of_pate_train(
         paths.append(cast_votes(holder_plan, folder=tmp_path))
     release(release_plan(plan), paths, tmp_path / "apart" / "release")
     train = run_until_released(plan, folder=tmp_path / "whole" / "train")
-    assert release_bytes(tmp_path / "apart" / "release") == train
+    assert release_bytes_of_run(tmp_path / "apart" / "release") == train
 
 
 def united_data() -> Dataset:
@@ -232,4 +232,4 @@ def test_rounds_of_holders_release_what_one_run_with_all_records_does(tmp_path: 
 
     server.run(exchange=Exchanges(plans=holder, roll=roll), monitor=SilentMonitor())
     train = run_until_released(plan, folder=tmp_path / "whole" / "train")
-    assert release_bytes(tmp_path / "release") == train
+    assert release_bytes_of_run(tmp_path / "release") == train

@@ -4,13 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from pate.config.schema import members
+from pate.config.schema import names_in_config_group
 from small_federation.stages import Votes, release, release_plan, require_the_same, train_student
 from tests.e2e.shipped_aggregators import form_for, shipped_aggregator
 from tests.e2e.small_run import charges, run_until, seeded_plan
 
 
-@pytest.mark.parametrize("name", [*members("aggregator"), "clipped_votes aggregator.norm=l1"])
+@pytest.mark.parametrize(
+    "name", [*names_in_config_group("aggregator"), "clipped_votes aggregator.norm=l1"]
+)
 def test_every_aggregator_gives_equal_releases_with_holders(
     name: str, votes: Votes, tmp_path: Path
 ) -> None:

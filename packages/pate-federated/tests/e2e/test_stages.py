@@ -35,7 +35,7 @@ from tests.e2e.small_run import (
     SilentMonitor,
     charges,
     contents,
-    release_bytes,
+    release_bytes_of_run,
     seeded_plan,
     small_dataset,
 )
@@ -155,9 +155,11 @@ def test_a_killed_release_is_drawn_once_and_charged_once(
         )
 
     for folder in after_kills(tmp_path, task=release_into):
-        before = release_bytes(folder) if (folder / "release" / "release.npz").exists() else None
+        before = (
+            release_bytes_of_run(folder) if (folder / "release" / "release.npz").exists() else None
+        )
         release_into(folder)
-        results.append(release_bytes(folder))
+        results.append(release_bytes_of_run(folder))
         assert before in (None, results[-1])
         assert len(SharedLedger.stored(folder.with_suffix(".db")).entries) == 1
         train_student(plan, folder=folder)

@@ -18,18 +18,18 @@ NUMBERS = list(range(NUM_ROWS))
 SPLITS = ("private", "public", "test")
 
 
-def people_frames(num_rows: int = NUM_ROWS) -> dict[str, Any]:
+def people_frames(rows_per_split: int = NUM_ROWS) -> dict[str, Any]:
     """Returns a data frame for each split, in which each person has one row with two features and two labels."""
     rng = np.random.default_rng(0)
     frames = {}
     for place, split in enumerate(SPLITS):
         frames[split] = pd.DataFrame(
             {
-                "age": 20 + rng.integers(0, 9, size=num_rows),
-                "ward": rng.choice(["a", "b"], num_rows),
-                "person": np.arange(num_rows) + 1000 * place,
-                "flu": np.arange(num_rows) % 2,
-                "cough": np.arange(num_rows) % 3 % 2,
+                "age": 20 + rng.integers(0, 9, size=rows_per_split),
+                "ward": rng.choice(["a", "b"], rows_per_split),
+                "person": np.arange(rows_per_split) + 1000 * place,
+                "flu": np.arange(rows_per_split) % 2,
+                "cough": np.arange(rows_per_split) % 3 % 2,
             }
         )
     return frames

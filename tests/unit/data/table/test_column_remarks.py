@@ -42,12 +42,12 @@ def test_missing_group_setting_yields_a_remark(tmp_path: Path, are_words: bool) 
 def usual() -> dict[str, Any]:
     """Returns frames of 120 rows that differ only in the person."""
     rows = np.arange(120)
-    public = people_frames(num_rows=120)["public"].assign(
+    public = people_frames(rows_per_split=120)["public"].assign(
         weight=np.linspace(40, 120, 120), day=[f"2024-01-{1 + row % 30:02}" for row in rows], one=1
     )
     return {
         split: public.assign(person=frame["person"])
-        for split, frame in people_frames(num_rows=120).items()
+        for split, frame in people_frames(rows_per_split=120).items()
     }
 
 

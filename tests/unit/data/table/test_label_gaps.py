@@ -156,7 +156,7 @@ def test_null_and_absent_fields_of_json_are_unknown_labels(tmp_path: Path) -> No
 def test_many_files_and_batches_have_one_mask(tmp_path: Path) -> None:
     """Two files of 9,000 rows each have empty labels only in the last 100 rows. Only these labels are unknown."""
     table = write_frames(folder=tmp_path, frames=people_frames())
-    frame = people_frames(num_rows=18_000)["private"]
+    frame = people_frames(rows_per_split=18_000)["private"]
     frame["person"] += 10_000
     flu = frame["flu"].astype(object)
     flu[17_900:] = ""

@@ -111,7 +111,7 @@ def test_word_for_yes_is_refused_with_a_label_separator(tmp_path: Path) -> None:
 @pytest.mark.parametrize("word", ["?", "-", ".", "missing", "inf", "<60", "70*"])
 def test_single_word_among_numbers_yields_a_remark(tmp_path: Path, word: str) -> None:
     """One of 400 ages is a word. A remark names `data.missing`; with it, the column is a number again."""
-    frames = people_frames(num_rows=400)
+    frames = people_frames(rows_per_split=400)
     for frame in frames.values():
         frame["age"] = [word, *frame["age"].astype(str)[1:]]
     table = write_frames(folder=tmp_path, frames=frames)

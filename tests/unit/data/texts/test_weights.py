@@ -257,7 +257,7 @@ def test_token_encoder_averages_token_vectors(tmp_path: Path) -> None:
             "static",
             "model.safetensors",
             "x",
-            refused("file", value=ANY, rule="tokenizer of"),
+            refused("file", value=ANY, rule="tokenizer of word vectors"),
             id="a model without a tokenizer",
         ),
         pytest.param(
