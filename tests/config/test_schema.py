@@ -100,8 +100,9 @@ def test_command_schema_has_typed_keys_of_its_file() -> None:
 
 @pytest.fixture
 def hydra_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Initializes Hydra with a user's folder of aggregators: a valid one, one whose module fails, and one without
-    `_target_`.
+    """Initializes Hydra with a user's folder of aggregators.
+
+    One aggregator is valid, the module of another fails, and a third has no `_target_`.
     """
     (tmp_path / "lacking.py").write_text("import certainly_not_installed\n")
     monkeypatch.syspath_prepend(str(tmp_path))

@@ -150,10 +150,10 @@ EPSILONS_OF_THE_WORST_PAIR = [(0.6, 4.40), (1.0, 2.34), (1.5, 1.49), (2.0, 1.09)
 def test_sixty_sampled_steps_cost_as_much_as_the_worst_pair(
     noise_multiplier: float, expected: float
 ) -> None:
-    """60 sampled Gaussian steps: each accountant's epsilon is at least that of the worst pair, and
-    at most 0.3% more (Renyi: 10%).
+    """For 60 sampled Gaussian steps, each accountant's epsilon is at least that of the worst pair.
 
-    Negative control: 10% less than the auto accountant's epsilon would lie below the pair's.
+    It is at most 0.3% more, and for the Renyi accountant 10%. Negative control: 10% less than the auto accountant's
+    epsilon would lie below the pair's.
     """
     sampling_prob = 4096 / 62115
     outcomes = np.linspace(-14, 14, 200_001)
@@ -285,8 +285,9 @@ def test_sampled_steps_cost_the_same_in_any_order_of_composition() -> None:
 def test_one_sampled_step_has_the_delta_of_its_privacy_profile(
     noise_multiplier: float, sampling_prob: float, adjacency: pa.Adjacency
 ) -> None:
-    """One sampled step: the exact accountant's delta is at least the event's privacy profile and at
-    most 0.2% more, for losses up to several hundred.
+    """The exact accountant's delta of one sampled step is at least the event's privacy profile.
+
+    It is at most 0.2% more, for losses up to several hundred.
     """
     event = pa.SampledGaussianEvent(
         noise_multiplier=noise_multiplier
@@ -333,8 +334,9 @@ def test_sampling_every_record_costs_as_much_as_a_gaussian_event(
 
 
 def draw_adversarial_groups(rng: np.random.Generator) -> list[tuple[FloatArray, BoolArray]]:
-    """Returns groups of one or many records of length 1, whose labels agree or not: features and
-    labels of each group.
+    """Returns the features and labels of random groups of one or many records of length 1.
+
+    The labels of a group agree or not.
     """
     groups = []
     for size in (1, 1, 2, 3, 40):

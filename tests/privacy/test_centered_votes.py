@@ -95,8 +95,9 @@ def test_one_teacher_of_an_ensemble_moves_the_sum_by_at_most_the_sensitivity() -
 
 
 def test_factored_votes_move_the_sum_by_at_most_the_sensitivity() -> None:
-    """Votes given as public features times private weights: changing one teacher's weights moves
-    the sum by at most the sensitivity, and by 90% of it for some weights.
+    """Changing one teacher's weights moves the sum of votes by at most the sensitivity.
+
+    Votes are given as public features times private weights. Some weights move the sum by 90% of the sensitivity.
     """
     rng = np.random.default_rng(1)
     shape = (6, 4)

@@ -209,10 +209,9 @@ def test_a_call_epsilon_or_a_failure_10_percent_too_small_fails(adjacency: Adjac
 def test_a_single_label_call_keeps_its_epsilon_and_its_target(
     adjacency: Adjacency, noise_scale: float
 ) -> None:
-    """A call of boundary max on all neighbors of five teachers: log ratios stay within its epsilon,
-    and hits keep the probability q.
+    """The log ratios of a call of boundary max stay within its epsilon, and hits keep the probability q.
 
-    With 60 votes for one label, a log ratio reaches 90% of the epsilon.
+    All neighbors of five teachers are compared. With 60 votes for one label, a log ratio reaches 90% of the epsilon.
     """
     aggregator = BoundaryMax(selection_scale=noise_scale, adjacency=adjacency)
     epsilon = aggregator.call_epsilon
@@ -279,10 +278,10 @@ def test_the_margin_of_every_set_moves_as_far_as_a_gap(adjacency: Adjacency) -> 
 def test_a_check_against_the_prior_keeps_its_target_probability(
     adjacency: Adjacency, noise_scale: float
 ) -> None:
-    """A check is one bit: does the prior set keep its margin under noise? A hit is a prior that
-    does not.
+    """A check is one bit, which says whether the prior set keeps its margin under noise.
 
-    Log ratios stay within the epsilon, hits keep the probability q, and 1.05 q would be refuted.
+    A hit is a prior that does not. Log ratios stay within the epsilon, hits keep the probability q, and 1.05 q would be
+    refuted.
     """
     sensitivity = adjacency.gap_sensitivity
     aggregator = make_prior_check(adjacency, noise_scale)
@@ -314,8 +313,9 @@ def test_a_check_against_the_prior_keeps_its_target_probability(
 def session_distribution(
     keep_prob: float, release_distribution: dict[tuple[int, ...] | None, float], num_queries: int
 ) -> dict[object, float]:
-    """Returns the exact distribution of a session that ends with one hit: how many calls were not hits, and the
-    release of the hit.
+    """Returns the exact distribution of a session that ends with one hit.
+
+    An outcome has the number of calls that were not hits, and the release of the hit.
 
     Args:
         keep_prob: the probability that a call is no hit.
@@ -389,8 +389,9 @@ def test_a_whole_session_with_its_release_is_covered(
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_paying_for_one_access_a_hit_is_refuted(adjacency: Adjacency) -> None:
-    """Negative control: a session of one hit that is priced as a single check has an exact delta
-    above 0.02, where the claim is 0.
+    """Negative control: a session of one hit that is priced as a single check has an exact delta above 0.02.
+
+    The claimed delta is 0.
     """
     aggregator = make_prior_check(adjacency, noise_scale=6.0, margin=-4.0)
     keep_probs = aggregator.check_probabilities(num_teachers=6)  # by margin, from -6 to 6

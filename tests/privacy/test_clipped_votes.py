@@ -90,9 +90,7 @@ def neighboring_counts(
 
 
 def bits_distributions(counts: FloatArray, noise_std: float) -> FloatArray:
-    """Returns the probability of every pattern of L bits, for counts with noise and a threshold of 1.5 votes:
-    `[P, 2**L]`.
-    """
+    """Returns the probability of each pattern of L bits, `[P, 2**L]`, for noisy counts and a threshold of 1.5 votes."""
     positive_probs = ndtr((counts - 1.5) / noise_std)
     patterns = all_vote_vectors(num_labels=counts.shape[1])
     probs = np.where(patterns, positive_probs[:, None], 1 - positive_probs[:, None])

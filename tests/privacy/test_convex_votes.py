@@ -207,9 +207,7 @@ def test_one_group_of_any_number_of_records_ends_and_moves_a_sum_no_further(pena
 def test_training_without_limits_moves_the_sum_further_than_the_sensitivity(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Negative control: training without the linear part of Huber's loss moves the sum by more than
-    twice the sensitivity.
-    """
+    """Negative control: without the linear part of Huber's loss, the sum moves by more than twice the sensitivity."""
     convex_fit = convex_votes.convex_fit
 
     def fit_without_limits(
@@ -238,10 +236,9 @@ def test_training_without_limits_moves_the_sum_further_than_the_sensitivity(
 
 
 def test_a_removed_group_moves_the_sum_by_half_of_a_replaced_one() -> None:
-    """Under add-remove, removing any one of six groups moves the sum by at most the sensitivity,
-    which is half that of replace-one.
+    """Under add-remove, removing any one of six groups moves the sum by at most the sensitivity.
 
-    Some group moves it by more than half of this.
+    The sensitivity is half that of replace-one. Some group moves it by more than half of this.
     """
     rng = np.random.default_rng(3)
     clipped_moments = ClippedMoments(clip=0.3, num_teachers=6, adjacency=Adjacency.ADD_REMOVE)

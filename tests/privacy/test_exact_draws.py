@@ -80,10 +80,9 @@ def probability_intervals(weights: Weights) -> list[tuple[Fraction, Fraction]]:
 
 
 def test_floats_gave_outcomes_that_a_neighbor_never_gives() -> None:
-    """In floats, an outcome was drawn for 6 of 2^53 uniform numbers on one histogram and for none
-    on its neighbor, at a claimed log ratio of 4.
+    """In floats, an outcome was drawn for 6 of 2^53 uniform numbers on one histogram and for none on its neighbor.
 
-    The exact probabilities have a log ratio of at most 4.
+    The claimed log ratio was 4. The exact probabilities have a log ratio of at most 4.
     """
     largest_uniforms = [1 - j / 2**53 for j in range(1, 64)]
     deficits = np.array([0.0, 34.7])
@@ -288,9 +287,7 @@ def test_the_exact_law_keeps_its_range_on_all_neighbors(
 
 @pytest.mark.parametrize("noise_scale", [5e-324, 1e-300, 1e-3, 1e300])
 def test_gap_selection_with_tiny_and_with_huge_noise(noise_scale: float) -> None:
-    """10^9 teachers: with tiny noise the largest gap is always selected, with huge noise every
-    candidate is selected sometimes.
-    """
+    """A gap of 10^9 teachers is always selected with tiny noise, and every candidate sometimes with huge noise."""
     votes = np.array([[10**9, 10**9, 999_999_999, 0], [7, 7, 7, 7]])
     for noise in ("gumbel", "laplace", "exponential", "gaussian"):
         selection = GapSelection(
@@ -321,8 +318,9 @@ def test_rare_coins_show_true_with_their_exact_probability() -> None:
 
 
 def test_a_session_that_is_continued_reads_the_same_bits() -> None:
-    """Random words that were drawn in advance are used before words of the generator, which differs
-    after a continuation: both give the same index.
+    """Random words that were drawn in advance are used before words of the generator.
+
+    The generator differs after a continuation, and both give the same index.
     """
     weights = softmax_weights(np.array([0.0, 36.0]), noise_scale=1.0)
 

@@ -117,10 +117,10 @@ def single_label_laws(
 def test_no_adaptive_session_of_single_labels_exceeds_the_price(
     adjacency: Adjacency, noise_scale: float, limits: SessionLimits
 ) -> None:
-    """Boundary max, with a limit on calls and one on hits: the exact moment of the best
-    adaptive session is at most the Renyi price.
+    """The exact moment of the best adaptive session of boundary max is at most the Renyi price.
 
-    It is compared on all neighbors of six teachers at 25 Renyi orders.
+    The session has a limit on calls and one on hits. It is compared on all neighbors of six teachers at 25 Renyi
+    orders.
     """
     aggregator = BoundaryMax(
         selection_scale=noise_scale, target_hits=limits.target_hits, adjacency=adjacency
@@ -207,10 +207,10 @@ def check_laws(aggregator: NotPriorTopK) -> Laws:
 def test_no_adaptive_session_of_checks_exceeds_the_price(
     adjacency: Adjacency, limits: SessionLimits
 ) -> None:
-    """Checks against a prior, with a limit on calls and one on hits (failed checks): the exact moment
-    is at most the Renyi price.
+    """The exact moment of a session of checks against a prior is at most the Renyi price.
 
-    With 300 calls and 3 hits, it exceeds 70% of the price at the six largest Renyi orders.
+    The session has a limit on calls and one on hits, which are failed checks. With 300 calls and 3 hits, it exceeds 70%
+    of the price at the six largest Renyi orders.
     """
     aggregator = make_prior_check(adjacency, noise_scale=6.0, margin=0.0)
     target = not_prior(

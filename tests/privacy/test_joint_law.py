@@ -28,8 +28,9 @@ def event_of(aggregator: StableTopK, num_labels: int, num_teachers: int) -> pa.S
 
 
 def largest_divergence(aggregator: StableTopK, num_labels: int, num_teachers: int) -> np.ndarray:
-    """Returns the largest Renyi divergence of any two neighbors at each Renyi order of `ORDERS`,
-    after failure outcomes are removed.
+    """Returns the largest Renyi divergence of any two neighbors at each Renyi order of `ORDERS`.
+
+    Failure outcomes are removed before.
     """
     case = Case(
         name="stable",
@@ -85,9 +86,7 @@ def test_no_pair_of_histograms_costs_more_than_the_joint_price(
 @pytest.mark.slow
 @adjacencies
 def test_limits_that_do_not_hold_are_refuted(adjacency: pa.Adjacency) -> None:
-    """Negative control: the joint price for fewer votes, or for more candidates, is smaller than
-    the divergence of some pair.
-    """
+    """Negative control: the joint price for fewer votes or more candidates is below the divergence of some pair."""
     aggregator = StableTopK(
         selection_scale=3.0, test_std=1.2, failure_prob=0.02, adjacency=adjacency
     )

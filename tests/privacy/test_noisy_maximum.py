@@ -40,10 +40,9 @@ def priced_deltas(event: Event) -> np.ndarray:
 def test_no_two_small_neighbors_are_farther_apart_than_is_priced(
     adjacency: Adjacency, noise_scale: float
 ) -> None:
-    """A gap selection with Gaussian noise: the exact delta of all neighbors of three teachers is at
-    most the exact accountant's.
+    """The exact delta of a gap selection with Gaussian noise is at most the exact accountant's.
 
-    Negative control: the price for twice the noise is exceeded.
+    All neighbors of three teachers are compared. Negative control: the price for twice the noise is exceeded.
     """
     selection = GapSelection(
         noise_scale=noise_scale,

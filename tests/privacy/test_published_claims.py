@@ -263,10 +263,10 @@ def test_limited_domain_for_add_remove_under_replace_one() -> None:
 def test_smooth_sensitivity_noise_beyond_a_quarter(
     order: float, noise_std: float, beta: float, claimed: float, exact: float
 ) -> None:
-    """Papernot et al. 2018, Theorem 23, at beta * order = 0.49: two statistics differ by 1 and
-    their noises by a factor e^beta.
+    """Theorem 23 of Papernot et al. 2018 is refuted at beta * order = 0.49.
 
-    The claimed divergence is refuted by the exact one; the corrected formula holds.
+    Two statistics differ by 1 and their noises by a factor e^beta. The claimed divergence is refuted by the exact one;
+    the corrected formula holds.
     """
     log_term = (order * beta - 0.5 * math.log(1 - 2 * order * beta)) / (order - 1)
     theorem_23 = order * math.exp(2 * beta) / noise_std**2 + log_term

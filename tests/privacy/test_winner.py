@@ -105,8 +105,9 @@ def test_three_aggregators_charge_for_a_winner(adjacency: Adjacency) -> None:
 def test_a_winner_among_all_sets_of_two_labels_is_covered(
     adjacency: Adjacency, num_teachers: int
 ) -> None:
-    """Powerset GNMax on two labels: the price of the winner among four sets holds on all
-    neighboring tables, and over 30% of it is reached.
+    """The price of powerset GNMax on two labels, the winner among four sets, holds on all neighboring tables.
+
+    Over 30% of the price is reached.
     """
     event = PowersetGNMax(noise_std=1.0, adjacency=adjacency).event_for(
         num_queries=1, num_labels=2, num_teachers=9

@@ -47,11 +47,10 @@ def test_released_sets_follow_the_distribution_of_noise_on_every_set(max_size: i
 
 @pytest.mark.parametrize("number", [1, 3, 2**40, 2**3000])
 def test_the_largest_of_many_normals_by_its_quantile(number: int) -> None:
-    """The largest of n normals is drawn for n up to 2^3000: P(max <= x) = Phi(x)^n is uniform by a
-    Kolmogorov-Smirnov test.
+    """The largest of n normals is drawn with its exact distribution, for n up to 2^3000.
 
-    For n beyond floats, n (1 - Phi(x)) is distributed like -log of a uniform number. A factor of
-    1.2 is rejected.
+    P(max <= x) = Phi(x)^n is uniform by a Kolmogorov-Smirnov test. For n beyond floats, n (1 - Phi(x)) is distributed
+    like -log of a uniform number. A factor of 1.2 is rejected.
     """
     logs = np.full((1, 5000), math.log(number))
     drawn = draw_largest(

@@ -39,13 +39,12 @@ Counts = tuple[int, ...]
 
 
 def largest_adaptive_delta(is_admitted: Callable[[Counts], bool], cap_epsilon: float) -> float:
-    """Returns the largest delta, at the epsilon of a cap, of an adversary who chooses each release after the outcomes
-    so far.
+    """Returns the largest delta at the epsilon of a cap, for an adversary who chooses releases one by one.
 
-    Every release is randomized response with one of the epsilons in `EPSILONS`, the worst pair of that price. After
-    every outcome the adversary stops or picks the next release. The numbers of releases at each epsilon must be
-    admitted, and are limited by `MAX_COUNTS`. Delta is the mean of (1 - e^(cap - loss))^+. It is computed backwards
-    over the numbers of releases, with all losses at once.
+    The adversary chooses each release after the outcomes so far. Every release is randomized response with one of the
+    epsilons in `EPSILONS`, the worst pair of that price. After every outcome the adversary stops or picks the next
+    release. The numbers of releases at each epsilon must be admitted, and are limited by `MAX_COUNTS`. Delta is the
+    mean of (1 - e^(cap - loss))^+. It is computed backwards over the numbers of releases, with all losses at once.
     """
     reach = sum(unit * max_count for unit, max_count in zip(UNITS, MAX_COUNTS, strict=True))
     losses = np.arange(-reach, reach + 1) * LOSS_STEP
@@ -70,8 +69,9 @@ def largest_adaptive_delta(is_admitted: Callable[[Counts], bool], cap_epsilon: f
 def admit_by_total(
     make_accountant: Callable[[], Accountant], *, cap_epsilon: float, delta: float
 ) -> Callable[[Counts], bool]:
-    """Returns a rule that admits numbers of releases at each epsilon if an accountant's total epsilon is within the
-    cap.
+    """Returns a rule that admits numbers of releases at each epsilon if their total epsilon is within the cap.
+
+    An accountant computes the total epsilon.
     """
 
     def is_admitted(counts: Counts) -> bool:
@@ -160,9 +160,7 @@ class QuarteringFilter(GaussianAndRenyi):
 @pytest.mark.slow
 @pytest.mark.parametrize("make_filter", [HalvingFilter, QuarteringFilter])
 def test_a_filter_that_counts_less_fails(make_filter: Callable[..., PrivacyFilter]) -> None:
-    """Negative control: with a filter that counts half of the cost, or a quarter of mu squared, the
-    adversary exceeds delta.
-    """
+    """Negative control: if half of the cost is counted, or a quarter of mu squared, the adversary exceeds delta."""
     wrong_filter = make_filter(max_epsilon=4.0, target_delta=1e-2)
     assert largest_adaptive_delta(admit_by_filter(wrong_filter), cap_epsilon=4.0) > 1e-2
 
@@ -210,8 +208,7 @@ def largest_delta_of_two_gaussians(
 @pytest.mark.slow
 @pytest.mark.parametrize(("cap_epsilon", "delta"), [(4.0, 1e-6), (1.0, 1e-3)])
 def test_a_sum_of_mu_squared_bounds_adaptive_gaussians(cap_epsilon: float, delta: float) -> None:
-    """An adversary chooses a second Gaussian after the outcome of the first, within a filter's budget for sums of mu
-    squared.
+    """An adversary chooses a second Gaussian after the outcome of the first, within a filter's budget of mu squared.
 
     Its delta at the cap is that of one Gaussian of the whole budget, at most the filter's delta. With 10% more budget
     it exceeds 1.2 times delta.

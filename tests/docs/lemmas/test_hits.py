@@ -64,9 +64,7 @@ def orders_for(epsilon: float) -> FloatArray:
 def moment_terms(
     first_probs: FloatArray | float, second_probs: FloatArray | float, renyi_orders: FloatArray
 ) -> FloatArray:
-    """Returns first_probs**a second_probs**(1 - a) for each Renyi order a, with the Renyi orders along the last
-    axis.
-    """
+    """Returns first_probs**a second_probs**(1 - a) for each Renyi order a, which lies along the last axis."""
     log_first = np.log(np.asarray(first_probs, dtype=np.float64))[..., None]
     log_second = np.log(np.asarray(second_probs, dtype=np.float64))[..., None]
     return np.asarray(np.exp(renyi_orders * log_first + (1 - renyi_orders) * log_second))
@@ -113,8 +111,9 @@ def draw_calls(epsilon: float, *, bounded_range: bool, num_laws: int = 3000) -> 
 
 
 def moments_of_wrapped(call_laws: Pair, renyi_orders: FloatArray) -> Pair:
-    """Returns the moments of wrapped calls at each Renyi order, `[N, A]` each: over outcomes that
-    are no hit, and of the hit.
+    """Returns two moments of wrapped calls at each Renyi order, `[N, A]` each.
+
+    The first is over the outcomes that are no hit, the second is that of the hit.
     """
     terms = moment_terms(
         first_probs=boundary_distribution(call_laws[0]),

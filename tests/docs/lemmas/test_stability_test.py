@@ -58,11 +58,10 @@ def test_no_random_admissible_table_is_above_the_optimal_one() -> None:
 def test_levels_may_be_rounded_but_not_skipped(
     adjacency: Adjacency,
 ) -> None:
-    """Gaps are mapped to the table's levels, one level for each gap sensitivity: rounded down or up, the test costs the
-    budget.
+    """Gaps are mapped to the table's levels, one level for each gap sensitivity.
 
-    Two levels for each gap sensitivity cost over twice the budget. The gap that passes with probability 0.5 is no
-    larger with rounding up than with rounding down.
+    The test costs the budget, whether gaps are rounded down or up. Two levels for each gap sensitivity cost over twice
+    the budget. The gap that passes with probability 0.5 is no larger with rounding up than with rounding down.
     """
     order = 5.0
     budget = 0.02

@@ -170,9 +170,7 @@ def test_exact_delta_is_a_close_bound_on_the_strongest_adversary(
     ],
 )
 def test_events_10_percent_too_small_fail_the_adversary_check(name: str, cheaper: pa.Event) -> None:
-    """Negative control: for events with losses 10% too small, the exact accountant's delta is below
-    that of the strongest adversary.
-    """
+    """Negative control: for losses 10% too small, the exact delta is below that of the strongest adversary."""
     events, pairs_of_steps = PLAYS[name]
     exp_epsilon = Fraction(21, 20)
     accountant = pa.ExactAccountant().compose(cheaper, count=len(events))

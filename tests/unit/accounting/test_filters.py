@@ -326,10 +326,10 @@ def test_a_filter_without_a_price_of_hits_counts_accesses() -> None:
 
 
 def test_the_first_charge_determines_the_filter_of_a_ledger() -> None:
-    """A ledger's first event fixes the failure probability that its filter allows: more if the
-    first event itself can fail.
+    """A ledger's first event fixes the failure probability that its filter allows.
 
-    A later event, which is chosen after outputs were seen, cannot enlarge it and is refused.
+    The filter allows more if the first event itself can fail. A later event, which is chosen after outputs were seen,
+    cannot enlarge it and is refused.
     """
     failing_event = pa.ApproximateEvent(
         event=pa.GaussianEvent(noise_multiplier=50.0), failure_prob=1e-9
@@ -510,11 +510,10 @@ def test_other_events_may_follow_gaussians_at_small_cost() -> None:
 
 @pytest.mark.slow
 def test_two_units_never_split_the_events_between_them() -> None:
-    """A filter with two bounds admits an event if all events together keep within one of them: the mu, or the Renyi
-    divergence.
+    """A filter with two bounds admits an event if all events together keep within one of them.
 
-    After 590 Gaussians the divergence is used up, and room by mu is left: a further Gaussian is admitted, and an
-    event without a mu is refused.
+    The bounds are those of mu and of the Renyi divergence. After 590 Gaussians the divergence is used up, and room by
+    mu is left: a further Gaussian is admitted, and an event without a mu is refused.
     """
     privacy_filter = GaussianAndRenyi(max_epsilon=CAP, target_delta=DELTA)
     gaussians = privacy_filter.price(

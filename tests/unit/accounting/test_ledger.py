@@ -520,8 +520,9 @@ def test_an_accountant_must_be_a_class(accountant: Any, path: Path) -> None:
 
 @dataclass(frozen=True)
 class LedgerSettings:
-    """The settings with which a ledger or shared ledger is opened; the defaults are those of a new
-    ledger at delta 1e-6.
+    """The settings with which a ledger or shared ledger is opened.
+
+    The defaults are those of a new ledger at delta 1e-6.
     """
 
     adjacency: Any = Adjacency.REPLACE_ONE

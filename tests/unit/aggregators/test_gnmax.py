@@ -81,11 +81,10 @@ def test_blocks_of_teachers_are_merged_in_one_order() -> None:
 
 @pytest.mark.slow
 def test_powerset_works_with_more_sets_than_a_float_can_count() -> None:
-    """Powerset GNMax over 2000 labels, whose 2^2000 sets exceed any float, with five teachers that
-    vote for the empty set.
+    """Powerset GNMax answers queries over 2000 labels, whose 2^2000 sets exceed any float.
 
-    The noisy winner is a random set of over 800 labels, because the largest noise of all unseen
-    sets is about 50 standard deviations.
+    Five teachers vote for the empty set. The noisy winner is a random set of over 800 labels, because the largest noise
+    of all unseen sets is about 50 standard deviations.
     """
     votes = np.zeros((5, 2, 2000), dtype=bool)
     release = PowersetGNMax(noise_std=1.0).aggregate(

@@ -128,8 +128,9 @@ def private_run(
 
 @pytest.fixture
 def frontier() -> Frontier:
-    """Returns the frontier of made-up runs of three methods: `late`, `early` with 400 and 2000
-    teachers, and `never<b>`, which has no scores.
+    """Returns the frontier of made-up runs of three methods.
+
+    The methods are `late`, `early` with 400 and 2000 teachers, and `never<b>`, which has no scores.
     """
     runs = [
         run_with_scores(name="prior", micro_f1=0.1),

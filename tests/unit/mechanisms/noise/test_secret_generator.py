@@ -205,8 +205,9 @@ def test_generators_of_one_bit_generator_share_its_stream() -> None:
 
 
 def _drawn_bytes(rng: np.random.Generator) -> tuple[bytes, ...]:
-    """Returns four byte strings: nine normal numbers of a generator, 64 bytes of its stream, and 64 bytes of each of
-    two spawned children.
+    """Returns four byte strings that are drawn from a generator and two of its children.
+
+    They are nine normal numbers, 64 bytes of the generator's stream, and 64 bytes of each child.
     """
     return (
         rng.normal(size=9).tobytes(),

@@ -92,8 +92,9 @@ class _Calls(TorchFunctionMode):
 
 
 def _with_gpu_number(value: Any) -> Any:
-    """Returns `cuda:0` for any device `cuda`, as a torch without CUDA cannot find the current one; other values as they
-    are.
+    """Returns `cuda:0` for any device `cuda`, as a torch without CUDA cannot find the current one.
+
+    Other values are returned as they are.
     """
     device = value if isinstance(value, str | torch.device) else None
     return GPU if device is not None and str(device).partition(":")[0] == "cuda" else value
