@@ -225,10 +225,8 @@ def test_add_remove_price_equals_that_of_dp_accounting(
 def test_sampled_steps_cost_the_same_in_any_order_of_composition() -> None:
     """Sampled add-remove steps are composed before, after or between other events.
 
-    Each accountant gives one epsilon for all orders of the events.
-
-    The exact accountant stays below the Renyi accountant; composition in blocks agrees with
-    composition step by step.
+    Each accountant gives one epsilon for all orders of the events. The exact accountant stays below the Renyi
+    accountant; composition in blocks agrees with composition step by step.
     """
     sampled_event = pa.SampledGaussianEvent(
         noise_multiplier=2.0, sampling_prob=0.1, adjacency=pa.Adjacency.ADD_REMOVE
@@ -364,9 +362,8 @@ def largest_distance(vectors: list[FloatArray]) -> float:
 def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
     """A group of any number of records is replaced by another.
 
-    The rounded sum moves by at most the claimed sensitivity.
-
-    Some exchange reaches 90% of it, so a sensitivity of one clip is too small.
+    The rounded sum moves by at most the claimed sensitivity. Some exchange reaches 90% of it, so a sensitivity of one
+    clip is too small.
     """
     rng = np.random.default_rng(0)
     fixed_features = rng.normal(size=(30, 3))
@@ -401,10 +398,9 @@ def test_a_group_moves_the_rounded_sum_by_at_most_the_sensitivity() -> None:
 def test_a_group_moves_the_rounded_covariance_by_at_most_the_sensitivity() -> None:
     """A group of any number of records is replaced by another.
 
-    The rounded sum of products x x^T moves by at most the claimed sensitivity, sqrt(2) and rounding.
-
-    Two opposite records give the same products, and orthogonal ones reach the bound. Controls: a sensitivity that is
-    10% smaller is refuted, and so is the bound where each record is a group of its own.
+    The rounded sum of products x x^T moves by at most the claimed sensitivity, sqrt(2) and rounding. Two opposite
+    records give the same products, and orthogonal ones reach the bound. Controls: a sensitivity that is 10% smaller is
+    refuted, and so is the bound where each record is a group of its own.
     """
     rng = np.random.default_rng(0)
     fixed_features = rng.normal(size=(30, 3))

@@ -91,9 +91,8 @@ def test_every_step_of_a_prevalence_moves_by_a_groups_weight(
 def test_each_class_pays_at_most_its_budget_for_the_densities(adjacency: Adjacency) -> None:
     """Three classes of persons have budgets 0.5, 1 and 4.
 
-    Each class's epsilon, for the shift by its weight, holds and is at most its budget.
-
-    A price for 5% more noise is refuted, and so is the price of the class before it.
+    Each class's epsilon, for the shift by its weight, holds and is at most its budget. A price for 5% more noise is
+    refuted, and so is the price of the class before it.
     """
     shape = VoteShape(num_queries=500, num_labels=4, num_teachers=900)
     budgets = {"cautious": 0.5, "usual": 1.0, "open": 4.0}
@@ -159,9 +158,8 @@ def test_price_covers_all_histograms_that_a_person_of_several_teachers_changes(
 def test_a_record_is_dealt_to_as_many_teachers_as_its_budget_pays_for() -> None:
     """Classes have epsilons 1 and 4.
 
-    A record of the first class is dealt to one teacher, one of the second to as many teachers as epsilon 4 allows.
-
-    One teacher more would exceed 4.
+    A record of the first class is dealt to one teacher, one of the second to as many teachers as epsilon 4 allows. One
+    teacher more would exceed 4.
     """
     shape = VoteShape(num_queries=50, num_labels=4, num_teachers=40)
     budget = PersonBudgets.from_classes(classes={"cautious": 1.0, "usual": 4.0}, delta=1e-6)

@@ -111,9 +111,7 @@ def test_no_group_moves_a_sum_further_than_claimed_and_nearly_as_far(
 ) -> None:
     """The first of `num_others` + 1 groups that one teacher learns from is replaced by any other group.
 
-    The sum moves by at most the sensitivity.
-
-    For two settings some exchange reaches 80% of it.
+    The sum moves by at most the sensitivity. For two settings some exchange reaches 80% of it.
     """
     vote_sums, clipped_moments = sums_with_any_first_group(num_others, penalty=penalty, clip=clip)
     moved = largest_move_under_one_student(vote_sums)

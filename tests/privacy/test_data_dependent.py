@@ -226,9 +226,8 @@ def test_bits_of_all_labels_cover_a_teacher_who_changes_all_of_them(
 ) -> None:
     """One teacher changes its votes for all labels.
 
-    The cost, summed over labels, is at least the exact divergence, in both directions.
-
-    Negative control: 90% of the cost, or half of it, is exceeded for one setting.
+    The cost, summed over labels, is at least the exact divergence, in both directions. Negative control: 90% of the
+    cost, or half of it, is exceeded for one setting.
     """
     costs = bits_costs(num_teachers, num_labels, noise_std=noise_std, adjacency=adjacency)
     assert_covered(costs.exact_forward, renyi_price=costs.cost_forward)
@@ -244,9 +243,8 @@ def test_bits_of_all_labels_cover_a_teacher_who_changes_all_of_them(
 def test_two_queries_at_once_cost_the_larger_sum() -> None:
     """One teacher changes its vote on two queries.
 
-    The cost of both is at least the exact divergence, in both directions, and nearly attained.
-
-    It is the larger of both directions' sums.
+    The cost of both is at least the exact divergence, in both directions, and nearly attained. It is the larger of both
+    directions' sums.
     """
     noise_std = 1.0
     num_teachers = 3

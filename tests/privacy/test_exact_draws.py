@@ -342,9 +342,8 @@ def test_a_session_that_is_continued_reads_the_same_bits() -> None:
 def test_a_wrapper_claims_no_pure_price_for_a_law_that_it_knows_in_floats_alone() -> None:
     """The exact law of a selection with Laplace noise is unknown, so its boundary wrapper has a failure probability.
 
-    With Gumbel or exponential noise it has none.
-
-    The exact law with exponential noise agrees with the probabilities in floats.
+    With Gumbel or exponential noise it has none. The exact law with exponential noise agrees with the probabilities in
+    floats.
     """
     for noise, has_exact_law in (("gumbel", True), ("exponential", True), ("laplace", False)):
         wrapper = BoundaryWrapper(

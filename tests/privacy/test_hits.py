@@ -244,9 +244,7 @@ def test_price_adds_the_release_that_follows_each_hit(
 ) -> None:
     """In `NotPriorTopK` a failed check is followed by a release, also after the last hit.
 
-    The exact moment is at most the price.
-
-    Negative control: the price without one of these releases is exceeded.
+    The exact moment is at most the price. Negative control: the price without one of these releases is exceeded.
     """
     num_calls = 300
     target_hits = 3

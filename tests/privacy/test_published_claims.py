@@ -140,9 +140,7 @@ def test_theorem_11_converts_to_less_than_a_gaussian_costs(
 ) -> None:
     """Theorem 11 of Zhu & Wang 2022 claims epsilon = rho + sqrt(2 rho log(1 / delta)) for rho-zCDP.
 
-    A Gaussian has `true_delta` there, above `delta`.
-
-    The package's conversion holds.
+    A Gaussian has `true_delta` there, above `delta`. The package's conversion holds.
     """
     noise_std = 1 / math.sqrt(2 * rho)
     printed_epsilon = rho + math.sqrt(2 * rho * math.log(1 / delta))

@@ -250,9 +250,7 @@ def test_q_of_threshold_calls_holds_and_5_percent_more_is_refuted(
 ) -> None:
     """The hit probability q of a threshold call is at most the exact q over all pairs of neighboring statistics.
 
-    1.05 q is above it.
-
-    A count that moves by 2 would exceed the call's epsilon.
+    1.05 q is above it. A count that moves by 2 would exceed the call's epsilon.
     """
     call = make_call(epsilon=epsilon, statistic=statistic, adjacency=adjacency)
     exact = smallest_hit_prob(calls=threshold_calls(call), epsilon=call.target.epsilon)
@@ -492,9 +490,8 @@ def two_counter_distributions(
 def test_two_counters_keep_their_price_and_their_event(hits: int) -> None:
     """Outcomes 1 and 2 each are a hit of one of two counters.
 
-    Both are rare, and e^epsilon times as likely on one neighbor.
-
-    The session's exact delta is at most that of its price and that of its event. The price of one access is exceeded.
+    Both are rare, and e^epsilon times as likely on one neighbor. The session's exact delta is at most that of its price
+    and that of its event. The price of one access is exceeded.
     """
     epsilon = 1.0
     targets = ({1}, {2})

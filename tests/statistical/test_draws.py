@@ -126,10 +126,8 @@ def test_sets_of_a_fixed_size_follow_the_exact_distribution_and_not_that_of_anot
 ) -> None:
     """Released sets of k labels follow the exact distribution by a chi-square test.
 
-    Distributions of four other settings are rejected.
-
-    The stable set most often has 3 labels, from which labels are removed for smaller k; for k = 1,
-    also an empty set is filled up.
+    Distributions of four other settings are rejected. The stable set most often has 3 labels, from which labels are
+    removed for smaller k; for k = 1, also an empty set is filled up.
     """
     aggregator = StableFixedTopK(
         k=k, selection_scale=3.0, test_std=1.5, failure_prob=0.05, peel_scale=8.0
@@ -181,9 +179,7 @@ def test_passes_of_a_table_follow_its_levels() -> None:
 def test_bits_follow_the_normal_distribution_and_are_independent() -> None:
     """Three labels lie at different distances from the threshold.
 
-    All 8 outcomes follow the product of their bits' probabilities.
-
-    A noise 10% smaller is rejected.
+    All 8 outcomes follow the product of their bits' probabilities. A noise 10% smaller is rejected.
     """
     votes = np.tile([8, 10, 5], (DRAWS, 1))
     release = GaussianVotes(noise_std=3.0).aggregate(

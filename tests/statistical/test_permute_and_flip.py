@@ -68,7 +68,6 @@ def test_a_long_row_follows_the_distribution_of_its_classes_and_members_of_a_cla
     """10,000 counts have four values.
 
     The values of the first two picks follow their exact distribution, and equal counts are picked equally often.
-
     Distributions at another noise scale or with Gumbel noise are rejected.
     """
     # noise of scale 5
@@ -129,9 +128,8 @@ def test_the_lucky_one_follows_the_exact_distribution_of_its_number(
 ) -> None:
     """One count is picked at a threshold among counts that were not picked before.
 
-    Its value follows the exact distribution, and equal counts are picked equally often.
-
-    The distribution at 1.4 times the noise is rejected.
+    Its value follows the exact distribution, and equal counts are picked equally often. The distribution at 1.4 times
+    the noise is rejected.
     """
     rng = np.random.default_rng(5)
     alive = np.ones(len(numbers), dtype=np.bool_)

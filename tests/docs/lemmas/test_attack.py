@@ -148,9 +148,8 @@ def test_lower_bounds_exceed_the_price_as_rarely_as_chance_allows() -> None:
 def test_lower_bounds_are_below_the_price_and_rise_with_the_guesses() -> None:
     """With 95 of 190 guesses right, both lower bounds on epsilon at delta 1e-6 are 0.
 
-    They are larger with 125 and with 185.
-
-    The bound that knows that the noise is Gaussian is larger than that for any (epsilon, delta).
+    They are larger with 125 and with 185. The bound that knows that the noise is Gaussian is larger than that for any
+    (epsilon, delta).
     """
 
     def spent(noise_factor: float) -> ExactAccountant:

@@ -67,9 +67,8 @@ def test_a_maximum_of_equal_normals_moves_the_fastest() -> None:
 def test_every_event_obeys_both_curves(seed: int) -> None:
     """Utilities and their moves are random.
 
-    The probability of every event after the move is within both curves of the proof.
-
-    The Renyi divergence of the winner after the move from the winner before is at most the price of opposed maxima.
+    The probability of every event after the move is within both curves of the proof. The Renyi divergence of the winner
+    after the move from the winner before is at most the price of opposed maxima.
     """
     rng = np.random.default_rng(seed)
     for _ in range(8):

@@ -173,9 +173,7 @@ def test_rare_outcomes_attain_the_cost_of_a_bounded_range(epsilon: float) -> Non
 def test_the_worst_q_target_call_is_a_corner(target: QTarget) -> None:
     """Calls of a target mix ratios e^epsilon and e^-epsilon, and hit with probability q or more.
 
-    Their moment with the hit weighed less is at most 1.
-
-    Randomized response whose likelier answer misses attains 1.
+    Their moment with the hit weighed less is at most 1. Randomized response whose likelier answer misses attains 1.
     """
     orders = orders_for(target.epsilon)
     growth = math.exp(target.epsilon)

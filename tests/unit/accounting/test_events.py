@@ -153,9 +153,8 @@ def test_a_session_costs_the_smaller_price_of_accesses_and_hits(
 def test_filters_count_hits_by_renyi_and_accesses_by_mu() -> None:
     """The Renyi filter prices a session by its hits.
 
-    A cap of 1.8 has room for the session, and not for its accesses alone.
-
-    The Gaussian filter gives a session the price of its accesses.
+    A cap of 1.8 has room for the session, and not for its accesses alone. The Gaussian filter gives a session the price
+    of its accesses.
     """
     assert RenyiFilter(max_epsilon=1.8, target_delta=DELTA).affords(Spent(), SESSION) == 1
     assert RenyiFilter(max_epsilon=1.8, target_delta=DELTA).affords(Spent(), ACCESSES) == 0

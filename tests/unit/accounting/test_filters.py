@@ -485,10 +485,8 @@ def test_the_gaussian_filter_refuses_an_event_without_a_mu() -> None:
 def test_other_events_may_follow_gaussians_at_small_cost() -> None:
     """The default ledger admits 598 equal Gaussians.
 
-    631 would fit by mu at the whole delta, and 559 by Renyi divergence alone.
-
-    After a Gaussian charge, other kinds of event are still admitted; the filter of earlier ledgers
-    refuses them.
+    631 would fit by mu at the whole delta, and 559 by Renyi divergence alone. After a Gaussian charge, other kinds of
+    event are still admitted; the filter of earlier ledgers refuses them.
     """
     ledger = pa.Ledger(target_delta=DELTA, accountant=pa.AutoAccountant, max_epsilon=CAP)
     assert ledger.affords(pa.GaussianEvent(noise_multiplier=30.0)) == 598

@@ -221,9 +221,7 @@ def test_later_parts_of_a_release_are_under_its_charge(ledger: Ledger) -> None:
 def test_a_seed_may_draw_one_release_only(ledger: Ledger) -> None:
     """Two releases with the same noise seed are accepted only if they have equal parts and equal prices.
 
-    One charge is counted.
-
-    A release with other bytes, other names of parts or another price under that seed is refused:
+    One charge is counted. A release with other bytes, other names of parts or another price under that seed is refused:
     the difference of two sums with the same noise has no noise.
     """
     first_part = b"1"
@@ -749,9 +747,8 @@ def test_each_data_set_of_a_shared_ledger_has_the_whole_budget(
 ) -> None:
     """Two data sets share a file with a cap of 4.
 
-    Each can be charged up to the cap, whatever was charged to the second one.
-
-    The file lists the entries of both. A file that is opened again has the same entries and the same cap.
+    Each can be charged up to the cap, whatever was charged to the second one. The file lists the entries of both. A
+    file that is opened again has the same entries and the same cap.
     """
     first_account = shared.account(data="one")
     other_account = shared.account(data="other")

@@ -68,10 +68,9 @@ def best_delta(
 def test_a_total_bounds_the_strongest_adversary_in_every_order() -> None:
     """Two pure events and two ranges are released in any order.
 
-    The delta of the strongest adversary is computed at epsilon 1.824.
-
-    Its largest value over all orders of the events is 0.08103. The total epsilon at this delta exceeds 1.824. The
-    exact accountant's epsilon for ranges first is smaller than 1.824.
+    The delta of the strongest adversary is computed at epsilon 1.824. Its largest value over all orders of the events
+    is 0.08103. The total epsilon at this delta exceeds 1.824. The exact accountant's epsilon for ranges first is
+    smaller than 1.824.
     """
     epsilon = 1.824
     orders = set(itertools.permutations(("pure", "pure", "range", "range")))
@@ -97,9 +96,8 @@ def test_a_total_bounds_the_strongest_adversary_in_every_order() -> None:
 def test_optimal_composition_depends_on_the_order_of_events() -> None:
     """60 pure releases of 0.1 and then 60 ranges of 0.2 cost epsilon 5.3720.
 
-    In the reverse order of the events they cost 5.3645.
-
-    Two ledgers with the charges in either order both have a total above 5.3720.
+    In the reverse order of the events they cost 5.3645. Two ledgers with the charges in either order both have a total
+    above 5.3720.
     """
     ledgers = [Ledger(target_delta=1e-6) for _ in range(2)]
     for ledger, order in zip(ledgers, ((PURE, RANGES), (RANGES, PURE)), strict=True):

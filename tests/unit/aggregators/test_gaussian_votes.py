@@ -58,9 +58,7 @@ def test_counts_outside_the_window_are_moved_into_it(
 ) -> None:
     """The window is narrowed to half a std, which leaves counts 1 to 5 of 6 teachers.
 
-    A count of 0 is answered like a count of 1.
-
-    The drawn frequencies agree with the event's bits.
+    A count of 0 is answered like a count of 1. The drawn frequencies agree with the event's bits.
     """
     monkeypatch.setattr("pate.aggregators.thresholds._HALF_WINDOW", 0.5)
     vote_counts = np.tile([0, 1, 6], (40_000, 1))

@@ -82,9 +82,8 @@ def test_ledger_takes_a_release_at_the_tighter_price() -> None:
 def test_failures_are_planned_for_several_releases(max_epsilon: float | None) -> None:
     """Four releases are calibrated and charged to one ledger.
 
-    Each later one uses just below half of the failure probability that is left.
-
-    All four together stay below delta and epsilon 8.
+    Each later one uses just below half of the failure probability that is left. All four together stay below delta and
+    epsilon 8.
     """
     ledger = Ledger(target_delta=DELTA, max_epsilon=max_epsilon, accountant=RdpAccountant)
     failure_probs = []

@@ -85,10 +85,8 @@ def test_no_label_and_all_labels_need_no_test() -> None:
 def test_identity_has_the_values_of_the_regularizer() -> None:
     """Two regularizers that differ by 1e-12 make unequal aggregators with different identities.
 
-    An array is kept as a tuple.
-
-    Two functions that return equal numbers give one identity, and a function that returns other numbers gives
-    another.
+    An array is kept as a tuple. Two functions that return equal numbers give one identity, and a function that returns
+    other numbers gives another.
     """
     with_array = replace(PLAIN_AGGREGATOR, regularizer=np.array([0.0, 1e-12, 1.0]))
     with_other_array = replace(PLAIN_AGGREGATOR, regularizer=np.array([0.0, 2e-12, 1.0]))

@@ -139,9 +139,8 @@ def test_a_broken_release_of_labels_with_gaps_is_refuted(
 def test_half_a_charge_is_refuted_by_four_thousand_coins() -> None:
     """The release is sound, but only half of its epsilon is charged.
 
-    200 canaries in each of 20 runs refute this charge.
-
-    If the whole epsilon is charged, the lower bound is the same and does not exceed it.
+    200 canaries in each of 20 runs refute this charge. If the whole epsilon is charged, the lower bound is the same and
+    does not exceed it.
     """
     votes_aggregator = GaussianVotes(noise_std=50.0)
     whole, half = (

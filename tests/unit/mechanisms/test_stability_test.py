@@ -159,9 +159,8 @@ def test_the_certificate_is_the_rounded_tables_cost(
 ) -> None:
     """Pass probabilities are rounded to multiples of 2^-53.
 
-    The table's `rdp` is at least their exact divergence, and barely more.
-
-    The price of the table's event at this Renyi order is the same.
+    The table's `rdp` is at least their exact divergence, and barely more. The price of the table's event at this Renyi
+    order is the same.
     """
     table = optimal_table(
         order=order, rdp_budget=budget, failure_prob=failure_prob, adjacency=adjacency

@@ -76,9 +76,8 @@ def page_text(quote: Quote) -> str:
 def test_other_accountants_without_a_price_give_a_reason() -> None:
     """A quote lists further accountants.
 
-    One whose package is missing and one that refuses the event have a reason in place of a price.
-
-    The page of the quote shows the reasons.
+    One whose package is missing and one that refuses the event have a reason in place of a price. The page of the quote
+    shows the reasons.
     """
     missing = ModuleNotFoundError("No module named 'dp_accounting'", name="dp_accounting")
     unknown_event = InvalidValue("event", "X", rule="another")

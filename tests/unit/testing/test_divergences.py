@@ -19,9 +19,7 @@ SECOND = np.array([[0.25, 0.75]])
 def test_mass_on_one_side_or_on_none_and_high_orders() -> None:
     """An outcome that is impossible on one neighbor makes the Renyi divergence infinite.
 
-    One that is impossible on both changes nothing.
-
-    At Renyi order 1e6 the divergence is the largest log ratio.
+    One that is impossible on both changes nothing. At Renyi order 1e6 the divergence is the largest log ratio.
     """
     first = np.array([[0.5, 0.5, 0.0]])
     second = np.array([[0.5, 0.0, 0.5]])

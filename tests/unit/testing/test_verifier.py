@@ -46,9 +46,7 @@ def exponential_mechanism(histogram: np.ndarray, *, epsilon: float = 1.0) -> dic
 def test_a_right_price_holds_and_one_10_percent_too_small_is_refuted_with_its_pair() -> None:
     """The exponential mechanism of bounded range 1 is verified on 84 ordered pairs of histograms.
 
-    The price holds and is nearly attained.
-
-    A claimed range of 0.9 is refuted, and the verdict names the worst pair.
+    The price holds and is nearly attained. A claimed range of 0.9 is refuted, and the verdict names the worst pair.
     """
     verdict = verify(
         exponential_mechanism,
@@ -150,9 +148,8 @@ def leaky_distribution(histogram: np.ndarray, *, leak: float = 0.1) -> dict[Any,
 def test_a_failure_is_trimmed_and_no_more_than_that() -> None:
     """A mechanism publishes its histogram with probability `leak`.
 
-    The claimed failure probability of 0.1 covers a leak of 0.1.
-
-    A leak of 0.11 is refuted, and so is any leak without a failure probability.
+    The claimed failure probability of 0.1 covers a leak of 0.1. A leak of 0.11 is refuted, and so is any leak without a
+    failure probability.
     """
     event = ApproximateEvent(PureDpEvent(epsilon=0.01), failure_prob=0.1)
     assert verify(
@@ -342,9 +339,7 @@ TOP = 1 / (1 + np.exp(-1.0))  # (1, 0) against (0, 1), scale 1
 def test_a_claim_that_is_attained_is_rarely_refuted_and_one_10_percent_too_small_is() -> None:
     """The exact delta at epsilon 0 is claimed, and tested with samples at confidence 1/2.
 
-    At most half of 40 seeds refute it.
-
-    A claim 10% too small is refuted at confidence 0.99.
+    At most half of 40 seeds refute it. A claim 10% too small is refuted at confidence 0.99.
     """
 
     def is_refuted(claim: float, seed: int, num_samples: int, confidence: float) -> bool:

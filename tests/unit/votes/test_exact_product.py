@@ -35,9 +35,7 @@ def test_product_of_a_row_does_not_depend_on_other_rows(num_rows: int) -> None:
 def test_the_order_of_the_sum_makes_no_difference() -> None:
     """The columns of the rows and the rows of the matrix are permuted alike.
 
-    The exact product is the same to the last bit.
-
-    A plain product changes.
+    The exact product is the same to the last bit. A plain product changes.
     """
     order = RNG.permutation(30)
     shuffled = ExactMatrix.from_matrix(MATRIX[order]).product(ROWS[:, order])

@@ -51,9 +51,8 @@ def test_without_all_directions_there_is_no_height() -> None:
 def test_kernel_components_explain_nonlinear_labels() -> None:
     """The labels are the sign of a product of two inputs.
 
-    Linear features do not explain them, and kernel components do.
-
-    The linear features keep their directions, and a row's features are the same bits in any batch.
+    Linear features do not explain them, and kernel components do. The linear features keep their directions, and a
+    row's features are the same bits in any batch.
     """
     rows = np.random.default_rng(1).normal(size=(1500, 4))
     signs = np.sign(rows[:, 0] * rows[:, 1])

@@ -237,10 +237,8 @@ def test_forked_processes_draw_other_numbers_each(
 ) -> None:
     """A generator and its child are used in two forks, in a fork of a fork, and in the parent.
 
-    All drawn numbers differ.
-
-    Children of children also draw other numbers, even if the parent drew nothing before it forked
-    again.
+    All drawn numbers differ. Children of children also draw other numbers, even if the parent drew nothing before it
+    forked again.
     """
     rng = make_generator()
     rng.integers(2**32, size=3, dtype=np.uint32)
