@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,7 +41,14 @@ def default_distribution(
     """Returns the distribution that the mechanism or aggregator itself computes."""
     if isinstance(mechanism, Aggregator):
         return mechanism.distribution(histogram, num_teachers=small_instance.num_teachers)
-    return mechanism.distribution(histogram)
+    return _distribution_of_mechanism(mechanism, counts=tuple(histogram.tolist()))
+
+
+# A mechanism knows no number of teachers, so instances with different numbers have histograms in common.
+@lru_cache(maxsize=1000)
+def _distribution_of_mechanism(mechanism: Any, counts: tuple[int, ...]) -> Distribution:
+    """Returns the distribution of a mechanism for one histogram."""
+    return mechanism.distribution(np.array(counts))
 
 
 def default_event(mechanism: Any, small_instance: SmallInstance) -> Event:
