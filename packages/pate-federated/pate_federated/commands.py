@@ -7,6 +7,7 @@ from pate.setting_names import RELEASE as RELEASE_SPELLING
 from pate.setting_names import TRAIN as TRAIN_SPELLING
 from pate_federated.settings import HoldersReleaseSettings, StudentSettings, VoteSettings
 
+# The folder of the configuration files of the package.
 _FOLDER = Path(__file__).parent / "conf"
 
 RELEASE = PackageCommand(
