@@ -1,8 +1,7 @@
-"""The Hydra application of a command: `hydra.main`, with three differences.
+"""The Hydra application of a command: `hydra.main`, with two differences.
 
-Hydra requires its options before all settings; here they may stand anywhere. `--help` prints our own page, which
-explains the settings of the chosen parts. And a single run composes its configuration once: `hydra.main` composes it a
-first time to find out whether it asks for a sweep.
+Hydra requires its options before all settings; here they may stand anywhere. And `--help` prints our own page, which
+explains the settings of the chosen parts.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from string import Template
 from typing import Any
 
 import hydra
-from hydra.core.global_hydra import GlobalHydra
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
@@ -83,7 +81,7 @@ def run_application(
     chosen: Sequence[str] = (),
     allowed_targets: Sequence[str] = (),
 ) -> None:
-    """Composes a command's configuration with Hydra, and runs a task on it.
+    """Composes a command's configuration with `hydra.main`, and runs a task on it.
 
     An error that Hydra would print is raised.
 
@@ -105,10 +103,6 @@ def run_application(
     if options.help:
         print_help(main_folder, name, options)
         return
-    settings = [f"++hydra.job.name={command}", *options.overrides, *chosen]
-    if _is_single_run(options):
-        _run_once(task, command=command, folder=main_folder, name=name, settings=settings)
-        return
     typed = sys.argv
 
     def job(config: DictConfig) -> Any:
@@ -119,6 +113,7 @@ def run_application(
     application = hydra.main(
         version_base=_VERSION_BASE, config_path=str(main_folder), config_name=name
     )
+    settings = [f"++hydra.job.name={command}", *options.overrides, *chosen]
     with _hydra_arguments([*_words_of(options), *settings]):
         try:
             application(job)()
@@ -127,43 +122,6 @@ def run_application(
                 raise
         finally:
             HydraConfig.instance().cfg = None  # which the last job has set
-
-
-def _is_single_run(options: Namespace) -> bool:
-    """Returns True if the command line shows that the task runs once, whatever the configuration says.
-
-    It does not show this if it asks for a sweep or for one of Hydra's pages, or has settings of Hydra itself. Nor if it
-    names a folder of the user's, because a file in that folder may ask for a sweep.
-    """
-    asked = [*_words_of(options), options.config_dir, options.config_path]
-    is_of_hydra = [setting.lstrip("+~").startswith("hydra") for setting in options.overrides]
-    return not any(asked) and not any(is_of_hydra)
-
-
-def _run_once(
-    task: Callable[[DictConfig], Any],
-    *,
-    command: str,
-    folder: Path,
-    name: str,
-    settings: Sequence[str],
-) -> None:
-    """Composes a configuration once, and runs a task on it as `hydra.main` does.
-
-    Args:
-        task: is called with the composed configuration.
-        command: the name of the command.
-        folder: the folder of the command's YAML file.
-        name: the name of the YAML file.
-        settings: the settings of the command line and of Hydra.
-    """
-    with hydra.initialize_config_dir(str(folder), version_base=_VERSION_BASE, job_name=command):
-        application = GlobalHydra.instance().hydra
-        assert application is not None  # it has just been initialized
-        try:
-            application.run(config_name=name, task_function=task, overrides=list(settings))
-        finally:
-            HydraConfig.instance().cfg = None  # which the job has set
 
 
 def _words_of(options: Namespace) -> list[str]:
