@@ -245,7 +245,7 @@ def test_a_wrong_enclosure_would_be_noticed(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setattr(gap_selection, "softmax_weights", weights_of_wrong_scale)
     with pytest.raises(AssertionError):
-        test_floats_decide_as_fractions_do("GapSelection-gumbel-3.0-padded=True", monkeypatch)
+        test_floats_decide_as_fractions_do("gap_selection-gumbel", monkeypatch)
 
 
 @pytest.mark.slow
