@@ -76,7 +76,7 @@ class EstimatorLearner:
         *,
         known: BoolArray | None,
         seed: int,
-        queries: Float32Array,
+        query_inputs: Float32Array,
     ) -> Float32Array:
         """Fits a clone, a teacher, and returns its confidences on the queries, `[num_queries, num_labels]`.
 
@@ -88,31 +88,31 @@ class EstimatorLearner:
             known: which of the bits are known, `[num_records, num_labels]`; None for all. The confidence in a label
                 that is known for no record is 0.
             seed: the seed of the teacher.
-            queries: the inputs of the queries, `[num_queries, num_features]`.
+            query_inputs: the inputs of the queries, `[num_queries, num_features]`.
         """
         with one_blas_thread(), fit_errors_hidden(self.estimator):
             if known is None:
                 model = self.task.fit(self.estimator, inputs, targets, seed=seed)
-                return model.confidences(queries)
+                return model.confidences(query_inputs)
             model_of_known = LabelModel.fit_known(
                 self.estimator, inputs=inputs, labels=targets, known=known, seed=seed
             )
             is_taught = known.any(axis=0)  # [num_labels]
-            return np.asarray(model_of_known.confidences(queries) * is_taught, np.float32)
+            return np.asarray(model_of_known.confidences(query_inputs) * is_taught, np.float32)
 
-    def rehearse(self, name: str, queries: Any) -> None:
+    def rehearse(self, name: str, query_inputs: Any) -> None:
         """Fits a clone to public samples with invented labels, as a test before anything is spent.
 
         At most 200 samples are used. With fewer than 20, nothing is done.
 
         Args:
             name: the name of the parameter that holds the estimator, for the error.
-            queries: the inputs of the public samples.
+            query_inputs: the inputs of the public samples.
 
         Raises:
             InvalidValue: the estimator cannot be fitted to the columns.
         """
-        few_queries = queries[:_MAX_REHEARSED]
+        few_queries = query_inputs[:_MAX_REHEARSED]
         if len(few_queries) < _MIN_REHEARSED:
             return
         num_labels = self.task.num_labels
@@ -208,8 +208,8 @@ class EnsemblePlan(FitPlan):
         Nothing is done if the inputs are no DataFrame.
         """
         if is_frame(self.queries):
-            self.teacher.rehearse(name="estimator", queries=self.queries)
-            self.student.rehearse(name="student", queries=self.queries)
+            self.teacher.rehearse(name="estimator", query_inputs=self.queries)
+            self.student.rehearse(name="student", query_inputs=self.queries)
 
     def vote(self, priced: PricedRelease, partition: Partition, *, seeds: list[int]) -> VoteSource:
         """Fits a clone of the estimator to each part of the private records, and returns the votes on the queries.
@@ -223,7 +223,7 @@ class EnsemblePlan(FitPlan):
             self.teacher,
             self.pools,
             partition,
-            queries=self.queries,
+            query_inputs=self.queries,
             seeds=seeds,
             keep_confidences=not priced.aggregator.reads_counts,
             num_jobs=self.num_jobs,
@@ -236,7 +236,7 @@ def train_and_vote(
     pools: Pools,
     partition: Partition,
     *,
-    queries: Any,
+    query_inputs: Any,
     seeds: list[int],
     keep_confidences: bool,
     num_jobs: int | None,
@@ -248,7 +248,7 @@ def train_and_vote(
         learner: the recipe of each teacher.
         pools: the private records.
         partition: the assignment of private records to teachers.
-        queries: the inputs of the queries, one entry for each query.
+        query_inputs: the inputs of the queries, one entry for each query.
         seeds: the seed of each teacher.
         keep_confidences: true keeps confidences (four bytes each) in addition to the votes (one bit each).
         num_jobs: the number of processes, as in joblib. A teacher is fitted and votes in one process, and is then
@@ -264,7 +264,7 @@ def train_and_vote(
             targets=pools.targets[rows],
             known=None if pools.known is None else pools.known[rows],
             seed=seed,
-            queries=queries,
+            queries=query_inputs,
         )
         for rows, seed in zip(shards, seeds, strict=True)
     )
@@ -282,7 +282,7 @@ def train_and_vote(
         confidences=kept_confidences,
         label_shares=mean_of_teachers(pools.targets),
         known_shares=None if pools.known is None else mean_of_teachers(pools.known),
-        num_queries=len(queries),
+        num_queries=len(query_inputs),
         num_labels=learner.task.num_labels,
         records_per_teacher=pools.num_groups / partition.num_teachers,
     )

@@ -164,12 +164,12 @@ def _sparse_rows_as_bytes(inputs: Any) -> NDArray[np.uint8]:
     return np.frombuffer(b"".join(digests), np.uint8).reshape(len(digests), -1)
 
 
-def require_same_kind(private_inputs: Any, others: Any, *, name: str) -> None:
+def require_same_kind(private_inputs: Any, other_inputs: Any, *, name: str) -> None:
     """Raises `InvalidValue` unless public inputs, or inputs of test records, go together with the private inputs.
 
     Args:
         private_inputs: the private inputs.
-        others: the other inputs.
+        other_inputs: the other inputs.
         name: the name of the parameter that holds the other inputs.
 
     Raises:
@@ -177,11 +177,18 @@ def require_same_kind(private_inputs: Any, others: Any, *, name: str) -> None:
             or another order of columns.
     """
     if not is_frame(private_inputs):
-        require(not is_frame(others), name, type(others).__name__, "an array, as X is one")
+        require(
+            not is_frame(other_inputs), name, type(other_inputs).__name__, "an array, as X is one"
+        )
         return
-    require(is_frame(others), name, type(others).__name__, "a DataFrame with the columns of X")
+    require(
+        is_frame(other_inputs),
+        name,
+        type(other_inputs).__name__,
+        "a DataFrame with the columns of X",
+    )
     private_columns = list(private_inputs.columns)
-    other_columns = list(others.columns)
+    other_columns = list(other_inputs.columns)
     lacking = [column for column in private_columns if column not in other_columns]
     if lacking:
         raise InvalidValue(name, rule=f"also the column {lacking[0]}, as X has it")
@@ -190,12 +197,12 @@ def require_same_kind(private_inputs: Any, others: Any, *, name: str) -> None:
         reason = f"it has also {surplus[0]}" if surplus else "they stand in another order"
         rule = f"those of X, {reason}; {name}[X.columns] takes them"
         raise InvalidValue(f"{name}.columns", rule=rule)
-    if not len(others):
+    if not len(other_inputs):
         raise InvalidValue(name, rule="at least one sample, it has no row")
 
 
 def warn_of_shared_rows(
-    private_inputs: Any, others: Any, *, name: str, consequence: str, stacklevel: int
+    private_inputs: Any, other_inputs: Any, *, name: str, consequence: str, stacklevel: int
 ) -> None:
     """Warns if most public inputs, or test inputs, are also private inputs, as when one X was passed twice.
 
@@ -204,19 +211,19 @@ def warn_of_shared_rows(
 
     Args:
         private_inputs: the private inputs, `[num_private, num_features]`.
-        others: the public inputs, or those of test records, `[num_others, num_features]`.
+        other_inputs: the public inputs, or those of test records, `[num_others, num_features]`.
         name: the name of the parameter that holds the others.
         consequence: what follows for people whose records are in both.
         stacklevel: the stack level of the warning, counted from this function.
     """
-    if sparse.issparse(private_inputs) != sparse.issparse(others):
+    if sparse.issparse(private_inputs) != sparse.issparse(other_inputs):
         private_inputs = sparse.csr_array(private_inputs)
-        others = sparse.csr_array(others)
+        other_inputs = sparse.csr_array(other_inputs)
     private_rows = {row.tobytes() for row in rows_as_bytes(private_inputs)}
     if 2 * len(private_rows) < private_inputs.shape[0]:
         return
-    num_shared = sum(row.tobytes() in private_rows for row in rows_as_bytes(others))
-    num_others = others.shape[0]
+    num_shared = sum(row.tobytes() in private_rows for row in rows_as_bytes(other_inputs))
+    num_others = other_inputs.shape[0]
     if 2 * num_shared > num_others:
         line = f"{num_shared} of {num_others} rows of {name} are rows of X: {consequence}"
         warnings.warn(line, SharedRows, stacklevel=stacklevel)

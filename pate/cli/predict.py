@@ -49,11 +49,11 @@ class PredictedBlock(NamedTuple):
     """Some records that are predicted at once.
 
     Attributes:
-        names: the name of each record.
+        record_names: the name of each record.
         inputs: the inputs of the model, `[num_records, ...]`.
     """
 
-    names: list[str]
+    record_names: list[str]
     inputs: Float32Array
 
 
@@ -66,7 +66,9 @@ def predict(config: DictConfig) -> None:
     require_named(config, rules=_REQUIRED_SETTINGS)
     bundle = Bundle.load(str(config.release))
     output = Path(str(config.output))
-    _require_output(output, data=Path(str(config.data)), release_folder=Path(str(config.release)))
+    _require_output(
+        output, data_path=Path(str(config.data)), release_folder=Path(str(config.release))
+    )
     table = TableFile(
         path=Path(str(config.data)),
         setting="data",
@@ -92,13 +94,13 @@ def predict(config: DictConfig) -> None:
             probabilities = bundle.probabilities(block.inputs)
             labels = bundle.decide(probabilities)
             for name, record_labels, record_probabilities in zip(
-                block.names, labels.tolist(), probabilities.tolist(), strict=True
+                block.record_names, labels.tolist(), probabilities.tolist(), strict=True
             ):
                 row = [name]
                 for label, probability in zip(record_labels, record_probabilities, strict=True):
                     row += [str(int(label)), f"{probability:.6g}"]
                 write(row)
-            num_records += len(block.names)
+            num_records += len(block.record_names)
         text.flush()
         text.detach()
     print_lines(
@@ -107,19 +109,19 @@ def predict(config: DictConfig) -> None:
     )
 
 
-def _require_output(output_file: Path, *, data: Path, release_folder: Path) -> None:
+def _require_output(output_file: Path, *, data_path: Path, release_folder: Path) -> None:
     """Raises `InvalidValue` if the output is no CSV file, overwrites the records, or would be published.
 
     Args:
         output_file: the file to write.
-        data: the path of the records, see `files_named`.
+        data_path: the path of the records, see `files_named`.
         release_folder: the folder of the bundle, which may be published.
     """
     if output_file.suffix != ".csv":
         raise InvalidValue("output", output_file, rule="a file that ends in .csv")
     if not output_file.parent.is_dir():
         raise InvalidValue("output", output_file, rule="a file in a folder that is there")
-    files = [file for file in files_named(data) if file.exists()]
+    files = [file for file in files_named(data_path) if file.exists()]
     if output_file.exists() and any(map(output_file.samefile, files)):
         rule = "another file than data=, which would be overwritten"
         raise InvalidValue("output", output_file, rule=rule)
@@ -149,12 +151,14 @@ def blocks(
     if path.suffix in (".npy", ".npz"):
         inputs = bundle.inputs(_read_array(path))
         row_numbers = [str(number) for number in range(1, len(inputs) + 1)]
-        yield PredictedBlock(names=row_numbers, inputs=inputs)
+        yield PredictedBlock(record_names=row_numbers, inputs=inputs)
     elif isinstance(form, ImageForm):
         yield from _picture_blocks(form, path=path)
     elif isinstance(form, ExtractedForm) and form.pictures is not None:
         for pictures in _picture_blocks(form.pictures, path=path):
-            yield PredictedBlock(names=pictures.names, inputs=form.inputs(pictures.inputs))
+            yield PredictedBlock(
+                record_names=pictures.record_names, inputs=form.inputs(pictures.inputs)
+            )
     elif isinstance(form, TableSchema):
         yield from _table_blocks(form, table_file=table_file, id_column=id_column)
     else:
@@ -190,7 +194,7 @@ def _table_blocks(
         else:
             words = as_texts(batch.column(id_column)).to_pylist()
             names = ["" if word is None else word for word in words]
-        yield PredictedBlock(names=names, inputs=encoded.features)
+        yield PredictedBlock(record_names=names, inputs=encoded.features)
     for line in schema.unknown_cell_remarks(
         name="data", counts=unknown_and_missing, num_records=num_rows
     ):
@@ -210,7 +214,7 @@ def _picture_blocks(image_form: ImageForm, *, path: Path) -> Iterator[PredictedB
         block = pictures[first : first + _BLOCK_PICTURES]
         levels = np.stack([image_form.levels(file, name=f"data={file}") for file in block])
         names = [file.name if file == path else file.relative_to(path).as_posix() for file in block]
-        yield PredictedBlock(names=names, inputs=levels.astype(np.float32) / np.float32(255))
+        yield PredictedBlock(record_names=names, inputs=levels.astype(np.float32) / np.float32(255))
 
 
 def _read_array(path: Path) -> NDArray[Any]:

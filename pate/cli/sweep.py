@@ -36,15 +36,17 @@ _FOLDER_FILE_PATTERN = "[0-9]*.folder"
 _REMEDY = "sweep again into another folder; finished runs are shown again at no cost"
 
 
-def enter_folder(sweep: Path, *, number: int, output_dir: Path) -> None:
+def enter_folder(sweep: Path, *, job_number: int, output_dir: Path) -> None:
     """Records the folder of a sweep's job before anything is drawn, so that a job which fails later is counted.
 
     Args:
         sweep: the folder of the sweep.
-        number: the number of the job.
+        job_number: the number of the job.
         output_dir: the folder of the job.
     """
-    write_text(make_folder(sweep / "jobs") / f"{number:05d}.folder", text=str(output_dir.resolve()))
+    write_text(
+        make_folder(sweep / "jobs") / f"{job_number:05d}.folder", text=str(output_dir.resolve())
+    )
 
 
 def sweep_row(report: Report, *, folder: Path) -> dict[str, Any]:

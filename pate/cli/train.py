@@ -102,7 +102,7 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
     default_folder = run.default_folder(data_name, heading.aggregator, settings=settings)
     output_dir = Path(config.output_dir or default_folder)
     if hydra.mode == RunMode.MULTIRUN:
-        enter_folder(Path(hydra.sweep.dir), number=hydra.job.num, output_dir=output_dir)
+        enter_folder(Path(hydra.sweep.dir), job_number=hydra.job.num, output_dir=output_dir)
     plan = competitor.plan_in(output_dir, monitor=monitor)
     report = train(plan, output_dir=output_dir, monitor=monitor)
     if logger == "mlflow":

@@ -54,18 +54,18 @@ class StampedFile:
 
     Attributes:
         path: the file of the array. A missing folder is made.
-        stamps: the file of the stamps, int64.
+        stamps_file: the file of the stamps, int64.
         shape: the shape of the array.
         dtype: the dtype of the array.
-        block: the number of rows in a block. The last block may have fewer.
+        rows_per_block: the number of rows in a block. The last block may have fewer.
         setting: the name of the setting that chooses the folder, for messages.
     """
 
     path: Path
-    stamps: Path
+    stamps_file: Path
     shape: tuple[int, ...]
     dtype: type
-    block: int
+    rows_per_block: int
     setting: str
 
     def read_stamps(self) -> IntArray:
@@ -73,9 +73,9 @@ class StampedFile:
 
         All stamps are 0 if one of the two files is missing or cut short.
         """
-        num_blocks = -(-self.shape[0] // self.block)
+        num_blocks = -(-self.shape[0] // self.rows_per_block)
         with suppress(OSError):
-            stamps = np.fromfile(self.stamps, np.int64)
+            stamps = np.fromfile(self.stamps_file, np.int64)
             if self.path.stat().st_size == self._num_bytes and len(stamps) == num_blocks:
                 return stamps
         return np.zeros(num_blocks, np.int64)
@@ -111,7 +111,7 @@ class StampedFile:
                 make_folder(self.path.parent)
                 stack.enter_context(file_lock(self.path.parent / "lock"))
                 files = []
-                for path in (self.path, self.stamps):
+                for path in (self.path, self.stamps_file):
                     files.append(
                         os.open(path, os.O_RDWR | os.O_CREAT | SAFE_OPEN_FLAGS, OWNER_FILE_MODE)
                     )
@@ -125,7 +125,9 @@ class StampedFile:
             missing_blocks = list_missing()
             if not len(missing_blocks):
                 return
-            num_rows = np.minimum(self.block, self.shape[0] - self.block * missing_blocks)
+            num_rows = np.minimum(
+                self.rows_per_block, self.shape[0] - self.rows_per_block * missing_blocks
+            )
             advance = stack.enter_context(stage(stage_name, int(num_rows.sum())))
             num_blocks_done = 0
             for blocks in compute_blocks(missing_blocks):
@@ -148,7 +150,7 @@ class StampedFile:
             _write_blocks(
                 file_descriptor=values_file,
                 block_numbers=blocks.numbers,
-                block_bytes=self._num_bytes // self.shape[0] * self.block,
+                block_bytes=self._num_bytes // self.shape[0] * self.rows_per_block,
                 block_contents=blocks.values,
             )
             _write_blocks(
@@ -242,10 +244,10 @@ def cached_pixels(
     """
     file = StampedFile(
         path=folder / "images.u8",
-        stamps=folder / "stamps.i64",
+        stamps_file=folder / "stamps.i64",
         shape=shape,
         dtype=np.uint8,
-        block=1,
+        rows_per_block=1,
         setting="data.cache",
     )
 

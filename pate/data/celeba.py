@@ -105,17 +105,17 @@ class CelebA:
         """
         folder = self._folder()
         attributes = read_attributes(folder)
-        num_listed = len(attributes.files)
+        num_listed = len(attributes.file_names)
         if attributes.num_announced != num_listed:
             rule = f"{num_listed}, the rows that follow"
             self._report_gap(f"{ATTRIBUTE_LIST} line 1", value=attributes.num_announced, rule=rule)
-        split_codes = self._split_codes(folder, file_names=attributes.files)
+        split_codes = self._split_codes(folder, file_names=attributes.file_names)
         record_ids = np.arange(1, num_listed + 1)
-        identities = self._identities(folder, file_names=attributes.files)
+        identities = self._identities(folder, file_names=attributes.file_names)
         group_ids = record_ids
         if self.partition_by_identity and identities is not None:
             group_ids = identities
-        photographs = PhotographFiles.find(folder, listed_names=attributes.files)
+        photographs = PhotographFiles.find(folder, listed_names=attributes.file_names)
         rows_of_split = {
             split: self._rows(
                 split_name=split, is_listed=split_codes == code, has_file=photographs.stamps > 0
@@ -131,7 +131,7 @@ class CelebA:
             )
 
         levels = cached_pixels(
-            folder=self._cache_folder(folder, file_names=attributes.files),
+            folder=self._cache_folder(folder, file_names=attributes.file_names),
             shape=(num_listed, 3, self.image_size, self.image_size),
             image_numbers=np.sort(np.concatenate([*rows_of_split.values()])),
             stamps=photographs.stamps,
@@ -153,12 +153,12 @@ class CelebA:
         if self.crop is None:
             form = ImageForm(channels=3, height=self.image_size, width=self.image_size, fit="crop")
         private_rows = rows_of_split["private"]
-        files = np.array(attributes.files)
+        files = np.array(attributes.file_names)
         return Dataset(
             name="celeba",
             real=not (folder / MARKER).exists(),
             kind="images",
-            label_names=attributes.names,
+            label_names=attributes.label_names,
             private=private,
             public=public,
             test=test,

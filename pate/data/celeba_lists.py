@@ -29,14 +29,14 @@ class Attributes(NamedTuple):
     """The content of `list_attr_celeba`: n photographs, the names of the attributes, and the attributes of each.
 
     Attributes:
-        names: the names of the attributes.
-        files: the file name of each photograph.
+        label_names: the names of the attributes.
+        file_names: the file name of each photograph.
         num_announced: the number of photographs that line 1 announces. In a CSV list, which announces none, it is n.
         labels: whether each photograph has each attribute, bool `[n, num_attributes]`.
     """
 
-    names: tuple[str, ...]
-    files: tuple[str, ...]
+    label_names: tuple[str, ...]
+    file_names: tuple[str, ...]
     num_announced: int
     labels: BoolArray
 
@@ -80,7 +80,7 @@ def read_attributes(folder: Path) -> Attributes:
     shape = (len(rows), len(names))
     labels = np.fromiter(bits, np.bool_, count=len(rows) * len(names)).reshape(shape)
     return Attributes(
-        names=tuple(names), files=files, num_announced=int(num_announced), labels=labels
+        label_names=tuple(names), file_names=files, num_announced=int(num_announced), labels=labels
     )
 
 

@@ -33,13 +33,13 @@ class PhotographFiles:
 
     Attributes:
         folder: the folder of the files.
-        names: the name of each photograph's file.
+        file_names: the name of each photograph's file.
         stamps: the stamp of each file, int64 `[num_photographs]`. A stamp changes when the file does, and is 0 if the
             file is missing.
     """
 
     folder: Path
-    names: tuple[str, ...]
+    file_names: tuple[str, ...]
     stamps: IntArray
 
     @classmethod
@@ -67,11 +67,11 @@ class PhotographFiles:
         if len(set(identities)) < len(identities):
             _refuse_repeated_file(names, versions=versions)
         stamps = [versions[name].stamp if name in versions else 0 for name in names]
-        return cls(folder=folder, names=names, stamps=np.array(stamps, dtype=np.int64))
+        return cls(folder=folder, file_names=names, stamps=np.array(stamps, dtype=np.int64))
 
     def paths(self, row_numbers: IntArray) -> list[Path]:
         """Returns the paths of the photographs with the given numbers."""
-        return [self.folder / self.names[row] for row in row_numbers]
+        return [self.folder / self.file_names[row] for row in row_numbers]
 
 
 class _FileVersion(NamedTuple):
@@ -119,15 +119,15 @@ def _file_versions(folder: Path) -> dict[str, _FileVersion]:
     return versions
 
 
-def _refuse_repeated_file(names: Sequence[str], versions: Mapping[str, _FileVersion]) -> None:
+def _refuse_repeated_file(file_names: Sequence[str], versions: Mapping[str, _FileVersion]) -> None:
     """Raises `InvalidValue` for the first file that two names mean.
 
     Args:
-        names: the names of the files.
+        file_names: the names of the files.
         versions: the state of each file that exists.
     """
     earlier_identities: set[tuple[int, int] | str] = set()
-    for name in names:
+    for name in file_names:
         if name not in versions:
             continue
         identity = versions[name].identity

@@ -161,13 +161,13 @@ def _remarks_on_equal_inputs(inputs_of_splits: Mapping[str, Inputs]) -> Iterator
         )
 
 
-def _hash_rows(block: NDArray[Any]) -> NDArray[np.uint64]:
+def _hash_rows(input_rows: NDArray[Any]) -> NDArray[np.uint64]:
     """Returns a hash of each row's bytes, uint64 `[num_rows]`.
 
     Python's own `hash` is many times as fast here as a cryptographic digest.
     """
-    numbers = block if block.dtype == np.uint8 else rounded(numbers=block)
-    rows = np.ascontiguousarray(numbers).reshape(len(block), -1)
+    numbers = input_rows if input_rows.dtype == np.uint8 else rounded(numbers=input_rows)
+    rows = np.ascontiguousarray(numbers).reshape(len(input_rows), -1)
     bytes_of_row = np.dtype((np.void, rows.shape[1] * rows.itemsize))
     as_bytes = rows.view(bytes_of_row).ravel().tolist()
     return np.fromiter(map(hash, as_bytes), np.int64, count=len(rows)).view(np.uint64)

@@ -161,7 +161,7 @@ class HuggingFace(TextReader):
                 label_form=label_form,
                 roles=roles,
                 name=f"data.{split}",
-                split=split,
+                split_name=split,
             )
         input_kind: Kind = "features"
         preprocessing: Preprocessing | None = None
@@ -296,9 +296,9 @@ class HuggingFace(TextReader):
             stage=stage,
         )
 
-    def _fingerprints(self, schema: TableSchema, split: str) -> NDArray[np.uint64]:
+    def _fingerprints(self, schema: TableSchema, split_name: str) -> NDArray[np.uint64]:
         """Returns a number for each row of a split, equal for rows with equal cells, see `row_numbers`."""
-        return row_numbers(self._batches(split), schema=schema)
+        return row_numbers(self._batches(split_name), schema=schema)
 
     def _remarks_on_dates(self, schema: TableSchema) -> tuple[str, ...]:
         """Returns remarks for the owner on the order of day and month in public dates, and on placeholder dates."""
@@ -316,9 +316,9 @@ class HuggingFace(TextReader):
         """Returns the inputs of the public split as a pyarrow table."""
         return self._splits["public"].select_columns(list(self.inputs)).with_format("arrow")[:]
 
-    def _require_columns(self, split: str) -> None:
+    def _require_columns(self, split_name: str) -> None:
         """Raises `InvalidValue` if a split lacks a column that settings name. A public split may lack all labels."""
-        column_names = list(self._splits[split].column_names)
+        column_names = list(self._splits[split_name].column_names)
         columns_of_role = {
             "inputs": self.inputs,
             "labels": self.labels,
@@ -326,7 +326,7 @@ class HuggingFace(TextReader):
             "id": () if self.id is None else (self.id,),
         }
         has_labels = any(label in column_names for label in self.labels)
-        if split == "public" and not has_labels:
+        if split_name == "public" and not has_labels:
             del columns_of_role["labels"]
         for role, columns in columns_of_role.items():
             for column in columns:
@@ -334,12 +334,12 @@ class HuggingFace(TextReader):
                     f"data.{role}",
                     column_name=column,
                     column_names=column_names,
-                    table_description=f"the split {getattr(self, split)}",
+                    table_description=f"the split {getattr(self, split_name)}",
                 )
 
-    def _batches(self, split: str) -> Iterator[NumberedBatch]:
+    def _batches(self, split_name: str) -> Iterator[NumberedBatch]:
         """Yields batches of a split's rows, with the numbers of the rows; labels have a column each."""
-        rows_of_split = self._splits[split]
+        rows_of_split = self._splits[split_name]
         wanted_columns = [
             *self.inputs,
             *self.labels,

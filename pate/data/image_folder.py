@@ -220,12 +220,12 @@ class ImageFolder:
             rows_of_split = {}
             for split in SPLITS:
                 rows_of_split[split] = Rows(
-                    batches=replace(file, split=self.split, part=split).rows(columns),
+                    batches=replace(file, split_column=self.split, split_name=split).rows(columns),
                     schema=schema,
                     label_form=Labels(self.labels, uncertain=self._uncertain),
                     roles=Roles(group=groups, id=self.file),
                     name=file.setting,
-                    split=split,
+                    split_name=split,
                 )
         return column, rows_of_split
 

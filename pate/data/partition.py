@@ -115,7 +115,7 @@ class Partition:
     @property
     def digest(self) -> str:
         """The SHA-256 digest of the number of teachers and the teacher of each record, in hexadecimal."""
-        return _digest(self.num_teachers, columns=[self.teacher_of])
+        return _digest(self.num_teachers, integer_columns=[self.teacher_of])
 
     def to_json(self, split: Split) -> str:
         """Returns the partition as JSON text: id, group and teacher of each private record, and a digest.
@@ -135,7 +135,7 @@ class Partition:
         """
         self.verify(split)
         columns = [split.record_ids, split.group_ids, self.teacher_of]
-        digest = _digest(self.num_teachers, columns=columns)
+        digest = _digest(self.num_teachers, integer_columns=columns)
         head = {"num_teachers": self.num_teachers, "sha256": digest}
         yield json.dumps(head).removesuffix("}")
         for name, column in zip(_COLUMNS, columns, strict=True):
@@ -165,7 +165,7 @@ class Partition:
                 "manifest", type(error).__name__, rule="the JSON that to_json writes"
             ) from error
         have_one_length = len({len(column) for column in columns}) == 1
-        is_whole = have_one_length and digest == _digest(num_teachers, columns=columns)
+        is_whole = have_one_length and digest == _digest(num_teachers, integer_columns=columns)
         require(is_whole, "manifest.sha256", "another", "the digest of its content")
         record_ids, group_ids, teachers = columns
         order = np.argsort(record_ids, kind="stable")
@@ -209,9 +209,9 @@ class Partition:
             raise InvalidValue(f"{id_kind}_ids", rule=rule)
 
 
-def _digest(num_teachers: int, columns: list[IntArray]) -> str:
+def _digest(num_teachers: int, integer_columns: list[IntArray]) -> str:
     """Returns the SHA-256 digest of the number of teachers and of columns of whole numbers, in hexadecimal."""
     digest = hashlib.sha256(str(num_teachers).encode())
-    for column in columns:
+    for column in integer_columns:
         digest.update(np.ascontiguousarray(column, dtype="<i8").tobytes())
     return digest.hexdigest()

@@ -90,38 +90,38 @@ class SharedRecords:
         return f"{setting}: protects all records of {either_name}; {rule}; who belongs with whom is taken as public"
 
 
-def _weights(owners: Sequence[IntArray]) -> FloatArray:
+def _weights(owner_columns: Sequence[IntArray]) -> FloatArray:
     """Returns weights `[num_private]` such that the weights of each owner's records sum to less than 1.
 
     A record's weight begins as 1 / m, where m is the largest number of records that one of its owners has. The steps
     raise the weight until the records of one of its owners sum to 1.
 
     Args:
-        owners: for each kind, the number of each record's owner from 0, int64 `[num_private]`.
+        owner_columns: for each kind, the number of each record's owner from 0, int64 `[num_private]`.
     """
-    weights = np.ones(len(owners[0]))
+    weights = np.ones(len(owner_columns[0]))
     for _ in range(_NUM_RAISES):
         # For each kind of owner, the sum of the weights of the records of each record's owner.
-        sums = [np.bincount(owner, weights=weights)[owner] for owner in owners]
+        sums = [np.bincount(owner, weights=weights)[owner] for owner in owner_columns]
         weights /= np.max(sums, axis=0)
     return weights * (1 - _ROUNDING_MARGIN)
 
 
-def linked_groups(owners: Sequence[IntArray]) -> IntArray:
+def linked_groups(owner_columns: Sequence[IntArray]) -> IntArray:
     """Returns the group of each record, int64 `[num_records]`, where records that share an owner have one group.
 
     The groups are the connected components of the graph in which an edge joins two records of one owner.
 
     Args:
-        owners: for each kind, the number of each record's owner from 0, int64 `[num_records]`.
+        owner_columns: for each kind, the number of each record's owner from 0, int64 `[num_records]`.
     """
-    num_records = len(owners[0])
+    num_records = len(owner_columns[0])
     # The nodes of a graph are the records, then the owners of each kind; an edge leads from a record to its owner.
-    sizes = [num_records, *(int(owner.max()) + 1 for owner in owners)]
+    sizes = [num_records, *(int(owner.max()) + 1 for owner in owner_columns)]
     first_nodes = np.cumsum(sizes)  # of each kind of owners; the last is the number of nodes
-    record_nodes = np.tile(np.arange(num_records), len(owners))
+    record_nodes = np.tile(np.arange(num_records), len(owner_columns))
     owner_nodes = np.concatenate(
-        [first + owner for first, owner in zip(first_nodes[:-1], owners, strict=True)]
+        [first + owner for first, owner in zip(first_nodes[:-1], owner_columns, strict=True)]
     )
     num_nodes = int(first_nodes[-1])
     edges = np.ones(len(record_nodes), np.int8)

@@ -187,10 +187,10 @@ def _features_of_split(
     path = folder / f"{name}-{digest.hexdigest()[:12]}.f32"
     file = StampedFile(
         path=path,
-        stamps=path.with_suffix(".stamps"),
+        stamps_file=path.with_suffix(".stamps"),
         shape=(len(inputs), extractor.num_features),
         dtype=np.float32,
-        block=_IMAGES_PER_BLOCK,
+        rows_per_block=_IMAGES_PER_BLOCK,
         setting="features.cache",
     )
 

@@ -221,7 +221,7 @@ class RunCharge:
             release_key=f"{self.keys.last_draw}:scores",
             charge_note=ChargeNote(
                 description=f"{self.run_folder.path}: scores of the student on the test records",
-                run_key=self.keys.run,
+                run_key=self.keys.run_key,
                 seed_name=f"{seed}, scores" if seed else "",
                 may_share_noise=self._is_usual_ledger,
             ),
@@ -348,7 +348,7 @@ class RunCharge:
         classes = f", epsilon {', '.join(class_prices)}" if class_prices else ""
         return ChargeNote(
             description=f"{self.run_folder.path}: {type(self.priced.aggregator).__name__}{classes}",
-            run_key=self.keys.run,
+            run_key=self.keys.run_key,
             seed_name=seed_name(self.seed),
             may_share_noise=self._is_usual_ledger,
         )
@@ -426,7 +426,7 @@ class RunCharge:
             self._path,
             account=self.account,
             event=self.priced.event,
-            run_key=self.keys.run,
+            run_key=self.keys.run_key,
             seed=self.seed,
             other_ledgers=self._other_ledgers,
         )
@@ -436,14 +436,14 @@ class RunCharge:
                 shared_ledger=self._ledger,
                 account=self.account,
                 event=self.priced.event,
-                run_key=self.keys.run,
+                run_key=self.keys.run_key,
                 owners=self._owners.owners,
                 delta=self.budget.delta,
             )
         yield from account_lines(
             self.account,
             event=self.priced.event,
-            run_key=self.keys.run,
+            run_key=self.keys.run_key,
             accountant_remark=accountant_remark(self.account, accountant=self.budget.accountant),
         )
 
@@ -481,32 +481,32 @@ class RunCharge:
             )
             raise InvalidValue("max_epsilon", self.account.max_epsilon, rule=rule, owner="ledger")
 
-    def _require_parts(self, parts: Mapping[str, str]) -> None:
+    def _require_parts(self, part_digests: Mapping[str, str]) -> None:
         """Raises `InvalidValue` unless the ledger agrees with what the run's folder holds.
 
         The ledger must hold a charge for each earlier draw, and for the last one if it was drawn. The release's file
         may be missing. If it exists, the ledger must hold its digest, and it must be the file of the last draw.
 
         Args:
-            parts: the digests of the parts of the last draw, by name; empty if the last draw has not been charged yet.
+            part_digests: the digests of the parts of the last draw, by name; empty if it has not been charged yet.
         """
         keys = self.keys.all
-        for key in keys if parts else keys[:-1]:
+        for key in keys if part_digests else keys[:-1]:
             self.account.require_charged(self.priced.event, release_key=key, remedy=CHARGES_STAY)
         if not os.path.lexists(self._release_file):
             return
-        if _FILE_DIGEST_PART not in parts:
+        if _FILE_DIGEST_PART not in part_digests:
             rule = f"the one that {self._release_file} came from; {CHARGES_STAY}"
             raise InvalidValue("ledger", self.account.path, rule=rule)
         digest = file_digest(self._release_file, remedy=CHARGES_STAY)
-        # The part holds the file's digest as text, and `parts` has the digest of that text.
-        if parts[_FILE_DIGEST_PART] != hashlib.sha256(digest.encode()).hexdigest():
+        # The part holds the file's digest as text, and `part_digests` has the digest of that text.
+        if part_digests[_FILE_DIGEST_PART] != hashlib.sha256(digest.encode()).hexdigest():
             rule = "the file as it was when the release was drawn; remove it, and the same command writes it again"
             raise InvalidValue("release", self._release_file, rule=rule)
 
     def _is_charged(self) -> bool:
         """Returns whether the ledger holds a charge of this run."""
-        return self._keys is not None and bool(self.account.charges_of(self._keys.run))
+        return self._keys is not None and bool(self.account.charges_of(self._keys.run_key))
 
     def _require_fresh_noise(self) -> None:
         """Raises `InvalidValue` if another release in the ledger is known to have drawn its noise from the run's seed.
@@ -519,7 +519,7 @@ class RunCharge:
             return
         is_seed_used = self.account.is_seed_used(
             seed_name(self.seed),
-            except_release="" if self._keys is None else self._keys.run,
+            except_release="" if self._keys is None else self._keys.run_key,
             except_price=self.priced.event,
         )
         if is_seed_used:
@@ -548,7 +548,7 @@ def require_entered(ledger_file: Path | str | None, *, run_folder: RunFolder) ->
     ).strip()
     if path.exists():
         account = Ledger.stored(path, data=data_digest)
-        if account.charges_of(DrawKeys.read(run_folder).run):
+        if account.charges_of(DrawKeys.read(run_folder).run_key):
             return
     place = LedgerPlace.read(run_folder)
     other_place = f", {place.path}" if place is not None and place.path != path else ""
@@ -570,18 +570,18 @@ def _open_ledger(path: Path | None, *, terms: ReleaseTerms, priced: PricedReleas
         terms: the terms of the run: the cap, the adjacency and the accountant.
         priced: the release and its price.
     """
-    file: Store | Path | None
+    store_or_path: Store | Path | None
     if path is not None and os.path.lexists(path):
-        file = Store(path, settings=None)
-        stored = file.settings.get("accountant")
+        store_or_path = Store(path, settings=None)
+        stored = store_or_path.settings.get("accountant")
         name = stored.get("name") if isinstance(stored, dict) else None
         # An accountant that the user has written cannot be made from its name, so the run has to bring it.
         brings_accountant = name == terms.accountant().name
     else:
-        file = path
+        store_or_path = path
         brings_accountant = terms.ledger is not None
     return SharedLedger(
-        file,
+        store_or_path,
         adjacency=priced.aggregator.adjacency,
         target_delta=terms.target_delta,
         accountant=terms.accountant if brings_accountant else None,

@@ -24,17 +24,17 @@ class DrawKeys:
     The keys are random and stored in the run's folder. A copy of the folder has the same keys, and so the same release.
 
     Attributes:
-        run: the name of the run, which is the key of its first draw: 32 hexadecimal digits.
+        run_key: the name of the run, which is the key of its first draw: 32 hexadecimal digits.
         redraws: a name for each later draw: 32 hexadecimal digits.
     """
 
-    run: str
+    run_key: str
     redraws: tuple[str, ...] = ()
 
     @classmethod
     def new(cls) -> Self:
         """Returns the keys of a run that has not drawn yet: one random key."""
-        return cls(run=secrets.token_hex(nbytes=16))
+        return cls(run_key=secrets.token_hex(nbytes=16))
 
     @classmethod
     def read(cls, run_folder: RunFolder) -> Self:
@@ -44,17 +44,17 @@ class DrawKeys:
         if _KEY_LINES.fullmatch(text) is None:
             raise damaged(path, rule=_KEYS_RULE, finding="others", remedy=FROM_BACKUP)
         run, *redraws = text.split()
-        return cls(run=run, redraws=tuple(redraws))
+        return cls(run_key=run, redraws=tuple(redraws))
 
     def write(self, run_folder: RunFolder) -> None:
         """Writes the keys into a run's folder."""
-        lines = [f"{name}\n" for name in (self.run, *self.redraws)]
+        lines = [f"{name}\n" for name in (self.run_key, *self.redraws)]
         write_text(run_folder.run_id, text="".join(lines))
 
     @property
     def all(self) -> tuple[str, ...]:
         """The keys of all draws, the first draw first."""
-        return (self.run, *(f"{self.run}-{name}" for name in self.redraws))
+        return (self.run_key, *(f"{self.run_key}-{name}" for name in self.redraws))
 
     @property
     def last_draw(self) -> str:
@@ -63,7 +63,7 @@ class DrawKeys:
 
     def with_redraw(self) -> DrawKeys:
         """Returns these keys and a new random key for one more draw."""
-        return DrawKeys(run=self.run, redraws=(*self.redraws, secrets.token_hex(nbytes=16)))
+        return DrawKeys(run_key=self.run_key, redraws=(*self.redraws, secrets.token_hex(nbytes=16)))
 
     def of_copy(self, content: bytes) -> DrawKeys:
         """Returns new keys for a copy of the run that drew another release under the same keys.
@@ -71,5 +71,5 @@ class DrawKeys:
         Args:
             content: the bytes that the copy drew; equal bytes give equal keys.
         """
-        digest = hashlib.sha256(self.run.encode() + content).hexdigest()
-        return DrawKeys(run=digest[: len(self.run)], redraws=self.redraws)
+        digest = hashlib.sha256(self.run_key.encode() + content).hexdigest()
+        return DrawKeys(run_key=digest[: len(self.run_key)], redraws=self.redraws)

@@ -78,8 +78,10 @@ class ChargeTransfer:
                 no price covers.
         """
         earlier_account = self._open(ledger_path)
-        charges = earlier_account.charges_of(draw_keys.run)
-        if ledger_path == self.run_folder.own_ledger and not self.account.charges_of(draw_keys.run):
+        charges = earlier_account.charges_of(draw_keys.run_key)
+        if ledger_path == self.run_folder.own_ledger and not self.account.charges_of(
+            draw_keys.run_key
+        ):
             # The last draw may not have been charged yet.
             is_complete = len(charges) == len(earlier_account.entries) >= len(draw_keys.all) - 1
             has_prices = all(entry.event == self.priced.event for entry in charges)
@@ -97,7 +99,9 @@ class ChargeTransfer:
             draw_keys = draw_keys.of_copy(first_content)
         for key, parts in zip(draw_keys.all, parts_of_draws, strict=True):
             self._enter(
-                parts, draw_key=key, charge_note=replace(self.charge_note, run_key=draw_keys.run)
+                parts,
+                draw_key=key,
+                charge_note=replace(self.charge_note, run_key=draw_keys.run_key),
             )
         draw_keys.write(self.run_folder)
         return draw_keys
@@ -133,11 +137,13 @@ class ChargeTransfer:
                     return True
         return False
 
-    def _enter(self, parts: Mapping[str, bytes], *, draw_key: str, charge_note: ChargeNote) -> None:
+    def _enter(
+        self, part_contents: Mapping[str, bytes], *, draw_key: str, charge_note: ChargeNote
+    ) -> None:
         """Commits those parts of a draw that the present ledger lacks.
 
         Args:
-            parts: the content of each part of the draw, by name.
+            part_contents: the content of each part of the draw, by name.
             draw_key: the key of the draw.
             charge_note: the note that is stored with the charge.
         """
@@ -145,7 +151,7 @@ class ChargeTransfer:
             self.account, priced=self.priced, release_key=draw_key, charge_note=charge_note
         )
         digests = self.account.parts(release_key=draw_key)
-        for part_name, content in parts.items():
+        for part_name, content in part_contents.items():
             if part_name not in digests:
                 record.commit(part_name, content=content)
 

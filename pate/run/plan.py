@@ -117,10 +117,10 @@ class Plan(ReleaseTerms, RunSettings):
     classes: Mapping[str, float] | None = None
 
     def __post_init__(self) -> None:
-        _require_part("teacher", part=self.teacher, kind=Voter)
-        _require_part("engine", part=self.engine, kind=Engine)
-        _require_part("aggregator", part=self.aggregator, kind=Aggregator)
-        _require_part("student", part=self.student, kind=Student)
+        _require_part("teacher", part=self.teacher, base_class=Voter)
+        _require_part("engine", part=self.engine, base_class=Engine)
+        _require_part("aggregator", part=self.aggregator, base_class=Aggregator)
+        _require_part("student", part=self.student, base_class=Student)
         if self.num_teachers is not None or self.teacher.is_trained:
             require_count("teacher.num_teachers", self.num_teachers or 0)
         require_compatible(self.teacher, self.aggregator, holders=self.holders)
@@ -353,14 +353,14 @@ def _working_centered_votes(plan: Plan, *, dataset: Dataset, shape: VoteShape) -
     return plan.centered_votes if is_plan_useful(planned) else None
 
 
-def _require_part(name: str, *, part: object, kind: type) -> None:
+def _require_part(name: str, *, part: object, base_class: type) -> None:
     """Raises `InvalidValue` unless a field of a plan is an instance of a class.
 
     Args:
         name: the name of the field, for the error.
         part: the value of the field.
-        kind: the class.
+        base_class: the class.
     """
-    if not isinstance(part, kind):
+    if not isinstance(part, base_class):
         value = part if isinstance(part, str) else type(part).__name__
         raise InvalidValue(name, value, rule=f"an object of a subclass of {name.title()}")

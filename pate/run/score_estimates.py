@@ -221,14 +221,14 @@ class ScoreEstimates:
         ends = np.percentile(1 - drawn_errors / drawn_num_labels, _TWO_SIDED)
         return _released_score(1 - errors / num_labels, interval_ends=ends)
 
-    def _influenced_score(self, block: str) -> ReleasedScore:
+    def _influenced_score(self, block_name: str) -> ReleasedScore:
         """Returns macro-F1 or the mean average precision, from the sums of influences in its block.
 
         The score is its value on public records, plus the mean influence of the test records, plus a second-order term.
         """
-        index = INFLUENCE_BLOCKS.index(block)
+        index = INFLUENCE_BLOCKS.index(block_name)
         influences = self.score_design.influences
-        sums = self._noisy_block(block)
+        sums = self._noisy_block(block_name)
         public_value = self.score_design.model.scores[index]
         mean_influence = (sums[0] - sums[1]) / self._num_known
         # What influences, which are of first order, leave out of each model's score.
@@ -237,10 +237,10 @@ class ScoreEstimates:
             for model in self._models
         ]
         model_error = max(abs(aside - second_order) for aside in second_order_aside)
-        noise = math.sqrt(2) * self._noise_std(block) / self._num_known
+        noise = math.sqrt(2) * self._noise_std(block_name) / self._num_known
         mean_square = self._models[0].expected(influences, power=2)[index]
         sampling = math.sqrt(mean_square * self._variance_inflation / self._num_known)
-        clipping = self._clipping_bias(block) / self._num_known
+        clipping = self._clipping_bias(block_name) / self._num_known
         std = math.hypot(noise, sampling, clipping, second_order, model_error)
         value = public_value + mean_influence + second_order
         ends = value + np.array([-1, 1]) * _NORMAL_QUANTILE * std

@@ -206,7 +206,7 @@ class ScoreCharge:
             noise_multiplier=self.score_price.event.noise_multiplier,
             num_groups=num_groups,
             subgroups={
-                division.column: dict(zip(division.names, value_scores, strict=True))
+                division.column_name: dict(zip(division.value_names, value_scores, strict=True))
                 for division, value_scores in scores_by_column
             },
             micro_f1=scores["micro_f1"],

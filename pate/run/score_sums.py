@@ -69,14 +69,14 @@ class Subgroups:
     """A division of records by a column: for each record at most one of its public values.
 
     Attributes:
-        column: the name of the column.
-        names: the public names of the values.
+        column_name: the name of the column.
+        value_names: the public names of the values.
         of_test: the index of the value of each test record, int64 `[num_test]`; -1 for none.
         of_public: the index of the value of each public record, int64 `[num_public]`; -1 for none.
     """
 
-    column: str
-    names: tuple[str, ...]
+    column_name: str
+    value_names: tuple[str, ...]
     of_test: IntArray
     of_public: IntArray
 
@@ -274,10 +274,10 @@ class ScoreDesign:
             )
         return vectors
 
-    def _group_sums(self, columns: FloatArray, group_of: IntArray) -> FloatArray:
+    def _group_sums(self, count_columns: FloatArray, group_of: IntArray) -> FloatArray:
         """Returns the sums of columns over the records of each group; those of a large group count less, `[G, k]`."""
         sizes = np.bincount(group_of)
-        weighted = columns * np.minimum(1.0, self.most_records / sizes)[group_of, None]
+        weighted = count_columns * np.minimum(1.0, self.most_records / sizes)[group_of, None]
         firsts = np.searchsorted(group_of, np.arange(len(sizes)))
         return np.asarray(np.add.reduceat(weighted, firsts, axis=0))
 
@@ -341,7 +341,7 @@ class ScoreDesign:
             most_records=most_records,
             has_gaps=has_gaps,
             model=ScoreModel.of_public(probabilities, predicted=predicted),
-            num_values=tuple(len(division.names) for division in subgroups),
+            num_values=tuple(len(division.value_names) for division in subgroups),
         )
         counts = RecordCounts.of_records(
             probabilities,

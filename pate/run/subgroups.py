@@ -67,8 +67,8 @@ def _division(name: str, *, test_column: Any, public_column: Any) -> Subgroups:
             rule = f"columns of at most {_MAX_VALUES} values, {name} has {len(values)}"
             raise InvalidValue("score_groups", name, rule=rule)
         return Subgroups(
-            column=name,
-            names=tuple(values),
+            column_name=name,
+            value_names=tuple(values),
             of_test=np.asarray(test_column.cat.codes, np.int64),
             of_public=np.asarray(public_column.cat.codes, np.int64),
         )
@@ -78,8 +78,8 @@ def _division(name: str, *, test_column: Any, public_column: Any) -> Subgroups:
     ends = sorted({float(f"{end:.{_NUM_DIGITS}g}") for end in quartiles})
     inner = [f"{low:g} to below {high:g}" for low, high in pairwise(ends)]
     return Subgroups(
-        column=name,
-        names=(f"below {ends[0]:g}", *inner, f"{ends[-1]:g} and above"),
+        column_name=name,
+        value_names=(f"below {ends[0]:g}", *inner, f"{ends[-1]:g} and above"),
         of_test=_bands(np.asarray(test_column, np.float64), band_ends=ends),
         of_public=_bands(numbers, band_ends=ends),
     )

@@ -141,7 +141,7 @@ def releases_of(folder: Path) -> list[PaidRelease]:
             accountant=ledger.accountant,
             ledger_total=ledger_total,
         )
-        for entry in ledger.charges_of(DrawKeys.read(run_folder).run)
+        for entry in ledger.charges_of(DrawKeys.read(run_folder).run_key)
     ]
 
 

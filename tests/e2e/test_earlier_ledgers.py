@@ -124,7 +124,7 @@ def test_a_run_that_goes_on_draws_and_pays_once(
     plan = replace(gaussian_plan(), ledger=path if is_ledger_named else None)
     report = train(plan, output_dir=folder)
     assert release in (None, release_bytes_of_run(folder))
-    run = DrawKeys.read(RunFolder(path=folder)).run
+    run = DrawKeys.read(RunFolder(path=folder)).run_key
     assert entry_keys(path) == [*earlier, f"{run}:release"]
     assert train(plan, output_dir=folder) == report
     assert RunFolder(path=folder).own_ledger.read_bytes() == before

@@ -139,8 +139,8 @@ def coverages(*, is_noise_hidden: bool = False) -> dict[str, tuple[float, float]
 def subgroups_of(test_split: Split, public: Split) -> Subgroups:
     """Returns the division of test and public records by the first input."""
     return Subgroups(
-        column="first input",
-        names=SUBGROUPS,
+        column_name="first input",
+        value_names=SUBGROUPS,
         of_test=values_of(test_split),
         of_public=values_of(public),
     )

@@ -82,12 +82,12 @@ class CategoryColumn(Column):
             unknown_and_missing=np.array([unknown.sum(), missing.sum()]),
         )
 
-    def frame_columns(self, block: Float32Array) -> dict[str, Any]:
+    def frame_columns(self, encoded_cells: Float32Array) -> dict[str, Any]:
         """Returns the words that features `[num_cells, num_features]` encode, as columns of a data frame."""
         from pandas import Categorical
 
         other = OTHER if OTHER not in self.categories else f"{OTHER} than {self.name}"
-        codes = block.argmax(axis=1)
+        codes = encoded_cells.argmax(axis=1)
         codes[codes > len(self.categories)] = -1  # missing
         return {self.name: Categorical.from_codes(codes, categories=[*self.categories, other])}
 

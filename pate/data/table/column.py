@@ -30,9 +30,9 @@ def wrong_cells_in_words(num_wrong: int, *, num_rows: int, first_row: str) -> st
     return f"{num_wrong} of {num_rows} rows hold something else, {first_row} is the first"
 
 
-def row_in_words(number: int) -> str:
-    """Returns the number of a row for a message, counted from 1; `number` counts from 0."""
-    return f"row {number + 1}"
+def row_in_words(row_number: int) -> str:
+    """Returns the number of a row for a message, counted from 1; `row_number` counts from 0."""
+    return f"row {row_number + 1}"
 
 
 class Encoded(NamedTuple):
@@ -99,12 +99,12 @@ class Column(ABC):
             unknown_and_missing=np.array([0, missing.sum()]),
         )
 
-    def frame_columns(self, block: Float32Array) -> dict[str, Any]:
-        """Returns the columns of a data frame from which the features `block`, `[num_cells, num_features]`, were made.
+    def frame_columns(self, encoded_cells: Float32Array) -> dict[str, Any]:
+        """Returns the columns of a data frame from which `encoded_cells`, `[num_cells, num_features]`, were made.
 
         Cells are recovered as far as the features determine them.
         """
-        return dict(zip(self.feature_names, block.T, strict=True))
+        return dict(zip(self.feature_names, encoded_cells.T, strict=True))
 
     def plain(self) -> dict[str, Any]:
         """Returns the column as values for JSON, for the file of a schema."""

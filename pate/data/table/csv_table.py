@@ -35,19 +35,19 @@ class CsvHead(NamedTuple):
     """The head of a CSV file.
 
     Attributes:
-        names: the distinct names of the columns.
+        column_names: the distinct names of the columns.
         separator: the character between two cells.
         num_lines_above: the number of lines above the line with the names.
         num_unnamed: the number of columns without a name at the end of a row. Their cells must be empty.
     """
 
-    names: list[str]
+    column_names: list[str]
     separator: str
     num_lines_above: int
     num_unnamed: int
 
 
-def read_head(file: SourceFile) -> CsvHead:
+def read_head(source_file: SourceFile) -> CsvHead:
     """Returns the head of a CSV file.
 
     Raises:
@@ -56,7 +56,7 @@ def read_head(file: SourceFile) -> CsvHead:
     """
     num_lines_above = 0
     separator = ""
-    with file.open_text(newline="") as text:
+    with source_file.open_text(newline="") as text:
         line = text.readline().removeprefix(_BYTE_ORDER_MARK)
         while line and (not line.strip() or _SEPARATOR_LINE.fullmatch(line.strip())):
             if match := _SEPARATOR_LINE.fullmatch(line.strip()):
@@ -64,7 +64,7 @@ def read_head(file: SourceFile) -> CsvHead:
             num_lines_above += 1
             line = text.readline()
         if not line:
-            raise file.refusal("a line of names and rows below it, and the file is empty")
+            raise source_file.refusal("a line of names and rows below it, and the file is empty")
         # A name may have a line break within quotation marks.
         while line.count('"') % 2 and len(line) < _MAX_HEAD:
             next_line = text.readline()
@@ -72,9 +72,9 @@ def read_head(file: SourceFile) -> CsvHead:
                 break
             line += next_line
     if "\0" in line:
-        raise file.nul_refusal()
+        raise source_file.nul_refusal()
     if line.count('"') % 2:
-        raise file.refusal(QUOTES_RULE)
+        raise source_file.refusal(QUOTES_RULE)
     if not separator:
         unquoted = re.sub(r'"[^"]*"', "", line)
         separator = max(_SEPARATORS, key=unquoted.count)
@@ -83,22 +83,22 @@ def read_head(file: SourceFile) -> CsvHead:
     num_names = len(names)
     while num_names > 1 and not names[num_names - 1].strip():
         num_names -= 1
-    require_columns(file.name, names[:num_names])
+    require_columns(source_file.name, names[:num_names])
     return CsvHead(
-        names=names[:num_names],
+        column_names=names[:num_names],
         separator=separator,
         num_lines_above=num_lines_above,
         num_unnamed=len(names) - num_names,
     )
 
 
-def csv_batches(file: SourceFile, column_names: list[str] | None) -> Iterator[Any]:
+def csv_batches(source_file: SourceFile, column_names: list[str] | None) -> Iterator[Any]:
     """Yields the content of a CSV file as pyarrow tables of words. The first table has no rows.
 
     A cell that is one of `MISSING_WORDS` is null. All other cells are unchanged.
 
     Args:
-        file: the CSV file.
+        source_file: the CSV file.
         column_names: the names of the columns to read; None for all columns.
 
     Raises:
@@ -108,10 +108,10 @@ def csv_batches(file: SourceFile, column_names: list[str] | None) -> Iterator[An
     pa = import_pyarrow()
     from pyarrow import csv as arrow_csv
 
-    head = read_head(file)
-    column_names = column_names or head.names
+    head = read_head(source_file)
+    column_names = column_names or head.column_names
     # Columns are read under their numbers, because columns at the end may have no name.
-    numbers = [str(number) for number in range(len(head.names) + head.num_unnamed)]
+    numbers = [str(number) for number in range(len(head.column_names) + head.num_unnamed)]
     ragged_rows: list[int] = []
 
     def skip_row(row: Any) -> str:
@@ -121,7 +121,7 @@ def csv_batches(file: SourceFile, column_names: list[str] | None) -> Iterator[An
     read_options = arrow_csv.ReadOptions(
         use_threads=False,
         block_size=_BLOCK_BYTES,
-        encoding=file.read_in,
+        encoding=source_file.read_in,
         column_names=numbers,
         skip_rows=head.num_lines_above,
         skip_rows_after_names=1,  # the line of names, which may have line breaks
@@ -137,7 +137,7 @@ def csv_batches(file: SourceFile, column_names: list[str] | None) -> Iterator[An
     # This table comes before a block is read, because names are asked for more often than rows.
     yield pa.table({name: pa.array([], pa.string()) for name in column_names})
     num_rows = 0
-    source = pa.input_stream(str(file.path), compression="detect")
+    source = pa.input_stream(str(source_file.path), compression="detect")
     with arrow_csv.open_csv(
         source,
         read_options=read_options,
@@ -147,31 +147,31 @@ def csv_batches(file: SourceFile, column_names: list[str] | None) -> Iterator[An
         for block in blocks:
             for first in range(0, len(block), BATCH_ROWS):
                 batch = block.slice(first, BATCH_ROWS)
-                _require_clean(file, batch, num_names=len(head.names))
+                _require_clean(source_file, batch, num_names=len(head.column_names))
                 num_rows += batch.num_rows
-                yield pa.table(batch.columns[: len(head.names)], names=head.names).select(
-                    column_names
-                )
+                yield pa.table(
+                    batch.columns[: len(head.column_names)], names=head.column_names
+                ).select(column_names)
                 # Otherwise pyarrow would keep several times the memory that is in use.
                 pa.default_memory_pool().release_unused()
     if ragged_rows:
-        raise file.refusal(
+        raise source_file.refusal(
             f"{len(numbers)} cells in every row, as in the line of names, {len(ragged_rows)} of "
             f"{num_rows + len(ragged_rows)} rows have more or fewer, row {ragged_rows[0]} is the first"
         )
 
 
-def _require_clean(file: SourceFile, batch: Any, num_names: int) -> None:
+def _require_clean(source_file: SourceFile, batch: Any, num_names: int) -> None:
     """Raises `InvalidValue` if a cell has a NUL byte, or a column without a name has a cell.
 
     Args:
-        file: the CSV file, for messages.
+        source_file: the CSV file, for messages.
         batch: a pyarrow table of some rows.
         num_names: the number of columns that have a name; they come first.
     """
     compute = import_pyarrow().compute
     for column in batch.columns:
         if compute.any(compute.match_substring(column, "\0")).as_py():
-            raise file.nul_refusal()
+            raise source_file.nul_refusal()
     if any(column.null_count < len(column) for column in batch.columns[num_names:]):
-        raise file.refusal("a name for each column, one at the end has cells and no name")
+        raise source_file.refusal("a name for each column, one at the end has cells and no name")

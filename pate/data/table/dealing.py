@@ -193,7 +193,7 @@ def _csv_writer(text_stream: io.TextIOWrapper, table_file: TableFile) -> Write:
     """
     head = read_head(table_file.files[0])
     rows = csv.writer(text_stream, delimiter=head.separator, lineterminator="\n")
-    rows.writerow(head.names)
+    rows.writerow(head.column_names)
 
     def append_csv_rows(table: Any) -> None:
         rows.writerows(zip(*(column.to_pylist() for column in table.columns), strict=True))

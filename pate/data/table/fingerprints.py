@@ -38,23 +38,25 @@ def row_numbers(batches: Iterable[NumberedBatch], schema: TableSchema) -> NDArra
     numbers = []
     for _, table in batches:
         values = [
-            _values_of(cells=table.column(column.name), column=column, spelling=schema.spelling)
+            _values_of(
+                cells=table.column(column.name), schema_column=column, spelling=schema.spelling
+            )
             for column in schema.columns
         ]
-        numbers.append(_hash_rows(columns=values))
+        numbers.append(_hash_rows(cell_columns=values))
     return np.concatenate(numbers)
 
 
-def _values_of(cells: Any, column: Column, spelling: CellSpelling) -> Any:
+def _values_of(cells: Any, schema_column: Column, spelling: CellSpelling) -> Any:
     """Returns a pyarrow word for each cell, such that cells with equal values have equal words. Missing is a value.
 
     Args:
         cells: a pyarrow array of cells.
-        column: the column of the schema.
+        schema_column: the column of the schema.
         spelling: the notation of the cells.
     """
-    if isinstance(column, NumberColumn):
-        numbers = column.numbers(cells, spelling=spelling)
+    if isinstance(schema_column, NumberColumn):
+        numbers = schema_column.numbers(cells, spelling=spelling)
         is_whole = np.isfinite(numbers) & (numbers % 1 == 0)
         with np.errstate(over="ignore"):
             values = np.where(is_whole, numbers, rounded(numbers.astype(np.float32)))
@@ -89,12 +91,12 @@ class CellDigest:
             ]
         )
 
-    def _hashes_of_some(self, columns: list[Any]) -> NDArray[np.uint64]:
+    def _hashes_of_some(self, cell_columns: list[Any]) -> NDArray[np.uint64]:
         """Returns the hash of each row, given the cells of some rows in each column."""
-        words = [digest_texts(column).fill_null(_MISSING_WORD) for column in columns]
+        words = [digest_texts(column).fill_null(_MISSING_WORD) for column in cell_columns]
         if self._cells_are_text:
             words = [with_points(column_words) for column_words in words]
-        return _hash_rows(columns=words)
+        return _hash_rows(cell_columns=words)
 
     def add(self, hashes: NDArray[np.uint64]) -> None:
         """Adds rows with the given hashes."""
@@ -125,15 +127,15 @@ def private_digest(batches: Iterable[NumberedBatch], *, cells_are_text: bool = F
     return digest.hexdigest()
 
 
-def _hash_rows(columns: list[Any]) -> NDArray[np.uint64]:
+def _hash_rows(cell_columns: list[Any]) -> NDArray[np.uint64]:
     """Returns a hash of the words in each row, `[num_rows]`.
 
     Args:
-        columns: pyarrow arrays of words, each `[num_rows]`.
+        cell_columns: pyarrow arrays of words, each `[num_rows]`.
     """
     from pandas.util import hash_array  # loads slowly
 
     pa = import_pyarrow()
-    lines = pa.compute.binary_join_element_wise(*columns, _CELL_SEPARATOR).cast(pa.binary())
+    lines = pa.compute.binary_join_element_wise(*cell_columns, _CELL_SEPARATOR).cast(pa.binary())
     # pandas hashes a text by its bytes in UTF-8
     return np.asarray(hash_array(lines.to_numpy(zero_copy_only=False), categorize=False), np.uint64)

@@ -32,8 +32,8 @@ class JsonLines:
             joined to one text.
     """
 
-    def __init__(self, file: SourceFile, whole_lists: Collection[str]) -> None:
-        self._file = file
+    def __init__(self, source_file: SourceFile, whole_lists: Collection[str]) -> None:
+        self._file = source_file
         self._whole_lists = frozenset(whole_lists)
 
     def batches(self, column_names: list[str] | None) -> Iterator[Any]:

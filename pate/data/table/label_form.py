@@ -107,7 +107,7 @@ def labels_in_one_column(
     if clash is not None:
         rule = "a label that is called otherwise than every column"
         raise InvalidValue("data.labels", clash, rule=rule)
-    return Labels(names, column=column, separator=separator)
+    return Labels(names, column_name=column, separator=separator)
 
 
 def _column_naming(

@@ -73,7 +73,7 @@ class Labels:
         names: the names of the labels.
         truths: the words for no and yes, for labels that are not written as 0 and 1 or as yes and no.
         hint: the end of an error message on a cell that is no label. `read` replaces it if cells are lists.
-        column: the column that lists all labels; None if each label has a column.
+        column_name: the column that lists all labels; None if each label has a column.
         separator: the mark between two labels in that column.
         uncertain: what cells are read as that call a label uncertain.
         num_unknown: the number of private, public and test cells that list a label which `names` lacks. Such labels are
@@ -83,7 +83,7 @@ class Labels:
     names: tuple[str, ...]
     truths: Mapping[str, Truths] = field(default_factory=dict)
     hint: str = LABEL_HINT
-    column: str | None = None
+    column_name: str | None = None
     separator: str = ""
     uncertain: UncertainLabels = field(default_factory=UncertainLabels)
     num_unknown: int = 0
@@ -95,7 +95,7 @@ class Labels:
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of the columns that hold labels."""
-        return self.names if self.column is None else (self.column,)
+        return self.names if self.column_name is None else (self.column_name,)
 
     @property
     def rule(self) -> str:
@@ -113,9 +113,9 @@ class Labels:
             spelling: the notation of the cells.
         """
         cells = with_missing(table.select(list(self.columns)), spelling)
-        if self.column is not None:
-            column = joined(cells.column(self.column))
-            is_empty = is_missing(joined(table.column(self.column)))
+        if self.column_name is not None:
+            column = joined(cells.column(self.column_name))
+            is_empty = is_missing(joined(table.column(self.column_name)))
             # The cell is a word that a setting lists as missing.
             tells_nothing = is_missing(column) & ~is_empty
             return self._read_names(column, tells_nothing=tells_nothing)

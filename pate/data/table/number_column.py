@@ -146,16 +146,20 @@ class NumberColumn(Column):
             unknown_and_missing=np.array([outside.sum(), missing.sum()]),
         )
 
-    def frame_columns(self, block: Float32Array) -> dict[str, Any]:
+    def frame_columns(self, encoded_cells: Float32Array) -> dict[str, Any]:
         """Returns the numbers that features encode, for a data frame.
 
         They are rounded to between a millionth and a hundred-thousandth of the public range.
         """
-        powers = block[:, 0].astype(np.float64) * self.unit + self.center
+        powers = encoded_cells[:, 0].astype(np.float64) * self.unit + self.center
         numbers = _inverse_yeo_johnson(powers, self.power) * self.std + self.mean
         magnitude = int(np.ceil(np.log10(max(self.max - self.min, _TINY))))
         numbers = numbers.round(_FRAME_DIGITS - magnitude)
-        return {self.name: np.where(block[:, 1] > 0, np.nan, numbers) if self.missing else numbers}
+        return {
+            self.name: np.where(encoded_cells[:, 1] > 0, np.nan, numbers)
+            if self.missing
+            else numbers
+        }
 
     def plain(self) -> dict[str, Any]:
         """Returns the column as values for JSON.

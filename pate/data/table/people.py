@@ -69,7 +69,7 @@ def person_names(words: Any, spelling: CellSpelling = USUAL) -> Any:
     return pa.compute.replace_with_mask(words, is_unusual, pa.array(names, words.type))
 
 
-def looks_of(names: Any) -> Any:
+def looks_of(owner_names: Any) -> Any:
     """Returns a simplified form of each name, so that similar names have equal forms.
 
     Similar names differ only in letter case, accents, punctuation and leading zeros. Punctuation between digits counts
@@ -77,7 +77,7 @@ def looks_of(names: Any) -> Any:
     does not count. The part of an email address from a + to the @ is ignored.
 
     Args:
-        names: a pyarrow array of names, `[num_names]`.
+        owner_names: a pyarrow array of names, `[num_names]`.
     """
     compute = import_pyarrow().compute
 
@@ -85,7 +85,7 @@ def looks_of(names: Any) -> Any:
         return compute.replace_substring_regex(words, pattern=pattern, replacement=replacement)
 
     # The compatibility decomposition separates letters from their accents, which are marks (Unicode's category M).
-    decomposed = _in_lower_case(compute.utf8_normalize(names, form="NFKD"))
+    decomposed = _in_lower_case(compute.utf8_normalize(owner_names, form="NFKD"))
     letters = substitute(decomposed, pattern=r"\p{M}+", replacement="")
     letters = substitute(letters, pattern=r"\+[^@]*@", replacement="@")
     is_grouped = compute.match_substring_regex(letters, pattern=_GROUPED)
@@ -102,10 +102,10 @@ def looks_of(names: Any) -> Any:
     return substitute(looks, pattern=r"(^|[^0-9])0+([0-9])", replacement=r"\1\2")
 
 
-def _in_lower_case(names: Any) -> Any:
+def _in_lower_case(owner_names: Any) -> Any:
     """Returns pyarrow names `[num_names]` in lower case. Straße becomes strasse, as STRASSE does."""
     compute = import_pyarrow().compute
-    lowered = compute.utf8_lower(names)
+    lowered = compute.utf8_lower(owner_names)
     return compute.replace_substring(lowered, pattern="\u00df", replacement="ss")
 
 
@@ -216,9 +216,9 @@ class People:
             yield f"{setting}: {num_alike} values of private look like another, {reason}"
 
 
-def _parts(numbers: IntArray, columns: Sequence[Any]) -> tuple[IntArray, ...]:
+def _parts(owner_numbers: IntArray, name_columns: Sequence[Any]) -> tuple[IntArray, ...]:
     """Returns the numbers of all rows, `[num_rows]`, as one array for each of the columns that follow each other."""
-    return tuple(np.split(numbers, np.cumsum([len(column) for column in columns])[:-1]))
+    return tuple(np.split(owner_numbers, np.cumsum([len(column) for column in name_columns])[:-1]))
 
 
 def smallest_of_group(group_of_row: IntArray, number_of_row: IntArray) -> IntArray:

@@ -143,7 +143,7 @@ class Rows:
         roles: Roles,
         *,
         name: str,
-        split: str,
+        split_name: str,
         cell_digest: CellDigest | None = None,
         in_threads: bool = False,
         place_of_row: Callable[[int], str] = row_in_words,
@@ -151,13 +151,13 @@ class Rows:
         self._schema = schema
         self._label_form = label_form
         self._name = name
-        self._split = split
+        self._split = split_name
         self._place_of_row = place_of_row
         self._wrong_cells = _WrongCells(num_columns=len(schema.columns))
         self._wrong_labels = _WrongCells(num_columns=len(label_form.names))
         self.unknown_and_missing = np.zeros((len(schema.columns), 2), np.int64)
         self.texts: dict[str, list[str]] = {column: [] for column in schema.texts}
-        self.labeled = split != "public"
+        self.labeled = split_name != "public"
         inputs = Spilled()
         labels_of_batches: list[BoolArray] = []
         known_of_batches: list[BoolArray | None] = []
@@ -306,9 +306,9 @@ class Rows:
             wrong_cells = wrong_cells_in_words(
                 num_wrong=count, num_rows=len(self.numbers), first_row=self._place_of_row(row)
             )
-            if form.column is not None:
+            if form.column_name is not None:
                 rule = f"{form.rule}, {wrong_cells}"
-                raise InvalidValue(f"{self._name}.{form.column}", rule=rule)
+                raise InvalidValue(f"{self._name}.{form.column_name}", rule=rule)
             rule = f"0 or 1 in a label's column, {wrong_cells}{form.hint}"
             raise InvalidValue(f"{self._name}.{label}", rule=rule)
 

@@ -293,8 +293,8 @@ class Table(TextReader):
             for split in SPLITS
         }
 
-        def fingerprints_of_split(split: str) -> NDArray[np.uint64]:
-            batches = source.files[split].rows(list(schema.names))
+        def fingerprints_of_split(split_name: str) -> NDArray[np.uint64]:
+            batches = source.files[split_name].rows(list(schema.names))
             return row_numbers(batches, schema=spelled_schema)
 
         return make_dataset(
@@ -429,9 +429,9 @@ class Table(TextReader):
             f"data.labels={label}: {truths.yes} is 1, {truths.no} is 0"
             for label, truths in form.truths.items()
         ]
-        setting = f"data.labels={form.column}"
+        setting = f"data.labels={form.column_name}"
         names = ", ".join(form.names)
-        if self.labels == (form.column,):
+        if self.labels == (form.column_name,):
             notes.append(f"{setting}: the labels that the public file names: {names}")
         if form.num_unknown:
             notes.append(

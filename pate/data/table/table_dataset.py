@@ -165,20 +165,20 @@ def _budget_classes(private_rows: Rows, spelling: CellSpelling) -> NDArray[np.st
     return np.asarray(np.array(classes, np.str_)[coded.indices.to_numpy()])
 
 
-def _names_for_ledgers(columns: Sequence[Any], spelling: CellSpelling) -> OwnerNames:
+def _names_for_ledgers(name_columns: Sequence[Any], spelling: CellSpelling) -> OwnerNames:
     """Returns the names by which ledgers recognize owners or records.
 
     Each owner has up to three names: a canonical word, as in older ledgers; the normalized name of a person; and that
     name in lower case. Whole numbers have one name, their digits.
 
     Args:
-        columns: chunked pyarrow arrays, words or int64, that name owners or records.
+        name_columns: chunked pyarrow arrays, words or int64, that name owners or records.
         spelling: the notation of the words.
     """
     pa = import_pyarrow()
     names = []
-    for column in columns:
-        if len(columns) == 1 and column.type == pa.int64():
+    for column in name_columns:
+        if len(name_columns) == 1 and column.type == pa.int64():
             return OwnerNames(distinct(column.to_numpy()))
         distinct_cells = as_texts(column.unique())
         for first in range(0, len(distinct_cells), _NAMES_AT_ONCE):

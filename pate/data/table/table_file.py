@@ -45,8 +45,8 @@ class TableFile:
         decimal: `comma` for numbers such as 3,5; None if no setting names the decimal mark.
         thousands: the mark between thousands; None if no setting names one.
         missing: the words that mean a missing cell, in addition to `MISSING_WORDS`; empty if no setting lists any.
-        split: the column that names the split of a row; None if the table holds one split.
-        part: the split whose rows are read; None if the table holds one split.
+        split_column: the column that names the split of a row; None if the table holds one split.
+        split_name: the split whose rows are read; None if the table holds one split.
         date_order: the order of day, month and year in dates such as 04.03.2024; None if no setting names one.
         first_year: the earliest year that two digits can mean; None if no setting names one.
         whole_lists: the columns in which a JSON list stays a list, see `JsonLines`.
@@ -58,8 +58,8 @@ class TableFile:
     decimal: str | None = None
     thousands: str | None = None
     missing: tuple[str, ...] = ()
-    split: str | None = None
-    part: str | None = None
+    split_column: str | None = None
+    split_name: str | None = None
     date_order: str | None = None
     first_year: int | None = None
     whole_lists: tuple[str, ...] = ()
@@ -130,22 +130,22 @@ class TableFile:
         remarks = [file.encoding_remark() for file in self.files]
         return list(dict.fromkeys(remark for remark in remarks if remark is not None))
 
-    def row_in_words(self, number: int) -> str:
+    def row_in_words(self, row_number: int) -> str:
         """Returns the place of a row for a message: its number in its file, from 1, and the file if there are several.
 
         Args:
-            number: the number of the row in the table, from 0.
+            row_number: the number of the row in the table, from 0.
         """
-        if self.split is not None or len(self.files) == 1:
-            return row_in_words(number)
+        if self.split_column is not None or len(self.files) == 1:
+            return row_in_words(row_number)
         for file in self.files:
             num_rows = sum(
                 table.num_rows for table in self._batches_of(file, column_names=self.names[:1])
             )
-            if number < num_rows:
-                return f"{row_in_words(number)} of {file.path}"
-            number -= num_rows
-        return row_in_words(number)
+            if row_number < num_rows:
+                return f"{row_in_words(row_number)} of {file.path}"
+            row_number -= num_rows
+        return row_in_words(row_number)
 
     def spelling(self, default_spelling: CellSpelling = USUAL) -> CellSpelling:
         """Returns the notation of the cells.
@@ -172,7 +172,7 @@ class TableFile:
     @cached_property
     def names(self) -> list[str]:
         """The names of all columns, without the column that names the split."""
-        return [name for name in self._all_names if name != self.split]
+        return [name for name in self._all_names if name != self.split_column]
 
     @cached_property
     def _json_lines(self) -> dict[Path, JsonLines]:
@@ -216,11 +216,11 @@ class TableFile:
         Raises:
             InvalidValue: the split has no row, a row is in no split, or `batches` refuses the file.
         """
-        if self.split is None:
+        if self.split_column is None:
             batches = _numbered(self.batches(column_names))
         else:
-            require_column("data.split", self.split, self._all_names, self.setting)
-            batches = self._rows_of_part(self.split, column_names=column_names or self.names)
+            require_column("data.split", self.split_column, self._all_names, self.setting)
+            batches = self._rows_of_part(self.split_column, column_names=column_names or self.names)
         num_rows = 0
         for numbers, batch in batches:
             num_rows += batch.num_rows
@@ -228,24 +228,26 @@ class TableFile:
                 yield numbers, batch
         if num_rows == 0:
             rows = (
-                "at least one row" if self.split is None else f"rows with {self.split}={self.part}"
+                "at least one row"
+                if self.split_column is None
+                else f"rows with {self.split_column}={self.split_name}"
             )
             raise InvalidValue(self.setting, rule=f"{rows}, the table has none")
 
-    def _rows_of_part(self, split: str, column_names: list[str]) -> Iterator[NumberedBatch]:
-        """Yields batches of the rows in which the column `split` names this part, with the numbers of the rows."""
+    def _rows_of_part(self, split_column: str, column_names: list[str]) -> Iterator[NumberedBatch]:
+        """Yields batches of the rows in which the column `split_column` names this split, with the rows' numbers."""
         num_of_part = 0
-        columns_read = list(dict.fromkeys([*column_names, split]))
+        columns_read = list(dict.fromkeys([*column_names, split_column]))
         for numbers, batch in _numbered(self.batches(columns_read)):
-            parts = as_texts(batch.column(split)).to_numpy(zero_copy_only=False)
+            parts = as_texts(batch.column(split_column)).to_numpy(zero_copy_only=False)
             is_no_split = ~np.isin(parts, SPLITS)
             if is_no_split.any():
                 row = row_in_words(int(numbers[is_no_split][0]))
                 rule = f"private, public or test, {row} has something else"
-                raise InvalidValue("data.split", split, rule=rule)
-            is_of_part = parts == self.part
+                raise InvalidValue("data.split", split_column, rule=rule)
+            is_of_part = parts == self.split_name
             batch = batch.select(column_names).filter(import_pyarrow().array(is_of_part))
-            if self.part == "public":
+            if self.split_name == "public":
                 yield np.arange(num_of_part, num_of_part + batch.num_rows), batch
             else:
                 yield numbers[is_of_part], batch
@@ -294,28 +296,30 @@ class TableFile:
                     raise file.refusal(rule) from None
                 yield alike
 
-    def _batches_of(self, file: SourceFile, column_names: list[str] | None = None) -> Iterator[Any]:
+    def _batches_of(
+        self, source_file: SourceFile, column_names: list[str] | None = None
+    ) -> Iterator[Any]:
         """Yields pyarrow tables with the rows of one file, as `batches` does."""
         pa = import_pyarrow()
-        kind = file.kind
+        kind = source_file.kind
         try:
             if kind == "csv":
-                yield from csv_batches(file, column_names=column_names)
+                yield from csv_batches(source_file, column_names=column_names)
             elif kind == "json":
-                yield from self._json_lines[file.path].batches(column_names)
+                yield from self._json_lines[source_file.path].batches(column_names)
             else:
-                yield from typed_batches(file, column_names=column_names)
+                yield from typed_batches(source_file, column_names=column_names)
         except UnicodeError as error:
-            raise file.encoding_refusal() from error
+            raise source_file.encoding_refusal() from error
         except (pa.ArrowException, EOFError, gzip.BadGzipFile) as error:
             # without the cause: pyarrow's messages show cells
             if re.search("UTF-?8", str(error)):
-                raise file.encoding_refusal() from None
+                raise source_file.encoding_refusal() from None
             quotes = f", with {QUOTES_RULE}" if kind == "csv" else ""
-            raise file.refusal(f"a whole {kind} file{quotes}") from None
+            raise source_file.refusal(f"a whole {kind} file{quotes}") from None
         except OSError as error:
             reason = error.strerror or "damaged, or of another kind"
-            raise file.refusal(f"a file that can be read ({reason})") from None
+            raise source_file.refusal(f"a file that can be read ({reason})") from None
 
 
 def _of_equal_length(batches: Iterator[Any]) -> Iterator[Any]:

@@ -63,7 +63,8 @@ class TableSource:
                 Path(settings.path), name="data.path", encoding=str(settings.encoding)
             )
             return {
-                split: replace(common_file, split=settings.split, part=split) for split in SPLITS
+                split: replace(common_file, split_column=settings.split, split_name=split)
+                for split in SPLITS
             }
         files = {}
         for split in SPLITS:
@@ -239,7 +240,7 @@ class TableSource:
 
     def read_rows(
         self,
-        split: str,
+        split_name: str,
         schema: TableSchema,
         *,
         stage: StageOpener = unwatched,
@@ -248,30 +249,34 @@ class TableSource:
         """Reads the rows of a split.
 
         Args:
-            split: private, public or test.
+            split_name: private, public or test.
             schema: encodes the features.
             stage: opens the stage that reports progress.
             cell_digest: receives all cells of the split, with columns that become no features; None if no digest is
                 needed.
         """
-        file = self.files[split]
-        columns = list(dict.fromkeys((*schema.names, *self._columns_with_role(split))))
+        file = self.files[split_name]
+        columns = list(dict.fromkeys((*schema.names, *self._columns_with_role(split_name))))
         require_columns(file.setting, column_names=file.names, required=columns)
-        if self.label_form.column is not None and file.kind == "json":
+        if self.label_form.column_name is not None and file.kind == "json":
             # Lists of labels are read as they are. In the digest the items of a list are one word, so the file is read
             # once more for the digest.
             if cell_digest is not None:
                 cell_digest.add_all(file.rows())
                 cell_digest = None
-            file = replace(file, whole_lists=(self.label_form.column,))
+            file = replace(file, whole_lists=(self.label_form.column_name,))
         batches = file.rows(columns if cell_digest is None else None)
         if schema.texts and cell_digest is not None:
             # The digest depends on the batches of the file, which are joined below.
             batches = cell_digest.pass_through(batches)
             cell_digest = None
-        budget = self._settings.budget if split == "private" else None
+        budget = self._settings.budget if split_name == "private" else None
         with _with_progress(
-            batches, table_file=file, split=split, has_texts=bool(schema.texts), stage=stage
+            batches,
+            table_file=file,
+            split_name=split_name,
+            has_texts=bool(schema.texts),
+            stage=stage,
         ) as reported_batches:
             return Rows(
                 reported_batches,
@@ -280,8 +285,8 @@ class TableSource:
                 roles=Roles(
                     group=self._settings.columns_of("group"), id=self._settings.id, budget=budget
                 ),
-                name=file.setting if self._settings.path is None else f"data.path, {split}",
-                split=split,
+                name=file.setting if self._settings.path is None else f"data.path, {split_name}",
+                split_name=split_name,
                 cell_digest=cell_digest,
                 # Vectors of texts use all threads for one batch.
                 in_threads=not schema.texts,
@@ -308,7 +313,7 @@ class TableSource:
             first_year=settings.first_year,
         )
 
-    def _columns_with_role(self, split: str) -> list[str]:
+    def _columns_with_role(self, split_name: str) -> list[str]:
         """Returns the columns of labels, owners, ids and budgets that the file of a split must have.
 
         A public file may lack all columns of labels.
@@ -316,21 +321,21 @@ class TableSource:
         Raises:
             InvalidValue: the file lacks such a column.
         """
-        file = self.files[split]
+        file = self.files[split_name]
         columns_of_role = {}
         labels = self.label_form.columns
         # A label in other letters is a mistake, and not a sign of a file without labels.
         folded_names = {name.casefold() for name in file.names}
         has_some_label = any(label.casefold() in folded_names for label in labels)
-        if split != "public" or has_some_label:
+        if split_name != "public" or has_some_label:
             columns_of_role["labels"] = labels
         for role in ("group", "id"):
             columns_of_role[role] = self._settings.columns_of(role)
-        if split == "private":
+        if split_name == "private":
             columns_of_role["budget"] = self._settings.columns_of("budget")
         for role, columns in columns_of_role.items():
             remedy = ""
-            if role == "group" and split != "private":
+            if role == "group" and split_name != "private":
                 remedy = "; each person there needs a number, too"
             for column in columns:
                 require_column(
@@ -348,7 +353,7 @@ def _with_progress(
     batches: Iterable[NumberedBatch],
     *,
     table_file: TableFile,
-    split: str,
+    split_name: str,
     has_texts: bool,
     stage: StageOpener,
 ) -> Iterator[Iterable[NumberedBatch]]:
@@ -357,17 +362,17 @@ def _with_progress(
     Args:
         batches: the batches of the file.
         table_file: the file, whose size is the end of the stage.
-        split: the split that is read, for the name of the stage.
+        split_name: the split that is read, for the name of the stage.
         has_texts: whether columns of text are encoded. Then batches are joined to larger ones.
         stage: opens the stage that reports progress.
     """
     size_mb = table_file.num_bytes // MEGABYTE
     if has_texts:
         size_kb = table_file.num_bytes // _KILOBYTE
-        with stage(f"texts of {split} records, kB", size_kb) as advance:
+        with stage(f"texts of {split_name} records, kB", size_kb) as advance:
             yield gather_batches(batches, file_size_kb=size_kb, report_progress=advance)
     elif size_mb < _LARGE_MB:
         yield batches
     else:
-        with stage(f"reading {split} rows, MB", size_mb) as advance:
+        with stage(f"reading {split_name} rows, MB", size_mb) as advance:
             yield report_batches(batches, file_size_mb=size_mb, report_progress=advance)

@@ -11,11 +11,11 @@ from pate.data.table.column_names import column_name, require_columns
 from pate.data.table.source_file import BATCH_ROWS, SourceFile
 
 
-def typed_batches(file: SourceFile, column_names: list[str] | None) -> Iterator[Any]:
+def typed_batches(source_file: SourceFile, column_names: list[str] | None) -> Iterator[Any]:
     """Yields the content of a Parquet, Feather or Arrow file as pyarrow tables. The first table has no rows.
 
     Args:
-        file: the file.
+        source_file: the file.
         column_names: the names of the columns to read; None for all columns.
 
     Raises:
@@ -25,16 +25,16 @@ def typed_batches(file: SourceFile, column_names: list[str] | None) -> Iterator[
     from pyarrow import parquet
 
     with ExitStack() as stack:
-        if file.kind == "parquet":
+        if source_file.kind == "parquet":
             # With a buffer, pyarrow would hold the whole file in memory.
-            source = stack.enter_context(parquet.ParquetFile(file.path, pre_buffer=False))
+            source = stack.enter_context(parquet.ParquetFile(source_file.path, pre_buffer=False))
             schema = source.schema_arrow
             batches = None  # iterated below, when the columns are known
         else:
             # A memory map of the file would count as memory of the process.
-            schema, batches = _open_arrow(stack.enter_context(pa.OSFile(str(file.path))))
+            schema, batches = _open_arrow(stack.enter_context(pa.OSFile(str(source_file.path))))
         names = list(map(column_name, schema.names))
-        require_columns(file.name, names)
+        require_columns(source_file.name, names)
         column_names = column_names or names
         name_in_file = dict(zip(names, schema.names, strict=True))
         names_in_file = [name_in_file[column] for column in column_names]

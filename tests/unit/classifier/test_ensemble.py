@@ -72,7 +72,7 @@ def source_of_votes(
         learner,
         pools,
         partition=Partition.draw(groups, num_teachers=10, rng=streams.generator("partition")),
-        queries=QUERIES,
+        query_inputs=QUERIES,
         seeds=streams.seeds("teachers", num_seeds=10),
         keep_confidences=keep_confidences,
         num_jobs=num_jobs,

@@ -204,7 +204,7 @@ def rows_of_sweep(
     table = SweepTable()
     table.on_multirun_start(hydra_config(folder=folder))
     for num, place in enumerate(folders_of_releases):
-        enter_folder(folder, number=num, output_dir=place)
+        enter_folder(folder, job_number=num, output_dir=place)
     for num, (words, job_result) in enumerate(results_by_overrides):
         job = JobReturn()
         job.status = JobStatus.FAILED if job_result is None else JobStatus.COMPLETED

@@ -413,15 +413,15 @@ def test_csv_dialects_are_read(csv_copy: Path, old: str, new: str) -> None:
     The dialects have 0 for -1, semicolons, blanks after commas, quotes, or a column of row numbers.
     """
     plain = read_attributes(csv_copy)
-    splits = read_numbers(csv_copy, list_name="list_eval_partition", file_names=plain.files)
+    splits = read_numbers(csv_copy, list_name="list_eval_partition", file_names=plain.file_names)
     for path in csv_copy.glob("*.csv"):
         path.write_text(re.sub(old, new, path.read_text()))
     attributes = read_attributes(csv_copy)
     assert attributes.labels.tolist() == plain.labels.tolist()
-    assert attributes.names == plain.names
-    assert attributes.files == plain.files
+    assert attributes.label_names == plain.label_names
+    assert attributes.file_names == plain.file_names
     splits_in_dialect = read_numbers(
-        csv_copy, list_name="list_eval_partition", file_names=plain.files
+        csv_copy, list_name="list_eval_partition", file_names=plain.file_names
     )
     assert splits_in_dialect.numbers.tolist() == splits.numbers.tolist()
 

@@ -159,7 +159,9 @@ def test_records_count_in_their_subgroup_alone() -> None:
     """A record without a value counts in no subgroup."""
     test_split = split_of(probabilities=[[0.9], [0.9], [0.9]], labels=[[1], [0], [1]])
     values = np.array([0, 1, -1])
-    division = Subgroups(column="sex", names=("f", "m"), of_test=values, of_public=values)
+    division = Subgroups(
+        column_name="sex", value_names=("f", "m"), of_test=values, of_public=values
+    )
     score_design = design_of(num_labels=1, num_values=(2,))
     assert sums_of(score_design=score_design, test_split=test_split, subgroups=(division,))[
         "subgroups"
