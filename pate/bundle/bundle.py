@@ -99,15 +99,15 @@ class Bundle:
         used_files = (*_NEEDED_FILES, PRIVACY) if has_privacy else _NEEDED_FILES
         for name in used_files:
             _require_unaltered(release_folder, name=name, digests=digests)
-        form = ModelForm.read(release_folder)
+        model_form = ModelForm.read(release_folder)
         model = StudentModel.load(release_folder / "student")
-        if not _belong_together(form, model):
+        if not _belong_together(model_form, model):
             rule = "the schema of the model beside it"
             raise damaged(
                 release_folder / SCHEMA, rule=rule, finding="that of another", remedy=REMEDY
             )
         privacy = PrivacyStatement.read(release_folder, remedy=REMEDY) if has_privacy else None
-        return cls(form=form, model=model, privacy=privacy, folder=release_folder)
+        return cls(form=model_form, model=model, privacy=privacy, folder=release_folder)
 
     @property
     def labels(self) -> tuple[str, ...]:

@@ -277,10 +277,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 samples. Nothing is spent then.
         """
         # 1. The price. Of the private records, it depends on the number of groups alone; nothing is trained or spent.
-        #    Private: `inputs` and `plan`, as the `pools` of both are the private and the public rows. They end with
-        #    this function.
+        #    Private: `fit_inputs` and `fit_plan`, as the `pools` of both are the private and the public rows. They end
+        #    with this function.
         unit = unit_of(groups)
-        arguments = FitArguments(
+        fit_arguments = FitArguments(
             inputs=X,
             labels=y,
             public_inputs=X_public,
@@ -292,24 +292,24 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         # Errors name parameters as this class does, such as `n_teachers`. `shown_as` is not a decorator of this method,
         # as it would add a frame to the stack, by which `stacklevel` finds the line that a warning is about.
         with shown_as(CLASSIFIER):
-            inputs = self._read_inputs(arguments, score_epsilon=self.score_epsilon)
-            plan = self._plan_fit(inputs, score_epsilon=self.score_epsilon)
-            priced = self._price_of_plan(plan)
-            priced_scores = plan.scores(unit)
-        pools = plan.pools
+            fit_inputs = self._read_inputs(fit_arguments, score_epsilon=self.score_epsilon)
+            fit_plan = self._plan_fit(fit_inputs, score_epsilon=self.score_epsilon)
+            priced = self._price_of_plan(fit_plan)
+            priced_scores = fit_plan.scores(unit)
+        pools = fit_plan.pools
         self._warn_of_plan(
-            plan,
+            fit_plan,
             priced,
             has_groups=groups is not None,
             labels_are_masked=isinstance(y, np.ma.MaskedArray),
         )
         streams = streams_of(self.random_state)
-        fit_ledger = self._fit_ledger(plan, unit)
+        fit_ledger = self._fit_ledger(fit_plan, unit)
         with shown_as(CLASSIFIER):
             ledger = fit_ledger.open(
                 priced, score_price=None if priced_scores is None else priced_scores.score_price
             )
-        remembered_fit = self._remembered_fit(plan, priced, unit)
+        remembered_fit = self._remembered_fit(fit_plan, priced, unit)
         if self.ledger is None:
             warn_of_past_fits(remembered_fit.dearest_fits(), stacklevel=2)
             if priced_scores is not None:
@@ -318,23 +318,23 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 )
         # This fits the estimators to public rows with invented labels. So an estimator that cannot read the rows fails
         # before anything is spent.
-        plan.rehearse()
+        fit_plan.rehearse()
 
         # 2. The teachers learn from disjoint records, and vote on public samples.
         #    Private: `partition` and `votes`. No epsilon covers them. They end with this function.
-        num_teachers = plan.num_teachers
+        num_teachers = fit_plan.num_teachers
         partition = Partition.draw(pools.groups, num_teachers, streams.generator("partition"))
         teacher_seeds = streams.seeds("teachers", num_seeds=num_teachers)
         with stage(f"{num_teachers} teachers", verbose=self.verbose):
-            votes = plan.vote(priced, partition, seeds=teacher_seeds)
+            votes = fit_plan.vote(priced, partition, seeds=teacher_seeds)
 
         # 3. The only way out: `aggregator.release` draws noise around the votes, and `record` charges the ledger before
         #    it. A kill after the charge has paid for a release that nobody has seen.
         #    Not private: `release`, which has the stated epsilon and may be published.
         student_seed = streams.seed("student")
         prior = StudentPrior(
-            student_recipe=plan.student,
-            inputs=plan.queries,
+            student_recipe=fit_plan.student,
+            inputs=fit_plan.queries,
             seed=student_seed,
             never_empty=priced.aggregator.never_empty,
         )
@@ -347,10 +347,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             all_cores(),
         ):
             release = aggregator.release(votes, streams.generator("noise"), record)
-        charge = FitCharge(
-            priced=priced, budget=plan.budget, unit=unit, seed=self._seed, tuned=self._tuned
+        fit_charge = FitCharge(
+            priced=priced, budget=fit_plan.budget, unit=unit, seed=self._seed, tuned=self._tuned
         )
-        self._set_release(release, charge, spent_epsilon=record.spent_epsilon)
+        self._set_release(release, fit_charge, spent_epsilon=record.spent_epsilon)
 
         # 4. The student learns from the release and public samples: it costs nothing more.
         #    Not private: `model`, which may be published under the same epsilon.
@@ -361,17 +361,22 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
                 stage(f"student of {answers}", verbose=self.verbose),
                 all_cores(),
             ):
-                model = self._train_student(plan, release, seed=student_seed)
+                model = self._train_student(fit_plan, release, seed=student_seed)
                 constant_lines = list(
                     constant_student_warnings(
                         model,
-                        public_inputs=plan.queries,
+                        public_inputs=fit_plan.queries,
                         remedy=priced.aggregator.remedies["noise"],
                     )
                 )
         except Exception as error:
-            raise self._student_error(error, fit_plan=plan) from error
-        self._set_student(model, inputs, plan, publication=plan.publication(model, release, charge))
+            raise self._student_error(error, fit_plan=fit_plan) from error
+        self._set_student(
+            model,
+            fit_inputs,
+            fit_plan,
+            publication=fit_plan.publication(model, release, fit_charge),
+        )
         for line in constant_lines:
             warnings.warn(line, DoubtfulPlan, stacklevel=2)
         if priced_scores is not None:
@@ -397,7 +402,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         Raises:
             InvalidValue: the fit would be refused.
         """
-        arguments = FitArguments(
+        fit_arguments = FitArguments(
             inputs=X,
             labels=y,
             public_inputs=X_public,
@@ -406,7 +411,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             public_labels=y_public,
         )
         with shown_as(CLASSIFIER):
-            inputs = self._read_inputs(arguments, score_epsilon=None)
+            inputs = self._read_inputs(fit_arguments, score_epsilon=None)
             return self._price_of_plan(self._plan_fit(inputs, score_epsilon=None))
 
     def predict(self, X: ArrayLike) -> Any:

@@ -65,9 +65,9 @@ class EstimatorLearner:
 
         The public pool without labels is not used, and neither are released scores.
         """
-        rows = self.task.is_usable(training.labels)
-        inputs = rows_of(training.inputs, rows)
-        return self.task.fit(self.estimator, inputs, training.labels[rows], seed=seed)
+        row_indices = self.task.is_usable(training.labels)
+        inputs = rows_of(training.inputs, row_indices)
+        return self.task.fit(self.estimator, inputs, training.labels[row_indices], seed=seed)
 
     def confidences(
         self,
@@ -255,18 +255,18 @@ def train_and_vote(
             deleted.
         verbose: the level of messages, as in joblib.
     """
-    shards = [partition.indices(teacher) for teacher in range(partition.num_teachers)]
+    shards = [partition.indices(teacher_index) for teacher_index in range(partition.num_teachers)]
     parallel = Parallel(n_jobs=num_jobs, return_as="generator", verbose=verbose)
     fit_and_vote = delayed(learner.confidences)
     confidences_by_teacher: Iterator[Float32Array] = parallel(
         fit_and_vote(
-            inputs=rows_of(pools.inputs, rows),
-            targets=pools.targets[rows],
-            known=None if pools.known is None else pools.known[rows],
+            inputs=rows_of(pools.inputs, row_indices),
+            targets=pools.targets[row_indices],
+            known=None if pools.known is None else pools.known[row_indices],
             seed=seed,
-            queries=query_inputs,
+            query_inputs=query_inputs,
         )
-        for rows, seed in zip(shards, seeds, strict=True)
+        for row_indices, seed in zip(shards, seeds, strict=True)
     )
     packed_bits: list[NDArray[np.uint8]] = []
     kept_confidences: list[Float32Array] = []

@@ -194,8 +194,8 @@ class Publication:
             labels_have_gaps=facts.labels_have_gaps,
         )
         paths = [path for path in folder.rglob("*") if not path.is_dir()]
-        names = [path.relative_to(folder).as_posix() for path in paths]
-        Manifest.from_files(folder, names, remedy=_REMEDY).write(folder)
+        file_names = [path.relative_to(folder).as_posix() for path in paths]
+        Manifest.from_files(folder, file_names, remedy=_REMEDY).write(folder)
 
     def _require_writable(self, folder: Path, *, public_classes: bool) -> None:
         """Raises `InvalidValue` if `write` would refuse these arguments."""

@@ -216,10 +216,15 @@ def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, BoolArray]:
             rule += "; (y == 'yes').astype(int) makes them of words"
         raise InvalidValue("y", kind, rule=rule)
     vector = column_or_1d(y, warn=True)
-    names = _class_names(vector) if classes is None else np.unique(np.asarray(classes))
-    require(len(names) > 1, "len(classes)", len(names), f"at least two, found {len(names)} class")
-    require_entries("y", np.isin(vector, names), "one of the classes that were given")
-    return OneClass(names), vector[:, None] == names
+    class_names = _class_names(vector) if classes is None else np.unique(np.asarray(classes))
+    require(
+        len(class_names) > 1,
+        "len(classes)",
+        len(class_names),
+        f"at least two, found {len(class_names)} class",
+    )
+    require_entries("y", np.isin(vector, class_names), "one of the classes that were given")
+    return OneClass(class_names), vector[:, None] == class_names
 
 
 def _class_names(y: NDArray[Any]) -> NDArray[Any]:

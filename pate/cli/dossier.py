@@ -32,15 +32,15 @@ def write_dossier(config: DictConfig) -> None:
             written.
     """
     require_named(config, rules=_REQUIRED_SETTINGS)
-    output = Path(str(config.output))
+    output_file = Path(str(config.output))
     folder = Path(str(config.release))
-    if output.suffix not in (".html", ".json"):
-        raise InvalidValue("output", output, rule="a file that ends in .html or .json")
-    if not output.parent.is_dir():
-        raise InvalidValue("output", output, rule="a file in a folder that is there")
-    if output.resolve().is_relative_to(folder.resolve()):
+    if output_file.suffix not in (".html", ".json"):
+        raise InvalidValue("output", output_file, rule="a file that ends in .html or .json")
+    if not output_file.parent.is_dir():
+        raise InvalidValue("output", output_file, rule="a file in a folder that is there")
+    if output_file.resolve().is_relative_to(folder.resolve()):
         rule = "a file outside of the release, which has its digests"
-        raise InvalidValue("output", output, rule=rule)
+        raise InvalidValue("output", output_file, rule=rule)
     if config.rehearsed_on is not None:
         require_choice("rehearsed_on", config.rehearsed_on, ("public",))
     dossier = Dossier.read(
@@ -51,12 +51,12 @@ def write_dossier(config: DictConfig) -> None:
         contact=config.contact or "",
         date=config.date or "",
     )
-    is_json = output.suffix == ".json"
-    write_text(output, text=(to_json(dossier.to_json()) + "\n") if is_json else dossier.html())
+    is_json = output_file.suffix == ".json"
+    write_text(output_file, text=(to_json(dossier.to_json()) + "\n") if is_json else dossier.html())
     remark = "public facts alone; it may be given to anybody"
     if not dossier.is_private:
         remark = "this release is not to be published; the page says why"
-    print_lines(f"{output}: {remark}", stderr=True)
+    print_lines(f"{output_file}: {remark}", stderr=True)
 
 
 main = command_of(write_dossier, command="dossier", module_name=__name__)

@@ -65,9 +65,9 @@ def predict(config: DictConfig) -> None:
     """
     require_named(config, rules=_REQUIRED_SETTINGS)
     bundle = Bundle.load(str(config.release))
-    output = Path(str(config.output))
+    output_file = Path(str(config.output))
     _require_output(
-        output, data_path=Path(str(config.data)), release_folder=Path(str(config.release))
+        output_file, data_path=Path(str(config.data)), release_folder=Path(str(config.release))
     )
     table = TableFile(
         path=Path(str(config.data)),
@@ -86,7 +86,7 @@ def predict(config: DictConfig) -> None:
     for label_name in bundle.labels:
         label_columns += [label_name, f"{label_name}_probability"]
     num_records = 0
-    with atomic_write(output) as file:
+    with atomic_write(output_file) as file:
         text = io.TextIOWrapper(file, encoding="utf-8", newline="")
         write = row_writer(text)
         write([name_column, *label_columns])
@@ -104,7 +104,7 @@ def predict(config: DictConfig) -> None:
         text.flush()
         text.detach()
     print_lines(
-        f"{output}: {num_records} records, {len(bundle.labels)} labels, each as 0 or 1 and as a probability",
+        f"{output_file}: {num_records} records, {len(bundle.labels)} labels, each as 0 or 1 and as a probability",
         stderr=True,
     )
 
@@ -146,25 +146,25 @@ def blocks(
     Raises:
         InvalidValue: the model does not accept records of this kind.
     """
-    form = bundle.form.preprocessing
+    input_form = bundle.form.preprocessing
     path = table_file.path
     if path.suffix in (".npy", ".npz"):
         inputs = bundle.inputs(_read_array(path))
         row_numbers = [str(number) for number in range(1, len(inputs) + 1)]
         yield PredictedBlock(record_names=row_numbers, inputs=inputs)
-    elif isinstance(form, ImageForm):
-        yield from _picture_blocks(form, path=path)
-    elif isinstance(form, ExtractedForm) and form.pictures is not None:
-        for pictures in _picture_blocks(form.pictures, path=path):
+    elif isinstance(input_form, ImageForm):
+        yield from _picture_blocks(input_form, path=path)
+    elif isinstance(input_form, ExtractedForm) and input_form.pictures is not None:
+        for pictures in _picture_blocks(input_form.pictures, path=path):
             yield PredictedBlock(
-                record_names=pictures.record_names, inputs=form.inputs(pictures.inputs)
+                record_names=pictures.record_names, inputs=input_form.inputs(pictures.inputs)
             )
-    elif isinstance(form, TableSchema):
-        yield from _table_blocks(form, table_file=table_file, id_column=id_column)
+    elif isinstance(input_form, TableSchema):
+        yield from _table_blocks(input_form, table_file=table_file, id_column=id_column)
     else:
         shape = bundle.form.input_shape
-        if isinstance(form, ExtractedForm):
-            shape = form.extractor.picture_shape
+        if isinstance(input_form, ExtractedForm):
+            shape = input_form.extractor.picture_shape
         rule = f"an array of shape [n, {', '.join(map(str, shape))}] in an .npy file; this model knows no columns"
         raise InvalidValue("data", path, rule=rule)
 
@@ -182,10 +182,10 @@ def _table_blocks(
         )
     require_columns("data", column_names=table_file.names, required=schema.names)
     schema = replace(schema, spelling=table_file.spelling(schema.spelling))
-    columns = [name for name in table_file.names if name in schema.names or name == id_column]
+    column_names = [name for name in table_file.names if name in schema.names or name == id_column]
     unknown_and_missing = np.zeros((len(schema.columns), 2), np.int64)
     num_rows = 0
-    for numbers, batch in table_file.rows(columns):
+    for numbers, batch in table_file.rows(column_names):
         encoded = schema.read_table(table=batch, first_row=int(numbers[0]))
         unknown_and_missing += encoded.unknown_and_missing
         num_rows += len(numbers)

@@ -43,14 +43,14 @@ _HOLDERS_MEMBERS = ("manifest", "sum_heads")
 
 def release(config: DictConfig) -> None:
     """Releases labels from the configured votes, or continues a release, and prints its price and the next steps."""
-    plan, output_dir = plan_of(config)
+    release_plan, output_dir = plan_of(config)
     paths = vote_paths(config)
     for path in paths:
         if any(holds_member(path, name) for name in _HOLDERS_MEMBERS):
             rule = f"the package pate-federated, which reads files of pate-vote: {how_to_install_federated()}"
             raise MissingPackage("votes", path, rule=rule)
     votes, cohort = read_foreign_votes(config, paths=paths)
-    release_and_print(plan, votes=votes, cohort=cohort, output_dir=output_dir)
+    release_and_print(release_plan, votes=votes, cohort=cohort, output_dir=output_dir)
 
 
 def release_and_print(

@@ -42,20 +42,20 @@ def write_schema(config: DictConfig) -> None:
         InvalidValue: a setting or the table is invalid. Files of splits that were written are removed.
     """
     require_named(config, rules=_REQUIRED_SETTINGS)
-    output = Path(str(config.output))
-    if os.path.lexists(output):
+    output_file = Path(str(config.output))
+    if os.path.lexists(output_file):
         rule = "the name of a new file: somebody may have changed this one; remove it to have it written anew"
-        raise InvalidValue("output", output, rule=rule)
-    if not output.parent.is_dir():
-        raise InvalidValue("output", output, rule="a file in a folder that is there")
+        raise InvalidValue("output", output_file, rule=rule)
+    if not output_file.parent.is_dir():
+        raise InvalidValue("output", output_file, rule="a file in a folder that is there")
     parts: dict[str, Path] = {}
     try:
         dealing = _dealing(config)
         if dealing is not None:
-            parts = dealing.write(output.parent)
-        table = _table(config, files_of_splits=parts)
-        schema = table.public_schema()
-        lines = list(table.public_remarks())
+            parts = dealing.write(output_file.parent)
+        table_settings = _table(config, files_of_splits=parts)
+        schema = table_settings.public_schema()
+        lines = list(table_settings.public_remarks())
         if dealing is not None and (remark := dealing.largest_remark()) is not None:
             lines.append(remark)
     except InvalidValue as error:
@@ -65,7 +65,7 @@ def write_schema(config: DictConfig) -> None:
         error.rule = _own_names(error.rule)
         error.hint = _own_names(error.hint)
         raise
-    schema.write(output, _settings_of(table, encoding=str(config.encoding)))
+    schema.write(output_file, _settings_of(table_settings, encoding=str(config.encoding)))
 
     useless_columns = [column.name for column in schema.columns if not column.feature_names]
 
@@ -81,12 +81,12 @@ def write_schema(config: DictConfig) -> None:
         remedy=remedy,
         schema=schema,
         next_steps=_next_steps(
-            useless_columns, output_file=output, public_part=parts.get("public")
+            useless_columns, output_file=output_file, public_part=parts.get("public")
         ),
-        output=output,
+        output=output_file,
         lines=list(map(_own_names, lines)),
         parts=parts,
-        command=_command(table, schema_file=output, files_of_splits=parts),
+        command=_command(table_settings, schema_file=output_file, files_of_splits=parts),
     )
 
 

@@ -25,11 +25,13 @@ def keep_earlier_pages(folder: Path, runs: Sequence[Run]) -> str:
     """
     if not os.path.lexists(folder / "comparison.csv"):
         return ""
-    new_rows = {_row_key(run) for run in runs}
+    new_rows = {_row_key(comparison_run) for comparison_run in runs}
     # An earlier row without a result, and so without a seed, is shown by each new row of the same method and epsilon.
     new_rows |= {(*row[:-1], None) for row in new_rows}
     try:
-        earlier_rows = {_row_key(run) for run in read_runs(folder / "comparison.csv")}
+        earlier_rows = {
+            _row_key(comparison_run) for comparison_run in read_runs(folder / "comparison.csv")
+        }
         missing = earlier_rows - new_rows
     except InvalidValue:  # a file of another version, or one that was edited
         missing = {("an earlier comparison",)}

@@ -112,25 +112,27 @@ class Trial:
 
         If the method cannot handle the data, the run has a note in place of scores.
         """
-        run = self.unscored_run
-        if not run.is_baseline:
-            run = replace(run, priced_epsilon=contender.epsilon, seed=seed)
+        unscored_run = self.unscored_run
+        if not unscored_run.is_baseline:
+            unscored_run = replace(unscored_run, priced_epsilon=contender.epsilon, seed=seed)
         try:
             trained = contender.train(seed)
-            run = replace(
-                run, num_answered=trained.num_answered, label_accuracy=trained.label_accuracy
+            unscored_run = replace(
+                unscored_run,
+                num_answered=trained.num_answered,
+                label_accuracy=trained.label_accuracy,
             )
-            test = self.bench.dataset.test
+            test_split = self.bench.dataset.test
             return _with_scores(
-                run,
-                predicted=trained.model.predict(test.inputs),
-                probabilities=trained.model.predict_proba(test.inputs).astype(np.float64),
-                test_split=test,
+                unscored_run,
+                predicted=trained.model.predict(test_split.inputs),
+                probabilities=trained.model.predict_proba(test_split.inputs).astype(np.float64),
+                test_split=test_split,
             )
         except InvalidValue as error:  # the method cannot handle the data
-            if run.is_baseline:
+            if unscored_run.is_baseline:
                 raise
-            return replace(run, note=str(error))
+            return replace(unscored_run, note=str(error))
 
 
 def _with_scores(
@@ -274,14 +276,14 @@ def run_trials(comparison_plan: ComparisonPlan, trials: list[Trial], monitor: Mo
 
     results: dict[int, list[Run]] = {}  # by the index of the trial
     tasks = []
-    for index, trial in enumerate(trials):
+    for trial_index, trial in enumerate(trials):
         runs_on_disk = trial.stored_runs()
         if runs_on_disk is None:
-            tasks.append(delayed(_results)(index, trial))
+            tasks.append(delayed(_results)(trial_index, trial))
         else:
-            results[index] = runs_on_disk
+            results[trial_index] = runs_on_disk
     num_steps = sum(len(trial.paths) for trial in trials)
-    num_done = sum(len(trials[index].paths) for index in results)
+    num_done = sum(len(trials[trial_index].paths) for trial_index in results)
     if results:
         folder = trials[0].bench.folder
         monitor.say(
@@ -301,11 +303,11 @@ def run_trials(comparison_plan: ComparisonPlan, trials: list[Trial], monitor: Mo
             batch_size=1,
             return_as="generator_unordered",
         )
-        for index, runs in parallel(tasks):
-            results[index] = runs
-            num_done += len(trials[index].paths)
+        for trial_index, runs in parallel(tasks):
+            results[trial_index] = runs
+            num_done += len(trials[trial_index].paths)
             advance(num_done, runs[0].aggregator)
-    return [run for index in range(len(trials)) for run in results[index]]
+    return [run for trial_index in range(len(trials)) for run in results[trial_index]]
 
 
 def _results(index: int, trial: Trial) -> tuple[int, list[Run]]:

@@ -56,18 +56,18 @@ class PhotographFiles:
         """
         folder = _photograph_folder(copy_folder)
         versions = _file_versions(folder)
-        names = tuple(listed_names)
+        file_names = tuple(listed_names)
         if not versions.keys() >= set(listed_names):
             name_of_stem = {_stem(name): name for name in sorted(versions, reverse=True)}
-            names = tuple(
+            file_names = tuple(
                 name if name in versions else name_of_stem.get(_stem(name), name)
                 for name in listed_names
             )
-        identities = [versions[name].identity for name in names if name in versions]
+        identities = [versions[name].identity for name in file_names if name in versions]
         if len(set(identities)) < len(identities):
-            _refuse_repeated_file(names, versions=versions)
-        stamps = [versions[name].stamp if name in versions else 0 for name in names]
-        return cls(folder=folder, file_names=names, stamps=np.array(stamps, dtype=np.int64))
+            _refuse_repeated_file(file_names, versions=versions)
+        stamps = [versions[name].stamp if name in versions else 0 for name in file_names]
+        return cls(folder=folder, file_names=file_names, stamps=np.array(stamps, dtype=np.int64))
 
     def paths(self, row_numbers: IntArray) -> list[Path]:
         """Returns the paths of the photographs with the given numbers."""

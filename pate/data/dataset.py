@@ -184,18 +184,18 @@ class Dataset:
 
     def digest(self) -> str:
         """Returns the SHA-256 digest of all records, names, budgets and weights. No epsilon covers the digest."""
-        digest = hashlib.sha256(repr((self.name, self.label_names)).encode())
+        hasher = hashlib.sha256(repr((self.name, self.label_names)).encode())
         for _, split in self._splits():
             for array in (split.inputs, split.labels, split.record_ids, split.group_ids):
-                add_array(digest, array=array)
+                add_array(hasher, array=array)
             if split.known is not None and not split.known.all():
-                digest.update(b"known")
-                add_array(digest, array=split.known)
+                hasher.update(b"known")
+                add_array(hasher, array=split.known)
         if self.budgets is not None:
-            digest.update(repr(self.budgets.tolist()).encode())
+            hasher.update(repr(self.budgets.tolist()).encode())
         if self.weights is not None:
-            add_array(digest, array=self.weights)
-        return digest.hexdigest()
+            add_array(hasher, array=self.weights)
+        return hasher.hexdigest()
 
     def private_digest(self) -> str:
         """Returns the digest by which a ledger recognizes the same private records in several runs.

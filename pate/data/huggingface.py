@@ -345,14 +345,14 @@ class HuggingFace(TextReader):
             *self.labels,
             *(column for column in (self.group, self.id) if column is not None),
         ]
-        columns = [
+        column_names = [
             column
             for column in dict.fromkeys(wanted_columns)
             if column in rows_of_split.column_names
         ]
         label_lists = self._label_list_column
         num_rows = 0
-        tables = rows_of_split.select_columns(columns).with_format("arrow")
+        tables = rows_of_split.select_columns(column_names).with_format("arrow")
         for table in tables.iter(batch_size=_BATCH_ROWS):
             numbers = num_rows + np.arange(len(table))
             yield numbers, table if label_lists is None else label_lists.with_bits(table)

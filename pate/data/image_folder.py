@@ -211,8 +211,8 @@ class ImageFolder:
                 table_description=f"data.table that holds {content}, data.{role}=NAME",
             )
         groups = () if self.group is None else (self.group,)
-        columns = list(dict.fromkeys([self.file, *self.labels, *groups]))
-        require_columns("data.table", column_names=file.names, required=columns)
+        column_names = list(dict.fromkeys([self.file, *self.labels, *groups]))
+        require_columns("data.table", column_names=file.names, required=column_names)
         num_pictures = sum(table.num_rows for table in file.batches([self.file]))
         with stage("decoding pictures", num_pictures) as advance:
             column = self._picture_column(advance)
@@ -220,7 +220,9 @@ class ImageFolder:
             rows_of_split = {}
             for split in SPLITS:
                 rows_of_split[split] = Rows(
-                    batches=replace(file, split_column=self.split, split_name=split).rows(columns),
+                    batches=replace(file, split_column=self.split, split_name=split).rows(
+                        column_names
+                    ),
                     schema=schema,
                     label_form=Labels(self.labels, uncertain=self._uncertain),
                     roles=Roles(group=groups, id=self.file),

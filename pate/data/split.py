@@ -143,14 +143,18 @@ class Split:
 
         A mask that says that all labels are known changes no digest.
         """
-        digest = hashlib.sha256(b"records")
-        order = np.argsort(self.record_ids, kind="stable")
-        for array in (self.record_ids[order], self.group_ids[order], self.labels[order]):
-            add_array(digest, array=array)
-        self._add_inputs(digest, order)
+        hasher = hashlib.sha256(b"records")
+        row_order = np.argsort(self.record_ids, kind="stable")
+        for array in (
+            self.record_ids[row_order],
+            self.group_ids[row_order],
+            self.labels[row_order],
+        ):
+            add_array(hasher, array=array)
+        self._add_inputs(hasher, row_order)
         if self.known is not None and not self.known.all():
-            add_array(digest, array=self.known[order])
-        return digest.hexdigest()
+            add_array(hasher, array=self.known[row_order])
+        return hasher.hexdigest()
 
     def _add_inputs(self, hasher: Any, row_order: IntArray) -> None:
         """Adds the inputs in another order to a digest, without a copy of all of them."""

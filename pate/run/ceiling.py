@@ -62,8 +62,8 @@ def _best_recipe(recipes: tuple[Student, ...], *, records: Split, seed: int) -> 
     If no held-out record has a label, average precision is undefined and the first recipe is returned.
     """
     num_compared = min(len(records), _MAX_COMPARED)
-    rows = np.linspace(0, len(records) - 1, num_compared).astype(np.int64)
-    sample = records.take(rows)
+    row_indices = np.linspace(0, len(records) - 1, num_compared).astype(np.int64)
+    sample = records.take(row_indices)
     is_held_out = np.isin(sample.group_ids, np.unique(sample.group_ids)[::_HELD_OUT_STEP])
     held_out = sample.take(np.flatnonzero(is_held_out))
     others = sample.take(np.flatnonzero(~is_held_out))

@@ -282,13 +282,13 @@ class Ensemble:
                 teacher, store, num_teachers=self.num_teachers, inputs=public_inputs
             ):
                 # The states go on behind the end of the block.
-                for index, (pool_answers, state) in enumerate(
+                for teacher_index, (pool_answers, state) in enumerate(
                     zip(block, states, strict=False), start=first
                 ):
-                    shard = private.take(self.partition.indices(index))
+                    shard = private.take(self.partition.indices(teacher_index))
                     shard_answers = teacher.predict_many([state], shard.inputs)[0]
                     shard_features = public_pca.with_constant(shard.inputs).astype(np.float32)
-                    pool_excess[index] = pool_excess_of_teacher(
+                    pool_excess[teacher_index] = pool_excess_of_teacher(
                         own_features=shard_features,
                         own_confidences=shard_answers,
                         own_labels=shard.labels,

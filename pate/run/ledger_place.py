@@ -208,8 +208,8 @@ def other_ledgers(path: Path, *, data_digest: str) -> list[OtherLedger]:
         path: the file of the usual ledger.
         data_digest: the digest of the run's private records, which is the name of their account.
     """
-    other_paths = [other for other in _ledgers_in(path.parent) if other != path]
-    return [OtherLedger.read(other, data_digest=data_digest) for other in other_paths]
+    other_paths = [other_path for other_path in _ledgers_in(path.parent) if other_path != path]
+    return [OtherLedger.read(other_path, data_digest=data_digest) for other_path in other_paths]
 
 
 def _named_path(ledger_file: Path | str) -> Path:

@@ -197,13 +197,13 @@ def _read_moments(path: Path, *, num_weights: int, order: IntArray) -> NoisyMome
     Raises:
         InvalidValue: the release has no moments, or they are damaged or altered.
     """
-    file = path / _RELEASE
+    release_file = path / _RELEASE
     digests = Manifest.read(path, rule="the digests of a release", remedy=_REMEDY).sha256
-    if file_digest(file, rule=_RULE, remedy=_REMEDY) != digests.get(_RELEASE):
+    if file_digest(release_file, rule=_RULE, remedy=_REMEDY) != digests.get(_RELEASE):
         rule = "the file as it was published"
-        raise damaged(file, rule=rule, finding="it is another", remedy=_REMEDY)
+        raise damaged(release_file, rule=rule, finding="it is another", remedy=_REMEDY)
     # no price is read from the file
-    release = RoundsRelease.load(file, event=NoOpEvent(), adjacency=Adjacency.REPLACE_ONE)
+    release = RoundsRelease.load(release_file, event=NoOpEvent(), adjacency=Adjacency.REPLACE_ONE)
     values = release.moments
     variances = release.moment_variances
     if values is None or variances is None:
@@ -218,7 +218,7 @@ def _read_moments(path: Path, *, num_weights: int, order: IntArray) -> NoisyMome
     if not has_numbers:
         finding = f"arrays {values.shape} and {variances.shape}"
         rule = f"finite moments {list(shape)} with variances > 0"
-        raise damaged(file, rule=rule, finding=finding, remedy=_REMEDY)
+        raise damaged(release_file, rule=rule, finding=finding, remedy=_REMEDY)
     return NoisyMoments(
         values=values[:, order].astype(np.float64), variances=variances[:, order].astype(np.float64)
     )

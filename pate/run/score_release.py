@@ -219,12 +219,12 @@ class ScoreCharge:
 
 def _name_of_account(test_split: Split) -> str:
     """Returns the name of the account of test records: a digest of ids and labels, whatever features stand for them."""
-    digest = hashlib.sha256(b"test records")
+    hasher = hashlib.sha256(b"test records")
     order = np.argsort(test_split.record_ids, kind="stable")
     for array in (
         test_split.record_ids[order],
         test_split.group_ids[order],
         test_split.labels[order],
     ):
-        add_array(digest, array=array)
-    return digest.hexdigest()
+        add_array(hasher, array=array)
+    return hasher.hexdigest()

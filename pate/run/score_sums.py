@@ -331,10 +331,10 @@ class ScoreDesign:
             subgroups: the columns of subgroups.
         """
         first = num_queries if len(public) - num_queries >= _MIN_POOL else 0
-        rows = np.arange(first, min(len(public), first + _MAX_PUBLIC))
-        rows = rows[np.argsort(public.group_ids[rows], kind="stable")]
-        probabilities, predicted = _predictions(model, split=public, row_indices=rows)
-        _, group_of = np.unique(public.group_ids[rows], return_inverse=True)
+        row_indices = np.arange(first, min(len(public), first + _MAX_PUBLIC))
+        row_indices = row_indices[np.argsort(public.group_ids[row_indices], kind="stable")]
+        probabilities, predicted = _predictions(model, split=public, row_indices=row_indices)
+        _, group_of = np.unique(public.group_ids[row_indices], return_inverse=True)
         most_records = int(np.quantile(np.bincount(group_of), _SIZE_QUANTILE, method="higher"))
         open_design = cls(
             num_labels=probabilities.shape[1],
@@ -350,7 +350,7 @@ class ScoreDesign:
             known=None,
             influences=open_design.influences,
         )
-        subgroup_codes = [division.of_public[rows] for division in subgroups]
+        subgroup_codes = [division.of_public[row_indices] for division in subgroups]
         vectors = open_design.group_vectors(
             counts, group_of=group_of, subgroup_codes=subgroup_codes
         )
@@ -413,16 +413,16 @@ def exact_sums(
         subgroups: the columns of subgroups.
     """
     sums = {name: np.zeros(size, dtype=np.int64) for name, size in score_design.blocks.items()}
-    for rows, group_of in _whole_groups(test_split.group_ids):
-        probabilities, predicted = _predictions(model, split=test_split, row_indices=rows)
+    for row_indices, group_of in _whole_groups(test_split.group_ids):
+        probabilities, predicted = _predictions(model, split=test_split, row_indices=row_indices)
         counts = RecordCounts.of_records(
             probabilities,
             predicted=predicted,
-            labels=test_split.labels[rows],
-            known=None if test_split.known is None else test_split.known[rows],
+            labels=test_split.labels[row_indices],
+            known=None if test_split.known is None else test_split.known[row_indices],
             influences=score_design.influences,
         )
-        subgroup_codes = [division.of_test[rows] for division in subgroups]
+        subgroup_codes = [division.of_test[row_indices] for division in subgroups]
         vectors = score_design.group_vectors(
             counts, group_of=group_of, subgroup_codes=subgroup_codes
         )

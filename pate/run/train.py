@@ -412,9 +412,9 @@ def _majority_labels(run: PricedRun, *, released: ReleasedRun) -> MajorityLabels
         if all_records is False:
             reason = f"all_records=false, and a release without noise of {len(private):,} private records takes long"
             return MajorityLabels(training_set=None, reason=reason)
-        rows = baseline_rows(private)
-        sample = sample_in_words(num_taken=len(rows), num_records=len(private))
-        votes = ensemble.of_rows(rows).vote()
+        row_indices = baseline_rows(private)
+        sample = sample_in_words(num_taken=len(row_indices), num_records=len(private))
+        votes = ensemble.of_rows(row_indices).vote()
     # A closed source computes its votes anew, so `_public_start` can read `released.votes` later.
     with closing(votes), run.monitor.stage("releasing without noise, to compare with"):
         majority = run.priced.aggregator.noiseless_from(votes, record=released.record)

@@ -58,13 +58,15 @@ def require_columns(name: str, column_names: Sequence[str], required: Iterable[s
         "to_csv(FILE, index=False)"
     )
     occurrences = Counter(column_names)
-    for column in column_names:
-        is_unique = bool(column.strip()) and occurrences[column] == 1
-        require(is_unique, f"{name}.columns", column or "''", rule)
-    for column in required:
-        if column not in occurrences:
-            similar = nearest(column, choices=tuple(column_names), least_similarity=_MIN_SIMILARITY)
-            raise InvalidValue(name, rule=f"also the column {column}{similar}")
+    for column_name in column_names:
+        is_unique = bool(column_name.strip()) and occurrences[column_name] == 1
+        require(is_unique, f"{name}.columns", column_name or "''", rule)
+    for column_name in required:
+        if column_name not in occurrences:
+            similar = nearest(
+                column_name, choices=tuple(column_names), least_similarity=_MIN_SIMILARITY
+            )
+            raise InvalidValue(name, rule=f"also the column {column_name}{similar}")
 
 
 def require_column(

@@ -78,15 +78,17 @@ class Dealing:
             InvalidValue: such a file already exists.
         """
         paths = {split: folder / f"{split}{self.table_file.ending}" for split in SPLITS}
-        for path in paths.values():
+        for part_file in paths.values():
             rule = "a folder without such a file, which is kept as it is"
-            require(not path.exists(), "output", path, rule)
+            require(not part_file.exists(), "output", part_file, rule)
         part_of_row = self.part_of_row()
         # Lists of words stay lists, so that they are read as in the original file.
-        file = replace(self.table_file, whole_lists=tuple(self.table_file.names))
+        table_file = replace(self.table_file, whole_lists=tuple(self.table_file.names))
         with ExitStack() as stack:
-            writers = [stack.enter_context(_writer(file, path)) for path in paths.values()]
-            for numbers, batch in file.rows():
+            writers = [
+                stack.enter_context(_writer(table_file, part_file)) for part_file in paths.values()
+            ]
+            for numbers, batch in table_file.rows():
                 for part, write in enumerate(writers):
                     write(batch.filter(import_pyarrow().array(part_of_row[numbers] == part)))
         return paths
@@ -156,14 +158,14 @@ def _writer(table_file: TableFile, path: Path) -> Iterator[Write]:
                 if path.suffix == ".gz":
                     gzipped = gzip.GzipFile(fileobj=out, mode="wb", mtime=0)
                     packed = cast(BinaryIO, stack.enter_context(gzipped))
-                text = io.TextIOWrapper(packed, table_file.read_in, newline="")
+                text_stream = io.TextIOWrapper(packed, table_file.read_in, newline="")
                 yield (
-                    _json_writer(text)
+                    _json_writer(text_stream)
                     if table_file.kind == "json"
-                    else _csv_writer(text, table_file)
+                    else _csv_writer(text_stream, table_file)
                 )
-                text.flush()
-                text.detach()  # otherwise it would close the file, which `atomic_write` closes
+                text_stream.flush()
+                text_stream.detach()  # otherwise it would close the file, which `atomic_write` closes
             return
         from pyarrow import ipc, parquet
 

@@ -47,8 +47,8 @@ def labels_with_columns(
         return Labels(label_names, uncertain=uncertain_labels)
     yes = label_word(word_for_yes)
     words_of: dict[str, set[str]] = {name: set() for name in label_names}
-    for file in table_files:
-        for name, words in _words_in(file, column_names=label_names).items():
+    for table_file in table_files:
+        for name, words in _words_in(table_file, column_names=label_names).items():
             words_of[name] |= set(map(label_word, words)) - uncertain_labels.codes.keys()
     truths = {}
     for name, words in words_of.items():
@@ -83,31 +83,33 @@ def labels_in_one_column(
             of a column.
     """
     columns = {name for file in table_files for name in file.names}
-    names: tuple[str, ...]
+    label_names: tuple[str, ...]
     if setting[0] not in columns:
         # The setting is [NAME,NAME].
-        names = setting
-        column = _column_naming(label_names=names, public_file=public_file, separator=separator)
+        label_names = setting
+        column_name = _column_naming(
+            label_names=label_names, public_file=public_file, separator=separator
+        )
     elif len(setting) > 1:
         # The setting is [COLUMN,NAME,NAME].
-        column, *listed_names = setting
-        names = tuple(listed_names)
+        column_name, *listed_names = setting
+        label_names = tuple(listed_names)
     else:
         # The setting is [COLUMN].
-        column = setting[0]
-        public_names = _public_names(column, public_file=public_file, separator=separator)
-        names = tuple(sorted(public_names))
-    if not names:
+        column_name = setting[0]
+        public_names = _public_names(column_name, public_file=public_file, separator=separator)
+        label_names = tuple(sorted(public_names))
+    if not label_names:
         rule = (
-            f"the labels too, [{column},NAME,NAME]: the public file names none, and those of private rows "
+            f"the labels too, [{column_name},NAME,NAME]: the public file names none, and those of private rows "
             "are secret"
         )
-        raise InvalidValue("data.labels", f"[{column}]", rule=rule)
-    clash = next((name for name in names if name in columns), None)
+        raise InvalidValue("data.labels", f"[{column_name}]", rule=rule)
+    clash = next((name for name in label_names if name in columns), None)
     if clash is not None:
         rule = "a label that is called otherwise than every column"
         raise InvalidValue("data.labels", clash, rule=rule)
-    return Labels(names, column_name=column, separator=separator)
+    return Labels(label_names, column_name=column_name, separator=separator)
 
 
 def _column_naming(

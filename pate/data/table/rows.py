@@ -156,13 +156,13 @@ class Rows:
         self._wrong_cells = _WrongCells(num_columns=len(schema.columns))
         self._wrong_labels = _WrongCells(num_columns=len(label_form.names))
         self.unknown_and_missing = np.zeros((len(schema.columns), 2), np.int64)
-        self.texts: dict[str, list[str]] = {column: [] for column in schema.texts}
+        self.texts: dict[str, list[str]] = {column_name: [] for column_name in schema.texts}
         self.labeled = split_name != "public"
         inputs = Spilled()
         labels_of_batches: list[BoolArray] = []
         known_of_batches: list[BoolArray | None] = []
         numbers = [np.zeros(0, np.int64)]
-        chunks_of_column: dict[str, list[Any]] = {column: [] for column in roles.columns}
+        chunks_of_column: dict[str, list[Any]] = {column_name: [] for column_name in roles.columns}
 
         def read(numbered_batch: NumberedBatch) -> _ReadBatch:
             return self._read(numbered_batch, roles=roles, cell_digest=cell_digest)
@@ -173,8 +173,8 @@ class Rows:
             inputs.append(read_batch.encoded.features)
             labels_of_batches.append(self._add(read_batch))
             known_of_batches.append(_known_mask(read_batch))
-            for column, chunks in chunks_of_column.items():
-                chunks.append(read_batch.cells[column])
+            for column_name, chunks in chunks_of_column.items():
+                chunks.append(read_batch.cells[column_name])
             if cell_digest is not None and read_batch.hashes is not None:
                 cell_digest.add(read_batch.hashes)
         self.numbers = np.concatenate(numbers)
@@ -187,12 +187,12 @@ class Rows:
         )
         self._require_labels()
         names_of_column = {
-            column: import_pyarrow().chunked_array(chunks)
-            for column, chunks in chunks_of_column.items()
+            column_name: import_pyarrow().chunked_array(chunks)
+            for column_name, chunks in chunks_of_column.items()
         }
-        for column, names in names_of_column.items():
-            self._require_values(column, cell_names=names)
-        self.groups = [names_of_column[column] for column in roles.group]
+        for column_name, names in names_of_column.items():
+            self._require_values(column_name, cell_names=names)
+        self.groups = [names_of_column[column_name] for column_name in roles.group]
         self.ids = None if roles.id is None else names_of_column[roles.id]
         self.budgets = None if roles.budget is None else as_texts(names_of_column[roles.budget])
         self.inputs: Any = inputs.whole()

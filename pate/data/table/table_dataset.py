@@ -136,8 +136,8 @@ def _remarks_on_content(
     """Returns remarks on the private texts, on records of several owners, and on similar names of owners."""
     private_texts = rows_of_splits["private"].texts
     remarks: list[str] = []
-    for column, vectors in schema.texts.items():
-        remarks += remarks_on_texts(column, vectors=vectors, texts=private_texts[column])
+    for column_name, vectors in schema.texts.items():
+        remarks += remarks_on_texts(column_name, vectors=vectors, texts=private_texts[column_name])
     if identities.shared is not None:
         remarks.append(identities.shared.description())
     return remarks + identities.remarks

@@ -138,12 +138,13 @@ class TableFile:
         """
         if self.split_column is not None or len(self.files) == 1:
             return row_in_words(row_number)
-        for file in self.files:
+        for source_file in self.files:
             num_rows = sum(
-                table.num_rows for table in self._batches_of(file, column_names=self.names[:1])
+                table.num_rows
+                for table in self._batches_of(source_file, column_names=self.names[:1])
             )
             if row_number < num_rows:
-                return f"{row_in_words(row_number)} of {file.path}"
+                return f"{row_in_words(row_number)} of {source_file.path}"
             row_number -= num_rows
         return row_in_words(row_number)
 
@@ -177,7 +178,9 @@ class TableFile:
     @cached_property
     def _json_lines(self) -> dict[Path, JsonLines]:
         """The reader of each file of JSON lines, which knows the fields of the file once it has read them."""
-        return {file.path: JsonLines(file, self.whole_lists) for file in self.files}
+        return {
+            source_file.path: JsonLines(source_file, self.whole_lists) for source_file in self.files
+        }
 
     @cached_property
     def _all_names(self) -> list[str]:
@@ -188,12 +191,12 @@ class TableFile:
         """
         first, *others = self.files
         names = list(next(self._batches_of(first)).column_names)
-        for file in others:
-            names_of_file = next(self._batches_of(file)).column_names
+        for source_file in others:
+            names_of_file = next(self._batches_of(source_file)).column_names
             for column in dict.fromkeys([*names, *names_of_file]):
                 if column not in names_of_file or column not in names:
                     difference = "lacks" if column in names else "also has"
-                    raise file.refusal(
+                    raise source_file.refusal(
                         f"the columns of {first.path.name} and no others, it {difference} {column}"
                     )
         return names
@@ -201,7 +204,7 @@ class TableFile:
     @cached_property
     def _schema(self) -> Any:
         """The pyarrow schema of all columns of typed files, whose types hold the cells of all files."""
-        empty_tables = [next(self._batches_of(file)) for file in self.files]
+        empty_tables = [next(self._batches_of(source_file)) for source_file in self.files]
         return common_schema(self.files, schemas=[table.schema for table in empty_tables])
 
     def rows(self, column_names: list[str] | None = None) -> Iterator[NumberedBatch]:
@@ -278,22 +281,22 @@ class TableFile:
             return
         column_names = column_names or self._all_names
         if self.is_text:
-            for file in self.files:
-                yield from self._batches_of(file, column_names=column_names)
+            for source_file in self.files:
+                yield from self._batches_of(source_file, column_names=column_names)
         else:
             yield from _of_equal_length(self._typed_alike(column_names))
 
     def _typed_alike(self, column_names: list[str]) -> Iterator[Any]:
         """Yields the batches of all typed files, with each column cast to one type for all files."""
         schema = import_pyarrow().schema([self._schema.field(column) for column in column_names])
-        for file in self.files:
-            for batch in self._batches_of(file, column_names=column_names):
+        for source_file in self.files:
+            for batch in self._batches_of(source_file, column_names=column_names):
                 try:
                     alike = batch.cast(schema)
                 # The cause is left out, because messages of pyarrow show cells.
                 except import_pyarrow().ArrowInvalid:
                     rule = "columns of one type in each file, or whole numbers below 2**53 beside decimals"
-                    raise file.refusal(rule) from None
+                    raise source_file.refusal(rule) from None
                 yield alike
 
     def _batches_of(
