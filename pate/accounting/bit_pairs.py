@@ -38,8 +38,8 @@ _SMALLEST_LOSS = 1e-300
 class _Candidates(NamedTuple):
     """The candidates of the search: indices of pairs (or of runs of pairs) and of orders, `[num_candidates]` each."""
 
-    pairs: IntArray
-    orders: IntArray
+    pair_indices: IntArray
+    order_indices: IntArray
 
 
 @lru_cache(maxsize=16)  # several bounds on one event need its pairs
@@ -128,25 +128,27 @@ def bit_rdp(event: BitEvent, orders: FloatArray) -> FloatArray:
     of a 0. So its divergence bounds the divergences of all pairs in these runs. A run is discarded where its bound is
     not above the divergence of a single pair that was found before.
     """
-    pairs = bit_pairs(event)
+    logit_pairs = bit_pairs(event)
     largest = np.zeros_like(orders)
-    levels = _levels_of_runs(pairs)
+    levels = _levels_of_runs(logit_pairs)
     run_grid, order_grid = np.meshgrid(np.arange(levels[-1].shape[1]), np.arange(len(orders)))
-    candidates = _Candidates(pairs=run_grid.ravel(), orders=order_grid.ravel())
+    candidates = _Candidates(pair_indices=run_grid.ravel(), order_indices=order_grid.ravel())
     for depth in range(len(levels) - 1, -1, -1):
         bounds = _divergences(
-            levels[depth], pair_indices=candidates.pairs, orders=orders[candidates.orders]
+            levels[depth],
+            pair_indices=candidates.pair_indices,
+            orders=orders[candidates.order_indices],
         )
         if depth == 0:
-            np.maximum.at(largest, candidates.orders, bounds)
+            np.maximum.at(largest, candidates.order_indices, bounds)
             break
         # For each order, the middle pair of the run with the largest bound raises what single pairs attain.
         best = _largest_of_each_order(candidates, bounds)
         length = _RUN_LENGTH**depth
-        middle = np.minimum(best.pairs * length + length // 2, pairs.shape[1] - 1)
-        attained = _divergences(pairs, pair_indices=middle, orders=orders[best.orders])
-        np.maximum.at(largest, best.orders, attained)
-        is_alive = bounds > largest[candidates.orders]
+        middle = np.minimum(best.pair_indices * length + length // 2, logit_pairs.shape[1] - 1)
+        attained = _divergences(logit_pairs, pair_indices=middle, orders=orders[best.order_indices])
+        np.maximum.at(largest, best.order_indices, attained)
+        is_alive = bounds > largest[candidates.order_indices]
         candidates = _runs_below(candidates, is_alive, num_runs=levels[depth - 1].shape[1])
     return largest
 
@@ -158,10 +160,12 @@ def _largest_of_each_order(candidates: _Candidates, bounds: FloatArray) -> _Cand
         candidates: the candidates, `[num_candidates]`.
         bounds: a bound on the divergence of each candidate, `[num_candidates]`.
     """
-    by_order_and_bound = np.lexsort((bounds, candidates.orders))
-    is_last_of_order = np.append(np.diff(candidates.orders[by_order_and_bound]) > 0, True)
+    by_order_and_bound = np.lexsort((bounds, candidates.order_indices))
+    is_last_of_order = np.append(np.diff(candidates.order_indices[by_order_and_bound]) > 0, True)
     best = by_order_and_bound[is_last_of_order]
-    return _Candidates(pairs=candidates.pairs[best], orders=candidates.orders[best])
+    return _Candidates(
+        pair_indices=candidates.pair_indices[best], order_indices=candidates.order_indices[best]
+    )
 
 
 def _runs_below(candidates: _Candidates, is_alive: BoolArray, *, num_runs: int) -> _Candidates:
@@ -172,23 +176,23 @@ def _runs_below(candidates: _Candidates, is_alive: BoolArray, *, num_runs: int) 
         is_alive: True for the candidates that remain, `[num_candidates]`.
         num_runs: the number of runs on the level below.
     """
-    runs = (candidates.pairs[is_alive, None] * _RUN_LENGTH + np.arange(_RUN_LENGTH)).ravel()
-    orders = np.repeat(candidates.orders[is_alive], _RUN_LENGTH)
+    runs = (candidates.pair_indices[is_alive, None] * _RUN_LENGTH + np.arange(_RUN_LENGTH)).ravel()
+    orders = np.repeat(candidates.order_indices[is_alive], _RUN_LENGTH)
     exists = runs < num_runs  # the last run of a level may be shorter
-    return _Candidates(pairs=runs[exists], orders=orders[exists])
+    return _Candidates(pair_indices=runs[exists], order_indices=orders[exists])
 
 
-def _levels_of_runs(pairs: FloatArray) -> list[FloatArray]:
+def _levels_of_runs(logit_pairs: FloatArray) -> list[FloatArray]:
     """Returns the levels of the search: the pairs, then pairs that dominate runs of 4 pairs, of 16 pairs, and so on.
 
     Each level is an array of logits, `[2, num_runs]`. The last level has at most 64 runs.
     """
-    levels = [pairs]
-    num_pairs = pairs.shape[1]
+    levels = [logit_pairs]
+    num_pairs = logit_pairs.shape[1]
     if num_pairs <= _LARGEST_TOP_LEVEL:
         return levels
-    loss_of_one = log_expit(pairs[1]) - log_expit(pairs[0])
-    loss_of_zero = log_expit(-pairs[0]) - log_expit(-pairs[1])
+    loss_of_one = log_expit(logit_pairs[1]) - log_expit(logit_pairs[0])
+    loss_of_zero = log_expit(-logit_pairs[0]) - log_expit(-logit_pairs[1])
     losses = np.stack([loss_of_one, loss_of_zero])
     length = _RUN_LENGTH
     while length * _LARGEST_TOP_LEVEL < num_pairs * _RUN_LENGTH:
@@ -198,19 +202,19 @@ def _levels_of_runs(pairs: FloatArray) -> list[FloatArray]:
     return levels
 
 
-def _divergences(all_pairs: FloatArray, pair_indices: IntArray, orders: FloatArray) -> FloatArray:
+def _divergences(logit_pairs: FloatArray, pair_indices: IntArray, orders: FloatArray) -> FloatArray:
     """Returns the Renyi divergence of pairs of logits, the larger of both directions, `[num_candidates]`.
 
     The candidates are computed in batches, so that memory does not grow with their number.
 
     Args:
-        all_pairs: the logits of all pairs, `[2, num_pairs]`.
+        logit_pairs: the logits of all pairs, `[2, num_pairs]`.
         pair_indices: the index of the pair of each candidate, `[num_candidates]`.
         orders: the order of each candidate, `[num_candidates]`.
     """
     divergences = np.empty(len(pair_indices))
-    log_p, log_q = log_expit(all_pairs)
-    log_not_p, log_not_q = log_expit(-all_pairs)
+    log_p, log_q = log_expit(logit_pairs)
+    log_not_p, log_not_q = log_expit(-logit_pairs)
     for start in range(0, len(pair_indices), _PAIRS_AT_ONCE):
         batch = slice(start, start + _PAIRS_AT_ONCE)
         chosen = pair_indices[batch]

@@ -56,33 +56,33 @@ class Pair:
         with np.errstate(divide="ignore"):
             return np.log1p(self.excess_ratios)
 
-    def mixed_with(self, other: Pair, *, share: float) -> Pair:
-        """Returns the pair of a release that uses `other` with probability `share`, and else this pair.
+    def mixed_with(self, other_pair: Pair, *, share: float) -> Pair:
+        """Returns the pair of a release that uses `other_pair` with probability `share`, and else this pair.
 
         The release also reveals which of the two was used.
         """
-        masses = np.concatenate([(1 - share) * self.masses, share * other.masses])
+        masses = np.concatenate([(1 - share) * self.masses, share * other_pair.masses])
         infinite_loss_prob = (
             1 - share
-        ) * self.infinite_loss_prob + share * other.infinite_loss_prob
+        ) * self.infinite_loss_prob + share * other_pair.infinite_loss_prob
         return Pair(
             masses=masses,
-            excess_ratios=np.concatenate([self.excess_ratios, other.excess_ratios]),
+            excess_ratios=np.concatenate([self.excess_ratios, other_pair.excess_ratios]),
             infinite_loss_prob=infinite_loss_prob,
         )
 
-    def product(self, other: Pair) -> Pair:
-        """Returns the pair of two releases together, with independent outcomes: one of this pair and one of `other`."""
-        masses = np.outer(self.masses, other.masses).ravel()
+    def product(self, other_pair: Pair) -> Pair:
+        """Returns the pair of two independent releases together: one of this pair and one of `other_pair`."""
+        masses = np.outer(self.masses, other_pair.masses).ravel()
         excess_ratios = (
             self.excess_ratios[:, None]
-            + other.excess_ratios
-            + np.outer(self.excess_ratios, other.excess_ratios)
+            + other_pair.excess_ratios
+            + np.outer(self.excess_ratios, other_pair.excess_ratios)
         ).ravel()
         return Pair(
             masses=masses,
             excess_ratios=excess_ratios,
-            infinite_loss_prob=self.infinite_loss_prob + other.infinite_loss_prob,
+            infinite_loss_prob=self.infinite_loss_prob + other_pair.infinite_loss_prob,
         )
 
 

@@ -48,7 +48,7 @@ class _Cells(NamedTuple):
 
 
 def discretized_loss(
-    pair: ShiftedMaximum | SampledPair,
+    gaussian_pair: ShiftedMaximum | SampledPair,
     spacing: float,
     largest_multiple: int,
     *,
@@ -61,7 +61,7 @@ def discretized_loss(
     searched, and each of them is added a second time as its image.
 
     Args:
-        pair: the pair.
+        gaussian_pair: the pair.
         spacing: the spacing h, > 0.
         largest_multiple: the largest multiple of the spacing.
         negligible_mass: the probability of large losses that may count as infinite.
@@ -81,12 +81,15 @@ def discretized_loss(
     0.12694
     """
     cells = _cells(
-        pair, spacing=spacing, largest_multiple=largest_multiple, negligible_mass=negligible_mass
+        gaussian_pair,
+        spacing=spacing,
+        largest_multiple=largest_multiple,
+        negligible_mass=negligible_mass,
     )
-    location_error = _LOCATION_ERROR + pair.loss_rounding(cells.points) / spacing
+    location_error = _LOCATION_ERROR + gaussian_pair.loss_rounding(cells.points) / spacing
     end_error = np.maximum(location_error[:-1], location_error[1:])  # [num_intervals]
-    first_masses = _interval_masses(pair.first_tails(cells.points))
-    second_masses = _interval_masses(pair.second_tails(cells.points))
+    first_masses = _interval_masses(gaussian_pair.first_tails(cells.points))
+    second_masses = _interval_masses(gaussian_pair.second_tails(cells.points))
     # the loss 0 is in the middle, and two points beyond the last multiple take rounding errors
     masses = np.zeros(2 * int(np.abs(cells.multiples).max()) + 3)
     _add_intervals(
@@ -97,8 +100,8 @@ def discretized_loss(
         other_masses=second_masses,
         end_error=end_error,
     )
-    if isinstance(pair, SampledPair):
-        infinite_loss_prob = _add_tails(masses, pair, cells)
+    if isinstance(gaussian_pair, SampledPair):
+        infinite_loss_prob = _add_tails(masses, gaussian_pair, cells)
     else:
         _add_intervals(
             masses,
@@ -108,7 +111,7 @@ def discretized_loss(
             other_masses=first_masses,
             end_error=end_error,
         )
-        infinite_loss_prob = _add_mirrored_tails(masses, pair, cells)
+        infinite_loss_prob = _add_mirrored_tails(masses, gaussian_pair, cells)
     return masses, infinite_loss_prob * (1 + _MASS_ROUNDING)
 
 
@@ -146,20 +149,22 @@ def _add_intervals(
     np.add.at(masses, index + 2, 2 * moved_by_rounding)
 
 
-def _add_tails(masses: FloatArray, pair: SampledPair, cells: _Cells) -> float:
+def _add_tails(masses: FloatArray, sampled_pair: SampledPair, cells: _Cells) -> float:
     """Adds the probability left of all intervals to the grid, and returns that right of them, of an infinite loss."""
-    tails = pair.first_tails(cells.points[[0, -1]])  # at both ends of the grid
+    tails = sampled_pair.first_tails(cells.points[[0, -1]])  # at both ends of the grid
     # Losses left of the first point are below the multiple at the second point, to which they are rounded up.
     rounded_up = len(masses) // 2 + int(cells.multiples[0]) + 1
     masses[rounded_up] += float(tails.below[0]) * (1 + _MASS_ROUNDING)
     return float(tails.above[1])
 
 
-def _add_mirrored_tails(masses: FloatArray, pair: ShiftedMaximum, cells: _Cells) -> float:
+def _add_mirrored_tails(
+    masses: FloatArray, shifted_maximum: ShiftedMaximum, cells: _Cells
+) -> float:
     """Adds the mirror image of what lies right of all intervals, and returns the probability of an infinite loss."""
     ends = cells.points[[0, -1]]
-    first_above_start, first_above_last = pair.first_tails(ends).above.tolist()
-    second_above_start, second_above_last = pair.second_tails(ends).above.tolist()
+    first_above_start, first_above_last = shifted_maximum.first_tails(ends).above.tolist()
+    second_above_start, second_above_last = shifted_maximum.second_tails(ends).above.tolist()
     # Losses of the image are below minus the last multiple, to which they are rounded up.
     masses[len(masses) // 2 - int(cells.multiples[-1])] += second_above_last
     # The part right of the first point and its image have all mass, up to the error of the search for that point.
@@ -181,7 +186,7 @@ def _interval_masses(tails: Tails) -> _Masses:
 
 
 def _cells(
-    pair: ShiftedMaximum | SampledPair,
+    gaussian_pair: ShiftedMaximum | SampledPair,
     spacing: float,
     largest_multiple: int,
     negligible_mass: float,
@@ -191,25 +196,25 @@ def _cells(
 
     def is_right_of_start(x: FloatArray) -> BoolArray:
         """Returns whether the grid begins left of x; that of a mirrored pair begins at the loss 0."""
-        if isinstance(pair, SampledPair):
-            return np.asarray(pair.loss(x) > -clipped_multiple * spacing)
-        return np.asarray(pair.second_tails(x).below > pair.first_tails(x).above)
+        if isinstance(gaussian_pair, SampledPair):
+            return np.asarray(gaussian_pair.loss(x) > -clipped_multiple * spacing)
+        return np.asarray(gaussian_pair.second_tails(x).below > gaussian_pair.first_tails(x).above)
 
     def is_tail_negligible(x: FloatArray) -> BoolArray:
         """Returns whether the probability of losses right of x may count as that of an infinite loss."""
-        return np.asarray(pair.first_tails(x).above < negligible_mass)
+        return np.asarray(gaussian_pair.first_tails(x).above < negligible_mass)
 
-    farthest = np.array([pair.farthest])
+    farthest = np.array([gaussian_pair.farthest])
     start = _bisected(is_right_of_start, low=-farthest, high=farthest)
     end = _bisected(is_tail_negligible, low=-farthest, high=farthest)
-    losses = pair.loss(np.concatenate([start, end]))
+    losses = gaussian_pair.loss(np.concatenate([start, end]))
     losses_in_steps = np.clip(losses / spacing, -clipped_multiple, clipped_multiple)
     first_multiple = math.floor(losses_in_steps[0])
     last_multiple = max(math.ceil(losses_in_steps[1]), first_multiple + 1)
     multiples = np.arange(first_multiple, last_multiple + 1)
 
     def exceeds_multiple(x: FloatArray) -> BoolArray:
-        return np.asarray(pair.loss(x) > multiples * spacing)
+        return np.asarray(gaussian_pair.loss(x) > multiples * spacing)
 
     points = _bisected(
         exceeds_multiple,

@@ -164,10 +164,12 @@ class ExactAccountant(LossAccountant):
     def work(self) -> int:
         """Returns the estimated time of the first epsilon or delta; 4 units are one step of some milliseconds."""
         steps = tuple(self._steps)
-        maxima = {pairs for pairs, _ in steps if isinstance(pairs, NoisyMaximum)}
+        maxima = {step_pairs for step_pairs, _ in steps if isinstance(step_pairs, NoisyMaximum)}
         work_of_maxima = _COST_OF_MAXIMUM * len(maxima)
         if are_composed_one_by_one(steps) and not self.any_event_order:
-            return work_of_maxima + sum(times * cost_of_step(pairs) for pairs, times in steps)
+            return work_of_maxima + sum(
+                num_times * cost_of_step(step_pairs) for step_pairs, num_times in steps
+            )
         return work_of_maxima + cost_in_blocks(steps, any_event_order=self.any_event_order)
 
     def _epsilon(self, target_delta: float, bound: float) -> float:
@@ -266,8 +268,8 @@ class ExactAccountant(LossAccountant):
         epsilons = rdp_to_epsilons(self._rdp.orders, self._rdp.rdp, target_delta=level_delta)
         # Beyond the sum of the largest losses delta is 0.
         sum_of_losses = math.fsum(
-            times * largest_loss(pairs, loss_if_unbounded=math.inf)
-            for pairs, times in ordered_steps
+            num_times * largest_loss(step_pairs, loss_if_unbounded=math.inf)
+            for step_pairs, num_times in ordered_steps
         )
         largest_epsilon = min(float(epsilons.min()), sum_of_losses)
         if not _SMALLEST_REACH < largest_epsilon < _LARGEST_REACH:
@@ -310,21 +312,21 @@ def _releases_of(event: Event, count: int) -> _Releases:
     tuned: list[events.TuningEvent] = []
     mu_squared = 0.0
     mu_squared_of_winners = 0.0
-    for leaf, times in _leaves_in_order(by_accesses(event), num_releases=count):
-        if times == 0 or _has_no_protection(leaf):
+    for leaf, num_times in _leaves_in_order(by_accesses(event), num_releases=count):
+        if num_times == 0 or _has_no_protection(leaf):
             continue
         if isinstance(leaf, events.TuningEvent):
-            tuned += [leaf] * times
+            tuned += [leaf] * num_times
             continue
         if isinstance(leaf, events.GaussianEvent):
-            added_mu_squared = _mu_squared(leaf.noise_multiplier, num_releases=times)
+            added_mu_squared = _mu_squared(leaf.noise_multiplier, num_releases=num_times)
             mu_squared = _rounded_up(mu_squared + added_mu_squared)
             continue
-        pairs = dominating_pairs(leaf)
-        if pairs is not None:
-            steps.append(RepeatedStep(pairs=pairs, num_times=times))
+        step_pairs = dominating_pairs(leaf)
+        if step_pairs is not None:
+            steps.append(RepeatedStep(pairs=step_pairs, num_times=num_times))
         if isinstance(leaf, events.WinnerEvent):
-            num_counts = leaf.num_moving * times
+            num_counts = leaf.num_moving * num_times
             mu_squared_of_counts = _mu_squared(leaf.noise_multiplier, num_releases=num_counts)
             mu_squared_of_winners = _rounded_up(mu_squared_of_winners + mu_squared_of_counts)
     return _Releases(
@@ -349,11 +351,12 @@ def _with_fixed_pairs_first(steps: list[RepeatedStep], *, mu: float) -> Steps:
         pair = ShiftedMaximum(num_normals=1, mean_shift=mu)
         gaussian_steps.append(RepeatedStep(pairs=pair, num_times=1))
     times_of_fixed_pair: Counter[DominatingPairs] = Counter()
-    for pairs, times in steps:
-        if isinstance(pairs, FixedPair):
-            times_of_fixed_pair[pairs] += times
+    for step_pairs, num_times in steps:
+        if isinstance(step_pairs, FixedPair):
+            times_of_fixed_pair[step_pairs] += num_times
     fixed_steps = [
-        RepeatedStep(pairs=pairs, num_times=times) for pairs, times in times_of_fixed_pair.items()
+        RepeatedStep(pairs=step_pairs, num_times=num_times)
+        for step_pairs, num_times in times_of_fixed_pair.items()
     ]
     other_steps = [step for step in steps if step.pairs not in times_of_fixed_pair]
     return (*gaussian_steps, *fixed_steps, *other_steps)
@@ -383,9 +386,9 @@ def _mu_squared(noise_multiplier: float, num_releases: int) -> float:
     return _rounded_up(_rounded_up(mu_squared))  # two divisions, each with a rounding error
 
 
-def _rounded_up(number: float) -> float:
+def _rounded_up(unrounded: float) -> float:
     """Returns the next larger float, which covers one rounding error; returns 0 for 0."""
-    return math.nextafter(number, math.inf) if number else number
+    return math.nextafter(unrounded, math.inf) if unrounded else unrounded
 
 
 def _leaves_in_order(event: Event, num_releases: int) -> Iterator[tuple[LeafEvent, int]]:

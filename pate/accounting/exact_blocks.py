@@ -112,9 +112,9 @@ def compose_steps(
         in_blocks: False composes all steps one by one, whatever their number.
         any_event_order: True makes each step a separate block, so that the bound holds for every order.
     """
-    num_steps = sum(times for _, times in steps)
+    num_steps = sum(num_times for _, num_times in steps)
     negligible = _NEGLIGIBLE * smallest_delta / num_steps
-    variance = math.fsum(times * pairs.variance for pairs, times in steps)
+    variance = math.fsum(num_times * step_pairs.variance for step_pairs, num_times in steps)
     # The chord between two points widens a loss by a variance of at most h^2 / 4.
     widest_spacing = math.sqrt(4 * _WIDENING * variance / num_steps)
     if any_event_order or (in_blocks and not are_composed_one_by_one(steps)):
@@ -140,8 +140,8 @@ def _grid_of_steps(steps: Steps, *, widest_spacing: float, largest_epsilon: floa
         widest_spacing: the widest spacing at which interpolation adds little to the variance of the losses.
         largest_epsilon: the largest epsilon of the profile.
     """
-    num_steps = sum(times for _, times in steps)
-    has_fixed_pair = any(isinstance(pairs, FixedPair) for pairs, _ in steps)
+    num_steps = sum(num_times for _, num_times in steps)
+    has_fixed_pair = any(isinstance(step_pairs, FixedPair) for step_pairs, _ in steps)
     largest_num_points = _LARGEST_CONVOLUTION if has_fixed_pair else _LARGEST_NUM_POINTS
     fine_spacing = min(largest_epsilon / _POINTS_PER_REACH, widest_spacing)
     spacing = _aligned(max(fine_spacing, largest_epsilon / largest_num_points), steps)
@@ -163,18 +163,22 @@ def _compose_one_by_one(steps: Steps, grid: LossGrid, *, negligible: float) -> P
     """
     step_of: dict[SteppedPairs, CompositionStep] = {}
     values = -np.expm1(np.minimum(grid.points, 0.0))  # after the last step V(x) = max(0, 1 - e^x)
-    for pairs, times in reversed(steps):
-        if isinstance(pairs, FixedPair):
-            block = _repeated_block(pairs, times=times, grid=grid, negligible=negligible)
+    for step_pairs, num_times in reversed(steps):
+        if isinstance(step_pairs, FixedPair):
+            fixed_pair_block = _repeated_block(
+                step_pairs, num_times=num_times, grid=grid, negligible=negligible
+            )
             compose_all_times = fixed_pair_step(
-                grid, loss_masses=block.masses, infinite_loss_prob=block.infinite_loss_prob
+                grid,
+                loss_masses=fixed_pair_block.masses,
+                infinite_loss_prob=fixed_pair_block.infinite_loss_prob,
             )
             values = compose_all_times(values)
             continue
-        if pairs not in step_of:
-            step_of[pairs] = composition_step(pairs, grid, negligible=negligible)
-        for _ in range(times):
-            values = step_of[pairs](values)
+        if step_pairs not in step_of:
+            step_of[step_pairs] = composition_step(step_pairs, grid, negligible=negligible)
+        for _ in range(num_times):
+            values = step_of[step_pairs](values)
     return Profile(grid=grid, values=values)
 
 
@@ -187,11 +191,11 @@ def _aligned(spacing: float, steps: Steps) -> float:
     """
     spacing = rounded_spacing(spacing)
     variance_of_loss = {0.0: 0.0}
-    for pairs, times in steps:
-        is_range_of_losses = isinstance(pairs, Box) and pairs.dominated_pairs
-        loss = 0.0 if is_range_of_losses else largest_loss(pairs, loss_if_unbounded=0.0)
+    for step_pairs, num_times in steps:
+        is_range_of_losses = isinstance(step_pairs, Box) and step_pairs.dominated_pairs
+        loss = 0.0 if is_range_of_losses else largest_loss(step_pairs, loss_if_unbounded=0.0)
         if loss >= spacing:
-            variance_of_loss[loss] = variance_of_loss.get(loss, 0.0) + times * loss * loss
+            variance_of_loss[loss] = variance_of_loss.get(loss, 0.0) + num_times * loss * loss
     loss = max(variance_of_loss, key=variance_of_loss.__getitem__)
     if loss == 0:
         return spacing
@@ -331,11 +335,15 @@ def compose_in_blocks(
         any_event_order: True makes each step a separate block, so that the bound holds for every order.
     """
     runs = Counter(_runs(steps, capacity=0 if any_event_order else CAPACITY))
-    fixed_pairs = [(pairs, times) for pairs, times in steps if isinstance(pairs, FixedPair)]
+    fixed_pairs = [
+        (step_pairs, num_times)
+        for step_pairs, num_times in steps
+        if isinstance(step_pairs, FixedPair)
+    ]
     # a power of ten, so that similar numbers of steps share cached profiles
     negligible = 10.0 ** math.floor(math.log10(negligible))
-    variance = math.fsum(times * pairs.variance for pairs, times in steps)
-    num_blocks = runs.total() + sum(times for _, times in fixed_pairs)
+    variance = math.fsum(num_times * step_pairs.variance for step_pairs, num_times in steps)
+    num_blocks = runs.total() + sum(num_times for _, num_times in fixed_pairs)
     # Between blocks the spacing is `stride` times that inside a block.
     block_spacing = math.sqrt(4 * _BLOCK_WIDENING * variance / num_blocks)
     stride = max(int(block_spacing / spacing), 1)
@@ -361,8 +369,8 @@ def compose_in_blocks(
         block.power(runs[run], largest_num_points=num_points) for run, block in block_of.items()
     ]
     blocks += [
-        _repeated_block(pair, times=times, grid=block_grid, negligible=negligible)
-        for pair, times in fixed_pairs
+        _repeated_block(pair, num_times=num_times, grid=block_grid, negligible=negligible)
+        for pair, num_times in fixed_pairs
     ]
     product = blocks[0]
     for block in blocks[1:]:
@@ -372,9 +380,12 @@ def compose_in_blocks(
 
 def _grid_of_run(run: Run, *, spacing: float, largest_finite_loss: float) -> LossGrid:
     """Returns a grid for the losses of a run, whose points reach from 0 to a loss that is almost never exceeded."""
-    usual_losses = _BLOCK_DEVIATIONS * math.sqrt(math.fsum(pairs.variance for pairs in run))
+    usual_losses = _BLOCK_DEVIATIONS * math.sqrt(
+        math.fsum(step_pairs.variance for step_pairs in run)
+    )
     rare_loss = max(
-        largest_loss(pairs, loss_if_unbounded=0.0) - 2 * math.sqrt(pairs.variance) for pairs in run
+        largest_loss(step_pairs, loss_if_unbounded=0.0) - 2 * math.sqrt(step_pairs.variance)
+        for step_pairs in run
     )
     farthest = min(
         usual_losses + max(_MINUS_LOG_TAIL_PROB / 3 * rare_loss, 0.0), largest_finite_loss
@@ -387,41 +398,46 @@ def _grid_of_run(run: Run, *, spacing: float, largest_finite_loss: float) -> Los
     )
 
 
-def _repeated_block(pair: FixedPair, times: int, grid: LossGrid, negligible: float) -> Block:
-    """Returns the distribution of the summed losses of `times` steps with one fixed pair.
+def _repeated_block(
+    fixed_pair: FixedPair, num_times: int, grid: LossGrid, negligible: float
+) -> Block:
+    """Returns the distribution of the summed losses of `num_times` steps with one fixed pair.
 
     A fixed pair leaves the adversary no choice, so the losses of its steps are independent.
 
     Args:
-        pair: the pair.
-        times: the number of steps.
+        fixed_pair: the pair.
+        num_times: the number of steps.
         grid: the grid of losses; larger losses count as infinite.
         negligible: the probability of large losses that may count as infinite.
     """
     num_points = grid.first_index + grid.num_points
-    if isinstance(pair, NoisyMaximum):
-        block = _maximum_block(pair, spacing=grid.spacing, num_points=num_points)
+    if isinstance(fixed_pair, NoisyMaximum):
+        block = _maximum_block(fixed_pair, spacing=grid.spacing, num_points=num_points)
     else:
         masses, infinite_loss_prob = discretized_loss(
-            pair, spacing=grid.spacing, largest_multiple=grid.num_points, negligible_mass=negligible
+            fixed_pair,
+            spacing=grid.spacing,
+            largest_multiple=grid.num_points,
+            negligible_mass=negligible,
         )
         block = Block(masses=masses, infinite_loss_prob=infinite_loss_prob, spacing=grid.spacing)
-    return block.power(times, largest_num_points=num_points)
+    return block.power(num_times, largest_num_points=num_points)
 
 
 @lru_cache(maxsize=16)  # several blocks of steps hold the same maximum
-def _maximum_block(pair: NoisyMaximum, spacing: float, num_points: int) -> Block:
+def _maximum_block(noisy_maximum: NoisyMaximum, spacing: float, num_points: int) -> Block:
     """Returns the loss distribution of a pair that dominates a noisy maximum, from a cache.
 
     Args:
-        pair: the noisy maximum.
+        noisy_maximum: the noisy maximum.
         spacing: the distance between two losses.
         num_points: the largest loss, as a multiple of the spacing.
     """
-    size = min(math.ceil(pair.reach(_MAXIMUM_TAIL_PROB) / spacing) + 1, num_points)
+    size = min(math.ceil(noisy_maximum.reach(_MAXIMUM_TAIL_PROB) / spacing) + 1, num_points)
     epsilons = np.arange(-size, size + 1, dtype=np.float64) * spacing
     # The part at 0 and above is enough: neighbors can be exchanged, so that the mirror image holds below 0.
-    profile = noisy_maximum_profile(pair.event, epsilons)[size:] + _MAXIMUM_ROUNDING
+    profile = noisy_maximum_profile(noisy_maximum.event, epsilons)[size:] + _MAXIMUM_ROUNDING
     return Block.from_profile(np.minimum(profile, 1.0), spacing=spacing)
 
 
@@ -434,31 +450,32 @@ def _last_profiles(run: Run, grid: LossGrid, negligible: float) -> FloatArray:
     step_of: dict[SteppedPairs, CompositionStep] = {}
     values = np.zeros(grid.num_points)
     profiles = np.empty((len(run), grid.num_points))
-    for row, pairs in enumerate(reversed(run)):
-        if pairs not in step_of:
-            step_of[pairs] = composition_step(pairs, grid, negligible=negligible)
-        profiles[row] = values = step_of[pairs](values)
+    for row, step_pairs in enumerate(reversed(run)):
+        if step_pairs not in step_of:
+            step_of[step_pairs] = composition_step(step_pairs, grid, negligible=negligible)
+        profiles[row] = values = step_of[step_pairs](values)
     return profiles
 
 
 def are_composed_one_by_one(steps: Steps) -> bool:
     """Returns True if steps are composed one by one: they are few, or one has a rare and enormous loss."""
-    total_cost = sum(times * cost_of_step(pairs) for pairs, times in steps)
+    total_cost = sum(num_times * cost_of_step(step_pairs) for step_pairs, num_times in steps)
     has_rare_loss = any(
-        largest_loss(pairs, loss_if_unbounded=0.0) > _RARE_LOSS * math.sqrt(pairs.variance)
-        for pairs, _ in steps
+        largest_loss(step_pairs, loss_if_unbounded=0.0)
+        > _RARE_LOSS * math.sqrt(step_pairs.variance)
+        for step_pairs, _ in steps
     )
     return total_cost <= CAPACITY or has_rare_loss
 
 
-def cost_of_step(pairs: DominatingPairs) -> int:
+def cost_of_step(step_pairs: DominatingPairs) -> int:
     """Returns the estimated time of one step in the units of `CAPACITY`.
 
     The time is 0 for a fixed pair, because all its steps together are one convolution.
     """
-    if isinstance(pairs, FixedPair):
+    if isinstance(step_pairs, FixedPair):
         return 0
-    return _COST_OF_WINNER if isinstance(pairs, Winner) else _COST
+    return _COST_OF_WINNER if isinstance(step_pairs, Winner) else _COST
 
 
 def cost_in_blocks(steps: Steps, *, any_event_order: bool) -> int:
@@ -476,12 +493,12 @@ def _runs(steps: Steps, *, capacity: int) -> Iterator[Run]:
     """
     run: list[SteppedPairs] = []
     remaining_capacity = capacity
-    for pairs, times in steps:
-        if isinstance(pairs, FixedPair):
+    for step_pairs, num_times in steps:
+        if isinstance(step_pairs, FixedPair):
             continue
-        cost = cost_of_step(pairs)
-        for _ in range(times):
-            run.append(pairs)
+        cost = cost_of_step(step_pairs)
+        for _ in range(num_times):
+            run.append(step_pairs)
             remaining_capacity -= cost
             if remaining_capacity <= 0:
                 yield tuple(run)
@@ -491,8 +508,8 @@ def _runs(steps: Steps, *, capacity: int) -> Iterator[Run]:
         yield tuple(run)
 
 
-def largest_loss(pairs: DominatingPairs, *, loss_if_unbounded: float) -> float:
+def largest_loss(step_pairs: DominatingPairs, *, loss_if_unbounded: float) -> float:
     """Returns the largest loss of one step, or `loss_if_unbounded` for pairs whose losses are unbounded."""
-    if isinstance(pairs, Box):
-        return pairs.up
-    return pairs.length if isinstance(pairs, Span) else loss_if_unbounded
+    if isinstance(step_pairs, Box):
+        return step_pairs.up
+    return step_pairs.length if isinstance(step_pairs, Span) else loss_if_unbounded

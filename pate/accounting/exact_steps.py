@@ -157,24 +157,26 @@ def two_point_probabilities(up_loss: Any, down_loss: Any) -> tuple[Any, Any]:
     return np.expm1(down_loss) / scale, np.exp(down_loss) * np.expm1(-up_loss) / scale
 
 
-def composition_step(pairs: SteppedPairs, grid: LossGrid, *, negligible: float) -> CompositionStep:
+def composition_step(
+    step_pairs: SteppedPairs, grid: LossGrid, *, negligible: float
+) -> CompositionStep:
     """Returns the composition step of one release: a function from values V on a grid to the new values there.
 
     For all releases of a `FixedPair` together, `fixed_pair_step` returns the step.
 
     Args:
-        pairs: the pairs that dominate the release.
+        step_pairs: the pairs that dominate the release.
         grid: the grid.
         negligible: an absolute error upwards that is allowed for speed.
     """
-    match pairs:
+    match step_pairs:
         case Box() | Winner():
-            return _CoveredStep(grid=grid, tree=pairs, negligible=negligible)
+            return _CoveredStep(grid=grid, tree=step_pairs, negligible=negligible)
         case Span():
-            return _span_step(grid, length=pairs.length)
+            return _span_step(grid, length=step_pairs.length)
         case ShiftedMaximum():
             masses, infinite_loss_prob = discretized_loss(
-                pairs,
+                step_pairs,
                 spacing=grid.spacing,
                 largest_multiple=grid.num_points,
                 negligible_mass=negligible,
@@ -354,15 +356,17 @@ def _shifts_of_box(box: Box, grid: LossGrid) -> Shifts:
     )
 
 
-def _shifts_of_discrete_pair(pair: Pair, grid: LossGrid) -> Shifts:
+def _shifts_of_discrete_pair(discrete_pair: Pair, grid: LossGrid) -> Shifts:
     """Returns the shifts by all losses of a discrete pair; the last shift is that by an infinite loss."""
-    p_masses = pair.masses * (1 + pair.excess_ratios)
+    p_masses = discrete_pair.masses * (1 + discrete_pair.excess_ratios)
     shifts = [
         grid.shift(grid.rounded_outward(loss), loss_probability=p_mass)
-        for loss, p_mass in zip(pair.losses.tolist(), p_masses.tolist(), strict=True)
+        for loss, p_mass in zip(discrete_pair.losses.tolist(), p_masses.tolist(), strict=True)
     ]
     by_infinite_loss = Shift(
-        whole_steps=-grid.num_points, lower_weight=pair.infinite_loss_prob, upper_weight=0.0
+        whole_steps=-grid.num_points,
+        lower_weight=discrete_pair.infinite_loss_prob,
+        upper_weight=0.0,
     )
     return (*shifts, by_infinite_loss)
 

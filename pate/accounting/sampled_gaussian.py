@@ -142,18 +142,18 @@ class _SumPlan(NamedTuple):
     """The plan of a numerical integral as a sum over equally spaced points, for each order: `[num_orders]` each.
 
     Attributes:
-        first: the first point.
-        last: the last point.
+        first_point: the first point.
+        last_point: the last point.
         num_steps: the number of steps from the first to the last point.
         margin: the distance from either end to the points between which the integrand is large.
-        error: the error of a sum over all points of the real line, relative to the integral.
+        relative_error: the error of a sum over all points of the real line, relative to the integral.
     """
 
-    first: FloatArray
-    last: FloatArray
+    first_point: FloatArray
+    last_point: FloatArray
     num_steps: FloatArray
     margin: FloatArray
-    error: FloatArray
+    relative_error: FloatArray
 
 
 def _sum_plan(event: SampledGaussianEvent, orders: FloatArray) -> _SumPlan:
@@ -188,11 +188,11 @@ def _sum_plan(event: SampledGaussianEvent, orders: FloatArray) -> _SumPlan:
     last = (orders + (orders - 1) * (q if event.is_replaced else 0.0)) * shift + margin
     num_steps = np.ceil((last - first) * (digits + growth) / (2 * np.pi * height)) + 1
     return _SumPlan(
-        first=first,
-        last=last,
+        first_point=first,
+        last_point=last,
         num_steps=np.nan_to_num(num_steps, nan=np.inf),
         margin=margin,
-        error=error,
+        relative_error=error,
     )
 
 
@@ -207,9 +207,9 @@ def _rdp_by_sum(event: SampledGaussianEvent, orders: FloatArray) -> FloatArray:
     q = event.sampling_prob
     shift = event.shift
     num_steps = int(plan.num_steps.max())
-    step = (plan.last - plan.first) / num_steps
+    step = (plan.last_point - plan.first_point) / num_steps
     a = orders[:, None]
-    x = plan.first[:, None] + step[:, None] * np.arange(num_steps + 1)  # [A, X]
+    x = plan.first_point[:, None] + step[:, None] * np.arange(num_steps + 1)  # [A, X]
     log_w = log_mixture_ratio(x, mean_shift=shift, sampling_prob=q)
     log_v = (
         log_mixture_ratio(-x, mean_shift=shift, sampling_prob=q)
@@ -238,7 +238,7 @@ def _rdp_by_sum(event: SampledGaussianEvent, orders: FloatArray) -> FloatArray:
     log_scale = log_scale[:, 0]
     end = np.exp(-0.5 * plan.margin * plan.margin - log_scale) * (orders - 1)
     beyond = (e[:, 0] + e[:, -1] + 2 * end) / plan.margin
-    summation_error = 2 * orders * plan.error * np.exp(-log_scale)
-    total = (sums * (1 + num_steps * _ULP) + beyond + summation_error) / (1 - plan.error)
+    summation_error = 2 * orders * plan.relative_error * np.exp(-log_scale)
+    total = (sums * (1 + num_steps * _ULP) + beyond + summation_error) / (1 - plan.relative_error)
     log_moment = np.logaddexp(0.0, log_scale + np.log(total))
     return np.asarray(log_moment * (1 + _ULP) / (orders - 1))

@@ -100,7 +100,9 @@ def call_cost(event: SessionEvent, orders: FloatArray) -> FloatArray:
             epsilon = event.call_epsilon
             bare_call_cost = _excess_moment(bounded_range_rdp(epsilon, orders), orders)
             b = 1 / (math.exp(epsilon) + 1)
-            near_tie_cost = _largest_corner(excess=bare_call_cost, b=b, orders=orders, answered=1)
+            near_tie_cost = _largest_corner(
+                excess=bare_call_cost, b=b, orders=orders, num_answered=1
+            )
             cost = np.fmin(cost, np.maximum(bare_call_cost, near_tie_cost))
         elif isinstance(event, events.BoundarySessionEvent):
             # A wrapped call of epsilon-DP has a range of 2 epsilon.
@@ -172,22 +174,22 @@ def _tie_cost(excess: FloatArray, b: float, orders: FloatArray) -> FloatArray:
         b: the number b of that proof.
         orders: a > 1, `[num_orders]`.
     """
-    corner = _largest_corner(excess=excess, b=b, orders=orders, answered=0)
+    corner = _largest_corner(excess=excess, b=b, orders=orders, num_answered=0)
     return np.asarray(np.maximum(excess / b * (1 + _COST_ROUNDING), corner))
 
 
 def _largest_corner(
-    excess: FloatArray, b: float, orders: FloatArray, *, answered: int
+    excess: FloatArray, b: float, orders: FloatArray, *, num_answered: int
 ) -> FloatArray:
     """Returns the larger of k(1/2, b) and k(b, 1/2), rounded up, `[num_orders]`.
 
-    Here k(x, y) = (S + w(x, y) - w(1 + x, 1 + y)) / w(answered + x, answered + y), with S = 1 + excess.
+    Here k(x, y) = (S + w(x, y) - w(1 + x, 1 + y)) / w(num_answered + x, num_answered + y), with S = 1 + excess.
 
     Args:
         excess: the largest moment of the call less 1, for each order, `[num_orders]`.
         b: the number b of docs/proofs/hits.md.
         orders: a > 1, `[num_orders]`.
-        answered: 0 for the hit cost, 1 for the call cost, as docs/proofs/hits.md derives them.
+        num_answered: 0 for the hit cost, 1 for the call cost, as docs/proofs/hits.md derives them.
     """
     corners = [
         (
@@ -196,7 +198,7 @@ def _largest_corner(
             + _weighted_power(p=x, q=y, orders=orders)
             - _weighted_power(p=1 + x, q=1 + y, orders=orders)
         )
-        / _weighted_power(p=answered + x, q=answered + y, orders=orders)
+        / _weighted_power(p=num_answered + x, q=num_answered + y, orders=orders)
         for x, y in ((0.5, b), (b, 0.5))
     ]
     return np.asarray(np.maximum(corners[0], corners[1]) + _POWER_ROUNDING * orders)

@@ -128,6 +128,6 @@ def _with_failure_prob(aggregator: A, failure_prob: float) -> A:
     return replace(aggregator, failure_prob=failure_prob)  # type: ignore[call-arg]  # a field of some classes
 
 
-def _two_digits(number: float) -> float:
+def _two_digits(unrounded: float) -> float:
     """Returns a number rounded to two significant digits."""
-    return float(f"{number:.1e}")
+    return float(f"{unrounded:.1e}")

@@ -162,6 +162,6 @@ class StableAggregator(Aggregator):
         zcdp_of_release = num_queries * self._paper_zcdp(test)
         return zcdp_to_epsilon_classic(zcdp_of_release, target_delta=delta_left)
 
-    def _paper_zcdp(self, test: GaussianTest) -> float:
+    def _paper_zcdp(self, gap_test: GaussianTest) -> float:
         """Returns the zCDP rho that the formula of the paper gives for one query."""
-        return 1 / (2 * self.selection_scale**2) + 1 / (2 * test.std**2)
+        return 1 / (2 * self.selection_scale**2) + 1 / (2 * gap_test.std**2)

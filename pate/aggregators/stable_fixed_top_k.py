@@ -80,9 +80,9 @@ class StableFixedTopK(StableAggregator):
             peel_scale=self.peel_scale * noise_factor,
         )
 
-    def _paper_zcdp(self, test: GaussianTest) -> float:
+    def _paper_zcdp(self, gap_test: GaussianTest) -> float:
         """Returns the zCDP rho of the paper's formula for one query, with the peel at its add/remove price."""
-        return super()._paper_zcdp(test) + 1 / (8 * self.peel_scale**2)
+        return super()._paper_zcdp(gap_test) + 1 / (8 * self.peel_scale**2)
 
     @property
     def exact_labels(self) -> int:

@@ -132,12 +132,12 @@ def _attributes(cls: type) -> dict[str, str]:
     return texts
 
 
-def _comments_at_fields(source: str) -> Iterator[tuple[str, str]]:
+def _comments_at_fields(source_code: str) -> Iterator[tuple[str, str]]:
     """Yields the name and the comment of each field in a class's source code.
 
     The comment stands behind the field or in the lines above.
     """
-    lines = inspect.cleandoc(source).splitlines()
+    lines = inspect.cleandoc(source_code).splitlines()
     try:
         tree = ast.parse("\n".join(lines)).body[0]
     except (SyntaxError, IndexError):

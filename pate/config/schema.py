@@ -144,8 +144,10 @@ def choices(*groups: str) -> str:
         lines = [f"  {group}"]
         width = max(map(len, names)) + 2
         for name in names:
-            file = file_of(group, name)
-            description = installed_parts(group)[name] if file is None else _description(file)
+            yaml_file = file_of(group, name)
+            description = (
+                installed_parts(group)[name] if yaml_file is None else _description(yaml_file)
+            )
             lines += wrap(
                 description,
                 width=_PAGE_COLUMNS,
@@ -157,10 +159,10 @@ def choices(*groups: str) -> str:
     return "\n\n".join(paragraphs)
 
 
-def _description(file: Path) -> str:
+def _description(yaml_file: Path) -> str:
     """Returns the first sentence of the comment at the beginning of a file."""
     comment = []
-    for line in file.read_text(encoding="utf-8").splitlines():
+    for line in yaml_file.read_text(encoding="utf-8").splitlines():
         if not line.startswith("#"):
             break
         if not line.startswith("# @package"):

@@ -198,12 +198,13 @@ def _features_of_split(
         stamps = file.read_stamps()
         features = file.mapped() if stamps.any() else np.empty((0, 1), np.float32)
         is_complete = [
-            stamp == _stamp(features[_rows_of_block(block)]) for block, stamp in enumerate(stamps)
+            stamp == _stamp(features[_rows_of_block(block_number)])
+            for block_number, stamp in enumerate(stamps)
         ]
         return np.flatnonzero(~np.array(is_complete))
 
-    def extract_block(block: int) -> Float32Array:
-        rows = _rows_of_block(block)
+    def extract_block(block_number: int) -> Float32Array:
+        rows = _rows_of_block(block_number)
         if first_features is not None and rows.stop <= len(first_features):
             return first_features[rows]
         return extractor.extract(inputs[rows])
@@ -225,9 +226,9 @@ def _features_of_split(
     return features
 
 
-def _rows_of_block(block: int) -> slice:
+def _rows_of_block(block_number: int) -> slice:
     """Returns the rows of the features in a block of the file."""
-    return slice(block * _IMAGES_PER_BLOCK, (block + 1) * _IMAGES_PER_BLOCK)
+    return slice(block_number * _IMAGES_PER_BLOCK, (block_number + 1) * _IMAGES_PER_BLOCK)
 
 
 def _stamp(features: Float32Array) -> int:

@@ -36,10 +36,10 @@ class _ScratchFile:
         file: the open file; it is closed, and only its descriptor stays open.
     """
 
-    def __init__(self, file: BinaryIO) -> None:
-        file.flush()
-        self.descriptor = os.dup(file.fileno())
-        file.close()
+    def __init__(self, open_file: BinaryIO) -> None:
+        open_file.flush()
+        self.descriptor = os.dup(open_file.fileno())
+        open_file.close()
 
     def __del__(self) -> None:
         os.close(self.descriptor)
@@ -61,8 +61,10 @@ class FileRows:
     # With None, numpy refuses arithmetic, instead of reading each entry by itself.
     __array_ufunc__: ClassVar[None] = None
 
-    def __init__(self, file: _ScratchFile, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
-        self._file = file
+    def __init__(
+        self, scratch_file: _ScratchFile, dtype: np.dtype[Any], shape: tuple[int, ...]
+    ) -> None:
+        self._file = scratch_file
         self.dtype = dtype
         self.shape = shape
 
@@ -116,10 +118,10 @@ class FileRows:
             raise ValueError(f"cannot reshape rows of shape {self.shape} into {shape}")
         return FileRows(self._file, self.dtype, (len(self), *shape[1:]))
 
-    def _read(self, first: int, num_rows: int) -> NDArray[Any]:
+    def _read(self, first_row: int, num_rows: int) -> NDArray[Any]:
         """Returns adjacent rows, `[num_rows, ...]`."""
         rows = np.empty((num_rows, *self.shape[1:]), self.dtype)
-        self._fill(rows.reshape(-1).view(np.uint8).data, offset=first * self._row_bytes)
+        self._fill(rows.reshape(-1).view(np.uint8).data, offset=first_row * self._row_bytes)
         return rows
 
     def _fill(self, buffer: memoryview, offset: int) -> None:

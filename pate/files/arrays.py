@@ -141,7 +141,7 @@ def read_arrays(
     all_forms = {**(forms or {}), **(optional_forms or {})}
     with reading_file(path, rule=_RULE, remedy=remedy, damage_errors=UNREADABLE):
         arrays = _read(
-            source=path,
+            npz_file=path,
             max_unpacked_bytes=max_unpacked_bytes,
             known_forms=all_forms,
             mapped_array=mapped_array,
@@ -180,7 +180,7 @@ def arrays_of(
     """
     all_forms = {**forms, **(optional_forms or {})}
     arrays = _read(
-        source=io.BytesIO(npz_bytes), max_unpacked_bytes=len(npz_bytes), known_forms=all_forms
+        npz_file=io.BytesIO(npz_bytes), max_unpacked_bytes=len(npz_bytes), known_forms=all_forms
     )
     has_names = forms.keys() <= arrays.keys() <= all_forms.keys()
     if not has_names or any(all_forms[name].mismatch(array) for name, array in arrays.items()):
@@ -276,7 +276,7 @@ def check_members(archive: zipfile.ZipFile, max_unpacked_bytes: int | None) -> N
 
 
 def _read(
-    source: Path | IO[bytes],
+    npz_file: Path | IO[bytes],
     max_unpacked_bytes: int | None,
     known_forms: Mapping[str, ArrayForm],
     mapped_array: str | None = None,
@@ -284,12 +284,12 @@ def _read(
     """Returns the arrays of an archive; raises one of `UNREADABLE` for bytes that are none.
 
     Args:
-        source: the file, or an open file, which cannot be mapped.
+        npz_file: the file, or an open file, which cannot be mapped.
         max_unpacked_bytes: as in `read_arrays`.
         known_forms: the forms of arrays, by name. An array whose form allows texts may hold texts; others hold numbers.
         mapped_array: as in `read_arrays`.
     """
-    with zipfile.ZipFile(source) as archive:
+    with zipfile.ZipFile(npz_file) as archive:
         check_members(archive, max_unpacked_bytes=max_unpacked_bytes)
         arrays: Arrays = {}
         for member in archive.infolist():
@@ -299,8 +299,8 @@ def _read(
                 continue
             if ending != ".npy" or not name.isidentifier():
                 raise ValueError("a member that is no array")
-            if name == mapped_array and isinstance(source, Path):
-                arrays[name] = _map(source, archive, member)
+            if name == mapped_array and isinstance(npz_file, Path):
+                arrays[name] = _map(npz_file, archive, member)
                 continue
             may_hold_texts = name in known_forms and "U" in known_forms[name].dtype_kinds
             dtype_kinds = _NUMBERS + "U" if may_hold_texts else _NUMBERS

@@ -58,8 +58,10 @@ class GpuSums(RoundSums):
         with device_memory(_ADVICE), torch.inference_mode():
             half_weights = self._tensor(PublicStudent.from_weights(question.weights).half_weights)
             total = torch.zeros_like(half_weights, dtype=torch.int64)
-            for block in self._blocks(vote_size=question.weights.size):
-                block_sum = self._sum_of_block(block, question=question, half_weights=half_weights)
+            for teacher_block in self._blocks(vote_size=question.weights.size):
+                block_sum = self._sum_of_block(
+                    teacher_block, question=question, half_weights=half_weights
+                )
                 total += block_sum.to(torch.int64)
             return np.asarray(total.cpu().numpy())
 
@@ -69,51 +71,61 @@ class GpuSums(RoundSums):
             self.__dict__.pop(name, None)
 
     def _sum_of_block(
-        self, block: EqualSizes, *, question: RoundQuestion, half_weights: Tensor
+        self, teacher_block: EqualSizes, *, question: RoundQuestion, half_weights: Tensor
     ) -> Tensor:
         """Returns the sum of the clipped votes of teachers with equal numbers of records, whole numbers as doubles."""
         scale = question.label_scale
         expected = self._records.records_per_teacher
         if expected is not None:
-            scale = scale * vote_factor(num_records=block.size, records_per_teacher=expected)
+            scale = scale * vote_factor(
+                num_records=teacher_block.size, records_per_teacher=expected
+            )
         moments = question.clipped_moments
-        weights = self._weights[block.teachers]
-        if block.size == 1:
-            features = self._features[block.rows].to(torch.float64)
-            residuals = self._residuals(features, rows=block.rows, half_weights=half_weights)
+        weights = self._weights[teacher_block.teachers]
+        if teacher_block.size == 1:
+            features = self._features[teacher_block.rows].to(torch.float64)
+            residuals = self._residuals(
+                features, rows=teacher_block.rows, half_weights=half_weights
+            )
             residuals = residuals * self._tensor(scale)
             factors = _clip_factors(residuals, clip=moments.clip) * weights
             factors = factors / (FEATURE_STEPS * moments.step)
             return features.T @ torch.trunc(residuals * factors[:, None])
-        means = self._means(block, scale=scale, half_weights=half_weights)
+        means = self._means(teacher_block, scale=scale, half_weights=half_weights)
         factors = _clip_factors(means.flatten(start_dim=1), clip=moments.clip) * weights
         factors = factors / moments.step
         return torch.trunc(means * factors[:, None, None]).sum(dim=0)
 
-    def _means(self, block: EqualSizes, *, scale: FloatArray, half_weights: Tensor) -> Tensor:
+    def _means(
+        self, teacher_block: EqualSizes, *, scale: FloatArray, half_weights: Tensor
+    ) -> Tensor:
         """Returns the votes of teachers before the clip, `[num_teachers, num_features, num_labels]`.
 
         Residuals are cut to whole numbers, so small that doubles hold the sums over a teacher's records exactly.
 
         Args:
-            block: teachers with equal numbers of records.
+            teacher_block: teachers with equal numbers of records.
             scale: `[num_labels]`, the factor of each label's residuals.
             half_weights: as in `PublicStudent`.
         """
-        bits = min(_RESIDUAL_BITS, _PRODUCT_BITS - (block.size - 1).bit_length())
+        bits = min(_RESIDUAL_BITS, _PRODUCT_BITS - (teacher_block.size - 1).bit_length())
         unit = math.ldexp(1.0, math.frexp(scale.max())[1] - bits)
         steps = self._tensor(scale / unit)
         sums = torch.zeros(
-            (block.num_teachers, *half_weights.shape), dtype=torch.float64, device=self._device
+            (teacher_block.num_teachers, *half_weights.shape),
+            dtype=torch.float64,
+            device=self._device,
         )
-        for rows in block.row_ranges(max_rows=_MAX_ROWS):
+        for rows in teacher_block.row_ranges(max_rows=_MAX_ROWS):
             features = self._features[rows].to(torch.float64)
             residuals = self._residuals(features, rows=rows, half_weights=half_weights)
             whole_residuals = torch.trunc(residuals * steps)
-            features_by_teacher = features.view((block.num_teachers, -1, features.shape[1]))
-            residuals_by_teacher = whole_residuals.view((block.num_teachers, -1, len(scale)))
+            features_by_teacher = features.view((teacher_block.num_teachers, -1, features.shape[1]))
+            residuals_by_teacher = whole_residuals.view(
+                (teacher_block.num_teachers, -1, len(scale))
+            )
             sums += features_by_teacher.mT @ residuals_by_teacher
-        return sums * (unit / (FEATURE_STEPS * block.size))
+        return sums * (unit / (FEATURE_STEPS * teacher_block.size))
 
     def _residuals(self, features: Tensor, *, rows: slice, half_weights: Tensor) -> Tensor:
         """Returns labels minus the student's probabilities, float64 `[n, num_labels]`; see `PublicStudent`."""

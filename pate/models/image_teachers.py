@@ -168,7 +168,7 @@ def _predict_stacked(
         valid = torch.ones(len(states), len(batch), dtype=torch.bool, device=device)
         stacked_batch = batch.contiguous().expand(len(states), *batch.shape)
         batch_logits = stacked_logits(
-            network, tensors=stacks, images=stacked_batch, valid=valid, training=False
+            network, tensors=stacks, images=stacked_batch, valid=valid, is_training=False
         )
         logits[:, rows] = batch_logits.float().cpu().numpy()
     return logits

@@ -69,9 +69,9 @@ class _WorkerProcess:
         weakref.finalize(self, _kill, self._process)
         self._ask(shard)  # the first request is the shard, which the worker only keeps
 
-    def append(self, block: RecordBlock) -> None:
+    def append(self, record_block: RecordBlock) -> None:
         """Adds the next records to the shard."""
-        self._ask(block)
+        self._ask(record_block)
 
     def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of the clipped votes of the shard's teachers."""

@@ -92,9 +92,9 @@ class _ActorWorker:
         self._ray = ray
         self._actor = actor
 
-    def append(self, block: RecordBlock) -> None:
+    def append(self, record_block: RecordBlock) -> None:
         """Adds the next records to the shard."""
-        self._result(self._actor.append.remote(block))
+        self._result(self._actor.append.remote(record_block))
 
     def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of the clipped votes of the shard's teachers."""

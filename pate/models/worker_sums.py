@@ -32,7 +32,7 @@ class WorkerDied(Exception):
 class Worker(Protocol):
     """The protocol of a worker that holds a shard. All methods but `end` raise `WorkerDied` if the worker is gone."""
 
-    def append(self, block: RecordBlock) -> None:
+    def append(self, record_block: RecordBlock) -> None:
         """Adds the next records to the shard."""
 
     def total(self, question: RoundQuestion) -> IntArray:
@@ -52,10 +52,10 @@ class HeldShard:
     def __init__(self, shard: RoundShard) -> None:
         self._shard = shard
 
-    def append(self, block: RecordBlock) -> None:
+    def append(self, record_block: RecordBlock) -> None:
         """Adds the next records, and makes their features."""
         with one_blas_thread():
-            self._shard.append(inputs=block.inputs, labels=block.labels)
+            self._shard.append(inputs=record_block.inputs, labels=record_block.labels)
 
     def total(self, question: RoundQuestion) -> IntArray:
         """Returns the sum of the clipped votes of the shard's teachers."""
@@ -152,8 +152,8 @@ class WorkerSums(RoundSums):
             is_closed = self._is_closed
         if is_closed:
             worker.end()
-        for block in worker_slot.shard.blocks():
-            worker.append(block)
+        for record_block in worker_slot.shard.blocks():
+            worker.append(record_block)
         worker_slot.is_filled = True
         return worker
 

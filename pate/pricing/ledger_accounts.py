@@ -125,7 +125,7 @@ def accounts_left(
                 account,
                 more_releases=ledger.affords(release.event),
                 target_epsilon=_largest_target_epsilon(
-                    ledger, release=release, budget=budget, max_epsilon=account.max_epsilon
+                    ledger, priced_release=release, budget=budget, max_epsilon=account.max_epsilon
                 ),
             )
         accounts.append(account)
@@ -150,7 +150,7 @@ def ledgers_in(path: str | os.PathLike[str]) -> list[Ledger]:
 
 
 def _largest_target_epsilon(
-    ledger: Ledger, *, release: PricedRelease, budget: Budget, max_epsilon: float
+    ledger: Ledger, *, priced_release: PricedRelease, budget: Budget, max_epsilon: float
 ) -> float:
     """Returns the largest epsilon at which a release fits under a cap, to 1%.
 
@@ -160,24 +160,24 @@ def _largest_target_epsilon(
 
     Args:
         ledger: the account with its charges.
-        release: the planned release.
+        priced_release: the planned release.
         budget: the budget that it was planned for.
         max_epsilon: the cap of the account.
     """
     budget_at_cap = Budget(delta=budget.delta, epsilon=max_epsilon, accountant=budget.accountant)
-    if _event_within_cap(ledger, release=release, budget=budget_at_cap) is not None:
+    if _event_within_cap(ledger, priced_release=priced_release, budget=budget_at_cap) is not None:
         return max_epsilon
     budget_by_renyi = replace(budget_at_cap, accountant=RdpAccountant)
     low_log = math.log(_SMALLEST_SHARE * max_epsilon)
     high_log = math.log(max_epsilon)
     lowest_budget = replace(budget_by_renyi, epsilon=math.exp(low_log))
-    fitting_event = _event_within_cap(ledger, release=release, budget=lowest_budget)
+    fitting_event = _event_within_cap(ledger, priced_release=priced_release, budget=lowest_budget)
     if fitting_event is None:
         return 0.0
     for _ in range(_NUM_HALVINGS):
         middle_log = (low_log + high_log) / 2
         middle_budget = replace(budget_by_renyi, epsilon=math.exp(middle_log))
-        event = _event_within_cap(ledger, release=release, budget=middle_budget)
+        event = _event_within_cap(ledger, priced_release=priced_release, budget=middle_budget)
         if event is None:
             high_log = middle_log
         else:
@@ -186,12 +186,14 @@ def _largest_target_epsilon(
     return min(max_epsilon, budget.epsilon_of(fitting_event) * _SAFE_SHARE)
 
 
-def _event_within_cap(ledger: Ledger, *, release: PricedRelease, budget: Budget) -> Event | None:
+def _event_within_cap(
+    ledger: Ledger, *, priced_release: PricedRelease, budget: Budget
+) -> Event | None:
     """Returns the price of a release whose noise is solved for a budget.
 
     Returns None if no noise meets the budget, or if the price does not fit under the cap of the ledger.
     """
-    planned = plan_or_none(release.aggregator, shape=release.shape, budget=budget)
+    planned = plan_or_none(priced_release.aggregator, shape=priced_release.shape, budget=budget)
     if planned is None or ledger.affords(planned.event) < 1:
         return None
     return planned.event

@@ -176,7 +176,7 @@ def quote_release(
     aggregator = release.aggregator
     shape = release.shape
     delta = budget.delta
-    price = _price_with_orders(release, budget)
+    price = _price_with_orders(priced_release=release, budget=budget)
     parameters = _public_parameters(aggregator)
     plain_event = aggregator.plain_event(shape)
     return Quote(
@@ -190,49 +190,54 @@ def quote_release(
         num_labels=shape.num_labels,
         num_teachers=shape.num_teachers,
         aggregator=parameters,
-        solved_for=_public_solutions(release, parameters),
+        solved_for=_public_solutions(priced_release=release, parameters=parameters),
         num_orders=price.num_orders,
         best_order=price.best_order,
         won_by=release.won_by,
-        accountants=_prices_side_by_side(price, release=release, delta=delta, others=others or {}),
+        accountants=_prices_side_by_side(
+            price, priced_release=release, delta=delta, other_accountants=others or {}
+        ),
         plain_epsilon=None if plain_event is None else budget.epsilon_of(plain_event),
         classes={budget_class.name: budget_class.epsilon for budget_class in release.classes},
         weights={budget_class.name: budget_class.weight for budget_class in release.classes},
         gaps=passing_gaps(aggregator, shape),
         expected=_expectation_or_none(aggregator, shape),
         doubts=tuple(map(str, release.doubts)),
-        attacks=_attack_bounds(release, budget),
+        attacks=_attack_bounds(priced_release=release, budget=budget),
     )
 
 
-def _attack_bounds(release: PricedRelease, budget: Budget) -> AttackBounds | None:
+def _attack_bounds(priced_release: PricedRelease, budget: Budget) -> AttackBounds | None:
     """Returns an upper bound on the success of attacks on a release; None if its price is infinite."""
-    if math.isinf(release.epsilon):
+    if math.isinf(priced_release.epsilon):
         return None
-    return AttackBounds.from_accountant(budget.accountant().compose(release.event))
+    return AttackBounds.from_accountant(budget.accountant().compose(priced_release.event))
 
 
 def _prices_side_by_side(
     price: AccountantPrice,
     *,
-    release: PricedRelease,
+    priced_release: PricedRelease,
     delta: float,
-    others: Mapping[str, Callable[[], Accountant]],
+    other_accountants: Mapping[str, Callable[[], Accountant]],
 ) -> tuple[AccountantPrice, ...]:
     """Returns the price by the budget's accountant, followed by those of other accountants; empty without others.
 
     Args:
         price: the price by the budget's accountant.
-        release: the planned release.
+        priced_release: the planned release.
         delta: the delta of the prices.
-        others: by name, a function without arguments that returns an empty accountant.
+        other_accountants: by name, a function without arguments that returns an empty accountant.
     """
-    if not others:
+    if not other_accountants:
         return ()
     prices = [price]
-    for accountant_name, make_accountant in others.items():
+    for accountant_name, make_accountant in other_accountants.items():
         other_price = price_by(
-            accountant_name, make_accountant=make_accountant, event=release.event, delta=delta
+            accountant_name,
+            make_accountant=make_accountant,
+            event=priced_release.event,
+            delta=delta,
         )
         if other_price.accountant != price.accountant:
             prices.append(other_price)
@@ -240,12 +245,12 @@ def _prices_side_by_side(
 
 
 def _public_solutions(
-    release: PricedRelease, parameters: Mapping[str, object]
+    priced_release: PricedRelease, parameters: Mapping[str, object]
 ) -> dict[str, object]:
     """Returns the values that a plan has solved for: the number of queries, and fields that are public parameters."""
     return {
         name: value
-        for name, value in release.solved_for.items()
+        for name, value in priced_release.solved_for.items()
         if name == "num_queries" or name in parameters
     }
 
@@ -258,14 +263,14 @@ def _expectation_or_none(aggregator: Aggregator, shape: VoteShape) -> Expectatio
         return None
 
 
-def _price_with_orders(release: PricedRelease, budget: Budget) -> AccountantPrice:
+def _price_with_orders(priced_release: PricedRelease, budget: Budget) -> AccountantPrice:
     """Returns the release's price by the budget's accountant, with the orders if that is the Renyi accountant."""
     accountant = budget.accountant()
     price = AccountantPrice(
-        accountant=accountant.name, epsilon=release.epsilon, won_by=release.won_by
+        accountant=accountant.name, epsilon=priced_release.epsilon, won_by=priced_release.won_by
     )
     if isinstance(accountant, RdpAccountant):
-        best_order = accountant.compose(release.event).best_order(budget.delta)
+        best_order = accountant.compose(priced_release.event).best_order(budget.delta)
         return replace(price, num_orders=len(accountant.orders), best_order=best_order)
     return price
 

@@ -217,16 +217,16 @@ class RoundShard:
             """Returns the sum of the clipped votes of some teachers with equal numbers of records."""
             if pool_part is None and chunk.size <= _MAX_SMALL_RECORDS:
                 sums = [
-                    self._sum_of_small(block, question=question, student=student)
-                    for block in chunk.blocks(max_rows=_BLOCK_ROWS)
+                    self._sum_of_small(teacher_block, question=question, student=student)
+                    for teacher_block in chunk.blocks(max_rows=_BLOCK_ROWS)
                 ]
             else:
                 max_teachers = max(1, _MAX_MEAN_ENTRIES // question.weights.size)
                 sums = [
                     self._sum_of_means(
-                        block, question=question, student=student, pool_part=pool_part
+                        teacher_block, question=question, student=student, pool_part=pool_part
                     )
-                    for block in chunk.blocks(max_rows=max_teachers * chunk.size)
+                    for teacher_block in chunk.blocks(max_rows=max_teachers * chunk.size)
                 ]
             return np.asarray(sum(sums))
 
@@ -237,38 +237,38 @@ class RoundShard:
         return total
 
     def _sum_of_small(
-        self, block: EqualSizes, *, question: RoundQuestion, student: PublicStudent
+        self, teacher_block: EqualSizes, *, question: RoundQuestion, student: PublicStudent
     ) -> IntArray:
         """Returns the sum of the clipped votes of teachers with few records."""
-        features = self.features(block.rows)
-        scale = self._scale(question, block=block)
-        residuals = self.residuals(student, features=features, rows=block.rows) * scale
-        weights = self._weights_of(block)
-        if block.size == 1:
+        features = self.features(teacher_block.rows)
+        scale = self._scale(question, teacher_block=teacher_block)
+        residuals = self.residuals(student, features=features, rows=teacher_block.rows) * scale
+        weights = self._weights_of(teacher_block)
+        if teacher_block.size == 1:
             return question.clipped_moments.sum_of_single(
                 features, residuals=residuals, weights=weights
             )
         return question.clipped_moments.sum_of_small(
-            features.reshape(block.num_teachers, block.size, -1),
-            residuals=residuals.reshape(block.num_teachers, block.size, -1),
+            features.reshape(teacher_block.num_teachers, teacher_block.size, -1),
+            residuals=residuals.reshape(teacher_block.num_teachers, teacher_block.size, -1),
             weights=weights,
         )
 
     def _sum_of_means(
         self,
-        block: EqualSizes,
+        teacher_block: EqualSizes,
         *,
         question: RoundQuestion,
         student: PublicStudent,
         pool_part: PoolPart | None,
     ) -> IntArray:
         """Returns the sum of the clipped votes of teachers, computed from the mean matrix of each."""
-        means = self._means(block, question=question, student=student, pool_part=pool_part)
-        return question.clipped_moments.sum_of_means(means, weights=self._weights_of(block))
+        means = self._means(teacher_block, question=question, student=student, pool_part=pool_part)
+        return question.clipped_moments.sum_of_means(means, weights=self._weights_of(teacher_block))
 
     def _means(
         self,
-        block: EqualSizes,
+        teacher_block: EqualSizes,
         *,
         question: RoundQuestion,
         student: PublicStudent,
@@ -280,15 +280,15 @@ class RoundShard:
         the votes is added.
 
         Args:
-            block: teachers with equally many records.
+            teacher_block: teachers with equally many records.
             question: the student's weights and the scale of each label.
             student: the student of the round, which gives the probabilities.
             pool_part: the part of the votes of trained teachers that comes from the pool; None for other teachers.
         """
-        num_teachers = block.num_teachers
-        scale = self._scale(question, block=block)
+        num_teachers = teacher_block.num_teachers
+        scale = self._scale(question, teacher_block=teacher_block)
         sums = np.zeros((num_teachers, *question.weights.shape))
-        for rows in block.row_ranges(max_rows=_MAX_PRODUCT_ROWS):
+        for rows in teacher_block.row_ranges(max_rows=_MAX_PRODUCT_ROWS):
             features = self.features(rows)
             residuals = self.residuals(student, features=features, rows=rows).astype(np.float64)
             if pool_part is not None:
@@ -301,22 +301,22 @@ class RoundShard:
             features_by_teacher = features.reshape(num_teachers, -1, features.shape[1])
             residuals_by_teacher = residuals.reshape(num_teachers, -1, len(scale))
             sums += features_by_teacher.transpose(0, 2, 1) @ residuals_by_teacher
-        means = sums / (FEATURE_STEPS * block.size)
+        means = sums / (FEATURE_STEPS * teacher_block.size)
         if pool_part is not None:
-            means += pool_part.votes_of(block.teachers) * question.label_scale
+            means += pool_part.votes_of(teacher_block.teachers) * question.label_scale
         return means
 
-    def _scale(self, question: RoundQuestion, *, block: EqualSizes) -> FloatArray:
+    def _scale(self, question: RoundQuestion, *, teacher_block: EqualSizes) -> FloatArray:
         """Returns the factor of each label's residuals of teachers with equal numbers of records, `[num_labels]`."""
         if self.records_per_teacher is None:
             return question.label_scale
         return question.label_scale * vote_factor(
-            num_records=block.size, records_per_teacher=self.records_per_teacher
+            num_records=teacher_block.size, records_per_teacher=self.records_per_teacher
         )
 
-    def _weights_of(self, block: EqualSizes) -> FloatArray | float:
+    def _weights_of(self, teacher_block: EqualSizes) -> FloatArray | float:
         """Returns the weights of some teachers, `[num_teachers]`; the number 1 if teachers have no weights."""
-        return 1.0 if self.teacher_weights is None else self.teacher_weights[block.teachers]
+        return 1.0 if self.teacher_weights is None else self.teacher_weights[teacher_block.teachers]
 
 
 def vote_factor(*, num_records: int, records_per_teacher: float) -> float:

@@ -67,7 +67,7 @@ def make_earlier_run(folder: Path) -> Path:
         listed = Manifest.read(folder, rule="the digests", remedy="none").sha256
         names = ["ledger.db", *listed]
         Manifest.from_files(
-            folder, names=[name for name in names if name != "manifest.json"], remedy="none"
+            folder, file_names=[name for name in names if name != "manifest.json"], remedy="none"
         ).write(folder)
     return folder
 

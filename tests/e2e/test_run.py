@@ -182,7 +182,7 @@ def test_a_bundle_of_an_earlier_version_is_read(finished_folder: Path, tmp_path:
     (release / "privacy.json").write_text(json.dumps(values))
     names = [path.relative_to(release).as_posix() for path in release.rglob("*") if path.is_file()]
     Manifest.from_files(
-        release, names=[name for name in names if name != "manifest.json"], remedy="none"
+        release, file_names=[name for name in names if name != "manifest.json"], remedy="none"
     ).write(release)
     stated = pate.load(release).privacy
     assert stated is not None and (stated.unit, stated.unit_columns) == (values["unit"], ())

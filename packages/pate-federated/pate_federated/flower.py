@@ -415,7 +415,7 @@ def require_stage(terms: SumTerms, *, message: Message, node: int) -> str:
             Key.MOD_RANGE: MODULUS,
         }
         expected_fields[Key.TARGET_RANGE] = 2 * terms.most
-        _require_names(fields=fields_sent, names=expected_fields.keys())
+        _require_names(fields=fields_sent, field_names=expected_fields.keys())
         for name, value in expected_fields.items():
             is_same = type(fields_sent[name]) is type(value) and fields_sent[name] == value
             require(
@@ -433,7 +433,7 @@ def require_stage(terms: SumTerms, *, message: Message, node: int) -> str:
         )
         _require_enough(terms, name="holders that share keys", num_holders=len(fields_sent))
     elif stage == Stage.COLLECT_MASKED_VECTORS:
-        _require_names(fields=fields_sent, names={Key.CIPHERTEXT_LIST, Key.SOURCE_LIST})
+        _require_names(fields=fields_sent, field_names={Key.CIPHERTEXT_LIST, Key.SOURCE_LIST})
         num_masks = 1 + len(
             _distinct_nodes(node_numbers=fields_sent[Key.SOURCE_LIST], excluded_node=node)
         )
@@ -441,7 +441,9 @@ def require_stage(terms: SumTerms, *, message: Message, node: int) -> str:
     # The last stage opens the sum over enough holders, each of which is active or absent. A holder of which both
     # secrets are disclosed would have no mask left.
     else:
-        _require_names(fields=fields_sent, names={Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST})
+        _require_names(
+            fields=fields_sent, field_names={Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST}
+        )
         active, dead = (
             fields_sent[name] for name in (Key.ACTIVE_NODE_ID_LIST, Key.DEAD_NODE_ID_LIST)
         )
@@ -457,13 +459,13 @@ def require_stage(terms: SumTerms, *, message: Message, node: int) -> str:
     return str(stage)
 
 
-def _require_names(fields: Mapping[str, Any], names: Collection[str]) -> None:
+def _require_names(fields: Mapping[str, Any], field_names: Collection[str]) -> None:
     """Raises `InvalidValue` unless the fields of a message have exactly these names."""
     require(
-        set(fields) == set(names),
+        set(fields) == set(field_names),
         "configuration",
         "others",
-        f"{', '.join(names)}, and nothing else",
+        f"{', '.join(field_names)}, and nothing else",
     )
 
 

@@ -48,22 +48,29 @@ def _holder_sort_key(holder: str) -> tuple[bool, int, str]:
     return not is_number, int(holder) if is_number else 0, holder
 
 
-def _require_same_questions(file: HoldersFile, first_file: HoldersFile) -> None:
+def _require_same_questions(holders_file: HoldersFile, first_file: HoldersFile) -> None:
     """Raises `InvalidValue` for a file with other queries than the first file.
 
     The message shows no digest.
     """
-    for head in file.heads:
+    for head in holders_file.heads:
         for name, rule in _SAME.items():
             value = getattr(head, name)
             require(
                 value == getattr(first_file.manifest, name),
-                f"votes={file.path}, {name}",
+                f"votes={holders_file.path}, {name}",
                 "others" if name == "queries" else value,
                 rule.format(first=first_file.path),
             )
-    are_same_ids = np.array_equal(file.record_ids.astype(str), first_file.record_ids.astype(str))
-    require(are_same_ids, f"votes={file.path}, record_ids", "others", f"those of {first_file.path}")
+    are_same_ids = np.array_equal(
+        holders_file.record_ids.astype(str), first_file.record_ids.astype(str)
+    )
+    require(
+        are_same_ids,
+        f"votes={holders_file.path}, record_ids",
+        "others",
+        f"those of {first_file.path}",
+    )
 
 
 def _require_different_holders(files: Sequence[HoldersFile]) -> None:
@@ -109,19 +116,21 @@ class GatheredVotes(TeacherVotes):
         require(bool(files), "votes", [], "at least one vote file")
         self.files = tuple(sorted(files, key=lambda file: _holder_sort_key(file.heads[0].holder)))
         first = self.files[0]
-        for file in self.files:
-            _require_same_questions(file, first_file=first)
+        for holders_file in self.files:
+            _require_same_questions(holders_file, first_file=first)
         _require_different_holders(self.files)
-        heads = (head for file in self.files for head in file.heads)
+        heads = (head for holders_file in self.files for head in holders_file.heads)
         self.heads: tuple[VoteManifest, ...] = tuple(
             sorted(heads, key=lambda head: _holder_sort_key(head.holder))
         )
         labels_of = {
-            head.holder: file.labels_of(head) for file in self.files for head in file.heads
+            head.holder: holders_file.labels_of(head)
+            for holders_file in self.files
+            for head in holders_file.heads
         }
-        self._are_sums = any(not isinstance(file, VoteFile) for file in self.files)
+        self._are_sums = any(not isinstance(holders_file, VoteFile) for holders_file in self.files)
         self.record_ids: NDArray[Any] = self.files[0].record_ids
-        names = chain.from_iterable(file.label_names for file in self.files)
+        names = chain.from_iterable(holders_file.label_names for holders_file in self.files)
         self.label_names: tuple[str, ...] = label_names or tuple(dict.fromkeys(names))
         self.num_queries, self.num_labels = len(self.record_ids), len(self.label_names)
         self.num_teachers = sum(head.num_teachers for head in self.heads)
@@ -176,11 +185,13 @@ class GatheredVotes(TeacherVotes):
     def num_abstaining(self) -> IntArray:
         """Returns the number of teachers that do not vote on each label, `[num_labels]`; private."""
         numbers = self.num_without_label()
-        for file in self.files:
-            label_indices = self._label_indices(file)
-            if isinstance(file, SumFile):
-                numbers[label_indices] += file.abstaining()
-            elif isinstance(file, VoteFile) and (voting := file.voting()) is not None:
+        for holders_file in self.files:
+            label_indices = self._label_indices(holders_file)
+            if isinstance(holders_file, SumFile):
+                numbers[label_indices] += holders_file.abstaining()
+            elif (
+                isinstance(holders_file, VoteFile) and (voting := holders_file.voting()) is not None
+            ):
                 numbers[label_indices] += np.count_nonzero(~voting, axis=0)
         return numbers
 
@@ -190,15 +201,21 @@ class GatheredVotes(TeacherVotes):
             return None
         return np.concatenate(
             [
-                self._for_all_labels(_values_or_ones(file.voting(), file=file), file=file)
-                for file in self._vote_files()
+                self._for_all_labels(
+                    _values_or_ones(vote_file.voting(), vote_file=vote_file), holders_file=vote_file
+                )
+                for vote_file in self._vote_files()
             ]
         ).astype(np.bool_)
 
     def bits(self) -> Iterator[BoolArray]:
         """Yields blocks of bits of all files, `[num_teachers_in_block, num_queries, num_labels]`."""
         files = self._vote_files()
-        return (self._for_all_labels(block, file=file) for file in files for block in file.bits())
+        return (
+            self._for_all_labels(block, holders_file=vote_file)
+            for vote_file in files
+            for block in vote_file.bits()
+        )
 
     def confidences(self) -> Iterator[NDArray[Any]]:
         """Yields blocks of confidences of all files, `[num_teachers_in_block, num_queries, num_labels]`.
@@ -208,9 +225,9 @@ class GatheredVotes(TeacherVotes):
         cast = self.heads[0].cast == "confidences"
         files = self._vote_files()
         return (
-            self._for_all_labels(block, file=file)
-            for file in files
-            for block in (file.confidences() if cast else file.bits())
+            self._for_all_labels(block, holders_file=vote_file)
+            for vote_file in files
+            for block in (vote_file.confidences() if cast else vote_file.bits())
         )
 
     def label_shares(self) -> FloatArray:
@@ -221,7 +238,10 @@ class GatheredVotes(TeacherVotes):
         files = self._vote_files()
         self._require_confidences()
         return np.concatenate(
-            [self._for_all_labels(file.label_shares(), file=file) for file in files]
+            [
+                self._for_all_labels(vote_file.label_shares(), holders_file=vote_file)
+                for vote_file in files
+            ]
         )
 
     def known_shares(self) -> FloatArray | None:
@@ -235,8 +255,11 @@ class GatheredVotes(TeacherVotes):
         self._require_confidences()
         return np.concatenate(
             [
-                self._for_all_labels(_values_or_ones(file.known_shares(), file=file), file=file)
-                for file in files
+                self._for_all_labels(
+                    _values_or_ones(vote_file.known_shares(), vote_file=vote_file),
+                    holders_file=vote_file,
+                )
+                for vote_file in files
             ]
         )
 
@@ -251,17 +274,17 @@ class GatheredVotes(TeacherVotes):
             f"{rule}; or aggregator.prevalence_share=0 for a public center",
         )
 
-    def _label_indices(self, file: HoldersFile) -> IntArray:
+    def _label_indices(self, holders_file: HoldersFile) -> IntArray:
         """Returns the index among all labels of each label of a file."""
         index_of = {name: index for index, name in enumerate(self.label_names)}
-        return np.array([index_of[name] for name in file.label_names], dtype=np.int64)
+        return np.array([index_of[name] for name in holders_file.label_names], dtype=np.int64)
 
-    def _for_all_labels(self, values: NDArray[Any], *, file: HoldersFile) -> NDArray[Any]:
+    def _for_all_labels(self, values: NDArray[Any], *, holders_file: HoldersFile) -> NDArray[Any]:
         """Returns values for the labels of a file, on their last axis, as values for all labels; other labels get 0."""
-        if file.label_names == self.label_names:
+        if holders_file.label_names == self.label_names:
             return values
         united = np.zeros((*values.shape[:-1], self.num_labels), dtype=values.dtype)
-        united[..., self._label_indices(file)] = values
+        united[..., self._label_indices(holders_file)] = values
         return united
 
     def in_rounds(
@@ -303,16 +326,20 @@ class GatheredVotes(TeacherVotes):
         """Returns the counts of votes; packed bits are added without unpacking, unless votes have to be limited."""
         bit_sums = BitSums(num_queries=self.num_queries, bytes_per_query=-(-self.num_labels // 8))
         total = np.zeros((self.num_queries, self.num_labels), dtype=np.int64)
-        for file in self.files:
-            if isinstance(file, SumFile):
-                total += self._for_all_labels(file.counts(), file=file)
-            elif isinstance(file, VoteFile) and max_votes is None and self._can_add_packed(file):
-                for block in VoteStore.open(file.path).packed_blocks():
+        for holders_file in self.files:
+            if isinstance(holders_file, SumFile):
+                total += self._for_all_labels(holders_file.counts(), holders_file=holders_file)
+            elif (
+                isinstance(holders_file, VoteFile)
+                and max_votes is None
+                and self._can_add_packed(holders_file)
+            ):
+                for block in VoteStore.open(holders_file.path).packed_blocks():
                     for packed_row in block:
                         bit_sums.add(packed_row)
-            elif isinstance(file, VoteFile):
-                for bits in file.bits():
-                    votes: BoolArray = self._for_all_labels(bits, file=file)
+            elif isinstance(holders_file, VoteFile):
+                for bits in holders_file.bits():
+                    votes: BoolArray = self._for_all_labels(bits, holders_file=holders_file)
                     total += histogram(
                         votes
                         if max_votes is None
@@ -320,11 +347,13 @@ class GatheredVotes(TeacherVotes):
                     )
         return total + bit_sums.counts(num_labels=self.num_labels)
 
-    def _can_add_packed(self, file: VoteFile) -> bool:
+    def _can_add_packed(self, vote_file: VoteFile) -> bool:
         """Returns True for a file of all labels whose bits need no check."""
-        head = file.manifest
+        head = vote_file.manifest
         return (
-            file.label_names == self.label_names and head.vote_clip is None and not head.have_gaps
+            vote_file.label_names == self.label_names
+            and head.vote_clip is None
+            and not head.have_gaps
         )
 
     def write(self, path: Path | str) -> SumFile:
@@ -352,7 +381,7 @@ class GatheredVotes(TeacherVotes):
         return replace(head, num_labels=self.num_labels, known_labels=own_labels)
 
 
-def _values_or_ones(values: NDArray[Any] | None, *, file: VoteFile) -> NDArray[Any]:
+def _values_or_ones(values: NDArray[Any] | None, *, vote_file: VoteFile) -> NDArray[Any]:
     """Returns values for each teacher and label of a file; if they are None, returns 1 for each."""
-    num_teachers, _, num_labels = file.manifest.shape
+    num_teachers, _, num_labels = vote_file.manifest.shape
     return np.ones((num_teachers, num_labels)) if values is None else values

@@ -88,33 +88,33 @@ def train_on_release(
     """
     monitor = monitor or Monitor()
     release = Path(release)
-    source = folder_of(release)
-    target = source if output is None else Path(output)
+    published_folder = folder_of(release)
+    bundle_folder = published_folder if output is None else Path(output)
     if output is None:
         require_no_links(release, name="release")
     else:
-        require_no_links(target, name="output")
-    terms = _terms_of(source, named_folder=release)
-    if terms is None and not _is_finished(target):
+        require_no_links(bundle_folder, name="output")
+    terms = _terms_of(published_folder, named_folder=release)
+    if terms is None and not _is_finished(bundle_folder):
         rule = "the folder of pate-release; a student that is there already, as of pate-train, is not trained again"
         raise InvalidValue("release", release, rule=rule)
-    if terms is None or _is_finished(target):
-        monitor.say(f"release={target}: its student is there; nothing was trained again")
-        return Bundle.load(target).model
+    if terms is None or _is_finished(bundle_folder):
+        monitor.say(f"release={bundle_folder}: its student is there; nothing was trained again")
+        return Bundle.load(bundle_folder).model
     # partial files that a killed call left
-    for path in (target / name for name in (*_RELEASED_FILES, *_STUDENT_FILES, MANIFEST)):
+    for path in (bundle_folder / name for name in (*_RELEASED_FILES, *_STUDENT_FILES, MANIFEST)):
         remove_partials(path.parent, name_patterns=[re.escape(path.name)])
     for name, digest in terms.sha256.items():
-        if file_digest(source / name, rule="a file of a release", remedy=ANEW) != digest:
+        if file_digest(published_folder / name, rule="a file of a release", remedy=ANEW) != digest:
             raise damaged(
-                source / name,
+                published_folder / name,
                 rule="the file as it was released",
                 finding="it is another",
                 remedy=ANEW,
             )
     with monitor.stage("reading what was released"):
         published, names = _read_release(
-            source / "release.npz", adjacency=Adjacency.parse(terms.privacy.adjacency)
+            published_folder / "release.npz", adjacency=Adjacency.parse(terms.privacy.adjacency)
         )
         queries = plan.queries()
         num_queries = published.num_queries
@@ -142,25 +142,26 @@ def train_on_release(
     num_labels = published.labels.shape[1]
     plan.student.check(tuple(inputs.shape[1:]), num_labels)
     if entropy is None:
-        digest = file_digest(source / "release.npz", rule="a release", remedy=ANEW)
+        digest = file_digest(published_folder / "release.npz", rule="a release", remedy=ANEW)
         entropy = int(digest[:16], base=16)
     seed = RandomStreams(entropy).seed("student")
     with monitor.stage("training the student"):
         training_set = replace(
-            published.training_set(inputs[:num_queries]), recipe=published_recipe(release=source)
+            published.training_set(inputs[:num_queries]),
+            recipe=published_recipe(release=published_folder),
         )
         model = plan.student.learn(training=training_set, pool=inputs[num_queries:], seed=seed)
     for line in constant_student_warnings(model, public_inputs=inputs):
         monitor.say(line)
-    if target != source:
-        make_folder(target)
-        for path in filter(Path.is_file, (source / name for name in _RELEASED_FILES)):
-            with path.open("rb") as original, atomic_write(target / path.name) as copy:
+    if bundle_folder != published_folder:
+        make_folder(bundle_folder)
+        for path in filter(Path.is_file, (published_folder / name for name in _RELEASED_FILES)):
+            with path.open("rb") as original, atomic_write(bundle_folder / path.name) as copy:
                 shutil.copyfileobj(original, copy)
-    model.save(target / "student")
+    model.save(bundle_folder / "student")
     publish(
         model,
-        folder=target,
+        folder=bundle_folder,
         privacy=terms.privacy,
         release_summary=terms.release,
         preprocessing=queries.preprocessing,
@@ -168,7 +169,7 @@ def train_on_release(
         input_kind="features" if inputs.ndim == 2 else "images",
         label_names=names.label_names,
     )
-    _complete_bundle(folder=target, with_student=plan.with_student)
+    _complete_bundle(folder=bundle_folder, with_student=plan.with_student)
     return model
 
 
@@ -185,7 +186,7 @@ def _complete_bundle(folder: Path, with_student: Callable[[str], str]) -> None:
     text_files = sorted(path.name for path in folder.glob("text-*.safetensors"))
     possible_names = (*_RELEASED_FILES, *_STUDENT_FILES, *text_files)
     file_names = [name for name in possible_names if (folder / name).is_file()]
-    manifest = Manifest.from_files(folder, names=file_names, remedy=ANEW)
+    manifest = Manifest.from_files(folder, file_names=file_names, remedy=ANEW)
     manifest.write(folder)
     (folder / TERMS).unlink(missing_ok=True)
 
@@ -203,17 +204,17 @@ def folder_of(release: Path) -> Path:
     )
 
 
-def _terms_of(source: Path, *, named_folder: Path) -> Terms | None:
+def _terms_of(published_folder: Path, *, named_folder: Path) -> Terms | None:
     """Returns the terms of a release; None if a student was trained in the folder, which removes its terms.
 
     Args:
-        source: the folder that holds release.npz.
+        published_folder: the folder that holds release.npz.
         named_folder: the folder that the user named, which is also searched.
     """
-    for folder in (source, named_folder):
+    for folder in (published_folder, named_folder):
         if os.path.lexists(folder / TERMS):
             return Terms.read(folder)
-    if _is_finished(source):
+    if _is_finished(published_folder):
         return None
     raise InvalidValue(
         "release", named_folder, rule=f"a folder with {TERMS}, as pate-release writes it"

@@ -592,15 +592,15 @@ class AnswersAwaited(Exception):
     """An exception that ends a call: a question has been written for the holders, and too few answers have arrived.
 
     Attributes:
-        question: the file of the question.
-        answers: the folder for the answers, in files HOLDER.npz.
+        question_file: the file of the question.
+        answer_folder: the folder for the answers, in files HOLDER.npz.
         missing: the names of the holders without an answer.
     """
 
-    def __init__(self, question: Path, answers: Path, missing: tuple[str, ...]) -> None:
-        super().__init__(f"{question}: {len(missing)} holders have not answered")
-        self.question = question
-        self.answers = answers
+    def __init__(self, question_file: Path, answer_folder: Path, missing: tuple[str, ...]) -> None:
+        super().__init__(f"{question_file}: {len(missing)} holders have not answered")
+        self.question_file = question_file
+        self.answer_folder = answer_folder
         self.missing = missing
 
 
@@ -636,7 +636,9 @@ class Mailbox:
         path_of_holder = {path.stem: path for path in sorted(answer_folder.glob("*.npz"))}
         missing = tuple(holder for holder in self.roll.holders if holder not in path_of_holder)
         if len(missing) > (0 if self.wait else self.roll.max_absent):
-            raise AnswersAwaited(question=question_path, answers=answer_folder, missing=missing)
+            raise AnswersAwaited(
+                question_file=question_path, answer_folder=answer_folder, missing=missing
+            )
         most_bytes = question.most_bytes
         problem = f"expected a file of at most {most_bytes} bytes, as pate-vote writes it"
 

@@ -131,7 +131,7 @@ def cast_vote_file(
     with folder.lock_for(settings=plan.settings):
         remove_partials(output.parent, name_patterns=[re.escape(output.name)])
         named_files = {**plan.settings, "queries": plan.queries}
-        if _is_done(folder, output=output):
+        if _is_done(folder, vote_file=output):
             require_same_data(
                 folder,
                 settings=named_files,
@@ -307,20 +307,20 @@ def manifest_of(plan: HolderPlan, ensemble: Ensemble) -> VoteManifest:
     )
 
 
-def _is_done(folder: RunFolder, *, output: Path) -> bool:
+def _is_done(folder: RunFolder, *, vote_file: Path) -> bool:
     """Returns True if a call has completed the file; raises `InvalidValue` if the file was changed since.
 
     Args:
         folder: the folder of the call.
-        output: the vote file.
+        vote_file: the vote file.
     """
     path = folder.cast_digest
     remedy = "remove it, and the same command writes it again"
-    if not (os.path.lexists(path) and os.path.lexists(output)):
+    if not (os.path.lexists(path) and os.path.lexists(vote_file)):
         return False
     digest = read_text(
         path, rule="the digest of a vote file", remedy="remove it, and the file is written again"
     )
-    is_same = file_digest(output, remedy=remedy) == digest.strip()
-    require(is_same, "output", output, f"the file as this command left it; {remedy}")
+    is_same = file_digest(vote_file, remedy=remedy) == digest.strip()
+    require(is_same, "output", vote_file, f"the file as this command left it; {remedy}")
     return True

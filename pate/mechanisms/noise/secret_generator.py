@@ -176,14 +176,14 @@ def _cipher() -> Any:
         raise InvalidValue(
             "rng", "secret", rule="randomgen to be installed: pip install randomgen"
         ) from error
-    source = ChaCha(_CipherKey(_KNOWN_KEY))
-    _next_block(source)  # `_KNOWN_BLOCK` is the second block
-    if not _next_block(source).hex().startswith(_KNOWN_BLOCK):
+    cipher = ChaCha(_CipherKey(_KNOWN_KEY))
+    _next_block(cipher)  # `_KNOWN_BLOCK` is the second block
+    if not _next_block(cipher).hex().startswith(_KNOWN_BLOCK):
         rule = "the key stream of ChaCha20; install randomgen anew"
         raise InvalidValue("rng", "randomgen's ChaCha", rule=rule)
     return ChaCha
 
 
-def _next_block(source: Any) -> bytes:
+def _next_block(cipher: Any) -> bytes:
     """Returns the next 64 bytes of a cipher's stream."""
-    return bytes(source.random_raw(8).astype("<u8").tobytes())
+    return bytes(cipher.random_raw(8).astype("<u8").tobytes())

@@ -160,7 +160,7 @@ class ConvNet(Architecture, Network):
             stride, padding = (self.patch, 0) if layer_index == 0 else (1, side // 2)
             outputs = functional.conv2d(activations, kernel, stride=stride, padding=padding)
             activations = self._normalize(
-                outputs, tensors=tensors, layer_index=layer_index, training=training
+                outputs, tensors=tensors, layer_index=layer_index, is_training=training
             ).relu_()
         if activations.shape[2:] != (self.cells, self.cells):  # Otherwise each pixel is a cell.
             activations = functional.adaptive_avg_pool2d(activations, self.cells)
@@ -168,7 +168,7 @@ class ConvNet(Architecture, Network):
         return functional.linear(means, weight=tensors["head.weight"], bias=tensors["head.bias"])
 
     def _normalize(
-        self, outputs: torch.Tensor, *, tensors: Tensors, layer_index: int, training: bool
+        self, outputs: torch.Tensor, *, tensors: Tensors, layer_index: int, is_training: bool
     ) -> torch.Tensor:
         """Returns the normalized outputs of a layer, `[num_images, channels, rows, columns]`.
 
@@ -176,7 +176,7 @@ class ConvNet(Architecture, Network):
             outputs: the outputs of the layer, of the same shape as the result.
             tensors: the parameters and buffers, by name.
             layer_index: the index of the layer.
-            training: true normalizes by the statistics of this batch, and updates the running statistics.
+            is_training: true normalizes by the statistics of this batch, and updates the running statistics.
         """
         scale = tensors[f"layer{layer_index}.scale"]
         shift = tensors[f"layer{layer_index}.shift"]
@@ -187,7 +187,7 @@ class ConvNet(Architecture, Network):
         mean = tensors[f"layer{layer_index}.mean"]
         var = tensors[f"layer{layer_index}.var"]
         # One value has no unbiased variance, and torch would divide by 0: the running statistics are updated here.
-        has_no_variance = training and outputs[:, 0].numel() == 1
+        has_no_variance = is_training and outputs[:, 0].numel() == 1
         if has_no_variance:
             mean.lerp_(outputs.detach().flatten().to(mean.dtype), MOMENTUM)
             var.mul_(1 - MOMENTUM)
@@ -197,7 +197,7 @@ class ConvNet(Architecture, Network):
             bias=shift,
             running_mean=None if has_no_variance else mean,
             running_var=None if has_no_variance else var,
-            training=training,
+            training=is_training,
             momentum=MOMENTUM,
             eps=EPSILON,
             cudnn_enabled=True,
@@ -205,7 +205,12 @@ class ConvNet(Architecture, Network):
 
 
 def stacked_logits(
-    network: ConvNet, *, tensors: Tensors, images: torch.Tensor, valid: torch.Tensor, training: bool
+    network: ConvNet,
+    *,
+    tensors: Tensors,
+    images: torch.Tensor,
+    valid: torch.Tensor,
+    is_training: bool,
 ) -> torch.Tensor:
     """Returns the log-odds of T networks, `[T, n, num_labels]`, equal to those of `ConvNet.logits` up to rounding.
 
@@ -218,7 +223,7 @@ def stacked_logits(
         images: n images for each network, with values in [-1, 1], `[T, n, channels, height, width]`.
         valid: true for images that count in the means and variances of a batch, `[T, n]`. A network without such an
             image keeps its buffers.
-        training: true normalizes by the statistics of this batch, and updates the running statistics.
+        is_training: true normalizes by the statistics of this batch, and updates the running statistics.
     """
     num_networks, num_images, channels, height, width = images.shape
     patch = network.patch
@@ -241,7 +246,7 @@ def stacked_logits(
             tensors=tensors,
             layer_index=layer_index,
             valid=valid,
-            training=training,
+            is_training=is_training,
         ).relu_()
     cells = network.cells
     by_cell = activations.view(
@@ -305,7 +310,7 @@ def _normalize_stacked(
     tensors: Tensors,
     layer_index: int,
     valid: torch.Tensor,
-    training: bool,
+    is_training: bool,
 ) -> torch.Tensor:
     """Returns the normalized outputs of a layer of T networks, `[T, n, rows, columns, channels]`, computed in float32.
 
@@ -315,7 +320,7 @@ def _normalize_stacked(
         tensors: the parameters and buffers, stacked along a new first axis of length T.
         layer_index: the index of the layer.
         valid: true for images that count in the statistics, `[T, n]`.
-        training: true normalizes by the statistics of this batch, and updates the running statistics.
+        is_training: true normalizes by the statistics of this batch, and updates the running statistics.
     """
     outputs = outputs.float()
     scale = tensors[f"layer{layer_index}.scale"][:, None, None, None]
@@ -327,7 +332,7 @@ def _normalize_stacked(
         return torch.addcmul(shift, normalized, scale)
     mean = tensors[f"layer{layer_index}.mean"]  # [T, channels]
     var = tensors[f"layer{layer_index}.var"]
-    if training:
+    if is_training:
         running_mean = mean
         running_var = var
         mask = valid[:, :, None, None, None]
@@ -409,7 +414,7 @@ def fit_stacked(
         pictures = pictures.contiguous().view((*index.shape, *records.shape[1:]))
         with recipe.autocast(device):
             logits = stacked_logits(
-                network, tensors=tensors, images=pictures, valid=valid, training=True
+                network, tensors=tensors, images=pictures, valid=valid, is_training=True
             )
         record_losses = functional.binary_cross_entropy_with_logits(
             logits.float(),

@@ -107,7 +107,7 @@ def test_the_step_of_a_box_bounds_every_pair_in_it() -> None:
     assert isinstance(root, Box)
     grid = LossGrid(first_index=-300, num_points=700, spacing=rounded_spacing(spacing=0.01))
     values = np.array([gaussian_delta_at(epsilon=x) for x in grid.points.tolist()])
-    step = composition_step(pairs=root, grid=grid, negligible=1e-15)
+    step = composition_step(step_pairs=root, grid=grid, negligible=1e-15)
     # The first call splits boxes, and later calls use the cover.
     values_of_calls = [step(values) for _ in range(5)]
     pending = [root]
@@ -155,7 +155,7 @@ def test_rounding_is_covered_over_a_thousand_steps() -> None:
     epsilon = 0.01
     grid = LossGrid(first_index=-1100, num_points=2300, spacing=rounded_spacing(epsilon))
     step = composition_step(
-        pairs=Box(up_losses=np.array([epsilon]), down_losses=np.array([-epsilon])),
+        step_pairs=Box(up_losses=np.array([epsilon]), down_losses=np.array([-epsilon])),
         grid=grid,
         negligible=1e-300,
     )

@@ -242,7 +242,7 @@ def count_refused_copies(kind: str, release_folder: Path) -> int:
                 release_folder / EXTRACTOR,
                 metadata={"extractor": json.dumps(changed_value)},
             )
-            manifest = Manifest.from_files(release_folder, names=[EXTRACTOR], remedy="none")
+            manifest = Manifest.from_files(release_folder, file_names=[EXTRACTOR], remedy="none")
             digest = manifest.sha256[EXTRACTOR]
             valid_values[SCHEMA]["preprocessing"]["extractor"]["sha256"] = digest
             num_refused += is_change_refused(changed_values={SCHEMA: valid_values[SCHEMA]})

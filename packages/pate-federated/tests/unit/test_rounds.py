@@ -452,7 +452,7 @@ def test_mailbox_reads_only_the_files_of_holders(tmp_path: Path) -> None:
     )
     with pytest.raises(AnswersAwaited) as awaited:
         mailbox(sent_question)
-    folder = awaited.value.answers
+    folder = awaited.value.answer_folder
     (folder / "1.npz").write_bytes(answer(sent_question, holder="1").votes or b"")
     os.mkfifo(folder / "2.npz")
     (folder / "3.npz").mkdir()

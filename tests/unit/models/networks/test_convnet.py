@@ -102,7 +102,7 @@ def test_stacked_networks_equal_single_networks(norm, training, kernel_size):
     counts = [6, 4, 1]
     valid = torch.arange(6) < torch.tensor(counts)[:, None]
     stacked = stacked_logits(
-        network=network, tensors=stack, images=images, valid=valid, training=training
+        network=network, tensors=stack, images=images, valid=valid, is_training=training
     )
     for row, (tensors, count) in enumerate(zip(singles, counts, strict=True)):
         expected = network.logits(tensors, images=images[row, :count], training=training)
@@ -127,7 +127,7 @@ def test_a_single_value_per_channel_has_no_variance():
         tensors=stacked,
         images=image[None],
         valid=torch.ones(1, 1, dtype=torch.bool),
-        training=True,
+        is_training=True,
     )
     np.testing.assert_allclose(logits, expected[0], atol=1e-6)
     for name in ("layer0.mean", "layer0.var", "layer1.mean", "layer1.var"):
@@ -135,7 +135,7 @@ def test_a_single_value_per_channel_has_no_variance():
     before = {name: tensor.clone() for name, tensor in stacked.items()}
     no_image = torch.zeros(1, 1, dtype=torch.bool)
     logits_without_images = stacked_logits(
-        network=network, tensors=stacked, images=image[None], valid=no_image, training=True
+        network=network, tensors=stacked, images=image[None], valid=no_image, is_training=True
     )
     assert logits_without_images.isfinite().all()
     assert all((stacked[name] == before[name]).all() for name in stacked)
