@@ -122,7 +122,9 @@ class Accountant(ABC):
         if bounds.is_exact or bounds.rho == math.inf:
             return bounds.mu
         largest_epsilon = self._largest_useful_epsilon(_NEGLIGIBLE_DELTA)
-        return least_mu(self._delta_of_line, largest_epsilon=largest_epsilon, bounds=bounds)
+        return least_mu(
+            self._delta_of_line, largest_epsilon=largest_epsilon, gaussian_bounds=bounds
+        )
 
     def _gaussian_bounds(self) -> GaussianBounds:
         """Returns bounds on all composed events that hold for arbitrarily small alpha; infinite where none is known."""

@@ -75,15 +75,17 @@ class NoisePrices:
         self._by_noise: dict[float, PricedNoise] = {}
         self.tolerance = _TOLERANCE
 
-    def priced(self, noise: float) -> PricedNoise:
+    def priced(self, noise_level: float) -> PricedNoise:
         """Returns a noise level with the excess of its epsilon, which is computed at most once for each noise level."""
-        if noise not in self._by_noise:
-            self._by_noise[noise] = PricedNoise(noise=noise, log_excess=self._log_excess(noise))
-        return self._by_noise[noise]
+        if noise_level not in self._by_noise:
+            self._by_noise[noise_level] = PricedNoise(
+                noise=noise_level, log_excess=self._log_excess(noise_level)
+            )
+        return self._by_noise[noise_level]
 
-    def _log_excess(self, noise: float) -> float:
+    def _log_excess(self, noise_level: float) -> float:
         """Returns the logarithm of epsilon(noise) / target epsilon."""
-        accountant = self._accountant().compose(self._event_for(noise))
+        accountant = self._accountant().compose(self._event_for(noise_level))
         epsilon = accountant.get_epsilon(self._target_delta)
         self.tolerance = max(_TOLERANCE, accountant.resolution(self._target_delta))
         return math.log(epsilon / self._target_epsilon) if epsilon > 0 else -math.inf

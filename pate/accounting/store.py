@@ -345,7 +345,7 @@ class Store:
             event=line_text.event,
             about=about,
             sha256=sha256,
-            digest=_chained_digest(previous_digest=last_digest, columns=columns),
+            digest=_chained_digest(previous_digest=last_digest, line_cells=columns),
         )
         db.execute(
             "INSERT INTO line VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -436,7 +436,10 @@ class Store:
                 answer = " ".join(str(problem[0]).split()) if problem else "no answer"
                 raise damaged_ledger(self.path, f"a sound file ({answer})")
             self.settings = settings
-            self._state = (0, _chained_digest(previous_digest="", columns=[json.dumps(settings)]))
+            self._state = (
+                0,
+                _chained_digest(previous_digest="", line_cells=[json.dumps(settings)]),
+            )
         known, previous = self._state
         if (number, digest) == (known, previous):
             return
@@ -449,7 +452,7 @@ class Store:
             f"SELECT {_COLUMNS} FROM line WHERE number > ? ORDER BY number", (known,)
         ):
             line = _ledger_line(row)
-            expected_digest = _chained_digest(previous_digest=previous, columns=row[:-1])
+            expected_digest = _chained_digest(previous_digest=previous, line_cells=row[:-1])
             if line.number != known + len(fresh) + 1 or line.digest != expected_digest:
                 raise damaged_ledger(
                     self.path,
@@ -523,15 +526,15 @@ def damaged_ledger(path: Path | None, rule: str) -> DamagedLedger:
     return DamagedLedger(name="ledger", value=path, rule=f"{rule}: {REMEDY}")
 
 
-def _chained_digest(previous_digest: str, columns: Sequence[Any]) -> str:
+def _chained_digest(previous_digest: str, line_cells: Sequence[Any]) -> str:
     """Returns the digest of a line, which chains the line to the line before.
 
     Args:
         previous_digest: the digest of the line before.
-        columns: the columns of the line; in a damaged file they may be of any type.
+        line_cells: the columns of the line; in a damaged file they may be of any type.
     """
     return hashlib.sha256(
-        json.dumps([previous_digest, *columns], default=repr).encode()
+        json.dumps([previous_digest, *line_cells], default=repr).encode()
     ).hexdigest()
 
 
@@ -540,7 +543,7 @@ def _create_tables(db: sqlite3.Connection, settings_json: str) -> None:
     db.executescript(f"PRAGMA journal_mode=DELETE; BEGIN; {_SCHEMA}")
     db.execute(
         "INSERT INTO head VALUES (0, ?, ?)",
-        (_chained_digest(previous_digest="", columns=[settings_json]), settings_json),
+        (_chained_digest(previous_digest="", line_cells=[settings_json]), settings_json),
     )
     db.execute("COMMIT")
 

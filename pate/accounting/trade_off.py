@@ -277,7 +277,9 @@ def _mu_of_bit(bit: OneBitEvent) -> float:
     return largest * (1 + _MU_ROUNDING_RELATIVE) + _MU_ROUNDING_ABSOLUTE
 
 
-def least_mu(delta_at: DeltaAt, *, largest_epsilon: float, bounds: GaussianBounds) -> float:
+def least_mu(
+    delta_at: DeltaAt, *, largest_epsilon: float, gaussian_bounds: GaussianBounds
+) -> float:
     """Returns a mu for which a release is mu-GDP, rounded up; infinity where none is found.
 
     The lines of 256 epsilons bound the curve from below by a chain of segments. The Gaussian curve is convex, so it is
@@ -287,23 +289,23 @@ def least_mu(delta_at: DeltaAt, *, largest_epsilon: float, bounds: GaussianBound
     Args:
         delta_at: the delta at each epsilon.
         largest_epsilon: the largest epsilon of a line, >= 0 and finite.
-        bounds: the bounds that hold for arbitrarily small alpha.
+        gaussian_bounds: the bounds that hold for arbitrarily small alpha.
     """
-    lines = _hull_lines(delta_at, largest_epsilon=largest_epsilon, bounds=bounds)
+    lines = _hull_lines(delta_at, largest_epsilon=largest_epsilon, gaussian_bounds=gaussian_bounds)
     # The segments end at alpha = beta, because the curve to the right is the mirror image of that to the left.
     middle_alpha = float(np.max((1 - lines.deltas) / (1 + lines.slopes)))
     if middle_alpha == 0:  # no line is above 0
-        return bounds.mu
+        return gaussian_bounds.mu
     ends = _segment_ends(lines, middle_alpha)
     with np.errstate(invalid="ignore"):
         mus_of_ends = ndtri(np.minimum(ends.powers, 1.0)) - ndtri(ends.alphas)
         mus_from_ends_on = np.maximum.accumulate(mus_of_ends)
-    mus_left_of_ends = _mus_by_rho(ends.alphas, bounds.rho)
+    mus_left_of_ends = _mus_by_rho(ends.alphas, gaussian_bounds.rho)
     if lines.deltas[-1] == 0:
         # The last segment begins at alpha = 0 and beta = 1, as every trade-off curve does.
         mus_left_of_ends[-1] = 0.0
     mu = float(np.min(np.maximum(mus_from_ends_on, mus_left_of_ends)))
-    return min(mu * (1 + _MU_ROUNDING_RELATIVE) + _MU_ROUNDING_ABSOLUTE, bounds.mu)
+    return min(mu * (1 + _MU_ROUNDING_RELATIVE) + _MU_ROUNDING_ABSOLUTE, gaussian_bounds.mu)
 
 
 class _Lines(NamedTuple):
@@ -313,18 +315,20 @@ class _Lines(NamedTuple):
     deltas: FloatArray
 
 
-def _hull_lines(delta_at: DeltaAt, largest_epsilon: float, bounds: GaussianBounds) -> _Lines:
+def _hull_lines(
+    delta_at: DeltaAt, largest_epsilon: float, gaussian_bounds: GaussianBounds
+) -> _Lines:
     """Returns the lines of 256 epsilons, without the lines that are below another line everywhere.
 
     Where a release is epsilon-DP, the line with that epsilon and delta = 0 is one of them. `least_mu` explains the
     arguments.
     """
-    epsilons = np.linspace(0.0, min(largest_epsilon, bounds.epsilon), _NUM_LINES)
+    epsilons = np.linspace(0.0, min(largest_epsilon, gaussian_bounds.epsilon), _NUM_LINES)
     deltas = np.array([delta_at(float(epsilon)) for epsilon in epsilons])
-    if bounds.epsilon <= largest_epsilon:
+    if gaussian_bounds.epsilon <= largest_epsilon:
         deltas[-1] = 0.0
-    elif bounds.epsilon < _LARGEST_EXPONENT:
-        epsilons = np.append(epsilons, bounds.epsilon)
+    elif gaussian_bounds.epsilon < _LARGEST_EXPONENT:
+        epsilons = np.append(epsilons, gaussian_bounds.epsilon)
         deltas = np.append(deltas, 0.0)
     slopes = np.exp(epsilons)
     # The slopes of tiny epsilons are all 1. Of lines with equal slopes the last one is the largest.

@@ -94,7 +94,7 @@ class Candidate:
         return min(delta, gaussian_delta(self._mu, epsilon=epsilon))
 
 
-def selection_ratio(event: TuningEvent, candidate: Candidate) -> float:
+def selection_ratio(event: TuningEvent, candidate_bounds: Candidate) -> float:
     """Returns the logarithm of the largest likelihood ratio of the selection, rounded up.
 
     For a truncated negative binomial it is (1 + eta) r, for the least r >= 0 with
@@ -105,7 +105,7 @@ def selection_ratio(event: TuningEvent, candidate: Candidate) -> float:
 
     Args:
         event: the price of the tuned release.
-        candidate: the bounds on one candidate.
+        candidate_bounds: the bounds on one candidate.
     """
     match event.distribution:
         case TruncatedNegativeBinomial(eta=eta, gamma=gamma):
@@ -114,13 +114,13 @@ def selection_ratio(event: TuningEvent, candidate: Candidate) -> float:
             for _ in range(_NUM_HALVINGS):
                 middle = (low + high) / 2
                 largest_delta = math.expm1(middle) * gamma / (1 - gamma)
-                if candidate.delta(middle) <= largest_delta * (1 - _ROUNDING):
+                if candidate_bounds.delta(middle) <= largest_delta * (1 - _ROUNDING):
                     high = middle
                 else:
                     low = middle
             return (1 + eta) * high * (1 + _ROUNDING)
         case Poisson(mean=mean):
-            return mean * candidate.delta(0.0) * (1 + _ROUNDING)
+            return mean * candidate_bounds.delta(0.0) * (1 + _ROUNDING)
     kind = type(event.distribution).__name__
     raise InvalidValue("distribution", kind, rule="a distribution with a price")
 

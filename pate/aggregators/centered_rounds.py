@@ -58,13 +58,13 @@ class NoisyPrevalence:
     Attributes:
         values: float64 `[num_labels]`, the prevalence of each label.
         variance: variance of the noise in each prevalence, one number or `[num_labels]`; 0 where they are public.
-        known: the share of records for which each label is known, in (0, 1], one number or `[num_labels]`; public, or
-            released with the prevalence. 1 where labels have no gaps, or nothing about gaps was released.
+        known_shares: the share of records for which each label is known, in (0, 1], one number or `[num_labels]`;
+            public, or released with the prevalence. 1 where labels have no gaps, or nothing about gaps was released.
     """
 
     values: FloatArray
     variance: FloatArray | float
-    known: FloatArray | float = 1.0
+    known_shares: FloatArray | float = 1.0
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
@@ -227,7 +227,7 @@ class CenteredRounds:
     ) -> RoundsOutcome:
         """Asks the teachers in all rounds, and returns what the rounds released; `release` explains the arguments."""
         record_of_rounds = MemoryRecord() if record is None else record
-        known = first_prevalence.known
+        known = first_prevalence.known_shares
         # The variance of a residual around the prevalence. A residual is 0 where the label is unknown.
         label_variance = first_prevalence.values * (1 - first_prevalence.values) * known
         label_scale = (label_variance / label_variance.mean()) ** self.recipe.label_scale_power
@@ -353,7 +353,7 @@ class CenteredRounds:
             outcome.weights, noise_rate=outcome.noise_rate, prevalence=prevalence
         )
         moment_weights = moment_student.fit(
-            moments, prevalence=prevalence, start=outcome.descent.trusted_start
+            moments, prevalence=prevalence, public_start=outcome.descent.trusted_start
         )
         share = self.recipe.moment_share
         # The last row holds the constants, which `with_constants` computes from the prevalence.

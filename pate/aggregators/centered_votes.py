@@ -375,7 +375,7 @@ class CenteredVotes(Aggregator):
                 record=record,
                 records_per_teacher=votes.records_per_teacher,
             )
-            arrays = {"prevalence": shares.prevalence, "known": shares.known}
+            arrays = {"prevalence": shares.prevalence, "known": shares.known_shares}
             return {name: array for name, array in arrays.items() if array is not None}
 
         return _shares_of_part(record.part("prevalence", draw_part))
@@ -431,7 +431,7 @@ class CenteredVotes(Aggregator):
                 release = mechanism.noisy_release(
                     summary, event=event, num_teachers=shape.num_teachers, rng=votes_rng
                 )
-                known_shares = None if shares is None else shares.known
+                known_shares = None if shares is None else shares.known_shares
                 return replace(release, known_shares=known_shares).arrays()
 
             arrays = record.part("release", draw_part)
@@ -604,7 +604,7 @@ class CenteredVotes(Aggregator):
                 record=record,
                 public_start=self._public_start(round_votes),
             )
-            known_shares = None if shares is None else shares.known
+            known_shares = None if shares is None else shares.known_shares
             return replace(release, known_shares=known_shares).arrays()
 
         arrays = record.part("release", draw_part)
@@ -624,42 +624,46 @@ class CenteredVotes(Aggregator):
         )
 
     def _first_prevalence(
-        self, votes: RoundVotes, shares: ReleasedShares | None
+        self, votes: RoundVotes, released_shares: ReleasedShares | None
     ) -> NoisyPrevalence:
         """Returns the prevalence of each label at which the student begins.
 
         Args:
             votes: the private votes, of which public numbers are used.
-            shares: the released prevalence, and what is known of it; None for a public center.
+            released_shares: the released prevalence, and what is known of it; None for a public center.
         """
-        center = self._center_or_half if shares is None else shares.prevalence
+        center = self._center_or_half if released_shares is None else released_shares.prevalence
         prevalence = np.broadcast_to(self.recipe.cut_to_floor(center), votes.num_labels).copy()
-        if shares is None:
+        if released_shares is None:
             return NoisyPrevalence(prevalence, variance=0.0)
-        known = np.ones_like(prevalence) if shares.known is None else shares.known
-        variance = self._prevalence_variance(prevalence, known=known, votes=votes)
-        return NoisyPrevalence(prevalence, variance=variance, known=known)
+        known_shares = (
+            np.ones_like(prevalence)
+            if released_shares.known_shares is None
+            else released_shares.known_shares
+        )
+        variance = self._prevalence_variance(prevalence, known_shares=known_shares, votes=votes)
+        return NoisyPrevalence(prevalence, variance=variance, known_shares=known_shares)
 
     def _prevalence_variance(
-        self, prevalence: FloatArray, *, known: FloatArray, votes: RoundVotes
+        self, prevalence: FloatArray, *, known_shares: FloatArray, votes: RoundVotes
     ) -> FloatArray:
         """Returns the approximate variance of the noise in the released prevalence, `[num_labels]`.
 
         Args:
             prevalence: `[num_labels]`, the released prevalence of each label among the records for which it is known.
-            known: `[num_labels]`, the released share of records for which each label is known.
+            known_shares: `[num_labels]`, the released share of records for which each label is known.
             votes: the private votes, of which public numbers are used.
         """
         # The clip of the last mean is approximately the usual length of one teacher's shares.
-        shares_of_all = prevalence * known
+        shares_of_all = prevalence * known_shares
         squared_length = float((shares_of_all * (1 - shares_of_all)).sum())
-        squared_length += KNOWN_WEIGHT**2 * float((known * (1 - known)).sum())
+        squared_length += KNOWN_WEIGHT**2 * float((known_shares * (1 - known_shares)).sum())
         squared_clip = squared_length / max(votes.records_per_teacher, 1.0)
         # The standard deviation of the noise in the last mean, for a clip of 1.
         multiplier = self.prevalence.last_multiplier
         noise_per_clip = self.adjacency.num_moved * multiplier / votes.total_weight
         # The prevalence is a share of all records, divided by the known share.
-        return np.asarray(squared_clip * noise_per_clip**2 / known**2)
+        return np.asarray(squared_clip * noise_per_clip**2 / known_shares**2)
 
     def _public_start(self, votes: RoundVotes) -> PublicStart | None:
         """Returns the public weights at which the student begins; None to begin at the prevalence."""
@@ -683,7 +687,7 @@ def _read_all(blocks: Iterable[object]) -> None:
 
 def _shares_of_part(part: Arrays) -> ReleasedShares:
     """Returns the released prevalence that the part `prevalence` of a record holds."""
-    return ReleasedShares(prevalence=part["prevalence"], known=part.get("known"))
+    return ReleasedShares(prevalence=part["prevalence"], known_shares=part.get("known"))
 
 
 @expected_from_votes.register(CenteredVotes)

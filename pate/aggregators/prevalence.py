@@ -55,12 +55,12 @@ class ReleasedShares:
 
     Attributes:
         prevalence: float64 `[num_labels]`, the share of records with each label among those for which it is known.
-        known: float64 `[num_labels]` in (0, 1], the share of records for which each label is known; None if labels have
-            no gaps.
+        known_shares: float64 `[num_labels]` in (0, 1], the share of records for which each label is known; None if
+            labels have no gaps.
     """
 
     prevalence: FloatArray
-    known: FloatArray | None = None
+    known_shares: FloatArray | None = None
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
@@ -219,10 +219,10 @@ class Prevalence(Parameters):
         """
         return [self.noise_multiplier / math.sqrt(share) for share in self.recipe.prevalence_split]
 
-    def _require_teachers(self, shares: ShareSums, num_teachers: int) -> None:
+    def _require_teachers(self, share_sums: ShareSums, num_teachers: int) -> None:
         """Raises `InvalidValue` unless the shares have `num_teachers` teachers; under add/remove fewer are allowed."""
-        num_rows = shares.num_teachers
-        may_be_fewer = self.adjacency == Adjacency.ADD_REMOVE and shares.weights is None
+        num_rows = share_sums.num_teachers
+        may_be_fewer = self.adjacency == Adjacency.ADD_REMOVE and share_sums.weights is None
         fits = num_rows == num_teachers or (may_be_fewer and num_rows < num_teachers)
         require(fits, "num_teachers", num_teachers, f"{num_rows}, the shares' rows")
 
@@ -286,7 +286,7 @@ class _Steps:
             weighted_known_shares / KNOWN_WEIGHT, noise_std=second_mean.noise_std / KNOWN_WEIGHT
         )
         prevalence = (label_shares / known).clip(floor, 1 - floor)
-        return ReleasedShares(prevalence=prevalence, known=known)
+        return ReleasedShares(prevalence=prevalence, known_shares=known)
 
     def _half(self) -> tuple[FloatArray, float]:
         """Returns half of the largest shares as a center, and the largest length of shares minus this center."""

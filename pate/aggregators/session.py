@@ -219,7 +219,7 @@ class TargetChargedAggregator(Aggregator):
                 counts[queries],
                 uniforms,
                 released,
-                queries=queries,
+                query_range=queries,
                 hits_left=hits_left,
                 num_teachers=shape.num_teachers,
             )
@@ -250,9 +250,9 @@ class TargetChargedAggregator(Aggregator):
         self,
         counts: NDArray[np.integer],
         uniforms: _SessionUniforms,
-        released: Round,
+        released_round: Round,
         *,
-        queries: slice,
+        query_range: slice,
         hits_left: int,
         num_teachers: int,
     ) -> Arrays:
@@ -261,22 +261,22 @@ class TargetChargedAggregator(Aggregator):
         Args:
             counts: `[num_queries, num_labels]`, of the queries of the round.
             uniforms: the random numbers of the session.
-            released: the outcomes of all queries, of which those before the round are known.
-            queries: the range of the queries of the round in the session.
+            released_round: the outcomes of all queries, of which those before the round are known.
+            query_range: the range of the queries of the round in the session.
             hits_left: the number of hits before the session halts.
             num_teachers: the declared number of teachers.
         """
         counts_of_round = counts.astype(np.int64, copy=False)
         prior = self._predicted_labels(
-            labels=released.labels[: queries.start],
-            answered=released.answered[: queries.start],
+            labels=released_round.labels[: query_range.start],
+            answered=released_round.answered[: query_range.start],
             shape=counts_of_round.shape,
         )
         outcome = self._ask(
             counts_of_round,
-            uniforms=uniforms.numbers[queries],
+            uniforms=uniforms.numbers[query_range],
             prior=prior,
-            first_query=queries.start,
+            first_query=query_range.start,
             num_teachers=num_teachers,
         )
         return outcome.until_hits(hits_left)._asdict()

@@ -146,7 +146,7 @@ def audit_votes(
             candidate,
             votes=votes,
             shape=shape,
-            parameters=parameters,
+            release_parameters=parameters,
             is_own=candidate is aggregator,
             target_delta=target_delta,
             accountant=accountant,
@@ -165,11 +165,11 @@ def audit_votes(
 
 
 def _finding(
-    candidate: Aggregator,
+    audited_aggregator: Aggregator,
     *,
     votes: ImportedVotes,
     shape: VoteShape,
-    parameters: ReleaseParameters,
+    release_parameters: ReleaseParameters,
     is_own: bool,
     target_delta: float,
     accountant: Callable[[], Accountant],
@@ -178,16 +178,16 @@ def _finding(
     """Returns the price of a release of votes by one aggregator, and the published claim about it.
 
     Args:
-        candidate: the aggregator, with assumed values of the parameters that are not known.
+        audited_aggregator: the aggregator, with assumed values of the parameters that are not known.
         votes: the votes of the release.
         shape: the size of the release.
-        parameters: the known parameters of the release.
+        release_parameters: the known parameters of the release.
         is_own: whether the caller passed the aggregator, so that its own values are not assumed.
         target_delta: the delta of all epsilons.
         accountant: computes the prices.
         data_dependent: whether to add the data-dependent epsilon.
     """
-    known_release = parameters.applied(candidate)
+    known_release = release_parameters.applied(audited_aggregator)
     aggregator = with_failure_prob_for(
         known_release.aggregator, delta=target_delta, num_queries=shape.num_queries
     )
@@ -209,7 +209,9 @@ def _finding(
                 )
     assumed: tuple[str, ...] = ()
     if not is_own:
-        assumed = tuple(name for name in known_release.parameters if name in parameters.assumed)
+        assumed = tuple(
+            name for name in known_release.parameters if name in release_parameters.assumed
+        )
     return AuditFinding(
         aggregator=_configured_name(aggregator),
         epsilon=epsilon,

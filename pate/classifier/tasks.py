@@ -81,7 +81,9 @@ class Task:
             seed: the value of every `random_state`.
         """
         if not len(inputs):
-            return LabelModel(first=np.zeros(self.num_labels), varying=np.arange(0), models=[])
+            return LabelModel(
+                first_labels=np.zeros(self.num_labels), varying=np.arange(0), models=[]
+            )
         return LabelModel.fit(estimator, inputs=inputs, labels=bits, seed=seed)
 
     def decode(self, bits: BoolArray) -> Any:

@@ -162,7 +162,7 @@ def plan_of(
         return release_settings(
             published_settings,
             aggregator,
-            holders=cohort.settings,
+            settings_of_holders=cohort.settings,
             public_answers=cohort.public_answers,
             num_queries=shape.num_queries,
             num_teachers=shape.num_teachers,

@@ -147,7 +147,7 @@ def _object_maker(
     Returns:
         A function that takes further arguments of the class.
     """
-    cls = trusted_class(target=node[_TARGET], kind=kind, trusted_prefixes=trusted_prefixes)
+    cls = trusted_class(class_path=node[_TARGET], kind=kind, trusted_prefixes=trusted_prefixes)
     value_makers: dict[str, Callable[[], Any]] = {}
     for name, value in node.items():
         if name == _TARGET:

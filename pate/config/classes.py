@@ -82,14 +82,14 @@ def is_within(name: str, prefixes: tuple[str, ...]) -> bool:
     return any(name == module or name.startswith(f"{module}.") for module in modules)
 
 
-def is_class_name(target: str) -> bool:
+def is_class_name(class_path: str) -> bool:
     """Returns True if a class may be loaded by this name.
 
     The name must be dotted and without parts that begin with two underscores. A name in scikit-learn must be public.
     """
-    if not _NAME.fullmatch(target):
+    if not _NAME.fullmatch(class_path):
         return False
-    package, *modules, cls = target.split(".")
+    package, *modules, cls = class_path.split(".")
     if any(part.startswith("__") for part in (package, *modules, cls)):
         return False
     if package != "sklearn":
@@ -99,11 +99,11 @@ def is_class_name(target: str) -> bool:
     )
 
 
-def trusted_class(target: Any, kind: Kind, trusted_prefixes: tuple[str, ...]) -> type:
+def trusted_class(class_path: Any, kind: Kind, trusted_prefixes: tuple[str, ...]) -> type:
     """Returns the class that a `_target_` names.
 
     Args:
-        target: the value of `_target_`.
+        class_path: the value of `_target_`.
         kind: the classes that the slot allows.
         trusted_prefixes: prefixes of the modules whose classes may be loaded. A class that an entry point of an
             installed package names is trusted as well, because the user has installed the package.
@@ -111,16 +111,18 @@ def trusted_class(target: Any, kind: Kind, trusted_prefixes: tuple[str, ...]) ->
     Raises:
         InvalidValue: the class does not exist, is defined in another place, is abstract, or does not fit the slot.
     """
-    is_installed_part = any(target in installed_parts(group).values() for group in _ENTRY_POINTS)
-    if not isinstance(target, str) or not (
-        is_installed_part or is_within(target, prefixes=trusted_prefixes)
+    is_installed_part = any(
+        class_path in installed_parts(group).values() for group in _ENTRY_POINTS
+    )
+    if not isinstance(class_path, str) or not (
+        is_installed_part or is_within(class_path, prefixes=trusted_prefixes)
     ):
         rule = f"a name that begins with {' or '.join(trusted_prefixes)}, or with a prefix in allowed_targets"
-        raise InvalidValue("_target_", target, rule=rule)
+        raise InvalidValue("_target_", class_path, rule=rule)
     cls = None
     missing_module = ""
     try:
-        cls = find_class(target)
+        cls = find_class(class_path)
     except ModuleNotFoundError as error:
         missing_module = f": it needs {error.name}"
     if cls is None or not (
@@ -130,16 +132,18 @@ def trusted_class(target: Any, kind: Kind, trusted_prefixes: tuple[str, ...]) ->
             f"a class that can be imported{missing_module}: install its package, or put its folder into PYTHONPATH; "
             "public, such as sklearn.svm.SVC, no function, and no name of another package within it"
         )
-        raise InvalidValue("_target_", target, rule=rule)
+        raise InvalidValue("_target_", class_path, rule=rule)
     if not kind.accepts(cls):
-        raise InvalidValue("_target_", target, rule=kind.rule)
+        raise InvalidValue("_target_", class_path, rule=kind.rule)
     missing_methods = sorted(getattr(cls, "__abstractmethods__", ()))
     if missing_methods:
-        raise InvalidValue("_target_", target, rule=f"a class with {' and '.join(missing_methods)}")
+        raise InvalidValue(
+            "_target_", class_path, rule=f"a class with {' and '.join(missing_methods)}"
+        )
     return cls
 
 
-def find_class(target: str) -> type | None:
+def find_class(class_path: str) -> type | None:
     """Returns the class with a dotted name; None if there is no such class. Nothing is called.
 
     Only modules within the package that begins the name are imported. An attribute is read from the innermost module
@@ -149,9 +153,9 @@ def find_class(target: str) -> type | None:
     Raises:
         ModuleNotFoundError: a module in the name needs another module that is not installed.
     """
-    if not is_class_name(target):
+    if not is_class_name(class_path):
         return None
-    unread_names = target.split(".")
+    unread_names = class_path.split(".")
     package = unread_names[0]
     module = None
     # Only a package, which has a `__path__`, has modules within it.

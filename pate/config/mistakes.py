@@ -237,7 +237,9 @@ def _explain_key(error: Exception, message: str) -> str:
     match = re.search(r"Could not override '([^']+)'", message)
     if match is None:
         return ""
-    return f"{match[1]}: expected a key of the configuration{_key_hint(error, key=match[1])}"
+    return (
+        f"{match[1]}: expected a key of the configuration{_key_hint(error, setting_key=match[1])}"
+    )
 
 
 def _explain_grammar(override: str) -> str:
@@ -287,7 +289,7 @@ def _words_of(text: str) -> list[str]:
     return [word for word in words if word]
 
 
-def _key_hint(error: Exception, key: str) -> str:
+def _key_hint(error: Exception, setting_key: str) -> str:
     """Returns advice on an unknown key: the keys that exist in its place, and the most similar one."""
     cause = error.__cause__
     if not isinstance(cause, OmegaConfBaseException) or not isinstance(
@@ -296,11 +298,11 @@ def _key_hint(error: Exception, key: str) -> str:
         return "; --help lists them"
     names = tuple(str(name) for name in cause.parent_node if name not in ("_target_", "hydra"))
     reads_no_setting = set(names) <= {PUBLIC_LABELS}
-    if key.startswith("data.") and reads_no_setting:
+    if setting_key.startswith("data.") and reads_no_setting:
         return _HINT_OF_GROUP["data"]
     if not names:
-        return f"; with + before it, it becomes one: +{key}=…"
-    part_name = key.partition(".")[0] if "." in key else ""
+        return f"; with + before it, it becomes one: +{setting_key}=…"
+    part_name = setting_key.partition(".")[0] if "." in setting_key else ""
     unknown_key = str(cause.key)
     # The first advice that is not empty is the best one.
     advice = (
@@ -320,14 +322,14 @@ def _other_place(key: str, settings: DictConfig) -> str:
     """
     known_name = _SETTING_OF_PARAMETER.get(key, "")
     if known_name.partition(".")[0] not in settings:
-        parts = [name for name in map(str, settings) if _has_key(settings, part=name, key=key)]
+        parts = [name for name in map(str, settings) if _has_key(settings, part_name=name, key=key)]
         known_name = f"{parts[0]}.{key}" if parts else ""
     return f" (did you mean {known_name}?)" if known_name else ""
 
 
-def _has_key(settings: DictConfig, part: str, key: str) -> bool:
+def _has_key(settings: DictConfig, part_name: str, key: str) -> bool:
     """Returns True if a setting is a part with settings of its own, of which one is called `key`."""
-    if OmegaConf.is_missing(settings, part) or OmegaConf.is_interpolation(settings, part):
+    if OmegaConf.is_missing(settings, part_name) or OmegaConf.is_interpolation(settings, part_name):
         return False
-    node = settings[part]
+    node = settings[part_name]
     return isinstance(node, DictConfig) and key in node

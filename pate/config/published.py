@@ -68,7 +68,7 @@ def public_settings(settings: Mapping[str, Any], aggregator: Aggregator, **chang
 def holder_settings(settings: Mapping[str, Any]) -> dict[str, str]:
     """Returns those settings of a holder's teachers, features and data that may be published, as YAML by group."""
     return {
-        part: _yaml_text(public=content)
+        part: _yaml_text(public_content=content)
         for part, content in _settings_of_parts(settings, part_names=_PARTS_OF_HOLDERS).items()
     }
 
@@ -76,7 +76,7 @@ def holder_settings(settings: Mapping[str, Any]) -> dict[str, str]:
 def release_settings(
     settings: Mapping[str, Any],
     aggregator: Aggregator,
-    holders: Mapping[str, str],
+    settings_of_holders: Mapping[str, str],
     *,
     num_queries: int,
     num_teachers: int,
@@ -87,7 +87,7 @@ def release_settings(
     Args:
         settings: the settings of the release.
         aggregator: the aggregator after its noise was solved for.
-        holders: the results of `holder_settings` by group, where they are the same for all holders.
+        settings_of_holders: the results of `holder_settings` by group, where they are the same for all holders.
         num_queries: the number of queries of the release.
         num_teachers: the number of teachers of all holders together.
         public_answers: the SHA-256 of the public answers that votes are compared with; empty where there are none.
@@ -100,7 +100,7 @@ def release_settings(
         public["public_answers_sha256"] = public_answers
     public["accountant"] = _publishable_settings(settings["accountant"])
     # The holders' statements pass through the allow-list once more, since other people wrote them.
-    for part, text in holders.items():
+    for part, text in settings_of_holders.items():
         node = read_yaml(text, name=f"settings.{part}", rule="YAML as pate-vote writes it")
         if part not in _PARTS_OF_HOLDERS or not isinstance(node, dict) or "_target_" not in node:
             continue
@@ -190,12 +190,12 @@ def _settings_of_parts(settings: Mapping[str, Any], part_names: tuple[str, ...])
     return {part: content for part, content in parts.items() if content}
 
 
-def _yaml_text(public: Mapping[str, Any]) -> str:
+def _yaml_text(public_content: Mapping[str, Any]) -> str:
     """Returns settings as YAML in a fixed order; settings that the order does not list come last."""
-    ordered = [name for name in _ORDER if name in public]
-    ordered += [name for name in public if name not in _ORDER]
+    ordered = [name for name in _ORDER if name in public_content]
+    ordered += [name for name in public_content if name not in _ORDER]
     content: str = yaml.safe_dump(
-        {name: public[name] for name in ordered}, sort_keys=False, allow_unicode=True
+        {name: public_content[name] for name in ordered}, sort_keys=False, allow_unicode=True
     )
     return content
 
@@ -232,9 +232,13 @@ def _publishable_settings(node: Mapping[str, Any], *, is_data: bool = False) -> 
     return component
 
 
-def _class_name(target: str) -> str:
+def _class_name(class_path: str) -> str:
     """Returns the published name of a class: the whole name for a trusted module, otherwise its last part."""
-    return target if is_within(target, prefixes=_PUBLIC_PREFIXES) else target.rpartition(".")[2]
+    return (
+        class_path
+        if is_within(class_path, prefixes=_PUBLIC_PREFIXES)
+        else class_path.rpartition(".")[2]
+    )
 
 
 def _public_value(value: Any) -> Any:

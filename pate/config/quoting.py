@@ -70,17 +70,17 @@ def quote_argument(argument: str, *, in_sweep: bool = False) -> str:
     return f"{key}={''.join(_quote_part(part, are_names=are_names) for part in parts)}"
 
 
-def _quote_part(part: str, *, are_names: bool) -> str:
+def _quote_part(list_part: str, *, are_names: bool) -> str:
     """Returns an item or a mark of a list, in quotes if Hydra would read it as anything but this text.
 
     Args:
-        part: the item or mark.
+        list_part: the item or mark.
         are_names: whether items are names, which stay text where they look like numbers.
     """
-    text = part.strip()
-    is_no_text = _NO_HYDRA_TEXT.search(part) is not None
+    text = list_part.strip()
+    is_no_text = _NO_HYDRA_TEXT.search(list_part) is not None
     is_misread = are_names and _READ_AS_VALUE.fullmatch(text) is not None
-    return f'"{text}"' if is_no_text or is_misread else part
+    return f'"{text}"' if is_no_text or is_misread else list_part
 
 
 def _is_literal(name: str, value: str) -> bool:

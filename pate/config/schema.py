@@ -246,7 +246,7 @@ def member_schema(group: str, name: str, trusted_prefixes: tuple[str, ...]) -> A
     cls: object = None
     with suppress(Exception):
         cls = trusted_class(
-            target=target_of(group, name),
+            class_path=target_of(group, name),
             kind=kind_of_group(group),
             trusted_prefixes=trusted_prefixes,
         )

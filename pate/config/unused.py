@@ -351,9 +351,9 @@ def student_reasons(student: Any) -> Reasons:
     return reasons
 
 
-def method_reasons(node: Mapping[str, Any]) -> Reasons:
+def method_reasons(method_settings: Mapping[str, Any]) -> Reasons:
     """Returns the reasons why settings of a compared method have no effect."""
-    network = node.get("network")
+    network = method_settings.get("network")
     if network is None:
         return {}
     reasons: Reasons = {}

@@ -94,48 +94,48 @@ def plain(value: object) -> Any:
     raise TypeError(f"{type(value).__name__}: no JSON form")
 
 
-def _read(kind: Any, data: Any, name: str) -> Any:
+def _read(value_type: Any, data: Any, name: str) -> Any:
     """Converts a JSON value to a type; raises `InvalidValue` if that is impossible.
 
     Args:
-        kind: the type of a field: a dataclass, a union, a mapping, a tuple, or a plain type.
+        value_type: the type of a field: a dataclass, a union, a mapping, a tuple, or a plain type.
         data: the JSON value.
         name: the key of the value, for the error.
     """
-    origin = get_origin(kind)
-    if is_dataclass(kind):
-        return _read_dataclass(kind, data, name)
+    origin = get_origin(value_type)
+    if is_dataclass(value_type):
+        return _read_dataclass(value_type, data, name)
     if origin in (Union, types.UnionType):
-        return _read_union(get_args(kind), data, name)
+        return _read_union(get_args(value_type), data, name)
     if origin is Mapping:
         require(isinstance(data, dict), name, type(data).__name__, "a JSON object")
-        _, item_kind = get_args(kind)
+        _, item_kind = get_args(value_type)
         return {key: _read(item_kind, item, name=f"{name}.{key}") for key, item in data.items()}
     if origin is tuple:
-        return _read_tuple(get_args(kind), data, name)
-    if kind is float:
+        return _read_tuple(get_args(value_type), data, name)
+    if value_type is float:
         return read_number(data, name=name)
-    is_of_kind = isinstance(data, kind) and (kind is bool or not isinstance(data, bool))
-    require(is_of_kind, name, type(data).__name__, f"a value of type {kind.__name__}")
+    is_of_kind = isinstance(data, value_type) and (value_type is bool or not isinstance(data, bool))
+    require(is_of_kind, name, type(data).__name__, f"a value of type {value_type.__name__}")
     return data
 
 
-def _read_dataclass(kind: Any, data: Any, name: str) -> Any:
+def _read_dataclass(value_type: Any, data: Any, name: str) -> Any:
     """Converts a JSON object to a dataclass, whose fields with a default may be missing; arguments as in `_read`."""
     require(isinstance(data, dict), name, type(data).__name__, "a JSON object")
-    names = [dataclass_field.name for dataclass_field in fields(kind)]
+    names = [dataclass_field.name for dataclass_field in fields(value_type)]
     required = {
         dataclass_field.name
-        for dataclass_field in fields(kind)
+        for dataclass_field in fields(value_type)
         if dataclass_field.default is dataclass_field.default_factory is MISSING
     }
     unknown = data.keys() - set(names)
     missing = required - data.keys()
     wrong = sorted(unknown | missing)
     require(not wrong, name, wrong, f"the keys {', '.join(names)}")
-    hints = get_type_hints(kind)
+    hints = get_type_hints(value_type)
     values = {key: _read(hints[key], item, name=f"{name}.{key}") for key, item in data.items()}
-    return kind(**values)
+    return value_type(**values)
 
 
 def _read_union(kinds: tuple[Any, ...], data: Any, name: str) -> Any:

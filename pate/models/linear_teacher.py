@@ -149,7 +149,7 @@ class _RidgeFits:
         weights, left_out_residuals = _solve(
             centered=(inputs - center).mul_(is_used),
             residuals=(labels - prevalence).mul_(is_used),
-            sizes=sizes,
+            num_records=sizes,
             penalty=penalty,
         )
         return cls(
@@ -213,7 +213,7 @@ def _pad_groups(groups: Sequence[LabelGroup]) -> NDArray[np.intp]:
 
 
 def _solve(
-    *, centered: torch.Tensor, residuals: torch.Tensor, sizes: torch.Tensor, penalty: float
+    *, centered: torch.Tensor, residuals: torch.Tensor, num_records: torch.Tensor, penalty: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Solves the ridge regressions of several shards at once, by the smaller of the two Gram matrices.
 
@@ -222,7 +222,7 @@ def _solve(
     Args:
         centered: the inputs minus their mean, 0 for padding, `[num_shards, n, d]`.
         residuals: the labels minus their prevalence, 0 for padding, `[num_shards, n, num_labels]`.
-        sizes: the number of records of each shard, `[num_shards, 1, 1]`.
+        num_records: the number of records of each shard, `[num_shards, 1, 1]`.
         penalty: the penalty, relative to the mean squared length of a shard's inputs.
 
     Returns:
@@ -232,7 +232,7 @@ def _solve(
     transposed = centered.mT
     gram = centered @ transposed if by_record else transposed @ centered
     diagonal = gram.diagonal(dim1=1, dim2=2)
-    mean_square = diagonal.sum(dim=1)[:, None, None] / sizes
+    mean_square = diagonal.sum(dim=1)[:, None, None] / num_records
     penalties = penalty * torch.where(mean_square > 0, mean_square, torch.ones_like(mean_square))
     diagonal.add_(penalties[:, 0])  # `diagonal` is a view, so this adds to `gram`
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(gram))
@@ -242,12 +242,12 @@ def _solve(
         weights = transposed @ dual
         fit_residuals = penalties * dual
         inverse_diagonal = inverse.diagonal(dim1=1, dim2=2)[..., None]
-        one_minus_leverage = penalties * inverse_diagonal - 1 / sizes
+        one_minus_leverage = penalties * inverse_diagonal - 1 / num_records
     else:
         weights = inverse @ (transposed @ residuals)
         fit_residuals = torch.baddbmm(residuals, centered, weights, alpha=-1)
         leverage = (centered @ inverse).mul_(centered).sum(dim=2, keepdim=True)
-        one_minus_leverage = 1 - leverage - 1 / sizes
+        one_minus_leverage = 1 - leverage - 1 / num_records
     one_minus_leverage.clamp_min_(MIN_ONE_MINUS_LEVERAGE)
     return weights, fit_residuals.div_(one_minus_leverage)  # Allen, 1974
 

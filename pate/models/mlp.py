@@ -88,7 +88,7 @@ class MLPTeacher(Teacher):
             bias = weights.new_zeros((len(rngs), 1, fan_out))
             parameters += [weights.requires_grad_(), bias.requires_grad_()]
         batches = Minibatches(
-            sizes=[len(shard) for shard in shards],
+            part_sizes=[len(shard) for shard in shards],
             batch_size=self.batch_size,
             epochs=self.epochs,
             rngs=rngs,
@@ -131,7 +131,7 @@ class MLPTeacher(Teacher):
 
     def _train(
         self,
-        parameters: list[torch.Tensor],
+        network_parameters: list[torch.Tensor],
         *,
         inputs: torch.Tensor,
         labels: torch.Tensor,
@@ -141,7 +141,7 @@ class MLPTeacher(Teacher):
         """Trains the parameters of all teachers in place, and returns their losses, `[num_shards, num_steps]`.
 
         Args:
-            parameters: the weights and biases of both layers, stacked over teachers.
+            network_parameters: the weights and biases of both layers, stacked over teachers.
             inputs: the inputs of each teacher, padded to n records, `[num_shards, n, num_features]`.
             labels: the label bits of each teacher, `[num_shards, n, num_labels]`.
             known: 1 for each known label, `[num_shards, n, num_labels]`; None if all are known.
@@ -149,7 +149,7 @@ class MLPTeacher(Teacher):
                 steps.
         """
         optimizer = StackedAdamW(
-            parameters=[parameter.detach() for parameter in parameters],
+            parameters=[parameter.detach() for parameter in network_parameters],
             learning_rate=self.learning_rate,
             weight_decay=self.weight_decay,
         )
@@ -167,7 +167,7 @@ class MLPTeacher(Teacher):
             share = is_record / np.maximum(batch.counts, 1)[:, None]
             shares = torch.from_numpy(share.astype(np.float32)).to(device)
             indices = torch.from_numpy(batch.rows).to(device) + starts  # [num_shards, batch_size]
-            logits = _logits(parameters, inputs=_select(all_inputs, indices=indices))
+            logits = _logits(network_parameters, inputs=_select(all_inputs, indices=indices))
             record_losses = _losses(
                 logits,
                 labels=_select(all_labels, indices=indices),
@@ -175,7 +175,7 @@ class MLPTeacher(Teacher):
             )
             loss = (record_losses * shares).sum(dim=1)
             # The losses are summed over teachers, never averaged, so each teacher moves as it would alone.
-            gradients = torch.autograd.grad(loss.sum(), parameters)
+            gradients = torch.autograd.grad(loss.sum(), network_parameters)
             optimizer.step(gradients, is_active=is_active[:, None, None])
             curves[:, step] = torch.where(is_active, loss.detach(), math.nan)
         return curves.cpu().numpy()
@@ -187,14 +187,14 @@ def _select(values: torch.Tensor, *, indices: torch.Tensor) -> torch.Tensor:
     return rows.view((*indices.shape, -1))
 
 
-def _logits(parameters: Sequence[torch.Tensor], *, inputs: torch.Tensor) -> torch.Tensor:
+def _logits(network_parameters: Sequence[torch.Tensor], *, inputs: torch.Tensor) -> torch.Tensor:
     """Returns the log-odds of several networks, `[num_models, n, num_labels]`.
 
     Args:
-        parameters: the weights and biases of both layers, stacked over networks.
+        network_parameters: the weights and biases of both layers, stacked over networks.
         inputs: n inputs for each network, `[num_models, n, num_features]`.
     """
-    hidden_weights, hidden_bias, weights, bias = parameters
+    hidden_weights, hidden_bias, weights, bias = network_parameters
     units = torch.baddbmm(hidden_bias, inputs, hidden_weights).relu()
     return torch.baddbmm(bias, units, weights)
 

@@ -167,18 +167,20 @@ def _blocked_signals() -> Iterator[None]:
 
 
 @cache  # one watching thread for each worker
-def end_with(parent: int, node: int | None = None) -> None:
-    """Makes this process end soon after its parent, or the process `node`, has ended.
+def end_with(parent_process_id: int, node_process_id: int | None = None) -> None:
+    """Makes this process end soon after its parent, or the process `node_process_id`, has ended.
 
     A worker that lives longer than its run would train teachers that the next run trains, too.
 
     Args:
-        parent: the id of the parent process.
-        node: the id of a second process whose end also ends this process; None if there is none.
+        parent_process_id: the id of the parent process.
+        node_process_id: the id of a second process whose end also ends this process; None if there is none.
     """
 
     def watch() -> None:
-        while os.getppid() == parent and _is_running(node or parent):
+        while os.getppid() == parent_process_id and _is_running(
+            node_process_id or parent_process_id
+        ):
             time.sleep(_WATCH_SECONDS)
         os._exit(1)
 

@@ -193,5 +193,5 @@ def _train_on_node(task: ChunkTask) -> dict[int, State]:
     Ray itself takes seconds to end the workers of a node that is gone.
     """
     parent = os.getppid()
-    end_with(parent, node=int(os.environ.get("RAY_RAYLET_PID", parent)))
+    end_with(parent, node_process_id=int(os.environ.get("RAY_RAYLET_PID", parent)))
     return task()

@@ -76,7 +76,7 @@ class _Actor(HeldShard):
 
     def __init__(self, shard: RoundShard) -> None:
         parent = os.getppid()
-        end_with(parent, node=int(os.environ.get("RAY_RAYLET_PID", parent)))
+        end_with(parent, node_process_id=int(os.environ.get("RAY_RAYLET_PID", parent)))
         super().__init__(shard)
 
 

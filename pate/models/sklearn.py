@@ -161,12 +161,13 @@ class FittedLabels:
     """An estimator that was fitted to all labels of some records.
 
     Attributes:
-        first: `[num_labels]`, the bits of the first record. All records have the same bits for labels that do not vary.
+        first_labels: `[num_labels]`, the bits of the first record. All records have the same bits for labels that do
+            not vary.
         varying: the indices of the labels that vary and were fitted.
         models: the fitted estimators: one for all varying labels, or one for each.
     """
 
-    first: FloatArray
+    first_labels: FloatArray
     varying: IntArray
     models: list[Any]
 
@@ -195,7 +196,7 @@ class FittedLabels:
                     count = f"{column.sum()} of {len(column)}"
                     error.add_note(f"label {label}, which {count} records have")
                     raise
-        return cls(first=labels[0].astype(np.float64), varying=varying, models=models)
+        return cls(first_labels=labels[0].astype(np.float64), varying=varying, models=models)
 
     @classmethod
     def fit_known(
@@ -227,14 +228,14 @@ class FittedLabels:
             fitted = cls.fit(
                 estimator, inputs=known_inputs, labels=labels[rows, label, None], seed=seed
             )
-            first[label] = fitted.first[0]
+            first[label] = fitted.first_labels[0]
             varying += [label] * len(fitted.models)
             models += fitted.models
-        return cls(first=first, varying=np.array(varying, dtype=np.int64), models=models)
+        return cls(first_labels=first, varying=np.array(varying, dtype=np.int64), models=models)
 
     def confidences(self, inputs: Float32Array) -> NDArray[Any]:
         """Returns the confidences in all labels, `[num_rows, num_labels]`."""
-        confidences = np.tile(self.first, (len(inputs), 1))
+        confidences = np.tile(self.first_labels, (len(inputs), 1))
         if self.models:
             num_labels = len(self.varying) // len(self.models)  # the labels of each model
             columns = [

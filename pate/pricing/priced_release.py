@@ -127,7 +127,7 @@ def plan_release(
         shape,
         budget=budget,
         solved_for=changed_fields(before=unsolved, after=planned),
-        classes=classes,
+        budget_classes=classes,
     )
 
 
@@ -203,7 +203,7 @@ def _price(
     *,
     budget: Budget,
     solved_for: dict[str, Any],
-    classes: tuple[BudgetClass, ...] = (),
+    budget_classes: tuple[BudgetClass, ...] = (),
 ) -> PricedRelease:
     """Returns the release with its price; raises `InvalidValue` if the failure probabilities use up delta.
 
@@ -212,7 +212,7 @@ def _price(
         shape: the number of queries, labels and teachers.
         budget: the budget, whose accountant and delta give the price.
         solved_for: the values that the plan has solved for, by name.
-        classes: the classes of groups with budgets of their own.
+        budget_classes: the classes of groups with budgets of their own.
     """
     event = aggregator.event(shape)
     accountant = budget.accountant().compose(event)
@@ -225,7 +225,7 @@ def _price(
         epsilon=epsilon,
         solved_for=solved_for,
         won_by=None if winner == accountant.name else winner,
-        classes=classes,
+        classes=budget_classes,
     )
 
 

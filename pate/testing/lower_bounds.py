@@ -254,16 +254,21 @@ def _largest_epsilon(delta_at: Callable[[float], Any], *, target_delta: float) -
 
 
 def session_epsilon(
-    first: ArrayLike, second: ArrayLike, *, num_calls: int, target_hits: int, target_delta: float
+    first_law: ArrayLike,
+    second_law: ArrayLike,
+    *,
+    num_calls: int,
+    target_hits: int,
+    target_delta: float,
 ) -> float:
     """Returns a lower bound on the epsilon of a session of target charging, whose calls all have the same distribution.
 
     The session ends after `num_calls` calls or with hit number `target_hits`, whichever comes first.
 
     Args:
-        first: the probabilities of the three outcomes of a call on the first data set, all > 0: two outcomes that are
-            no hits, and a hit.
-        second: the probabilities of these outcomes on the neighboring data set.
+        first_law: the probabilities of the three outcomes of a call on the first data set, all > 0: two outcomes that
+            are no hits, and a hit.
+        second_law: the probabilities of these outcomes on the neighboring data set.
         num_calls: the largest number of calls, >= 1.
         target_hits: the largest number of hits, >= 1.
         target_delta: the delta of the epsilon, in (0, 1).
@@ -273,7 +278,7 @@ def session_epsilon(
     require_count("num_calls", num_calls)
     require_count("target_hits", target_hits)
     require_probability("target_delta", target_delta)
-    log_law, log_neighbor_law = np.log(np.array([first, second], dtype=np.float64))
+    log_law, log_neighbor_law = np.log(np.array([first_law, second_law], dtype=np.float64))
     mean = num_calls * float(max(np.exp(log_law[1]), np.exp(log_neighbor_law[1])))
     likely_count = math.ceil(mean + _NUM_DEVIATIONS * math.sqrt(mean)) + _EXTRA_CALLS
     second_counts = np.arange(min(num_calls, likely_count) + 1.0)

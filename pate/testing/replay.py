@@ -363,9 +363,9 @@ def differences(first: Any, second: Any, place: str) -> Iterator[Leak]:
             yield _leak_of(first, second, place=place)
 
 
-def _leak_of(first: Any, second: Any, *, place: str) -> Leak:
+def _leak_of(first_value: Any, second_value: Any, *, place: str) -> Leak:
     """Returns the leak of two different values."""
-    return Leak(place=place, first=_in_words(first), second=_in_words(second))
+    return Leak(place=place, first=_in_words(first_value), second=_in_words(second_value))
 
 
 class _Absent:

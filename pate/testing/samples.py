@@ -79,12 +79,14 @@ def verify_samples(
     require(len(pairs) > 0, "num_labels", num_labels, "an instance with neighbors")
     draws = [sampler(histogram, 2 * half_size, rng) for histogram in pairs.histograms]
     frequencies = _frequencies(draws, half_size=half_size)
-    candidates = _choose_candidates(frequencies[0], pairs=pairs, claim=claim, half_size=half_size)
+    candidates = _choose_candidates(
+        frequencies[0], neighbor_pairs=pairs, claim=claim, half_size=half_size
+    )
     error_prob = (1 - confidence) / (2 * len(candidates))
     tested_pairs = [
         _test_pair(
             frequencies,
-            pairs=pairs,
+            neighbor_pairs=pairs,
             pair_index=pair_index,
             epsilon=epsilon,
             delta=delta,
@@ -138,15 +140,15 @@ def _hashable_outcomes(outcomes: Sequence[Any]) -> list[Any]:
 
 
 def _choose_candidates(
-    shares: FloatArray, *, pairs: Neighbors, claim: Claim, half_size: int
+    frequencies: FloatArray, *, neighbor_pairs: Neighbors, claim: Claim, half_size: int
 ) -> list[tuple[int, tuple[float, float]]]:
     """Returns at most eight tests: those in which the first half of the draws exceeds the claim by the most errors.
 
     The excess is measured in standard errors.
 
     Args:
-        shares: the relative frequency of each outcome in the first half, `[H, n]`.
-        pairs: the pairs of neighboring histograms.
+        frequencies: the relative frequency of each outcome in the first half, `[H, n]`.
+        neighbor_pairs: the pairs of neighboring histograms.
         claim: the claimed deltas.
         half_size: the number of draws in the first half, for each histogram.
 
@@ -154,12 +156,12 @@ def _choose_candidates(
         For each test the number of the pair and the claimed point (epsilon, delta).
     """
     num_points = len(claim.deltas)
-    pairs_per_block = max(1, _BLOCK_SIZE // shares.shape[1])
-    scores = np.empty((len(pairs), num_points))
-    for start in range(0, len(pairs), pairs_per_block):
+    pairs_per_block = max(1, _BLOCK_SIZE // frequencies.shape[1])
+    scores = np.empty((len(neighbor_pairs), num_points))
+    for start in range(0, len(neighbor_pairs), pairs_per_block):
         block = slice(start, start + pairs_per_block)
-        first_shares = shares[pairs.first[block]]
-        second_shares = shares[pairs.second[block]]
+        first_shares = frequencies[neighbor_pairs.first[block]]
+        second_shares = frequencies[neighbor_pairs.second[block]]
         for point, (epsilon, delta) in enumerate(claim.deltas):
             factor = np.exp(min(epsilon, _MAX_EXPONENT))
             # The set of outcomes with the largest delta, and its probabilities p and q on both neighbors.
@@ -183,9 +185,9 @@ def _share_variance(shares: FloatArray, *, num_draws: int) -> FloatArray:
 
 
 def _test_pair(
-    shares: FloatArray,
+    frequencies: FloatArray,
     *,
-    pairs: Neighbors,
+    neighbor_pairs: Neighbors,
     pair_index: int,
     epsilon: float,
     delta: float,
@@ -197,20 +199,20 @@ def _test_pair(
     The bound is for the set of outcomes that the first half of the draws chooses.
 
     Args:
-        shares: the relative frequency of each outcome in each half of the draws, `[2, H, n]`.
-        pairs: the pairs of neighboring histograms.
+        frequencies: the relative frequency of each outcome in each half of the draws, `[2, H, n]`.
+        neighbor_pairs: the pairs of neighboring histograms.
         pair_index: the number of the pair.
         epsilon: the epsilon.
         delta: the claimed delta.
         half_size: the number of draws in each half, for each histogram.
         error_prob: the error probability of each of the two confidence bounds.
     """
-    first_row = int(pairs.first[pair_index])
-    second_row = int(pairs.second[pair_index])
+    first_row = int(neighbor_pairs.first[pair_index])
+    second_row = int(neighbor_pairs.second[pair_index])
     factor = math.exp(min(epsilon, _MAX_EXPONENT))
-    is_in_set = shares[0, first_row] > factor * shares[0, second_row]
-    first_hits = round(float(shares[1, first_row, is_in_set].sum()) * half_size)
-    second_hits = round(float(shares[1, second_row, is_in_set].sum()) * half_size)
+    is_in_set = frequencies[0, first_row] > factor * frequencies[0, second_row]
+    first_hits = round(float(frequencies[1, first_row, is_in_set].sum()) * half_size)
+    second_hits = round(float(frequencies[1, second_row, is_in_set].sum()) * half_size)
     first_bound = float(lowest_share(first_hits, half_size, error_prob=error_prob))
     second_bound = float(highest_share(second_hits, half_size, error_prob=error_prob))
     return WorstPair(
@@ -218,6 +220,6 @@ def _test_pair(
         at=epsilon,
         exact=max(0.0, first_bound - factor * second_bound),
         claimed=delta,
-        first=tuple(pairs.histograms[first_row].tolist()),
-        second=tuple(pairs.histograms[second_row].tolist()),
+        first=tuple(neighbor_pairs.histograms[first_row].tolist()),
+        second=tuple(neighbor_pairs.histograms[second_row].tolist()),
     )

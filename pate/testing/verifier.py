@@ -239,7 +239,7 @@ def verify_densities(
     # The first row compares `first` with `second`, and the second row `second` with `first`.
     divergences = _divergences(
         distributions,
-        second=distributions[::-1],
+        second_laws=distributions[::-1],
         claim=claim,
         log_distributions=(log_distributions, log_distributions[::-1]),
     )
@@ -254,19 +254,19 @@ def verify_densities(
 
 
 def _divergences(
-    first: FloatArray,
-    second: FloatArray,
+    first_laws: FloatArray,
+    second_laws: FloatArray,
     claim: Claim,
     log_distributions: tuple[FloatArray, FloatArray] | None = None,
 ) -> FloatArray:
     """Returns the divergences of N pairs of distributions, `[N, P]`, at the P orders and epsilons of a claim.
 
     Args:
-        first: the first distribution of each pair, `[N, n]`.
-        second: the second distribution of each pair, over the same n outcomes, `[N, n]`.
+        first_laws: the first distribution of each pair, `[N, n]`.
+        second_laws: the second distribution of each pair, over the same n outcomes, `[N, n]`.
         claim: with P points; Renyi divergences come first, then deltas.
         log_distributions: the logarithms of both distributions, if the caller has more exact values than the
-            logarithms of `first` and `second`; None otherwise.
+            logarithms of `first_laws` and `second_laws`; None otherwise.
     """
     orders = [order for order, _ in claim.renyi]
     epsilons = [epsilon for epsilon, _ in claim.deltas]
@@ -274,20 +274,20 @@ def _divergences(
         log_first, log_second = log_distributions
     elif orders:
         trimmed_first, trimmed_second = without_failures(
-            first, second, failure_prob=claim.failure_prob
+            first_laws, second_laws, failure_prob=claim.failure_prob
         )
         log_first = logs(trimmed_first)
         log_second = logs(trimmed_second)
     else:
-        log_first = logs(first)
-        log_second = logs(second)
+        log_first = logs(first_laws)
+        log_second = logs(second_laws)
     renyi_divergences = renyi(log_first, log_second_laws=log_second, renyi_orders=orders)
-    deltas = hockey_stick(first, second_laws=second, epsilons=epsilons)
+    deltas = hockey_stick(first_laws, second_laws=second_laws, epsilons=epsilons)
     return np.concatenate([renyi_divergences, deltas], axis=1)
 
 
 def _compare(
-    table: FloatArray,
+    law_table: FloatArray,
     *,
     first_rows: IntArray,
     second_rows: IntArray,
@@ -299,7 +299,7 @@ def _compare(
     """Compares P pairs of distributions with a claim and returns the verdict.
 
     Args:
-        table: H distributions over n outcomes, `[H, n]`.
+        law_table: H distributions over n outcomes, `[H, n]`.
         first_rows: the row of the first distribution of each pair, `[P]`.
         second_rows: the row of the second distribution of each pair, `[P]`.
         claim: the claimed bounds for `num_releases` releases.
@@ -311,11 +311,11 @@ def _compare(
     # For each point of the claim, the largest divergence and the pair that has it; -1 without pairs.
     largest_divergences = np.full(len(claim.renyi) + len(claim.deltas), -np.inf)
     worst_pairs = np.full(len(largest_divergences), -1)
-    pairs_per_block = max(1, _BLOCK_SIZE // max(1, table.shape[1]))
+    pairs_per_block = max(1, _BLOCK_SIZE // max(1, law_table.shape[1]))
     for start in range(0, len(first_rows), pairs_per_block):
         block = slice(start, start + pairs_per_block)
         divergences = _divergences(
-            table[first_rows[block]], second=table[second_rows[block]], claim=claim
+            law_table[first_rows[block]], second_laws=law_table[second_rows[block]], claim=claim
         )
         block_largest = divergences.max(axis=0)
         block_worst = start + divergences.argmax(axis=0)
@@ -327,10 +327,10 @@ def _compare(
         divergences_of_finalists = []
         for pair in finalists:
             first_law, second_law = compose(
-                table[first_rows[pair]], table[second_rows[pair]], count=num_releases
+                law_table[first_rows[pair]], law_table[second_rows[pair]], count=num_releases
             )
             divergences_of_finalists.append(
-                _divergences(first_law[None], second=second_law[None], claim=claim)
+                _divergences(first_law[None], second_laws=second_law[None], claim=claim)
             )
         divergences = np.concatenate(divergences_of_finalists)
         largest_divergences = divergences.max(axis=0)
@@ -385,12 +385,12 @@ def _verdict(
     return Verdict(worst_pairs=tuple(worst_pairs), num_pairs=num_pairs, exhaustive=is_exhaustive)
 
 
-def _require_distributions(table: FloatArray, *, row_names: Sequence[str]) -> None:
+def _require_distributions(law_table: FloatArray, *, row_names: Sequence[str]) -> None:
     """Raises `InvalidValue`, with the name of the row, if a row has negative entries or another sum than 1."""
-    totals = table.sum(axis=1)
-    is_valid = (np.abs(totals - 1) <= _TOLERANCE) & (table >= 0).all(axis=1)
+    totals = law_table.sum(axis=1)
+    is_valid = (np.abs(totals - 1) <= _TOLERANCE) & (law_table >= 0).all(axis=1)
     if not is_valid.all():
         row = int(np.argmin(is_valid))
-        value = f"total {totals[row]:.9g}, smallest {table[row].min(initial=math.inf):.3g}"
+        value = f"total {totals[row]:.9g}, smallest {law_table[row].min(initial=math.inf):.3g}"
         rule = f"probabilities >= 0 that sum to 1 within {_TOLERANCE}"
         raise InvalidValue(row_names[row], value, rule=rule)

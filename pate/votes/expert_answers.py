@@ -75,9 +75,9 @@ class AnswerFile:
                 for name in names.intersection(("groups", *NAME_FORMS))
             }
         groups = small_arrays.get("groups")
-        _require_shapes(shape, mask_shape=mask_shape, path=path, public=public)
+        _require_shapes(shape, mask_shape=mask_shape, path=path, public_answers=public)
         _require_groups(groups, num_experts=shape[0], path=path)
-        _require_names(small_arrays, path=path, public=public)
+        _require_names(small_arrays, path=path, public_answers=public)
         return cls(path=path, num_experts=shape[0], is_masked=mask_shape is not None, groups=groups)
 
     def blocks(self, unanswered: FloatArray) -> Iterator[FloatArray]:
@@ -190,7 +190,7 @@ def _require_shapes(
     *,
     mask_shape: tuple[int, ...] | None,
     path: Path,
-    public: PublicAnswers,
+    public_answers: PublicAnswers,
 ) -> None:
     """Raises `InvalidValue` unless answers have queries and labels as the public answers, and a mask has their shape.
 
@@ -198,10 +198,10 @@ def _require_shapes(
         shape: the shape of the array `answers`.
         mask_shape: the shape of the array `answered`; None if the file has none.
         path: the file.
-        public: the public answers.
+        public_answers: the public answers.
     """
-    num_queries, num_labels = public.probabilities.shape
-    fits = len(shape) == 3 and shape[0] > 0 and shape[1:] == public.probabilities.shape
+    num_queries, num_labels = public_answers.probabilities.shape
+    fits = len(shape) == 3 and shape[0] > 0 and shape[1:] == public_answers.probabilities.shape
     rule = f"[num_experts, {num_queries}, {num_labels}], queries and labels as in public_answers"
     require(fits, f"votes={path}, answers.shape", list(shape), rule)
     if mask_shape not in (None, shape):
@@ -225,18 +225,18 @@ def _require_groups(groups: NDArray[Any] | None, *, num_experts: int, path: Path
 
 
 def _require_names(
-    small_arrays: Mapping[str, NDArray[Any]], *, path: Path, public: PublicAnswers
+    small_arrays: Mapping[str, NDArray[Any]], *, path: Path, public_answers: PublicAnswers
 ) -> None:
     """Raises `InvalidValue` if a file has names of queries or labels that differ from those of the public answers.
 
     Args:
         small_arrays: the arrays of the file but for the answers, by name.
         path: the file.
-        public: the public answers.
+        public_answers: the public answers.
     """
     expected_names = {
-        "record_ids": public.record_ids,
-        "label_names": np.array(public.label_names),
+        "record_ids": public_answers.record_ids,
+        "label_names": np.array(public_answers.label_names),
     }
     for name, expected in expected_names.items():
         if name in small_arrays:

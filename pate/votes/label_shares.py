@@ -194,23 +194,25 @@ class RecordShares(BlockShares):
         bounds = np.append(0, np.cumsum(sizes))
         teachers_at_once = max(1, _BLOCK_RECORDS * self.num_teachers // max(len(order), 1))
 
-        def shares_from(first: int) -> FloatArray:
-            """Returns the shares of the block of teachers that begins with the teacher `first`."""
-            last = min(first + teachers_at_once, self.num_teachers)
-            rows = order[bounds[first] : bounds[last]]
-            shares = mean_bits(self._labels[rows], first=first, last=last)
+        def shares_from(first_teacher: int) -> FloatArray:
+            """Returns the shares of the block of teachers that begins with the teacher `first_teacher`."""
+            last = min(first_teacher + teachers_at_once, self.num_teachers)
+            rows = order[bounds[first_teacher] : bounds[last]]
+            shares = mean_bits(self._labels[rows], first_teacher=first_teacher, end_teacher=last)
             if self._known is None:
                 return shares
-            known_shares = mean_bits(self._known[rows], first=first, last=last)
+            known_shares = mean_bits(
+                self._known[rows], first_teacher=first_teacher, end_teacher=last
+            )
             return np.concatenate([shares, KNOWN_WEIGHT * known_shares], axis=1)
 
-        def mean_bits(bits: BoolArray, *, first: int, last: int) -> FloatArray:
-            """Returns the mean of the records' bits for each teacher of a range, `[last - first, num_labels]`."""
-            if len(bits) == last - first:  # Each teacher has one record.
+        def mean_bits(bits: BoolArray, *, first_teacher: int, end_teacher: int) -> FloatArray:
+            """Returns the mean of the records' bits for each teacher of a block, `[num_teachers, num_labels]`."""
+            if len(bits) == end_teacher - first_teacher:  # Each teacher has one record.
                 return bits.astype(np.float64)
-            starts = bounds[first:last] - bounds[first]
+            starts = bounds[first_teacher:end_teacher] - bounds[first_teacher]
             counts = np.add.reduceat(bits, starts, axis=0, dtype=np.int64)
-            return np.asarray(counts / sizes[first:last, None])
+            return np.asarray(counts / sizes[first_teacher:end_teacher, None])
 
         return in_order(shares_from, items=range(0, self.num_teachers, teachers_at_once))
 

@@ -52,29 +52,35 @@ class MomentStudent:
     recipe: Recipe
 
     def fit(
-        self, moments: NoisyMoments, *, prevalence: FloatArray, start: PublicStart | None = None
+        self,
+        noisy_moments: NoisyMoments,
+        *,
+        prevalence: FloatArray,
+        public_start: PublicStart | None = None,
     ) -> FloatArray:
         """Returns the weights of a student that learns from moments, `[num_features, num_labels]`.
 
         Args:
-            moments: the moments that the student learns from.
+            noisy_moments: the moments that the student learns from.
             prevalence: `[num_labels]`, in (0, 1), to which the mean probabilities are matched.
-            start: the weights at which the student begins, and what is unknown about them; None to begin at the
+            public_start: the weights at which the student begins, and what is unknown about them; None to begin at the
                 prevalence.
         """
         descent = self._descent(prevalence)
         # The mean is the harmonic one, as features without any information may have variances beyond all bounds.
-        noise_rate = 1 / (1 / moments.variances).mean(axis=0)
-        if start is None:
+        noise_rate = 1 / (1 / noisy_moments.variances).mean(axis=0)
+        if public_start is None:
             learning_times = descent.learning_times(noise_rate)
-            start_weights = np.zeros_like(moments.values)
+            start_weights = np.zeros_like(noisy_moments.values)
             weights = descent.initial_weights()
         else:
-            learning_times = descent.learning_times(noise_rate, weight_variances=start.variances)
-            start_weights = start.weights
+            learning_times = descent.learning_times(
+                noise_rate, weight_variances=public_start.variances
+            )
+            start_weights = public_start.weights
             weights = descent.with_constants(start_weights, prevalence=prevalence)
         target_products = np.outer(self._mean_features(), prevalence)
-        target_products[:-1] += moments.values
+        target_products[:-1] += noisy_moments.values
         for _ in range(_NUM_STEPS):
             probabilities = descent.probabilities(weights)
             gradient = target_products - mean_products(
@@ -83,9 +89,9 @@ class MomentStudent:
             weights = descent.take_step(weights, gradient=gradient, learning_times=learning_times)
         remainder = self._posterior_remainder(
             weights[:-1] - start_weights,
-            moments=moments,
+            noisy_moments=noisy_moments,
             learning_times=learning_times,
-            start=start,
+            public_start=public_start,
         )
         return descent.with_constants(start_weights + remainder, prevalence=prevalence)
 
@@ -93,66 +99,66 @@ class MomentStudent:
         self,
         remainder: FloatArray,
         *,
-        moments: NoisyMoments,
+        noisy_moments: NoisyMoments,
         learning_times: LearningTimes,
-        start: PublicStart | None,
+        public_start: PublicStart | None,
     ) -> FloatArray:
         """Returns the posterior mean of the weights beyond the start, `[num_features - 1, num_labels]`.
 
         Args:
             remainder: `[num_features - 1, num_labels]`, the noisy weights after the last step minus those of the start.
-            moments: the moments that the student learned from.
+            noisy_moments: the moments that the student learned from.
             learning_times: the learning times of the descent.
-            start: the start of the descent; None for a descent from the prevalence.
+            public_start: the start of the descent; None for a descent from the prevalence.
         """
         speeds = learning_times.speeds.T  # [num_features - 1, num_labels]
         step = np.minimum(speeds * learning_times.times / _NUM_STEPS, _MAX_STEP)
         learned_shares = -np.expm1(_NUM_STEPS * np.log1p(-step))
-        noise_variances = moments.variances / speeds**2
+        noise_variances = noisy_moments.variances / speeds**2
         noise_std = np.sqrt(noise_variances)
         signal = self.feature_variances**self.recipe.signal_power
-        if start is None:
+        if public_start is None:
             weight_variances = signal[:, None] / self.mean_squares[:, None]
         else:
             power_change = signal / np.sqrt(self.feature_variances)
-            weight_variances = start.variances * power_change[:, None]
+            weight_variances = public_start.variances * power_change[:, None]
         posterior = noise_std * posterior_rows(
             remainder / learned_shares / noise_std,
             row_variances=(weight_variances / noise_variances).mean(axis=1),
         )
-        if start is not None:
+        if public_start is not None:
             # A weight keeps the value of the start as far as it had no time to learn.
             return np.asarray(posterior * learned_shares)
         mean_learned_share = signal @ learned_shares / signal.sum()
         return np.asarray(posterior * (learned_shares / mean_learned_share) ** _UNLEARNED_POWER)
 
-    def as_start(self, moments: NoisyMoments, *, prevalence: FloatArray) -> PublicStart:
+    def as_start(self, noisy_moments: NoisyMoments, *, prevalence: FloatArray) -> PublicStart:
         """Returns the student of moments as the start of another descent, with the posterior variance of each weight.
 
         Args:
-            moments: the moments that the student learns from.
+            noisy_moments: the moments that the student learns from.
             prevalence: `[num_labels]`, in (0, 1), of the people whose moments these are.
         """
         speeds = np.outer(self.mean_squares, prevalence * (1 - prevalence))
         prior_variances = self._descent(prevalence).weight_variances[:, None]
-        weights = self.fit(moments, prevalence=prevalence)
+        weights = self.fit(noisy_moments, prevalence=prevalence)
         return PublicStart(
             weights=weights[:-1],
-            variances=1 / (1 / prior_variances + speeds**2 / moments.variances),
-            moments=moments,
+            variances=1 / (1 / prior_variances + speeds**2 / noisy_moments.variances),
+            moments=noisy_moments,
         )
 
     def convert_moments(
-        self, moments: NoisyMoments, *, earlier_features: FloatArray, prevalence: FloatArray
+        self, noisy_moments: NoisyMoments, *, earlier_features: FloatArray, prevalence: FloatArray
     ) -> NoisyMoments:
         """Returns moments of other features as moments of this student's features; see `NoisyMoments.in_features`.
 
         Args:
-            moments: the moments of the other features.
+            noisy_moments: the moments of the other features.
             earlier_features: `[num_public, num_earlier]`, the other features on the public rows, without a constant.
             prevalence: `[num_labels]`, in (0, 1).
         """
-        return moments.in_features(
+        return noisy_moments.in_features(
             earlier_features,
             features=self.public_features[:, :-1].astype(np.float64),
             weight_variances=self._descent(prevalence).weight_variances,

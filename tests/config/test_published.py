@@ -454,7 +454,7 @@ def test_values_from_the_configuration_itself_are_published() -> None:
     public_text = release_settings(
         settings_with(secret="s") | {"data": node},
         aggregator=aggregator_with(secret="s"),
-        holders={"data": holder_statement},
+        settings_of_holders={"data": holder_statement},
         num_queries=3,
         num_teachers=4,
     )

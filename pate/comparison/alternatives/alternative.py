@@ -115,8 +115,8 @@ class Alternative(Method):
             shares: the released prevalence of each label, and the share of records that know it.
         """
         variance = shares.prevalence * (1 - shares.prevalence)
-        if shares.known is not None:  # a gradient is 0 where the label is unknown
-            variance = variance * shares.known
+        if shares.known_shares is not None:  # a gradient is 0 where the label is unknown
+            variance = variance * shares.known_shares
         return self.clip_factor * math.sqrt(float(variance.sum()))
 
     def schedule(
@@ -138,8 +138,10 @@ class Alternative(Method):
         noise_rate: FloatArray | float = self.noise_rate(
             noise_multiplier, clip=self.gradient_clip(shares), num_groups=training.num_groups
         )
-        if shares.known is not None:  # the mean gradient is over the records that know a label
-            noise_rate = noise_rate / shares.known**2
+        if (
+            shares.known_shares is not None
+        ):  # the mean gradient is over the records that know a label
+            noise_rate = noise_rate / shares.known_shares**2
         return Schedule.best(
             training.directions,
             training.public_inputs,

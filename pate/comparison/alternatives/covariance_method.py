@@ -164,7 +164,7 @@ class CovarianceState:
             curvature: the mean of p (1 - p) for each label, with p the probabilities of the model, `[L]`.
             num_steps: the number of gradients that share the budget.
         """
-        known = np.ones_like(bias) if self.shares.known is None else self.shares.known
+        known = np.ones_like(bias) if self.shares.known_shares is None else self.shares.known_shares
         clip = self.clip_factor * math.sqrt(float((curvature * known).sum()))
         noisy_gradient = NoisyGradient(
             clip=clip,

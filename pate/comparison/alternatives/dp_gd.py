@@ -53,8 +53,10 @@ class DpGradientDescent(FullBatch):
         )
         weights = np.zeros((features.shape[1], len(bias)))
         learning_rates = schedule.times / schedule.num_steps
-        if shares.known is not None:  # the mean gradient is over the records that know a label
-            learning_rates = learning_rates / shares.known
+        if (
+            shares.known_shares is not None
+        ):  # the mean gradient is over the records that know a label
+            learning_rates = learning_rates / shares.known_shares
         for _ in range(schedule.num_steps):
             gradient_sum = groups.clipped_sum(weights=weights, bias=bias, clip=clip)
             noisy_sum = noisy_gradient.release(gradient_sum, rng=steps_rng)

@@ -135,8 +135,10 @@ class DpSgd(Alternative):
         schedule = self.schedule(training, noise_multiplier, shares=shares)
         bias = scipy.special.logit(shares.prevalence)
         learning_rates = schedule.times / self.num_steps
-        if shares.known is not None:  # the mean gradient is over the records that know a label
-            learning_rates = learning_rates / shares.known
+        if (
+            shares.known_shares is not None
+        ):  # the mean gradient is over the records that know a label
+            learning_rates = learning_rates / shares.known_shares
 
         def scaled_inputs(inputs: Any) -> FloatArray:
             """Returns inputs as the network reads them: images in [-1, 1], or features of length 1 or sqrt(k)."""

@@ -75,32 +75,34 @@ class Values:
 
 
 def largest_noisy(
-    values: Values, noise: DrawnNoise, k: int, candidate_mask: BoolArray | None = None
+    values: Values, drawn_noise: DrawnNoise, k: int, candidate_mask: BoolArray | None = None
 ) -> IntArray:
     """Returns the columns of the k largest sums value + noise of each row, the largest first: `[Q, k]`.
 
     Args:
         values: `[Q, n]`.
-        noise: `[Q, n]`.
+        drawn_noise: `[Q, n]`.
         k: the number of columns to return.
         candidate_mask: bits `[Q, n]`, True for a column that takes part; all other columns rank last. None for all
             columns.
     """
-    noisy_values = values.floats + noise.values
+    noisy_values = values.floats + drawn_noise.values
     if candidate_mask is not None:
         noisy_values[~candidate_mask] = -np.inf
     if k == 1:
-        ranked_columns, is_decided = _largest_of_floats(noisy_values, noise.rounding_error)
+        ranked_columns, is_decided = _largest_of_floats(noisy_values, drawn_noise.rounding_error)
     else:
-        ranked_columns, is_decided = _k_largest_of_floats(noisy_values, noise.rounding_error, k=k)
+        ranked_columns, is_decided = _k_largest_of_floats(
+            noisy_values, drawn_noise.rounding_error, k=k
+        )
     for row in np.flatnonzero(~is_decided).tolist():
-        candidates = _possible_columns(noisy_values[row], noise.rounding_error, k=k)
+        candidates = _possible_columns(noisy_values[row], drawn_noise.rounding_error, k=k)
         sums = [
             (
                 column,
                 weighted_sum(
                     constant=values.exact_at(row, column),
-                    weighted_numbers=((1, noise.exact_at(row, column)),),
+                    weighted_numbers=((1, drawn_noise.exact_at(row, column)),),
                 ),
             )
             for column in candidates.tolist()

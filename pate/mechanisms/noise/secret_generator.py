@@ -79,12 +79,12 @@ class _Held:
 class _CipherKey(_Held, ISpawnableSeedSequence):
     """A key of ChaCha20 with the interface of `SeedSequence`; numpy's own class would reduce the key to 128 bits."""
 
-    def __init__(self, key: bytes) -> None:
-        self.renew(key)
+    def __init__(self, cipher_key: bytes) -> None:
+        self.renew(cipher_key)
 
-    def renew(self, key: bytes) -> None:
+    def renew(self, new_cipher_key: bytes) -> None:
         """Replaces the key, and counts spawned children from 0 again."""
-        self._key = key
+        self._key = new_cipher_key
         self._children = itertools.count()  # threads take different numbers from it
 
     def generate_state(self, n_words: int, dtype: Any = np.uint32) -> NDArray[Any]:
@@ -105,7 +105,7 @@ class _CipherKey(_Held, ISpawnableSeedSequence):
             _cipher()(key=key, counter=(1 + number) << _LOG2_FIRST_CHILD_BLOCK)
             for number in numbers
         ]
-        return [type(self)(key=_next_block(cipher)[:_KEY_BYTES]) for cipher in ciphers]
+        return [type(self)(cipher_key=_next_block(cipher)[:_KEY_BYTES]) for cipher in ciphers]
 
 
 # All streams of this process, whose keys a fork replaces in the child.
@@ -143,9 +143,9 @@ class HeldStream(_Held):
     def renew(self) -> None:
         """Replaces the key by a new random key, so that a forked process does not draw the noise of its parent."""
         self.lock._at_fork_reinit()  # a thread of the parent may have held it
-        new_key = secrets.token_bytes(_KEY_BYTES)
-        self.seed(key=int.from_bytes(new_key, "little"))
-        self.seed_seq.renew(new_key)
+        new_cipher_key = secrets.token_bytes(_KEY_BYTES)
+        self.seed(key=int.from_bytes(new_cipher_key, "little"))
+        self.seed_seq.renew(new_cipher_key)
 
 
 def _renew_live_streams() -> None:

@@ -75,27 +75,28 @@ def index_of(uniform: LazyUniform, weights: Weights) -> int:
 
 
 def exponential_weights(
-    exponents: Sequence[Fraction], sizes: Sequence[int] | None = None
+    exponents: Sequence[Fraction], class_sizes: Sequence[int] | None = None
 ) -> Weights:
     """Returns the exact weights size * exp(-exponent).
 
     Args:
         exponents: numbers >= 0, one for each index.
-        sizes: whole numbers >= 1, one for each index; None for 1.
+        class_sizes: whole numbers >= 1, one for each index; None for 1.
     """
 
     def weights(digits: int) -> list[Interval]:
-        num_digits = digits + (0 if sizes is None else len(str(max(sizes))))
+        num_digits = digits + (0 if class_sizes is None else len(str(max(class_sizes))))
         unit = 10**num_digits
         interval_of = dict[Fraction, Interval]()
         for exponent in set(exponents):
             low, high = exp_bounds(-exponent, digits=num_digits)
             interval_of[exponent] = (math.floor(low * unit), math.ceil(high * unit))
         intervals = [interval_of[exponent] for exponent in exponents]
-        if sizes is None:
+        if class_sizes is None:
             return intervals
         return [
-            (size * low, size * high) for size, (low, high) in zip(sizes, intervals, strict=True)
+            (size * low, size * high)
+            for size, (low, high) in zip(class_sizes, intervals, strict=True)
         ]
 
     return weights

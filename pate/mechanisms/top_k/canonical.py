@@ -105,7 +105,7 @@ class CanonicalTopK(BoundedRangeTopK):
         num_counts = len(counts)
         classes = CanonicalClasses.all(num_ranks=num_counts, k=self.k)
         sizes = np.array(
-            [float(classes.size(class_index)) for class_index in range(len(classes.first))]
+            [float(classes.size(class_index)) for class_index in range(len(classes.first_missing))]
         )
         order, falling_counts = falling_order(counts[None])
         values = -self.weight_for(num_counts) * classes.losses(falling_counts, gamma=self.gamma)[0]
@@ -175,8 +175,8 @@ class CanonicalTopK(BoundedRangeTopK):
         def weights_of(classes: CanonicalClasses, *, row: int) -> Weights:
             losses = classes.losses(falling_counts[row], gamma=Fraction(self.gamma))
             exponents = (Fraction(self.weight_for(falling_counts.shape[1])) * losses).tolist()
-            sizes = [classes.size(class_index) for class_index in range(len(exponents))]
-            return exponential_weights(exponents, sizes=sizes)
+            class_sizes = [classes.size(class_index) for class_index in range(len(exponents))]
+            return exponential_weights(exponents, class_sizes=class_sizes)
 
         def classes_window_first() -> CanonicalClasses:
             return self._all_classes(

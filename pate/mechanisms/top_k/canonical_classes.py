@@ -23,12 +23,13 @@ _NUM_LEVELS = 96
 class CanonicalClasses:
     """n classes of sets of k ranks out of 1..d. Rank 1 is that of the largest count, rank d that of the smallest.
 
-    A class holds all sets with the same first missing rank `first` and with a last rank in low + 1..high. So the ranks
-    before `first` are in each set, `first` is not, and ranks between `first` and the last one may be in the set or not.
-    One class has a single set, the ranks 1..k: there `first` and `high` are k.
+    A class holds all sets with the same first missing rank `first_missing` and with a last rank in low + 1..high. So
+    the ranks before `first_missing` are in each set, `first_missing` is not, and ranks between it and the last one may
+    be in the set or not. One class has a single set, the ranks 1..k: there `first_missing` and `high` are k.
 
     Attributes:
-        first: the first missing rank of each class, `[n]`; 0 for a class that leaves the first missing rank open.
+        first_missing: the first missing rank of each class, `[n]`; 0 for a class that leaves the first missing rank
+            open.
         low: the last rank of a set is larger than this, `[n]`.
         high: the last rank of a set is at most this, `[n]`.
         log_sizes: the logarithm of the number of sets of each class, `[n]`.
@@ -37,7 +38,7 @@ class CanonicalClasses:
     Source: Shekelyan & Loukides 2022; docs/proofs/canonical_top_k.md.
     """
 
-    first: IntArray
+    first_missing: IntArray
     low: IntArray
     high: IntArray
     log_sizes: FloatArray
@@ -58,7 +59,7 @@ class CanonicalClasses:
         # C(w - 1, k - 1) sets end at rank w, which is (w - 1) / (w - k) times the number of sets that end at w - 1.
         log_ratios = np.log((last_ranks[1:] - 1.0) / (last_ranks[1:] - k))
         return cls(
-            first=np.zeros_like(last_ranks),
+            first_missing=np.zeros_like(last_ranks),
             low=last_ranks - 1,
             high=last_ranks,
             log_sizes=np.append(0.0, np.cumsum(log_ratios)),
@@ -152,7 +153,7 @@ class CanonicalClasses:
         )
         # The set of ranks 1..k comes first, then each first missing rank with each run.
         return cls(
-            first=np.append(k, np.repeat(missing_ranks, len(run_lows))),
+            first_missing=np.append(k, np.repeat(missing_ranks, len(run_lows))),
             low=np.append(k - 1, np.tile(run_lows, len(missing_ranks))),
             high=np.append(k, np.tile(run_highs, len(missing_ranks))),
             log_sizes=np.append(0.0, log_sizes),
@@ -176,7 +177,7 @@ class CanonicalClasses:
         """Returns the classes at the given m places, in the order of the places."""
         return replace(
             self,
-            first=self.first[class_indices],
+            first_missing=self.first_missing[class_indices],
             low=self.low[class_indices],
             high=self.high[class_indices],
             log_sizes=self.log_sizes[class_indices],
@@ -185,11 +186,11 @@ class CanonicalClasses:
     @property
     def names(self) -> list[tuple[int, int]]:
         """The pair (first missing rank, largest last rank) of each class, which identifies the class."""
-        return list(zip(self.first.tolist(), self.high.tolist(), strict=True))
+        return list(zip(self.first_missing.tolist(), self.high.tolist(), strict=True))
 
     def size(self, class_index: int) -> int:
         """Returns the exact number of sets of the class at a place."""
-        first = int(self.first[class_index])
+        first = int(self.first_missing[class_index])
         low = int(self.low[class_index])
         high = int(self.high[class_index])
         if first == high:
@@ -208,7 +209,7 @@ class CanonicalClasses:
         """
         # The largest count outside the set, and the smallest count in the set, less the k-th largest count.
         kth = falling_counts[..., [self.k - 1]]
-        largest_outside = falling_counts[..., np.maximum(self.first, 1) - 1] - kth
+        largest_outside = falling_counts[..., np.maximum(self.first_missing, 1) - 1] - kth
         smallest_inside = falling_counts[..., self.high - 1] - kth
         if isinstance(gamma, Fraction):
             largest_outside = largest_outside.astype(object)
@@ -225,7 +226,7 @@ class CanonicalClasses:
         Returns:
             The ranks of each set, counted from 0, in rising order: `[Q, k]`.
         """
-        first = self.first[class_indices]
+        first = self.first_missing[class_indices]
         low = self.low[class_indices]
         high = self.high[class_indices]
         last = np.array(

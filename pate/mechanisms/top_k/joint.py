@@ -148,7 +148,7 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         classes = JointClasses.from_counts(falling_counts, self.k, splits_ties=True)
 
         def weights_of_row(row: int) -> Weights:
-            return self._exact_weights(classes.losses[row], sizes=list(classes.sizes(row)))
+            return self._exact_weights(classes.losses[row], class_sizes=list(classes.sizes(row)))
 
         class_indices = draw_class(
             log_weights=classes.log_sizes - self.weight * classes.losses,
@@ -181,11 +181,11 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
             reordered, places = all_classes.with_window_first(window_classes)
             sizes = list(all_classes.sizes(0))
             reordered_sizes = [sizes[place] for place in places.tolist()]
-            return self._exact_weights(reordered.losses[0], sizes=reordered_sizes)
+            return self._exact_weights(reordered.losses[0], class_sizes=reordered_sizes)
 
         def weights_of_row(row: int) -> Weights:
             window_weights = self._exact_weights(
-                window_classes.losses[row], sizes=list(window_classes.sizes(row))
+                window_classes.losses[row], class_sizes=list(window_classes.sizes(row))
             )
             if is_complete:
                 return window_weights
@@ -205,10 +205,10 @@ class JointTopK(JointMechanism, BoundedRangeTopK):
         all_classes = JointClasses.from_counts(falling_counts, self.k)
         return all_classes.with_window_first(window_classes)[0], class_indices
 
-    def _exact_weights(self, losses: IntArray, sizes: list[int]) -> Weights:
+    def _exact_weights(self, losses: IntArray, class_sizes: list[int]) -> Weights:
         """Returns the exact weights of n classes, from the loss `[n]` and the number of sequences of each class."""
         exponents = [Fraction(self.weight) * loss for loss in losses.tolist()]
-        return exponential_weights(exponents, sizes=sizes)
+        return exponential_weights(exponents, class_sizes=class_sizes)
 
     def distribution_of(self, counts: IntArray) -> Distribution:
         """Returns the probability of each sequence of k indices for one histogram `[d]`."""

@@ -22,14 +22,14 @@ class JointClasses:
     """n classes of sequences of k distinct ranks out of 0..d-1, for Q histograms. Rank 0 is that of the largest count.
 
     The loss of a position is the count that ranks there, less the count of the sequence's rank there. The class (i,
-    first, last) holds the sequences that reach their largest loss first at position i, with a rank in first..last - 1.
+    first, end) holds the sequences that reach their largest loss first at position i, with a rank in first..end - 1.
     One more class, of loss 0, holds the single sequence 0, 1, …, k - 1.
 
     Attributes:
         falling: the counts of each histogram in falling order, `[Q, d]`.
         positions: the position i of each class, `[n]`; k for the sequence 0, 1, …, k - 1.
-        first: the smallest rank at position i, `[n]`.
-        last: the largest rank at position i, plus 1, `[n]`.
+        first_ranks: the smallest rank at position i, `[n]`.
+        end_ranks: the largest rank at position i, plus 1, `[n]`.
         order: the classes by rising loss, `[Q, n]`; of equal losses the last position comes first.
         losses: the loss of each class, in the order of `order`, `[Q, n]`.
         log_sizes: the logarithm of the number of sequences of each class, in the order of `order`, `[Q, n]`.
@@ -41,8 +41,8 @@ class JointClasses:
 
     falling: IntArray
     positions: IntArray
-    first: IntArray
-    last: IntArray
+    first_ranks: IntArray
+    end_ranks: IntArray
     order: IntArray
     losses: IntArray
     log_sizes: FloatArray
@@ -110,8 +110,8 @@ class JointClasses:
         return cls(
             falling=falling_counts,
             positions=positions,
-            first=first,
-            last=last,
+            first_ranks=first,
+            end_ranks=last,
             order=order,
             losses=losses,
             log_sizes=log_num_before + log_shares[order],
@@ -166,8 +166,8 @@ class JointClasses:
                 yield 1
                 continue
             position = int(self.positions[class_index])
-            first = int(self.first[class_index])
-            last = int(self.last[class_index])
+            first = int(self.first_ranks[class_index])
+            last = int(self.end_ranks[class_index])
             size = total * (last - first) // (first - position)
             yield size
             total += size
@@ -203,7 +203,7 @@ class JointClasses:
         classes = self.order[histograms, class_indices]
         k = int(self.positions[0])
         class_positions = self.positions[classes]
-        class_ranks = rng.integers(self.first[classes], self.last[classes])
+        class_ranks = rng.integers(self.first_ranks[classes], self.end_ranks[classes])
         # The smallest count that may stand at each position. Up to the position of the class, the loss must be less
         # than that of the class, and behind it at most that.
         largest_losses = self.losses[histograms, class_indices][:, None]

@@ -389,7 +389,7 @@ def fit_stacked(
     known_targets = KnownTargets.from_array(torch.from_numpy(np.concatenate(targets)).to(device))
     starts = torch.from_numpy(np.cumsum([0, *sizes[:-1]])).to(device)
     batches = Minibatches(
-        sizes=sizes, batch_size=recipe.batch_size, epochs=recipe.epochs, rngs=rngs
+        part_sizes=sizes, batch_size=recipe.batch_size, epochs=recipe.epochs, rngs=rngs
     )
     num_steps = torch.tensor(batches.steps_by_part, device=device)  # [T]
     loss_scale = recipe.loss_scale(device)

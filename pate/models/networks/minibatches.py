@@ -38,7 +38,7 @@ class Minibatches:
     def __init__(
         self,
         *,
-        sizes: Sequence[int],
+        part_sizes: Sequence[int],
         batch_size: int,
         epochs: int,
         rngs: Sequence[np.random.Generator],
@@ -46,15 +46,15 @@ class Minibatches:
         """Prepares the minibatches.
 
         Args:
-            sizes: the number of records of each part, `[num_parts]`.
+            part_sizes: the number of records of each part, `[num_parts]`.
             batch_size: the largest number of records of a part in one step.
             epochs: the number of passes over each part.
             rngs: the generator of each part, `[num_parts]`.
         """
-        self._sizes = sizes
+        self._sizes = part_sizes
         self._batch_size = batch_size
         self._rngs = rngs
-        self._steps_per_epoch = [-(-size // batch_size) for size in sizes]
+        self._steps_per_epoch = [-(-size // batch_size) for size in part_sizes]
         self.steps_by_part = [epochs * steps for steps in self._steps_per_epoch]
         self.num_steps = max(self.steps_by_part)
 

@@ -107,7 +107,7 @@ def fit_network(
     if scaled_once:
         stored = scale_pixels(stored).permute(0, 2, 3, 1)  # [num_images, height, width, channels]
     batches = Minibatches(
-        sizes=[len(images)], batch_size=recipe.batch_size, epochs=recipe.epochs, rngs=[rng]
+        part_sizes=[len(images)], batch_size=recipe.batch_size, epochs=recipe.epochs, rngs=[rng]
     )
     curve = torch.zeros(batches.num_steps)
     loss_scale = recipe.loss_scale(device)

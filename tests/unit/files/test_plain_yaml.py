@@ -67,7 +67,7 @@ def test_yaml_with_a_huge_value_is_refused_in_one_line(text: str, tmp_path: Path
             lambda: release_settings(
                 settings,
                 aggregator=GaussianVotes(noise_std=1.0),
-                holders={"teacher": text},
+                settings_of_holders={"teacher": text},
                 num_queries=2,
                 num_teachers=3,
             ),

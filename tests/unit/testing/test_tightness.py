@@ -85,7 +85,7 @@ def all_transcripts(num_calls: int, target_hits: int) -> set[tuple[int, ...]]:
 def test_session_epsilon_equals_that_of_all_transcripts(num_calls: int, target_hits: int) -> None:
     """The delta at `session_epsilon`, summed over every sequence of outcomes of the session, is the target delta."""
     epsilon = session_epsilon(
-        FIRST, second=SECOND, num_calls=num_calls, target_hits=target_hits, target_delta=1e-2
+        FIRST, second_law=SECOND, num_calls=num_calls, target_hits=target_hits, target_delta=1e-2
     )
     delta = 0.0
     for outcomes in all_transcripts(num_calls=num_calls, target_hits=target_hits):
@@ -103,7 +103,11 @@ def test_session_epsilon_rises_with_calls_and_hits() -> None:
     def epsilon_of(*, num_calls: int, target_hits: int) -> float:
         """Returns the lower bound for a session at delta 1e-4."""
         return session_epsilon(
-            FIRST, second=SECOND, num_calls=num_calls, target_hits=target_hits, target_delta=1e-4
+            FIRST,
+            second_law=SECOND,
+            num_calls=num_calls,
+            target_hits=target_hits,
+            target_delta=1e-4,
         )
 
     two_calls = epsilon_of(num_calls=2, target_hits=1)

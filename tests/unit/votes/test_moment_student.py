@@ -43,7 +43,7 @@ def correlation_with_true_weights(weights: np.ndarray) -> float:
 
 def test_exact_moments_give_the_model_that_made_them() -> None:
     """Without noise the weights are close to those of the labels' model, and the constants too."""
-    weights = STUDENT.fit(moments=noisy_moments(noise_std=0.0), prevalence=PREVALENCE)
+    weights = STUDENT.fit(noisy_moments=noisy_moments(noise_std=0.0), prevalence=PREVALENCE)
     assert correlation_with_true_weights(weights=weights) > 0.99
     np.testing.assert_allclose(weights[:-1], TRUE_WEIGHTS, atol=0.3)
     np.testing.assert_allclose(weights[-1] * CONSTANT, -1, atol=0.1)
@@ -53,7 +53,7 @@ def test_noisy_moments_give_a_shrunk_student() -> None:
     """The more noise the moments have, the shorter are the weights; noise alone leaves nearly none."""
 
     def fitted_weights(noise_std: float) -> np.ndarray:
-        return STUDENT.fit(moments=noisy_moments(noise_std=noise_std), prevalence=PREVALENCE)
+        return STUDENT.fit(noisy_moments=noisy_moments(noise_std=noise_std), prevalence=PREVALENCE)
 
     lengths = [
         np.linalg.norm(fitted_weights(noise_std=noise_std)[:-1]) for noise_std in (0.0, 0.03, 0.3)
@@ -64,14 +64,14 @@ def test_noisy_moments_give_a_shrunk_student() -> None:
 
 def test_mean_probabilities_are_the_prevalence() -> None:
     """A student predicts each label on the public rows as often as the prevalence says."""
-    weights = STUDENT.fit(moments=noisy_moments(noise_std=0.01), prevalence=PREVALENCE)
+    weights = STUDENT.fit(noisy_moments=noisy_moments(noise_std=0.01), prevalence=PREVALENCE)
     np.testing.assert_allclose(expit(FEATURES @ weights).mean(axis=0), PREVALENCE, atol=1e-4)
 
 
 def test_a_start_states_smaller_variances_with_less_noise() -> None:
     """The posterior variance of each weight of a start falls with the noise of its moments."""
-    precise = STUDENT.as_start(moments=noisy_moments(noise_std=0.001), prevalence=PREVALENCE)
-    vague = STUDENT.as_start(moments=noisy_moments(noise_std=0.1), prevalence=PREVALENCE)
+    precise = STUDENT.as_start(noisy_moments=noisy_moments(noise_std=0.001), prevalence=PREVALENCE)
+    vague = STUDENT.as_start(noisy_moments=noisy_moments(noise_std=0.1), prevalence=PREVALENCE)
     assert (precise.variances < vague.variances).all()
     assert (precise.variances > 0).all()
     assert precise.moments is not None
