@@ -170,5 +170,5 @@ def test_prevalence_with_unknown_labels_is_that_of_the_known_ones(known_share: f
         shares, num_teachers=num_records, rng=rng
     )
     np.testing.assert_allclose(released.prevalence, desired=(0.3, 0.05), atol=0.02)
-    assert released.known is not None
-    np.testing.assert_allclose(released.known, desired=known_share, atol=0.02)
+    assert released.known_shares is not None
+    np.testing.assert_allclose(released.known_shares, desired=known_share, atol=0.02)
