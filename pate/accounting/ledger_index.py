@@ -49,9 +49,14 @@ class LedgerIndex:
     """
 
     def __init__(
-        self, store: Store, *, data_digest: str, adjacency: Adjacency, unit: PrivacyUnit | None
+        self,
+        ledger_store: Store,
+        *,
+        data_digest: str,
+        adjacency: Adjacency,
+        unit: PrivacyUnit | None,
     ) -> None:
-        self._store = store
+        self._store = ledger_store
         self._data_digest = data_digest
         self._adjacency = adjacency
         self._unit = unit

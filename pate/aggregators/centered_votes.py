@@ -685,9 +685,11 @@ def _read_all(blocks: Iterable[object]) -> None:
         pass
 
 
-def _shares_of_part(part: Arrays) -> ReleasedShares:
+def _shares_of_part(part_arrays: Arrays) -> ReleasedShares:
     """Returns the released prevalence that the part `prevalence` of a record holds."""
-    return ReleasedShares(prevalence=part["prevalence"], known_shares=part.get("known"))
+    return ReleasedShares(
+        prevalence=part_arrays["prevalence"], known_shares=part_arrays.get("known")
+    )
 
 
 @expected_from_votes.register(CenteredVotes)

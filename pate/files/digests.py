@@ -15,7 +15,7 @@ from pate.files.reading import require_file
 def full_text(value: Any) -> str:
     """Returns a text with every entry of an array and every field, where `repr` would abbreviate a long array."""
     if is_dataclass(value) and not isinstance(value, type):
-        return text_of_fields(type(value), texts=field_texts(value))
+        return text_of_fields(type(value), text_by_field=field_texts(value))
     if isinstance(value, np.ndarray):
         return f"array({value.dtype.str}, {value.shape}, {full_text(value.tolist())})"
     if isinstance(value, (list, tuple)):
@@ -32,14 +32,14 @@ def field_texts(value: Any) -> dict[str, str]:
     return {name: full_text(getattr(value, name)) for name in names}
 
 
-def text_of_fields(cls: type, texts: Mapping[str, str]) -> str:
+def text_of_fields(cls: type, text_by_field: Mapping[str, str]) -> str:
     """Returns the text of an object from the texts of its fields, as `full_text` writes a dataclass object.
 
     Args:
         cls: the class of the object.
-        texts: the text of each field that is written, by name.
+        text_by_field: the text of each field that is written, by name.
     """
-    parts = [f"{name}={text}" for name, text in texts.items()]
+    parts = [f"{name}={text}" for name, text in text_by_field.items()]
     return f"{cls.__module__}.{cls.__qualname__}({', '.join(parts)})"
 
 

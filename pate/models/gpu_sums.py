@@ -85,7 +85,7 @@ class GpuSums(RoundSums):
         if teacher_block.size == 1:
             features = self._features[teacher_block.rows].to(torch.float64)
             residuals = self._residuals(
-                features, rows=teacher_block.rows, half_weights=half_weights
+                features, row_range=teacher_block.rows, half_weights=half_weights
             )
             residuals = residuals * self._tensor(scale)
             factors = _clip_factors(residuals, clip=moments.clip) * weights
@@ -118,7 +118,7 @@ class GpuSums(RoundSums):
         )
         for rows in teacher_block.row_ranges(max_rows=_MAX_ROWS):
             features = self._features[rows].to(torch.float64)
-            residuals = self._residuals(features, rows=rows, half_weights=half_weights)
+            residuals = self._residuals(features, row_range=rows, half_weights=half_weights)
             whole_residuals = torch.trunc(residuals * steps)
             features_by_teacher = features.view((teacher_block.num_teachers, -1, features.shape[1]))
             residuals_by_teacher = whole_residuals.view(
@@ -127,9 +127,9 @@ class GpuSums(RoundSums):
             sums += features_by_teacher.mT @ residuals_by_teacher
         return sums * (unit / (FEATURE_STEPS * teacher_block.size))
 
-    def _residuals(self, features: Tensor, *, rows: slice, half_weights: Tensor) -> Tensor:
+    def _residuals(self, features: Tensor, *, row_range: slice, half_weights: Tensor) -> Tensor:
         """Returns labels minus the student's probabilities, float64 `[n, num_labels]`; see `PublicStudent`."""
-        labels = self._labels[rows]
+        labels = self._labels[row_range]
         probabilities = (1 + torch.tanh((features @ half_weights).to(torch.float32))) * 0.5
         residuals = (labels.to(torch.float32) - probabilities).to(torch.float64)
         if labels.dtype == torch.bool:

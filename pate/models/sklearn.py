@@ -245,23 +245,23 @@ class FittedLabels:
         return confidences
 
 
-def _probabilities(model: Any, inputs: Float32Array, num_labels: int) -> NDArray[Any]:
+def _probabilities(estimator: Any, inputs: Float32Array, num_labels: int) -> NDArray[Any]:
     """Returns the probabilities that a fitted estimator predicts, `[num_rows, num_labels]`.
 
     If the estimator has no `predict_proba`, numbers in [0, 1] from `decision_function` or `predict` are returned.
     """
     shape = (len(inputs), num_labels)
-    if hasattr(model, "predict_proba"):
-        probabilities = model.predict_proba(inputs)
+    if hasattr(estimator, "predict_proba"):
+        probabilities = estimator.predict_proba(inputs)
         if isinstance(probabilities, list):  # [n, 2] for each label
             probabilities = np.stack([label[:, 1] for label in probabilities], axis=1)
         elif num_labels == 1:
             probabilities = probabilities[:, 1:]
-    elif hasattr(model, "decision_function"):
-        scores = np.reshape(model.decision_function(inputs), shape)
+    elif hasattr(estimator, "decision_function"):
+        scores = np.reshape(estimator.decision_function(inputs), shape)
         probabilities = 0.5 + 0.5 * np.tanh(scores / 2)
     else:
-        predictions = np.asarray(model.predict(inputs), np.float64)
+        predictions = np.asarray(estimator.predict(inputs), np.float64)
         probabilities = predictions.clip(min=0, max=1).reshape(shape)
     require(probabilities.shape == shape, "predictions.shape", probabilities.shape, f"{shape}")
     is_finite = bool(np.isfinite(probabilities).all())

@@ -215,7 +215,7 @@ def _attack_bounds(priced_release: PricedRelease, budget: Budget) -> AttackBound
 
 
 def _prices_side_by_side(
-    price: AccountantPrice,
+    accountant_price: AccountantPrice,
     *,
     priced_release: PricedRelease,
     delta: float,
@@ -224,14 +224,14 @@ def _prices_side_by_side(
     """Returns the price by the budget's accountant, followed by those of other accountants; empty without others.
 
     Args:
-        price: the price by the budget's accountant.
+        accountant_price: the price by the budget's accountant.
         priced_release: the planned release.
         delta: the delta of the prices.
         other_accountants: by name, a function without arguments that returns an empty accountant.
     """
     if not other_accountants:
         return ()
-    prices = [price]
+    prices = [accountant_price]
     for accountant_name, make_accountant in other_accountants.items():
         other_price = price_by(
             accountant_name,
@@ -239,7 +239,7 @@ def _prices_side_by_side(
             event=priced_release.event,
             delta=delta,
         )
-        if other_price.accountant != price.accountant:
+        if other_price.accountant != accountant_price.accountant:
             prices.append(other_price)
     return tuple(prices)
 

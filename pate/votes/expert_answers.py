@@ -245,12 +245,12 @@ def _require_names(
             require(is_equal, f"votes={path}, {name}", "others", rule)
 
 
-def _require_separate_groups(files: Sequence[AnswerFile]) -> None:
+def _require_separate_groups(answer_files: Sequence[AnswerFile]) -> None:
     """Raises `InvalidValue` if one private group is in the prompts of two experts.
 
     Files without groups are not checked. A prompt may hold several records of a group.
     """
-    groups = [file.groups for file in files if file.groups is not None]
+    groups = [file.groups for file in answer_files if file.groups is not None]
     if not groups:
         return
     num_experts = sum(map(len, groups))

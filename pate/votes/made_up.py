@@ -79,12 +79,12 @@ class MadeUpVotes(TeacherVotes):
         self._starts = np.take_along_axis(starts, rank, axis=1)
         self._counts = np.take_along_axis(counts, rank, axis=1)
 
-    def _counts_in_order(self, present: BoolArray) -> IntArray:
+    def _counts_in_order(self, is_present: BoolArray) -> IntArray:
         """Returns the counts of each query, `[num_queries, num_labels]`, with the present labels first."""
         num_right = round(self.agreement * self.num_teachers)
         num_wrong = self.num_teachers - num_right
         if self.num_labels == 1:
-            return np.where(present, num_right, num_wrong)
+            return np.where(is_present, num_right, num_wrong)
         # The wrong votes are dealt to the absent labels in turn, so some of them get one vote more than others.
         num_absent = self.num_labels - self.num_present
         votes_per_label, num_with_one_more = divmod(
@@ -93,7 +93,7 @@ class MadeUpVotes(TeacherVotes):
         index_among_absent = np.arange(self.num_labels) - self.num_present
         has_one_more = index_among_absent < num_with_one_more
         absent_counts = np.minimum(votes_per_label + has_one_more, self.num_teachers)
-        return np.where(present, num_right, absent_counts)
+        return np.where(is_present, num_right, absent_counts)
 
     def first(self, num_queries: int) -> MadeUpVotes:
         """Returns the votes on the first `num_queries` queries."""

@@ -42,7 +42,9 @@ class NoisyMoments:
     values: FloatArray
     variances: FloatArray
 
-    def average_with(self, others: NoisyMoments, *, expected_squares: FloatArray) -> NoisyMoments:
+    def average_with(
+        self, other_moments: NoisyMoments, *, expected_squares: FloatArray
+    ) -> NoisyMoments:
         """Returns the average of these moments and those of an earlier release of other people, by their variances.
 
         Other people may differ. Their moments without noise are assumed to be b times the moments of these people, plus
@@ -52,22 +54,24 @@ class NoisyMoments:
         hardly count.
 
         Args:
-            others: the moments of the earlier release, for the same features.
+            other_moments: the moments of the earlier release, for the same features.
             expected_squares: `[num_features - 1, num_labels]`, > 0, the square that each value is expected to have, up
                 to a common factor.
         """
-        weights = expected_squares / (self.variances + others.variances) ** 2
+        weights = expected_squares / (self.variances + other_moments.variances) ** 2
         total = float((weights * expected_squares).sum())
         # The mean squares and the mean product of both without noise, in units of `expected_squares`.
         mean_square = float((weights * (self.values**2 - self.variances)).sum()) / total
-        others_square = float((weights * (others.values**2 - others.variances)).sum()) / total
-        product = float((weights * self.values * others.values).sum()) / total
+        others_square = (
+            float((weights * (other_moments.values**2 - other_moments.variances)).sum()) / total
+        )
+        product = float((weights * self.values * other_moments.values).sum()) / total
         mean_square = max(mean_square, _MIN_MEAN_SQUARE)
         estimate = product / mean_square
         # The variance of the estimate, from the variance of each entry of the two sums.
         signal = mean_square * expected_squares
-        product_variances = self.variances * others.variances + signal * (
-            self.variances + others.variances
+        product_variances = self.variances * other_moments.variances + signal * (
+            self.variances + other_moments.variances
         )
         square_variances = 2 * self.variances * (self.variances + 2 * signal)
         entry_variances = product_variances + square_variances
@@ -76,11 +80,13 @@ class NoisyMoments:
         slope = (estimate * _PRIOR_STD**2 + variance) / (_PRIOR_STD**2 + variance)
         slope = min(max(slope, _MIN_SLOPE), _MAX_SLOPE)
         remainder_square = max(0.0, others_square - slope**2 * mean_square)
-        others_variances = (others.variances + remainder_square * expected_squares) / slope**2
+        others_variances = (
+            other_moments.variances + remainder_square * expected_squares
+        ) / slope**2
         precisions = 1 / self.variances
         others_precisions = 1 / others_variances
         variances = 1 / (precisions + others_precisions)
-        weighted_sum = self.values * precisions + others.values / slope * others_precisions
+        weighted_sum = self.values * precisions + other_moments.values / slope * others_precisions
         return NoisyMoments(values=weighted_sum * variances, variances=variances)
 
     def in_features(

@@ -110,9 +110,9 @@ class PublicKernel:
 
         return np.concatenate(list(in_order(components, items=kernel_rows(linear_features))))
 
-    def _kernel_values(self, rows: FloatArray) -> FloatArray:
+    def _kernel_values(self, feature_rows: FloatArray) -> FloatArray:
         """Returns the kernel between each row and each landmark, `[num_rows, num_landmarks]`."""
-        values = self._exact_landmarks.product(of_length_1(rows))
+        values = self._exact_landmarks.product(of_length_1(feature_rows))
         values -= 1
         values /= self.kernel_width
         return np.asarray(np.exp(values, out=values))
@@ -152,7 +152,9 @@ def with_fixed_signs(eigenvectors: FloatArray) -> FloatArray:
     return np.asarray(eigenvectors * np.sign(largest_entries))
 
 
-def _evenly_spaced(rows: FloatArray, *, max_rows: int) -> FloatArray:
+def _evenly_spaced(feature_rows: FloatArray, *, max_rows: int) -> FloatArray:
     """Returns at most `max_rows` rows, evenly spaced from the first to the last."""
-    indices = np.linspace(start=0, stop=len(rows) - 1, num=min(len(rows), max_rows)).astype(int)
-    return np.asarray(rows[indices])
+    indices = np.linspace(
+        start=0, stop=len(feature_rows) - 1, num=min(len(feature_rows), max_rows)
+    ).astype(int)
+    return np.asarray(feature_rows[indices])

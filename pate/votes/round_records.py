@@ -173,17 +173,17 @@ class ShardRecords:
             rows=self.rows[first_row : first_row + num_rows],
         )
 
-    def _inputs(self, rows: slice) -> Float32Array:
+    def _inputs(self, row_range: slice) -> Float32Array:
         """Returns the inputs of a range of the shard's rows, float32 `[n, ...]`."""
-        return np.asarray(self.records.inputs[self._data_rows(rows)], dtype=np.float32)
+        return np.asarray(self.records.inputs[self._data_rows(row_range)], dtype=np.float32)
 
-    def _labels(self, rows: slice) -> GapLabels:
+    def _labels(self, row_range: slice) -> GapLabels:
         """Returns the labels of a range of the shard's rows, `[n, num_labels]`."""
-        return self.records.labels[self._data_rows(rows)]
+        return self.records.labels[self._data_rows(row_range)]
 
-    def _data_rows(self, rows: slice) -> IntArray | slice:
+    def _data_rows(self, row_range: slice) -> IntArray | slice:
         """Returns the rows of the data set that a range of the shard's rows is; a slice if they are consecutive."""
-        data_rows = self.rows[rows]
+        data_rows = self.rows[row_range]
         if len(data_rows) > 0 and bool((np.diff(data_rows) == 1).all()):
             return slice(int(data_rows[0]), int(data_rows[-1]) + 1)
         return data_rows

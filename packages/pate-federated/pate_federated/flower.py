@@ -290,7 +290,9 @@ def secure_holder_app(
         own: the holder's terms and its share of the noise; for rounds the roll, from which the terms are computed.
         shares: the field of `SumTerms` for rounds; None for keys divided among all holders.
     """
-    terms = SumTerms.of_digits(roll=own, shares=shares) if isinstance(own, Roll) else own.terms
+    terms = (
+        SumTerms.of_digits(roll=own, shares_per_key=shares) if isinstance(own, Roll) else own.terms
+    )
     app = ClientApp()
     if isinstance(own, Roll):
         _add_reply(
@@ -738,7 +740,7 @@ def rounds_app(
 
     def serve(grid: Grid, context: Context, rounds: RoundsOfHolders) -> None:
         if secure:  # refuses a roll that no secure sum has room for, before anybody learns
-            SumTerms.of_digits(rounds.roll, shares=shares)
+            SumTerms.of_digits(rounds.roll, shares_per_key=shares)
 
         def ask_openly(question: Question) -> SumOfAnswers:
             return sum_of_answers(
@@ -758,7 +760,7 @@ def rounds_app(
         def ask_with_masks(question: Question) -> SumOfAnswers:
             if question.kind == OPENING:
                 return ask_openly(question)
-            limbs = Limbs.of(question, roll=rounds.roll, shares=shares)
+            limbs = Limbs.of(question, roll=rounds.roll, shares_per_key=shares)
             sums_of_digits, holders = secure_sum(
                 grid,
                 context,

@@ -73,10 +73,10 @@ def _require_same_questions(holders_file: HoldersFile, first_file: HoldersFile) 
     )
 
 
-def _require_different_holders(files: Sequence[HoldersFile]) -> None:
+def _require_different_holders(holders_files: Sequence[HoldersFile]) -> None:
     """Raises `InvalidValue` for a holder in two files, whose records would be counted twice."""
     file_of_holder = dict[str, Path]()
-    for file in files:
+    for file in holders_files:
         for head in file.heads:
             earlier = file_of_holder.get(head.holder)
             rule = f"each holder once; {earlier} is of the same holder, whose records would count twice"

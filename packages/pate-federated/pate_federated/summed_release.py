@@ -125,11 +125,14 @@ class SumTerms:
             require(failure_prob <= _MAX_FAILURE_PROB, "shares", self.shares, rule)
 
     @classmethod
-    def of_counts(cls, roll: Roll, shares: int | None = None) -> Self:
-        """Returns the terms for a sum of the counts of all holders on a roll; `shares` is the field of that name."""
+    def of_counts(cls, roll: Roll, shares_per_key: int | None = None) -> Self:
+        """Returns the terms for a sum of the counts of all holders; `shares_per_key` is the field `shares`."""
         most = max(roll.holders.values())
         return cls(
-            num_holders=len(roll.holders), max_absent=roll.max_absent, most=most, shares=shares
+            num_holders=len(roll.holders),
+            max_absent=roll.max_absent,
+            most=most,
+            shares=shares_per_key,
         )
 
     @classmethod
@@ -161,14 +164,16 @@ class SumTerms:
         return cls(num_holders=len(roll.holders), max_absent=roll.max_absent, most=most)
 
     @classmethod
-    def of_digits(cls, roll: Roll, shares: int | None = None) -> Self:
+    def of_digits(cls, roll: Roll, shares_per_key: int | None = None) -> Self:
         """Returns the terms for all secure sums in rounds, with the largest digits that fit.
 
-        `shares` is the field of that name.
+        `shares_per_key` is the field `shares`.
         """
         num_holders = len(roll.holders)
         most = 2 ** (((MODULUS - 1) // (2 * num_holders)).bit_length() - 1)
-        return cls(num_holders=num_holders, max_absent=roll.max_absent, most=most, shares=shares)
+        return cls(
+            num_holders=num_holders, max_absent=roll.max_absent, most=most, shares=shares_per_key
+        )
 
     @property
     def least(self) -> int:
@@ -233,12 +238,12 @@ class Limbs:
     count: int
 
     @classmethod
-    def of(cls, question: Question, roll: Roll, shares: int | None = None) -> Self:
+    def of(cls, question: Question, roll: Roll, shares_per_key: int | None = None) -> Self:
         """Returns digits that are enough for the answer of any holder to a question.
 
-        The holder with the most teachers needs the most. `shares` is the field of `SumTerms`.
+        The holder with the most teachers needs the most. `shares_per_key` is the field `shares` of `SumTerms`.
         """
-        terms = SumTerms.of_digits(roll, shares=shares)
+        terms = SumTerms.of_digits(roll, shares_per_key=shares_per_key)
         bits = terms.most.bit_length() - 1
         largest = 1 if question.kind == LENGTHS else math.ceil(question.reach)
         num_bits = (largest * max(roll.holders.values())).bit_length() + 1
@@ -448,7 +453,7 @@ class SummedRelease:
         noise = self.noise
         roll = self.roll
         return (
-            SumTerms.of_counts(roll, shares=self.shares)
+            SumTerms.of_counts(roll, shares_per_key=self.shares)
             if noise is None
             else SumTerms.of_noise(aggregator=noise, roll=roll)
         )

@@ -307,14 +307,14 @@ def manifest_of(plan: HolderPlan, ensemble: Ensemble) -> VoteManifest:
     )
 
 
-def _is_done(folder: RunFolder, *, vote_file: Path) -> bool:
+def _is_done(run_folder: RunFolder, *, vote_file: Path) -> bool:
     """Returns True if a call has completed the file; raises `InvalidValue` if the file was changed since.
 
     Args:
-        folder: the folder of the call.
+        run_folder: the folder of the call.
         vote_file: the vote file.
     """
-    path = folder.cast_digest
+    path = run_folder.cast_digest
     remedy = "remove it, and the same command writes it again"
     if not (os.path.lexists(path) and os.path.lexists(vote_file)):
         return False
