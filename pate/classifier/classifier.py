@@ -945,7 +945,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             released = priced_scores.release(self.student_, account, seed=self._seed, rng=rng)
         priced_scores.remembered_fit(self._seed).remember()
         assert self._publication is not None  # as a student with scores can be published
-        self._publication = replace(self._publication, scores=released)
+        self._publication = replace(self._publication, released_scores=released)
         self.scores_ = released
         if self.ledger is not None:
             self.spent_epsilon_ = account.spent_epsilon

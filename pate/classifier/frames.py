@@ -35,20 +35,22 @@ def as_pandas(inputs: Any) -> Any:
     return as_table(inputs).to_pandas() if is_of_another_library else inputs
 
 
-def fit_schema(public: Any) -> TableSchema:
+def fit_schema(public_frame: Any) -> TableSchema:
     """Returns the schema that public rows determine.
 
     Columns of the dtype `category` are words, even if their cells look like numbers.
 
     Args:
-        public: a DataFrame of public rows.
+        public_frame: a DataFrame of public rows.
 
     Raises:
         InvalidValue: a public column has no cell, or numbers in a notation that is not read, or dates whose order of
             day and month is ambiguous; or the texts share no words.
     """
-    table = as_table(public)
-    code_columns = [str(name) for name, dtype in public.dtypes.items() if str(dtype) == "category"]
+    table = as_table(public_frame)
+    code_columns = [
+        str(name) for name, dtype in public_frame.dtypes.items() if str(dtype) == "category"
+    ]
     try:
         schema = TableSchema.fit(table, code_columns=code_columns)
     except InvalidValue as error:
@@ -65,7 +67,7 @@ def fit_schema(public: Any) -> TableSchema:
         return schema.with_text_vectors(table, text_columns=texts, fit_vectors=TfidfVectors.fit)
     except InvalidValue as error:
         rule = f"texts that share words in {', '.join(texts)}; leave columns out that name a record"
-        raise InvalidValue("X_public", type(public).__name__, rule=rule) from error
+        raise InvalidValue("X_public", type(public_frame).__name__, rule=rule) from error
 
 
 def encode_records(frame: Any, schema: TableSchema, *, name: str) -> Encoded:

@@ -40,12 +40,12 @@ class ClassModel:
 
     Attributes:
         num_classes: the number of classes.
-        present: the numbers of the classes that occurred in training, ascending.
+        present_classes: the numbers of the classes that occurred in training, ascending.
         model: the fitted estimator, which predicts numbers of classes; None if fewer than two classes occurred.
     """
 
     num_classes: int
-    present: IntArray
+    present_classes: IntArray
     model: Any
 
     def predict(self, inputs: Float32Array) -> BoolArray:
@@ -58,7 +58,7 @@ class ClassModel:
         if self.model is not None:
             codes = np.asarray(self.model.predict(inputs))
         else:
-            only_code = self.present[0] if len(self.present) else 0
+            only_code = self.present_classes[0] if len(self.present_classes) else 0
             codes = np.full(num_samples, only_code)
         shape = (num_samples,)
         require(codes.shape == shape, "predictions.shape", codes.shape, str(shape))
@@ -66,13 +66,13 @@ class ClassModel:
 
     def predict_proba(self, inputs: Float32Array) -> FloatArray:
         """Returns the probability of each class, `[num_samples, num_classes]`; all equal if training had no class."""
-        if not len(self.present):
+        if not len(self.present_classes):
             return np.full((len(inputs), self.num_classes), 1 / self.num_classes)
         probabilities = np.zeros((len(inputs), self.num_classes))
         if self.model is None:
-            probabilities[:, self.present] = 1.0
+            probabilities[:, self.present_classes] = 1.0
         else:
-            probabilities[:, self.present] = self.model.predict_proba(inputs)
+            probabilities[:, self.present_classes] = self.model.predict_proba(inputs)
         return probabilities
 
     def confidences(self, inputs: Float32Array) -> Float32Array:

@@ -142,9 +142,9 @@ class RememberedFit:
         for digest in self.record_digests:
             _FITS[digest] = self._fits_of_record(digest)
 
-    def _fits_of_record(self, digest: bytes) -> PastFits:
+    def _fits_of_record(self, record_digest: bytes) -> PastFits:
         """Returns the earlier fits of a private record together with this fit."""
-        return _FITS.get(digest, PastFits()).with_fit(self.fit_price)
+        return _FITS.get(record_digest, PastFits()).with_fit(self.fit_price)
 
 
 def warn_of_past_fits(past_fits: PastFits, *, stacklevel: int) -> None:

@@ -121,20 +121,20 @@ class Publication:
         fit_charge: the price of the release.
         model: the student that learned from the release.
         facts: the public facts of the fit.
-        scores: the released scores of the student on private test records; None where none were released.
+        released_scores: the released scores of the student on private test records; None where none were released.
     """
 
     release: Release
     fit_charge: FitCharge
     model: StudentModel
     facts: PublicFacts
-    scores: ReleasedScores | None = None
+    released_scores: ReleasedScores | None = None
 
     @property
     def privacy(self) -> Privacy:
         """The price of the release, the parameters of its mechanism, and the released scores."""
         privacy = privacy_of(drawn_release=self.release, release_charge=self.fit_charge)
-        return replace(privacy, scores=self.scores)
+        return replace(privacy, scores=self.released_scores)
 
     @property
     def stated_public(self) -> tuple[str, ...]:

@@ -287,12 +287,12 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         return self.best_estimator_.score(X, y)
 
     def _price_runs(
-        self, candidates: Sequence[Mapping[str, Any]], search_records: _SearchRecords
+        self, candidate_parameters: Sequence[Mapping[str, Any]], search_records: _SearchRecords
     ) -> tuple[float, TunedRuns]:
         """Returns the epsilon of one fit at which the best of all fits costs at most `epsilon`, and that price.
 
         Args:
-            candidates: the settings that compete.
+            candidate_parameters: the settings that compete.
             search_records: the records of the search, of which the price reads shapes alone.
 
         Raises:
@@ -315,15 +315,15 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
                 ),
                 score_event=ScoresEvent(score_noise_multiplier),
                 distribution=distribution,
-                num_candidates=len(candidates),
+                num_candidates=len(candidate_parameters),
             )
 
         def event_at(fit_epsilon: float) -> Event:
             """Returns the price of a search over the first setting, which is quick to compute."""
-            return price_of_runs(fit_epsilon, settings=candidates[:1]).event
+            return price_of_runs(fit_epsilon, settings=candidate_parameters[:1]).event
 
         fit_epsilon = epsilon_of_one_run(event_at, budget)
-        runs = price_of_runs(fit_epsilon, settings=candidates)
+        runs = price_of_runs(fit_epsilon, settings=candidate_parameters)
         price = budget.epsilon_of(runs.event)
         if price > self.epsilon * (1 + _PRICE_ROUNDING):
             rule = f"an epsilon above the {price:.4g} that the best of these fits costs"

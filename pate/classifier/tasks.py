@@ -182,7 +182,7 @@ class OneClass(Task):
         model = (
             clone_with_seed(estimator, seed=seed).fit(inputs, codes) if len(present) > 1 else None
         )
-        return ClassModel(num_classes=self.num_labels, present=present, model=model)
+        return ClassModel(num_classes=self.num_labels, present_classes=present, model=model)
 
     def decode(self, bits: BoolArray) -> NDArray[Any]:
         """Returns the predictions as names of classes, `[num_samples]`."""

@@ -310,11 +310,11 @@ def run_trials(comparison_plan: ComparisonPlan, trials: list[Trial], monitor: Mo
     return [run for trial_index in range(len(trials)) for run in results[trial_index]]
 
 
-def _results(index: int, trial: Trial) -> tuple[int, list[Run]]:
+def _results(trial_index: int, trial: Trial) -> tuple[int, list[Run]]:
     """Returns the index of a trial and its results, in a worker process; an error names the method."""
     try:
         with one_thread():  # the same last bits in a worker and in this process
-            return index, trial.run_all()
+            return trial_index, trial.run_all()
     except InvalidValue as error:
         name = f"{trial.unscored_run.aggregator}, {error.name}"
         raise InvalidValue(name, error.value, rule=error.rule) from error

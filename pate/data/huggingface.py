@@ -151,7 +151,7 @@ class HuggingFace(TextReader):
         else:
             schema = TableSchema(columns=(input_column,), spelling=self._spelling)
         roles = Roles(group=() if self.group is None else (self.group,), id=self.id)
-        label_form = Labels(self._label_names, uncertain=self._uncertain)
+        label_form = Labels(self._label_names, uncertain_labels=self._uncertain)
         rows_of_splits = {}
         for split in SPLITS:
             self._require_columns(split)

@@ -224,7 +224,7 @@ class ImageFolder:
                         column_names
                     ),
                     schema=schema,
-                    label_form=Labels(self.labels, uncertain=self._uncertain),
+                    label_form=Labels(self.labels, uncertain_labels=self._uncertain),
                     roles=Roles(group=groups, id=self.file),
                     name=file.setting,
                     split_name=split,

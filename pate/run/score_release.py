@@ -131,7 +131,7 @@ class ScoreCharge:
         subgroups = self.score_price.subgroups
         score_design = ScoreDesign.from_public(
             model,
-            public=dataset.public,
+            public_split=dataset.public,
             noise_multiplier=self.score_price.event.noise_multiplier,
             num_groups=dataset.test.num_groups,
             has_gaps=has_gaps,

@@ -307,7 +307,7 @@ class ScoreDesign:
     def from_public(
         cls,
         model: Predictor,
-        public: Split,
+        public_split: Split,
         *,
         noise_multiplier: float,
         num_groups: int,
@@ -322,7 +322,7 @@ class ScoreDesign:
 
         Args:
             model: the student.
-            public: the public records; their labels are not used.
+            public_split: the public records; their labels are not used.
             noise_multiplier: the noise std / l2 sensitivity of all blocks together.
             num_groups: the number of groups of test records.
             has_gaps: whether labels of test records may be unknown.
@@ -330,11 +330,11 @@ class ScoreDesign:
                 left, as the student was trained on them.
             subgroups: the columns of subgroups.
         """
-        first = num_queries if len(public) - num_queries >= _MIN_POOL else 0
-        row_indices = np.arange(first, min(len(public), first + _MAX_PUBLIC))
-        row_indices = row_indices[np.argsort(public.group_ids[row_indices], kind="stable")]
-        probabilities, predicted = _predictions(model, split=public, row_indices=row_indices)
-        _, group_of = np.unique(public.group_ids[row_indices], return_inverse=True)
+        first = num_queries if len(public_split) - num_queries >= _MIN_POOL else 0
+        row_indices = np.arange(first, min(len(public_split), first + _MAX_PUBLIC))
+        row_indices = row_indices[np.argsort(public_split.group_ids[row_indices], kind="stable")]
+        probabilities, predicted = _predictions(model, split=public_split, row_indices=row_indices)
+        _, group_of = np.unique(public_split.group_ids[row_indices], return_inverse=True)
         most_records = int(np.quantile(np.bincount(group_of), _SIZE_QUANTILE, method="higher"))
         open_design = cls(
             num_labels=probabilities.shape[1],

@@ -137,7 +137,7 @@ class _Tuning:
 
     Attributes:
         plans: the plan of one run for each setting, at the price of one run.
-        terms: the plan whose terms the tuned release is charged under.
+        terms_plan: the plan whose terms the tuned release is charged under.
         datasets: the data set of each plan. Private.
         priced: the tuned release, with the price of the best run.
         score_price: the price of the scores of one run, which the people in the test records pay.
@@ -146,7 +146,7 @@ class _Tuning:
     """
 
     plans: Sequence[Plan]
-    terms: Plan
+    terms_plan: Plan
     datasets: Sequence[Dataset]
     priced: PricedRelease
     score_price: ScorePrice
@@ -214,7 +214,7 @@ def _price(
         monitor.say(_DOES_NOT_PAY)
     return _Tuning(
         plans=run_plans,
-        terms=first,
+        terms_plan=first,
         datasets=datasets,
         priced=replace(priced_run, event=tuned.event, epsilon=epsilon, won_by=None),
         score_price=score_price,
@@ -319,11 +319,11 @@ def _open_charge(
     """Opens the account of the tuned release, and checks that both prices fit. Nothing is charged yet."""
     dataset = tuning.datasets[0]
     charge = RunCharge.open(
-        terms=tuning.terms,
+        terms=tuning.terms_plan,
         priced=tuning.priced,
         run_folder=tuning_folder,
         data_digest=dataset.private_digest(),
-        unit=tuning.terms.unit(dataset),
+        unit=tuning.terms_plan.unit(dataset),
         owners=dataset.owners,
     )
     distribution = tuning.distribution
@@ -347,7 +347,7 @@ def _secret_choices(tuning: _Tuning, *, charge: RunCharge, tuning_folder: RunFol
 
     The choices are drawn once, and committed in one transaction with the charge of the private records.
     """
-    streams = RandomStreams.of_run(tuning_folder.training_secret, seed=tuning.terms.seed)
+    streams = RandomStreams.of_run(tuning_folder.training_secret, seed=tuning.terms_plan.seed)
     rng = streams.generator("tuning")
     num_runs = tuning.distribution.draw(rng)
     drawn = rng.integers(len(tuning.plans), size=num_runs)
@@ -394,7 +394,7 @@ def _best_run(
     All runs stay in `tuning_folder.runs` until the best one is published.
     """
     runs = make_folder(tuning_folder.runs.resolve())
-    streams = RandomStreams.of_run(tuning_folder.training_secret, seed=tuning.terms.seed)
+    streams = RandomStreams.of_run(tuning_folder.training_secret, seed=tuning.terms_plan.seed)
     seeds = streams.seeds("tuning", num_seeds=len(choices))
     best: _FinishedRun | None = None
     with monitor.stage("training runs with competing settings; how many is secret"):

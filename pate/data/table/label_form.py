@@ -42,9 +42,9 @@ def labels_with_columns(
     """
     if word_for_yes is None:
         hint = f"{LABEL_HINT}; data.true=WORD names another word for yes"
-        return Labels(label_names, hint=hint, uncertain=uncertain_labels)
+        return Labels(label_names, hint=hint, uncertain_labels=uncertain_labels)
     if not label_names:
-        return Labels(label_names, uncertain=uncertain_labels)
+        return Labels(label_names, uncertain_labels=uncertain_labels)
     yes = label_word(word_for_yes)
     words_of: dict[str, set[str]] = {name: set() for name in label_names}
     for table_file in table_files:
@@ -59,7 +59,7 @@ def labels_with_columns(
             truths[name] = Truths(no=next(iter(other_words), None), yes=yes)
     rule = "a word of some label's column, and none has it"
     require(len(truths) > 0, "data.true", word_for_yes, rule)
-    return Labels(label_names, truths=truths, uncertain=uncertain_labels)
+    return Labels(label_names, truths=truths, uncertain_labels=uncertain_labels)
 
 
 def labels_in_one_column(

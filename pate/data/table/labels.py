@@ -75,7 +75,7 @@ class Labels:
         hint: the end of an error message on a cell that is no label. `read` replaces it if cells are lists.
         column_name: the column that lists all labels; None if each label has a column.
         separator: the mark between two labels in that column.
-        uncertain: what cells are read as that call a label uncertain.
+        uncertain_labels: what cells are read as that call a label uncertain.
         num_unknown: the number of private, public and test cells that list a label which `names` lacks. Such labels are
             left out. `Rows` adds up the counts of `read`.
     """
@@ -85,11 +85,11 @@ class Labels:
     hint: str = LABEL_HINT
     column_name: str | None = None
     separator: str = ""
-    uncertain: UncertainLabels = field(default_factory=UncertainLabels)
+    uncertain_labels: UncertainLabels = field(default_factory=UncertainLabels)
     num_unknown: int = 0
 
     def __post_init__(self) -> None:
-        if self.uncertain.reading is None:
+        if self.uncertain_labels.reading is None:
             self.hint += _UNCERTAIN_HINT
 
     @property
@@ -142,7 +142,7 @@ class Labels:
         numbers = as_numbers(cells=column, spelling=spelling)
         codes = np.full(len(numbers), _WRONG, np.int8)
         codes[np.isnan(numbers)] = UNKNOWN
-        for number, code in (*self.uncertain.codes_of_numbers.items(), (0, NO), (1, YES)):
+        for number, code in (*self.uncertain_labels.codes_of_numbers.items(), (0, NO), (1, YES)):
             codes[numbers == number] = code
         is_wrong = codes == _WRONG
         if is_wrong.any():
@@ -163,7 +163,7 @@ class Labels:
             self.hint = (
                 f"; {as_setting(name='data.label_separator', value=';')} reads lists of labels"
             )
-        code_of_any_word = {**self.uncertain.codes, **code_of_word}
+        code_of_any_word = {**self.uncertain_labels.codes, **code_of_word}
         codes = [code_of_any_word.get(label_word(word), _WRONG) for word in words]
         codes.append(UNKNOWN)  # the code of missing cells, which are the last of the different ones
         word_of_row = coded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)

@@ -87,7 +87,7 @@ class _ReadBatch:
         encoded: the features, with counts of cells.
         labels: the labels; None if the rows lack columns of labels, which public rows may do.
         has_label: whether a cell of a label is not missing.
-        cells: the cells of each column that names records, owners or budgets, see `_names`.
+        cells_of_column: the cells of each column that names records, owners or budgets, see `_names`.
         texts: the first cells of each column of free text.
         hashes: the hash of all cells of each row for the digest, `[num_rows]`; None if there is no digest.
     """
@@ -96,7 +96,7 @@ class _ReadBatch:
     encoded: Encoded
     labels: ReadLabels | None
     has_label: bool
-    cells: dict[str, Any]
+    cells_of_column: dict[str, Any]
     texts: dict[str, list[str]]
     hashes: NDArray[np.uint64] | None
 
@@ -174,7 +174,7 @@ class Rows:
             labels_of_batches.append(self._add(read_batch))
             known_of_batches.append(_known_mask(read_batch))
             for column_name, chunks in chunks_of_column.items():
-                chunks.append(read_batch.cells[column_name])
+                chunks.append(read_batch.cells_of_column[column_name])
             if cell_digest is not None and read_batch.hashes is not None:
                 cell_digest.add(read_batch.hashes)
         self.numbers = np.concatenate(numbers)
@@ -232,7 +232,7 @@ class Rows:
             encoded=self._schema.encode(batch),
             labels=labels,
             has_label=has_label,
-            cells={column: _names(cells.column(column)) for column in roles.columns},
+            cells_of_column={column: _names(cells.column(column)) for column in roles.columns},
             texts={
                 column: as_strings(as_texts(batch.column(column)[:NUM_COUNTED_TEXTS]))
                 for column, texts in self.texts.items()
@@ -272,7 +272,7 @@ class Rows:
             InvalidValue: no label of any row is known, unless the rows are public.
         """
         have_gaps = any(known is not None for known in known_of_batches)
-        may_have_gaps = have_gaps or self._label_form.uncertain.reading is not None
+        may_have_gaps = have_gaps or self._label_form.uncertain_labels.reading is not None
         if not self.labeled or not may_have_gaps:
             return None
         mask = np.concatenate(

@@ -330,16 +330,16 @@ def _identify(rows_per_split: Sequence[Rows], roles: Roles, spelling: CellSpelli
     return _Identities(ids=ids, groups=groups, shared=shared, remarks=remarks)
 
 
-def _link_owners(owners: Sequence[Sequence[IntArray]]) -> list[IntArray]:
+def _link_owners(owners_of_splits: Sequence[Sequence[IntArray]]) -> list[IntArray]:
     """Returns, for each split, the group of each row, where rows that share an owner of any kind have one group.
 
     No owner may be in two splits.
 
     Args:
-        owners: for each kind of owner and each split, the number of each row's owner, `[num_rows]`.
+        owners_of_splits: for each kind of owner and each split, the number of each row's owner, `[num_rows]`.
     """
-    groups = linked_groups([np.concatenate(splits) for splits in owners])
-    ends = np.cumsum([len(numbers) for numbers in owners[0]])[:-1]
+    groups = linked_groups([np.concatenate(splits) for splits in owners_of_splits])
+    ends = np.cumsum([len(numbers) for numbers in owners_of_splits[0]])[:-1]
     return np.split(groups, ends)
 
 

@@ -183,10 +183,14 @@ class EncoderVectors(TextVectors):
             tokenizer = self.arrays.get("tokenizer")
             content = None if tokenizer is None else tokenizer.tobytes()
             return _onnx_encoder(
-                onnx_model=self.arrays["model"].tobytes(), tokenizer=content, settings=self.settings
+                onnx_model=self.arrays["model"].tobytes(),
+                tokenizer_source=content,
+                settings=self.settings,
             )
         graph, tokenizer_path = _onnx_files(encoder_path=self._pretrained.path)
-        return _onnx_encoder(onnx_model=graph, tokenizer=tokenizer_path, settings=self.settings)
+        return _onnx_encoder(
+            onnx_model=graph, tokenizer_source=tokenizer_path, settings=self.settings
+        )
 
 
 def _sentence_transformer(folder: Path) -> Encode:
@@ -274,13 +278,15 @@ def _onnx_files(encoder_path: Path) -> tuple[Path | None, Path | None]:
 
 
 def _onnx_encoder(
-    onnx_model: bytes | Path | None, tokenizer: bytes | Path | None, settings: Mapping[str, Any]
+    onnx_model: bytes | Path | None,
+    tokenizer_source: bytes | Path | None,
+    settings: Mapping[str, Any],
 ) -> Encode:
     """Returns the encoder of an ONNX graph.
 
     Args:
         onnx_model: the graph, as bytes or as a file.
-        tokenizer: the tokenizer, as bytes or as a file; None for a graph that takes text.
+        tokenizer_source: the tokenizer, as bytes or as a file; None for a graph that takes text.
         settings: the settings of the use of the files.
     """
     session = _onnx_session(onnx_model)
@@ -290,13 +296,13 @@ def _onnx_encoder(
     output_name = "sentence_embedding" if has_sentences else output_names[0]
     if inputs[0].type == "tensor(string)":
         return _encoder_of_text(session, input_name=inputs[0].name, output_name=output_name)
-    if tokenizer is None:
+    if tokenizer_source is None:
         raise ValueError("no tokenizer.json beside it")
     return _encoder_of_tokens(
         session,
         input_names=[node.name for node in inputs],
         output_name=output_name,
-        tokenizer=_tokenizer(tokenizer, max_tokens=settings["most_tokens"]),
+        tokenizer=_tokenizer(tokenizer_source, max_tokens=settings["most_tokens"]),
         takes_first_token=settings["first_token"],
     )
 
@@ -315,38 +321,40 @@ def _onnx_session(onnx_model: bytes | Path | None) -> Any:
     return runtime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
 
 
-def _tokenizer(tokenizer: bytes | Path, max_tokens: int) -> Any:
+def _tokenizer(tokenizer_source: bytes | Path, max_tokens: int) -> Any:
     """Returns a tokenizer that cuts a text after a number of tokens and does not pad it.
 
     Args:
-        tokenizer: the content of tokenizer.json, or the path of this file.
+        tokenizer_source: the content of tokenizer.json, or the path of this file.
         max_tokens: the largest number of tokens of a text.
     """
-    content = tokenizer if isinstance(tokenizer, bytes) else tokenizer.read_bytes()
+    content = (
+        tokenizer_source if isinstance(tokenizer_source, bytes) else tokenizer_source.read_bytes()
+    )
     loaded = _package("tokenizers").Tokenizer.from_buffer(content)
     loaded.no_padding()
     loaded.enable_truncation(max_length=max_tokens)
     return loaded
 
 
-def _encoder_of_text(session: Any, *, input_name: str, output_name: str) -> Encode:
+def _encoder_of_text(onnx_session: Any, *, input_name: str, output_name: str) -> Encode:
     """Returns the encoder of an ONNX graph that takes the text itself.
 
     Args:
-        session: the session that computes the graph.
+        onnx_session: the session that computes the graph.
         input_name: the name of the graph's input, which takes an array of texts.
         output_name: the name of the output with a vector for each text.
     """
 
     def encode(text: str) -> NDArray[Any]:
-        (vectors,) = session.run([output_name], {input_name: np.array([text], object)})
+        (vectors,) = onnx_session.run([output_name], {input_name: np.array([text], object)})
         return np.asarray(vectors[0])
 
     return encode
 
 
 def _encoder_of_tokens(
-    session: Any,
+    onnx_session: Any,
     *,
     input_names: Sequence[str],
     output_name: str,
@@ -356,7 +364,7 @@ def _encoder_of_tokens(
     """Returns the encoder of an ONNX graph that takes the numbers of tokens.
 
     Args:
-        session: the session that computes the graph.
+        onnx_session: the session that computes the graph.
         input_names: the names of the graph's inputs: `input_ids`, `attention_mask` or `token_type_ids`.
         output_name: the name of the output, a vector for each text or for each token.
         tokenizer: the tokenizer of the package tokenizers.
@@ -371,7 +379,7 @@ def _encoder_of_tokens(
             "token_type_ids": encoding.type_ids,
         }
         batch = {name: np.array([numbers_of_input[name]], np.int64) for name in input_names}
-        (vectors_of_texts,) = session.run([output_name], batch)
+        (vectors_of_texts,) = onnx_session.run([output_name], batch)
         vectors = vectors_of_texts[0]
         has_one_vector = vectors.ndim == 1
         if has_one_vector:

@@ -276,11 +276,11 @@ def _vectors_of_model(folder: Path) -> WordVectors:
     return WordVectors(words=words, vectors=vectors, marks=_marks_of(tokenizer, words=words))
 
 
-def _marks_of(tokenizer: dict[str, Any], words: Sequence[str]) -> list[str | None]:
+def _marks_of(tokenizer_json: dict[str, Any], words: Sequence[str]) -> list[str | None]:
     """Returns the prefixes of a tokenizer's pieces, for `WordVectors.marks`."""
-    if tokenizer["type"] == "WordPiece":
-        return ["", tokenizer.get("continuing_subword_prefix", "##")]
-    if tokenizer["type"] == "WordLevel":
+    if tokenizer_json["type"] == "WordPiece":
+        return ["", tokenizer_json.get("continuing_subword_prefix", "##")]
+    if tokenizer_json["type"] == "WordLevel":
         return ["", None]
     # Unigram and BPE mark the blank before a word: with SentencePiece's lower block, or with GPT-2's dotted G
     first_mark = max("\u2581\u0120", key=lambda mark: sum(word.startswith(mark) for word in words))

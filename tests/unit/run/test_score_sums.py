@@ -77,7 +77,7 @@ def design_of(
 def public_design(public: Split) -> ScoreDesign:
     """Returns the design from public records for 100 groups of test records."""
     return ScoreDesign.from_public(
-        MODEL_OF_INPUTS, public=public, noise_multiplier=1.0, num_groups=100, has_gaps=False
+        MODEL_OF_INPUTS, public_split=public, noise_multiplier=1.0, num_groups=100, has_gaps=False
     )
 
 
@@ -220,7 +220,7 @@ def test_more_groups_or_less_noise_take_longer_clips() -> None:
     designs = [
         ScoreDesign.from_public(
             MODEL_OF_INPUTS,
-            public=public,
+            public_split=public,
             noise_multiplier=1.0,
             num_groups=num_groups,
             has_gaps=False,
