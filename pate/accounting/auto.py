@@ -143,13 +143,15 @@ class AutoAccountant(AccountantBesideRenyi):
 
     def _has_small_joint_laws(self) -> bool:
         """Returns True if `JointLawAccountant` is quick for the composed events and may give a smaller bound."""
-        kinds = {
-            kind
+        select_then_tests = {
+            select_then_test
             for event, count in self._composed
-            for kind in count_select_then_tests(within=event, num_releases=count)
+            for select_then_test in count_select_then_tests(within=event, num_releases=count)
         }
-        are_few = 0 < len(kinds) <= _LARGEST_NUM_JOINT_LAWS
-        return are_few and all(_has_small_joint_law(kind) for kind in kinds)
+        are_few = 0 < len(select_then_tests) <= _LARGEST_NUM_JOINT_LAWS
+        return are_few and all(
+            _has_small_joint_law(select_then_test) for select_then_test in select_then_tests
+        )
 
     def _is_tuned(self) -> bool:
         """Returns True if one tuned release was composed, and nothing else that costs anything."""

@@ -269,11 +269,11 @@ class Aggregator(Parameters, ABC):
                 drawn. Where the ledger refuses the charge, nothing is released.
         """
         require_generator(rng)
-        source = self._source_of(votes, num_teachers)
-        planned = self._with_usual_failure_prob(source.num_queries)
-        warn_if_useless(self, source.shape)
-        record = planned._memory_record(source.shape, ledger)
-        return planned.release(source, rng=rng, record=record)
+        vote_source = self._source_of(votes, num_teachers)
+        planned = self._with_usual_failure_prob(vote_source.num_queries)
+        warn_if_useless(self, vote_source.shape)
+        record = planned._memory_record(vote_source.shape, ledger)
+        return planned.release(vote_source, rng=rng, record=record)
 
     def calibrated(
         self,

@@ -150,8 +150,8 @@ class StableAggregator(Aggregator):
             num_queries: the number of queries.
             target_delta: the delta of the guarantee.
         """
-        test = self.gap_test
-        if self.selection_noise != "gaussian" or not isinstance(test, GaussianTest):
+        gap_test = self.gap_test
+        if self.selection_noise != "gaussian" or not isinstance(gap_test, GaussianTest):
             return None
         planned_aggregator = with_failure_prob_for(
             self, delta=target_delta, num_queries=num_queries
@@ -159,7 +159,7 @@ class StableAggregator(Aggregator):
         delta_left = target_delta - num_queries * failure_prob_of(planned_aggregator)
         if delta_left <= 0:
             return math.inf
-        zcdp_of_release = num_queries * self._paper_zcdp(test)
+        zcdp_of_release = num_queries * self._paper_zcdp(gap_test)
         return zcdp_to_epsilon_classic(zcdp_of_release, target_delta=delta_left)
 
     def _paper_zcdp(self, gap_test: GaussianTest) -> float:

@@ -125,13 +125,13 @@ def _with_noise_for(
         shape: the number of queries, labels and teachers.
         selection_share: the part of the budget for the selection; the test gets the rest.
     """
-    test = aggregator.gap_test.tuned(
+    gap_test = aggregator.gap_test.tuned(
         renyi_order=rdp_budget.renyi_order,
         rdp=(1 - selection_share) * rdp_budget.rdp,
         num_teachers=shape.num_teachers,
         adjacency=aggregator.adjacency,
     )
-    with_test = aggregator.with_gap_test(test)
+    with_test = aggregator.with_gap_test(gap_test)
     selection = aggregator.gap_selection(
         num_labels=shape.num_labels, num_teachers=shape.num_teachers
     )

@@ -120,17 +120,17 @@ def lower_bound_of(
     )
     if num_steps == 0:
         return best
-    first = np.array(best.first)
-    second = np.array(best.second)
+    first_counts = np.array(best.first)
+    second_counts = np.array(best.second)
     count_moves = (-1, 1)
     if not is_replace_one:
         # Under add/remove, the second histogram has a teacher more.
         count_moves = (0, 1)
-        if (second < first).any():
-            first, second = second, first
+        if (second_counts < first_counts).any():
+            first_counts, second_counts = second_counts, first_counts
     climbed_pair = climb(
         outcome_probs_of,
-        pair=(first, second),
+        pair=(first_counts, second_counts),
         count_moves=count_moves,
         num_teachers=shape.num_teachers,
         num_steps=num_steps,
@@ -163,18 +163,18 @@ def _session_bounds(
             no_votes = [0] * (shape.num_labels - 2)
             counts = np.array([second_count + lead, second_count, *no_votes])
             neighbor = counts + np.array([-1, gained_vote, *no_votes])
-            for first, second in ((counts, neighbor), (neighbor, counts)):
+            for first_counts, second_counts in ((counts, neighbor), (neighbor, counts)):
                 epsilon = session_epsilon(
-                    call_outcome_probs(first),
-                    call_outcome_probs(second),
+                    call_outcome_probs(first_counts),
+                    call_outcome_probs(second_counts),
                     num_calls=num_calls,
                     target_hits=aggregator.target_hits,
                     target_delta=target_delta,
                 )
                 yield LowerBound(
                     epsilon=epsilon,
-                    first=tuple(first.tolist()),
-                    second=tuple(second.tolist()),
+                    first=tuple(first_counts.tolist()),
+                    second=tuple(second_counts.tolist()),
                     num_releases=num_calls,
                 )
 

@@ -65,13 +65,13 @@ def settings_of_parts(config: DictConfig) -> str:
         node = config.get(group)
         if not isinstance(node, DictConfig) or OmegaConf.is_missing(node, "_target_"):
             continue
-        target = str(node.get("_target_"))
-        texts = comments_of(find_class(target))
+        class_path = str(node.get("_target_"))
+        texts = comments_of(find_class(class_path))
         names = [str(name) for name in node if name != "_target_"]
         if not names:
             continue
         width = max(len(group) + 1 + len(name) for name in names) + 2
-        lines = [f"  {group}: {target.rpartition('.')[2]}"]
+        lines = [f"  {group}: {class_path.rpartition('.')[2]}"]
         for name in names:
             text = texts.get(name) or _TEXTS_OF_SETTINGS.get(name, "")
             # YAML spells these values in another way than Python.
@@ -95,10 +95,10 @@ def comments_of(cls: type | None) -> dict[str, str]:
     # Later classes replace the descriptions of earlier ones.
     for described in (*_mentioned_classes(bases), *bases):
         try:
-            source = inspect.getsource(described)
+            source_code = inspect.getsource(described)
         except (OSError, TypeError):  # a built-in class, or one without a file
             continue
-        texts |= dict(_comments_at_fields(source))
+        texts |= dict(_comments_at_fields(source_code))
         texts |= _attributes(described)
     return texts
 

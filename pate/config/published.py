@@ -105,11 +105,11 @@ def release_settings(
         if part not in _PARTS_OF_HOLDERS or not isinstance(node, dict) or "_target_" not in node:
             continue
         is_data = part == "data"
-        target = str(node["_target_"])
-        if is_within(target, prefixes=_PUBLIC_PREFIXES):
+        class_path = str(node["_target_"])
+        if is_within(class_path, prefixes=_PUBLIC_PREFIXES):
             content = _publishable_settings(node, is_data=is_data)
         else:
-            content = {} if is_data else {"_target_": _class_name(target)}
+            content = {} if is_data else {"_target_": _class_name(class_path)}
         if content:
             public[part] = content
     if "teacher" in public:
@@ -210,9 +210,9 @@ def _publishable_settings(node: Mapping[str, Any], *, is_data: bool = False) -> 
         node: the configuration of the part, with `_target_`.
         is_data: whether the part is the data.
     """
-    target = str(node["_target_"])
-    is_ours = is_within(target, prefixes=("pate.",) if is_data else _PUBLIC_PREFIXES)
-    cls = find_class(target)
+    class_path = str(node["_target_"])
+    is_ours = is_within(class_path, prefixes=("pate.",) if is_data else _PUBLIC_PREFIXES)
+    cls = find_class(class_path)
     fields = {} if cls is None else published_fields(cls, node, declared_only=is_data)
     # Of a class that declares no fields, such as an estimator, the numbers and the estimators within it are published.
     if cls is not None and is_ours and not is_data and not is_dataclass(cls):
@@ -224,7 +224,7 @@ def _publishable_settings(node: Mapping[str, Any], *, is_data: bool = False) -> 
         }
     component: dict[str, object] = {}
     if is_ours or not is_data:
-        component["_target_"] = _class_name(target)
+        component["_target_"] = _class_name(class_path)
     for name, value in fields.items():
         # A value that YAML cannot represent is left out.
         with suppress(TypeError):

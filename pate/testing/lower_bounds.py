@@ -129,13 +129,16 @@ def lower_bound(
 
     candidates: list[_OrderedPair] = []
     for first_counts, second_counts in pairs:
-        first = tuple(map(int, first_counts))
-        second = tuple(map(int, second_counts))
+        first_histogram = tuple(map(int, first_counts))
+        second_histogram = tuple(map(int, second_counts))
         first_law, second_law = _aligned_laws(
-            cached_outcome_probs(first), cached_outcome_probs(second)
+            cached_outcome_probs(first_histogram), cached_outcome_probs(second_histogram)
         )
         candidate = _OrderedPair(
-            first=first, second=second, first_law=first_law, second_law=second_law
+            first=first_histogram,
+            second=second_histogram,
+            first_law=first_law,
+            second_law=second_law,
         )
         candidates += [candidate, candidate.reversed()]
     if not candidates:

@@ -228,7 +228,7 @@ class RecordAttack:
         aggregator = self.aggregator
         record = MemoryRecord()
         clip_factor = _WIDE_CLIP_FACTOR if self.sabotage == "clip" else 1
-        source = KernelVotes(
+        vote_source = KernelVotes(
             private=private,
             teacher_of=teacher_of.astype(np.int64),
             num_teachers=len(groups),
@@ -236,10 +236,10 @@ class RecordAttack:
             num_queries=self.num_queries,
             make_moment_votes=partial(_RecordedVotes, clip_factor),
         )
-        aggregator.release(source, rng=np.random.default_rng(noise_seed), record=record)
+        aggregator.release(vote_source, rng=np.random.default_rng(noise_seed), record=record)
         votes = cast(
             _RecordedVotes,
-            source.in_rounds(
+            vote_source.in_rounds(
                 noise_multiplier=aggregator.votes_multiplier, recipe=aggregator.recipe
             ),
         )

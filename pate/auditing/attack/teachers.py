@@ -268,17 +268,17 @@ class TeacherAttack:
             signed_coins: the coin times the sign of each canary, see `CraftedVotes`.
             rng: draws the noise.
         """
-        source = CraftedVotes(self.craft, signed_coins, repeats=self.repeats, shape=self.shape)
-        expected_labels = np.minimum.accumulate(source.sides) > 0
+        vote_source = CraftedVotes(self.craft, signed_coins, repeats=self.repeats, shape=self.shape)
+        expected_labels = np.minimum.accumulate(vote_source.sides) > 0
 
         def predict_labels(labels: BoolArray, answered: BoolArray, num_queries: int) -> BoolArray:
             """Returns the labels that a student would expect, the same for all queries."""
             return np.broadcast_to(expected_labels, (num_queries, len(expected_labels)))
 
         aggregator = self.aggregator.with_prior(predict_labels)
-        release = aggregator.release(source, rng=rng, record=MemoryRecord())
+        release = aggregator.release(vote_source, rng=rng, record=MemoryRecord())
         values = np.asarray(getattr(release, "scores", release.labels), dtype=np.float64)
-        if source.by_bit:
+        if vote_source.by_bit:
             return np.asarray(values.reshape(-1, 1) - values.mean())
         num_crafted = len(self.craft.others)
         sum_of_others = values[:, num_crafted:].sum(axis=1)
