@@ -87,10 +87,11 @@ class Spelling:
     ('teacher.num_teachers=800', 'epsilons=[8.0]')
 
     Attributes:
-        names: a template for each parameter. A key is `parameter`, `OWNER.parameter` or `OWNER.*`; the most specific
-            key is used. A template is the name of a setting, such as `teacher.num_teachers`. A template with an equals
-            sign or braces is the whole setting, in which `{name}` and `{value}` are replaced. An empty template means
-            that users cannot set the parameter.
+        names: a template for each parameter. The keys `OWNER.parameter`, `OWNER.*` and `parameter` are tried in this
+            order; OWNER is the object that the parameter belongs to, such as `aggregator`. A template is the name of a
+            setting, such as `teacher.num_teachers`. A template with an equals sign or braces is the whole setting, in
+            which `{name}` and `{value}` are replaced. An empty template means that users cannot set the parameter; an
+            error then shows the parameter's name alone.
         advice: for some parameters, by `OWNER.parameter` or `parameter`, advice that ends the line of an error about
             that parameter: it names settings that only this interface has.
     """

@@ -181,7 +181,10 @@ class LedgerIndex:
         return ""
 
     def parts(self, release_key: str) -> dict[str, str]:
-        """Returns the SHA-256 of each part of a release, by the name of the part, in the order of commits."""
+        """Returns the SHA-256 of each part of a release in hexadecimal, by the name of the part, in order of commits.
+
+        A part is what the ledger stores under the key RELEASE_KEY:NAME. A release without parts has an empty result.
+        """
         prefix = f"{release_key}:"
         return {
             line.key.removeprefix(prefix): line.sha256

@@ -131,7 +131,9 @@ class RdpAccountant(Accountant):
         return self._at_best_order(convert=partial(rdp_to_epsilons, target_delta=remaining_delta))
 
     def _at_best_order(self, convert: Callable[[FloatArray, FloatArray], FloatArray]) -> _BestOrder:
-        """Returns the smallest epsilon or delta over the orders; the value is 0 before the first event.
+        """Returns the smallest epsilon or delta over all orders, and its order.
+
+        Before the first event these are 0 and the last order.
 
         Args:
             convert: a function from orders and Renyi divergences, both `[num_orders]`, to the epsilon or delta of each.

@@ -207,9 +207,10 @@ def largest_divergence(types: CandidateTypes, divergence: Divergence) -> float:
 
 
 def _halves(span: _Span) -> tuple[_Span, _Span]:
-    """Divides a span into two: in the middle of its growths, or by refusals.
+    """Divides a span into two; the docstring of the module explains growths and refusals.
 
-    A span is divided by refusals where these are unbounded, its growths are at most 0.3 apart, and it is not far out.
+    A span is divided in the middle of its growths, with one exception. If one end of its refusals is infinite and the
+    other at most 8 from 0, and its growths differ by at most 0.3, it is divided at refusals 1.6 times the finite end.
     """
     smallest_refusals, largest_refusals, smallest_growth, largest_growth = span
     finite_end = smallest_refusals if math.isinf(largest_refusals) else largest_refusals

@@ -73,11 +73,12 @@ class RoundsStudent:
 
     Attributes:
         weights: float64 `[num_features, num_labels]`, the student's weights.
-        moments: the noisy moments of these rounds and, if the descent started at an earlier release, of that release.
+        feature_label_moments: the noisy moments of these rounds and, if the descent started at an earlier release, of
+            that release.
     """
 
     weights: FloatArray
-    moments: NoisyMoments
+    feature_label_moments: NoisyMoments
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
@@ -191,8 +192,8 @@ class CenteredRounds:
             scores=scores,
             student=weights,
             recipe=self.recipe,
-            moments=student.moments.values,
-            moment_variances=student.moments.variances,
+            moments=student.feature_label_moments.values,
+            moment_variances=student.feature_label_moments.variances,
         )
 
     def student(
@@ -208,7 +209,7 @@ class CenteredRounds:
         outcome = self.ask_rounds(
             votes, first_prevalence, rng=rng, record=record, public_start=public_start
         )
-        earlier_moments = None if public_start is None else public_start.moments
+        earlier_moments = None if public_start is None else public_start.feature_label_moments
         return self._student_from(
             outcome,
             votes=votes,
@@ -305,7 +306,7 @@ class CenteredRounds:
         """
         if public_start is None:
             return FixedTimesDescent(descent_rules), descent_rules.initial_weights()
-        if public_start.moments is not None:
+        if public_start.feature_label_moments is not None:
             # The moments of the earlier release are averaged with those of the rounds afterwards.
             weights = descent_rules.with_constants(public_start.weights, prevalence=prevalence)
             return FixedTimesDescent(descent_rules), weights
@@ -348,7 +349,7 @@ class CenteredRounds:
                 earlier_moments, expected_squares=moment_student.expected_squares(prevalence)
             )
             weights = moment_student.fit(moments, prevalence=prevalence)
-            return RoundsStudent(weights=weights, moments=moments)
+            return RoundsStudent(weights=weights, feature_label_moments=moments)
         descent_weights = outcome.descent.final_weights(
             outcome.weights, noise_rate=outcome.noise_rate, prevalence=prevalence
         )
@@ -359,7 +360,7 @@ class CenteredRounds:
         # The last row holds the constants, which `with_constants` computes from the prevalence.
         mean_weights = (1 - share) * descent_weights[:-1] + share * moment_weights[:-1]
         weights = descent_rules.with_constants(mean_weights, prevalence=prevalence)
-        return RoundsStudent(weights=weights, moments=moments)
+        return RoundsStudent(weights=weights, feature_label_moments=moments)
 
     def _total_of_round(
         self,

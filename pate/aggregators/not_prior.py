@@ -245,7 +245,8 @@ class NotPriorTopK(TargetChargedAggregator):
     ) -> FloatArray:
         """Returns the probability that each query is a hit, `[num_queries]`. No epsilon covers the result.
 
-        Without a prior the probability is 1. It is 0 for the first queries, which are not checked.
+        A query is a hit if it is checked and the check does not confirm its prior. The first `first_queries` queries
+        are never checked, so their probability is 0. Without a prior, that of all other queries is 1.
 
         Args:
             votes: counts, `[num_queries, num_labels]`.

@@ -773,7 +773,10 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return aggregator
 
     def _price_of_plan(self, fit_plan: FitPlan) -> PricedRelease:
-        """Returns the priced release of a plan; raises `InvalidValue` if the release is refused."""
+        """Returns the priced release of a plan.
+
+        Raises `InvalidValue` if no noise meets the budget, or if the release would be useless.
+        """
         try:
             return fit_plan.price()
         except InvalidValue as error:

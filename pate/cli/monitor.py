@@ -157,7 +157,7 @@ class ConsoleMonitor(Monitor):
             has_ended = all_ended.wait(timeout=max(seconds_until_due, _MIN_WAIT_S))
 
     def _print(self, line: str, style: str) -> None:
-        """Prints a line at once; the next line of a stage is due 20 s later."""
+        """Prints a line at once; the next line on the progress of a stage follows after 20 s at the earliest."""
         with self._lock:
             self._last_line_time = self._clock()
         self._console.print(line, style=style, markup=False, soft_wrap=True)

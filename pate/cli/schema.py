@@ -81,7 +81,7 @@ def write_schema(config: DictConfig) -> None:
         remedy=remedy,
         schema=schema,
         next_steps=_next_steps(
-            useless_columns, output_file=output_file, public_part=parts.get("public")
+            useless_columns, output_file=output_file, public_file=parts.get("public")
         ),
         output=output_file,
         lines=list(map(_own_names, lines)),
@@ -91,21 +91,21 @@ def write_schema(config: DictConfig) -> None:
 
 
 def _next_steps(
-    useless_columns: Sequence[str], *, output_file: Path, public_part: Path | None
+    useless_columns: Sequence[str], *, output_file: Path, public_file: Path | None
 ) -> str:
     """Returns a sentence on how to give each column features or another role, before a run; "" if there is no column.
 
     Args:
         useless_columns: the names of the columns without features.
         output_file: the file of the schema, which this command does not overwrite.
-        public_part: the file of the public part, if this command has divided `data`; None if it has not.
+        public_file: the file of the public part, if this command has divided `data`; None if it has not.
     """
     if not useless_columns:
         return ""
     verb = "has" if len(useless_columns) == 1 else "have"
     data = "the same data"
-    if public_part is not None:
-        data = f"{as_setting(name='data', value=public_part)} in place of data= and split="
+    if public_file is not None:
+        data = f"{as_setting(name='data', value=public_file)} in place of data= and split="
     return (
         f"No run takes it yet: {', '.join(useless_columns)} {verb} no features. Choose a setting from "
         f"the table above, remove {output_file}, and run pate-schema again with that setting, {data} and "

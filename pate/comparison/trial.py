@@ -79,7 +79,7 @@ class Trial:
     def stored_runs(self) -> list[Run] | None:
         """Returns the results of all seeds from their files; None if something has to be trained.
 
-        If the method is not trained at the budget, the result is one run whose note tells the reason.
+        If the method cannot meet the budget or would learn next to nothing, the result is one run whose note says so.
         """
         calibration = Calibration.read(self.calibration_file)
         if calibration is not None:
@@ -95,7 +95,7 @@ class Trial:
     def run_all(self) -> list[Run]:
         """Returns the results of all seeds, and trains where a result is missing.
 
-        If the method is not trained at the budget, the result is one run whose note tells the reason.
+        If the method cannot meet the budget or would learn next to nothing, the result is one run whose note says so.
         """
         try:
             contender = self.make_contender()

@@ -172,7 +172,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         )
 
     def _choices_of_network(self) -> dict[str, float]:
-        """Returns the settings of the network that its arrays do not show, for the card of the model."""
+        """Returns the settings of the network that cannot be told from its weights, by name, for the model's card."""
         return {}
 
     def _train_member(

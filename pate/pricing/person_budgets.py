@@ -254,7 +254,7 @@ def _budget_for_all(budgets: PersonBudgets, *, epsilon: float) -> Budget:
 
 
 def _normalized_class_name(class_name: object) -> str:
-    """Returns the name of a class, with numbers in a unique spelling, as 1 and 1.0 are one class."""
+    """Returns the name of a class as text; 1, 1.0 and "1.0" all become "1", because they are one class."""
     try:
         return f"{float(str(class_name)):.12g}"
     except ValueError:

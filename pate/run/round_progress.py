@@ -112,10 +112,12 @@ class Rounds:
 
     @contextmanager
     def reporting_rows(self, on_rows: Callable[[int], object]) -> Iterator[None]:
-        """Reports the numbers of records whose features are computed during a `with` block; some votes compute none.
+        """Reports the numbers of records whose features are computed in the body of a `with` statement.
+
+        Nothing is reported for votes that other holders compute, or that make the features anew in each round.
 
         Args:
-            on_rows: is called with the number of records of each block.
+            on_rows: is called with a number of records, each time that the features of so many were computed.
         """
         if not isinstance(self.votes, MomentVotes):
             yield

@@ -145,7 +145,7 @@ class MomentStudent:
         return PublicStart(
             weights=weights[:-1],
             variances=1 / (1 / prior_variances + speeds**2 / noisy_moments.variances),
-            moments=noisy_moments,
+            feature_label_moments=noisy_moments,
         )
 
     def convert_moments(

@@ -24,13 +24,13 @@ class PublicStart:
         weights: `[num_features - 1, num_labels]`, the weights of all features but the constant; public.
         variances: `[num_features - 1, num_labels]`, > 0, the posterior variance of each weight: the expected square of
             the change that the descent still has to make, if private records follow the start; public.
-        moments: the noisy moments of earlier releases, in the same features. At the end the student then learns from
-            these moments and its own together (`MomentStudent`). None for a start that no release made.
+        feature_label_moments: the noisy moments of earlier releases, in the same features. At the end the student then
+            learns from these moments and its own together (`MomentStudent`). None for a start that no release made.
     """
 
     weights: FloatArray
     variances: FloatArray
-    moments: NoisyMoments | None = None
+    feature_label_moments: NoisyMoments | None = None
 
 
 class StartSource(ABC):

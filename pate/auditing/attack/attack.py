@@ -28,7 +28,7 @@ from pate.accounting import (
 )
 from pate.aggregators import Aggregator, CenteredVotes
 from pate.array_types import FloatArray
-from pate.auditing.attack.aligned_sums import AlignedSums, linear_estimate
+from pate.auditing.attack.aligned_sums import AlignedSums, CanarySum, linear_estimate
 from pate.auditing.attack.guesses import Guesses
 from pate.auditing.attack.records import RecordAttack, Signs, draw_signs
 from pate.auditing.attack.teachers import TeacherAttack
@@ -218,9 +218,10 @@ class Attack:
             for number in range(num_runs):
                 run_coins = draw_signs(rng, size=guesser.num_canaries)
                 if isinstance(guesser, RecordAttack):
-                    run_scores = self._surest_estimate(
-                        guesser, coins=run_coins, aligned_sums=aligned_sums, rng=rng
+                    run_scores, first_sums = self._surest_estimate(
+                        guesser, coins=run_coins, rng=rng
                     )
+                    aligned_sums.add_run(first_sums, coins=run_coins.astype(np.float64))
                 else:
                     run_scores = guesser.guess(run_coins, rng=rng)
                 coins.append(run_coins)
@@ -315,33 +316,28 @@ class Attack:
         return tuning_event(run_event, NoOpEvent(), distribution=self.run_count)
 
     def _surest_estimate(
-        self,
-        guesser: RecordAttack,
-        *,
-        coins: Signs,
-        aligned_sums: AlignedSums,
-        rng: np.random.Generator,
-    ) -> FloatArray:
-        """Draws the runs of one release, and returns the estimate of the coins from the surest run, `[m]`.
+        self, guesser: RecordAttack, *, coins: Signs, rng: np.random.Generator
+    ) -> tuple[FloatArray, list[CanarySum]]:
+        """Draws the runs of one release; returns the surest run's estimate of the coins, and the first run's sums.
 
-        The sums of the first run are added to `aligned_sums`. A score of pure chance would publish just one run, so a
-        valid price of the best run also covers the first one.
+        A score of pure chance would publish just one run, so a valid price of the best run also covers the first one.
 
         Args:
             guesser: draws a run.
             coins: the coin of each canary, 1 or -1, `[m]`.
-            aligned_sums: the sums of all releases, to which those of this one are added.
             rng: draws the canaries, the number of runs and the noise.
+
+        Returns:
+            The estimate, `[m]`, and the sums.
         """
         canaries = guesser.draw_canaries(rng)
         num_runs = 1 if self.run_count is None else self.run_count.draw(rng)
-        estimates: list[FloatArray] = []
-        for number in range(num_runs):
+        first_sums = guesser.canary_sums(canaries, coins=coins, rng=rng)
+        estimates = [linear_estimate(first_sums)]
+        for _ in range(num_runs - 1):
             canary_sums = guesser.canary_sums(canaries, coins=coins, rng=rng)
-            if number == 0:
-                aligned_sums.add_run(canary_sums, coins=coins.astype(np.float64))
             estimates.append(linear_estimate(canary_sums))
-        return max(estimates, key=_total_certainty)
+        return max(estimates, key=_total_certainty), first_sums
 
     def _result(
         self,

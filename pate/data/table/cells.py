@@ -75,12 +75,12 @@ def digest_cells(cells: Any) -> Any:
 
 
 def digest_texts(cells: Any) -> Any:
-    """Returns cells as `as_texts` of version 1 did, for the digests in ledgers, which must not change.
+    """Returns cells as pyarrow strings, as version 1 wrote them, because digests in ledgers must not change.
 
-    Features must not be made of these texts.
+    Features must not be made of these texts, because the text of a number can depend on other cells of its column.
 
     Args:
-        cells: some of the cells that `digest_cells` returned.
+        cells: a pyarrow array that `digest_cells` returned, or a part of it.
     """
     pa = import_pyarrow()
     if pa.types.is_floating(cells.type) or pa.types.is_integer(cells.type):

@@ -304,25 +304,25 @@ class _Reading:
     """A way to read words, either as numbers in a notation or as dates in an order of day, month and year.
 
     Attributes:
-        spelling: the notation of the numbers; None for dates.
-        order: the order of the dates; None for numbers.
+        number_notation: the notation of the numbers; None for dates.
+        date_order: the order of the dates; None for numbers.
         setting_names: the settings that choose this way.
     """
 
-    spelling: CellSpelling | None
-    order: str | None = None
+    number_notation: CellSpelling | None
+    date_order: str | None = None
     setting_names: frozenset[str] = frozenset()
 
     def fails_on(self, words: Any) -> BoolArray:
         """Returns whether each word of a pyarrow array cannot be read in this way, bool `[num_words]`."""
-        if self.spelling is None:
-            return np.isinf(as_dates(cells=words, date_orders=(self.order,), first_year=2000))
-        return np.isinf(as_numbers(cells=words, spelling=self.spelling))
+        if self.number_notation is None:
+            return np.isinf(as_dates(cells=words, date_orders=(self.date_order,), first_year=2000))
+        return np.isinf(as_numbers(cells=words, spelling=self.number_notation))
 
     @property
     def kind(self) -> str:
         """The kind of values, "numbers" or "dates", with the settings that choose this way of reading."""
-        if self.spelling is None:
+        if self.number_notation is None:
             return "dates"
         return " with ".join(["numbers", *sorted(self.setting_names)])
 
@@ -384,7 +384,7 @@ def _likeliest_reading(words: Any, counts_per_word: IntArray, spelling: CellSpel
     readings += [
         _Reading(other.spelling, setting_names=other.setting_names) for other in spelling.others()
     ]
-    readings += [_Reading(spelling=None, order=order) for order in ORDERS]
+    readings += [_Reading(number_notation=None, date_order=date_order) for date_order in ORDERS]
     sample = words.slice(0, _SAMPLE_WORDS)
     sample_counts = counts_per_word[:_SAMPLE_WORDS]
 

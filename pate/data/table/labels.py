@@ -48,10 +48,11 @@ class ReadLabels(NamedTuple):
     """The labels of n rows of a table, and the cells that could not be read.
 
     Attributes:
-        bits: the labels, bool `[n, num_labels]`; False where a label is unknown.
-        known: whether a cell tells each label, bool `[n, num_labels]`.
-        wrong: whether the cell of each label is no label, bool `[n, num_labels]`.
-        num_unknown: the number of cells that list a label which is none of the names.
+        bits: the labels, bool `[n, num_labels]`; False where a label is not known.
+        known: whether each label is known, bool `[n, num_labels]`; False where its cell is missing, uncertain or wrong.
+        wrong: whether the cell of each label cannot be read, bool `[n, num_labels]`. If one cell lists all labels of a
+            row, all of them are wrong together.
+        num_unknown: the number of cells that list a name which no label has; 0 if each label has a column.
     """
 
     bits: BoolArray

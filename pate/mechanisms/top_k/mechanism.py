@@ -108,7 +108,7 @@ class PureTopK(TopKMechanism):
 
     @property
     def noise_scale(self) -> float:
-        """The scale of the noise, in votes."""
+        """The scale, in votes, of the noise on the counts; the subclass names the distribution of the noise."""
         return self.k * self.adjacency.gap_sensitivity / self.epsilon
 
     @property

@@ -574,7 +574,7 @@ def test_teachers_of_a_killed_worker_of_ray_are_trained_again(cluster, make_shar
 WORKER_SCRIPT = """
 import os, sys, time
 from pate.models.processes_engine import end_with
-end_with(parent=os.getppid(), node=int(sys.argv[1]))
+end_with(os.getppid(), node_process_id=int(sys.argv[1]))
 print("trains", flush=True)
 time.sleep(120)
 """

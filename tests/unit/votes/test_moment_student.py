@@ -74,7 +74,7 @@ def test_a_start_states_smaller_variances_with_less_noise() -> None:
     vague = STUDENT.as_start(noisy_moments=noisy_moments(noise_std=0.1), prevalence=PREVALENCE)
     assert (precise.variances < vague.variances).all()
     assert (precise.variances > 0).all()
-    assert precise.moments is not None
+    assert precise.feature_label_moments is not None
 
 
 def test_variance_of_moments_grows_with_fewer_records() -> None:
