@@ -149,14 +149,14 @@ def _bernoulli_divergences(
     """Returns the Renyi divergence of n bits from n other bits, by their log odds `[n]` each: `[n, A]`."""
     divergences = np.zeros((len(first_log_odds), len(orders)))
     is_different = first_log_odds != second_log_odds
-    first = first_log_odds[is_different, None]
-    second = second_log_odds[is_different, None]
+    first_logits = first_log_odds[is_different, None]
+    second_logits = second_log_odds[is_different, None]
     # p and q are the probabilities of 1 for the first and the second bit.
     divergences[is_different] = bernoulli_rdp(
-        log_p=log_expit(first),
-        log_not_p=log_expit(-first),
-        log_q=log_expit(second),
-        log_not_q=log_expit(-second),
+        log_p=log_expit(first_logits),
+        log_not_p=log_expit(-first_logits),
+        log_q=log_expit(second_logits),
+        log_not_q=log_expit(-second_logits),
         orders=orders,
     )
     return divergences
