@@ -62,7 +62,12 @@ Finish = Callable[[], None]
 
 
 def command_of(
-    task: Task, *, command: str, module_name: str, finish: Finish | None = None
+    task: Task,
+    *,
+    command: str,
+    module_name: str,
+    begin: Callable[[], None] | None = None,
+    finish: Finish | None = None,
 ) -> Callable[[], None]:
     """Returns the `main` function of a command's module, and calls it if the module is run by `python -m`.
 
@@ -70,16 +75,25 @@ def command_of(
         task: the function of the composed configuration that the command runs.
         command: the name of the command.
         module_name: the `__name__` of the command's module.
+        begin: is called before the command line is read; None calls nothing.
         finish: is called after the task, or after all tasks of a sweep, if none has failed; None calls nothing.
     """
-    main = partial(run_app, task, command=command, finish=finish)
+    main = partial(run_app, task, command=command, begin=begin, finish=finish)
     if module_name == "__main__":
         main()
     return main
 
 
-def run_app(task: Task, *, command: str, finish: Finish | None = None) -> None:
+def run_app(
+    task: Task,
+    *,
+    command: str,
+    begin: Callable[[], None] | None = None,
+    finish: Finish | None = None,
+) -> None:
     """Runs a task on its composed configuration and exits with code 0, or with another code after an error.
+
+    `command_of` explains the arguments.
 
     * A user's mistake prints one line; the exit code is 2.
     * A full disk or memory, an unreadable file, or lost worker processes print one line; the exit code is 1.
@@ -94,6 +108,8 @@ def run_app(task: Task, *, command: str, finish: Finish | None = None) -> None:
         name = Path(sys.argv[0]).stem
         print(f"{name} of {DISTRIBUTION} {VERSION}, imported as pate")  # noqa: T201 - what was asked for
         sys.exit(0)
+    if begin is not None:
+        begin()
     with owners_umask():
         try:
             with ended_by_signals():

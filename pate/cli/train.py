@@ -93,11 +93,8 @@ def train_from_config(config: DictConfig) -> dict[str, Any]:
             launcher=hydra.runtime.choices.get("hydra/launcher"),
             logger=logger,
         )
-        if hydra.job.num == 0:
-            _COMPETITORS.clear()
         _COMPETITORS.append(competitor)
         return {"competes": True}
-    _COMPETITORS.clear()  # An earlier sweep of this process may have been refused.
     data_name = str(heading.compared["data"])
     default_folder = run.default_folder(data_name, heading.aggregator, settings=settings)
     output_dir = Path(config.output_dir or default_folder)
@@ -177,18 +174,16 @@ _COMPETITORS: list[Competitor] = []
 
 def tune_competitors() -> None:
     """Publishes the best of the runs of a sweep with `tune=true`, and prints its report; without one does nothing."""
-    competitors = _COMPETITORS.copy()
-    _COMPETITORS.clear()
-    if not competitors:
+    if not _COMPETITORS:
         return
-    first = competitors[0]
-    folders = {competitor.output_dir for competitor in competitors}
+    first = _COMPETITORS[0]
+    folders = {competitor.output_dir for competitor in _COMPETITORS}
     if len(folders) > 1:
         rule = "one folder for all settings that compete"
         raise InvalidValue("output_dir", " or ".join(map(str, folders)), rule=rule)
     heading = first.plan.heading
     settings = {
-        str(number): competitor.plan.settings for number, competitor in enumerate(competitors)
+        str(number): competitor.plan.settings for number, competitor in enumerate(_COMPETITORS)
     }
     data_name = str(heading.compared["data"])
     default_folder = run.default_folder(data_name, heading.aggregator, "tuned", settings=settings)
@@ -196,7 +191,7 @@ def tune_competitors() -> None:
     # The stages of single runs would show how many runs there are, which is secret.
     silent = Monitor()
     report = tune(
-        [competitor.plan_in(output_dir, monitor=silent) for competitor in competitors],
+        [competitor.plan_in(output_dir, monitor=silent) for competitor in _COMPETITORS],
         output_dir=output_dir,
         distribution=TruncatedNegativeBinomial.of_mean(first.mean_runs),
         monitor=ConsoleMonitor(),
@@ -233,4 +228,11 @@ def _epsilon_on_votes() -> EpsilonOnVotes:
     return epsilon_on
 
 
-main = command_of(train_from_config, command="train", module_name=__name__, finish=tune_competitors)
+main = command_of(
+    train_from_config,
+    command="train",
+    module_name=__name__,
+    # An earlier sweep of this process may have ended with an error.
+    begin=_COMPETITORS.clear,
+    finish=tune_competitors,
+)

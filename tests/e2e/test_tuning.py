@@ -285,6 +285,15 @@ def test_a_setting_that_fails_ends_the_tuning(tmp_path: Path) -> None:
     assert not list(tmp_path.rglob("ledger.db"))
 
 
+def test_a_failed_tuning_does_not_go_on_in_the_next_command(tmp_path: Path) -> None:
+    """A setting that competes fails. The next command of the process prints its configuration, and runs nothing."""
+    words = [word.replace("0.5,2", "0.5,-2") for word in WORDS]
+    refused_command("train", arguments=["-m", *words], cwd=tmp_path)
+    printed = succeeded("train", arguments=["data=digits_grid", "--cfg", "job"], cwd=tmp_path)
+    assert "target_epsilon:" in printed.stdout
+    assert not list(tmp_path.rglob("ledger.db"))
+
+
 def test_account_prices_the_best_of_secret_runs(tmp_path: Path) -> None:
     """`pate-account tune_runs=5` prints the epsilon of one release, and the larger one of the best of such releases."""
     words = ("aggregator=centered_votes", "target_epsilon=1", "tune_runs=5", "format=json")
