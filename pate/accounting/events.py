@@ -180,7 +180,8 @@ class GaussianEvent(LeafEvent):
         """Returns one Gaussian event that costs as much as several Gaussian releases together.
 
         The 1 / noise_multiplier**2 of the event is the sum of 1 / noise_multiplier**2 over the releases, rounded up.
-        The bound holds even if each multiplier was chosen after seeing the earlier releases.
+        The bound holds even if each release was chosen after seeing the earlier ones, at multipliers that were fixed in
+        advance.
 
         Args:
             noise_multipliers: the noise std / l2 sensitivity of each release, finite and >= 0, `[num_releases]`, at
@@ -322,23 +323,22 @@ class ThresholdEvent(BitEvent):
     The integer differs by at most 1 between neighbors.
     """
 
-    noise_std: float = field(metadata=_POSITIVE)  # > 0, in the units of the number
-    # the smallest value of the number less the threshold
+    noise_std: float = field(metadata=_POSITIVE)  # > 0, in the units of the integer
+    # the smallest value of the integer, minus the threshold
     lowest: float = field(metadata={"check": _require_finite})
-    # The number of values that it can have, 1 apart, >= 1.
+    # the number of values that the integer can have, which are 1 apart; >= 1
     num_values: int = field(metadata=_COUNT)
 
     @property
     def log_odds(self) -> FloatArray:
-        """The log odds that the noisy number reaches the threshold, `[num_values]`, from the lowest value on."""
+        """The log odds that the noisy integer reaches the threshold, `[num_values]`, from the lowest value on."""
         return self.log_odds_at(np.arange(self.num_values))
 
     def log_odds_at(self, steps: IntArray) -> FloatArray:
-        """Returns the log odds that the noisy number reaches the threshold, one entry for each entry of `steps`.
+        """Returns the log odds that the noisy integer reaches the threshold, one entry for each entry of `steps`.
 
         Args:
-            steps: how far each value of the number without noise lies above the smallest: 0 for that value, 1 for the
-                next.
+            steps: how far each value of the integer lies above the smallest: 0 for that value, 1 for the next.
         """
         z = (self.lowest + steps) / self.noise_std
         return np.asarray(log_ndtr_without_scipy(z) - log_ndtr_without_scipy(-z))
@@ -372,7 +372,9 @@ class SampledGaussianEvent(LeafEvent):
     adjacency: Adjacency = Adjacency.REPLACE_ONE  # the adjacency that the price is for
 
     def __post_init__(self) -> None:
-        Event.__post_init__(self)
+        Event.__post_init__(
+            self
+        )  # `super()` fails in a dataclass with `slots=True`, which is a second class
         normalize_field(self, "adjacency", value=Adjacency.parse(self.adjacency))
 
     @property
@@ -429,10 +431,11 @@ class SelectThenTestEvent(ComposedEvent):
     (docs/proofs/joint_law.md).
     """
 
-    # The number of gaps that compete without a regularizer, >= 2. The sum of the gaps is at most T. The sum and each
-    # gap move by at most `reach` between neighbors.
+    # The number of gaps that compete without a regularizer, >= 2. Their sum is at most T, the number of teachers. The
+    # sum and each gap move by at most `reach` between neighbors.
     num_candidates: int = field(metadata=_COUNT)
-    # T where the table of log odds ends before T, and larger gaps pass like its last; 0 where the table ends at T
+    # 0 if the table of log odds has an entry for each gap from 0 to T. Otherwise T; larger gaps than those of the table
+    # then pass with the log odds of its last entry.
     num_votes: int = field(default=0, metadata=_NATURAL)
 
     def __post_init__(self) -> None:
@@ -468,8 +471,8 @@ class SessionEvent(LeafEvent):
     """The price of a whole session under target charging, computed from the number of its hits.
 
     A session runs epsilon-DP calls on the private data. A call whose output lies in its target set is a hit. The
-    session ends after a given number of hits, however many calls that takes. `pate.accounting.q_targets` explains
-    accesses.
+    session ends after a given number of hits, however many calls that takes. An access is one use of the private data
+    at epsilon. A call counts as an access that hits with probability q or more (`pate.accounting.q_targets`).
 
     Attributes:
         epsilon: the epsilon of pure DP of one access to the data, > 0.
@@ -482,15 +485,11 @@ class SessionEvent(LeafEvent):
     Source: Cohen & Lyu 2023; docs/proofs/hits.md.
     """
 
-    epsilon: float = field(metadata={"check": _require_price})
+    epsilon: float = field(metadata=_POSITIVE)
     hit_prob: float = field(metadata=_PROBABILITY)
     target_hits: int = field(metadata=_COUNT)
     num_calls: float = field(metadata={"check": _require_number_of_calls})
     accesses: Event = field(metadata={"check": _require_event})
-
-    def __post_init__(self) -> None:
-        require_positive("epsilon", self.epsilon)
-        Event.__post_init__(self)
 
 
 @dataclass(frozen=True, slots=True)

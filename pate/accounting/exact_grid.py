@@ -70,7 +70,7 @@ class LossGrid:
         return np.asarray(indices * self.spacing)
 
     def padding(self, largest_loss: float) -> int:
-        """Returns the number of points that `padded` must add on each side for shifts by up to `largest_loss`."""
+        """Returns the number of points that `padded` must add on each side for V to be shifted by `largest_loss`."""
         return math.ceil(min(largest_loss / self.spacing, self.num_points)) + 3
 
     def padded(self, deltas: FloatArray, num_padding: int) -> FloatArray:

@@ -276,9 +276,10 @@ class Ledger:
         A release may have several parts. The first committed part is charged with the price of all parts. Later parts
         are stored under that charge, and cost nothing.
 
-        Two runs with the same seed, the same price and the same content made the same release. So the second run is
-        stored under the charge of the first run. A seed must not serve for two different releases. Only
-        `note.may_share_noise`, in a ledger without a cap, allows that; the total is infinite from then on.
+        Two runs with the same seed, the same price and the same parts made the same release. So the parts of the second
+        run are stored under their own keys, and cost nothing. If two different releases have one seed, the second one
+        is refused. Only in a ledger without a cap, and with `note.may_share_noise`, is it charged instead; the total is
+        infinite from then on.
 
         Args:
             key: the identifier of the release, or of the part: a text that names everything on which the content

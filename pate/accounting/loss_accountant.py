@@ -83,7 +83,7 @@ class LossAccountant(AccountantBesideRenyi):
         """
 
     def get_epsilon(self, target_delta: float) -> float:
-        """Returns the smallest of the three bounds on epsilon at `target_delta`.
+        """Returns the smallest of the class's three bounds on epsilon: one by privacy losses, two by Renyi divergences.
 
         Raises `InvalidValue` where the failure probabilities of the events sum to `target_delta` or more.
         """

@@ -35,8 +35,8 @@ _NUM_GRID_POINTS = 4096
 # The grid reaches so many standard deviations of the loss. By Hoeffding's inequality the loss lies beyond with a
 # probability of at most exp(-72).
 _DEVIATIONS = 12.0
-# The relative rounding error of the terms of a logarithm.
-_LOG_ROUNDING = 2.0**-50
+# The relative rounding error of terms that cancel in a logarithm.
+_TERM_ROUNDING = 2.0**-50
 # A smaller mass may be denormal, and has lost digits.
 _SMALLEST_MASS = 1e-290
 # The relative rounding error of masses, whose logarithms are differences of large numbers, and of their sums.
@@ -166,8 +166,7 @@ def _log_tails(epsilon: float, num_releases: int) -> _LogTails:
     log_mass = log_binomials(n) + k * log_expit(epsilon) + (n - k) * log_expit(-epsilon)
     log_p = np.logaddexp.accumulate(log_mass)
     log_q = np.logaddexp.accumulate(log_mass - (2 * k - n) * epsilon)
-    # of terms that cancel in the logarithms
-    rounding = _LOG_ROUNDING * (math.lgamma(n + 1) + n * (1 + epsilon))
+    rounding = _TERM_ROUNDING * (math.lgamma(n + 1) + n * (1 + epsilon))
     return _LogTails(p=np.minimum(log_p + rounding, 0.0), q=np.asarray(log_q - rounding))
 
 

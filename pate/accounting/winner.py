@@ -99,12 +99,20 @@ def bit_release_pairs(mean_shift: float) -> tuple[Pair, ...]:
     """
     steps = np.diff(_THRESHOLDS)
     widths = np.maximum(np.append(steps, 0), np.append(0, steps))
-    q = ndtr(_THRESHOLDS - mean_shift)
-    heights = moved_mass(_THRESHOLDS, mean_shift)
+    q_masses = ndtr(_THRESHOLDS - mean_shift)  # Q(Z > t) for each threshold t
+    excess_masses = moved_mass(_THRESHOLDS, mean_shift)  # P(Z > t) - Q(Z > t)
     # Between two thresholds the curve's point lies within width^2 / 8 times the bend from the chord.
-    slack = widths**2 / 8 * _BEND_OF_MASS + _CORNER_ROUNDING
-    raised = heights + (widths**2 / 8 * _BEND_OF_DENSITY + _CORNER_ROUNDING) * mean_shift
-    return tuple(_pairs_above(q[None], heights=raised[None], slack=slack, mean_shift=mean_shift))
+    q_slack = widths**2 / 8 * _BEND_OF_MASS + _CORNER_ROUNDING
+    excess_slack = (widths**2 / 8 * _BEND_OF_DENSITY + _CORNER_ROUNDING) * mean_shift
+    raised_excess_masses = excess_masses + excess_slack
+    return tuple(
+        _pairs_above(
+            q_masses=q_masses[None],
+            excess_masses=raised_excess_masses[None],
+            q_slack=q_slack,
+            mean_shift=mean_shift,
+        )
+    )
 
 
 @lru_cache(maxsize=64)  # the Renyi curve and the discrete pairs of a winner need them
@@ -129,9 +137,14 @@ def square_corner_pairs(mean_shift: float) -> tuple[Pair, ...]:
     for kind in range(5):
         slack_of_corners = np.repeat(slack_of_squares[kind], len(_CORNERS))
         np.maximum.at(slack[kind], point_of_corner.ravel(), slack_of_corners)
-    q, heights = curve_points(a=points[:, 0], b=points[:, 1], mean_shift=mean_shift)
+    q_masses, excess_masses = curve_points(a=points[:, 0], b=points[:, 1], mean_shift=mean_shift)
     return tuple(
-        _pairs_above(q, heights=heights + slack[1:], slack=slack[0], mean_shift=2**0.5 * mean_shift)
+        _pairs_above(
+            q_masses=q_masses,
+            excess_masses=excess_masses + slack[1:],
+            q_slack=slack[0],
+            mean_shift=2**0.5 * mean_shift,
+        )
     )
 
 
@@ -211,19 +224,19 @@ def _slack(lower_left_corners: FloatArray, widths: FloatArray, mean_shift: float
 
 
 def _pairs_above(
-    q_masses: FloatArray, heights: FloatArray, slack: FloatArray, mean_shift: float
+    *, q_masses: FloatArray, excess_masses: FloatArray, q_slack: FloatArray, mean_shift: float
 ) -> list[Pair]:
     """Returns, for each point (a, b) or threshold, a pair whose test curve is nowhere below the points of that law.
 
     Args:
         q_masses: Q(S) of each set S of outcomes in each law, `[num_sets, num_laws]`.
-        heights: P(S) - Q(S), `[num_sets, num_laws]`.
-        slack: the distance by which Q(S) may differ from `q_masses` to either side, `[num_laws]`.
+        excess_masses: P(S) - Q(S), `[num_sets, num_laws]`.
+        q_slack: the distance by which Q(S) may differ from `q_masses` to either side, `[num_laws]`.
         mean_shift: the shift of a normal whose test curve is an upper bound.
     """
     # Each point becomes two, at both ends of the range of its Q(S).
-    ends = np.concatenate([q_masses - slack, q_masses + slack]).clip(min=0, max=1)
-    heights_at_ends = np.concatenate([heights, heights])
+    ends = np.concatenate([q_masses - q_slack, q_masses + q_slack]).clip(min=0, max=1)
+    heights_at_ends = np.concatenate([excess_masses, excess_masses])
     return [
         pair_above_points(q_of_law, heights=heights_of_law, mean_shift=mean_shift)
         for q_of_law, heights_of_law in zip(ends.T, heights_at_ends.T, strict=True)

@@ -108,7 +108,8 @@ class CenteredMatrix:
         Args:
             votes: the private votes, which have the weights of this mechanism.
         """
-        # The votes fix the weights, and the sum does not depend on the span.
+        # Two things are not in the key: the weights, which the votes determine, and the span, on which the sum does not
+        # depend.
         key = (
             "summary",
             self.noise_multiplier,
@@ -182,7 +183,10 @@ class CenteredMatrix:
 
     @property
     def _has_public_answers(self) -> bool:
-        """Whether the center is a public answer to each query: probabilities `[num_queries, num_labels]`."""
+        """Whether the center is a public answer to each query: probabilities `[num_queries, num_labels]`.
+
+        The denoised scores then estimate probabilities, too.
+        """
         return self.center.ndim == 2 and bool(((self.center >= 0) & (self.center <= 1)).all())
 
     def _broadcast_center(self, votes_shape: tuple[int, ...]) -> FloatArray:
@@ -197,7 +201,7 @@ class CenteredMatrix:
             raise InvalidValue("center.shape", self.center.shape, rule=rule) from error
 
     def _low_rank_part(self, residual: FloatArray, *, noise_std: float) -> FloatArray:
-        """Returns an estimate of the votes behind a noisy residual, `[num_queries, num_labels]`.
+        """Returns an estimate of the mean residual behind the noise, `[num_queries, num_labels]`.
 
         Where all votes lie in a public span, so does the estimate.
         """

@@ -7,7 +7,7 @@ nothing. So a query takes two steps:
 1. **Selection.** k is drawn by a noisy maximum over all gaps (`GapSelection`). One teacher can change the L gaps only
    little, so this is cheap: the price hardly depends on L.
 2. **Test.** A bit, drawn with noise on the gap behind the chosen place (`StabilityTest`), decides whether the set is
-   released. An unstable set passes with at most `failure_prob`, which is taken from delta.
+   released. An unstable set passes with probability at most `failure_prob`, which is taken from delta.
 
 `SelectThenTest` (`select_then_test.py`) is both steps for votes of one shape. `StableAggregator`
 (`stable_aggregator.py`) has the fields that `StableTopK` and `StableFixedTopK` share.
@@ -69,8 +69,8 @@ class StableTopK(StableAggregator):
         max_k: the largest k that can be selected, >= 1; None for no limit. With a limit only the `max_k` + 1 largest
             counts of a query are read.
         selection_share: the part of the Renyi budget for the selection, in (0, 1), when noise is fitted with a table.
-            With another test, a number keeps the ratio of the two noises. None chooses the share that releases the
-            smallest gap.
+            With another test, a number keeps the ratio of the two noises. None chooses the share with which the
+            smallest gap passes the test.
 
     >>> aggregator = StableTopK(selection_scale=2.0, test_std=3.0)
     >>> votes = np.array([[90, 88, 1, 0], [51, 50, 49, 48]])
@@ -104,7 +104,7 @@ class StableTopK(StableAggregator):
         """Returns the selection and the test, for votes with this number of labels and teachers."""
         if is_hashable(self):
             return _cached_steps(self, num_labels, num_teachers)
-        # With an array as regularizer the aggregator has no hash, so no cache can hold its steps.
+        # A regularizer that is a function without a hash cannot be a key of the cache.
         return _make_steps(self, num_labels, num_teachers)
 
     def event(self, shape: VoteShape) -> Event:
@@ -121,7 +121,7 @@ class StableTopK(StableAggregator):
            order of a table, by a split of the budget. If `selection_share` is None there are two candidates: the best
            split and the even split.
         2. `scaled_to` multiplies both noises of a candidate by the least factor that meets the budget.
-        3. Of two candidates, the one that releases the smaller gap is returned.
+        3. Of two candidates, the one with which a smaller gap passes the test is returned.
 
         Step 1 is left out in two cases. A given table has a fixed price. A Gaussian or Laplace test with a number as
         `selection_share` keeps the present proportion of the two noises.
@@ -148,11 +148,11 @@ class StableTopK(StableAggregator):
         ]
         candidates = [split.scaled_to(budget, shape) for split in splits]
 
-        def released_gap(candidate: StableTopK) -> tuple[float, float]:
+        def smallest_passing_gap(candidate: StableTopK) -> tuple[float, float]:
             steps = candidate.steps(num_labels=shape.num_labels, num_teachers=shape.num_teachers)
             return steps.released_gap_key()
 
-        return min(candidates, key=released_gap)
+        return min(candidates, key=smallest_passing_gap)
 
     def distribution(
         self, votes: NDArray[np.integer], *, num_teachers: int

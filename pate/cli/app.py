@@ -139,6 +139,16 @@ def _run(
     Returns:
         The line and the exit code of the first task that failed; an empty line and 0 if none did.
     """
+    ends: list[JobEnd] = []
+    SweepEnds.last.clear()
+    student: str | None = None
+    spelling = SPELLING_OF_COMMAND.get(command, COMMAND)
+    if command in package_commands():
+        task = package_commands()[command].load_task()
+        spelling = package_commands()[command].spelling
+    threading.excepthook = _print_thread_error
+    # Hydra warns of its behavior before version 1.1.
+    warnings.filterwarnings("ignore", ".*Defaults list is missing `_self_`")
 
     def job(config: DictConfig) -> Any:
         """Runs the task for Hydra, and replaces an error by a `JobEnd`, because Hydra would print its own message."""
@@ -166,16 +176,6 @@ def _run(
                 _say(f"[{hydra.job.num + 1}] {end.note}")
             return dataclasses.asdict(end)
 
-    ends: list[JobEnd] = []
-    SweepEnds.last.clear()
-    student: str | None = None
-    spelling = SPELLING_OF_COMMAND.get(command, COMMAND)
-    if command in package_commands():
-        task = package_commands()[command].load_task()
-        spelling = package_commands()[command].spelling
-    threading.excepthook = _print_thread_error
-    # Hydra warns of its behavior before version 1.1.
-    warnings.filterwarnings("ignore", ".*Defaults list is missing `_self_`")
     try:
         names = tuple(field.name for field in dataclasses.fields(command_schema(command)))
         checks.require_words(arguments, setting_names=names)

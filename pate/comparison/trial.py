@@ -279,7 +279,7 @@ def run_trials(comparison_plan: ComparisonPlan, trials: list[Trial], monitor: Mo
     for trial_index, trial in enumerate(trials):
         runs_on_disk = trial.stored_runs()
         if runs_on_disk is None:
-            tasks.append(delayed(_results)(trial_index, trial))
+            tasks.append(delayed(_run_trial)(trial_index, trial))
         else:
             results[trial_index] = runs_on_disk
     num_steps = sum(len(trial.paths) for trial in trials)
@@ -310,8 +310,8 @@ def run_trials(comparison_plan: ComparisonPlan, trials: list[Trial], monitor: Mo
     return [run for trial_index in range(len(trials)) for run in results[trial_index]]
 
 
-def _results(trial_index: int, trial: Trial) -> tuple[int, list[Run]]:
-    """Returns the index of a trial and its results, in a worker process; an error names the method."""
+def _run_trial(trial_index: int, trial: Trial) -> tuple[int, list[Run]]:
+    """Runs a trial in a worker process, and returns its index and its results; an error names the method."""
     try:
         with one_thread():  # the same last bits in a worker and in this process
             return trial_index, trial.run_all()

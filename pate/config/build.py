@@ -146,6 +146,9 @@ def _object_maker(
 
     Returns:
         A function that takes further arguments of the class.
+
+    Raises:
+        InvalidValue: a class is not allowed, or a key of a node is no name of an argument.
     """
     cls = trusted_class(class_path=node[_TARGET], kind=kind, trusted_prefixes=trusted_prefixes)
     value_makers: dict[str, Callable[[], Any]] = {}

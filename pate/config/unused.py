@@ -352,7 +352,7 @@ def student_reasons(student: Any) -> Reasons:
 
 
 def method_reasons(method_settings: Mapping[str, Any]) -> Reasons:
-    """Returns the reasons why settings of a compared method have no effect."""
+    """Returns, by the settings' names, why settings of a method that is compared with PATE have no effect."""
     network = method_settings.get("network")
     if network is None:
         return {}

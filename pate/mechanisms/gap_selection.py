@@ -113,8 +113,8 @@ def _require_finite(value: Any) -> float:
 class GapSelection(Parameters):
     """A mechanism that releases the k whose gap(k) + regularizer(k) + noise is largest.
 
-    Shapes: Q is the number of queries, L = `num_labels` the number of labels, n the number of `candidates`. T is
-    `num_teachers`.
+    Shapes in the methods: Q is the number of queries, L = `num_labels` the number of labels, n the number of
+    `candidates`. T is `num_teachers`.
 
     Here gap(k) is the k-th largest count less the next one. Only k is released. With `max_k` the choice depends on the
     `max_k` + 1 largest counts alone, so the domain of labels may be unknown.
@@ -124,17 +124,18 @@ class GapSelection(Parameters):
     tiny (docs/proofs/floats.md).
         * gumbel: bounded range 2 sens / scale (it is the exponential mechanism).
         * laplace, exponential (permute-and-flip): (2 sens / scale)-DP.
-        * gaussian: `OpposedMaximaEvent`. The price of a Gaussian release of sensitivity 1 would be too small.
-        * All fields are public, the regularizer included. The price depends neither on votes nor on labels that rank
-          below `max_k` + 1.
+        * gaussian: the price is an `OpposedMaximaEvent`. That of one Gaussian release of sensitivity 1 would be too
+          small, as one gap may grow while another one shrinks.
+        * All fields are public, the regularizer included. The price is the same for all votes, and does not depend on
+          how many labels rank below `max_k` + 1.
 
     Attributes:
         noise_scale: in votes, > 0: beta of a Gumbel, b of a Laplace, mean of an exponential, std of a Gaussian.
         noise: "gumbel", "gaussian", "laplace" or "exponential".
         num_labels: the number of labels L.
         num_teachers: the number of teachers T, public.
-        padded: whether k = 0 and k = L are candidates too. gap(0) is T less the largest count, gap(L) is the smallest
-            count.
+        padded: whether k = 0 and k = L are candidates too, k = L only if `max_k` allows it. gap(0) is T less the
+            largest count, gap(L) is the smallest count.
         regularizer: votes that are added to the gap of each candidate: a function of k, or a list of finite numbers in
             rising order of k; None for 0.
         max_k: the largest candidate, >= 1; None for no limit.

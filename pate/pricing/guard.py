@@ -149,7 +149,11 @@ def _with_remedies(
     if search.report_refusal is not None:
         search.report_refusal(refusal, search.seconds)
     outcome = search_remedies(
-        unsolved_aggregator, priced, budget, num_groups=num_groups, search=search
+        unsolved_aggregator,
+        refused_release=priced,
+        budget=budget,
+        num_private_groups=num_groups,
+        search=search,
     )
     remedies = [change.remedy() for change in outcome.changes]
     if other_method is not None:

@@ -96,9 +96,9 @@ def remedies(
     """Returns the smallest changes with which a release is useful, without a time limit; see `search_remedies`."""
     result = search_remedies(
         unsolved_aggregator,
-        priced,
-        budget,
-        num_groups=num_groups,
+        refused_release=priced,
+        budget=budget,
+        num_private_groups=num_groups,
         search=RemedySearch(seconds=math.inf),
     )
     return result.changes
@@ -106,10 +106,10 @@ def remedies(
 
 def search_remedies(
     unsolved_aggregator: Aggregator,
-    priced: PricedRelease,
+    refused_release: PricedRelease,
     budget: Budget,
     *,
-    num_groups: int | None,
+    num_private_groups: int | None,
     search: RemedySearch,
 ) -> Remedies:
     """Searches for the smallest changes with which a release is useful, at most one of each kind, within a time limit.
@@ -118,19 +118,22 @@ def search_remedies(
 
     Args:
         unsolved_aggregator: the aggregator before its noise was solved for.
-        priced: the refused release.
+        refused_release: the refused release, with its price.
         budget: the budget that the release was planned for.
-        num_groups: the number of private groups, of which every teacher keeps ten; None if unknown.
+        num_private_groups: the number of private groups, of which every teacher keeps ten; None if unknown.
         search: the time limit and the callbacks of the search.
     """
     plans = ChangedPlans(
-        unsolved_aggregator, priced, budget, max_seconds=search.seconds, clock=search.clock
+        unsolved_aggregator, refused_release, budget, max_seconds=search.seconds, clock=search.clock
     )
     open_stage = search.open_stage or _silent_stage
     is_complete = True
     with open_stage(_STAGE, None) as report_progress:
         running = _RunningSearch(
-            plans, priced=priced, num_groups=num_groups, report_progress=report_progress
+            plans,
+            priced=refused_release,
+            num_groups=num_private_groups,
+            report_progress=report_progress,
         )
         try:
             running.run()

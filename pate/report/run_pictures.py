@@ -335,7 +335,7 @@ def membership_curve(report: Report) -> Picture | None:
         axes.plot(attack.fpr, visible_rates, color=color, marker="o", markersize=2.6, label=label)
 
     def paint(axes: Axes) -> None:
-        """Paints the interval by chance as a band, the attacks as curves, and the bounds on all attacks as marks."""
+        """Paints the 95% interval of blind guesses as a band, attacks as curves, and bounds by the price as marks."""
         axes.fill_between(
             attack.fpr,
             y1=low,

@@ -39,11 +39,12 @@ def train_on_all_records(
 
     The best recipe has the greatest mean average precision on a fifth of the private groups, which the recipes do not
     learn from. At most 12,000 records take part in this comparison, and no test record does. If the inputs hold more
-    than 2**24 numbers, the first recipe is taken without a comparison.
+    than 2**24 numbers, the first recipe is taken without a comparison. The model then learns from all of `records`,
+    those of the comparison included, without privacy.
 
     Args:
         student: the recipe of the run's student, from which the competing recipes derive.
-        records: all private records, or a sample of them.
+        records: the private records, or a sample of them where they are many.
         seed: the seed of the training and of the choice of records.
         on_epoch: is called with the losses of each epoch of the training; None reports nothing.
     """

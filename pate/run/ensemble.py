@@ -40,8 +40,8 @@ OnLosses = Callable[[FloatArray], None]
 class Ensemble:
     """Teachers that learn from disjoint shards of the private records. No epsilon covers them: do not publish them.
 
-    `Ensemble.train` returns an ensemble whose teachers are trained, and `vote` collects their votes. N is the number of
-    teachers, Q the number of queries and L the number of labels.
+    `Ensemble.train` returns an ensemble whose teachers are trained, and `vote` collects their votes. A `Teacher` is
+    trained; any other `Voter` computes its votes from the records at each reading.
 
     Attributes:
         teacher: the recipe of the teachers.
@@ -49,7 +49,7 @@ class Ensemble:
         partition: the assignment of private records to teachers.
         num_queries: the number of queries: the teachers vote on this many public samples from the beginning of the
             pool.
-        engine: sums votes in rounds.
+        engine: trains the teachers, and sums the votes in rounds of teachers that need no training.
         folder: the folder in which checkpoints and votes are kept.
         monitor: receives the progress of training and voting.
         weights: the weight in (0, 1] of the teacher that each private record belongs to, `[num_private]`; the weights
@@ -281,8 +281,9 @@ class Ensemble:
             for first, block in cast_votes(
                 teacher, store, num_teachers=self.num_teachers, inputs=public_inputs
             ):
-                # The states go on behind the end of the block.
-                for teacher_index, (pool_answers, state) in enumerate(
+                # One iterator of states serves all blocks. `zip` stops at the end of a block before it takes the next
+                # state, because `block` is its first argument.
+                for teacher_index, (pool_confidences, state) in enumerate(
                     zip(block, states, strict=False), start=first
                 ):
                     shard = private.take(self.partition.indices(teacher_index))
@@ -294,7 +295,7 @@ class Ensemble:
                         own_labels=shard.labels,
                         own_known=shard.known,
                         pool_features=public_features,
-                        pool_confidences=pool_answers,
+                        pool_confidences=pool_confidences,
                     )
                 advance(first + len(block))
         return PoolAnswers(
@@ -313,7 +314,7 @@ class Ensemble:
         Args:
             directions: the directions of the input space along which the votes are released.
             public_inputs: the inputs of the public samples that students learn from, `[num_rows, num_features]`.
-            records_per_teacher: the mean number of private groups of a teacher.
+            records_per_teacher: the mean number of private groups of a teacher, which stands for that of its records.
             ask_teachers: computes the answers of trained teachers to the public samples; None for teachers that are
                 not trained.
         """

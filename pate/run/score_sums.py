@@ -461,7 +461,7 @@ def _signed_sums(entries: FloatArray) -> FloatArray:
 
 
 def _clip_factors(rows: FloatArray, *, clip: float) -> FloatArray:
-    """Returns for each row the factor, at most 1, that shortens it to the clip."""
+    """Returns for each row a factor, at most 1, that makes its Euclidean length at most the clip."""
     lengths = np.linalg.norm(rows, axis=1)
     # a little shorter than the clip, so that no rounding error exceeds it
     return np.asarray(np.minimum(1.0, clip / np.maximum(lengths, 1e-300)) * (1 - 2.0**-40))

@@ -55,7 +55,7 @@ class PaidRelease:
         seed_name: the name of the seed of the noise; "" for noise from the operating system, which nobody can repeat.
         shares_noise_in_ledger: whether another release in the same ledger was drawn from the same seed.
         accountant: makes an accountant of the ledger's kind.
-        ledger_total: the total of all releases of the same records in the ledger; None if it is not known.
+        ledger_total: the number and total epsilon of all releases of the same records in the ledger; None if unknown.
     """
 
     charge_key: str

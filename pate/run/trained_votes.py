@@ -32,6 +32,7 @@ class TrainedVotes(TeacherVotes):
         self.num_queries = store.num_queries
         self.num_labels = store.num_labels
         self.num_groups = ensemble.dataset.private.num_groups
+        # The number of records is private. The number of groups is public, and groups are independent.
         self.records_per_teacher = self.num_groups / store.num_teachers
 
     def bits(self) -> Iterator[BoolArray]:

@@ -219,18 +219,21 @@ def replay(
     *,
     hidden: Callable[[str], bool] | None = None,
 ) -> Replay[Any]:
-    """Runs a function on data, and on neighboring data with the same releases, and returns all other differences.
+    """Runs a function on data and on neighboring data, and returns all differences that the releases do not explain.
+
+    The second run receives the releases of the first run in place of its own.
 
     The function takes the data and a tape, and returns all that it publishes. It makes each release inside
-    `release_tape.part` or `release_tape.query`. Values are compared by content: arrays with dtype and shape,
-    dataclasses by field, mappings and sequences by entry, a `Path` by the files in it. Errors of type `Exception` count
-    as refusals, which are compared. Anything random besides releases needs a fixed seed in the function.
+    `release_tape.part`, or inside `release_tape.query` for numbers with noise, whose sensitivity is then checked too.
+    Values are compared by content: arrays with dtype and shape, dataclasses by field, mappings and sequences by entry,
+    a `Path` by the files in it. Errors of type `Exception` count as refusals, which are compared. Anything random
+    besides releases needs a fixed seed in the function.
 
     Args:
         run: the function.
         data: the data D.
-        neighbor: data D' that differ from D in one unit of privacy. A good neighbor is extreme: it has values that
-            occur nowhere else, more records, and other labels.
+        neighbor: data D' that differ from D in one unit of privacy. A good neighbor is extreme: its unit has values
+            that occur nowhere else, other labels, and more records where a unit may have several.
         hidden: returns True for a printed line that only the owner of the data sees, or that shows a time; None hides
             no line.
 

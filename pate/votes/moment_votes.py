@@ -7,7 +7,8 @@ steps of a grid (`ClippedMoments`), and the caller adds noise.
 
 Two kinds of teachers vote in this way. A teacher without training, such as a kernel teacher, uses its records alone. A
 trained teacher also uses its own confidences on its records and on the public pool (`PoolAnswers`). In its vote they
-replace half of p. If the confidences of a teacher are right, its vote then hardly depends on the choice of its records.
+replace a share of p, `Recipe.trust`. If the confidences of a teacher are right, its vote then hardly depends on the
+choice of its records.
 
 Noise and price hold for one exact sum. So a sum must not depend on the number of processors or blocks. Features and
 weights are therefore rounded to grids on which doubles hold every product (`RoundShard`).
@@ -43,7 +44,8 @@ class MomentVotes(RoundVotes):
     features are public (`PublicPCA.with_constant`). The mean over n records is multiplied by sqrt(n /
     records_per_teacher). If records are independent, the votes of all teachers then have about the same length, and one
     clip fits all of them. The vote of a trained teacher is not multiplied, and its own confidences replace a part of p
-    (`PoolAnswers`). Trained teachers vote in this process; others vote where `make_round_sums` has the sums computed.
+    (`PoolAnswers`). The votes of trained teachers are summed in this process. Those of other teachers are summed by
+    `make_round_sums`, here or elsewhere.
 
     Raises `InvalidValue` for the argument `scratch` if the disk has too little space for the features.
 
@@ -56,7 +58,7 @@ class MomentVotes(RoundVotes):
         num_teachers: the number of teachers.
         directions: the directions of the public pool; its `recipe` holds the trust in trained teachers.
         public_inputs: float32 `[num_public, ...]`, the rows that stand for the pool.
-        records_per_teacher: the approximate number of records of a teacher, public.
+        records_per_teacher: the approximate number of independent records of a teacher, public.
         ask: a function that returns the confidences of all trained teachers on the pool; called once. None for teachers
             without training.
         weights: public, `[num_teachers]` in [0, 1], the weight of each teacher; None for 1.
@@ -81,6 +83,7 @@ class MomentVotes(RoundVotes):
     public_weights: FloatArray | None = None
 
     def __post_init__(self) -> None:
+        # the attributes of `RoundVotes`
         self.num_labels = self.labels.shape[1]
         self.public = self.directions.with_constant(self.public_inputs).astype(np.float32)
         self.variances = self.directions.feature_variances
@@ -135,6 +138,7 @@ class MomentVotes(RoundVotes):
         residuals *= question.label_scale * vote_factor(
             num_records=1, records_per_teacher=self.records_per_teacher
         )
+        # Features have length 1, so a vote is as long as its residuals.
         lengths = np.linalg.norm(residuals, axis=1, keepdims=True)
         residuals *= clipped_moments.clip / np.maximum(lengths, clipped_moments.clip)
         return features, residuals / clipped_moments.step
@@ -160,7 +164,7 @@ class MomentVotes(RoundVotes):
 
     @cached_property
     def _sums(self) -> RoundSums:
-        """The sums over all records of teachers without training, computed where `make_round_sums` places them."""
+        """The sums of the votes of teachers without training."""
         return self.make_round_sums(self._records)
 
     @cached_property
@@ -170,7 +174,7 @@ class MomentVotes(RoundVotes):
 
     @cached_property
     def _shard(self) -> RoundShard:
-        """The records of all teachers, where this object computes the votes itself, as those of trained teachers."""
+        """The records of all teachers, from which this process sums the votes of trained teachers."""
         return self._shard_records.filled_shard()
 
     @cached_property

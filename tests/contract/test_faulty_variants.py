@@ -341,10 +341,10 @@ def renyi_at_8(aggregator: Aggregator) -> float:
     return float(price_curve(event, renyi_orders=np.array([8.0]))[0])
 
 
-def test_7_a_std_is_a_std_and_in_votes() -> None:
-    """A count one noise std above the threshold passes with probability Phi(1).
+def test_7_noise_has_its_stated_std_in_votes() -> None:
+    """A count one noise std above the threshold passes with probability Phi(1), as the std is in votes.
 
-    Twice the std costs a quarter. The fault takes the std for a variance.
+    The Renyi price at twice the std is a quarter. A faulty variant, which takes the std for a variance, is caught.
     """
     check_scale(draw_labels=labels_of_gaussian_votes)
 

@@ -347,14 +347,14 @@ def test_a_planted_teacher_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ensemble, "cast_votes", MagicMock(side_effect=KeyboardInterrupt))
         assert call("train", arguments=words).returncode == 130
-    planted = min((folder / "teachers").iterdir())
-    own_content = planted.read_bytes()
-    content = np.frombuffer(pickle.dumps(Payload(mark)), np.uint8)
-    save_file({"pickle": content, "loss_curve": np.zeros(1, np.float32)}, planted)
-    line = f"file={planted}: expected teachers that this run signed"
+    teacher_file = min((folder / "teachers").iterdir())
+    original_content = teacher_file.read_bytes()
+    planted_pickle = np.frombuffer(pickle.dumps(Payload(mark)), np.uint8)
+    save_file({"pickle": planted_pickle, "loss_curve": np.zeros(1, np.float32)}, teacher_file)
+    line = f"file={teacher_file}: expected teachers that this run signed"
     # after the lines on reading the data
     assert refused_command("train", arguments=words).splitlines()[-1].startswith(line)
     assert not mark.exists()
-    planted.write_bytes(own_content)
+    teacher_file.write_bytes(original_content)
     succeeded("train", arguments=words)
     assert "teachers.key" not in {path.name for path in (folder / "release").rglob("*")}

@@ -36,7 +36,7 @@ def gaussian_plan() -> Plan:
 
 
 def own_ledger(folder: Path) -> Ledger:
-    """Opens or makes the ledger of one run in its folder."""
+    """Opens or makes the ledger in a run's own folder, where earlier versions kept it."""
     return Ledger(
         RunFolder(path=folder).own_ledger,
         target_delta=1e-5,

@@ -472,7 +472,7 @@ def publish_number_of_rows(patch: pytest.MonkeyPatch) -> None:
 
 
 def refuse_by_private_labels(patch: pytest.MonkeyPatch) -> None:
-    """Plants a refusal of data whose first private record has the first label."""
+    """Plants a leak: the run refuses data whose first private record has the first label."""
     require_dataset = run_train.require_dataset
 
     def refuse_first_label(dataset: Dataset, **options: Any) -> Dataset:
@@ -496,9 +496,16 @@ def choose_threshold_by_private_scores(patch: pytest.MonkeyPatch) -> None:
     fit_student = StudentTraining.fit
 
     def fit_and_choose_threshold(
-        self: StudentTraining, name: str, training_set: TrainingSet, **options: Any
+        student_training: StudentTraining,
+        name: str,
+        *,
+        training_set: TrainingSet,
+        seed: int,
+        on_values: Callable[..., None] | None = None,
     ) -> TrainedStudent:
-        trained = fit_student(self, name, training_set=training_set, **options)
+        trained = fit_student(
+            student_training, name, training_set=training_set, seed=seed, on_values=on_values
+        )
         scores = trained.model.predict_proba(PRIVATE_INPUTS[-1])
         model = replace(trained.model, threshold=float(scores.mean()))  # type: ignore[type-var]
         return replace(trained, model=model)

@@ -577,13 +577,10 @@ def test_other_owners_and_other_kinds_of_owners_have_accounts_of_their_own(
     assert b"b'11'" not in ledger.read_bytes()
 
 
-def test_owners_that_a_usual_account_knows_give_a_warning(
-    tmp_path: Path,
-) -> None:
-    """A table whose ids another account of the folder's ledger knows gives one warning, as two tables may number rows
-    from 1.
+def test_owners_that_an_unnamed_ledger_knows_give_a_warning(tmp_path: Path) -> None:
+    """A run warns once of ids that another account of the ledger knows, if no setting of the run names the ledger.
 
-    With a cap, the run is refused.
+    It goes on, as two tables may both number their rows from 1. A run with a cap for the total is refused.
     """
     usual = replace(plan_of(ledger=None), load_dataset=loader_of_table(letter="a", ids=range(100)))
     run_until_released(usual, folder=tmp_path / "a")

@@ -203,12 +203,12 @@ def pairs_of_laws(
 def without_failure(
     first_laws: FloatArray, second_laws: FloatArray, outcomes: list[Any]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Returns both distributions `[P, n]` without the sets that only one neighbor of a pair can release.
+    """Returns both distributions `[num_pairs, n]` without the sets that only one neighbor of a pair can release.
 
     Their probability is added to that of the refusals. The third value is the probability that was moved in the first
-    distribution of each pair, `[P]`.
+    distribution of each pair, `[num_pairs]`.
     """
-    is_refusal = np.array([None in (outcome, outcome and outcome[0]) for outcome in outcomes])
+    is_refusal = np.array([_is_refusal(outcome) for outcome in outcomes])
     is_common = (first_laws > 0) & (second_laws > 0)
     laws_without_failure = []
     for laws in (first_laws, second_laws):
@@ -220,3 +220,8 @@ def without_failure(
         )
     first, second = laws_without_failure
     return first, second, np.maximum(first_laws - first, 0).sum(axis=1)
+
+
+def _is_refusal(outcome: Any) -> bool:
+    """Returns True for None, and for a tuple that begins with None."""
+    return outcome is None or outcome[:1] == (None,)

@@ -317,9 +317,10 @@ def test_votes_in_rounds_with_gaps_move_the_sum_by_as_much_as_is_paid(
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
 def test_the_vector_of_shares_with_gaps_moves_by_as_much_as_is_paid(adjacency: Adjacency) -> None:
-    """The label shares and known shares of one teacher are one vector with one clip.
+    """A teacher's shares move their sum over teachers by at most the distance that is paid for, and by over 90% of it.
 
-    If the two parts of it were clipped apart, each to this clip, the sum would move further.
+    The shares are one vector, clipped as a whole: for each label the share of the teacher's records that have it, and
+    the share for which it is known. If the two halves were clipped one by one, the sum would move further.
     """
     center = 0.5 * np.array([1, 1, KNOWN_WEIGHT, KNOWN_WEIGHT])
     clipped_sum = ClippedSum(clip=0.4, shape=(1, 4), adjacency=adjacency)

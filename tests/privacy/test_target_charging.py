@@ -487,11 +487,12 @@ def two_counter_distributions(
 
 
 @pytest.mark.parametrize("hits", [1, 2])
-def test_two_counters_keep_their_price_and_their_event(hits: int) -> None:
-    """Outcomes 1 and 2 each are a hit of one of two counters.
+def test_two_counters_lose_at_most_their_price_and_their_event(hits: int) -> None:
+    """The exact delta of a session with two counters is at most the delta of its price, and that of its event.
 
-    Both are rare, and e^epsilon times as likely on one neighbor. The session's exact delta is at most that of its price
-    and that of its event. The price of one access is exceeded.
+    The price is one epsilon with its delta; the accountant computes a delta of the event for any epsilon. Outcome 1 is
+    a hit of the first counter and outcome 2 of the second. Both are rare, and e^epsilon times as likely on the first
+    neighbor as on the second. The exact delta exceeds the price of a single access.
     """
     epsilon = 1.0
     targets = ({1}, {2})

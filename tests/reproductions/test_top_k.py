@@ -67,13 +67,13 @@ def test_papers_formulas() -> None:
     assert (joint.paper, joint.paper_is) == (None, "not stated")
 
 
-COUNTS_OF_SCORE = np.array([5, 0, 9, 7, 7, 0])
+COUNTS_OF_SIX_ITEMS = np.array([5, 0, 9, 7, 7, 0])
 
 
 def test_scores_by_hand() -> None:
     """Scores of four picks of three items are those that were worked out by hand."""
     picks = np.array([[2, 3, 0], [0, 2, -1], [1, 5, 2], [-1, -1, -1]])
-    fitted = scores(COUNTS_OF_SCORE, picks, k=3, ordered=True)  # true counts 9, 7, 7
+    fitted = scores(COUNTS_OF_SIX_ITEMS, picks, k=3, ordered=True)  # true counts 9, 7, 7
     assert fitted.recall == pytest.approx([2 / 3, 1 / 3, 1 / 3, 0])
     assert fitted.precision == pytest.approx([2 / 3, 1 / 2, 1 / 3, 1])
     assert fitted.l_inf.tolist() == [2, 7, 9, 9]
@@ -84,13 +84,13 @@ def test_scores_by_hand() -> None:
 def test_ties_are_interchangeable_and_zeros_are_never_true() -> None:
     """Either of two equal counts is among the true top k, and a count of 0 never is."""
     assert scores(
-        COUNTS_OF_SCORE, picks=np.array([[2, 3], [2, 4]]), k=2, ordered=True
+        COUNTS_OF_SIX_ITEMS, picks=np.array([[2, 3], [2, 4]]), k=2, ordered=True
     ).recall.tolist() == [1, 1]
-    everything = scores(COUNTS_OF_SCORE, picks=np.array([[0, 1, 2, 3, 4]]), k=5, ordered=True)
+    everything = scores(COUNTS_OF_SIX_ITEMS, picks=np.array([[0, 1, 2, 3, 4]]), k=5, ordered=True)
     assert everything.recall.tolist() == [1]
     assert everything.precision.tolist() == [4 / 5]
     assert scores(
-        COUNTS_OF_SCORE, picks=np.array([[2, 3, 4]]), k=2, ordered=True
+        COUNTS_OF_SIX_ITEMS, picks=np.array([[2, 3, 4]]), k=2, ordered=True
     ).precision == pytest.approx([2 / 3])
 
 

@@ -22,10 +22,9 @@ VOTES = np.array([[1, 1, 0], [1, 1, 0], [1, 1, 0], [0, 0, 1], [0, 0, 1], [0, 0, 
 @pytest.mark.slow
 @pytest.mark.parametrize("max_size", [None, 2])
 def test_released_sets_follow_the_distribution_of_noise_on_every_set(max_size: int | None) -> None:
-    """Draws of powerset GNMax follow the distribution in which every set of labels has noise of its
-    own, by a chi-square test.
+    """Draws of powerset GNMax pass a chi-square test against the distribution with noise on every set of labels.
 
-    No teacher votes for most of the sets. Noise 10% smaller or larger is rejected.
+    Three sets have votes, and the other sets have none. Noise that is 10% smaller or larger is rejected.
     """
     votes = np.repeat(VOTES[:, None], DRAWS, axis=1)
     aggregator = PowersetGNMax(noise_std=1.0, max_size=max_size)

@@ -40,6 +40,9 @@ from pate_federated.question import (
 )
 from pate_federated.vote_file import VoteFile
 
+# The room for the name of a label in a vote file, in bytes.
+_MAX_LABEL_BYTES = 4096
+
 
 class AbsentVotes(TeacherVotes):
     """The votes of all teachers on a roll: those of present teachers, and constant votes for absent teachers.
@@ -68,9 +71,11 @@ class AbsentVotes(TeacherVotes):
 
     def confidences(self) -> Iterator[NDArray[Any]]:
         """Yields blocks of confidences of the present teachers, and then of the absent teachers."""
+        dtype = np.dtype(np.float32)
         for block in self.present.confidences():
+            dtype = block.dtype
             yield block
-        yield from self._blocks_of_absent(dtype=block.dtype)
+        yield from self._blocks_of_absent(dtype=dtype)
 
     def label_shares(self) -> FloatArray:
         """Returns the label shares of all teachers, `[num_teachers, num_labels]`, with zeros for absent teachers."""
@@ -194,6 +199,22 @@ def collect(
     return Collection(roll=roll, files=files, label_names=request.label_names, refused=refused)
 
 
+def _largest_size(request: Request, *, num_teachers: int) -> int:
+    """Returns an upper bound of the size of a vote file, unpacked, in bytes.
+
+    Args:
+        request: the queries, and whether bits or confidences are cast.
+        num_teachers: the number of the holder's teachers.
+    """
+    bytes_per_vote = 1 + (4 if request.cast == "confidences" else 0)  # a bit has a byte at most
+    votes = num_teachers * request.num_queries * request.num_labels * bytes_per_vote
+    label_and_known_shares = num_teachers * request.num_labels * 2 * 8
+    record_ids = 2 * request.record_ids.nbytes  # another kind of number may take twice the room
+    return (
+        votes + label_and_known_shares + record_ids + _MAX_LABEL_BYTES * request.num_labels + HEADS
+    )
+
+
 def _write_valid_votes(
     vote_bytes: bytes, *, holder: str, roll: Roll, request: Request, folder: Path
 ) -> VoteFile:
@@ -208,17 +229,14 @@ def _write_valid_votes(
     """
     path = folder / f"{holder}.npz"
     num_teachers = roll.holders[holder]
-    confidence_bytes = 4 if request.cast == "confidences" else 0
-    most_bytes = (
-        num_teachers * request.num_labels * (request.num_queries * (confidence_bytes + 1) + 16)
-    )
-    most_bytes += 2 * request.record_ids.nbytes + 4096 * request.num_labels + HEADS
+    # The sizes are added up before anything is unpacked, because a small archive may unpack to a full disk.
     with (
         refusing_unreadable(name="votes", rule="a whole vote file, as pate-vote writes it"),
         zipfile.ZipFile(io.BytesIO(vote_bytes)) as archive,
     ):
         size = sum(max(member.file_size, member.compress_size) for member in archive.infolist())
-    require(size <= most_bytes, "size", size, f"at most {most_bytes} bytes, which such votes take")
+    max_size = _largest_size(request, num_teachers=num_teachers)
+    require(size <= max_size, "size", size, f"at most {max_size} bytes, which such votes take")
     with atomic_write(path) as opened_file:
         opened_file.write(vote_bytes)
     try:
@@ -235,10 +253,10 @@ def _write_valid_votes(
         num_labels = file.manifest.num_labels
         rule = f"at most {request.num_labels}"
         require(num_labels <= request.num_labels, "num_labels", num_labels, rule)
-        is_same = file.record_ids.tolist() == request.record_ids.tolist() and set(
-            file.label_names
-        ) <= set(request.label_names)
-        require(is_same, "record_ids and label_names", "others", "those that were asked")
+        has_queries = file.record_ids.tolist() == request.record_ids.tolist()
+        has_labels = set(file.label_names) <= set(request.label_names)
+        rule = "those that were asked"
+        require(has_queries and has_labels, "record_ids and label_names", "others", rule)
         for _ in file.bits():
             pass  # reading a block checks it
         if file.manifest.cast == "confidences":
@@ -298,8 +316,8 @@ class FederatedRelease:
     ) -> Terms:
         """Collects the holders' votes and releases them.
 
-        Holders are asked until one collection is complete. Later calls read this collection. So a server that was
-        killed continues with the same votes, charges nothing a second time, and makes the same release.
+        Each call asks the holders until one collection was complete. Later calls read this collection. So a server that
+        was killed continues with the same votes, charges nothing a second time, and makes the same release.
 
         Args:
             ask_holders: sends the request to all holders and returns their answers.

@@ -14,7 +14,7 @@ class NoisySum(VoteSource):
 
     Attributes:
         total: a function that makes the sum, or returns it if it was made before. It is called after the charge.
-        digest: a public digest of the question and of the holders.
+        digest: a public digest of the request for votes and of the holders, whose teachers vote.
         num_teachers: the number of teachers, those of absent holders included.
     """
 
@@ -36,7 +36,7 @@ class NoisySum(VoteSource):
             num_teachers: the number of teachers, those of absent holders included.
             num_queries: the number of queries.
             num_labels: the number of labels.
-            digest: a public digest of the question and of the holders.
+            digest: a public digest of the request for votes and of the holders, whose teachers vote.
         """
         self.total = make_sum
         self.digest = digest

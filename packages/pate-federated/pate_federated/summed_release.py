@@ -944,7 +944,12 @@ class AskedMoments(RoundVotes):
     """
 
     def __init__(self, votes: AskedVotes, num_directions: int) -> None:
-        """Computes features along `num_directions` directions of the public pool."""
+        """Computes the features of public inputs along the main directions of the public pool.
+
+        Args:
+            votes: asks the holders for sums, and has the pool.
+            num_directions: the most directions, those of the largest variance (`PublicPCA`).
+        """
         self._votes = votes
         self._directions = PublicPCA.fit(
             votes.pool, max_directions=num_directions, ridge=DEFAULT_RECIPE.ridge_in_rounds

@@ -129,7 +129,10 @@ def _number(cell: Any) -> float | None:
 
 
 def _text(cell: Any) -> str:
-    """Returns the word for a cell that is no number, moment or text. Its parts are read as cells are."""
+    """Returns a list, a tuple, an array, an interval or another object as text, with each part read like a cell.
+
+    Truth values count as numbers, and missing cells do not come here.
+    """
     if isinstance(cell, np.ndarray):
         cell = cell.tolist() if cell.dtype.kind != "O" else list(cell)
     if isinstance(cell, list | tuple):

@@ -37,7 +37,7 @@ class JsonLines:
         self._whole_lists = frozenset(whole_lists)
 
     def batches(self, column_names: list[str] | None) -> Iterator[Any]:
-        """Yields the content of the file as pyarrow tables of words.
+        """Yields the content of the file as pyarrow tables in which every cell is a text, or null if it is missing.
 
         Args:
             column_names: the names of the columns to read; None for all columns.

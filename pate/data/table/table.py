@@ -151,7 +151,7 @@ class Table(TextReader):
         for name in _WORDS:
             normalize_field(self, name, as_name(getattr(self, name)))
         for name in (*_PATHS, *_WORDS):
-            self._normalize_name(name)
+            self._require_text(name)
         self._require_encodings()
         if self.true is not None and self.label_separator is not None:
             rule = "nothing beside data.label_separator, whose cells name labels"
@@ -218,7 +218,7 @@ class Table(TextReader):
     def load(self, stage: StageOpener = unwatched) -> Dataset:
         """Reads the files and returns the data set.
 
-        A record id is the number of the row in its file, with the number of the split in the upper bits.
+        Without `id`, a record id is the number of the row in its file, with the number of the split in the upper bits.
         """
         return self.completed()._load(stage)
 
@@ -281,6 +281,7 @@ class Table(TextReader):
         source.require_columns()
         schema = self._with_text_vectors(source.usable_schema(), stage=stage)
         spelling = source.public_file.spelling(schema.spelling)
+        # The cells are read in the notation of these files; the published preprocessing keeps that of the schema.
         spelled_schema = replace(schema, spelling=spelling)
         digest = CellDigest(cells_are_text=source.files["private"].is_text)
         rows_of_splits = {
@@ -327,6 +328,7 @@ class Table(TextReader):
         )
         record_ids = rows.numbers
         if self.id is not None:
+            # Records are numbered by their names as people are.
             records = People.from_names(columns=[rows.ids], spelling=spelling)
             record_ids = records.person_of_row[0]
         group_ids = record_ids
@@ -375,17 +377,13 @@ class Table(TextReader):
             group = owners if len(owners) > 1 else owners[0]
         normalize_field(self, "group", value=group)
         if not isinstance(group, tuple):
-            self._normalize_name("group")
+            self._require_text("group")
         elif self.budget is not None:
             rule = "one column in data.group beside it"
             raise InvalidValue("data.budget", self.budget, rule=rule)
 
-    def _normalize_name(self, name: str) -> None:
-        """Normalizes the value of the setting `name`, if it is the name of a column.
-
-        Raises:
-            InvalidValue: the value is neither None nor a text.
-        """
+    def _require_text(self, name: str) -> None:
+        """Raises `InvalidValue` unless the setting `name` is None or a text; normalizes the name of a column."""
         value = getattr(self, name)
         if value is None:
             return

@@ -267,13 +267,14 @@ def split_numbers(row_numbers_per_split: Sequence[IntArray]) -> list[IntArray]:
 
 
 class _Identities(NamedTuple):
-    """The numbers of the records and of the owners of all rows, by split.
+    """The whole numbers that identify the record and the group of each row, by split.
 
     Attributes:
         ids: for each split, the number of each row's record, `[num_rows]`.
-        groups: for each split, the number of each row's group, `[num_rows]`.
+        groups: for each split, the number of each row's group, `[num_rows]`. A group has all rows of an owner, or of a
+            record if rows have no owners or records have weights.
         shared: the rule for records of several owners; None if each record has one owner.
-        remarks: remarks for the owner of the records on similar names.
+        remarks: remarks for the user on similar names of records or of owners.
     """
 
     ids: list[IntArray]

@@ -63,7 +63,7 @@ class DrawsOf(Thresholds):
 
 
 class Unmarked(Thresholds):
-    """An aggregator with the package's method `scaled`, and without a field that is marked as its noise."""
+    """An aggregator that cannot be scaled: it has the package's method `scaled`, but no field is marked as noise."""
 
     scaled = Aggregator.scaled
 

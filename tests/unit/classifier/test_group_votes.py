@@ -544,7 +544,7 @@ def test_publish_refuses_a_folder_with_files_and_an_unfitted_classifier(tmp_path
 
 @pytest.mark.slow
 def test_an_estimator_is_not_published_but_its_price_is_reported(tmp_path: Path) -> None:
-    """`publish` refuses a fit with estimators, whose report states epsilon, mechanism and unit."""
+    """A fit with a scikit-learn estimator cannot be published, but its report states epsilon, mechanism and unit."""
     inputs, labels = inputs_and_labels()
     model = PATEClassifier(estimator=RidgeClassifier(), epsilon=8.0, allow_useless=True)
     model.fit(inputs[:2000], labels[:2000], X_public=inputs[2000:2200])

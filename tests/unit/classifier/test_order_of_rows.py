@@ -37,7 +37,7 @@ def test_values_in_another_order_than_the_records_are_refused(name: str) -> None
 
 
 def test_public_groups_in_another_order_are_refused() -> None:
-    """Groups of public samples with the index of X_public in reverse order are refused."""
+    """`fit` refuses groups of public samples whose index is that of X_public in reverse order."""
     public_groups = pd.Series(np.arange(1000, 1100), index=PUBLIC_RECORDS.index)[::-1]
     with refused("groups_public", value="Series", rule="to_numpy"):
         PATEClassifier().fit(

@@ -428,7 +428,11 @@ def test_search_reports_the_refusal_and_obeys_its_time_limit(
         doubts_about(aggregator=GaussianVotes(noise_std=1.0), search=at_once)
     plan = Plan(aggregator=GaussianVotes(noise_std=1.0), shape=SHAPE, budget=budget())
     result = search_remedies(
-        plan.aggregator, priced=plan.priced(), budget=plan.budget, num_groups=None, search=at_once
+        plan.aggregator,
+        refused_release=plan.priced(),
+        budget=plan.budget,
+        num_private_groups=None,
+        search=at_once,
     )
     assert not result.is_complete
 

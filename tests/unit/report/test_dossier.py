@@ -279,7 +279,7 @@ def test_curve_of_scores_is_above_the_exact_one_and_close(false_alarm_rate: floa
 def test_release_without_protection_is_not_to_be_published(
     statement: PrivacyStatement, words: str
 ) -> None:
-    """The page of a release without protection warns, forbids to publish it, and is itself not to be given away."""
+    """The page of a release without protection says not to publish it, and nowhere that the page may be given away."""
     dossier = replace(WITH_SCORES, statement=statement)
     text = text_of(html_page=dossier.html())
     assert words in text

@@ -31,6 +31,6 @@ def test_few_records_are_all_taken(most_rows: int) -> None:
     np.testing.assert_array_equal(rows, np.arange(len(GROUPS)))
 
 
-def test_a_group_that_is_larger_than_a_sample_is_one() -> None:
-    """Of one group of 50 records, all are taken although a sample has 10."""
+def test_a_single_group_is_taken_whole_even_if_it_is_too_large() -> None:
+    """`sampled_rows` takes all 50 records of the only group, although the sample should have at most 10."""
     assert len(sampled_rows(np.zeros(50, dtype=np.int64), most_rows=10)) == 50

@@ -68,7 +68,8 @@ def largest_divergence(
     Args:
         first_counts: the counts of each pair of neighbors, `[num_pairs, num_labels]`.
         second_counts: the neighbors' counts, `[num_pairs, num_labels]`.
-        noise_law: the distribution of the noise.
+        noise_law: the probability of each point of the noise's grid, `[num_points]`, symmetric around 0. So both
+            directions between neighbors have the same divergence.
         noise_steps: the number of steps of the noise's grid in one vote.
     """
     moved = int(np.abs(first_counts - second_counts).sum(axis=1).max())

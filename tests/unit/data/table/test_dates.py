@@ -280,7 +280,7 @@ def test_dates_are_parsed_to_known_days(
 ) -> None:
     """`days_of` reads a date in one of the orders as the expected number of days since 1970.
 
-    `first_year` is the earliest year that two digits can mean.
+    `first_year` is the earliest year that two digits can mean; None if no year of two digits is allowed.
     """
     parsed = days_of(date_text=word, date_orders=orders, first_year=first_year)
     assert parsed == pytest.approx(expected, abs=1e-9)

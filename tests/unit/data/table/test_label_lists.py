@@ -65,7 +65,10 @@ def test_names_in_returns_the_listed_labels(cell: str, names: list[str]) -> None
     ],
 )
 def test_malformed_lists_are_refused(cell: str) -> None:
-    """A cell with a nested, torn or unquoted list raises `NoNames`."""
+    """`names_in` refuses a cell with a list that is nested, cut off or without quotation marks, or with an object.
+
+    The error is `NoNames`: the cell is no list of label names.
+    """
     with pytest.raises(NoNames):
         names_in(cell, separator=";")
 
