@@ -112,9 +112,8 @@ class ChargeNote:
 
     description: str = ""  # for people
     run_key: str = ""  # the beginning of all keys of one run, whose draws are numbered
-    seed_name: str = (
-        ""  # the name of the seed of the noise; empty for noise that nothing can repeat
-    )
+    # the name of the seed of the noise; empty for noise that nothing can repeat
+    seed_name: str = ""
     # True charges the release although another release drew from the seed. No epsilon covers both releases then.
     may_share_noise: bool = False
 

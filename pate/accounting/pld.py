@@ -72,6 +72,7 @@ class PldAccountant(LossAccountant):
         return self
 
     def _epsilon(self, target_delta: float, bound: float) -> float:
+        """Returns the epsilon of the summed losses; infinity, where `bound`, that of the Renyi accountant, is taken."""
         if not SMALLEST_EPSILON < bound < LARGEST_EPSILON:
             return math.inf
         return self._distribution().epsilon(target_delta)

@@ -98,7 +98,7 @@ def run_app(
     * A user's mistake prints one line; the exit code is 2.
     * A full disk or memory, an unreadable file, or lost worker processes print one line; the exit code is 1.
     * Ctrl-C, SIGTERM and SIGHUP print one line; the exit codes are 130, 143 and 129.
-    * If the reader of the output has closed the pipe, as in `| head`, the command ends silently.
+    * If the reader of the output has closed the pipe, as in `| head`, the command ends silently with exit code 141.
     * Any other error is our own bug and prints a traceback.
 
     Files and folders that the command creates are readable only by their owner.
@@ -179,6 +179,7 @@ def _run(
     try:
         names = tuple(field.name for field in dataclasses.fields(command_schema(command)))
         checks.require_words(arguments, setting_names=names)
+        # The way is the part of the configuration that chooses features, teacher and aggregator for a kind of data.
         way = default_choices.default_way(arguments, command=command)
         student = default_choices.default_student(arguments, command=command)
         chosen = [] if way is None else [f"way={way}"]
@@ -221,6 +222,7 @@ class SweepEnds(Callback):
     Jobs may run in other processes, so each failed job writes a file in the sweep's folder.
     """
 
+    # A class variable, because Hydra makes the callback itself and does not return it.
     last: ClassVar[list[JobEnd]] = []
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:

@@ -272,6 +272,7 @@ class Report:
     def to_json(self) -> str:
         """Returns the report as strict JSON, in which infinity is the text `"inf"` and an undefined number is null."""
         values = plain(self)
+        # Reports without these parts keep the form that they had before there were such parts.
         for name in ("scores", "start", "tuning"):
             if getattr(self.privacy, name) is None:
                 del values["privacy"][name]

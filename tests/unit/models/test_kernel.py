@@ -70,6 +70,7 @@ def test_the_vote_of_one_record_is_its_residual_times_its_similarity():
     (block,) = vote_blocks(teacher_of=np.arange(50), num_teachers=50)
     features = DIRECTIONS.features(INPUTS)
     residual = LABELS - PREVALENCE
+    # Votes on 20 queries are multiplied by sqrt(20), so that they are as long as the residuals.
     expected = (
         np.sqrt(20)
         * (DIRECTIONS.span(PUBLIC_INPUTS[:20]) @ features.T).T[:, :, None]
@@ -126,7 +127,7 @@ def test_private_inputs_are_read_a_block_at_a_time(monkeypatch):
     monkeypatch.setattr(kernel_votes, "_BLOCK_RECORDS", 20)
     monkeypatch.setattr(PublicPCA, "features", count_and_compute_features)
     (blocked,) = vote_blocks(teacher_of=np.arange(50) % 7, num_teachers=7)
-    assert block_sizes[-3:] == [20, 20, 10]  # the queries before them
+    assert block_sizes[-3:] == [20, 20, 10]  # the calls before these three are for the queries
     np.testing.assert_allclose(blocked.weights, unblocked.weights, rtol=1e-12, atol=1e-12)
 
 
@@ -152,7 +153,10 @@ def test_records_per_group_are_estimated_from_the_public_pool(group_sizes, expec
     [([1, 5] * 20, [1, 0.2] * 20), ([1] * 40, None), ([2] * 29, None), ([2] * 30, [0.5] * 30)],
 )
 def test_public_groups_count_alike_from_thirty_groups_on(group_sizes, weights_of_groups):
-    """A public row has weight 1 over the rows of its group; None for single rows or fewer than 30 groups."""
+    """The weight of a public row is 1 divided by the number of rows of its group.
+
+    There are no weights if each group has one row, or if there are fewer than 30 groups.
+    """
     weights = kernel_votes.weights_of_rows(
         group_ids=np.repeat(np.arange(len(group_sizes)), group_sizes)
     )
@@ -164,7 +168,7 @@ def test_public_groups_count_alike_from_thirty_groups_on(group_sizes, weights_of
 
 @pytest.mark.parametrize(("num_teachers", "is_weighted"), [(50, True), (25, False)])
 def test_public_groups_count_alike_where_a_teacher_is_a_group(num_teachers, is_weighted):
-    """Teachers of two groups each have shares over records, and so have public rows."""
+    """Public rows are weighted by group if each teacher has one group, and not if it has two."""
     public_split = Split(
         inputs=PUBLIC_INPUTS,
         labels=PUBLIC_SPLIT.labels,
@@ -208,7 +212,8 @@ def micro_f1(model):
 
 def test_pure_noise_predicts_no_rare_label():
     """Released scores are noise alone. The student has rank 0, and predicts no label."""
-    model = fitted_model(scores=STUDENT_RNG.normal(size=(300, 10)), noise_std=2.0)
+    noise = np.random.default_rng(1).normal(size=(300, 10))
+    model = fitted_model(scores=noise, noise_std=2.0)
     assert model.choices["rank"] == 0
     assert not model.predict(POOL).any()
     assert np.isfinite(model.predict_proba(POOL)).all()
