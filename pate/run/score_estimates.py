@@ -38,13 +38,16 @@ _NORMAL_QUANTILE = 1.96
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
 class ScoreEstimates:
-    """The estimates of all scores from one release of noisy sums.
+    """The estimates of a student's scores on the test records, from one release of noisy sums over these records.
 
-    The sums come in steps of a grid, with 2**20 steps to the clip of a block. Methods compute in records and labels.
+    A block is a part of the sums with a clip of its own, such as "totals" or "macro_f1" (`ScoreDesign.blocks`). The
+    sums are whole numbers of steps, and 2**20 steps are as long as the clip of their block. Methods convert them into
+    numbers of records and labels. A hit is a label that is predicted and present. An error is a label that is either
+    predicted or present, but not both.
 
     Attributes:
-        score_design: the public design of the sums.
-        sums: the noisy sums, in steps, by block.
+        score_design: the public design of the sums: their blocks, their clips and the student's model of records.
+        sums: the noisy sums in steps, int64 `[size of the block]` by the block's name.
         noise_multiplier: the noise std / l2 sensitivity of all blocks together.
         num_groups: the number of groups of test records.
     """
@@ -66,7 +69,7 @@ class ScoreEstimates:
         }
 
     def subgroup_scores(self) -> list[list[ReleasedScore]]:
-        """Returns micro-F1 of each value of each column of subgroups."""
+        """Returns micro-F1 on the test records of each subgroup: for each column a list with a score per value."""
         if not self.score_design.num_values:
             return []
         sums = np.maximum(self._noisy_block("subgroups").reshape(-1, 2), 0)
@@ -87,26 +90,34 @@ class ScoreEstimates:
     # What the scores are computed from
 
     def _noisy_block(self, name: str) -> FloatArray:
-        """Returns the noisy sums of a block."""
+        """Returns the noisy sums of the block `name`, converted from steps, `[size of the block]`."""
         return np.asarray(self.sums[name] * (self.score_design.clips[name] / STEPS_PER_CLIP))
 
     def _noise_std(self, name: str) -> float:
-        """Returns the standard deviation of the noise in each sum of a block."""
+        """Returns the standard deviation of the noise in each sum of the block `name`, converted from steps."""
         stds = self.score_design.noise_stds(self.noise_multiplier)
         return stds[name] * self.score_design.clips[name] / STEPS_PER_CLIP
 
     def _clipping_bias(self, name: str) -> float:
-        """Returns the length that the clip of a block takes off the sum of all groups, estimated on public records."""
+        """Returns the length that the clip of the block `name` takes off all groups of test records together.
+
+        The length is an estimate: the mean over groups of public records, times the number of test groups.
+        """
         return self.score_design.clip_losses[name] * self.num_groups
 
     @property
     def _variance_of_totals(self) -> float:
-        """The variance of the number of hits, and of that of errors, by noise and clip."""
+        """The variance of each total, hits and errors alike: that of the noise, plus the squared clipping bias."""
         return self._noise_std("totals") ** 2 + self._clipping_bias("totals") ** 2
 
     @cached_property
     def _num_known(self) -> float:
-        """The number of test records, as if all had all labels known; groups of many records count less."""
+        """The number of test records, estimated from the noisy sums.
+
+        A record counts by the share of its labels that are known. A group of more than `score_design.most_records`
+        records counts as that many. The result is the number of groups if every group is one record with all labels
+        known, and at least 1 otherwise.
+        """
         if "sizes" not in self.sums:
             return float(self.num_groups)
         return float(
@@ -117,17 +128,21 @@ class ScoreEstimates:
 
     @property
     def _num_known_labels(self) -> float:
-        """The number of known labels of all test records together."""
+        """The number of pairs of a test record and a label that is known for it, as `_num_known` counts records."""
         return self._num_known * self.score_design.num_labels
 
     @cached_property
     def _totals(self) -> FloatArray:
-        """The numbers of hits and errors over all labels, `[2]`."""
+        """The noisy numbers of hits and of errors over all test records and labels, at least 0, `[2]`."""
         return np.maximum(self._noisy_block("totals"), 0.0)
 
     @cached_property
     def _sampling_covariance(self) -> FloatArray:
-        """The covariance of hits and errors over test sets drawn again, `[2, 2]`, rather too large."""
+        """The covariance of the numbers of hits and errors over test sets that are drawn anew, `[2, 2]`.
+
+        It is the noisy sum over groups of the products of their counts. No squares of means are subtracted, and the
+        noise's standard deviation is added to both variances, so it is rather too large. It has no negative eigenvalue.
+        """
         squares = self._noisy_block("squares")
         noise = self._noise_std("squares")
         cross = squares[1] / math.sqrt(2)
@@ -137,7 +152,7 @@ class ScoreEstimates:
 
     @cached_property
     def _variance_inflation(self) -> float:
-        """The variance of micro-F1 over test sets, divided by that for independent labels, >= 1.
+        """The variance of micro-F1 over test sets, divided by what it were for independent labels; from 1 to 100.
 
         Labels of a record, and records of a group, are right or wrong together. So all scores vary more than they would
         with independent labels, and this factor is taken for all of them. Surveys call it the design effect.
@@ -151,13 +166,16 @@ class ScoreEstimates:
 
     @property
     def _micro_f1_gradient(self) -> FloatArray:
-        """The gradient of micro-F1 by the numbers of hits and errors, up to a factor, `[2]`."""
+        """The gradient of micro-F1 by the numbers of hits and errors, up to a positive factor, `[2]`."""
         hits, errors = self._totals
         return np.array([errors, -hits])
 
     @property
     def _totals_covariance(self) -> FloatArray:
-        """The covariance of hits and errors by noise and by the draw of the test records, `[2, 2]`."""
+        """The covariance of the noisy numbers of hits and errors, `[2, 2]`.
+
+        It is the sum of two parts: that of noise and clip, and that of the draw of the test records.
+        """
         noise = np.eye(2) * self._variance_of_totals
         independent = _independent_covariance(self._totals) * self._variance_inflation
         gradient = self._micro_f1_gradient
@@ -168,13 +186,16 @@ class ScoreEstimates:
 
     @cached_property
     def _calibration_differences(self) -> FloatArray:
-        """The sum of labels - probabilities in each bin of probability, `[CALIBRATION_BINS]`."""
+        """The noisy sum of label (0 or 1) - probability in each bin of probability, `[CALIBRATION_BINS]`."""
         sums = self._noisy_block("calibration").reshape(2, CALIBRATION_BINS)
         return np.asarray(sums[0] - sums[1])
 
     @cached_property
     def _calibration_variances(self) -> FloatArray:
-        """The variances of these sums by noise and by the draw of the test records, `[CALIBRATION_BINS]`."""
+        """The variances of `_calibration_differences`, `[CALIBRATION_BINS]`.
+
+        Noise, clip and the draw of the test records contribute to them.
+        """
         of_record = self.score_design.model.variances(CALIBRATION_BINS)
         sampling = of_record * self._num_known * self._variance_inflation
         clipping = self._clipping_bias("calibration") ** 2 / CALIBRATION_BINS
@@ -182,10 +203,10 @@ class ScoreEstimates:
 
     @cached_property
     def _models(self) -> list[ScoreModel]:
-        """The student's model of records, corrected by the calibration sums.
+        """Three versions of the student's model of records, recalibrated by `_calibration_differences`.
 
-        The first is the most likely one. Two others lie a standard deviation beside it, with a lower and a higher
-        slope.
+        The first is the most likely one. In the second and the third, the line from the student's logits to corrected
+        logits has a slope that is a standard deviation lower or higher.
         """
         return self.score_design.model.corrected(
             self._calibration_differences / self._num_known,
@@ -195,7 +216,12 @@ class ScoreEstimates:
     # A method for each score
 
     def _micro_f1(self, hits_and_errors: FloatArray, covariance: FloatArray) -> ReleasedScore:
-        """Returns micro-F1 from the numbers of hits and errors, with their covariance."""
+        """Returns micro-F1 with its 95% interval.
+
+        Args:
+            hits_and_errors: the noisy numbers of hits and errors, `[2]`.
+            covariance: the covariance of these two numbers, `[2, 2]`.
+        """
         normal = _interval_rng().multivariate_normal(np.zeros(2), covariance, size=_NUM_DRAWS)
         draws = np.maximum(hits_and_errors + normal, 0.0)
         ends = np.percentile(_f1(hits=draws[:, 0], errors=draws[:, 1]), _TWO_SIDED)
@@ -204,7 +230,7 @@ class ScoreEstimates:
         )
 
     def _accuracy(self) -> ReleasedScore:
-        """Returns the share of known labels that are predicted rightly."""
+        """Returns the share of known labels of test records that are predicted rightly, with its 95% interval."""
         errors = self._totals[1]
         num_labels = self._num_known_labels
         # the variance of a sum over groups; noise may make it too small, so it is at least that of independent labels
@@ -222,9 +248,13 @@ class ScoreEstimates:
         return _released_score(1 - errors / num_labels, interval_ends=ends)
 
     def _influenced_score(self, block_name: str) -> ReleasedScore:
-        """Returns macro-F1 or the mean average precision, from the sums of influences in its block.
+        """Returns macro-F1 or the mean average precision, with its 95% interval.
 
         The score is its value on public records, plus the mean influence of the test records, plus a second-order term.
+        The influence of a record is how much one more such record moves the score, to first order (`Influences`).
+
+        Args:
+            block_name: "macro_f1" or "average_precision", the block of the sums of influences on the score.
         """
         index = INFLUENCE_BLOCKS.index(block_name)
         influences = self.score_design.influences
@@ -247,10 +277,12 @@ class ScoreEstimates:
         return _released_score(value, interval_ends=ends)
 
     def _calibration_error(self) -> ReleasedScore:
-        """Returns the sum over bins of |labels - probabilities|, over the number of known labels.
+        """Returns the calibration error of the student's probabilities, with its 95% interval.
 
-        Let d be the differences and e their errors. Then |d + e| - |d| <= |e|, and |d| - |d + e| <= -sign(d) e. So both
-        ends of the interval hold whatever the differences are.
+        It is the sum over bins of |sum of labels - probabilities|, divided by the number of known labels.
+
+        Let d be the differences in the bins without noise, and e their errors. Then |d + e| - |d| <= |e|, and |d| - |d
+        + e| <= -sign(d) e. So both ends of the interval hold whatever the differences are.
 
         The errors make the sum of |d + e| too large. So the score is that sum times sqrt(s). Here s is the share of the
         sum of squares (d + e)**2 that the variance of the errors does not explain.
@@ -273,7 +305,12 @@ class ScoreEstimates:
     def _subgroup_score(
         self, hits_and_errors: FloatArray, *, share_of_column: float
     ) -> ReleasedScore:
-        """Returns micro-F1 from the hits and errors of a subgroup, and its share of those of its column."""
+        """Returns micro-F1 of a subgroup, with its 95% interval.
+
+        Args:
+            hits_and_errors: the noisy numbers of hits and errors of the subgroup, `[2]`.
+            share_of_column: the subgroup's share of the hits and errors of all values of its column together.
+        """
         clipping = self._clipping_bias("subgroups") * share_of_column
         variance = self._noise_std("subgroups") ** 2 + clipping**2
         sampling = _independent_covariance(hits_and_errors) * self._variance_inflation
@@ -281,7 +318,7 @@ class ScoreEstimates:
 
 
 def _interval_rng() -> np.random.Generator:
-    """Returns random numbers for the ends of intervals; the fixed seed gives every reader of the sums the same ends.
+    """Returns a generator for the ends of intervals; its fixed seed gives every reader of the noisy sums the same ends.
 
     No privacy depends on these numbers: they perturb sums that are released.
     """
@@ -289,18 +326,26 @@ def _interval_rng() -> np.random.Generator:
 
 
 def _independent_covariance(hits_and_errors: FloatArray) -> FloatArray:
-    """Returns the covariance of hits and errors if the labels of all records were independent, `[2, 2]`."""
+    """Returns the covariance of the numbers of hits and errors if all labels were independent, `[2, 2]`.
+
+    It is diagonal: the variance of each number is the number itself.
+    """
     return np.diag(np.maximum(hits_and_errors, 0.0))
 
 
 def _f1(*, hits: FloatArray | float, errors: FloatArray | float) -> FloatArray:
-    """Returns F1 from numbers of hits and of errors; 0 without either."""
+    """Returns F1 = 2 hits / (2 hits + errors), in the shape of the arguments; 0 without hits and errors."""
     total = 2 * np.asarray(hits) + np.asarray(errors)
     return np.asarray(np.where(total > 0, 2 * np.asarray(hits) / np.maximum(total, 1e-12), 0.0))
 
 
 def _released_score(score: FloatArray | float, *, interval_ends: FloatArray) -> ReleasedScore:
-    """Returns a score with the two ends of its interval; all are cut to [0, 1]."""
+    """Returns a score with the ends of its interval, all cut to [0, 1]; the interval is widened to contain the score.
+
+    Args:
+        score: the score, one number.
+        interval_ends: the lower and the upper end, `[2]`.
+    """
     low, high = np.clip(interval_ends, 0, 1)
     inside = float(np.clip(score, 0, 1))
     return ReleasedScore(value=inside, low=min(float(low), inside), high=max(float(high), inside))

@@ -38,9 +38,12 @@ _MIDDLES = _LARGEST_LOGIT - (np.arange(_NUM_CELLS) + 0.5) / _CELLS_PER_UNIT
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
 class Influences:
-    """How much a record moves macro-F1 and the mean average precision, to first order, times the number of records.
+    """How much one more record moves macro-F1 and the mean average precision, to first order.
 
-    A record that a model expects moves both by 0 on average.
+    All figures are multiplied by the number of records, so they do not depend on it. A record moves a score by the sum
+    of the influences of its labels. C is the number of cells, which are equal intervals of the logit of the student's
+    probability; the first cell has the highest probabilities. L is the number of labels. A record that follows the
+    `ScoreModel` moves both scores by 0 on average.
 
     Attributes:
         hits: of each label that is predicted and present, on macro-F1, >= 0, `[L]`.
@@ -55,13 +58,23 @@ class Influences:
     absent: FloatArray
 
     def of_f1(self, predicted: BoolArray, labels: BoolArray) -> FloatArray:
-        """Returns the influence of each label of each record on macro-F1, `[n, L]`."""
+        """Returns the influence of each label of each of n records on macro-F1, `[n, L]`.
+
+        Args:
+            predicted: the labels that the student predicts, `[n, L]`.
+            labels: the true labels, `[n, L]`.
+        """
         return np.asarray(
             np.where(labels & predicted, self.hits, (labels ^ predicted) * self.errors)
         )
 
     def of_precision(self, probabilities: FloatArray, labels: BoolArray) -> FloatArray:
-        """Returns the influence of each label of each record on the mean average precision, `[n, L]`."""
+        """Returns the influence of each label of each of n records on the mean average precision, `[n, L]`.
+
+        Args:
+            probabilities: the student's probability of each label, `[n, L]`.
+            labels: the true labels, `[n, L]`.
+        """
         cells = _cells_of(probabilities)
         columns = np.arange(cells.shape[1])
         return np.asarray(
@@ -71,13 +84,17 @@ class Influences:
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
 class ScoreModel:
-    """The numbers of records in cells of C logits of probability, and the shares of them that have the label.
+    """A public model of records: how many lie in each cell of probability, and which share of these has the label.
+
+    The C cells are equal intervals of the logit of the student's probability, the highest first. L is the number of
+    labels.
 
     Attributes:
-        sizes: for each label, of the records for which it is not predicted and of those for which it is, the share in
-            each cell; together 1, `[2, C, L]`.
-        shares: the share of the records in a cell that have the label, in (0, 1), `[C]`.
-        least_positives: labels with a smaller expected share of records move scores as if they had this one.
+        sizes: the share of all records that lie in each cell, for each label. Index 0 is for records for which the
+            label is not predicted, index 1 for the others; for each label all shares add up to 1, `[2, C, L]`.
+        shares: the share of the records in a cell that have the label, in (0, 1), the same for all labels, `[C]`.
+        least_positives: a share of records. The influences of a label that fewer records have are made smaller in
+            proportion, as the influences of rare labels grow without bound.
     """
 
     sizes: FloatArray
@@ -86,11 +103,11 @@ class ScoreModel:
 
     @classmethod
     def of_public(cls, probabilities: FloatArray, predicted: BoolArray) -> ScoreModel:
-        """Returns the student's own model: each label is present with the student's probability.
+        """Returns the student's own model of records: each label is present with the student's probability.
 
         Args:
-            probabilities: the student's probabilities on public records, `[n, L]`.
-            predicted: its predictions, `[n, L]`.
+            probabilities: the student's probability of each label on n public records, `[n, L]`.
+            predicted: the labels that the student predicts for these records, `[n, L]`.
         """
         num_records, num_labels = probabilities.shape
         cells = _cells_of(probabilities)
@@ -105,22 +122,27 @@ class ScoreModel:
         )
 
     def recalibrated(self, intercept: float, slope: float) -> ScoreModel:
-        """Returns this model with shares whose logits are a line in those of the student's probabilities."""
+        """Returns this model with other `shares`, whose logits are intercept + slope * middle logit of the cell."""
         return replace(self, shares=expit(intercept + slope * _MIDDLES))
 
     def variances(self, num_bins: int) -> FloatArray:
-        """Returns for each of B bins the variance of the calibration sum of one record, `[B]`.
+        """Returns for each of B bins of probability the variance of one record's calibration sum, `[B]`.
 
-        The calibration sum of a bin adds up label - share over the labels whose probability lies in the bin.
+        The calibration sum of a bin adds up label (0 or 1) - share over the labels of the record whose probability lies
+        in the bin.
+
+        Args:
+            num_bins: B, the number of bins, which have equal widths.
         """
         sizes = self.sizes.sum(axis=(0, 2))
         weights = sizes * self.shares * (1 - self.shares)
         return np.bincount(_bins(num_bins), weights=weights, minlength=num_bins).astype(np.float64)
 
     def corrected(self, differences: FloatArray, *, variances: FloatArray) -> list[ScoreModel]:
-        """Returns this model recalibrated to explain differences best, and two models a standard deviation beside it.
+        """Returns three recalibrations of this model (`recalibrated`).
 
-        The second model has a lower slope, the third a higher one.
+        The first explains the differences best. The slope of the second is a standard deviation lower, that of the
+        third a standard deviation higher.
 
         Args:
             differences: labels - probabilities, summed in each of B bins of probability, per record, `[B]`.
@@ -139,8 +161,8 @@ class ScoreModel:
     ) -> tuple[FloatArray, FloatArray]:
         """Returns the most probable intercept and slope of a recalibration, `[2]`, and their covariance, `[2, 2]`.
 
-        They are found by Gauss-Newton steps for normal differences, with a normal prior around the line that changes
-        nothing.
+        `recalibrated` explains intercept and slope. They are found by Gauss-Newton steps. The differences are taken to
+        be normal. The prior is normal, too, around intercept 0 and slope 1, which change nothing.
 
         Args:
             differences: labels - probabilities, summed in each of B bins of probability, per record, `[B]`.
@@ -175,7 +197,7 @@ class ScoreModel:
 
     @property
     def rates(self) -> FloatArray:
-        """The numbers of hits, false alarms and misses of each label, per record, `[L, 3]`."""
+        """The expected numbers per record of hits, false alarms and misses of each label, in this order, `[L, 3]`."""
         shares = self.shares[:, None]
         return np.stack(
             [
@@ -188,19 +210,19 @@ class ScoreModel:
 
     @cached_property
     def scores(self) -> tuple[float, float]:
-        """Macro-F1 and the mean average precision of records as the model expects them."""
+        """Macro-F1 and the mean average precision of a set of records that this model describes."""
         hits, false_alarms, misses = self.rates.T
         macro_f1 = (2 * hits / (2 * hits + false_alarms + misses)).mean()
         return float(macro_f1), float(self._ranks.average_precisions.mean())
 
     @cached_property
     def _ranks(self) -> _Ranks:
-        """The records of each label by cell, predicted or not."""
+        """The ranks of the records of each label by cell, those for which it is predicted and the others together."""
         return _Ranks.of_cells(self.sizes.sum(axis=0), shares=self.shares)
 
     @property
     def influences(self) -> Influences:
-        """How much a record moves both scores, to first order around this model."""
+        """How much a record moves macro-F1 and the mean average precision, to first order around this model."""
         hits, false_alarms, misses = self.rates.T
         errors = false_alarms + misses
         total = 2 * hits + errors
@@ -219,13 +241,13 @@ class ScoreModel:
         )
 
     def expected(self, influences: Influences, *, power: int = 1) -> tuple[float, float]:
-        """Returns what the model expects of a record: its influences on macro-F1 and on mean average precision.
+        """Returns two expectations under this model: a record's influence on macro-F1, and on mean average precision.
 
-        Each of the two is summed over labels.
+        Each of the two is summed over the labels of the record.
 
         Args:
-            influences: the influences around this model or around another one.
-            power: 1 sums the influences, 2 their squares.
+            influences: the influences of labels; they may be those around another model.
+            power: 1 sums the influences of the labels, 2 the squares of these influences.
         """
         hits, false_alarms, misses = self.rates.T
         sizes = self.sizes.sum(axis=0)
@@ -239,14 +261,16 @@ class ScoreModel:
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
 class _Ranks:
-    """Records of each label in C cells from high to low probability.
+    """The ranking of records by probability, for each of L labels, in C cells from high to low probability.
 
-    Records in a cell rank alike: each has half of its cell before it.
+    Records in a cell rank alike: each has half of its cell before it. Numbers of records are shares of all records.
 
     Attributes:
-        present: the records with the label in each cell, `[C, L]`.
-        precisions: the share of records with the label from the top to the middle of each cell, `[C, L]`.
-        num_before: the number of records from the top to the middle of each cell, > 0, `[C, L]`.
+        present: the number of records with the label in each cell, `[C, L]`.
+        precisions: the share of records with the label among those from the first cell to the middle of this one,
+            `[C, L]`.
+        num_before: the number of records from the first cell to the middle of this one, `[C, L]`; 1 where there are
+            none.
     """
 
     present: FloatArray
@@ -258,8 +282,8 @@ class _Ranks:
         """Returns the ranks of records by cell.
 
         Args:
-            sizes: the records in each cell, `[C, L]`.
-            shares: the share of them that have the label, `[C]`.
+            sizes: the number of records in each cell, as a share of all records, `[C, L]`.
+            shares: the share of the records of a cell that have the label, `[C]`.
         """
         present = sizes * shares[:, None]
         num_before = np.cumsum(sizes, axis=0) - sizes / 2
@@ -293,17 +317,28 @@ class _Ranks:
 
 
 def _sums_below(cells: FloatArray) -> FloatArray:
-    """Returns for each cell the sum of the cells below it and of half of itself, `[C, L]`."""
+    """Returns for each cell the sum over all cells of lower probability and half of the cell itself, `[C, L]`.
+
+    Args:
+        cells: a value for each cell and label, `[C, L]`.
+    """
     return np.asarray(np.cumsum(cells[::-1], axis=0)[::-1] - cells / 2)
 
 
 def _bins(num_bins: int) -> IntArray:
-    """Returns the bin of the probability in the middle of each cell; bins have equal widths, `[C]`."""
+    """Returns, for each cell of logits, the number of the bin that holds the cell's middle probability, `[C]`.
+
+    Args:
+        num_bins: the number of bins; they divide the probabilities from 0 to 1 into equal widths.
+    """
     return np.asarray((expit(_MIDDLES) * num_bins).astype(np.int64))
 
 
 def _cells_of(probabilities: FloatArray) -> IntArray:
-    """Returns the cell of each probability, in an array of the same shape."""
+    """Returns the number of the cell that each probability's logit lies in, in an array of the same shape.
+
+    Cell 0 has the highest probabilities. Logits beyond -12 and 12 count as these two.
+    """
     shares = np.clip(probabilities, expit(-_LARGEST_LOGIT), expit(_LARGEST_LOGIT))
     logits = np.log(shares) - np.log1p(-shares)
     cells = ((_LARGEST_LOGIT - logits) * _CELLS_PER_UNIT).astype(np.int64)

@@ -39,10 +39,10 @@ _CLIPS = "clips:"
 
 @dataclass(frozen=True)
 class ScorePrice:
-    """The price of the scores of a run, before anything is drawn.
+    """The price of the released scores of a run's student on the test records, before anything is drawn.
 
     Attributes:
-        event: the price of all scores together.
+        event: the price of all scores together, as an event for any accountant.
         epsilon: the epsilon of `event` at the run's delta.
         delta: the delta of the run.
         unit: what one change replaces, a group of test records.
@@ -94,7 +94,9 @@ class ScorePrice:
 
 @dataclass(frozen=True)
 class ScoreCharge:
-    """The charge of a run's scores: the account of its test records, and the key of what is drawn.
+    """The charge of a run's released scores: the account of its test records, and the key of the noisy sums.
+
+    The scores of a student are computed from noisy sums over the test records.
 
     Attributes:
         score_price: the price of the scores.
@@ -116,7 +118,7 @@ class ScoreCharge:
     def release(
         self, model: Predictor, *, dataset: Dataset, num_queries: int, rng: np.random.Generator
     ) -> ReleasedScores:
-        """Returns the scores of a student, drawn once and charged with the draw.
+        """Returns the scores of a student. Noisy sums are drawn and charged together, and later calls read them back.
 
         Args:
             model: the student.
@@ -165,7 +167,14 @@ class ScoreCharge:
         score_design: ScoreDesign,
         rng: np.random.Generator,
     ) -> bytes:
-        """Draws the noisy sums, commits them with their charge, and returns what the ledger holds."""
+        """Draws the noisy sums, commits them with their charge, and returns the bytes that the ledger holds for them.
+
+        Args:
+            model: the student.
+            test_split: the test records.
+            score_design: the public design of the sums.
+            rng: the source of the noise.
+        """
         noise_multiplier = self.score_price.event.noise_multiplier
         sums = noisy_sums(
             score_design,
@@ -184,7 +193,10 @@ class ScoreCharge:
         return self.commit(npz_bytes(arrays))
 
     def commit(self, content: bytes) -> bytes:
-        """Commits noisy sums with their charge, and returns what the ledger holds for them."""
+        """Commits noisy sums, as the bytes of an .npz file, with their charge; returns the bytes that the ledger holds.
+
+        If the ledger holds sums of an earlier call, nothing is charged, and these are returned.
+        """
         return self.account.commit(
             self.release_key,
             event=self.score_price.event,
@@ -196,7 +208,13 @@ class ScoreCharge:
     def _scores(
         self, estimates: ScoreEstimates, *, num_groups: int, subgroups: Sequence[Subgroups]
     ) -> ReleasedScores:
-        """Returns the estimates with the price that covers them."""
+        """Returns the scores that are estimated from noisy sums, together with the price that covers all of them.
+
+        Args:
+            estimates: computes the scores from the noisy sums.
+            num_groups: the number of groups of test records.
+            subgroups: the divisions of records for which micro-F1 is released, in the order of the estimates.
+        """
         scores = estimates.scores()
         scores_by_column = zip(subgroups, estimates.subgroup_scores(), strict=True)
         return ReleasedScores(
@@ -218,7 +236,10 @@ class ScoreCharge:
 
 
 def _name_of_account(test_split: Split) -> str:
-    """Returns the name of the account of test records: a digest of ids and labels, whatever features stand for them."""
+    """Returns the name of the account of test records: a digest of their ids, groups and labels.
+
+    The inputs are left out, so other features of the same records are charged to the same account.
+    """
     hasher = hashlib.sha256(b"test records")
     order = np.argsort(test_split.record_ids, kind="stable")
     for array in (

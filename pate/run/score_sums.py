@@ -66,7 +66,7 @@ _STD_MARGIN = 1 + 2.0**-40
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
 class Subgroups:
-    """A division of records by a column: for each record at most one of its public values.
+    """A division of records by a column of their table: each record has at most one of the column's public values.
 
     Attributes:
         column_name: the name of the column.
@@ -83,17 +83,20 @@ class Subgroups:
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
 class RecordCounts:
-    """The counts of n records, before they are added up by group.
+    """The counts of n records, from which the scores of a student are computed, before they are added up by group.
+
+    L is the number of labels. Labels that are unknown count nowhere.
 
     Attributes:
         hits: true where a label is predicted and present, `[n, L]`.
         false_alarms: true where a label is predicted and absent, `[n, L]`.
         misses: true where a label is present and not predicted, `[n, L]`.
-        calibration: positive parts and negative parts of the sums of presence - probability, for each bin of
-            probability, `[n, 2 * CALIBRATION_BINS]`.
-        macro_f1: positive parts and negative parts of the influences of its labels on macro-F1, added up, `[n, 2]`.
-        average_precision: the same of the influences on the mean average precision, `[n, 2]`.
-        num_known: the number of known labels of each record, over L, `[n]`.
+        calibration: the sum of label (0 or 1) - probability over the labels of a record in each bin of probability. The
+            positive parts of the sums come first, then the negative parts, `[n, 2 * CALIBRATION_BINS]`.
+        macro_f1: the sum of the positive influences of a record's labels on macro-F1, and that of the negative ones
+            without the sign, `[n, 2]`.
+        average_precision: the same two sums of influences on the mean average precision, `[n, 2]`.
+        num_known: the share of a record's labels that are known, `[n]`.
     """
 
     hits: BoolArray
@@ -121,7 +124,7 @@ class RecordCounts:
             predicted: the student's prediction of each label, `[n, L]`.
             labels: the true labels, `[n, L]`.
             known: which labels are known, `[n, L]`; None where all are.
-            influences: how much each label of a record moves two of the scores.
+            influences: how much each label of a record moves macro-F1 and the mean average precision.
         """
         is_known = np.ones(labels.shape, np.bool_) if known is None else known
         bins = bins_of(probabilities)
@@ -148,7 +151,7 @@ class RecordCounts:
 
 @dataclass(frozen=True, kw_only=True, eq=False)  # compared by identity, as its parts are
 class ScoreDesign:
-    """The public design of the released sums: blocks of counts, their clips, and their shares of the price.
+    """The public design of the noisy sums from which scores come: blocks of counts, their clips, their price shares.
 
     Formal guarantee: one change replaces a group of test records by another group with any records. Let every block of
     a group's counts be at least 0 and at most as long as its clip. Then two groups differ in a block by at most sqrt(2)
@@ -156,15 +159,14 @@ class ScoreDesign:
     one Gaussian release of `noise_multiplier` (docs/proofs/scores.md).
 
     Attributes:
-        num_labels: L.
-        most_records: the number of records of a group that count in full; the records of a larger group count less,
-            and as much together.
+        num_labels: the number of labels.
+        most_records: the largest number of records of a group that count in full. The records of a larger group count
+            less, and together as much as this many.
         has_gaps: whether labels of test records may be unknown.
-        model: the student's own model of records, around which influences are taken.
+        model: the student's own model of records; influences are the derivatives of scores at this model.
         num_values: the number of values of each column of subgroups.
-        clips: the largest l2 length of a group's counts in each block, > 0.
-        clip_losses: the length that the clip cuts off a public group on average, for each block, where it counts as an
-            error of scores.
+        clips: the largest l2 length of a group's counts in each block, > 0, by block.
+        clip_losses: the mean length that the clip cuts off the counts of a public group, by block.
     """
 
     num_labels: int
@@ -182,7 +184,12 @@ class ScoreDesign:
 
     @property
     def blocks(self) -> dict[str, int]:
-        """The number of counts of each block, by its name, in the order of the sums."""
+        """The number of counts in each block, by the block's name.
+
+        Every design has "totals" (hits and errors), "squares" (their products), "calibration", "macro_f1" and
+        "average_precision". It has "sizes" if groups may have several records or labels may be unknown. It has
+        "subgroups" if there are columns of subgroups.
+        """
         sizes = {
             "totals": 2,
             "squares": 3,
@@ -198,12 +205,12 @@ class ScoreDesign:
 
     @property
     def shares(self) -> dict[str, float]:
-        """The share of the price of each block in use; they add up to 1."""
+        """The share of the price that each block of `blocks` has, by name; the shares add up to 1."""
         total = math.fsum(_SHARES[name] for name in self.blocks)
         return {name: _SHARES[name] / total for name in self.blocks}
 
     def noise_stds(self, noise_multiplier: float) -> dict[str, float]:
-        """Returns the standard deviation of the noise of each block, in steps of its grid.
+        """Returns the standard deviation of the noise in each count of a block, by block, in steps (`STEPS_PER_CLIP`).
 
         Args:
             noise_multiplier: the noise std / l2 sensitivity of all blocks together.
@@ -215,7 +222,7 @@ class ScoreDesign:
         }
 
     def event(self, noise_multiplier: float) -> ScoresEvent:
-        """Returns the price of all sums together."""
+        """Returns the price of all blocks together; `noise_multiplier` is noise std / l2 sensitivity of all of them."""
         return ScoresEvent(noise_multiplier=noise_multiplier)
 
     def group_vectors(
@@ -275,17 +282,25 @@ class ScoreDesign:
         return vectors
 
     def _group_sums(self, count_columns: FloatArray, group_of: IntArray) -> FloatArray:
-        """Returns the sums of columns over the records of each group; those of a large group count less, `[G, k]`."""
+        """Returns the sum of each column over the records of each of G groups, `[G, k]`.
+
+        The records of a group with more than `most_records` records count less, and together as much as `most_records`.
+
+        Args:
+            count_columns: k counts of each of n records, `[n, k]`.
+            group_of: the group of each record, 0 to G - 1 in rising order, `[n]`.
+        """
         sizes = np.bincount(group_of)
         weighted = count_columns * np.minimum(1.0, self.most_records / sizes)[group_of, None]
         firsts = np.searchsorted(group_of, np.arange(len(sizes)))
         return np.asarray(np.add.reduceat(weighted, firsts, axis=0))
 
     def clipped_steps(self, vectors: Mapping[str, FloatArray]) -> dict[str, IntArray]:
-        """Returns the clipped counts of each group as whole steps of the grid, int64 `[G, size]` by block.
+        """Returns the clipped counts of each of G groups as whole steps, int64 `[G, size of the block]` by block.
 
-        Every row is at least 0, and its squares add up to at most `STEPS_PER_CLIP`**2, which is checked in whole
-        numbers. A row for which rounding errors break that counts nothing.
+        A step is the block's clip / `STEPS_PER_CLIP`. Every count is at least 0. The squares of a group's counts in a
+        block add up to at most `STEPS_PER_CLIP`**2, which is checked in whole numbers. If rounding errors break that,
+        the group's counts in the block are set to 0.
 
         Args:
             vectors: the counts of each group by block, as `group_vectors` returns them.
@@ -300,7 +315,7 @@ class ScoreDesign:
         return clipped
 
     def with_clips(self, clips: Mapping[str, float], *, most_records: int) -> ScoreDesign:
-        """Returns this design with the clips and the largest group that noisy sums were drawn with."""
+        """Returns this design with the clips, and the `most_records`, with which noisy sums were drawn earlier."""
         return replace(self, clips=dict(clips), most_records=most_records)
 
     @classmethod
@@ -315,10 +330,10 @@ class ScoreDesign:
         num_queries: int = 0,
         subgroups: Sequence[Subgroups] = (),
     ) -> ScoreDesign:
-        """Returns the design for a student.
+        """Returns the design for the scores of a student.
 
-        Clips are found on public groups, whose labels are drawn by the student's probabilities. They make the noise and
-        what they cut off as small as possible together.
+        Clips are found on groups of public records, whose labels are drawn with the student's probabilities. A clip
+        balances two errors: the noise, which grows with the clip, and the counts that it cuts off.
 
         Args:
             model: the student.
@@ -326,9 +341,9 @@ class ScoreDesign:
             noise_multiplier: the noise std / l2 sensitivity of all blocks together.
             num_groups: the number of groups of test records.
             has_gaps: whether labels of test records may be unknown.
-            num_queries: the number of queries, the first public records. They are left out where enough others are
-                left, as the student was trained on them.
-            subgroups: the columns of subgroups.
+            num_queries: the number of queries, which are the first public records. The student was trained on them, so
+                they are left out if at least 200 other public records remain.
+            subgroups: the divisions of records by columns, for which micro-F1 is released too.
         """
         first = num_queries if len(public_split) - num_queries >= _MIN_POOL else 0
         row_indices = np.arange(first, min(len(public_split), first + _MAX_PUBLIC))
@@ -371,12 +386,19 @@ class ScoreDesign:
 
 
 def bins_of(probabilities: FloatArray) -> IntArray:
-    """Returns the bin of each probability, 0 to `CALIBRATION_BINS` - 1: the bins have equal widths."""
+    """Returns the bin of each probability, 0 to `CALIBRATION_BINS` - 1, in an array of the same shape.
+
+    The bins divide the probabilities from 0 to 1 into equal widths.
+    """
     return np.minimum((probabilities * CALIBRATION_BINS).astype(np.int64), CALIBRATION_BINS - 1)
 
 
 def _likely_labels(probabilities: FloatArray) -> BoolArray:
-    """Returns labels that are present with the student's probabilities and go together, bool `[n, L]`."""
+    """Returns labels that are drawn with given probabilities, bool `[n, L]`; the labels of a record are correlated.
+
+    Args:
+        probabilities: the student's probability of each label of n records, `[n, L]`.
+    """
     rng = np.random.default_rng(0)
     together = rng.standard_normal((len(probabilities), 1)) * math.sqrt(_LABEL_CORRELATION)
     apart = rng.standard_normal(probabilities.shape) * math.sqrt(1 - _LABEL_CORRELATION)
@@ -384,11 +406,13 @@ def _likely_labels(probabilities: FloatArray) -> BoolArray:
 
 
 def _balanced_clip(lengths: FloatArray, *, noise_per_clip: float) -> tuple[float, float]:
-    """Returns the clip for which its noise and what it cuts off are smallest together, and what it cuts off.
+    """Returns the clip with the smallest error, and the mean length that it cuts off a group.
+
+    The error is the root of the sum of two squares: the length of the noise, and the mean length that is cut off.
 
     Args:
-        lengths: the lengths of the counts of public groups, `[G]`.
-        noise_per_clip: the length of the noise for a clip of 1, for each group.
+        lengths: the l2 lengths of the counts of G public groups, `[G]`.
+        noise_per_clip: the length of the noise for a clip of 1, divided by the number of groups of test records.
     """
     candidates = np.quantile(lengths, np.linspace(_MIN_CLIP_QUANTILE, 1, _NUM_CLIPS))
     losses = np.array([np.maximum(lengths - clip, 0).mean() for clip in candidates])
@@ -404,13 +428,16 @@ def exact_sums(
     test_split: Split,
     subgroups: Sequence[Subgroups] = (),
 ) -> dict[str, IntArray]:
-    """Returns the sums over all groups of test records, in steps, int64 by block. Private: no noise is in them.
+    """Returns the sums of clipped counts over all groups of test records, by block. Private: no noise is in them.
 
     Args:
-        score_design: the public design.
+        score_design: the public design of the sums: their blocks and clips.
         model: the student.
         test_split: the test records.
-        subgroups: the columns of subgroups.
+        subgroups: the divisions of records by columns, for which micro-F1 is released too.
+
+    Returns:
+        Whole numbers of steps (`STEPS_PER_CLIP`), int64 `[size of the block]` by the block's name.
     """
     sums = {name: np.zeros(size, dtype=np.int64) for name, size in score_design.blocks.items()}
     for row_indices, group_of in _whole_groups(test_split.group_ids):
@@ -439,11 +466,11 @@ def noisy_sums(
     noise_multiplier: float,
     rng: np.random.Generator,
 ) -> dict[str, IntArray]:
-    """Returns the sums with exact Gaussian noise, in steps, int64 by block, whose price is `design.event`.
+    """Returns the sums with exact Gaussian noise, in whole steps, int64 by block; their price is `score_design.event`.
 
     Args:
-        score_design: the public design.
-        sums: the sums without noise.
+        score_design: the public design of the sums, which divides the noise among blocks.
+        sums: the sums without noise, as `exact_sums` returns them.
         noise_multiplier: the noise std / l2 sensitivity of all blocks together.
         rng: the source of the noise.
     """
@@ -454,14 +481,18 @@ def noisy_sums(
 
 
 def _signed_sums(entries: FloatArray) -> FloatArray:
-    """Returns the sums of the positive parts and of the negative parts of the entries of each row, >= 0, `[n, 2]`."""
+    """Returns for each row the sum of its positive entries, and that of its negative ones without the sign, `[n, 2]`.
+
+    Args:
+        entries: n rows of numbers, `[n, L]`.
+    """
     return np.stack(
         [np.maximum(entries, 0).sum(axis=1), np.maximum(-entries, 0).sum(axis=1)], axis=1
     )
 
 
 def _clip_factors(rows: FloatArray, *, clip: float) -> FloatArray:
-    """Returns for each row a factor, at most 1, that makes its Euclidean length at most the clip."""
+    """Returns for each of G rows a factor below 1 that makes its Euclidean length at most the clip, `[G]`."""
     lengths = np.linalg.norm(rows, axis=1)
     # a little shorter than the clip, so that no rounding error exceeds it
     return np.asarray(np.minimum(1.0, clip / np.maximum(lengths, 1e-300)) * (1 - 2.0**-40))
@@ -482,7 +513,14 @@ def _predictions(
 
 
 def _whole_groups(group_ids: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
-    """Yields blocks of whole groups: the rows of a block, and the number of each row's group within the block."""
+    """Yields blocks of rows that hold whole groups: the row numbers, and the group of each row within the block.
+
+    Groups within a block are numbered 0, 1, ... in rising order. A block has about 4,096 rows; a larger group has a
+    larger block.
+
+    Args:
+        group_ids: the group of each row of the split, `[num_rows]`.
+    """
     order = np.argsort(group_ids, kind="stable")
     ids = group_ids[order]
     first = 0
