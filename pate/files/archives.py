@@ -48,12 +48,14 @@ def write_rows(
 def read_member(
     archive: zipfile.ZipFile, array_name: str, *, dtype_kinds: str = "biuf"
 ) -> NDArray[Any]:
-    """Reads an array from an archive; raises one of `UNREADABLE` if that is impossible.
+    """Reads an array from an .npz archive.
 
     Args:
         archive: the archive, open for reading.
         array_name: the name of the array.
         dtype_kinds: numpy's letters of the allowed dtypes.
+
+    Raises one of `UNREADABLE` (the errors of zipfile and numpy) if the array is missing, damaged or of another dtype.
     """
     member_info = archive.getinfo(f"{array_name}.npy")
     with archive.open(member_info) as member:
@@ -63,14 +65,15 @@ def read_member(
 def form_of(
     archive: zipfile.ZipFile, array_name: str, *, dtype_kinds: str
 ) -> tuple[tuple[int, ...], np.dtype[Any]]:
-    """Returns the shape and the dtype of an array in an archive; its header must agree with its number of bytes.
+    """Returns the shape and the dtype of an array in an .npz archive, from the header of the array.
 
     Args:
         archive: the archive, open for reading.
         array_name: the name of the array.
         dtype_kinds: numpy's letters of the allowed dtypes.
 
-    Raises one of `UNREADABLE` for an array of another dtype, or an array that is stored by columns.
+    Raises one of `UNREADABLE` (the errors of zipfile and numpy) for an array that is missing, of another dtype, stored
+    by columns, or of another number of bytes than its header states.
     """
     member_info = archive.getinfo(f"{array_name}.npy")
     with archive.open(member_info) as member:
@@ -85,7 +88,10 @@ def form_of(
 def read_rows(
     archive: zipfile.ZipFile, array_name: str, block_rows: int, *, dtype_kinds: str
 ) -> Iterator[NDArray[Any]]:
-    """Yields the rows of an array in an archive, in blocks of up to `block_rows` rows; raises as `form_of`."""
+    """Yields the rows of an array in an .npz archive, in blocks of up to `block_rows` rows; raises as `form_of`.
+
+    `dtype_kinds` are numpy's letters of the allowed dtypes.
+    """
     shape, dtype = form_of(archive, array_name, dtype_kinds=dtype_kinds)
     member_info = archive.getinfo(f"{array_name}.npy")
     with archive.open(member_info) as member:
@@ -106,7 +112,8 @@ def reading(path: Path | str, rule: str, remedy: str) -> Iterator[zipfile.ZipFil
         remedy: advice for the error.
 
     Raises:
-        DamagedFile: an error of reading occurred in the block.
+        DamagedFile: the file is missing or no archive, has compressed arrays or one name twice, or reading in the block
+            failed.
     """
     with (
         reading_file(path, rule=rule, remedy=remedy, damage_errors=UNREADABLE),

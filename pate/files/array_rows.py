@@ -33,7 +33,7 @@ class _ScratchFile:
     """A file without a name, which is closed when nobody refers to this object any more.
 
     Args:
-        file: the open file; it is closed, and only its descriptor stays open.
+        open_file: the file, which is closed; a duplicate of its descriptor stays open.
     """
 
     def __init__(self, open_file: BinaryIO) -> None:
@@ -53,7 +53,7 @@ class FileRows:
     threads at once. A pickle holds all rows, as another process cannot open the file.
 
     Args:
-        file: the file, whose first byte is that of the first row.
+        scratch_file: the file, whose first byte is that of the first row.
         dtype: the type of an entry.
         shape: the number of rows, and the shape of a row.
     """
@@ -113,23 +113,26 @@ class FileRows:
         return np.asarray, (self[:],)
 
     def reshape(self, *shape: int) -> "FileRows":
-        """Returns the same rows with another shape of a row; the first number of `shape` is that of the rows, or -1."""
+        """Returns the same rows with another shape of each row.
+
+        The first number of `shape` must be the number of rows, or -1. Each row keeps its number of entries.
+        """
         if math.prod(shape[1:]) != math.prod(self.shape[1:]) or shape[0] not in (-1, len(self)):
             raise ValueError(f"cannot reshape rows of shape {self.shape} into {shape}")
         return FileRows(self._file, self.dtype, (len(self), *shape[1:]))
 
     def _read(self, first_row: int, num_rows: int) -> NDArray[Any]:
-        """Returns adjacent rows, `[num_rows, ...]`."""
+        """Returns `num_rows` adjacent rows of the file, the first of which is `first_row`: `[num_rows, ...]`."""
         rows = np.empty((num_rows, *self.shape[1:]), self.dtype)
         self._fill(rows.reshape(-1).view(np.uint8).data, offset=first_row * self._row_bytes)
         return rows
 
     def _fill(self, buffer: memoryview, offset: int) -> None:
-        """Reads bytes of the file into a buffer.
+        """Reads bytes of the file into a buffer until the buffer is full.
 
         Args:
-            buffer: the buffer, which is filled.
-            offset: the position of the first byte in the file.
+            buffer: the buffer.
+            offset: the position in the file of the first byte that is read.
         """
         num_read = 0
         while num_read < len(buffer):
@@ -178,7 +181,10 @@ class FileRows:
 
 
 def scratch_folder() -> Path:
-    """Returns the folder of large temporary files: TMPDIR if it is set, else /var/tmp if that can be written."""
+    """Returns the folder of large temporary files: /var/tmp if it can be written and TMPDIR is not set.
+
+    Otherwise it is the folder of Python's `tempfile`, which obeys TMPDIR.
+    """
     if "TMPDIR" not in os.environ and os.access(_PERSISTENT_FOLDER, os.W_OK):
         return _PERSISTENT_FOLDER
     return Path(tempfile.gettempdir())

@@ -135,7 +135,7 @@ def read_arrays(
             to check their checksum. None maps no array.
 
     Raises:
-        DamagedFile: the file is no archive; or an array is missing, unknown or of another form.
+        DamagedFile: the file is missing or no archive; or an array is missing, unknown or of another form.
         PermissionError: this user may not read the file.
     """
     all_forms = {**(forms or {}), **(optional_forms or {})}
@@ -169,14 +169,14 @@ def arrays_of(
     *,
     optional_forms: Mapping[str, ArrayForm] | None = None,
 ) -> Arrays:
-    """Returns the arrays from the bytes of an .npz file, such as a message. Compressed arrays are refused.
+    """Returns the arrays, by name, from the bytes of an .npz file, such as a message.
 
     Args:
-        npz_bytes: the bytes.
+        npz_bytes: the bytes. Arrays that expand to more bytes than these are refused.
         forms: the arrays that must be there, by name.
         optional_forms: arrays that may be there in addition, by name.
 
-    Raises one of `UNREADABLE` for bytes that are not of this form.
+    Raises one of `UNREADABLE` (the errors of zipfile and numpy) for any other bytes.
     """
     all_forms = {**forms, **(optional_forms or {})}
     arrays = _read(
@@ -196,7 +196,7 @@ def read_array(file: IO[bytes], num_bytes: int, *, dtype_kinds: str = _NUMBERS) 
         num_bytes: the number of bytes of header and data together.
         dtype_kinds: numpy's letters of the allowed dtypes.
 
-    Raises one of `UNREADABLE` if this is impossible.
+    Raises one of `UNREADABLE` (the errors of zipfile and numpy) for any other content.
     """
     shape, fortran_order, dtype = read_header(file, num_bytes, dtype_kinds=dtype_kinds)
     num_data_bytes = num_bytes - file.tell()
@@ -227,7 +227,8 @@ def read_header(
     Returns:
         The shape; true if the array is stored by columns (Fortran's order); and the dtype.
 
-    Raises one of `UNREADABLE` if this is impossible.
+    Raises one of `UNREADABLE` (the errors of zipfile and numpy) for another dtype, or for a header that does not agree
+    with `num_bytes`.
     """
     version = np.lib.format.read_magic(file)
     readers = {
@@ -281,7 +282,7 @@ def _read(
     known_forms: Mapping[str, ArrayForm],
     mapped_array: str | None = None,
 ) -> Arrays:
-    """Returns the arrays of an archive; raises one of `UNREADABLE` for bytes that are none.
+    """Returns the arrays of an .npz archive by name; raises one of `UNREADABLE` if the file is no such archive.
 
     Args:
         npz_file: the file, or an open file, which cannot be mapped.
@@ -310,7 +311,16 @@ def _read(
 
 
 def _map(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
-    """Returns an array of an archive that stays on the disk, after its bytes were compared with their checksum."""
+    """Returns an array of an .npz archive as a read-only `np.memmap`, after a check of its checksum.
+
+    Args:
+        path: the file of the archive.
+        archive: the same archive, open for reading.
+        member: the entry of the array, which must not be compressed.
+
+    Raises one of `UNREADABLE` (the errors of zipfile and numpy) for an array that is damaged, empty or stored by
+    columns.
+    """
     with archive.open(member) as file:
         shape, fortran_order, dtype = read_header(file, num_bytes=member.file_size)
         if fortran_order or 0 in shape:

@@ -57,11 +57,13 @@ def write_text_parts(path: Path | str, parts: Iterable[str]) -> None:
 
 
 def remove_partials(folder: Path, name_patterns: Iterable[str]) -> None:
-    """Removes the half-written files that a killed process has left in a folder.
+    """Removes the half-written files that `atomic_write` of a killed process has left in a folder.
+
+    A folder that is missing or a link is left alone.
 
     Args:
         folder: the folder.
-        name_patterns: regular expressions of the names of the complete files.
+        name_patterns: regular expressions of the names that the files would have had.
     """
     if not folder.is_dir() or folder.is_symlink():
         return

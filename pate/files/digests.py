@@ -13,7 +13,10 @@ from pate.files.reading import require_file
 
 
 def full_text(value: Any) -> str:
-    """Returns a text with every entry of an array and every field, where `repr` would abbreviate a long array."""
+    """Returns the text of a value from which its digest is computed: `repr`, but with every entry of an array.
+
+    Arrays, dataclass objects, lists, tuples and dictionaries are written with all their parts.
+    """
     if is_dataclass(value) and not isinstance(value, type):
         return text_of_fields(type(value), text_by_field=field_texts(value))
     if isinstance(value, np.ndarray):
@@ -33,7 +36,7 @@ def field_texts(value: Any) -> dict[str, str]:
 
 
 def text_of_fields(cls: type, text_by_field: Mapping[str, str]) -> str:
-    """Returns the text of an object from the texts of its fields, as `full_text` writes a dataclass object.
+    """Returns the text that `full_text` gives a dataclass object, from the texts of its fields.
 
     Args:
         cls: the class of the object.
@@ -49,7 +52,13 @@ def digest(values: Any) -> str:
 
 
 def file_digest(path: Path | str, *, remedy: str, rule: str = "a file of this run") -> str:
-    """Returns the SHA-256 digest of a file in hexadecimal; raises `DamagedFile` if the file does not exist."""
+    """Returns the SHA-256 digest of a file in hexadecimal; raises `DamagedFile` if the path is no file.
+
+    Args:
+        path: the file.
+        remedy: advice for the error.
+        rule: a description of the expected file, for the error.
+    """
     require_file(path, rule=rule, remedy=remedy)
     with open(path, "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -17,7 +17,7 @@ def file_lock(path: Path, *, wait: bool = True) -> Iterator[None]:
 
     Args:
         path: the lock file.
-        wait: true waits until another process releases the lock.
+        wait: true waits while another process holds the lock; false raises an error then.
 
     Raises:
         BlockingIOError: another process holds the lock, and `wait` is false.
@@ -32,7 +32,11 @@ def file_lock(path: Path, *, wait: bool = True) -> Iterator[None]:
 
 
 def _acquire(path: Path, *, wait: bool) -> int:
-    """Locks a file and returns its open descriptor; closing the descriptor releases the lock."""
+    """Locks a file and returns its open descriptor; closing the descriptor releases the lock.
+
+    The file is made if it is missing. If another process holds the lock, the function waits, or raises
+    `BlockingIOError` if `wait` is false.
+    """
     operation = fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB
     # Another process may remove the file between its opening and its locking. Then the lock on it excludes nobody, so
     # the file that has the name by now is tried.

@@ -85,7 +85,7 @@ def require_no_links(folder: Path, name: str) -> None:
     """
 
     def raise_error(error: OSError) -> None:
-        """Raises the error of a subfolder that cannot be read, and so may contain a link."""
+        """Raises an error of `os.walk`: a subfolder that cannot be read may contain a link."""
         raise error
 
     if not folder.is_dir():

@@ -15,12 +15,13 @@ def published_fields(
 ) -> dict[str, Any]:
     """Returns the values of those fields of a dataclass that may be published, in the order of the fields.
 
-    The result is empty for a class that is no dataclass.
+    A field may be published if its metadata have `public`, or if its value is a number, a truth value or None. A field
+    with `private` in its metadata is left out, and so is a seed. The result is empty for a class that is no dataclass.
 
     Args:
         cls: the dataclass.
         values: the values, by the names of fields; values of unknown names are ignored.
-        declared_only: true publishes only fields that are declared public, and no numbers without metadata.
+        declared_only: true publishes only fields with `public` in their metadata.
     """
     if not is_dataclass(cls):
         return {}
@@ -42,5 +43,8 @@ def is_scalar(value: Any) -> bool:
 
 
 def is_seed(name: str) -> bool:
-    """Returns True if a field of this name is a seed, from which noise could be computed again."""
+    """Returns True if a field of this name is a seed, so that its value would tell the noise.
+
+    The names of seeds end in `seed` or `random_state`.
+    """
     return name.endswith(("seed", "random_state"))

@@ -78,10 +78,10 @@ def reading_file(
     Other errors, such as `PermissionError`, are not replaced.
 
     Args:
-        path: the file, which must exist.
+        path: the file. A missing file is a `DamagedFile`, too.
         rule: a description of the expected file, for the error.
         remedy: advice for the error.
-        damage_errors: the errors that a reader raises for content of another form.
+        damage_errors: the errors that code in the block raises for content of another form.
     """
     require_file(path, rule=rule, remedy=remedy)
     try:
@@ -95,13 +95,13 @@ def reading_file(
 
 
 def read_bytes(path: Path | str, *, rule: str, remedy: str) -> bytes:
-    """Returns the bytes of a file; raises as `reading_file`."""
+    """Returns the bytes of a file; raises `DamagedFile` as `reading_file` does."""
     with reading_file(path, rule=rule, remedy=remedy):
         return Path(path).read_bytes()
 
 
 def read_text(path: Path | str, *, remedy: str, rule: str = "a text file in UTF-8") -> str:
-    """Returns the text of a file in UTF-8; raises as `reading_file`."""
+    """Returns the text of a file in UTF-8; raises `DamagedFile` for other bytes, and as `reading_file` does."""
     with reading_file(path, rule=rule, remedy=remedy):
         return Path(path).read_bytes().decode()
 
@@ -113,7 +113,10 @@ def read_json(path: Path | str, *, remedy: str, rule: str = "JSON") -> Any:
 
 
 def one_line(error: BaseException) -> str:
-    """Returns the first line of a library's error message, at most 120 characters; advice often follows it."""
+    """Returns the first line of a library's error message, cut to 120 characters.
+
+    An error without a message gives the name of its class.
+    """
     if isinstance(error, UnicodeDecodeError):
         return f"byte {error.start} is not UTF-8"
     lines = str(error).splitlines()
@@ -141,7 +144,9 @@ def unreadable(
 
 
 def read_value(cls: type[T], path: Path | str, *, name: str, rule: str, remedy: str) -> T:
-    """Reads a dataclass from a JSON file that was written with `to_json`; raises as `reading_file`.
+    """Reads a dataclass object from a JSON file that was written with `to_json`.
+
+    A missing file, and JSON of another form, are a `DamagedFile`.
 
     Args:
         cls: the dataclass.

@@ -18,7 +18,7 @@ _INFINITIES = {"inf": math.inf, "-inf": -math.inf}
 
 
 def to_json(value: object) -> str:
-    """Returns a dataclass as indented strict JSON, with keys in the order of its fields; raises as `plain`."""
+    """Returns a dataclass object as indented strict JSON, with keys in the order of its fields; raises as `plain`."""
     return json.dumps(plain(value), indent=2, ensure_ascii=False, allow_nan=False)
 
 
@@ -35,7 +35,7 @@ def read_number(data: object, *, name: str = "number") -> float:
         name: the parameter that the error names.
 
     Raises:
-        InvalidValue: the value is no number.
+        InvalidValue: the value is no number; null, which stands for NaN, is none either.
     """
     value = _INFINITIES.get(data, data) if isinstance(data, str) else data
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
@@ -47,7 +47,7 @@ def read_number(data: object, *, name: str = "number") -> float:
 
 
 def from_json(cls: type[T], text: str, *, name: str) -> T:
-    """Returns a dataclass from the JSON text that `to_json` made.
+    """Returns a dataclass object from the JSON text that `to_json` made.
 
     Args:
         cls: the dataclass.
@@ -59,7 +59,7 @@ def from_json(cls: type[T], text: str, *, name: str) -> T:
     """
 
     def refuse(constant: str) -> float:
-        """Refuses NaN, Infinity and -Infinity, which Python's reader would accept."""
+        """Raises `InvalidValue` for NaN, Infinity and -Infinity, which Python's reader of JSON would accept."""
         raise InvalidValue("number", constant, rule="strict JSON, which has no such number")
 
     try:
@@ -95,7 +95,7 @@ def plain(value: object) -> Any:
 
 
 def _read(value_type: Any, data: Any, name: str) -> Any:
-    """Converts a JSON value to a type; raises `InvalidValue` if that is impossible.
+    """Converts a JSON value to the type of a dataclass field; raises `InvalidValue` if that is impossible.
 
     Args:
         value_type: the type of a field: a dataclass, a union, a mapping, a tuple, or a plain type.
@@ -139,7 +139,11 @@ def _read_dataclass(value_type: Any, data: Any, name: str) -> Any:
 
 
 def _read_union(kinds: tuple[Any, ...], data: Any, name: str) -> Any:
-    """Converts a JSON value to one of several types; `kinds` are the types, other arguments as in `_read`."""
+    """Converts a JSON value to one of the types `kinds`; `data` and `name` are as in `_read`.
+
+    A value of one of these types is returned unchanged. Any other value is converted only if there is one type besides
+    None; otherwise it is an `InvalidValue`.
+    """
     if type(data) in kinds:  # JSON's own types need no conversion
         return data
     kinds_without_none = [kind for kind in kinds if kind is not type(None)]
