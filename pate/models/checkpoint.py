@@ -69,7 +69,7 @@ class CheckpointStore:
 
     @property
     def key(self) -> Path:
-        """The file of the secret key that signs checkpoints."""
+        """The path of the file with the secret key that signs checkpoints: that of `folder` with the suffix `.key`."""
         folder = Path(self.folder)
         return folder.with_name(f"{folder.name}.key")
 
@@ -92,8 +92,11 @@ class CheckpointStore:
         def key_of_file(position_and_teacher: tuple[int, int]) -> object:
             """Returns a key that is equal for two teachers if they belong to the same file.
 
-            The key has the names, types and shapes of the arrays, the shapes without their first axis, and a number
-            that is equal for consecutive teachers.
+            The key has the names, types and shapes of the arrays, the shapes without their first axis. It also has the
+            teacher's index minus its position, which is equal for consecutive teachers.
+
+            Args:
+                position_and_teacher: the position of a teacher in `states`, in ascending order, and its index.
             """
             position, teacher = position_and_teacher
             arrays = sorted(states[teacher].items())
@@ -196,7 +199,7 @@ class CheckpointStore:
 
         Args:
             path: the file.
-            teacher_indices: the indices of the teachers.
+            teacher_indices: the indices of the teachers in the file, which its name tells.
         """
         try:
             arrays: State = load_file(path)

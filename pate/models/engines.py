@@ -43,7 +43,7 @@ class Engine(ABC):
         """
 
     def round_sums(self, records: RoundRecords) -> RoundSums:
-        """Returns the sums of votes in rounds over private records; here, in the threads of this process.
+        """Returns an object that sums the votes of each round; by default it computes in threads of this process.
 
         Nothing is read or computed before the first round is asked.
 
@@ -79,7 +79,7 @@ class StackedEngine(ThreadsEngine):
     """
 
     def round_sums(self, records: RoundRecords) -> RoundSums:
-        """Returns the sums of votes in rounds on the GPU; in the threads of this process if torch can use no GPU."""
+        """Returns an object that sums the votes of each round on the GPU, or in threads if torch can use no GPU."""
         if not torch.cuda.is_available():
             return ThreadSums(records)
         from pate.models.gpu_sums import GpuSums

@@ -33,16 +33,17 @@ _ADVICE = "engine=threads or engine=processes computes on processors"
 
 
 class GpuSums(RoundSums):
-    """The sums over all records on a GPU, whose memory holds features as int16, labels and teachers' weights.
+    """Sums of clipped votes on a GPU, whose memory holds features as int16, labels and teachers' weights.
 
-    The vote of a teacher is clipped and cut to whole numbers by the rules of `ClippedMoments`, that for a single record
-    or that for a mean. So a teacher moves a sum by no more than the price covers. Products of matrices are products of
+    In each round the votes of all teachers are summed. The vote of a teacher is clipped and cut to whole numbers by a
+    rule of `ClippedMoments`: that for one record, or that for a mean over many. So a teacher moves a sum by no more
+    than the price covers. Products of matrices are products of
     whole numbers, which doubles hold exactly, so a vote does not depend on the records of other teachers. A GPU rounds
     a hyperbolic tangent in another way than numpy. So sums may differ from those of a processor in some steps.
 
     Args:
         records: the private records of all teachers.
-        device: where tensors are.
+        device: the GPU.
     """
 
     def __init__(self, records: RoundRecords, device: torch.device) -> None:
@@ -50,7 +51,12 @@ class GpuSums(RoundSums):
         self._device = device
 
     def total(self, question: RoundQuestion) -> IntArray:
-        """Returns the sum of all clipped votes, `[num_features, num_labels]`, in steps.
+        """Returns the sum of the clipped votes of all teachers, `[num_features, num_labels]`.
+
+        The sum is a whole number of steps, the unit of `ClippedMoments`.
+
+        Args:
+            question: the student's weights, the factors of the labels, and the clip of the round.
 
         Raises:
             DeviceFull: the memory of the GPU is too small.
@@ -73,7 +79,13 @@ class GpuSums(RoundSums):
     def _sum_of_block(
         self, teacher_block: EqualSizes, *, question: RoundQuestion, half_weights: Tensor
     ) -> Tensor:
-        """Returns the sum of the clipped votes of teachers with equal numbers of records, whole numbers as doubles."""
+        """Returns the sum of the clipped votes of some teachers, `[num_features, num_labels]`, in steps, as doubles.
+
+        Args:
+            teacher_block: teachers with equal numbers of records.
+            question: the question of the round.
+            half_weights: half of the student's weights, `[num_features, num_labels]`, as in `PublicStudent`.
+        """
         scale = question.label_scale
         expected = self._records.records_per_teacher
         if expected is not None:
@@ -101,12 +113,13 @@ class GpuSums(RoundSums):
     ) -> Tensor:
         """Returns the votes of teachers before the clip, `[num_teachers, num_features, num_labels]`.
 
-        Residuals are cut to whole numbers, so small that doubles hold the sums over a teacher's records exactly.
+        A residual is a label minus the student's probability. Residuals are cut to whole numbers, so small that doubles
+        hold the sums over a teacher's records exactly.
 
         Args:
             teacher_block: teachers with equal numbers of records.
             scale: `[num_labels]`, the factor of each label's residuals.
-            half_weights: as in `PublicStudent`.
+            half_weights: half of the student's weights, `[num_features, num_labels]`, as in `PublicStudent`.
         """
         bits = min(_RESIDUAL_BITS, _PRODUCT_BITS - (teacher_block.size - 1).bit_length())
         unit = math.ldexp(1.0, math.frexp(scale.max())[1] - bits)
@@ -128,7 +141,13 @@ class GpuSums(RoundSums):
         return sums * (unit / (FEATURE_STEPS * teacher_block.size))
 
     def _residuals(self, features: Tensor, *, row_range: slice, half_weights: Tensor) -> Tensor:
-        """Returns labels minus the student's probabilities, float64 `[n, num_labels]`; see `PublicStudent`."""
+        """Returns labels minus the student's probabilities, float64 `[n, num_labels]`; 0 where a label is unknown.
+
+        Args:
+            features: the features of n records, whole numbers as doubles, `[n, num_features]`.
+            row_range: the rows of these records among all records.
+            half_weights: half of the student's weights, `[num_features, num_labels]`, as in `PublicStudent`.
+        """
         labels = self._labels[row_range]
         probabilities = (1 + torch.tanh((features @ half_weights).to(torch.float32))) * 0.5
         residuals = (labels.to(torch.float32) - probabilities).to(torch.float64)
@@ -138,7 +157,11 @@ class GpuSums(RoundSums):
         return residuals.masked_fill_(mask=labels < 0, value=0)
 
     def _blocks(self, vote_size: int) -> Iterator[EqualSizes]:
-        """Yields the teachers in blocks that fit into the memory; `vote_size` is the number of entries of a vote."""
+        """Yields all teachers in blocks with equal numbers of records, each small enough for the memory of the GPU.
+
+        Args:
+            vote_size: the number of entries of a vote, num_features * num_labels.
+        """
         max_teachers = max(1, _MAX_ENTRIES // vote_size)
         for block in equal_sizes(self._shard.sizes, max_rows=_MAX_ROWS):
             if block.size == 1:
@@ -154,7 +177,7 @@ class GpuSums(RoundSums):
 
     @cached_property
     def _features(self) -> Tensor:
-        """The features of all records, int16 `[num_rows, num_features]`; made with numpy, as on a processor."""
+        """The features of all records, int16 `[num_rows, num_features]`; computed by numpy, as on a processor."""
         shape = (len(self._shard.rows), self._records.width)
         features = torch.empty(shape, dtype=torch.int16, device=self._device)
         first = 0
@@ -183,14 +206,14 @@ class GpuSums(RoundSums):
 
 
 def _clip_factors(vectors: Tensor, *, clip: float) -> Tensor:
-    """Returns for each row the factor <= 1 that scales it down to the clip if it is longer, `[num_rows]`.
+    """Returns the factor of each row that shortens it to the length `clip`, `[num_rows]`; 1 for a shorter row.
 
     Squares are added in an order that depends on the number of columns alone: halves of the columns are added, entry by
     entry. A library would choose an order by the number of rows, so that a row's factor would depend on other rows.
 
     Args:
         vectors: `[num_rows, num_columns]`.
-        clip: the largest length of a row.
+        clip: the largest length of a row after the multiplication, > 0.
 
     Raises:
         InvalidValue: a length is not finite.

@@ -71,9 +71,10 @@ _CHECKS: dict[str, Callable[[str, Any], object]] = {
 
 
 def require_settings(settings: Any) -> None:
-    """Raises `InvalidValue` if a field of a dataclass object is outside the range that its name has.
+    """Raises `InvalidValue` if a field of a dataclass object is out of range.
 
-    Fields whose names have no range are not checked. None is allowed for a field whose default is None.
+    The range depends on the field's name alone: `epochs` is a whole number >= 1 in every class, for example. Fields
+    whose names have no range are not checked. None is allowed for a field whose default is None.
     """
     for field in fields(settings):
         value = getattr(settings, field.name)

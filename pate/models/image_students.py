@@ -117,7 +117,11 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         seed: int,
         on_epoch: OnEpoch | None = None,
     ) -> StudentModel:
-        """Trains the members on released labels; if the pool is not empty, then again on these and the public pool."""
+        """Trains the members on released labels, and then once more on released labels and public samples.
+
+        The second training needs a public sample in `pool` and `max_unlabeled` > 0. With fewer than two answered
+        queries nothing is trained, and the model predicts the same labels for all inputs.
+        """
         images = require_images(training.inputs)
         _, labels = require_rows(inputs=images, labels=training.labels, seed=seed)
         known = training.known
@@ -172,7 +176,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         )
 
     def _choices_of_network(self) -> dict[str, float]:
-        """Returns the settings of the network that cannot be told from its weights, by name, for the model's card."""
+        """Returns the settings of the network that its weights do not tell, by name, for `StudentModel.choices`."""
         return {}
 
     def _train_member(
@@ -189,7 +193,7 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
 
         Args:
             network: the architecture.
-            images: the images of the answered queries.
+            images: the images that the member is trained on, those of answered queries outside of its fold.
             targets: their released labels, 0 or 1, `[num_images, num_labels]`; NaN where they are unknown.
             pool: images without labels for the second training; may be empty.
             rng: the generator of the initial weights and of the order of the images.
@@ -214,10 +218,10 @@ class ImageStudent(AdamWRecipe, ThresholdedStudent):
         )
 
     def _report(self, loss_curves: list[Float32Array], on_epoch: OnEpoch) -> None:
-        """Calls `on_epoch` once for each epoch, with the mean loss of the members.
+        """Calls `on_epoch` once for each epoch, with the mean loss over the members and over the steps of the epoch.
 
-        The folds may differ by one row, so the members may have different numbers of steps. The shortest curve
-        determines the number of steps.
+        The folds may differ by one row, so the members may have different numbers of steps. Steps beyond the end of the
+        shortest curve are left out.
 
         Args:
             loss_curves: the loss of each training step, one array for each member.
@@ -368,7 +372,7 @@ def _probabilities(
         network: the architecture.
         tensors: the weights of the network.
         images: the images, `[num_images, channels, height, width]`.
-        device: the device on which they are computed.
+        device: the device on which the probabilities are computed.
     """
     logits = torch.from_numpy(
         predict_logits(network, tensors=tensors, images=images, device=device)

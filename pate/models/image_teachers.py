@@ -36,7 +36,7 @@ class ImageTeacher(AdamWRecipe, Teacher):
     Teachers are trained one after the other. A subclass may train them in one batch.
 
     Attributes:
-        bias: the name of the tensor of a trained network that has one number for each label.
+        bias: the name of the tensor with one number for each label, whose length tells the number of labels.
     """
 
     bias: ClassVar[str]
@@ -48,7 +48,7 @@ class ImageTeacher(AdamWRecipe, Teacher):
 
     @property
     def threshold(self) -> float:
-        """The probability from which on a label gets a vote."""
+        """The least probability with which a label gets a vote: 0.5, unless a subclass has a setting for it."""
         return 0.5
 
     @abstractmethod
@@ -86,7 +86,7 @@ class ImageTeacher(AdamWRecipe, Teacher):
 
         Args:
             images: the images of each shard, `[num_images, channels, height, width]`.
-            targets: the labels of each shard, `[num_images, num_labels]`.
+            targets: the labels of each shard, 0 or 1, `[num_images, num_labels]`; NaN where they are unknown.
             rngs: the generator of each teacher.
         """
         network = self._network(input_shape=images[0].shape[1:], num_labels=targets[0].shape[1])
@@ -108,18 +108,17 @@ class ImageTeacher(AdamWRecipe, Teacher):
 
     @torch.no_grad()
     def predict_many(self, states: Sequence[State], inputs: Float32Array) -> Float32Array:
-        """Returns the probabilities, `[num_states, num_images, num_labels]`, shifted so that the threshold becomes 0.5.
+        """Returns the confidences, `[num_states, num_images, num_labels]`: the probabilities, shifted.
 
-        The shift is one of log-odds.
-
-        The probabilities are never computed in half precision.
+        The log-odds of a probability are shifted so that the teacher's threshold becomes 0.5. Confidences are never
+        computed in half precision.
         """
         logits = self._logits(states, images=require_images(inputs))
         threshold_logit = math.log(self.threshold / (1 - self.threshold))
         return np.asarray(torch.from_numpy(logits).sub_(threshold_logit).sigmoid_().numpy())
 
     def _logits(self, states: Sequence[State], images: NDArray[Any]) -> Float32Array:
-        """Returns the logits of each network, `[num_states, num_images, num_labels]`, one network after the other.
+        """Returns the log-odds of each network, `[num_states, num_images, num_labels]`, one network after the other.
 
         Args:
             states: the states of the teachers.
@@ -142,9 +141,9 @@ def _state_of_row(arrays: State, teacher_position: int, losses: Float32Array) ->
     """Returns the state of one teacher out of the stacked arrays of several teachers.
 
     Args:
-        arrays: the arrays of all teachers, stacked along the first axis.
+        arrays: the arrays of all teachers, by name, stacked along the first axis.
         teacher_position: the position of the teacher along that axis.
-        losses: the losses of the teacher's training steps, followed by NaN.
+        losses: the losses of the teacher's training steps, `[num_steps]`; NaN after its last step.
     """
     state = {name: array[teacher_position].copy() for name, array in arrays.items()}
     state[_CURVE] = losses[np.isfinite(losses)]
@@ -154,9 +153,15 @@ def _state_of_row(arrays: State, teacher_position: int, losses: Float32Array) ->
 def _predict_stacked(
     network: ConvNet, *, states: Sequence[State], images: Float32Array, device: torch.device
 ) -> Float32Array:
-    """Returns the logits of several networks for the same images, `[num_states, num_images, num_labels]`.
+    """Returns the log-odds of several networks for the same images, `[num_states, num_images, num_labels]`.
 
-    The images are processed in batches, so that they fit into memory.
+    The networks compute together. The images are processed in batches, so that they fit into memory.
+
+    Args:
+        network: the architecture of all networks.
+        states: the state of each teacher.
+        images: the images, `[num_images, channels, height, width]`.
+        device: the device on which the log-odds are computed.
     """
     stacks = {
         name: torch.from_numpy(np.stack([state[name] for state in states])).to(device)
@@ -242,7 +247,10 @@ class CNNTeacher(Architecture, ImageTeacher):
         ]
 
     def _logits(self, states: Sequence[State], images: NDArray[Any]) -> Float32Array:
-        """Returns the logits of each network, computed in one batch unless `is_isolated` is true."""
+        """Returns the log-odds of each network, `[num_states, num_images, num_labels]`.
+
+        The networks compute together unless `is_isolated` is true.
+        """
         if self.is_isolated:
             return super()._logits(states, images=images)
         device = require_device(self.device)

@@ -69,6 +69,11 @@ class KernelTeacher(Voter):
         """Returns the votes of the teachers of a partition on the first `num_queries` public samples.
 
         The votes are computed when they are read.
+
+        Args:
+            dataset: the private records and the public pool.
+            partition: the assignment of private records to teachers.
+            num_queries: the number of queries.
         """
         return KernelVotes(
             private=dataset.private,

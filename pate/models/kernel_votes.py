@@ -69,7 +69,7 @@ class KernelVotes(FunctionVotes):
         public: the whole public pool; its first samples are the queries.
         num_queries: the number of queries.
         num_directions: the number of directions of the pool; None for as many as the noise makes worthwhile.
-        make_moment_votes: makes the votes in rounds, as the constructor of `MomentVotes` does.
+        make_moment_votes: makes the votes that are released in rounds, called with the arguments of `MomentVotes`.
         nonlinear: whether components of a kernel are added in rounds; see `KernelTeacher`.
     """
 
@@ -100,7 +100,10 @@ class KernelVotes(FunctionVotes):
         )
 
     def known_shares(self) -> FloatArray | None:
-        """Returns the known shares of the teachers; see `VotesWithLabelShares.known_shares`."""
+        """Returns the share of each teacher's records for which each label is known, `[num_teachers, num_labels]`.
+
+        None means that labels have no gaps.
+        """
         known = self.private.known
         if known is None:
             return None
@@ -192,9 +195,10 @@ class KernelVotes(FunctionVotes):
         least_directions: int = 0,
         recipe: Recipe = DEFAULT_RECIPE,
     ) -> MomentVotes:
-        """Returns the votes as moments that are released in rounds.
+        """Returns the votes in the form that is released in rounds.
 
-        In each round the votes are taken around the predictions of the student of the round before.
+        In each round, a teacher votes for the mean over its records of features times residuals. A residual is a label
+        minus the prediction of the student of the round before.
 
         Args:
             noise_multiplier: the noise of a round, which determines the number of directions.
@@ -233,7 +237,12 @@ class KernelVotes(FunctionVotes):
         return moments
 
     def _directions_at_once(self, noise_multiplier: float, *, recipe: Recipe) -> PublicPCA:
-        """Returns the public directions for a release at once; there are at most as many as queries."""
+        """Returns the public directions for a release in one round; there are at most as many as queries.
+
+        Args:
+            noise_multiplier: the noise of the release.
+            recipe: the constants of the method.
+        """
         num_directions = self._num_affordable(
             noise_multiplier, noise_share=recipe.noise_share_at_once
         )
@@ -251,7 +260,10 @@ class KernelVotes(FunctionVotes):
     def _directions_in_rounds(
         self, noise_multiplier: float, *, least_directions: int, recipe: Recipe
     ) -> PublicPCA:
-        """Returns the public directions for a release in rounds, with components of a kernel if these are used."""
+        """Returns the public directions for a release in rounds, with components of a kernel if `nonlinear` allows.
+
+        The arguments are those of `in_rounds`.
+        """
         num_directions = self._num_affordable(
             noise_multiplier, noise_share=recipe.noise_share_in_rounds
         )
@@ -272,7 +284,7 @@ class KernelVotes(FunctionVotes):
         return directions
 
     def _num_affordable(self, noise_multiplier: float, *, noise_share: float) -> int:
-        """Returns `num_directions`; if it is None, the number of the pool's directions that the noise makes worthwhile.
+        """Returns the field `num_directions`; if it is None, the number of directions that the noise makes worthwhile.
 
         Only public numbers are used.
 

@@ -16,7 +16,7 @@ class LabelGroup:
 
     Attributes:
         labels: the indices of the labels, `[group_size]`.
-        known_rows: whether the labels are known for each record, bool `[num_records]`; true for at least one.
+        known_rows: true for each record for which these labels are known, bool `[num_records]`; never all false.
     """
 
     labels: NDArray[np.intp]
@@ -24,7 +24,9 @@ class LabelGroup:
 
 
 def label_groups(known: BoolArray) -> list[LabelGroup]:
-    """Returns the labels in groups that are known for the same records, the largest group first.
+    """Returns groups of labels: two labels share a group if they are known for the same records.
+
+    The group with the most labels comes first.
 
     A label that no record knows is in no group.
 

@@ -26,8 +26,8 @@ class LinearStudent(ThresholdedStudent):
 
     Each candidate penalty is multiplied by the mean squared distance of the inputs to their mean. So its effect does
     not depend on the unit of the inputs. The intercept is not penalized. The candidate with the least leave-one-out
-    squared error over all labels is used. The threshold, one number for all labels, then maximizes the leave-one-out
-    micro-F1.
+    squared error over all labels is used. The threshold, by default one number for all labels, then maximizes the
+    leave-one-out micro-F1.
 
     A released label set tends to miss rare labels, so the threshold becomes too high. If the mean number of labels of a
     sample is public knowledge, `labels_per_sample` determines the threshold instead.
@@ -37,7 +37,7 @@ class LinearStudent(ThresholdedStudent):
         rank: the number of directions in the space of labels that the scores are projected on: the leading directions
             of the fitted scores. A small rank removes noise, which helps if the released labels have much of it. None
             does not project.
-        labels_per_sample: the public mean number of labels of a sample, > 0; None uses the micro-F1.
+        labels_per_sample: the public mean number of labels of a sample, > 0; None leaves the choice to `threshold`.
     """
 
     is_scale_sensitive: ClassVar[bool] = True

@@ -109,7 +109,10 @@ class LinearTeacher(Teacher):
         ]
 
     def predict_many(self, states: Sequence[State], inputs: Float32Array) -> Float32Array:
-        """Returns the scores of the teachers, shifted so that the threshold becomes 0.5, and clipped to [0, 1]."""
+        """Returns the scores of the teachers, float32 `[num_states, num_queries, num_labels]`, clipped to [0, 1].
+
+        They are shifted so that the teacher's threshold becomes 0.5.
+        """
         device = require_device(self.device)
         weights = torch.from_numpy(np.stack([state["weights"] for state in states])).to(device)
         bias = torch.from_numpy(np.stack([state["bias"] for state in states])).to(device)
@@ -135,13 +138,13 @@ class _RidgeFits:
     def of_complete_labels(
         cls, *, inputs: torch.Tensor, labels: torch.Tensor, is_used: torch.Tensor, penalty: float
     ) -> _RidgeFits:
-        """Returns the regressions on those records of each shard that are used.
+        """Returns the regressions of all labels on those records of each shard that are used.
 
         Args:
             inputs: the inputs of the shards' records, padded to n records each, `[num_shards, n, d]`.
             labels: the label bits of the records, `[num_shards, n, num_labels]`.
             is_used: 1 for the records that are used, `[num_shards, n, 1]`.
-            penalty: the penalty, relative to the mean squared length of a shard's inputs.
+            penalty: the penalty, relative to the mean squared distance of a shard's used inputs to their mean.
         """
         sizes = is_used.sum(dim=1, keepdim=True).clamp_min(1)
         center = (inputs * is_used).sum(dim=1, keepdim=True) / sizes
@@ -171,7 +174,7 @@ class _RidgeFits:
         Args:
             padded_batch: the records of the shards, padded to n records each.
             known: 1 for each known label, `[num_shards, n, num_labels]`.
-            penalty: the penalty, relative to the mean squared length of a shard's inputs.
+            penalty: the penalty, relative to the mean squared distance of a regression's inputs to their mean.
         """
         num_shards, _, num_labels = padded_batch.labels.shape
         num_features = padded_batch.inputs.shape[2]
@@ -202,7 +205,7 @@ class _RidgeFits:
 
 
 def _pad_groups(groups: Sequence[LabelGroup]) -> NDArray[np.intp]:
-    """Returns the labels of groups as one matrix, `[num_groups, size of the largest group]`.
+    """Returns the indices of the labels of groups as one matrix, `[num_groups, size of the largest group]`.
 
     A smaller group repeats its last label, which then is solved several times with the same result.
     """
@@ -215,7 +218,7 @@ def _pad_groups(groups: Sequence[LabelGroup]) -> NDArray[np.intp]:
 def _solve(
     *, centered: torch.Tensor, residuals: torch.Tensor, num_records: torch.Tensor, penalty: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Solves the ridge regressions of several shards at once, by the smaller of the two Gram matrices.
+    """Solves the ridge regressions of several shards at once, by the smaller Gram matrix: of records or of features.
 
     Shards have different numbers of records. All are padded to n, the largest number. d is the number of features.
 
@@ -223,7 +226,7 @@ def _solve(
         centered: the inputs minus their mean, 0 for padding, `[num_shards, n, d]`.
         residuals: the labels minus their prevalence, 0 for padding, `[num_shards, n, num_labels]`.
         num_records: the number of records of each shard, `[num_shards, 1, 1]`.
-        penalty: the penalty, relative to the mean squared length of a shard's inputs.
+        penalty: the penalty, relative to the mean squared length of a shard's centered inputs.
 
     Returns:
         The weights `[num_shards, d, num_labels]`, and the leave-one-out residuals `[num_shards, n, num_labels]`.
@@ -281,10 +284,13 @@ def _best_thresholds(scores: torch.Tensor, padded_batch: PaddedBatch) -> torch.T
 def _sums_from_step(
     step_bins: torch.Tensor, *, weights: torch.Tensor, num_shards: int
 ) -> torch.Tensor:
-    """Returns the sum of the weights of all scores >= step / 100 for each shard and step, `[num_shards, 100]`.
+    """Returns, for each shard and each step in 0..99, the sum of the weights of all scores >= step / 100.
+
+    The shape is `[num_shards, 100]`.
 
     Args:
-        step_bins: the step of each score plus 100 times the number of its shard, `[num_shards, n, num_labels]`.
+        step_bins: the step of each score, which is the score in hundredths, rounded down to 0..99. 100 times the number
+            of the shard is added to it. The shape is `[num_shards, n, num_labels]`.
         weights: the weight of each score, of the same shape.
         num_shards: the number of shards.
     """

@@ -135,11 +135,13 @@ class LogisticStudent(ThresholdedStudent):
         labels: BoolArray,
         known: BoolArray | None,
     ) -> _Choice:
-        """Returns the penalty with the least loss on held-out rows, and the model that was fitted to the other rows.
+        """Returns the chosen penalty, and the model that was fitted with it to the rows that are not held out.
+
+        Penalties are tried from the largest on, until the mean loss on held-out rows no longer falls.
 
         Args:
             white_coordinates: the white coordinates of all rows.
-            features: the rows in white coordinates, with a constant; the held-out rows come first.
+            features: the rows in white coordinates, with a constant, `[num_rows, r + 1]`; the held-out rows come first.
             labels: the labels of these rows, bool `[num_rows, num_labels]`.
             known: which of these labels are known, bool `[num_rows, num_labels]`; None where all are.
         """
@@ -175,7 +177,10 @@ class LogisticStudent(ThresholdedStudent):
 
 
 def _frequencies(labels: BoolArray, *, known: BoolArray | None) -> FloatArray:
-    """Returns the share of rows with each label among those for which it is known, a little inside of (0, 1)."""
+    """Returns the share of rows with each label among those for which it is known, `[num_labels]`.
+
+    Shares of 0 and 1 are moved a little into (0, 1), so that their log-odds are finite.
+    """
     shares = labels.mean(axis=0)
     if known is not None:
         shares = shares / np.maximum(known.mean(axis=0), 1 / len(known))
@@ -228,12 +233,12 @@ class WhiteCoordinates:
         self.penalized = np.append(spread.sum() / spread, 0.0)[:, None]
 
     def _row_products(self, rows: Float32Array) -> FloatArray:
-        """Returns X X^T, where X are the centered rows; `[n, n]`."""
+        """Returns X X^T, `[n, n]`, where X has the rows minus `center`, `[n, d]`."""
         centered = rows - self.center
         return np.asarray(centered @ centered.T)
 
     def _column_products(self, rows: Float32Array) -> FloatArray:
-        """Returns X^T X, where X are the centered rows; `[d, d]`. The rows are processed in blocks."""
+        """Returns X^T X, `[d, d]`, where X has the rows minus `center`, `[n, d]`, which are processed in blocks."""
 
         def block_products(block: Float32Array) -> FloatArray:
             centered = block - self.center
@@ -272,12 +277,12 @@ class WhiteCoordinates:
         initial_weights: FloatArray,
         known: BoolArray | None = None,
     ) -> FloatArray:
-        """Returns the weights with the least penalized loss, `[r + 1, num_labels]`.
+        """Returns the weights with the least penalized logistic loss, `[r + 1, num_labels]`.
 
         Args:
             features: the rows in white coordinates, with the constant, `[n, r + 1]`.
             labels: the labels of the rows, bool `[n, num_labels]`.
-            penalty: the penalty of the squared weights.
+            penalty: the loss has penalty / 2 times `penalized` times the squared weights added.
             initial_weights: the weights at which the search begins, `[r + 1, num_labels]`.
             known: which labels are known, bool `[n, num_labels]`; the mean loss of a label is over these rows. None
                 where all are.
@@ -298,7 +303,7 @@ class WhiteCoordinates:
         bits = labels.astype(np.float32)
 
         def penalized_loss(flat_weights: FloatArray) -> tuple[float, FloatArray]:
-            """Returns the penalized mean loss and its gradient, for flattened weights in units of `units`."""
+            """Returns the penalized mean loss and its gradient, for flattened weights that are divided by `units`."""
             weights = flat_weights.reshape(units.shape) * units
             float32_weights = weights.astype(np.float32)
 

@@ -115,9 +115,10 @@ class MLPTeacher(Teacher):
         ]
 
     def predict_many(self, states: Sequence[State], inputs: Float32Array) -> Float32Array:
-        """Returns the probabilities, `[num_states, num_queries, num_labels]`, with the threshold shifted to 0.5.
+        """Returns the confidences, `[num_states, num_queries, num_labels]`: the probabilities, shifted.
 
-        The shift is one of log-odds, and is part of each teacher's bias.
+        The log-odds of a probability are shifted so that the threshold becomes 0.5. The shift is part of each teacher's
+        bias.
         """
         device = require_device(self.device)
         stacked = (
@@ -142,7 +143,7 @@ class MLPTeacher(Teacher):
 
         Args:
             network_parameters: the weights and biases of both layers, stacked over teachers.
-            inputs: the inputs of each teacher, padded to n records, `[num_shards, n, num_features]`.
+            inputs: the standardized inputs of each teacher, padded to n records, `[num_shards, n, num_features]`.
             labels: the label bits of each teacher, `[num_shards, n, num_labels]`.
             known: 1 for each known label, `[num_shards, n, num_labels]`; None if all are known.
             batches: the records of each step. A teacher with fewer steps than others has the loss NaN in the remaining
@@ -182,7 +183,7 @@ class MLPTeacher(Teacher):
 
 
 def _select(values: torch.Tensor, *, indices: torch.Tensor) -> torch.Tensor:
-    """Returns the rows of a matrix at indices, `[*indices.shape, num_columns]`."""
+    """Returns the rows of `values`, `[num_rows, num_columns]`, at indices, as `[*indices.shape, num_columns]`."""
     rows = values.index_select(dim=0, index=indices.flatten())
     return rows.view((*indices.shape, -1))
 
@@ -245,8 +246,10 @@ class _Epoch:
 
     Attributes:
         epoch: the number of the epoch.
-        parameters: the parameters in the order of `_NAMES`, each with a first axis of members.
-        held_out_probabilities: the held-out probabilities, `[num_rows, num_labels]`.
+        parameters: the weights and biases of the hidden layer, then those of the output, each with a first axis of
+            members.
+        held_out_probabilities: the probabilities of each row, from the member that was not trained on it,
+            `[num_rows, num_labels]`.
     """
 
     epoch: int
@@ -339,7 +342,7 @@ class MLPStudent(ThresholdedStudent):
         """Trains all members, and returns the epoch with the least held-out loss.
 
         Args:
-            rows: the inputs, `[num_rows, num_features]`.
+            rows: the inputs, standardized, `[num_rows, num_features]`.
             labels: the released labels, bool `[num_rows, num_labels]`.
             known: which labels are known, bool `[num_rows, num_labels]`; None where all are.
             fold_of: the fold of each row, `[num_rows]`.
@@ -385,9 +388,14 @@ class MLPStudent(ThresholdedStudent):
     def _draw_initial(
         self, inputs: torch.Tensor, *, targets: torch.Tensor, rng: np.random.Generator
     ) -> list[torch.Tensor]:
-        """Draws the initial parameters, in the order of `_NAMES`.
+        """Draws the initial parameters of all members, in the order of `_Epoch.parameters`.
 
         The outputs begin near the log-odds of each label's share among the rows.
+
+        Args:
+            inputs: the inputs of each member, `[num_members, num_rows, num_features]`.
+            targets: the released labels, 0 or 1, `[num_rows, num_labels]`.
+            rng: the generator that draws.
         """
         num_members, _, width = inputs.shape
         num_labels = targets.shape[1]

@@ -21,7 +21,7 @@ from pate.votes.round_votes import RoundQuestion
 
 
 class ProcessSums(WorkerSums):
-    """The sums over shards in worker processes, one shard and one thread in each.
+    """Sums of clipped votes in worker processes, each with one thread and one shard, the records of some teachers.
 
     Records travel through sockets without names. A worker keeps them in its memory, or in a scratch file without a
     name. It ignores Ctrl-C, and ends with the run, however the run ends.
@@ -43,10 +43,10 @@ class _Failure:
 
 
 class _WorkerProcess:
-    """A worker process, which holds a shard.
+    """A worker process, as a `Worker`: it holds a shard, the records of some teachers.
 
     Args:
-        shard: the shard without records.
+        shard: the shard without records, which `append` adds.
     """
 
     def __init__(self, shard: RoundShard) -> None:
@@ -70,16 +70,16 @@ class _WorkerProcess:
         self._ask(shard)  # the first request is the shard, which the worker only keeps
 
     def append(self, record_block: RecordBlock) -> None:
-        """Adds the next records to the shard."""
+        """Adds the next records of the shard's teachers, in the order of the shard."""
         self._ask(record_block)
 
     def total(self, question: RoundQuestion) -> IntArray:
-        """Returns the sum of the clipped votes of the shard's teachers."""
+        """Returns the sum of the clipped votes of the shard's teachers, `[num_features, num_labels]`, in steps."""
         total: IntArray = self._ask(question)
         return total
 
     def end(self) -> None:
-        """Kills the process. A thread that waits for its answer gets `WorkerDied`."""
+        """Kills the process. In a thread that waits for its answer, `WorkerDied` is raised."""
         _kill(self._process)
 
     def _ask(self, request: Any) -> Any:
@@ -102,7 +102,9 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 
 
 def answer_requests(connection_number: int, *, run_process_id: int) -> None:
-    """Answers the requests of a run, in a worker process, until the run ends. The first request is the shard.
+    """Answers the requests of a run, in a worker process, until the run ends.
+
+    The first request is a shard without records; `_answer` answers the others.
 
     Args:
         connection_number: the number of the open file that requests come from.
@@ -120,7 +122,11 @@ def answer_requests(connection_number: int, *, run_process_id: int) -> None:
 def _answer(
     shard: HeldShard, *, request: RecordBlock | RoundQuestion
 ) -> IntArray | _Failure | None:
-    """Returns the answer of a worker to a request."""
+    """Returns the answer of a worker to a request.
+
+    To a question, the answer is the sum of the clipped votes of the shard's teachers. To a block of records, which is
+    added to the shard, it is None. If an error is raised, it is the error in a `_Failure`.
+    """
     try:
         if isinstance(request, RoundQuestion):
             return shard.total(request)

@@ -133,7 +133,7 @@ def connected(ray: Any, *, address: str | None, saved: str) -> Iterator[None]:
     end disconnects.
 
     Args:
-        ray: the package.
+        ray: the package `ray`.
         address: as `RayEngine.address`.
         saved: a phrase on the work that is saved so far, for an error.
 

@@ -17,7 +17,7 @@ from pate.votes.round_votes import RoundQuestion
 
 
 class RaySums(WorkerSums):
-    """The sums over shards in actors of a cluster, one shard and one thread in each.
+    """Sums of clipped votes in actors of a cluster, each with one thread and one shard, the records of some teachers.
 
     Records travel through Ray's object store when an actor is filled. In a round an actor gets the student's weights
     and returns as many whole numbers. An actor keeps its records in its memory, or in a scratch file without a name on
@@ -71,7 +71,7 @@ class _Actor(HeldShard):
     Ray itself takes seconds to end the workers of a node that is gone.
 
     Args:
-        shard: the shard without records.
+        shard: the shard without records, which `append` adds.
     """
 
     def __init__(self, shard: RoundShard) -> None:
@@ -84,8 +84,8 @@ class _ActorWorker:
     """An actor that holds a shard, as a `Worker`.
 
     Args:
-        ray: the package.
-        actor: the handle of the actor.
+        ray: the package `ray`.
+        actor: Ray's handle of the actor.
     """
 
     def __init__(self, ray: Any, actor: Any) -> None:
@@ -93,20 +93,23 @@ class _ActorWorker:
         self._actor = actor
 
     def append(self, record_block: RecordBlock) -> None:
-        """Adds the next records to the shard."""
+        """Adds the next records of the shard's teachers, in the order of the shard."""
         self._result(self._actor.append.remote(record_block))
 
     def total(self, question: RoundQuestion) -> IntArray:
-        """Returns the sum of the clipped votes of the shard's teachers."""
+        """Returns the sum of the clipped votes of the shard's teachers, `[num_features, num_labels]`, in steps."""
         total: IntArray = self._result(self._actor.total.remote(question))
         return total
 
     def end(self) -> None:
-        """Kills the actor. A thread that waits for its answer gets `WorkerDied`."""
+        """Kills the actor. In a thread that waits for its answer, `WorkerDied` is raised."""
         self._ray.kill(self._actor)
 
     def _result(self, reference: Any) -> Any:
-        """Waits for the result of a method of the actor; raises the error of its computation."""
+        """Waits for the result of a method of the actor, and returns it.
+
+        The error of the computation is raised as it is; if the actor or its node is lost, `WorkerDied` is raised.
+        """
         exceptions = self._ray.exceptions
         try:
             return self._ray.get(reference)

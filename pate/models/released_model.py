@@ -22,8 +22,8 @@ _BLOCK_RECORDS = 4096  # the number of records whose components are computed at 
 class ReleasedModel(FlatModel):
     """A trained student of released weights, with calibrated probabilities: logistic functions of linear scores.
 
-    The features of an input have length 1. If there is one weight more than directions, the features also have a
-    constant, their height (`PublicPCA.with_constant`).
+    The features of an input have length 1. They are its coordinates along public directions. If the array `weights` has
+    one row more than there are directions, the features also have a constant, the height (`PublicPCA.with_constant`).
     """
 
     kind: ClassVar[str] = "released"
@@ -86,9 +86,10 @@ class ReleasedModel(FlatModel):
         return replace(model, threshold=threshold)
 
     def features(self, inputs: Float32Array) -> FloatArray:
-        """Returns the features of inputs, float64 `[num_rows, num_weights]`, of length 1.
+        """Returns the features of inputs, float64 `[num_rows, num_features]`, of length 1.
 
-        Products of features and `weights`, plus `bias`, are the log-odds of the labels.
+        Products of features and the array `weights`, `[num_features, num_labels]`, plus the array `bias`, are the
+        log-odds of the labels.
 
         Args:
             inputs: one entry of the shape `input_shape` for each row.
@@ -104,7 +105,12 @@ class ReleasedModel(FlatModel):
     def _unscaled_features(
         self, rows: FloatArray, *, arrays: Mapping[str, FloatArray]
     ) -> FloatArray:
-        """Returns the features of flat inputs before they are scaled to length 1."""
+        """Returns the features of inputs before they are scaled to length 1, `[num_rows, num_features]`.
+
+        Args:
+            rows: the inputs, flattened, `[num_rows, d]`.
+            arrays: the learned arrays, by name.
+        """
         projected = np.asarray((rows - arrays["center"]) @ arrays["projection"])
         has_height = len(arrays["weights"]) > projected.shape[1]
         return np.append(projected, np.ones((len(rows), int(has_height))), axis=1)
@@ -139,7 +145,10 @@ class ReleasedKernelModel(ReleasedModel):
     def _unscaled_features(
         self, rows: FloatArray, *, arrays: Mapping[str, FloatArray]
     ) -> FloatArray:
-        """Returns the directions, the height and the components of flat inputs."""
+        """Returns the features of inputs before they are scaled to length 1, `[num_rows, num_features]`.
+
+        They are the coordinates along the public directions, the height 1, and the components of the kernel.
+        """
         projected = (rows - arrays["center"]) @ arrays["projection"]
         linear = np.append(projected, np.ones((len(rows), 1)), axis=1)
         cosines = of_length_1(linear) @ arrays["landmarks"].T

@@ -32,7 +32,10 @@ class RidgePath(ABC):
 
     @abstractmethod
     def left_out_scores(self, penalty: float) -> FloatArray:
-        """Returns the leave-one-out score of each row minus the intercept of each label, `[num_rows, num_labels]`."""
+        """Returns the leave-one-out score of each row minus the intercept of each label, `[num_rows, num_labels]`.
+
+        A row whose label is unknown is in no regression of the label, and has the score of the model of the others.
+        """
 
     @abstractmethod
     def squared_error(self, penalty: float) -> float:
@@ -40,7 +43,10 @@ class RidgePath(ABC):
 
     @abstractmethod
     def weights(self, penalty: float) -> FloatArray:
-        """Returns the weights of the regressions on all rows, `[num_features, num_labels]`, for one penalty."""
+        """Returns the weights of the regressions, `[num_features, num_labels]`, for one penalty.
+
+        Each label is fitted to all rows for which it is known.
+        """
 
     @abstractmethod
     def intercept(self, weights: FloatArray) -> FloatArray:
@@ -53,6 +59,8 @@ class RidgePath(ABC):
     @abstractmethod
     def leading_label_directions(self, weights: FloatArray, rank: int) -> FloatArray:
         """Returns the projection on the leading directions of the scores of all rows, `[num_labels, num_labels]`.
+
+        The directions are right singular vectors of the scores. A label that no row has gets the score 0.
 
         Args:
             weights: the weights of the regressions, `[num_features, num_labels]`.
@@ -78,7 +86,7 @@ class _CompleteRidgePath(RidgePath):
 
     n is the number of rows and d the number of features. The centered rows are U diag(s) V^T. With a penalty, the part
     of the labels along singular direction i is multiplied by s_i^2 / (s_i^2 + penalty * u), where u is the mean squared
-    distance of the rows to their mean.
+    distance of the rows to their mean, or 1 if all rows are equal.
     """
 
     def __init__(self, rows: Float32Array, *, labels: BoolArray) -> None:
@@ -120,18 +128,21 @@ class _CompleteRidgePath(RidgePath):
         return np.asarray(self.prevalence)
 
     def leading_label_directions(self, weights: FloatArray, rank: int) -> FloatArray:
-        """Returns the projection on the leading directions of the scores of all rows, `[num_labels, num_labels]`."""
+        """Returns the projection on `rank` leading directions of the scores of all rows, `[num_labels, num_labels]`.
+
+        A label that no row has gets the score 0.
+        """
         scores = (self._left_vectors * self._singular_values) @ (self._right_vectors @ weights)
         return _leading_directions(scores, rank=rank, has_label=self.prevalence > 0)
 
     def _shrinkage(self, penalty: float) -> FloatArray:
-        """Returns the factor of the labels along each singular direction, in [0, 1]."""
+        """Returns the factor s_i^2 / (s_i^2 + penalty * u) of each singular direction i, in [0, 1]."""
         return np.asarray(self._square / (self._square + penalty * self._unit))
 
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on the arrays in it
 class _GroupPath:
-    """The ridge regressions of the labels of one group on the rows for which they are known."""
+    """The ridge regressions of the labels of one `LabelGroup` on the rows for which these labels are known."""
 
     group: LabelGroup
     path: _CompleteRidgePath
@@ -140,8 +151,8 @@ class _GroupPath:
 class _GappedRidgePath(RidgePath):
     """The ridge regressions of labels with gaps: one path for the labels that are known for the same rows.
 
-    All have one center, the mean of all rows, beside the means of the rows that they are fitted to. A label that is
-    known for no row has the score 0.
+    The inputs of all paths are measured from one center, the mean of all rows. A label that is known for no row has the
+    score 0.
     """
 
     def __init__(self, rows: Float32Array, *, labels: BoolArray, known: BoolArray) -> None:
@@ -203,18 +214,21 @@ class _GappedRidgePath(RidgePath):
         return intercept
 
     def leading_label_directions(self, weights: FloatArray, rank: int) -> FloatArray:
-        """Returns the projection on the leading directions of the scores of all rows, `[num_labels, num_labels]`."""
+        """Returns the projection on `rank` leading directions of the scores of all rows, `[num_labels, num_labels]`.
+
+        A label that no row has gets the score 0.
+        """
         has_label = np.asarray(self._labels.any(axis=0))
         return _leading_directions(self._centered @ weights, rank=rank, has_label=has_label)
 
 
 def _leading_directions(scores: FloatArray, *, rank: int, has_label: BoolArray) -> FloatArray:
-    """Returns the projection on the leading directions of scores, `[num_labels, num_labels]`.
+    """Returns the projection on the leading right singular vectors of scores, `[num_labels, num_labels]`.
 
     Args:
         scores: the scores of rows, `[n, num_labels]`.
-        rank: the number of leading directions.
-        has_label: whether a row has each label, `[num_labels]`; scores of others stay 0.
+        rank: the number of leading vectors.
+        has_label: true for each label that some row has, `[num_labels]`. The projection makes scores of others 0.
     """
     directions = np.linalg.svd(scores, full_matrices=False)[2][:rank]
     return np.asarray((directions.T @ directions) * has_label)  # rounding must not lift scores of 0

@@ -102,7 +102,10 @@ class SklearnTeacher(Teacher):
         return is_scale_sensitive(self.estimator)
 
     def fit_many(self, shards: Sequence[Shard], seeds: Sequence[int]) -> list[State]:
-        """Fits one shard after the other. The loss of a teacher is the mean squared error on its own shard."""
+        """Fits one teacher after the other, each to its shard.
+
+        The loss of a teacher is the mean squared error of its confidences on its own shard, for known labels.
+        """
         require_shards(shards, seeds=seeds)
         states: list[State] = []
         for shard, seed in zip(shards, seeds, strict=True):
@@ -128,7 +131,7 @@ class SklearnTeacher(Teacher):
         return states
 
     def predict_many(self, states: Sequence[State], inputs: Float32Array) -> Float32Array:
-        """Returns the confidences of the teachers, with the threshold mapped to 0.5 by `map_to_half`."""
+        """Returns the confidences, `[num_states, num_queries, num_labels]`; `map_to_half` maps `threshold` to 0.5."""
         rows = self._rows(inputs)
         with fit_errors_hidden(self.estimator, name="teacher.estimator"):
             raw = np.stack(
@@ -137,7 +140,7 @@ class SklearnTeacher(Teacher):
         return map_to_half(confidences=raw, threshold=self.threshold)
 
     def _rows(self, inputs: Float32Array) -> Any:
-        """Returns the inputs in the form that the estimator takes: an array, or a DataFrame if `frames` is true."""
+        """Returns the inputs as an array `[num_rows, num_features]`; `_FramedTeacher` returns a DataFrame."""
         return as_rows(inputs)
 
 
@@ -161,10 +164,10 @@ class FittedLabels:
     """An estimator that was fitted to all labels of some records.
 
     Attributes:
-        first_labels: `[num_labels]`, the bits of the first record. All records have the same bits for labels that do
-            not vary.
-        varying: the indices of the labels that vary and were fitted.
-        models: the fitted estimators: one for all varying labels, or one for each.
+        first_labels: `[num_labels]`, the bit of each label in the first record for which it is known, or 0 without
+            such a record. If a label does not vary among the records, this bit is its confidence.
+        varying: the indices of the labels that vary among the records, and so were fitted.
+        models: the fitted estimators: one for all varying labels together, or one for each.
     """
 
     first_labels: FloatArray
@@ -173,7 +176,7 @@ class FittedLabels:
 
     @classmethod
     def fit(cls, estimator: Any, *, inputs: Float32Array, labels: BoolArray, seed: int) -> Self:
-        """Fits clones of an estimator.
+        """Fits clones of an estimator: one to all labels that vary if it accepts several targets, or one to each.
 
         Args:
             estimator: the unfitted estimator.
@@ -234,7 +237,7 @@ class FittedLabels:
         return cls(first_labels=first, varying=np.array(varying, dtype=np.int64), models=models)
 
     def confidences(self, inputs: Float32Array) -> NDArray[Any]:
-        """Returns the confidences in all labels, `[num_rows, num_labels]`."""
+        """Returns the confidences in all labels, `[num_rows, num_labels]`, before any threshold is mapped to 0.5."""
         confidences = np.tile(self.first_labels, (len(inputs), 1))
         if self.models:
             num_labels = len(self.varying) // len(self.models)  # the labels of each model
@@ -248,7 +251,13 @@ class FittedLabels:
 def _probabilities(estimator: Any, inputs: Float32Array, num_labels: int) -> NDArray[Any]:
     """Returns the probabilities that a fitted estimator predicts, `[num_rows, num_labels]`.
 
-    If the estimator has no `predict_proba`, numbers in [0, 1] from `decision_function` or `predict` are returned.
+    If the estimator has no `predict_proba`, the result is the logistic function of `decision_function`. If it lacks
+    that, too, the result is `predict`, clipped to [0, 1].
+
+    Args:
+        estimator: the fitted estimator.
+        inputs: the inputs, an array `[num_rows, num_features]` or a DataFrame.
+        num_labels: the number of labels that the estimator was fitted to.
     """
     shape = (len(inputs), num_labels)
     if hasattr(estimator, "predict_proba"):

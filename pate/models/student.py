@@ -102,7 +102,8 @@ class Student(ABC):
     ) -> StudentModel:
         """Trains a model on true labels with gaps; used for reference models, as a release has no gaps.
 
-        Students that ship leave unknown labels out, by this method or by `learn`. Here they count as absent.
+        The students of this package override it, or `learn`, and leave unknown labels out. In a class that overrides
+        neither, unknown labels count as absent.
 
         Args:
             training: inputs, labels, and which labels are known.
@@ -117,7 +118,7 @@ class Student(ABC):
         return self
 
     def check(self, input_shape: tuple[int, ...], num_labels: int) -> None:  # noqa: B027 - most students take all
-        """Raises `InvalidValue` if the student cannot learn from such inputs; called before anything is spent.
+        """Raises `InvalidValue` if the student cannot learn from inputs of a shape; called before anything is spent.
 
         Args:
             input_shape: the shape of one input.
@@ -129,7 +130,8 @@ def require_rows(inputs: Any, labels: Any, seed: int) -> tuple[Float32Array, Boo
     """Returns inputs as float32 `[num_rows, num_features]`, and labels as bool `[num_rows, num_labels]`.
 
     Raises:
-        InvalidValue: the labels have another form, or an input is not finite, or the seed is negative.
+        InvalidValue: the labels are not bits `[num_rows, num_labels]`, or an input is not finite, or the seed is
+            negative.
     """
     require_count("seed", seed, minimum=0)
     inputs = require_features("inputs", inputs)

@@ -80,8 +80,8 @@ def class_probabilities(probabilities: NDArray[Any]) -> FloatArray:
     """Returns probabilities of classes that exclude each other, with sum 1 in each row, `[num_rows, num_classes]`.
 
     Args:
-        probabilities: the probability of each class by itself, `[num_rows, num_classes]`. If all are 0 in a row, all
-            classes are equally probable.
+        probabilities: the probability of each class by itself, `[num_rows, num_classes]`. They are divided by their
+            sum. If all are 0 in a row, all classes become equally probable.
     """
     sums = probabilities.sum(axis=1, dtype=np.float64, keepdims=True)
     uniform = np.full(probabilities.shape, 1 / probabilities.shape[1])
@@ -193,7 +193,7 @@ class StudentModel(ABC):
 
     @final
     def save(self, folder: Path | str) -> None:
-        """Writes the two files of the student into a folder; equal models give equal bytes.
+        """Writes the student's arrays and its `student.json` into a folder; equal models give equal bytes.
 
         A file appears only when it is complete. Its mode is 0600. If the folder or its parent does not exist, it is
         made with mode 0700.

@@ -94,7 +94,10 @@ class ThresholdedStudent(Student):
     def _threshold_by_rule(
         self, probabilities: NDArray[np.floating], *, labels: BoolArray
     ) -> float:
-        """Returns one threshold for all labels that are passed, chosen by the rule `threshold`."""
+        """Returns one threshold for all labels that are passed, chosen by the rule that the field `threshold` names.
+
+        The arguments are those of `_choose_threshold`, for all labels or for one.
+        """
         if self.threshold == "prevalence":
             return matched_threshold(
                 probabilities, labels_per_sample=float(labels.sum(axis=1).mean())
@@ -107,7 +110,8 @@ def best_threshold(
 ) -> float:
     """Returns the threshold, one number for all labels, with the best score on held-out probabilities.
 
-    The threshold is halfway between two neighboring probabilities, but at least 0.001. It is 0.5 if no row has a label.
+    The threshold is halfway between two neighboring probabilities, but at least 0.001. It is 0.5 if no row has any
+    label.
 
     Args:
         probabilities: held-out probabilities, `[num_rows, num_labels]`.

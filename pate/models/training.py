@@ -42,8 +42,8 @@ class ChunkTask:
     Attributes:
         teacher: the recipe.
         teacher_indices: the indices of the chunk's teachers.
-        shards: the records of each member.
-        seeds: the seed of each member.
+        shards: the records of each of these teachers, in their order.
+        seeds: the seed of each of these teachers, in their order.
     """
 
     teacher: Teacher
@@ -113,7 +113,8 @@ class TrainingJob:
         shards: the records of each teacher by its index; they are read one chunk at a time.
         seeds: the seed of each teacher, 0 <= seed < 2**32.
         store: the store in which teachers are missing, and in which they are saved.
-        on_progress: is called once for each teacher that was missing.
+        on_progress: is called once for each teacher that was missing, with its index and the losses of its steps; None
+            reports nothing.
     """
 
     teacher: Teacher
@@ -133,7 +134,9 @@ class TrainingJob:
         return f"{num_saved} of {num_teachers} teachers are safe in {self.store.folder}"
 
     def chunks(self, chunk_size: int) -> list[range]:
-        """Returns the chunks in which a teacher is missing; half-written files of a killed run are removed first.
+        """Returns the chunks in which a teacher is missing, as ranges of the indices of teachers.
+
+        Half-written files of a killed run are removed first.
 
         Chunk c has the teachers c * chunk_size, …, (c + 1) * chunk_size - 1. Isolated teachers are chunks of one.
         """
@@ -144,7 +147,7 @@ class TrainingJob:
         return [range(size * chunk, min(size * (chunk + 1), num_teachers)) for chunk in incomplete]
 
     def run(self, chunks: Sequence[range], workers: Workers | None = None) -> None:
-        """Trains chunks in workers; saves and reports the teachers that were missing.
+        """Trains chunks in workers; saves the teachers that were missing, and reports them to `on_progress`.
 
         Args:
             chunks: the chunks, as ranges of the indices of teachers.
@@ -193,7 +196,7 @@ class ChunkedTraining:
             self._gather(timeout=SAVE_SECONDS)
 
     def _gather(self, timeout: float) -> None:
-        """Collects the teachers of ended tasks, and saves the unsaved teachers if it is time.
+        """Collects the teachers of ended tasks, and saves the unsaved teachers if `_is_time_to_save` says so.
 
         `timeout` is the greatest time to wait for a task to end, in seconds.
         """
@@ -209,13 +212,16 @@ class ChunkedTraining:
             self._save()
 
     def _is_time_to_save(self) -> bool:
-        """Returns True if the unsaved teachers fill a file, or have waited long."""
+        """Returns True if the unsaved teachers fill a file, or if the last save is long ago.
+
+        Long is a second or, if that is longer, a fiftieth of the time since the training began.
+        """
         now = time.monotonic()
         patience = max(SAVE_SECONDS, SAVE_SHARE * (now - self._started))
         return self._unsaved_bytes >= FILE_BYTES or now - self._last_save >= patience
 
     def _save(self) -> None:
-        """Writes the unsaved teachers to files, and then reports them."""
+        """Writes the unsaved teachers to files, and then reports them to the job's `on_progress`."""
         curves = {index: _loss_curve(state) for index, state in self._unsaved.items()}
         self._job.store.save(self._unsaved)
         self._unsaved.clear()

@@ -30,44 +30,51 @@ class WorkerDied(Exception):
 
 
 class Worker(Protocol):
-    """The protocol of a worker that holds a shard. All methods but `end` raise `WorkerDied` if the worker is gone."""
+    """The protocol of a worker that holds a shard, the records of some whole teachers.
+
+    All methods but `end` raise `WorkerDied` if the worker is gone.
+    """
 
     def append(self, record_block: RecordBlock) -> None:
-        """Adds the next records to the shard."""
+        """Adds the next records of the shard's teachers, in the order of the shard."""
 
     def total(self, question: RoundQuestion) -> IntArray:
-        """Returns the sum of the clipped votes of the shard's teachers."""
+        """Returns the sum of the clipped votes of the shard's teachers, `[num_features, num_labels]`, in steps.
+
+        A step is the unit of `ClippedMoments`.
+        """
 
     def end(self) -> None:
         """Ends the worker at once, also while another thread waits for it."""
 
 
 class HeldShard:
-    """The shard of a worker, in the worker's own process. It computes with one thread.
+    """A shard, the records of some whole teachers, in the process of a worker. It computes with one thread.
 
     Args:
-        shard: the shard without records.
+        shard: the shard without records, which `append` adds.
     """
 
     def __init__(self, shard: RoundShard) -> None:
         self._shard = shard
 
     def append(self, record_block: RecordBlock) -> None:
-        """Adds the next records, and makes their features."""
+        """Adds the next records, in the order of the shard, and computes their features."""
         with one_blas_thread():
             self._shard.append(inputs=record_block.inputs, labels=record_block.labels)
 
     def total(self, question: RoundQuestion) -> IntArray:
-        """Returns the sum of the clipped votes of the shard's teachers."""
+        """Returns the sum of the clipped votes of the shard's teachers, `[num_features, num_labels]`, in steps."""
         with one_blas_thread():
             return self._shard.total(question)
 
 
 class WorkerSums(RoundSums):
-    """The sums over shards in workers, which are started in the first round.
+    """Sums of clipped votes in workers, each of which holds a shard, the records of some whole teachers.
 
-    If a worker dies, another takes its place: the records of its shard are sent again, and its part of the round is
-    computed again. Noise is drawn by the caller once the sum of a round is complete, so no round is drawn twice.
+    Workers are started in the first round. If a worker dies, another takes its place: the records of its shard are sent
+    again, and its part of the round is computed again. Noise is drawn by the caller once the sum of a round is
+    complete, so no round is drawn twice.
 
     Args:
         records: the private records of all teachers.
@@ -85,7 +92,7 @@ class WorkerSums(RoundSums):
         self._threads = ThreadPoolExecutor(len(self._worker_slots), thread_name_prefix="shards")
 
     def total(self, question: RoundQuestion) -> IntArray:
-        """Returns the sum of all clipped votes, `[num_features, num_labels]`, in steps.
+        """Returns the sum of the clipped votes of all teachers, `[num_features, num_labels]`, in steps.
 
         Raises:
             WorkersLost: workers have died more than `max_deaths` times.
@@ -114,10 +121,10 @@ class WorkerSums(RoundSums):
 
     @abstractmethod
     def _start(self, shard: RoundShard, *, is_replacement: bool) -> Worker:
-        """Starts a worker that holds a shard without records.
+        """Returns a new worker, which holds a shard without records.
 
         Args:
-            shard: the shard.
+            shard: the shard, whose records the caller adds.
             is_replacement: whether the worker takes the place of a worker that died.
         """
 
@@ -126,12 +133,15 @@ class WorkerSums(RoundSums):
         """Returns the beginning of the message of `WorkersLost`, which names the kind of worker and a remedy.
 
         Args:
-            death: the last death.
-            num_deaths: the number of all deaths.
+            death: the last death of a worker.
+            num_deaths: the number of all deaths of workers.
         """
 
     def _sum_of_shard(self, worker_slot: _WorkerSlot, *, round_question: RoundQuestion) -> IntArray:
-        """Returns the sum over one shard; fills a worker with its records if none holds them."""
+        """Returns the sum of the clipped votes of one shard's teachers, `[num_features, num_labels]`, in steps.
+
+        If no worker holds the shard's records, one is started and filled. If it dies, another takes its place.
+        """
         # If a round was interrupted, its question is answered before the next one is sent.
         with worker_slot.asking:
             while True:
@@ -141,7 +151,7 @@ class WorkerSums(RoundSums):
                     self._remove_worker(worker_slot, death=death)
 
     def _filled_worker(self, worker_slot: _WorkerSlot) -> Worker:
-        """Returns the worker that holds all records of a shard."""
+        """Returns the worker that holds all records of a shard; starts and fills one if there is none."""
         if worker_slot.worker is not None and worker_slot.is_filled:
             return worker_slot.worker
         if worker_slot.worker is not None:
@@ -160,7 +170,7 @@ class WorkerSums(RoundSums):
     def _remove_worker(self, worker_slot: _WorkerSlot, *, death: WorkerDied) -> None:
         """Ends a worker that died, which may still hold memory.
 
-        Raises `WorkersLost` if too many workers have died, or if the sums are closed.
+        Raises `WorkersLost` if more than `max_deaths` workers have died, or if `close` was called.
         """
         with self._lock:
             worker = worker_slot.worker
@@ -182,7 +192,7 @@ class _WorkerSlot:
     """The place of a worker: the records of a shard, and the worker that holds them now.
 
     Args:
-        shard: the records.
+        shard: the records of some whole teachers.
     """
 
     def __init__(self, shard: ShardRecords) -> None:

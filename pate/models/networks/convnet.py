@@ -108,13 +108,16 @@ class ConvNet(Architecture, Network):
 
     @property
     def cells(self) -> int:
-        """The number of rows of the grid, and of columns: the largest up to `grid` that divides both of the patches."""
+        """The number of rows of the grid, which is the number of columns.
+
+        It is the largest number up to `grid` that divides the number of patches along the height and along the width.
+        """
         patches = math.gcd(*(size // self.patch for size in self.shape[1:]))
         return max(cells for cells in range(1, self.grid + 1) if patches % cells == 0)
 
     @property
     def kernels(self) -> list[tuple[int, int]]:
-        """The number of output channels and the number of inputs of each, for each layer before the head."""
+        """For each layer before the head, the number of output channels and the number of inputs of one channel."""
         patch_layer = (self.width, self.shape[0] * self.patch**2)
         taps = self.kernel_size**2
         # The first convolution reads `width` channels, the next ones twice as many.
@@ -175,7 +178,7 @@ class ConvNet(Architecture, Network):
         Args:
             outputs: the outputs of the layer, of the same shape as the result.
             tensors: the parameters and buffers, by name.
-            layer_index: the index of the layer.
+            layer_index: the index of the layer, from 0.
             is_training: true normalizes by the statistics of this batch, and updates the running statistics.
         """
         scale = tensors[f"layer{layer_index}.scale"]
@@ -318,8 +321,8 @@ def _normalize_stacked(
         outputs: the outputs of the layer, of the same shape as the result.
         network: the architecture of all networks.
         tensors: the parameters and buffers, stacked along a new first axis of length T.
-        layer_index: the index of the layer.
-        valid: true for images that count in the statistics, `[T, n]`.
+        layer_index: the index of the layer, from 0.
+        valid: true for images that count in the means and variances of a batch, `[T, n]`.
         is_training: true normalizes by the statistics of this batch, and updates the running statistics.
     """
     outputs = outputs.float()
@@ -446,6 +449,10 @@ def _draw_flips(batch: Minibatch, *, rngs: Sequence[np.random.Generator]) -> Boo
     """Draws which images of a minibatch are mirrored, bool `[T, batch_size]` for T networks.
 
     The generator of each network draws as many numbers as `fit_network` draws for one network.
+
+    Args:
+        batch: the records of the step, of which the number for each network is used.
+        rngs: the generator of each network.
     """
     flips = np.zeros(batch.rows.shape, np.bool_)
     for part, rng in enumerate(rngs):

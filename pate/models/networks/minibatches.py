@@ -16,8 +16,9 @@ class Minibatch:
     """The records of one training step, for several models.
 
     Attributes:
-        rows: the indices of the records of each part, `[num_parts, batch_size]`; 0 behind the first `counts` ones.
-        counts: the number of records of each part, `[num_parts]`.
+        rows: the indices of the step's records within each part, `[num_parts, batch_size]`. Of part i, the first
+            `counts[i]` entries count, and the others are 0.
+        counts: the number of records of each part in this step, `[num_parts]`.
     """
 
     rows: IntArray
@@ -105,7 +106,7 @@ class StackedAdamW:
         """Moves the parameters of the active parts.
 
         Args:
-            gradients: the gradient of each parameter.
+            gradients: the gradient of each parameter, of the parameter's shape.
             is_active: true for each part that moves, bool `[num_parts, 1, …]`; None moves all parts.
             rate_factor: a factor of the learning rate, one number or `[num_parts, 1, …]`.
         """

@@ -84,7 +84,7 @@ def flip_horizontally(images: torch.Tensor, *, is_flipped: torch.Tensor) -> torc
 def iterate_batches(
     images: NDArray[Any], *, batch_size: int, device: torch.device
 ) -> Iterator[tuple[slice, torch.Tensor]]:
-    """Yields batches of up to `batch_size` images: their positions, and the images on `device`, in [-1, 1]."""
+    """Yields batches of up to `batch_size` images: the range of their rows, and the images on `device`, in [-1, 1]."""
     for start in range(0, len(images), batch_size):
         rows = slice(start, start + batch_size)
         batch = torch.from_numpy(np.ascontiguousarray(images[rows])).to(device)

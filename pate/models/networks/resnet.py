@@ -239,7 +239,7 @@ class FrozenBackbone:
         """Returns the features of images, float32 `[num_images, 2048]`.
 
         Args:
-            images: the images, `[num_images, channels, height, width]`.
+            images: the images, float32 in [0, 1] or uint8, `[num_images, channels, height, width]`.
             keep_in_memory: true keeps the features in memory for a second call with the same images.
         """
         image_digest = ""

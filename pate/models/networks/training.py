@@ -61,7 +61,10 @@ class AdamWRecipe:
         return torch.bfloat16 if has_bfloat16 else torch.float32
 
     def loss_scale(self, device: torch.device) -> float:
-        """Returns the factor of a loss before the backward pass; afterwards gradients are divided by this factor."""
+        """Returns the factor of a loss before the backward pass, which is 1 unless the network is computed in float16.
+
+        Gradients are divided by it afterwards. Small ones would become 0 in float16 without it.
+        """
         return _LOSS_SCALE if self.dtype(device) == torch.float16 else 1.0
 
     @contextmanager
@@ -155,21 +158,21 @@ class KnownTargets:
 
     @classmethod
     def from_array(cls, targets: torch.Tensor) -> KnownTargets:
-        """Returns the targets `[num_records, num_labels]`, which are NaN where they are unknown."""
+        """Returns the targets in an array `[num_records, num_labels]` that is NaN where they are unknown."""
         is_unknown = targets.isnan()
         if not is_unknown.any():
             return cls(values=targets, weights=None)
         return cls(values=targets.nan_to_num(nan=0.0), weights=(~is_unknown).to(targets.dtype))
 
     def weights_of(self, rows: torch.Tensor) -> torch.Tensor | None:
-        """Returns the weights of some records, with the shape of `rows` and an axis of labels; None for 1."""
+        """Returns the weights of the records at indices `rows`, `[*rows.shape, num_labels]`; None if all are 1."""
         return None if self.weights is None else self.weights[rows]
 
 
 def _store_in_one_vector(
     tensors: Tensors, *, network: Network
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Stores all parameters in one vector and all gradients in another; the tensors become views of these vectors.
+    """Stores all parameters in one vector and all gradients in another; the parameters become views of the vectors.
 
     A step of the optimizer then needs a few operations only, for any number of layers.
 
