@@ -127,17 +127,24 @@ class Accountant(ABC):
         )
 
     def _gaussian_bounds(self) -> GaussianBounds:
-        """Returns bounds on all composed events that hold for arbitrarily small alpha; infinite where none is known."""
+        """Returns a mu, a rho and an epsilon that bound all composed events (`GaussianBounds`); infinite where unknown.
+
+        The bounds hold for arbitrarily small probabilities of a false alarm. The base class knows none.
+        """
         return UNBOUNDED
 
     def _delta_of_line(self, epsilon: float) -> float:
-        """Returns the delta at an epsilon for the trade-off curve, which takes hundreds of them."""
+        """Returns the delta of all composed events at an epsilon; a subclass may return a larger bound more quickly.
+
+        The trade-off curve is bounded by the deltas at hundreds of epsilons, so each has to be quick.
+        """
         return self.get_delta(epsilon)
 
     def _largest_useful_epsilon(self, negligible_delta: float) -> float:
-        """Returns the epsilon at a delta that no longer matters; 0 where that epsilon is infinite.
+        """Returns the largest epsilon that a trade-off curve needs: the epsilon of all events at `negligible_delta`.
 
-        The delta is at least twice the failure probabilities of the events, which every epsilon needs.
+        The epsilon is at most 700; instead of an infinite epsilon 0 is returned. Where twice the sum of the failure
+        probabilities is above `negligible_delta`, that number takes the place of `negligible_delta`.
         """
         delta = max(negligible_delta, 2 * getattr(self, "failure_prob", 0.0))
         epsilon = self.get_epsilon(delta) if delta < 1 else math.inf
@@ -175,7 +182,7 @@ class Accountant(ABC):
 
     @property
     def _counts_in_words(self) -> dict[str, str]:
-        """The figures about all composed events that `repr` shows, as text by name."""
+        """The figures of all composed events that `repr` shows, as texts by name, such as the failure probability."""
         return {"failure_prob": f"{self.failure_prob:g}"} if hasattr(self, "failure_prob") else {}
 
     def copy(self) -> Self:

@@ -26,8 +26,8 @@ class AttackBounds:
     Attributes:
         found: the largest share of members that an attack finds, by the probability of a false alarm in decimals, such
             as "0.01".
-        guessed: the largest probability of guessing a fact about one member rightly, by that of the best guess
-            without the release.
+        guessed: the largest probability of guessing a fact about one member rightly, given the release. The keys are
+            the probabilities of the best guess without the release, in decimals.
         advantage: the largest difference between the probabilities of a right and of a false alarm.
         gdp_mu: the l2 sensitivity / noise std of a Gaussian release that hides a member no better; infinite where none
             is known.
@@ -67,7 +67,7 @@ class AttackBounds:
 
     @property
     def rows(self) -> list[tuple[str, str]]:
-        """The bounds as rows (name, text)."""
+        """The bounds as rows of a table: pairs of a description in words and the number as text."""
         rows: list[tuple[str, str]] = []
         for false_alarm_rate, share in self.found.items():
             rate = percent(float(false_alarm_rate))

@@ -112,7 +112,10 @@ class AutoAccountant(AccountantBesideRenyi):
         return self._rdp._largest_useful_epsilon(negligible_delta)
 
     def _smallest(self, target_delta: float) -> _SmallestEpsilon:
-        """Returns the smallest epsilon at `target_delta`, with its accountant: the first of those that compute it."""
+        """Returns the smallest epsilon at `target_delta`, with the accountant that computed it.
+
+        Of several accountants with this epsilon, the first in the order of their use is returned.
+        """
         require_probability("target_delta", target_delta)
         if target_delta not in self._smallest_by_delta:
             candidates = [
@@ -125,7 +128,10 @@ class AutoAccountant(AccountantBesideRenyi):
         return self._smallest_by_delta[target_delta]
 
     def _chosen_accountants(self) -> list[Accountant]:
-        """Returns `RdpAccountant`, and each slower accountant that can price all composed events quickly."""
+        """Returns the accountants of which the smallest bound is taken, with all events composed.
+
+        They are an `RdpAccountant`, and each other accountant that the class docstring names and that suits the events.
+        """
         if self._accountants is None:
             self._accountants = [self._rdp]
             if self._has_small_joint_laws():
@@ -142,7 +148,11 @@ class AutoAccountant(AccountantBesideRenyi):
         return self._accountants
 
     def _has_small_joint_laws(self) -> bool:
-        """Returns True if `JointLawAccountant` is quick for the composed events and may give a smaller bound."""
+        """Returns True if `JointLawAccountant` is quick for the composed events and may give a smaller bound.
+
+        The events must contain one or two different prices of a gap selection with its test (`SelectThenTestEvent`),
+        all of which `_has_small_joint_law` accepts.
+        """
         select_then_tests = {
             select_then_test
             for event, count in self._composed
@@ -164,7 +174,11 @@ class AutoAccountant(AccountantBesideRenyi):
         return kinds == [events.TuningEvent]
 
     def _is_composable(self) -> bool:
-        """Returns True if `ExactAccountant` can price the events quickly, and its bound may be the smallest."""
+        """Returns True if `ExactAccountant` can price all composed events, and its bound may be the smallest.
+
+        Gaussian releases aside, there may be at most 64 different prices and 200,000 releases. Bounds for any order of
+        the events also need a noisy maximum (`NoisyMaxGaussianEvent`) among them.
+        """
         counts: Counter[Event] = Counter()
         for event, count in self._composed:
             for leaf, times in event_tree.leaves(event_tree.by_accesses(event), num_releases=count):
@@ -178,7 +192,10 @@ class AutoAccountant(AccountantBesideRenyi):
 
 
 def _has_small_joint_law(event: SelectThenTestEvent) -> bool:
-    """Returns True if the joint law of a selection and its test is quick to compute and may save much."""
+    """Returns True if the joint law of a gap selection and its test is quick to compute and may save much.
+
+    The number of teachers must be at most 20,000, and at most 60 times the scale, in votes, of the selection's noise.
+    """
     # the number of teachers over the scale of the selection's noise in votes
     num_scales = event.num_teachers * event.selection.epsilon / (2 * event.bit.reach)
     return event.num_teachers <= LARGEST_NUM_TEACHERS and num_scales <= _LARGEST_NUM_SCALES

@@ -36,7 +36,10 @@ _SMALLEST_LOSS = 1e-300
 
 
 class _Candidates(NamedTuple):
-    """The candidates of the search: indices of pairs (or of runs of pairs) and of orders, `[num_candidates]` each."""
+    """Candidates for the largest divergence of a bit: the index of a pair and the index of an order for each.
+
+    A pair is one of neighbors, or it dominates a run of consecutive pairs. Both arrays are `[num_candidates]`.
+    """
 
     pair_indices: IntArray
     order_indices: IntArray
@@ -44,11 +47,11 @@ class _Candidates(NamedTuple):
 
 @lru_cache(maxsize=16)  # several bounds on one event need its pairs
 def bit_pairs(event: BitEvent) -> FloatArray:
-    """Returns pairs of logits, `[2, num_pairs]`, such that any two neighbors are dominated by one of the pairs.
+    """Returns pairs of log odds (logits) that a bit is 1, `[2, num_pairs]`; one pair dominates any two neighbors.
 
-    The second logit of a pair is the larger. A pair may be used in both directions. A `ThresholdEvent` has some
-    thousands of pairs at most, however many teachers there are. Another bit has at most one pair for each value of its
-    statistic.
+    The first row has the smaller log odds of each pair. A pair stands for the neighbors in either order. For a
+    `ThresholdEvent` there are some thousands of pairs at most, however many teachers there are. For another bit there
+    is at most one pair for each value of its statistic.
     """
     if isinstance(event, events.ThresholdEvent) and event.num_values > _LARGEST_NUM_PAIRS:
         return _pairs_above_runs(event)
@@ -65,11 +68,11 @@ def bit_pairs(event: BitEvent) -> FloatArray:
 
 
 def _pairs_above_runs(event: events.ThresholdEvent) -> FloatArray:
-    """Returns some thousands of pairs of logits, `[2, num_runs]`, each of which dominates a run of consecutive pairs.
+    """Returns some thousands of pairs of log odds, `[2, num_runs]`, each of which dominates a run of consecutive pairs.
 
-    Runs are shorter near the threshold. Phi is log-concave, so log Phi(z + h) - log Phi(z) falls as z rises. So within
-    a run the first pair has the largest loss of a 1, and the last pair has the largest loss of a 0
-    (docs/proofs/gaussian_votes.md).
+    A pair has the log odds that the noisy integer reaches the threshold, for an integer and for the next one. Runs are
+    shorter near the threshold. Phi is log-concave, so log Phi(z + h) - log Phi(z) falls as z rises. So within a run the
+    first pair has the largest privacy loss of a 1, and the last pair has that of a 0 (docs/proofs/gaussian_votes.md).
     """
     last_value = event.num_values - 1
     unit = _CENTER * event.noise_std
@@ -100,8 +103,9 @@ def _rounded_up_difference(larger: FloatArray, smaller: FloatArray) -> FloatArra
 def pairs_of_losses(loss_of_one: FloatArray, loss_of_zero: FloatArray) -> FloatArray:
     """Returns the pairs of logits that have the given privacy losses, rounded so that the losses are not smaller.
 
-    With p' / p = e^one and (1 - p) / (1 - p') = e^zero, the odds of p' are (e^zero - 1) / (1 - e^-one). So the logit of
-    p' is m + zero, and that of p is m - one, with m = log(1 - e^-zero) - log(1 - e^-one).
+    Let p < p' be the probabilities of a 1 on two neighbors. With p' / p = e^one and (1 - p) / (1 - p') = e^zero, the
+    odds of p' are (e^zero - 1) / (1 - e^-one). So the logit of p' is m + zero, and that of p is m - one, where m is
+    log(1 - e^-zero) - log(1 - e^-one).
 
     Args:
         loss_of_one: log(p' / p) of each pair, > 0, `[num_pairs]`.
@@ -123,10 +127,10 @@ def pairs_of_losses(loss_of_one: FloatArray, loss_of_zero: FloatArray) -> FloatA
 def bit_rdp(event: BitEvent, orders: FloatArray) -> FloatArray:
     """Returns the Renyi curve of a released bit: the largest D_a over all pairs of neighbors, `[num_orders]`.
 
-    The largest divergence is found by branch and bound, for each order separately. Level 0 has the single pairs. On a
-    higher level a pair represents four runs of the level below: it has their largest loss of a 1 and their largest loss
-    of a 0. So its divergence bounds the divergences of all pairs in these runs. A run is discarded where its bound is
-    not above the divergence of a single pair that was found before.
+    The largest divergence is found by branch and bound, for each order separately. Level 0 has the single pairs of
+    neighbors. On a higher level a pair represents four runs of the level below: it has their largest privacy loss of a
+    1 and their largest loss of a 0. So its divergence bounds the divergences of all pairs in these runs. A run is
+    discarded where its bound is not above the divergence of a single pair that was found before.
     """
     logit_pairs = bit_pairs(event)
     largest = np.zeros_like(orders)
@@ -171,8 +175,10 @@ def _largest_of_each_order(candidates: _Candidates, bounds: FloatArray) -> _Cand
 def _runs_below(candidates: _Candidates, is_alive: BoolArray, *, num_runs: int) -> _Candidates:
     """Returns, as new candidates, the runs of the level below that the remaining candidates represent.
 
+    A run is a number of consecutive pairs of neighbors. Each run consists of up to four runs of the level below.
+
     Args:
-        candidates: runs of one level.
+        candidates: runs of one level of the search, with an order each.
         is_alive: True for the candidates that remain, `[num_candidates]`.
         num_runs: the number of runs on the level below.
     """
@@ -183,9 +189,12 @@ def _runs_below(candidates: _Candidates, is_alive: BoolArray, *, num_runs: int) 
 
 
 def _levels_of_runs(logit_pairs: FloatArray) -> list[FloatArray]:
-    """Returns the levels of the search: the pairs, then pairs that dominate runs of 4 pairs, of 16 pairs, and so on.
+    """Returns the levels of a search over pairs: all pairs, then pairs that dominate runs of 4, of 16, … of them.
 
     Each level is an array of logits, `[2, num_runs]`. The last level has at most 64 runs.
+
+    Args:
+        logit_pairs: the logits of all pairs, `[2, num_pairs]`.
     """
     levels = [logit_pairs]
     num_pairs = logit_pairs.shape[1]

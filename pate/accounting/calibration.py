@@ -31,7 +31,7 @@ _NUM_SECANTS = 4
 
 @dataclass(frozen=True)
 class PricedNoise:
-    """A noise level > 0, with the logarithm of epsilon(noise) / target epsilon."""
+    """A noise level > 0, with the logarithm of the epsilon of this noise over a target epsilon."""
 
     noise: float
     log_excess: float  # the logarithm of epsilon / target; at most 0 where the noise is enough
@@ -44,7 +44,7 @@ class PricedNoise:
 
 @dataclass(frozen=True)
 class Bracket:
-    """Two noise levels between which the smallest sufficient noise lies.
+    """Two noise levels between which lies the smallest noise whose epsilon is at most a target.
 
     Both ends are equal where even the smallest noise that the search tried was sufficient.
     """
@@ -157,7 +157,7 @@ def calibrate(
 
 
 def _bracket(prices: NoisePrices, first_noise: float, target_epsilon: float) -> Bracket:
-    """Returns a bracket around the smallest sufficient noise.
+    """Returns a bracket around the smallest sufficient noise, whose epsilon is at most the target.
 
     The noise is multiplied or divided by growing factors, at most 2, until its epsilon crosses the target. Both ends
     are one tiny noise where even that is sufficient.
@@ -191,11 +191,11 @@ def _bracket(prices: NoisePrices, first_noise: float, target_epsilon: float) -> 
 
 
 def _narrow(prices: NoisePrices, bracket: Bracket, tolerance: float) -> float:
-    """Returns the safe end of a bracket after narrowing the bracket to a width of `tolerance`.
+    """Returns the sufficient noise at the safe end of a bracket, after narrowing it to a width of `tolerance`.
 
-    Widths are differences of log(noise). A step prices a noise within the bracket, which then replaces one end. The
-    position of that noise is a share of the width, counted from the unsafe end. The straight line through the excess at
-    both ends crosses 0 at
+    Widths are differences of log(noise). The excess of a noise is log(epsilon / target epsilon). A step prices a noise
+    within the bracket, which then replaces one end. The position of that noise is a share of the width, counted from
+    the unsafe end. The straight line through the excess at both ends crosses 0 at
 
         share = excess of the unsafe end / (excess of the unsafe end - excess of the safe end).
 

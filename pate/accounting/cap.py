@@ -154,7 +154,7 @@ class Cap:
 class Caps:
     """The caps on the charges of one data set, all of which must admit a charge.
 
-    There is no cap, the cap of the file, or a smaller cap of the caller before that of the file.
+    There are up to two caps: that of the ledger's file, and before it a smaller one that the caller may have named.
 
     Args:
         rules: the filters before the first charge, the smallest cap first; empty without a cap.
@@ -244,7 +244,7 @@ def epsilon_of_one(
 
 
 def _six_digit_cap(position: int) -> float:
-    """Returns the number at a position of `_SIX_DIGIT_CAPS`, the rising list of numbers with six digits."""
+    """Returns the number at a position, from 0 on, in the rising list of numbers with six digits from 1e-12 on."""
     digits = 100_000 + position % 900_000
     exponent = position // 900_000 - 17
     return float(f"{digits}e{exponent}")

@@ -54,7 +54,7 @@ def rdp_to_epsilons(orders: FloatArray, rdp: FloatArray, *, target_delta: float)
 
 
 def conversion_penalty(orders: FloatArray, *, target_delta: float) -> FloatArray:
-    """Returns, for each order, the difference between epsilon and the Renyi divergence, `[num_orders]`.
+    """Returns the penalty of each order: the epsilon at `target_delta` less the Renyi divergence, `[num_orders]`.
 
     The penalty falls as the order a rises up to 1/delta, and is at most the classic log(1/delta) / (a - 1) of Mironov
     (2017).
@@ -138,7 +138,7 @@ def zcdp_to_delta(rho: float, *, target_epsilon: float) -> float:
     rho = max(rho, _SMALLEST_RHO)
 
     def log_delta_at(log_order_less_one: float) -> float:
-        """Returns log delta at an order, a convex function of the order, which has one minimum."""
+        """Returns the log of the delta that the order 1 + e^log_order_less_one gives; it has one minimum."""
         order_less_one = math.exp(log_order_less_one)
         order = 1 + order_less_one
         # log(1 - 1 / order), in two forms that keep their digits

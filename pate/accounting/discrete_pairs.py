@@ -87,7 +87,11 @@ class Pair:
 
 
 class _CurvePoints(NamedTuple):
-    """Points of the test curve of N(mean_shift, 1) and N(0, 1), one for each threshold z, `[num_points]` each."""
+    """Points of the test curve of P = N(mean_shift, 1) and Q = N(0, 1), `[num_points]` each.
+
+    The test curve of a pair is the largest P(S) over all sets S with a given Q(S). Each point is that of a set
+    {x > z}, for a threshold z.
+    """
 
     masses: FloatArray  # Q(Z > z)
     heights: FloatArray  # P(Z > z) - Q(Z > z)
@@ -95,7 +99,12 @@ class _CurvePoints(NamedTuple):
 
 
 def _gaussian_curve(thresholds: FloatArray, mean_shift: float) -> _CurvePoints:
-    """Returns the points of the test curve of P = N(mean_shift, 1) and Q = N(0, 1) for the sets {x > z}."""
+    """Returns the points of the test curve of P = N(mean_shift, 1) and Q = N(0, 1) for the sets {x > z}.
+
+    Args:
+        thresholds: the thresholds z, `[num_points]`.
+        mean_shift: the distance between the two means.
+    """
     slopes = np.asarray(np.expm1(thresholds * mean_shift - mean_shift * mean_shift / 2))
     return _CurvePoints(
         masses=np.asarray(ndtr(-thresholds)),
@@ -107,9 +116,10 @@ def _gaussian_curve(thresholds: FloatArray, mean_shift: float) -> _CurvePoints:
 def pair_above_points(q_masses: FloatArray, heights: FloatArray, *, mean_shift: float) -> Pair:
     """Returns a pair whose test curve is nowhere below the points (q, q + height), and little above them.
 
-    The curve is the least of the edges of the points' concave hull and of some tangents of the test curve of
-    N(mean_shift, 1) and N(0, 1), which the caller knows to be an upper bound. Edges steeper than all tangents, or less
-    steep than all tangents, are left out.
+    The test curve of a pair (P, Q) is the largest P(S) over all sets S of outcomes with a given Q(S). The curve here is
+    the least of the edges of the points' concave hull and of some tangents of the test curve of N(mean_shift, 1) and
+    N(0, 1), which the caller knows to be an upper bound. Edges steeper than all tangents, or less steep than all
+    tangents, are left out.
 
     Args:
         q_masses: the probabilities Q(S) of the points, `[num_points]`.
@@ -172,12 +182,12 @@ def censored_pair(mean_shift: float, threshold: float, *, q_mean_falls: bool) ->
 
 
 def gaussian_pair(mean_shift: float, edges: FloatArray) -> Pair:
-    """Returns a pair, with one outcome for each edge, that dominates P = N(mean_shift, 1) and Q = N(0, 1) on the edges.
+    """Returns a pair, with one outcome for each edge, that dominates P = N(mean_shift, 1) and Q = N(0, 1).
 
-    The probability of each interval between two edges is moved to both edges, so that both distributions keep their
-    probability. If the first edge is at -`FARTHEST` or below, the probability below it is moved to it. If the last edge
-    is at `FARTHEST` or above, the probability above it counts as an infinite loss. Other probability outside of the
-    edges is left out.
+    The edges cut the real line into intervals. The probability of each interval between two edges is moved to both
+    edges, so that both distributions keep their probability. If the first edge is at -`FARTHEST` or below, the
+    probability below it is moved to it. If the last edge is at `FARTHEST` or above, the probability above it counts as
+    an infinite loss. Other probability outside of the edges is left out, and the caller has to add it.
 
     Args:
         mean_shift: the distance between the two means, > 0.
@@ -202,7 +212,10 @@ def gaussian_pair(mean_shift: float, edges: FloatArray) -> Pair:
 
 
 def pair_above_pairs(pairs: list[Pair]) -> Pair:
-    """Returns the smallest pair that dominates all pairs in a list; a single pair is returned as it is."""
+    """Returns the pair that dominates all pairs in a list and is dominated by every other such pair.
+
+    A single pair is returned as it is. Otherwise the pairs become the children (`dominated_pairs`) of the new pair.
+    """
     if len(pairs) == 1:
         return pairs[0]
     # The corners of all test curves: x is a mass under Q, and y a height.
@@ -228,7 +241,15 @@ def pair_above_pairs(pairs: list[Pair]) -> Pair:
 
 
 def _upper_hull(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Returns the corners of the smallest concave function that is nowhere below the points (x, y), by rising x."""
+    """Returns the corners of the smallest concave function that is nowhere below the points (x, y), by rising x.
+
+    Args:
+        x: the first coordinates, in any order, `[num_points]`.
+        y: the second coordinates, `[num_points]`.
+
+    Returns:
+        The coordinates of the corners, `[num_corners]` each.
+    """
     order = np.lexsort((-y, x))
     is_highest = np.append(True, np.diff(x[order]) > 0)  # of the points with the same x
     order = order[is_highest]
@@ -239,7 +260,7 @@ def _upper_hull(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
 def largest_excess_moment(
     pairs: tuple[Pair, ...], renyi_orders: FloatArray, mean_shift: float
 ) -> FloatArray:
-    """Returns the largest E_Q[(P/Q)^a] - 1 of several pairs at each order a, rounded up, `[num_orders]`.
+    """Returns the largest E_Q[(P/Q)^a] - 1 of several pairs (P, Q) at each order a, rounded up, `[num_orders]`.
 
     Because E_Q[P/Q] = 1, E[(P/Q)^a] - 1 = E[(P/Q)^a - 1 - a (P/Q - 1)], whose terms are >= 0, so nothing cancels.
 

@@ -37,7 +37,7 @@ class _Masses(NamedTuple):
 
 
 class _Cells(NamedTuple):
-    """The points x where the loss is a multiple of the spacing, and these multiples, `[num_intervals + 1]` each.
+    """The points x where a privacy loss is a multiple of a spacing, and these multiples, `[num_intervals + 1]` each.
 
     Both rise. The points cut the part of the real line that the grid covers into intervals. The loss at the first point
     may be above its multiple, because the search for points begins there.
@@ -124,7 +124,10 @@ def _add_intervals(
     other_masses: _Masses,
     end_error: FloatArray,
 ) -> None:
-    """Adds the probabilities of intervals to the grid, at both ends of each interval, and rounding errors beyond.
+    """Adds the probabilities of intervals of losses to `masses`: a part of each at either end of its interval.
+
+    Each interval lies between two neighboring losses of the grid. A bound on what rounding may have moved is added at
+    the next larger loss, where it makes the price larger.
 
     Args:
         masses: the probabilities of the losses on the grid, with loss 0 in the middle; the function changes them.
@@ -150,7 +153,16 @@ def _add_intervals(
 
 
 def _add_tails(masses: FloatArray, sampled_pair: SampledPair, cells: _Cells) -> float:
-    """Adds the probability left of all intervals to the grid, and returns that right of them, of an infinite loss."""
+    """Adds the probability of all x left of the first point to `masses`, and returns that right of the last point.
+
+    Both are probabilities under the first distribution of the pair. Losses on the left are rounded up to the second
+    multiple in `cells`. Losses on the right count as infinite.
+
+    Args:
+        masses: the probabilities of the losses on the grid, with loss 0 in the middle; the function changes them.
+        sampled_pair: the pair.
+        cells: the points x, and the losses there as multiples of the spacing.
+    """
     tails = sampled_pair.first_tails(cells.points[[0, -1]])  # at both ends of the grid
     # Losses left of the first point are below the multiple at the second point, to which they are rounded up.
     rounded_up = len(masses) // 2 + int(cells.multiples[0]) + 1
@@ -161,7 +173,16 @@ def _add_tails(masses: FloatArray, sampled_pair: SampledPair, cells: _Cells) -> 
 def _add_mirrored_tails(
     masses: FloatArray, shifted_maximum: ShiftedMaximum, cells: _Cells
 ) -> float:
-    """Adds the mirror image of what lies right of all intervals, and returns the probability of an infinite loss."""
+    """Adds the probability of losses below those of the grid to `masses`, and returns that of losses above.
+
+    The pair is its own mirror image, so losses below are the image of what lies right of the last point. They are
+    rounded up to minus the last multiple in `cells`. Losses above count as infinite.
+
+    Args:
+        masses: the probabilities of the losses on the grid, with loss 0 in the middle; the function changes them.
+        shifted_maximum: the pair.
+        cells: the points x, and the losses there, >= 0, as multiples of the spacing.
+    """
     ends = cells.points[[0, -1]]
     first_above_start, first_above_last = shifted_maximum.first_tails(ends).above.tolist()
     second_above_start, second_above_last = shifted_maximum.second_tails(ends).above.tolist()
@@ -173,7 +194,7 @@ def _add_mirrored_tails(
 
 
 def _interval_masses(tails: Tails) -> _Masses:
-    """Returns the probabilities between neighboring points, given the tail probabilities at the points.
+    """Returns the probability of the interval between each two neighboring points, given the tails at the points.
 
     The probability of an interval is the difference of the smaller one of both tails, which keeps its digits.
     """
@@ -195,13 +216,16 @@ def _cells(
     clipped_multiple = min(largest_multiple, int(_LARGEST_LOSS / spacing))
 
     def is_right_of_start(x: FloatArray) -> BoolArray:
-        """Returns whether the grid begins left of x; that of a mirrored pair begins at the loss 0."""
+        """Returns, for each x, whether the grid begins left of x.
+
+        The grid begins at the loss 0 for a `ShiftedMaximum`, and at minus the largest multiple for a `SampledPair`.
+        """
         if isinstance(gaussian_pair, SampledPair):
             return np.asarray(gaussian_pair.loss(x) > -clipped_multiple * spacing)
         return np.asarray(gaussian_pair.second_tails(x).below > gaussian_pair.first_tails(x).above)
 
     def is_tail_negligible(x: FloatArray) -> BoolArray:
-        """Returns whether the probability of losses right of x may count as that of an infinite loss."""
+        """Returns, for each x, whether the probability right of x is negligible, so that its loss may be infinite."""
         return np.asarray(gaussian_pair.first_tails(x).above < negligible_mass)
 
     farthest = np.array([gaussian_pair.farthest])

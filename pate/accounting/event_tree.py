@@ -27,7 +27,7 @@ from pate.accounting.events import (
 
 
 class CountedLeaves(NamedTuple):
-    """Leaves of one class, `[num_leaves]`, and the count of each of them, `[num_leaves]`."""
+    """Leaves (events not composed of others) of one class, and how often each is released, `[num_leaves]` each."""
 
     leaves: list[LeafEvent]
     counts: list[int]
@@ -39,9 +39,9 @@ _LARGEST_NUM_COMPARED = 1000
 
 @dataclass
 class LeafCounts:
-    """The leaves of one or more events, grouped by class, with their counts.
+    """The leaves of one or more events, grouped by class, with the number of times that each is released.
 
-    Iteration yields pairs of a leaf and its count.
+    A leaf is an event that is not composed of others. Iteration yields pairs of a leaf and its count.
 
     Attributes:
         by_kind: the leaves of each class with their counts.

@@ -144,6 +144,8 @@ def _require_failure_probability(name: str, value: float) -> None:
 def _checks_of(kind: Hashable) -> tuple[tuple[str, Callable[[str, Any], object]], ...]:
     """Returns the fields of a class of events that have a check, as pairs of a field's name and its check.
 
+    A check is a function from the name and the value of a field that raises an error for a wrong value.
+
     Args:
         kind: the class, a dataclass.
     """
@@ -291,13 +293,13 @@ class BitEvent(LeafEvent):
 
     @property
     def reach(self) -> int:
-        """The largest difference of the statistic between two neighbors, >= 1."""
+        """The largest difference, between two neighbors, of the integer statistic that the bit depends on, >= 1."""
         return 1
 
     @property
     @abstractmethod
     def log_odds(self) -> FloatArray:
-        """The log odds that the bit is 1, one entry for each value of the statistic, from the smallest value on."""
+        """The log odds that the bit is 1, one for each value of its integer statistic, from the smallest value on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +314,7 @@ class OneBitEvent(BitEvent):
 
     @property
     def log_odds(self) -> FloatArray:
-        """The log odds that the bit is 1, one entry for each value 0, 1, 2, … of the statistic."""
+        """The log odds that the bit is 1, one entry for each value 0, 1, 2, … of the bit's integer statistic."""
         return np.array(self.logits)
 
 
@@ -331,7 +333,7 @@ class ThresholdEvent(BitEvent):
 
     @property
     def log_odds(self) -> FloatArray:
-        """The log odds that the noisy integer reaches the threshold, `[num_values]`, from the lowest value on."""
+        """The log odds that a noisy integer reaches the threshold, for each integer from the lowest, `[num_values]`."""
         return self.log_odds_at(np.arange(self.num_values))
 
     def log_odds_at(self, steps: IntArray) -> FloatArray:

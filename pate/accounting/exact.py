@@ -162,7 +162,10 @@ class ExactAccountant(LossAccountant):
         return self
 
     def work(self) -> int:
-        """Returns the estimated time of the first epsilon or delta; 4 units are one step of some milliseconds."""
+        """Returns the estimated time of the first epsilon or delta, in quarters of the time of one ordinary release.
+
+        The composition of an ordinary release takes some milliseconds.
+        """
         steps = tuple(self._steps)
         maxima = {step_pairs for step_pairs, _ in steps if isinstance(step_pairs, NoisyMaximum)}
         work_of_maxima = _COST_OF_MAXIMUM * len(maxima)
@@ -194,7 +197,7 @@ class ExactAccountant(LossAccountant):
         return min(bounds)
 
     def _tuning_alone(self) -> TuningAccountant | None:
-        """Returns the accountant of the only event, a tuned release; None where there are others beside it."""
+        """Returns an accountant with the tuned release as its only event; None where there are other events."""
         if len(self._tuned) > 1 or self._steps or self._mu_squared:
             return None
         return TuningAccountant(ExactAccountant).compose(self._tuned[0])
@@ -202,9 +205,9 @@ class ExactAccountant(LossAccountant):
     def _ways_to_compose(self, *, smallest_delta: float) -> list[list[_GaussianTotal | _GridTotal]]:
         """Returns the totals of all events for each way to compose them, one total for each direction.
 
-        The first way composes the winner of noisy counts by its own pairs. The second way, which is left out without
-        winners, composes it as a Gaussian release of all counts. Both ways give a bound, so the smaller one holds.
-        `_totals` explains the directions of one way, of which the larger total holds.
+        A direction is an order of the two neighbors. The first way composes the winner of noisy counts by its own
+        pairs. The second way, which is left out without winners, composes it as a Gaussian release of all counts. Both
+        ways give a bound, so the smaller one holds. Of the directions of one way the larger total is the bound.
 
         Args:
             smallest_delta: the smallest delta for which the profiles have to be accurate. It is rounded down to one of
@@ -227,14 +230,16 @@ class ExactAccountant(LossAccountant):
     def _totals(
         self, steps: list[RepeatedStep], *, mu: float, level_delta: float | None
     ) -> list[_GaussianTotal | _GridTotal]:
-        """Returns the totals of some steps and a Gaussian release, one for each direction between two neighbors.
+        """Returns the totals of some releases and a Gaussian release, one for each direction between two neighbors.
 
-        The list has one total where both directions have the same.
+        The directions are the two orders (D, D') and (D', D) of neighbors. They differ only where a sampled Gaussian
+        adds or removes a unit; otherwise the list has one total.
 
         Args:
-            steps: the steps besides Gaussian releases.
+            steps: the releases other than Gaussian ones, with the pairs of distributions that dominate them.
             mu: the mu of all Gaussian releases together, >= 0.
-            level_delta: the smallest delta for which the profiles are accurate; None for no profile.
+            level_delta: the smallest delta for which the totals are accurate. None makes them infinite where there are
+                steps.
         """
         if not steps:
             return [_GaussianTotal(mu)]
@@ -255,12 +260,12 @@ class ExactAccountant(LossAccountant):
     def _profile(
         self, steps: list[RepeatedStep], *, mu: float, level_delta: float | None
     ) -> Profile | None:
-        """Returns the privacy profile of some steps and a Gaussian release together; None where no grid can hold it.
+        """Returns the privacy profile of some releases and a Gaussian release; None where no grid can hold it.
 
         Args:
-            steps: the steps besides Gaussian releases.
+            steps: the releases other than Gaussian ones, with the pairs of distributions that dominate them.
             mu: the mu of all Gaussian releases together, >= 0.
-            level_delta: the smallest delta for which the profile is accurate; None for no profile.
+            level_delta: the smallest delta for which the profile is accurate; with None the function returns None.
         """
         if level_delta is None:
             return None
@@ -338,12 +343,13 @@ def _releases_of(event: Event, count: int) -> _Releases:
 
 
 def _with_fixed_pairs_first(steps: list[RepeatedStep], *, mu: float) -> Steps:
-    """Returns steps in the order of their composition: Gaussians, fixed pairs, and then the other steps in their order.
+    """Returns steps (releases) in the order of their composition: Gaussians, fixed pairs, and then all others.
 
-    All Gaussians are one step, and so are all releases with the same fixed pair.
+    A fixed pair is a single pair of distributions that dominates a release (`FixedPair`). All Gaussians become one
+    step, and all releases with the same fixed pair become one repeated step. The others keep their order.
 
     Args:
-        steps: the steps besides Gaussian releases.
+        steps: the releases other than Gaussian ones, with the pairs that dominate them.
         mu: the mu of all Gaussian releases together, >= 0.
     """
     gaussian_steps = []

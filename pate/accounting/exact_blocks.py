@@ -102,7 +102,7 @@ def compose_steps(
     in_blocks: bool = True,
     any_event_order: bool = False,
 ) -> Profile:
-    """Returns the privacy profile of steps in a given order, or in any order; the results are cached.
+    """Returns the privacy profile of steps (releases) in a given order, or in any order; the results are cached.
 
     Args:
         steps: the steps, in the order of their releases.
@@ -133,10 +133,10 @@ def compose_steps(
 
 
 def _grid_of_steps(steps: Steps, *, widest_spacing: float, largest_epsilon: float) -> LossGrid:
-    """Returns the grid on which steps are composed one by one.
+    """Returns the grid of epsilons on which steps (releases) are composed one by one.
 
     Args:
-        steps: the steps.
+        steps: the steps, in the order of their releases.
         widest_spacing: the widest spacing at which interpolation adds little to the variance of the losses.
         largest_epsilon: the largest epsilon of the profile.
     """
@@ -154,12 +154,12 @@ def _grid_of_steps(steps: Steps, *, widest_spacing: float, largest_epsilon: floa
 
 
 def _compose_one_by_one(steps: Steps, grid: LossGrid, *, negligible: float) -> Profile:
-    """Returns the privacy profile of steps, which are composed from the last to the first.
+    """Returns the privacy profile of steps (releases), which are composed from the last to the first.
 
     Args:
         steps: the steps, in the order of their releases.
-        grid: the grid.
-        negligible: the absolute error upwards of each step that is allowed for speed.
+        grid: the grid of the epsilons of the profile.
+        negligible: the amount by which each step may raise every delta for speed.
     """
     step_of: dict[SteppedPairs, CompositionStep] = {}
     values = -np.expm1(np.minimum(grid.points, 0.0))  # after the last step V(x) = max(0, 1 - e^x)
@@ -183,11 +183,11 @@ def _compose_one_by_one(steps: Steps, grid: LossGrid, *, negligible: float) -> P
 
 
 def _aligned(spacing: float, steps: Steps) -> float:
-    """Returns a spacing near `spacing` that divides the most important loss of the steps.
+    """Returns a spacing near `spacing` that divides the most important privacy loss of the steps (releases).
 
-    A loss that is a multiple of the spacing needs no interpolation. The most important loss is the one whose steps add
-    the most variance, among the lengths of spans and the losses of single pairs. Losses below `spacing` do not count.
-    Where there is no other loss, the spacing is returned as it is, but for rounding.
+    A loss that is a multiple of the spacing needs no interpolation. The losses that count are the lengths of bounded
+    ranges (`Span`) and the larger loss of each single two-point pair (`Box`), unless they are below `spacing`. The most
+    important one is the loss whose steps add the most variance. Where no loss counts, `spacing` is returned, rounded.
     """
     spacing = rounded_spacing(spacing)
     variance_of_loss = {0.0: 0.0}
@@ -204,7 +204,9 @@ def _aligned(spacing: float, steps: Steps) -> float:
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
 class Block:
-    """The loss distribution of a pair that dominates a block of steps: probabilities of multiples of a spacing.
+    """The loss distribution of a pair that dominates a block of consecutive releases (steps).
+
+    The losses are multiples of a spacing.
 
     Attributes:
         masses: the probabilities of -n..n times the spacing, `[2 n + 1]`; they may sum to a little more than 1.
@@ -325,13 +327,15 @@ def compose_in_blocks(
     negligible: float,
     any_event_order: bool = False,
 ) -> Block:
-    """Returns the loss distribution of a pair that dominates all steps together.
+    """Returns the loss distribution of a pair that dominates all steps (releases) together.
+
+    The steps are divided into blocks of consecutive steps. The loss distributions of all blocks are convolved.
 
     Args:
         steps: the steps, in the order of their releases.
         spacing: the distance between two losses within a block.
         largest_finite_loss: the largest loss; larger losses count as infinite.
-        negligible: the absolute error, upwards, of a profile that is allowed for speed.
+        negligible: the amount by which each step may raise every delta of a profile for speed.
         any_event_order: True makes each step a separate block, so that the bound holds for every order.
     """
     runs = Counter(_runs(steps, capacity=0 if any_event_order else CAPACITY))
@@ -379,7 +383,10 @@ def compose_in_blocks(
 
 
 def _grid_of_run(run: Run, *, spacing: float, largest_finite_loss: float) -> LossGrid:
-    """Returns a grid for the losses of a run, whose points reach from 0 to a loss that is almost never exceeded."""
+    """Returns a grid for the privacy losses of a run, the consecutive steps (releases) of one block.
+
+    The points reach from 0 to a loss that the run almost never exceeds, or to `largest_finite_loss` if that is smaller.
+    """
     usual_losses = _BLOCK_DEVIATIONS * math.sqrt(
         math.fsum(step_pairs.variance for step_pairs in run)
     )
@@ -443,9 +450,15 @@ def _maximum_block(noisy_maximum: NoisyMaximum, spacing: float, num_points: int)
 
 @lru_cache(maxsize=6)
 def _last_profiles(run: Run, grid: LossGrid, negligible: float) -> FloatArray:
-    """Returns the privacy profiles of the last 1, 2, … steps of a run at the points of a grid, `[num_steps, size]`.
+    """Returns the privacy profiles of the last 1, 2, … steps of a run, `[num_steps, grid.num_points]`.
 
-    The results are cached, because runs of other lengths have the same last steps.
+    A run is the consecutive steps (releases) of one block. The results are cached, because runs of other lengths have
+    the same last steps.
+
+    Args:
+        run: the run.
+        grid: the grid of the epsilons of the profiles.
+        negligible: the amount by which each step may raise every delta for speed.
     """
     step_of: dict[SteppedPairs, CompositionStep] = {}
     values = np.zeros(grid.num_points)
@@ -458,7 +471,10 @@ def _last_profiles(run: Run, grid: LossGrid, negligible: float) -> FloatArray:
 
 
 def are_composed_one_by_one(steps: Steps) -> bool:
-    """Returns True if steps are composed one by one: they are few, or one has a rare and enormous loss."""
+    """Returns True if steps (releases) are composed one by one, and not in blocks.
+
+    That is so for up to about 180 steps, and where one of the steps has a rare and enormous privacy loss.
+    """
     total_cost = sum(num_times * cost_of_step(step_pairs) for step_pairs, num_times in steps)
     has_rare_loss = any(
         largest_loss(step_pairs, loss_if_unbounded=0.0)
@@ -469,9 +485,9 @@ def are_composed_one_by_one(steps: Steps) -> bool:
 
 
 def cost_of_step(step_pairs: DominatingPairs) -> int:
-    """Returns the estimated time of one step in the units of `CAPACITY`.
+    """Returns the estimated time of one step (release), in quarters of the time of an ordinary step.
 
-    The time is 0 for a fixed pair, because all its steps together are one convolution.
+    The time is 0 for a step with one fixed pair of distributions, because all such steps are one convolution.
     """
     if isinstance(step_pairs, FixedPair):
         return 0
@@ -479,17 +495,22 @@ def cost_of_step(step_pairs: DominatingPairs) -> int:
 
 
 def cost_in_blocks(steps: Steps, *, any_event_order: bool) -> int:
-    """Returns the estimated time of composing steps in blocks, in the units of `CAPACITY`; equal blocks count once."""
+    """Returns the estimated time of composing steps in blocks, in quarters of the time of an ordinary step.
+
+    Equal blocks count once. `any_event_order` makes each step a separate block.
+    """
     different_runs = set(_runs(steps, capacity=0 if any_event_order else CAPACITY))
     return sum(sum(map(cost_of_step, run)) for run in different_runs)
 
 
 def _runs(steps: Steps, *, capacity: int) -> Iterator[Run]:
-    """Yields the steps in runs of consecutive steps, without steps of fixed pairs.
+    """Yields the steps (releases) in runs of consecutive steps; steps with one fixed pair are left out.
+
+    A repeated step is listed several times in a run.
 
     Args:
         steps: the steps, in the order of their releases.
-        capacity: the time of a run, in the units of `CAPACITY`; 0 makes each step a run.
+        capacity: the time of a run, in quarters of the time of an ordinary step; 0 makes each step a run.
     """
     run: list[SteppedPairs] = []
     remaining_capacity = capacity
@@ -509,7 +530,10 @@ def _runs(steps: Steps, *, capacity: int) -> Iterator[Run]:
 
 
 def largest_loss(step_pairs: DominatingPairs, *, loss_if_unbounded: float) -> float:
-    """Returns the largest loss of one step, or `loss_if_unbounded` for pairs whose losses are unbounded."""
+    """Returns the largest privacy loss of one step whose pairs are a `Box` or a `Span`, such as a bit.
+
+    Returns `loss_if_unbounded` for other pairs.
+    """
     if isinstance(step_pairs, Box):
         return step_pairs.up
     return step_pairs.length if isinstance(step_pairs, Span) else loss_if_unbounded

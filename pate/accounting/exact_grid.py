@@ -32,9 +32,9 @@ _MULTIPLE_TOLERANCE = 1e-8
 class Shift(NamedTuple):
     """The weights that express V(x - loss) by V at two points of the grid with spacing h, for all points x.
 
-    The expression is lower_weight * V(x + w h) + upper_weight * V(x + (w + 1) h) with w = `whole_steps`. Both weights
-    include the probability of the loss. If w is minus the grid's number of points, x + w h lies left of all points,
-    where V is 1.
+    V(x) is the delta at epsilon = x that the remaining releases can reach. The expression is lower_weight * V(x + w h)
+    + upper_weight * V(x + (w + 1) h) with w = `whole_steps`. Both weights include the probability of the loss. If w is
+    minus the grid's number of points, x + w h lies left of all points, where V is 1.
     """
 
     whole_steps: int
@@ -50,12 +50,14 @@ Shifts = tuple[Shift, ...]
 class LossGrid:
     """The grid with the points k * spacing, for `num_points` integers k from `first_index` on.
 
+    The points are privacy losses or epsilons, at which a privacy profile V (a delta for each epsilon) is known.
+
     Attributes:
         first_index: the integer k of the first point.
         num_points: the number of points, >= 2.
         spacing: the distance h > 0 of two points, as `rounded_spacing` returns it.
-        mirrored: True for functions with the mirror image V(-x) = 1 - e^-x + e^-x V(x), the profiles of symmetric
-            pairs. The first index is 0 then, and left of all points the mirror image replaces the chord.
+        mirrored: True for profiles of symmetric pairs, which satisfy V(-x) = 1 - e^-x + e^-x V(x). The first index is
+            0 then. V left of all points follows from this equation, and not from a chord to V = 1 at minus infinity.
     """
 
     first_index: int
@@ -70,11 +72,16 @@ class LossGrid:
         return np.asarray(indices * self.spacing)
 
     def padding(self, largest_loss: float) -> int:
-        """Returns the number of points that `padded` must add on each side for V to be shifted by `largest_loss`."""
+        """Returns the number of points that `padded` must add on each side of a profile.
+
+        With so many points the profile can be shifted by every privacy loss up to `largest_loss`.
+        """
         return math.ceil(min(largest_loss / self.spacing, self.num_points)) + 3
 
     def padded(self, deltas: FloatArray, num_padding: int) -> FloatArray:
         """Returns V at the points of the grid and upper bounds of V at `num_padding` further points on each side.
+
+        V is a privacy profile: a delta for each epsilon.
 
         Args:
             deltas: V at the points of the grid, `[num_points]`.
@@ -108,9 +115,9 @@ class LossGrid:
         return nearest_multiple if is_nearly_multiple else loss * _OUTWARD
 
     def shift(self, privacy_loss: float, loss_probability: float = 1.0) -> Shift:
-        """Returns the shift by a loss that has the probability `loss_probability`.
+        """Returns the shift (`Shift`) of a privacy profile by a loss that has the probability `loss_probability`.
 
-        The weights are exact for a function that is linear in e^x between the points of the grid.
+        The weights are exact for a profile that is linear in e^x between the points of the grid.
         """
         if abs(privacy_loss) > (self.num_points - 1) * self.spacing:
             beyond_all_points = -self.num_points if privacy_loss > 0 else self.num_points + 1
@@ -133,7 +140,7 @@ class LossGrid:
     def shifted(self, padded_deltas: FloatArray, num_padding: int, shift: Shift) -> FloatArray:
         """Returns V(x - loss), multiplied by the probability of the loss, at all points x of the grid, `[num_points]`.
 
-        V(x) is the delta at epsilon = x that the remaining steps can reach.
+        V(x) is the delta at epsilon = x that the remaining releases can reach.
 
         Args:
             padded_deltas: the values of V that the method `padded` has returned,

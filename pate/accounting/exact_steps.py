@@ -74,8 +74,9 @@ _LOSS_DIGITS = 36
 class Box:
     """A set of two-point pairs of an event, represented by one pair that dominates all of them.
 
-    A two-point pair has two outcomes, with the privacy losses up > 0 > down. The dominating pair has the largest `up`
-    and the smallest `down` of the set. `dominated_pairs` are two boxes with one half of the pairs each.
+    A two-point pair is a pair of distributions with two outcomes, with the privacy losses up > 0 > down. The dominating
+    pair has the largest `up` and the smallest `down` of the set. `dominated_pairs` are two boxes with one half of the
+    pairs each.
     """
 
     up_losses: FloatArray  # the loss `up` of each pair, falling, `[num_pairs]`
@@ -162,12 +163,13 @@ def composition_step(
 ) -> CompositionStep:
     """Returns the composition step of one release: a function from values V on a grid to the new values there.
 
-    For all releases of a `FixedPair` together, `fixed_pair_step` returns the step.
+    V(x) is the delta at epsilon = x that the later releases can reach. The new V(x) includes this release. For all
+    releases of a `FixedPair` together, `fixed_pair_step` returns the step.
 
     Args:
         step_pairs: the pairs that dominate the release.
-        grid: the grid.
-        negligible: an absolute error upwards that is allowed for speed.
+        grid: the grid of the points x.
+        negligible: the amount by which the step may raise each value for speed.
     """
     match step_pairs:
         case Box() | Winner():
@@ -185,9 +187,10 @@ def composition_step(
 
 
 class _WeightedSums(NamedTuple):
-    """The expectations of V(x - loss) over several pairs, written as one matrix product.
+    """The expectations of V(x - loss) under several pairs of distributions, written as one matrix product.
 
-    The number of pairs is S. The product has R rows, each of which is V shifted by a number of grid points.
+    V(x) is the delta at epsilon = x that the later releases can reach. The number of pairs is S. The product has R
+    rows, each of which is V shifted by a number of grid points.
     """
 
     starts: IntArray  # the index in the padded values at which each row starts, `[R]`
@@ -198,15 +201,16 @@ class _WeightedSums(NamedTuple):
 class _CoveredStep:
     """A composition step that takes the maximum over all pairs of a tree, or a little more.
 
-    Leaves of the tree are pairs of the event. An inner node is a pair that dominates its children (`dominated_pairs`).
-    The search replaces a node by its children only where the expectation of the node is above those of the leaves seen
-    so far. The nodes at which the search stops cover the whole tree. Successive steps have similar values V, so several
+    The step maps values V, the deltas that the later releases can reach, to those that include one more release. Leaves
+    of the tree are pairs of the event. An inner node is a pair that dominates its children (`dominated_pairs`). The
+    search replaces a node by its children only where the expectation of the node is above those of the leaves seen so
+    far. The nodes at which the search stops cover the whole tree. Successive steps have similar values V, so several
     steps use the same cover. The first steps differ most, so few of them share a cover.
 
     Args:
         grid: the grid of the values V.
         tree: the tree.
-        negligible: an absolute error upwards that is allowed for speed.
+        negligible: the amount by which the step may raise each value for speed.
     """
 
     def __init__(self, grid: LossGrid, tree: Box | Winner, negligible: float) -> None:
@@ -240,7 +244,9 @@ class _CoveredStep:
         return np.minimum(best * self._rounding_factor, 1.0)
 
     def _search(self, padded_deltas: FloatArray) -> FloatArray:
-        """Searches the tree from its roots, stores the new cover, and returns the maximum at each point, `[size]`.
+        """Searches the tree from its roots, stores the nodes where it stops, and returns the new values V, `[size]`.
+
+        The value at a point is the largest expectation of V(x - loss) of all pairs, or a little more.
 
         Args:
             padded_deltas: the values V on the padded grid.
@@ -282,7 +288,10 @@ class _CoveredStep:
         return best
 
     def _shifts(self, pair: Box | Pair) -> Shifts:
-        """Returns the shifts by all losses of a pair, from a cache; an infinite loss shifts left of all points."""
+        """Returns the shifts of V by all privacy losses of a pair, from a cache.
+
+        An infinite loss shifts left of all points, where V is 1.
+        """
         if pair not in self._shifts_of_pair:
             self._shifts_of_pair[pair] = (
                 _shifts_of_box(pair, self._grid)
@@ -292,10 +301,10 @@ class _CoveredStep:
         return self._shifts_of_pair[pair]
 
     def _largest(self, weighted_sums: list[_WeightedSums], padded_deltas: FloatArray) -> FloatArray:
-        """Returns the largest expectation of all pairs in `weighted_sums` at each point of the grid, `[size]`.
+        """Returns the largest expectation of V(x - loss) of all given pairs at each point x of the grid, `[size]`.
 
         Args:
-            weighted_sums: the expectations as matrix products.
+            weighted_sums: the expectations as matrix products, for a batch of pairs each.
             padded_deltas: the values V on the padded grid.
         """
         size = self._grid.num_points
@@ -310,7 +319,7 @@ class _CoveredStep:
         return best
 
     def _weighted_sums(self, shifts_of_pairs: Sequence[Shifts]) -> list[_WeightedSums]:
-        """Returns the expectations over pairs as matrix products, a batch of pairs in each.
+        """Returns the expectations of V(x - loss) under several pairs as matrix products, a batch of pairs in each.
 
         Pairs that follow each other share most shifts, so a batch needs few rows.
 
@@ -323,7 +332,11 @@ class _CoveredStep:
         ]
 
     def _weighted_sums_of_batch(self, shifts_of_pairs: Sequence[Shifts]) -> _WeightedSums:
-        """Returns the expectations over some pairs, given the shifts by all losses of each, as one matrix product."""
+        """Returns the expectations of V(x - loss) under some pairs as one matrix product.
+
+        Args:
+            shifts_of_pairs: the shifts of V by all losses of each pair.
+        """
         steps_inside = {
             shift.whole_steps
             for shifts in shifts_of_pairs
@@ -346,7 +359,7 @@ class _CoveredStep:
 
 
 def _shifts_of_box(box: Box, grid: LossGrid) -> Shifts:
-    """Returns the shifts by both losses of the pair that dominates a box."""
+    """Returns the shifts of a privacy profile by both losses of the pair that dominates a box."""
     up_loss = grid.rounded_outward(box.up)
     down_loss = grid.rounded_outward(box.down)
     p_up, p_down = two_point_probabilities(up_loss=up_loss, down_loss=down_loss)
@@ -357,7 +370,7 @@ def _shifts_of_box(box: Box, grid: LossGrid) -> Shifts:
 
 
 def _shifts_of_discrete_pair(discrete_pair: Pair, grid: LossGrid) -> Shifts:
-    """Returns the shifts by all losses of a discrete pair; the last shift is that by an infinite loss."""
+    """Returns the shifts of a privacy profile by all losses of a discrete pair; the last is by an infinite loss."""
     p_masses = discrete_pair.masses * (1 + discrete_pair.excess_ratios)
     shifts = [
         grid.shift(grid.rounded_outward(loss), loss_probability=p_mass)
@@ -374,10 +387,11 @@ def _shifts_of_discrete_pair(discrete_pair: Pair, grid: LossGrid) -> Shifts:
 def _span_step(grid: LossGrid, length: float) -> CompositionStep:
     """Returns the composition step of a `Span`: the maximum over all pairs with the losses t and t - length.
 
-    The interval of t is cut into pieces, whose ends are pairs that are computed. Within a piece, V(x - t) and
-    V(x - t + length) lie below their chords in e^-t. With these chords the expectation is A + B s - C / s in s = e^t.
-    Over the piece that is at most its own chord plus D u (1 - u), where u is the share of the way, in s, from the start
-    of the piece to its end. D is called the bend. The largest value of that parabola is a closed form.
+    The step maps V, the delta that the later releases can reach, to the largest expectation of V(x - loss). The
+    interval of t is cut into pieces, whose ends are pairs that are computed. Within a piece, V(x - t) and V(x - t +
+    length) lie below their chords in e^-t. With these chords the expectation is A + B s - C / s in s = e^t. Over the
+    piece that is at most its own chord plus D u (1 - u), where u is the share of the way, in s, from the start of the
+    piece to its end. D is called the bend. The largest value of that parabola is a closed form.
     """
     length = grid.rounded_outward(length)
     ends = _ends_of_pieces(grid, length=length)
@@ -416,7 +430,10 @@ def _span_step(grid: LossGrid, length: float) -> CompositionStep:
 
 
 def _ends_of_pieces(grid: LossGrid, length: float) -> list[float]:
-    """Returns the ends of the pieces of the interval from 0 to `length`: multiples of the spacing from either end."""
+    """Returns the rising ends of the pieces into which the interval from 0 to `length` is cut, both ends included.
+
+    The distance of an end from 0 or from `length` is a multiple of the grid's spacing.
+    """
     num_cells = max(math.ceil(length / grid.spacing - 0.5), 1)
     stride = math.ceil(num_cells / _LARGEST_NUM_PIECES)
     from_start = [k * grid.spacing for k in range(0, num_cells, stride)]
@@ -436,7 +453,7 @@ class _SpanPair(NamedTuple):
 
 
 def _span_pair(grid: LossGrid, *, up_loss: float, down_loss: float) -> _SpanPair:
-    """Returns the pair with two losses, each of which is rounded away from 0."""
+    """Returns the two-point pair with two given losses, each of which is rounded away from 0."""
     up_loss = grid.rounded_outward(up_loss)
     down_loss = grid.rounded_outward(down_loss)
     p_up, p_down = two_point_probabilities(up_loss=up_loss, down_loss=down_loss)
@@ -452,7 +469,9 @@ def _span_pair(grid: LossGrid, *, up_loss: float, down_loss: float) -> _SpanPair
 def fixed_pair_step(
     grid: LossGrid, loss_masses: FloatArray, infinite_loss_prob: float
 ) -> CompositionStep:
-    """Returns the composition step of a single pair, given the distribution of its loss.
+    """Returns the composition step of a single pair of distributions, given the distribution of its privacy loss.
+
+    The step maps V, the delta that the later releases can reach, to the expectation of V(x - loss) at each x.
 
     Args:
         grid: the grid of the values V.
@@ -510,9 +529,9 @@ def dominating_pairs(event: LeafEvent) -> DominatingPairs | None:
 
 
 def _bit_box(event: events.BitEvent) -> Box | None:
-    """Returns the two-point pairs of a released bit for neighbors, in both directions; None where there is no pair.
+    """Returns the pairs of distributions of a released bit on any two neighbors, in either order of the neighbors.
 
-    Pairs that another pair dominates are left out.
+    Pairs that another pair dominates are left out. Returns None where no neighbors differ.
     """
     lower_logits, higher_logits = bit_pairs(event)
     if lower_logits.size == 0:

@@ -129,8 +129,8 @@ class PrivacyFilter(ABC):
         max_failure_prob: the part of delta that failure probabilities may use up; prices are converted at the rest of
             delta. None lets the first event decide. An event that can fail gets its own failure probability, and half
             of the rest of delta for later releases. An event that cannot fail leaves a hundredth of delta for failures.
-        plans_failures: True adds that half. Ledgers of earlier versions have False: half of delta, or the failure
-            probability of the first event where that is larger.
+        plans_failures: whether a first event that can fail also gets that half. Ledgers of earlier versions have
+            False: the part is then half of delta, or the failure probability of the first event where that is larger.
         name: the name of the class of filters in the file of a ledger.
         prices_hits: whether a session is counted by its hits, and not by its accesses.
 
@@ -380,11 +380,12 @@ def best_order(max_epsilon: float, target_delta: float) -> float:
 
 @dataclass(frozen=True)
 class GaussianFilter(PrivacyFilter):
-    """A filter that sums mu^2 = 1 / noise_multiplier^2 of Gaussian events; it refuses other events than pure DP.
+    """A filter that sums mu^2 = 1 / noise_multiplier^2 of Gaussian events; it also admits events of pure DP.
 
-    The winner of noisy counts (`WinnerEvent`) is summed as the Gaussian release of these counts. An event of pure DP is
-    converted into the mu^2 of a Gaussian event that costs at least as much. Without failures the bound is tight: the
-    admitted Gaussian events may cost as much together as one Gaussian release at the cap.
+    Other events are refused. The winner of noisy counts (`WinnerEvent`) is summed as the Gaussian release of these
+    counts. An event of pure DP is converted into the mu^2 of a Gaussian event that costs at least as much. Without
+    failures the bound is tight: the admitted Gaussian events may cost as much together as one Gaussian release at the
+    cap.
 
     Source: Smith & Thakurta 2022; docs/proofs/filters.md.
 

@@ -82,7 +82,8 @@ class ShiftedMaximum:
 class SampledPair:
     """The pair that dominates a sum over a random sample with Gaussian noise.
 
-    Both distributions are mixtures: N(0, 1) with N(upper_mean, 1), and N(0, 1) with N(lower_mean, 1).
+    The first distribution is N(upper_mean, 1) with the probability `sampling_prob`, and else N(0, 1). The second has
+    N(lower_mean, 1) in the place of N(upper_mean, 1).
     """
 
     sampling_prob: float  # the weight of the second part of both mixtures, in (0, 1)
