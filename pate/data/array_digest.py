@@ -9,13 +9,18 @@ from pate.files.array_rows import row_blocks
 
 
 def add_array(hasher: Any, array: Any) -> None:
-    """Adds the shape and the bytes of an array, or of the pictures in `Pixels`, to a digest."""
+    """Adds the shape and the entries of an array to a digest, as bytes.
+
+    Args:
+        hasher: the digest, an object of `hashlib`.
+        array: an array, `FileRows` or `Pixels`. The pictures of `Pixels` are added as uint8.
+    """
     hasher.update(repr(array.shape).encode())
     add_bytes(hasher, array)
 
 
 def add_bytes(hasher: Any, array: Any) -> None:
-    """Adds the bytes of an array, or of the pictures in `Pixels`, to a digest."""
+    """Adds the entries of an array to a digest as bytes, but not its shape; for the arguments see `add_array`."""
     blocks = array.blocks() if isinstance(array, Pixels) else row_blocks(array)
     for block in blocks:
         hasher.update(np.ascontiguousarray(block).data)

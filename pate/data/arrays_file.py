@@ -165,7 +165,10 @@ class Arrays:
     def _label_names(
         self, arrays_of_split: Mapping[str, Mapping[str, NDArray[Any]]]
     ) -> tuple[str, ...]:
-        """Returns the names of the labels: those in the field `labels`, in a file, or else label_0, label_1, ….
+        """Returns the names of the labels.
+
+        They are those in the field `labels`; if it is empty, those of the first file with an array `label_names`; or
+        else label_0, label_1, ….
 
         Args:
             arrays_of_split: the arrays of each split by name, by the split's name.
@@ -193,7 +196,7 @@ class Arrays:
 
 
 def _input_file(path: Path) -> Path:
-    """Returns the file of a split's inputs: the file at a path, or a file in the folder at that path."""
+    """Returns the file of a split's inputs: the path itself, or `inputs.npy` in it if it is a folder."""
     return path / "inputs.npy" if path.is_dir() else path
 
 
@@ -202,7 +205,7 @@ def _read_arrays(name: str, *, split_path: str | None) -> dict[str, NDArray[Any]
 
     Args:
         name: the name of the setting that holds the path, for messages.
-        split_path: the path of the file or folder; None if the setting is not set, which is an `InvalidValue`.
+        split_path: the path of the file or folder. A missing one is an `InvalidValue`, and so is None.
     """
     if not isinstance(split_path, str | PathLike) or not _input_file(Path(split_path)).is_file():
         rule = f"{_FILE_RULE} that is there, or a folder with inputs.npy and labels.npy"
@@ -228,7 +231,10 @@ def _read_arrays(name: str, *, split_path: str | None) -> dict[str, NDArray[Any]
 
 
 def read_npy(path: Path, array_form: ArrayForm = ArrayForm(dtype_kinds="biuf")) -> NDArray[Any]:  # noqa: B008 - it is frozen
-    """Returns the array in an .npy file; raises `DamagedFile` if the file holds no array of the expected form."""
+    """Returns the array in an .npy file; raises `DamagedFile` if the file is missing or its array has another form.
+
+    `array_form` is the expected dtype and shape, by default any array of bits or numbers.
+    """
     rule = f"an .npy file, {path.stem} as {array_form}"
     remedy = "save it with numpy.save(FILE, inputs)"
     with reading_file(path, rule=rule, remedy=remedy), path.open("rb") as file:
@@ -248,7 +254,8 @@ def _split(name: str, split_number: int, arrays: Mapping[str, NDArray[Any]]) -> 
 
     Args:
         name: the name of the setting that holds the split's path, for messages.
-        split_number: the number of the split. Records without ids get ids that no record of another split has.
+        split_number: the number of the split, from 0. Records without ids get ids that depend on it, so that no record
+            of another split has the same.
         arrays: the arrays of the split, by name.
 
     Raises:

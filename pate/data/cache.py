@@ -81,7 +81,7 @@ class StampedFile:
         return np.zeros(num_blocks, np.int64)
 
     def mapped(self, mode: Any = "r") -> Any:
-        """Returns the array as a `np.memmap` that is opened in the given mode."""
+        """Returns the array as a `np.memmap`; `mode` is numpy's, by default read-only."""
         return np.memmap(self.path, self.dtype, mode=mode, shape=self.shape)
 
     def fill(
@@ -166,13 +166,13 @@ class StampedFile:
 
     @property
     def _num_bytes(self) -> int:
-        """The size of the file of the array."""
+        """The size of the complete file of the array, in bytes."""
         return int(np.prod(self.shape)) * np.dtype(self.dtype).itemsize
 
 
 @contextmanager
 def writable(setting: str, folder: Path) -> Iterator[None]:
-    """Turns an error of writing in the body into an `InvalidValue` of a setting; a full disk stays an `OSError`.
+    """Turns an `OSError` in a `with` block into an `InvalidValue` of a setting; that of a full disk stays an `OSError`.
 
     Args:
         setting: the name of the setting that chooses the folder.
@@ -195,7 +195,7 @@ def _write_blocks(
 ) -> None:
     """Writes blocks at their positions in a file, and flushes them to disk.
 
-    A memory-mapped file would not report a full disk.
+    Block k begins at byte k * `block_bytes`. A memory-mapped file would not report a full disk.
 
     Args:
         file_descriptor: the descriptor of the open file.
@@ -234,8 +234,8 @@ def cached_pixels(
     Args:
         folder: the folder of the cache file.
         shape: `(num_images, channels, height, width)`.
-        image_numbers: the numbers of the needed images, int64 `[num_needed]`. All other images may be blank in the
-            result.
+        image_numbers: the numbers of the needed images, from 0, int64 `[num_needed]`. All other images may be blank in
+            the result.
         stamps: the version of each image's source, int64 `[num_images]`, not 0 for a needed image. An image whose stamp
             has changed is decoded again.
         decode: decodes the n images with the given numbers, as uint8 `[n, channels, height, width]`.

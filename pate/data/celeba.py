@@ -175,10 +175,17 @@ class CelebA:
         )
 
     def _split_codes(self, folder: Path, file_names: Sequence[str]) -> IntArray:
-        """Returns the number of each photograph's official split, `[len(file_names)]`; see `_CODE_OF_SPLIT`.
+        """Returns the official split of each photograph, int64 `[len(file_names)]`.
+
+        0 is the training split, 1 the validation split, and 2 the test split.
+
+        Args:
+            folder: the folder of the lists.
+            file_names: the names of the photographs in the attribute list.
 
         Raises:
-            InvalidValue: the list of splits is missing or damaged, or has another number.
+            InvalidValue: the list of splits is missing or damaged, or has a number other than 0, 1 and 2. Also if it
+                lists further photographs and the field `missing` is "error".
         """
         codes, num_others = read_numbers(folder, list_name=SPLIT_LIST, file_names=file_names)
         if num_others:
@@ -192,9 +199,10 @@ class CelebA:
         return codes
 
     def _cache_folder(self, folder: Path, file_names: Sequence[str]) -> Path:
-        """Returns the folder of the decoded photographs.
+        """Returns the path of the folder for the decoded photographs.
 
-        The name depends on the settings of the decoding and on the listed photographs.
+        The folder lies in `cache`, or in `pate_cache` in the folder of the lists. Its name depends on `image_size`,
+        `crop` and the names of the photographs, so that other settings get another folder.
         """
         parent = folder / "pate_cache" if self.cache is None else Path(self.cache).expanduser()
         key = repr((_VERSION, self.crop, file_names))
@@ -202,9 +210,9 @@ class CelebA:
         return parent / f"celeba-{self.image_size}-{digest[:8]}"
 
     def _identities(self, folder: Path, file_names: Sequence[str]) -> IntArray | None:
-        """Returns the number of the person on each photograph, int64 `[len(file_names)]`.
+        """Returns the number of the person on each photograph in `file_names`, int64 `[len(file_names)]`.
 
-        If the copy has no valid list of persons and `partition_by_identity` is false, the result is None.
+        If `folder` has no valid list of persons and `partition_by_identity` is false, the result is None.
 
         Raises:
             InvalidValue: `partition_by_identity` is true, and the list of persons is missing or invalid.
@@ -221,7 +229,10 @@ class CelebA:
             return None
 
     def _folder(self) -> Path:
-        """Returns the folder of the lists; raises `InvalidValue` if there is none."""
+        """Returns the folder with the attribute list: `root`, or `celeba` or `CelebA` in it.
+
+        Raises `InvalidValue` if none of them has the list.
+        """
         root = Path(self.root).expanduser()
         for folder in (root, root / "celeba", root / "CelebA"):
             if find_list(folder, list_name=ATTRIBUTE_LIST):
@@ -230,12 +241,12 @@ class CelebA:
         raise InvalidValue("data.root", self.root, rule=rule)
 
     def _rows(self, split_name: str, is_listed: BoolArray, has_file: BoolArray) -> IntArray:
-        """Returns the row numbers of a split's existing photographs, at most `limit` of them.
+        """Returns the first `limit` photographs of a split whose files exist, as row numbers in the attribute list.
 
         Args:
             split_name: the split: private, public or test.
-            is_listed: whether each listed photograph belongs to the split, `[num_listed]`.
-            has_file: whether the file of each listed photograph exists, `[num_listed]`.
+            is_listed: whether each photograph in the attribute list belongs to the split, bool `[num_photographs]`.
+            has_file: whether the file of each of these photographs exists, bool `[num_photographs]`.
 
         Raises:
             InvalidValue: no photograph of the split exists, or some are missing and the field `missing` is "error".
@@ -252,7 +263,7 @@ class CelebA:
         return rows[: self.limit]
 
     def _report_gap(self, name: str, value: object, rule: str) -> None:
-        """Raises `InvalidValue` for a gap in the copy if the field `missing` is "error"; logs a warning otherwise.
+        """Raises `InvalidValue` for a gap, such as missing photographs, if `missing` is "error"; else logs a warning.
 
         Args:
             name: the setting or list in which the gap was found.

@@ -70,7 +70,7 @@ class PhotographFiles:
         return cls(folder=folder, file_names=file_names, stamps=np.array(stamps, dtype=np.int64))
 
     def paths(self, row_numbers: IntArray) -> list[Path]:
-        """Returns the paths of the photographs with the given numbers."""
+        """Returns the paths of the photographs with the given row numbers in the attribute list, from 0."""
         return [self.folder / self.file_names[row] for row in row_numbers]
 
 
@@ -87,10 +87,10 @@ class _FileVersion(NamedTuple):
 
 
 def _photograph_folder(copy_folder: Path) -> Path:
-    """Returns the folder of the photographs in a copy.
+    """Returns the folder `img_align_celeba` with the photographs in a copy; it may be missing.
 
-    Photographs may lie in the authors' folder `Img`. A CSV copy is often unpacked such that they lie in a folder within
-    another one of the same name.
+    The folder may lie in the authors' folder `Img`. A CSV copy is often unpacked such that it lies within another
+    folder of the same name; then the inner one is returned.
     """
     folders = [
         parent / subfolder
@@ -120,11 +120,11 @@ def _file_versions(folder: Path) -> dict[str, _FileVersion]:
 
 
 def _refuse_repeated_file(file_names: Sequence[str], versions: Mapping[str, _FileVersion]) -> None:
-    """Raises `InvalidValue` for the first file that two names mean.
+    """Raises `InvalidValue` for the first file that occurs twice, under one name or under two.
 
     Args:
         file_names: the names of the files.
-        versions: the state of each file that exists.
+        versions: the state of each file that exists, by name.
     """
     earlier_identities: set[tuple[int, int] | str] = set()
     for name in file_names:
@@ -162,7 +162,10 @@ def decode_images(
     damaged: dict[Path, InvalidValue] = {}
 
     def decode_images(first_index: int) -> None:
-        """Decodes the images of one task into `images`, and collects errors in `damaged`."""
+        """Decodes `_IMAGES_PER_TASK` images, of which `first_index` is the first, into `images`.
+
+        Errors of damaged images are collected in `damaged`.
+        """
         paths = image_paths[first_index : first_index + _IMAGES_PER_TASK]
         for row, path in enumerate(paths, start=first_index):
             try:
@@ -186,7 +189,7 @@ def decode_images(
 
 
 def _decode_square(path: Path, *, image_size: int, crop_pixels: int | None) -> NDArray[np.uint8]:
-    """Returns the square in the middle of an image, resized, uint8 `[3, image_size, image_size]`.
+    """Returns the square in the middle of an image, resized to `image_size`: uint8 `[3, image_size, image_size]`.
 
     Args:
         path: the file of the image.

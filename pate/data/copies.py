@@ -42,9 +42,10 @@ class Inputs:
     """The inputs of a split, each represented by a hash, so that records with equal inputs can be found.
 
     Attributes:
-        hashes: the hash of each input after `rounded`, `[n]`. Hashes can be compared within one process only.
+        hashes: the hash of each input, uint64 `[n]`. Inputs are first `rounded` to 16 significant bits. Hashes can be
+            compared within one process only.
         groups: the group of each record, from 0, `[n]`.
-        are_pictures: whether inputs are pictures. Two pictures are never equal by chance.
+        are_pictures: whether inputs are pictures, which are assumed never to be equal by chance.
     """
 
     hashes: NDArray[np.uint64]
@@ -83,10 +84,10 @@ class Inputs:
     def share_by_chance(self, num_records: int) -> float:
         """Returns an estimate of the probability that a new record has the same input as one of `num_records` records.
 
-        All records are assumed to come from the same distribution. The estimate is the share of records in this split
-        whose input also occurs in another of its groups. It is multiplied by `num_records` / n if that is more than the
-        n records of this split. Except for pictures, one repeated record is added, so that the estimate is positive in
-        a small split.
+        All records are assumed to come from the same distribution. The estimate is the share of this split's n records
+        whose input also occurs in another group of the split. If `num_records` is more than n, the share is multiplied
+        by `num_records` / n. Except for pictures, one record that counts as repeated is added to the split, so that the
+        estimate is positive in a small split.
         """
         num_added = 0 if self.are_pictures else 1
         share = (self.num_repeated + num_added) / (len(self) + num_added)
@@ -107,8 +108,9 @@ def remarks_on_copies(
         public_split: the public pool.
         test_split: the test set; None if there is none.
         fingerprints_of_split: a function from a split's name to a number for each record, which represents the
-            record's cells. Inputs may agree where cells differ, such as two numbers beyond the public range. With
-            this function, records count as equal only if their numbers agree as well. None compares the inputs alone.
+            record's cells. Inputs may agree where cells differ, because numbers are clipped to the range of public
+            cells. With this function, remarks are made only if these numbers also agree more often than by chance.
+            None compares the inputs alone.
     """
     splits = {"private": private_split, "public": public_split}
     if test_split is not None:
@@ -125,7 +127,10 @@ def remarks_on_copies(
 
 
 def _remarks_on_equal_inputs(inputs_of_splits: Mapping[str, Inputs]) -> Iterator[str]:
-    """Yields the remarks of `remarks_on_copies`, given the inputs of each split by its name."""
+    """Yields the remarks of `remarks_on_copies`: on records that two splits share, and on repeated private records.
+
+    `inputs_of_splits` has the hashed inputs of the private and the public split, and of the test split if there is one.
+    """
     private = inputs_of_splits["private"]
     remedy = "if these are copies, leave them out of one of the two files"
     effects = {
@@ -162,7 +167,7 @@ def _remarks_on_equal_inputs(inputs_of_splits: Mapping[str, Inputs]) -> Iterator
 
 
 def _hash_rows(input_rows: NDArray[Any]) -> NDArray[np.uint64]:
-    """Returns a hash of each row's bytes, uint64 `[num_rows]`.
+    """Returns a hash of each input `[num_rows, ...]`, uint64 `[num_rows]`; floats are first `rounded` to 16 bits.
 
     Python's own `hash` is many times as fast here as a cryptographic digest.
     """
@@ -188,7 +193,7 @@ def rounded(numbers: Float32Array) -> Float32Array:
 
 
 def _is_unlikely(num_agreeing: int, num_records: int, agreement_prob: float) -> bool:
-    """Returns True if the probability that at least `num_agreeing` records agree by chance is below `_UNLIKELY`.
+    """Returns True if the probability that at least `num_agreeing` records agree by chance is below 1e-6.
 
     The number of agreeing records is binomial. Its upper tail is the regularized incomplete beta function.
 

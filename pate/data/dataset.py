@@ -159,8 +159,8 @@ class Dataset:
     def repeat_private(self, num_copies: IntArray) -> Dataset:
         """Returns the data set with copies of the private records, such that no two copies of a record share a group.
 
-        Copies have new ids, and the first copies of the records of a group share a group, and so on. Budgets are
-        dropped.
+        The copies of a record are numbered, and the copies of one number of all records in a group form a new group.
+        All copies have new ids. Budgets are dropped.
 
         Args:
             num_copies: the number of copies of each private record, int64 `[num_private]`.
@@ -183,7 +183,11 @@ class Dataset:
         return replace(self, private=private, budgets=None)
 
     def digest(self) -> str:
-        """Returns the SHA-256 digest of all records, names, budgets and weights. No epsilon covers the digest."""
+        """Returns the SHA-256 digest of the data set in hexadecimal. No epsilon covers the digest.
+
+        It depends on the name, the names of the labels, the records of all splits in their order, which labels are
+        known, the budgets and the weights.
+        """
         hasher = hashlib.sha256(repr((self.name, self.label_names)).encode())
         for _, split in self._splits():
             for array in (split.inputs, split.labels, split.record_ids, split.group_ids):
@@ -205,7 +209,7 @@ class Dataset:
         return self.private_cells or self.private.digest()
 
     def _splits(self) -> tuple[tuple[str, Split], ...]:
-        """Returns the name and the records of each split."""
+        """Returns pairs of a split's name and its records: private, public and test."""
         return ("private", self.private), ("public", self.public), ("test", self.test)
 
     def _require_label_names(self) -> None:
@@ -220,7 +224,10 @@ class Dataset:
         require(are_distinct, "label_names", f"{most_common_name}, twice", "each name once")
 
     def _require_split(self, split_name: str, split: Split) -> None:
-        """Raises `InvalidValue` unless a split has records, each once, in the form that the data set states.
+        """Raises `InvalidValue` unless a split has records, each once, of the form that the data set states.
+
+        Inputs must be of the field `kind` and have the shape of the private ones. There must be one label for each of
+        `label_names`. Images must have values in [0, 1].
 
         Args:
             split_name: the name of the split.
@@ -251,7 +258,7 @@ class Dataset:
             require_entries(f"{split_name}.inputs", inside, "images with values in [0, 1]")
 
     def _require_disjoint_splits(self) -> None:
-        """Raises `InvalidValue` if two splits share a record, or else if two share a group."""
+        """Raises `InvalidValue` if two splits have the id of a record or of a group in common."""
         for id_kind in ("record", "group"):
             for (first, split), (second, other_split) in combinations(self._splits(), 2):
                 _require_disjoint(
@@ -262,14 +269,14 @@ class Dataset:
                 )
 
     def _require_public_ids(self, public_ids: NDArray[Any]) -> None:
-        """Raises `InvalidValue` unless there is a whole number or a text for each public record."""
+        """Raises `InvalidValue` unless `public_ids` are whole numbers or texts, one for each public record."""
         has_one_per_record = public_ids.shape == (len(self.public),)
         if public_ids.dtype.kind not in "iuU" or not has_one_per_record:
             rule = "whole numbers or texts, one for each public record"
             raise InvalidValue("public_ids", public_ids.dtype, rule=rule)
 
     def _require_budgets(self, budgets: NDArray[np.str_]) -> None:
-        """Raises `InvalidValue` unless there is a text for each private record, and one text for each group.
+        """Raises `InvalidValue` unless `budgets` are texts, one for each private record, and equal within each group.
 
         Budgets are also refused if records have weights.
         """
@@ -296,7 +303,7 @@ def require_dataset(loaded_object: Any, *, allow_weights: bool = False) -> Datas
 
     Args:
         loaded_object: the object that a reader's `load` returned.
-        allow_weights: whether groups may have budgets of their own, and records may have weights.
+        allow_weights: true allows groups to have budgets of their own, and records to have weights.
 
     Raises:
         InvalidValue: the object is no `Dataset`, or has budgets or weights although `allow_weights` is false.
@@ -331,10 +338,10 @@ def load_dataset(reader: Any, stage: StageOpener = unwatched) -> Dataset:
 def _require_disjoint(
     id_kind: str, ids: IntArray, other_ids: IntArray, *, split_names: str
 ) -> None:
-    """Raises `InvalidValue` if two splits share a record or a group.
+    """Raises `InvalidValue` if two splits have an id in common.
 
     Args:
-        id_kind: "record" or "group", which the ids name.
+        id_kind: "record" or "group": what the ids stand for.
         ids: the ids in the first split, int64 `[num_records]`.
         other_ids: the ids in the second split, int64 `[num_other_records]`.
         split_names: the names of both splits, for the message.

@@ -118,14 +118,20 @@ class DigitsGrid:
         )
 
     def _draw_pools(self, num_digits: int, rng: np.random.Generator) -> list[IntArray]:
-        """Returns the base digits of each private pool, of the public pool and of the test pool, as their numbers."""
+        """Divides the base digits 0..`num_digits` - 1 at random, and returns the digits of each pool.
+
+        The private pools come first, then the public pool, then the test pool.
+        """
         ends = (_NUM_PRIVATE_DIGITS, _NUM_PRIVATE_DIGITS + _NUM_PUBLIC_DIGITS)
         private_digits, public_digits, test_digits = np.split(rng.permutation(num_digits), ends)
         private_pools = np.array_split(private_digits, self.num_pools)
         return [*private_pools, public_digits, test_digits]
 
     def _draw_pool_of_image(self, rng: np.random.Generator) -> IntArray:
-        """Returns the number of each image's pool, `[num_images]`: private images come first, then public ones."""
+        """Returns the number of each image's pool, `[num_images]`, in the order of pools that `_draw_pools` has.
+
+        Private images come first, each in a random one of the private pools. Public images follow, then test images.
+        """
         pool_of_private_image = rng.permutation(np.arange(self.num_private) % self.num_pools)
         pool_of_public_image = np.full(self.num_public, self.num_pools)
         pool_of_test_image = np.full(self.num_test, self.num_pools + 1)
@@ -158,7 +164,8 @@ def _compose(tiles: Float32Array, tile_of_cell: IntArray) -> Float32Array:
 
     Args:
         tiles: the images of the base digits, `[num_digits, 8, 8]`.
-        tile_of_cell: the number of the base digit in each cell, `[num_images, 4]`; -1 for a blank cell.
+        tile_of_cell: the number of the base digit in each cell, `[num_images, 4]`; -1 for a blank cell. The cells are
+            the upper left, upper right, lower left and lower right one.
     """
     is_filled = tile_of_cell >= 0
     cells = tiles[tile_of_cell] * is_filled[:, :, None, None]

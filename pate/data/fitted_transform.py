@@ -64,14 +64,17 @@ class FittedTransform(ABC):
     @classmethod
     @abstractmethod
     def class_for_kind(cls, kind: str) -> type[FittedTransform]:
-        """Returns the class of transforms with this value of `kind`; raises `LookupError` if there is none."""
+        """Returns the subclass whose class attribute `kind` has this value; raises `LookupError` if there is none."""
 
     @abstractmethod
     def _sample_output(self) -> NDArray[Any]:
         """Returns the output for an artificial input; raises an error if arrays and settings do not fit together."""
 
     def validate(self) -> None:
-        """Raises one of `CONTENT_ERRORS` if arrays and settings do not fit together, or a number is not finite."""
+        """Raises an error if arrays and settings do not fit together, or if a number in the arrays is not finite.
+
+        The error is one of `CONTENT_ERRORS`, which are errors of Python such as ValueError and KeyError.
+        """
         floats = [array for array in self.arrays.values() if array.dtype.kind == "f"]
         if not all(np.isfinite(array).all() for array in floats):
             raise ValueError("arrays with numbers that are not finite")
@@ -107,11 +110,11 @@ class FittedTransform(ABC):
             path: the file.
             remedy: the advice at the end of an error message.
             sha256: the digest that the file must have; None if the digest is not checked.
-            kwargs: further keyword arguments of the transform's class.
+            kwargs: fields of the transform that the file does not hold.
 
         Raises:
-            DamagedFile: the file has another digest, or its arrays and settings do not fit together.
-            InvalidValue: the file does not exist or cannot be read.
+            DamagedFile: the file is missing, has another digest, or holds arrays and settings that do not fit together.
+            OSError: the file cannot be read for another reason, such as a missing permission.
         """
         from safetensors import SafetensorError, safe_open
 

@@ -71,11 +71,11 @@ class HuggingFace(TextReader):
         category: inputs of codes, whose numbers or dates are treated as words, as for `Table`.
         date_order: the order of day, month and year in dates of numbers if the public split is ambiguous, as for
             `Table`.
-        first_year: the earliest year that two digits of dates can mean.
+        first_year: the earliest year that two digits of dates can mean; None if a year of two digits is an error.
         labels: the columns that are labels.
         missing: words that mean a missing cell, as for `Table`.
         uncertain: what -1, ? and uncertain mean as a label: missing, positive or negative, as for `Table`.
-        uncertain_words: words that mean the same.
+        uncertain_words: words that mean the same as -1, ? and uncertain, such as maybe.
         group: the column that names the owner of each record, such as a person; None if records have no owners.
         id: the column that names each record; None numbers the records. Public ids are published.
         image_size: height and width to which pictures are brought, in pixels.
@@ -194,7 +194,7 @@ class HuggingFace(TextReader):
 
     @property
     def _spelling(self) -> CellSpelling:
-        """The notation of the cells."""
+        """The notation of the cells: the words for missing cells, and how dates are written."""
         return CellSpelling(
             missing=self.missing, date_order=self.date_order, first_year=self.first_year
         )
@@ -206,7 +206,7 @@ class HuggingFace(TextReader):
 
     @cached_property
     def _splits(self) -> dict[str, Any]:
-        """The table of each split, an object of the library `datasets`.
+        """The table of each split, an object of the library `datasets`, by private, public and test.
 
         Raises:
             InvalidValue: the path is no data set, or the data set lacks a split.
@@ -297,7 +297,10 @@ class HuggingFace(TextReader):
         )
 
     def _fingerprints(self, schema: TableSchema, split_name: str) -> NDArray[np.uint64]:
-        """Returns a number for each row of a split, equal for rows with equal cells, see `row_numbers`."""
+        """Returns a number for each row of a split, uint64 `[num_rows]`: a hash of the cells that become features.
+
+        Rows with equal cells have equal numbers; see `row_numbers`.
+        """
         return row_numbers(self._batches(split_name), schema=schema)
 
     def _remarks_on_dates(self, schema: TableSchema) -> tuple[str, ...]:
@@ -338,7 +341,11 @@ class HuggingFace(TextReader):
                 )
 
     def _batches(self, split_name: str) -> Iterator[NumberedBatch]:
-        """Yields batches of a split's rows, with the numbers of the rows; labels have a column each."""
+        """Yields pairs of row numbers, from 0, and a pyarrow table with these rows of a split.
+
+        The table has the columns of inputs, labels, owners and ids. Lists of labels are replaced by a column for each
+        label.
+        """
         rows_of_split = self._splits[split_name]
         wanted_columns = [
             *self.inputs,
@@ -360,7 +367,7 @@ class HuggingFace(TextReader):
 
 
 def _open_picture(cell: Any) -> Any:
-    """Returns the picture in a cell, as a stream of bytes or as the path of a file; None for an empty cell."""
+    """Returns what a cell of pictures holds, a stream of bytes or else the path of a file; None for an empty cell."""
     picture = cell or {}
     content = picture.get("bytes")
     return picture.get("path") if content is None else io.BytesIO(content)

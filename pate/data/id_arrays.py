@@ -12,7 +12,7 @@ from pate.array_types import BoolArray, IntArray
 
 
 def distinct(numbers: NDArray[Any]) -> NDArray[Any]:
-    """Returns the distinct numbers of an array in ascending order.
+    """Returns the distinct numbers, or texts, of an array `[n]` in ascending order.
 
     `np.unique` of numpy 2.3 and later builds a hash table of the numbers first.
     """

@@ -58,7 +58,7 @@ class ImageFolder:
         labels: the columns of 0 and 1. A missing cell is an unknown label.
         missing: words that mean a missing cell, as for `Table`.
         uncertain: what -1, ? and uncertain mean as a label: missing, positive or negative, as for `Table`.
-        uncertain_words: words that mean the same.
+        uncertain_words: words that mean the same as -1, ? and uncertain, such as maybe.
         split: the column with the words private, public or test.
         group: the column that names the owner of each picture, such as a person; None if pictures have no owners.
         image_size: height and width to which pictures are brought, in pixels.
@@ -190,7 +190,7 @@ class ImageFolder:
         return UncertainLabels(self.uncertain, self.uncertain_words)
 
     def _read_rows(self, stage: StageOpener) -> tuple[PictureColumn, dict[str, Rows]]:
-        """Reads the table and decodes the pictures.
+        """Reads the table and decodes the pictures; `stage` opens the stage that reports progress.
 
         Returns:
             The column of pictures, and the rows of each split, whose features are the bytes of the pictures.
@@ -232,7 +232,7 @@ class ImageFolder:
         return column, rows_of_split
 
     def _picture_column(self, advance: Callable[[int], object]) -> PictureColumn:
-        """Returns the column of pictures.
+        """Returns the column of pictures, which opens the file of a cell and decodes it in the form of the settings.
 
         Args:
             advance: is called with the number of pictures that are opened so far.
@@ -266,11 +266,11 @@ class ImageFolder:
     def _require_different_pictures(
         self, picture_names: NDArray[np.str_], paths: Sequence[Path]
     ) -> None:
-        """Raises `InvalidValue` if the table has a picture twice.
+        """Raises `InvalidValue` if the table has a picture twice, under one name or under two names of one file.
 
         Args:
             picture_names: the name of each picture in the table, `[num_pictures]`.
-            paths: the path of each picture.
+            paths: the file of each picture, in the same order.
         """
         setting = f"data.table.{self.file}"
         if len(np.unique(picture_names)) < len(picture_names):
@@ -298,7 +298,7 @@ class ImageFolder:
             column: the column of pictures.
             rows_of_split: the rows of each split.
             groups_of_split: the group of each row, by split.
-            public_order: the order of the public records, as numbers of rows.
+            public_order: the public rows in the order that the public records get.
         """
         record_ids = split_numbers([rows.numbers for rows in rows_of_split.values()])
         splits = {}
@@ -318,7 +318,7 @@ class ImageFolder:
 
 
 def _canonical_owners(rows_of_split: Mapping[str, Rows]) -> NDArray[np.str_]:
-    """Returns the owner of each picture as a canonical word, `[num_pictures]`."""
+    """Returns the name of each picture's owner as a `canonical_word`, `[num_pictures]`, one split after the other."""
     words = [
         word for rows in rows_of_split.values() for word in as_texts(rows.groups[0]).to_pylist()
     ]
@@ -326,13 +326,14 @@ def _canonical_owners(rows_of_split: Mapping[str, Rows]) -> NDArray[np.str_]:
 
 
 def _groups_of_people(people: People, person_words: NDArray[np.str_]) -> IntArray:
-    """Returns the group of each picture, `[num_pictures]`: all pictures of one person.
+    """Returns the group of each picture, `[num_pictures]`; a group is all pictures of one person.
 
-    The number of a group is the position of its first word in the alphabetic order of all words.
+    A person may be written in several ways. The number of a group is the smallest position of these words in the
+    alphabetic order of all words.
 
     Args:
         people: the owners of the pictures.
-        person_words: the owner of each picture as a canonical word.
+        person_words: the name of each picture's owner, as `_canonical_owners` returns it.
     """
     _, position_of_word = np.unique(person_words, return_inverse=True)
     return smallest_of_group(
@@ -342,12 +343,13 @@ def _groups_of_people(people: People, person_words: NDArray[np.str_]) -> IntArra
 
 
 def _names_of_picture(listed_name: str, path: Path, root: Path) -> tuple[str, str, str]:
-    """Returns the names by which a ledger recognizes a picture: in the table, of its file, and by its content.
+    """Returns three names by which a ledger recognizes a picture: that in the table, its path, and its content.
 
-    The content is named by a SHA-256 digest of its bytes, which is the same for a copy or a hard link.
+    The path is relative to `root`. The content is named by a SHA-256 digest of its bytes, which is the same for a copy
+    or a hard link.
 
     Args:
-        listed_name: the name in the table.
+        listed_name: the name of the picture in the table.
         path: the file of the picture.
         root: the folder of all pictures.
     """
@@ -358,6 +360,9 @@ def _names_of_picture(listed_name: str, path: Path, root: Path) -> tuple[str, st
 
 
 def _names_of_owners(words: Sequence[str]) -> NDArray[np.str_]:
-    """Returns the names by which a ledger recognizes owners: words, normalized names, and these in lower case."""
+    """Returns the names by which a ledger recognizes owners, `[3 * num_words]`.
+
+    They are the words, then the `person_name` of each word, then these names in lower case.
+    """
     names = [person_name(word) for word in words]
     return np.array([*words, *names, *(name.casefold() for name in names)])

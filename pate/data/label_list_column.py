@@ -24,7 +24,7 @@ _NO_BIT = 127
 
 @dataclass(frozen=True)
 class LabelListColumn:
-    """A column whose lists hold the labels of a record.
+    """A column of a Hugging Face data set, each cell of which is a list with the labels of a record.
 
     Attributes:
         name: the name of the column.
@@ -78,8 +78,8 @@ class LabelListColumn:
     def with_bits(self, table: Any) -> Any:
         """Returns a pyarrow table in which a column of bits for each label replaces this column.
 
-        A bit is null if the list or the item is missing, -1 if the item is -1, and `_NO_BIT` if the list does not
-        determine it. A table without this column is returned unchanged.
+        A bit is 0, 1 or -1, as the list says. It is null if the list or the item of the label is missing. It is
+        `_NO_BIT`, which readers refuse, if the list cannot be read. A table without this column is returned unchanged.
         """
         if self.name not in table.column_names:
             return table
@@ -98,9 +98,9 @@ class LabelListColumn:
         return table
 
     def _bits_of_classes(self, lists: Any) -> NDArray[np.int8]:
-        """Returns the bits of lists of classes, `[num_lists, num_labels]`.
+        """Returns, for lists of numbers of classes, which classes each list has: 0 and 1, `[num_lists, num_labels]`.
 
-        An item that is null or no class makes every bit of its list `_NO_BIT`.
+        An item that is null or the number of no class makes every bit of its list `_NO_BIT`, which readers refuse.
         """
         compute = import_pyarrow().compute
         list_of_item = compute.list_parent_indices(lists).to_numpy()
@@ -116,7 +116,8 @@ class LabelListColumn:
     def _bits_of_items(self, lists: Any) -> tuple[NDArray[np.int8], BoolArray]:
         """Returns the bits of lists with an item for each label, and whether the item of each label is missing.
 
-        Both are `[num_lists, num_labels]`. A list of another length determines no bit.
+        Both are `[num_lists, num_labels]`. A bit is 0, 1 or -1. It is `_NO_BIT`, which readers refuse, for any other
+        item and in lists of another length.
         """
         pa = import_pyarrow()
         items = pa.compute.list_flatten(lists)

@@ -30,7 +30,7 @@ class ListColumn(Column):
     def encode(self, cells: Any, spelling: CellSpelling = USUAL) -> Encoded:
         """Returns lists of numbers as features `[num_cells, length]`.
 
-        A cell is marked as wrong if it is no list of `length` finite numbers.
+        A cell is marked as wrong if it is no list of `length` finite numbers. `spelling` is ignored.
         """
         features = np.full((len(cells), self.length), np.nan, np.float32)
         for row, cell in enumerate(cells.to_pylist()):

@@ -14,7 +14,7 @@ _NAMES_AT_ONCE = 2**14
 
 
 class OwnerNames(Set[bytes]):
-    """A set of the names of owners as bytes, which are no Python objects until they are read.
+    """A set of the names of owners or records as bytes, which are no Python objects until they are read.
 
     A million names take a tenth of the memory of a `frozenset`.
 
@@ -38,14 +38,16 @@ class OwnerNames(Set[bytes]):
 
     @classmethod
     def _from_iterable(cls, names: Iterable[Any]) -> frozenset[Any]:
-        """Returns the result of `&`, `|` and `-`, which `Set` defines."""
+        """Returns a frozenset of the names; the base class `Set` calls it for the results of `&`, `|` and `-`."""
         return frozenset(names)
 
 
 def owner_names(
     *, records: NDArray[Any] | None, owners: NDArray[Any] | None
 ) -> dict[str, OwnerNames]:
-    """Returns the distinct names of records and of their owners as bytes, for `Dataset.owners`.
+    """Returns the distinct names of records by the key "id", and those of their owners by "group".
+
+    A key is left out if the source has no such names. The result is for `Dataset.owners`.
 
     Args:
         records: names of the private records, whole numbers or texts; None if the source has none.

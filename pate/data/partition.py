@@ -183,12 +183,15 @@ class Partition:
 
     @cached_property
     def _rows_by_teacher(self) -> IntArray:
-        """The row numbers of the first teacher's records, followed by those of the next one, `[num_private]`."""
+        """The row numbers of all private records, `[num_private]`: those of teacher 0, then those of teacher 1, …."""
         return np.argsort(self.teacher_of, kind="stable")
 
     @cached_property
     def _ends(self) -> IntArray:
-        """The positions in `_rows_by_teacher` where the rows of a teacher begin or end, `[num_teachers + 1]`."""
+        """The positions between the rows of two teachers in `_rows_by_teacher`, `[num_teachers + 1]`.
+
+        The rows of teacher t are from position t to before position t + 1 of this array.
+        """
         return np.append(0, np.cumsum(self.sizes()))
 
     def _require_one_teacher(self, id_kind: str, ids: IntArray) -> None:

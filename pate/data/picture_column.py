@@ -24,8 +24,9 @@ class PictureColumn(Column):
     Attributes:
         form: the size and the colors to which pictures are brought.
         open_cell: a function from a cell to a file or an image; it returns None for a cell that names neither.
-        readable_rule: the rule for a cell that names no picture, or a damaged one.
-        broken_rules: the rules that unreadable pictures violate, in the order of the pictures. `encode` adds to them.
+        readable_rule: the text of an error for a cell that names no picture, or a damaged one: what is expected.
+        broken_rules: the rules that unreadable pictures violate, as texts, in the order of the pictures. `encode` adds
+            to them.
     """
 
     form: ImageForm
@@ -41,9 +42,13 @@ class PictureColumn(Column):
         return self.broken_rules[0] if has_own_rule else self.readable_rule
 
     def encode(self, cells: Any, spelling: CellSpelling = USUAL) -> Encoded:
-        """Reads pictures as rows of bytes `[num_cells, channels * height * width]`.
+        """Returns the pictures of cells as rows of bytes, uint8 `[num_cells, channels * height * width]`.
 
-        A picture that cannot be read is marked as wrong.
+        A picture that cannot be read is marked as wrong, and its row is 0.
+
+        Args:
+            cells: a pyarrow array of what `open_cell` takes.
+            spelling: ignored.
         """
         levels: Any = np.zeros((len(cells), *self.form.input_shape), np.uint8)
         wrong = np.zeros(len(cells), np.bool_)
@@ -64,7 +69,7 @@ class PictureColumn(Column):
         )
 
     def pixels(self, features: NDArray[np.uint8]) -> Pixels:
-        """Returns encoded rows `[n, channels * height * width]` as an array-like of n pictures."""
+        """Returns the rows that `encode` made, `[n, channels * height * width]`, as `Pixels` of n pictures."""
         return Pixels(
             levels=features.reshape((len(features), *self.form.input_shape)),
             rows=np.arange(len(features), dtype=np.int64),

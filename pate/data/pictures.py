@@ -105,7 +105,7 @@ def read_picture(
 def _converted(
     image: Image, name: str, *, channels: int, white_level: float | None, needs_white: bool
 ) -> Image:
-    """Returns a PIL image in the form of `read_picture`, whose arguments it has."""
+    """Returns a PIL image upright and in 8 bits; for the arguments and errors see `read_picture`."""
     from PIL import ImageOps
 
     _require_white_of_colors(image, name=name, white_level=white_level)
@@ -120,7 +120,7 @@ def _converted(
 
 
 def _on_background(image: Image) -> Image:
-    """Returns a transparent image on a background of one color."""
+    """Returns a transparent PIL image on a white background, as an image with the mode RGBA."""
     from PIL import Image
 
     if image.mode == "La":
@@ -149,6 +149,9 @@ def _reduced_to_8_bits(image: Image, name: str, white_level: float | None) -> Im
         image: a gray picture of more than 8 bits.
         name: the name of the picture, for messages.
         white_level: the level that means white; None infers it by `_likely_white`.
+
+    Raises:
+        InvalidValue: a level is negative or exceeds that of white.
     """
     from PIL import Image
 
@@ -187,7 +190,7 @@ def _likely_white(mode: str, levels: FloatArray, name: str) -> float:
 
 
 def require_image_levels(name: str, images: NDArray[Any]) -> None:
-    """Raises `InvalidValue` if images of an integer type hold neither bytes nor bits.
+    """Raises `InvalidValue` if images of an integer type other than uint8 have levels other than 0 and 1.
 
     Args:
         name: the name of the images, for messages.

@@ -43,14 +43,14 @@ class Preprocessing(ABC):
 
     @property
     def origin(self) -> Mapping[str, str | int | float | bool | None]:
-        """The public data on which features of pictures or texts were fitted, with digests.
+        """The description of the public data on which the features of pictures or texts were fitted, with digests.
 
-        Empty if nothing was fitted.
+        It is empty if nothing was fitted.
         """
         return {}
 
     def save(self, folder: Path | str) -> None:  # noqa: B027 - most kinds have no such arrays
-        """Writes the arrays that JSON cannot hold into the folder of a bundle."""
+        """Writes the arrays that JSON cannot hold into the folder of a published model; most kinds have none."""
 
     @abstractmethod
     def plain(self) -> dict[str, Any]:

@@ -22,13 +22,13 @@ class PrivateRecords:
 
     Attributes:
         name: the name of the data set, the same at every holder.
-        label_names: as in `Dataset`.
+        label_names: one distinct name for each label.
         records: the private split.
-        preprocessing: as in `Dataset`.
-        private_cells: as in `Dataset`.
-        real: as in `Dataset`.
-        notes: as in `Dataset`.
-        group_unit: as in `Dataset`.
+        preprocessing: the public preprocessing of the inputs; None where inputs come without one.
+        private_cells: a digest of the records before any preprocessing; None for the digest of `records`.
+        real: False for synthetic data.
+        notes: lines for the owner of the records on how they were read; not published.
+        group_unit: what a group of records is, described by columns and never by the records.
     """
 
     name: str
@@ -74,7 +74,10 @@ class PrivateRecords:
         )
 
     def _unlabeled_split(self, inputs: Float32Array, first_id: int) -> Split:
-        """Returns a split without a positive label, whose ids begin at `first_id`; each record is a group."""
+        """Returns a split of the given inputs in which no label holds and each record is a group.
+
+        The ids of records, and of groups, are numbered from `first_id`.
+        """
         labels = np.zeros((len(inputs), len(self.label_names)), np.bool_)
         ids = first_id + np.arange(len(inputs), dtype=np.int64)
         return Split(inputs=inputs, labels=labels, record_ids=ids, group_ids=ids)

@@ -32,7 +32,8 @@ _ROUNDING_MARGIN = 2.0**-20
 class SharedRecords:
     """The rule that protects all records of each owner, for private records that have several owners each.
 
-    Linked records form one group, or each record has a weight; see the module.
+    By one rule, records that a chain of shared owners links form one group, which is the unit of privacy. By the other
+    rule each record has a weight, and the weights of one owner's records sum to at most 1.
 
     Attributes:
         names: the names of the kinds of owners, at least two.
@@ -49,7 +50,9 @@ class SharedRecords:
 
     @classmethod
     def from_owners(cls, owner_kinds: tuple[str, ...], owner_numbers: Sequence[IntArray]) -> Self:
-        """Chooses between groups and weights for records with the given owners.
+        """Returns the rule that loses less information for records with the given owners: groups or weights.
+
+        A group of n records counts as sqrt(n), and records with weights count as the sum of their weights.
 
         Args:
             owner_kinds: the kinds of owners, such as `("patient", "doctor")`.
@@ -91,10 +94,10 @@ class SharedRecords:
 
 
 def _weights(owner_columns: Sequence[IntArray]) -> FloatArray:
-    """Returns weights `[num_private]` such that the weights of each owner's records sum to less than 1.
+    """Returns weights `[num_private]` such that the weights of each owner's records sum to slightly less than 1.
 
-    A record's weight begins as 1 / m, where m is the largest number of records that one of its owners has. The steps
-    raise the weight until the records of one of its owners sum to 1.
+    A record's weight begins as 1 / m, where m is the largest number of records that one of its owners has. Further
+    steps raise the weights, until for each record the weights of at least one of its owners sum to nearly 1.
 
     Args:
         owner_columns: for each kind, the number of each record's owner from 0, int64 `[num_private]`.

@@ -123,13 +123,13 @@ class Split:
 
     @property
     def labels_per_record(self) -> float:
-        """The mean number of labels of a record, if unknown labels are as frequent as known ones."""
+        """The mean number of labels that hold for a record, if unknown labels hold as often as known ones."""
         if self.known is None:
             return float(self.labels.sum(axis=1).mean())
         return float(self.label_shares.sum())
 
     def take(self, row_numbers: IntArray | slice) -> Split:
-        """Returns a split that consists of the given rows, in the given order. Of `FileRows` no other row is read."""
+        """Returns a split that consists of the given rows, in the given order. `FileRows` are not read completely."""
         return Split(
             inputs=take_rows(array=self.inputs, rows=row_numbers),
             labels=self.labels[row_numbers],
@@ -157,7 +157,7 @@ class Split:
         return hasher.hexdigest()
 
     def _add_inputs(self, hasher: Any, row_order: IntArray) -> None:
-        """Adds the inputs in another order to a digest, without a copy of all of them."""
+        """Adds the inputs in the order `row_order` to a digest of `hashlib`, without a copy of all of them."""
         inputs = self.inputs
         if isinstance(inputs, Pixels):
             add_array(hasher, array=Pixels(levels=inputs.levels, rows=inputs.rows[row_order]))
@@ -170,7 +170,7 @@ class Split:
                 add_bytes(hasher, array=inputs[rows])
 
     def _require_form(self, name: str, dtype: str, *, ranks: tuple[int, ...]) -> None:
-        """Raises `InvalidValue` unless a field is a plain array with one row for each input.
+        """Raises `InvalidValue` unless a field is an array, not masked, with one row for each input and no empty axis.
 
         Args:
             name: the name of the field.
@@ -190,7 +190,7 @@ class Split:
         require(has_values, f"{name}.shape", array.shape, "at least one value per record")
 
     def _require_known(self, known: BoolArray) -> None:
-        """Raises `InvalidValue` unless a mask has the shape of the labels, and every unknown label is False."""
+        """Raises `InvalidValue` unless `known` has the shape of the labels, and every unknown label is False."""
         self._require_form(name="known", dtype="bool", ranks=(2,))
         rule = f"{self.labels.shape}, one for each label of each record"
         require(known.shape == self.labels.shape, "known.shape", known.shape, rule)
