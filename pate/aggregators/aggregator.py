@@ -177,7 +177,10 @@ class Aggregator(Parameters, ABC):
         """
 
     def plain_event(self, shape: VoteShape) -> Event | None:
-        """Returns the price of the same answers if every query is charged; None for an aggregator without a session."""
+        """Returns the price of the same answers if every query is charged, and not only the hits of a session.
+
+        The result is None for an aggregator without a session.
+        """
         return None
 
     def paper_epsilon(self, *, num_queries: int, target_delta: float) -> float | None:

@@ -50,11 +50,12 @@ _GRID = 2**53
 class Calls:
     """The distributions over outcomes of a mechanism on each of Q queries, before the boundary is added.
 
-    Every query has the same n possible outcomes.
+    Every query has the same n possible outcomes. The boundary is one more outcome, which is a hit.
 
     Attributes:
         probabilities: float64 `[Q, n]`, the probability of each outcome of each query.
-        exact_weights_of_row: a function that takes the row of a query and returns the exact weights of its outcomes.
+        exact_weights_of_row: a function that takes the index of a query and returns integer weights of its n outcomes,
+            from which the outcome is drawn exactly.
         answers_to: a function that takes one outcome for each query, int `[Q]`, and returns the `Answers`. Outcome n,
             the boundary, is no answer.
     """
@@ -66,11 +67,20 @@ class Calls:
 
 @dataclass(frozen=True, kw_only=True)
 class BoundaryAggregator(TargetChargedAggregator):
-    """Base class of sessions that use the boundary wrapper; a subclass gives the distributions in `_calls`."""
+    """Base class of sessions in which a mechanism has one more outcome on each query: the boundary, which is a hit.
+
+    Let pi be the probability that the mechanism's outcome is not the likeliest one, or 1/2 if that is smaller. The
+    boundary has the probability pi / (1 + pi). A subclass gives the mechanism's own distributions in `_calls`.
+    """
 
     @abstractmethod
     def _calls(self, counts: IntArray, num_teachers: int) -> Calls:
-        """Returns the distributions over outcomes for counts `[num_queries, num_labels]`, without the boundary."""
+        """Returns the distributions over the mechanism's outcomes, one for each row of counts, without the boundary.
+
+        Args:
+            counts: `[num_queries, num_labels]`.
+            num_teachers: the number of teachers.
+        """
 
     def hit_probabilities(
         self, votes: IntArray, *, num_teachers: int, prior: BoolArray | None = None
@@ -85,7 +95,7 @@ class BoundaryAggregator(TargetChargedAggregator):
         return np.asarray(self._outcome_probs(votes, num_teachers=num_teachers)[:, -1])
 
     def _outcome_probs(self, counts: NDArray[np.integer], *, num_teachers: int) -> FloatArray:
-        """Returns the distributions with the boundary as the last outcome, `[num_queries, num_outcomes + 1]`.
+        """Returns the probability of each outcome, with the boundary last, `[num_queries, num_outcomes + 1]`.
 
         Args:
             counts: `[num_queries, num_labels]`.
@@ -125,9 +135,13 @@ class BoundaryAggregator(TargetChargedAggregator):
         bounded_range: bool,
         failure_prob: float = 0.0,
     ) -> pa.Event:
-        """Returns the price of a session, given the epsilon of the mechanism inside the wrapper on one query.
+        """Returns the price of a session that halts after `target_hits` queries have ended at the boundary.
 
-        `session_event` explains the arguments.
+        Args:
+            call_epsilon: the pure-DP epsilon of the mechanism on one query, before the boundary is added.
+            num_calls: the largest number of queries.
+            bounded_range: whether the log-likelihood ratios of one query span at most `call_epsilon`.
+            failure_prob: the sum of the failure probabilities of all queries, which is taken from delta.
         """
         return session_event(
             make_target=charging.tight_boundary,
@@ -188,7 +202,10 @@ class BoundaryMax(BoundaryAggregator):
         return np.asarray(self._outcome_probs(np.asarray(votes)[None], num_teachers=0)[0])
 
     def _calls(self, counts: IntArray, num_teachers: int) -> Calls:
-        """Returns the distributions for counts `[num_queries, num_labels]`, with one outcome for each label."""
+        """Returns the distributions over the labels, one for each row of counts `[num_queries, num_labels]`.
+
+        Outcome i means that label i alone is released.
+        """
         deficits = (counts.max(axis=1, keepdims=True) - counts).astype(np.float64)
         labels = np.arange(counts.shape[1])
 
@@ -249,7 +266,7 @@ class BoundaryTopK(BoundaryAggregator):
         self._validate()
 
     def _validate(self) -> None:
-        """Raises `InvalidValue` for fields that the stability test refuses."""
+        """Raises `InvalidValue` if `test_std` or `failure_prob` is out of the range of the stability test."""
         self.stability_test(num_teachers=1)
 
     @property
@@ -258,7 +275,7 @@ class BoundaryTopK(BoundaryAggregator):
         return self.convert_to(StableTopK, test="laplace", failure_prob=failure_prob_of(self))
 
     def call_epsilon_for(self, *, num_labels: int, num_teachers: int) -> float:
-        """Returns the pure-DP epsilon of selection and test together, on one query."""
+        """Returns the pure-DP epsilon of one query: that of the selection of k plus that of the bit of the test."""
         selection = self.release_step.gap_selection(
             num_labels=num_labels, num_teachers=num_teachers
         )
@@ -315,9 +332,10 @@ class BoundaryTopK(BoundaryAggregator):
         return distribution
 
     def _calls(self, counts: IntArray, num_teachers: int) -> Calls:
-        """Returns the distributions for counts `[num_queries, num_labels]`.
+        """Returns the distributions over outcomes, one for each row of counts `[num_queries, num_labels]`.
 
-        There is one outcome for each candidate k, in which the top-k set is released. The last outcome is a refusal.
+        There is one outcome for each size k that can be selected: the k labels with the largest counts are released.
+        The last outcome is a refusal; the boundary is not among the outcomes.
         """
         selection = self.release_step.gap_selection(
             num_labels=counts.shape[1], num_teachers=num_teachers

@@ -43,8 +43,9 @@ class CenteredMatrix:
     Attributes:
         noise_multiplier: standard deviation of the noise over sensitivity, > 0.
         center: float64 `[num_queries, num_labels]`, `[num_labels]` or a number `[]`.
-        clip: the largest length of a teacher's votes minus the center; None for `clip_factor` times the usual length.
-        clip_factor: multiplies the usual length of a vote, > 0.
+        clip: the largest length of a teacher's votes minus the center; None for `clip_factor` times the usual length,
+            that of bits drawn with the center as probabilities.
+        clip_factor: multiplies the usual length, > 0; read only if `clip` is None.
         span: an orthonormal basis `[num_queries, rank]` in which all votes lie; None if there is none.
         weights: `[num_teachers]` in [0, 1], the weight of each teacher's votes; None for 1.
         adjacency: the adjacency of the aggregator.
@@ -62,7 +63,7 @@ class CenteredMatrix:
 
     @staticmethod
     def require_fits(votes_shape: VoteShape) -> None:
-        """Raises `InvalidValue` if the exact sum of so many teachers cannot hold so many queries."""
+        """Raises `InvalidValue` if there are too many queries for an exact sum of the votes of all teachers."""
         max_queries = ClippedSum.most_queries(votes_shape.num_teachers, votes_shape.num_labels)
         if votes_shape.num_queries > max_queries:
             rule = f"at most {max_queries}, as one exact sum of {votes_shape.num_teachers:,} teachers holds no more"
@@ -183,16 +184,17 @@ class CenteredMatrix:
 
     @property
     def _has_public_answers(self) -> bool:
-        """Whether the center is a public answer to each query: probabilities `[num_queries, num_labels]`.
+        """Whether the center has numbers in [0, 1] for each query, `[num_queries, num_labels]`: public probabilities.
 
-        The denoised scores then estimate probabilities, too.
+        The center plus the low-rank estimate then estimates probabilities, too.
         """
         return self.center.ndim == 2 and bool(((self.center >= 0) & (self.center <= 1)).all())
 
     def _broadcast_center(self, votes_shape: tuple[int, ...]) -> FloatArray:
-        """Returns the center of every vote, float64 `[num_queries, num_labels]`.
+        """Returns the center repeated for all queries and labels, float64 `[num_queries, num_labels]`.
 
-        Raises `InvalidValue` if the center has another number of queries or labels than `votes_shape`.
+        Raises `InvalidValue` if the center has another number of queries or labels than `votes_shape`, which is
+        (num_queries, num_labels).
         """
         try:
             return np.broadcast_to(self.center, votes_shape).copy()
@@ -201,9 +203,13 @@ class CenteredMatrix:
             raise InvalidValue("center.shape", self.center.shape, rule=rule) from error
 
     def _low_rank_part(self, residual: FloatArray, *, noise_std: float) -> FloatArray:
-        """Returns an estimate of the mean residual behind the noise, `[num_queries, num_labels]`.
+        """Returns a low-rank estimate of the mean vote minus the center without noise, `[num_queries, num_labels]`.
 
-        Where all votes lie in a public span, so does the estimate.
+        If there is a public span, the estimate lies in it.
+
+        Args:
+            residual: `[num_queries, num_labels]`, the noisy mean over teachers of clipped votes minus the center.
+            noise_std: standard deviation of the noise in each entry.
         """
         if self.span is None:
             return shrink_singular_values(residual, noise_std=noise_std)
@@ -214,7 +220,7 @@ class CenteredMatrix:
 def _highest_scores(
     scores: FloatArray, *, num_chosen: IntArray, tie_breakers: FloatArray
 ) -> BoolArray:
-    """Returns which queries have the highest scores of each label, `[num_queries, num_labels]`.
+    """Returns which queries have the highest scores of each label, bool `[num_queries, num_labels]`.
 
     Args:
         scores: `[num_queries, num_labels]`.

@@ -287,7 +287,7 @@ class CenteredRounds:
         Args:
             votes: the votes in rounds, of which public features are read.
             first_prevalence: the prevalence of each label.
-            public_start: the weights of all features but the constant.
+            public_start: the weights of all features but the constant, whose weights follow from the prevalence.
         """
         descent_rules = self._descent(votes, first_prevalence)
         return descent_rules.with_constants(
@@ -298,6 +298,9 @@ class CenteredRounds:
         self, descent_rules: Descent, *, prevalence: FloatArray, public_start: PublicStart | None
     ) -> tuple[FixedTimesDescent | StartedDescent, FloatArray]:
         """Returns the descent before its first step, and the weights `[num_features, num_labels]` at which it begins.
+
+        Only a start without moments of an earlier release gets a `StartedDescent`, which estimates how far the start
+        can be trusted.
 
         Args:
             descent_rules: the rules and numbers of the student's descent.
@@ -322,6 +325,9 @@ class CenteredRounds:
         earlier_moments: NoisyMoments | None,
     ) -> RoundsStudent:
         """Returns the student that all rounds teach, computed from public and released values alone.
+
+        Its weights are an average of two: those after the descent, and those of a student that learns from the mean
+        moments of all rounds. With `earlier_moments` only the second kind is used, on the average of both moments.
 
         Args:
             outcome: what the rounds released.
@@ -371,9 +377,9 @@ class CenteredRounds:
         rng: Rng | None,
         record: ReleaseRecord,
     ) -> tuple[IntArray, float]:
-        """Returns the sum of the clipped votes of a round, `[num_features, num_labels]`, and the std of its noise.
+        """Returns the noisy sum of the clipped votes of a round, `[num_features, num_labels]`, and the noise's std.
 
-        Both are in steps of the question's grid.
+        Both are in steps of the grid of `question.clipped_moments`. Without `rng` the sum has no noise, and std is 0.
 
         Args:
             votes: the private votes of teachers.
@@ -397,7 +403,12 @@ class CenteredRounds:
         return arrays["total"], noise_std
 
     def _descent(self, votes: RoundVotes, first_prevalence: NoisyPrevalence) -> Descent:
-        """Returns the descent of the student, which begins at the prevalence."""
+        """Returns the rules and numbers of the student's gradient descent; no step has been taken.
+
+        Args:
+            votes: the votes in rounds, of which public features and weights of rows are read.
+            first_prevalence: the prevalence of each label that the student is to have.
+        """
         return Descent(
             public_features=votes.public,
             public_weights=votes.public_weights,
@@ -410,7 +421,7 @@ class CenteredRounds:
 
     @property
     def _round_clip_factor(self) -> float:
-        """The clip of a round, as a multiple of the usual length of a vote."""
+        """The clip of a round divided by the usual length of a vote: `recipe.round_clip` times `clip_factor`."""
         return self.recipe.round_clip * self.clip_factor
 
     def _clip_against(
@@ -421,16 +432,17 @@ class CenteredRounds:
         label_scale: FloatArray,
         votes: RoundVotes,
     ) -> ClippedMoments:
-        """Returns the clip of votes on the errors of a student, computed from public values and earlier releases.
+        """Returns the clip and the grid of the votes of a round, computed from public values and earlier releases.
 
-        The clip is a multiple of the usual length of a vote. The usual length is the length of a vote if the labels of
-        a teacher's records were drawn by the student's probabilities.
+        The votes are on residuals: label minus the student's probability. The clip is a multiple of the usual length
+        of a vote, its length if the labels of a teacher's records were drawn by the student's probabilities. No
+        variance counts as less than a tiny share of `label_variance`, so a sure student does not make the clip 0.
 
         Args:
             residual_variance: `[num_labels]`, the variance of a residual if labels were drawn by the student.
             label_variance: `[num_labels]`, the variance of a residual around the prevalence.
             label_scale: `[num_labels]`, the factor that residuals of each label are multiplied by.
-            votes: the source of the numbers of teachers and of records for each teacher.
+            votes: the votes in rounds, of which the number of teachers and `records_per_teacher` are read.
         """
         # A student that is sure of everything would have no variance, so a share of the label's variance is the least.
         variance = np.maximum(residual_variance, self.recipe.least_round_variance * label_variance)

@@ -363,7 +363,10 @@ class CenteredVotes(Aggregator):
     def _release_shares(
         self, votes: CenterableVotes, rng: Rng, record: ReleaseRecord
     ) -> ReleasedShares | None:
-        """Returns the prevalence, which is drawn unless the record already holds it; None for a public center."""
+        """Returns the released prevalence of each label, and the shares of records for which labels are known.
+
+        They are drawn unless the record already holds them. The result is None if `prevalence_share` is 0.
+        """
         if self.prevalence_share == 0:
             return None
 
@@ -382,12 +385,15 @@ class CenteredVotes(Aggregator):
 
     @property
     def _center_or_half(self) -> FloatArray:
-        """The public center in the shape in which the user gave it; 1/2 if the user gave none."""
+        """The field `center` as a float64 array of unchanged shape; the number 1/2 if the field is None."""
         return np.asarray(0.5 if self.center is None else self.center, dtype=np.float64)
 
     @property
     def _text(self) -> str:
-        """All public parameters as text, by which a release is known; equal aggregators have one text."""
+        """All fields as text, from which the identity of a release is made; equal aggregators have equal texts.
+
+        A public start appears by its own identity, and is left out if it is None. So is a recipe of defaults alone.
+        """
         texts = field_texts(replace(self, start=None))
         if self.start is None:
             del texts["start"]
@@ -445,7 +451,7 @@ class CenteredVotes(Aggregator):
 
     @property
     def _matrix_mechanism(self) -> CenteredMatrix:
-        """The mechanism that releases one matrix of votes around the public center, with the weights and the span."""
+        """The mechanism that releases one matrix of votes, with the center, weights and span of this aggregator."""
         return CenteredMatrix(
             noise_multiplier=self.votes_multiplier,
             center=self._center_or_half,
@@ -460,7 +466,9 @@ class CenteredVotes(Aggregator):
     def _matrix_mechanism_of(
         self, votes: CenterableVotes, *, shares: ReleasedShares | None
     ) -> CenteredMatrix:
-        """Returns the mechanism around the released prevalence, with the public span and weights of the votes.
+        """Returns the mechanism that releases one matrix of votes around the released prevalence.
+
+        The weights are those of the votes. So is the span, unless the votes have none; then it is that of the field.
 
         Args:
             votes: the private votes, of which the public span and weights are used.
@@ -614,7 +622,7 @@ class CenteredVotes(Aggregator):
 
     @property
     def _rounds_mechanism(self) -> CenteredRounds:
-        """The mechanism that releases round after round, with the noise and the clip of this aggregator."""
+        """The mechanism that releases votes in rounds, with the noise that the prevalence leaves and `clip_factor`."""
         return CenteredRounds(
             noise_multiplier=self.votes_multiplier,
             num_rounds=self.num_rounds,
@@ -626,11 +634,12 @@ class CenteredVotes(Aggregator):
     def _first_prevalence(
         self, votes: RoundVotes, released_shares: ReleasedShares | None
     ) -> NoisyPrevalence:
-        """Returns the prevalence of each label at which the student begins.
+        """Returns the prevalence of each label at which the student begins, with the variance of its noise.
 
         Args:
             votes: the private votes, of which public numbers are used.
-            released_shares: the released prevalence, and what is known of it; None for a public center.
+            released_shares: the released prevalence and the known shares of labels; None for a public center, whose
+                prevalence has variance 0.
         """
         center = self._center_or_half if released_shares is None else released_shares.prevalence
         prevalence = np.broadcast_to(self.recipe.cut_to_floor(center), votes.num_labels).copy()
@@ -671,7 +680,7 @@ class CenteredVotes(Aggregator):
 
 
 def _recipe_from(values: Mapping[str, Any]) -> Recipe:
-    """Returns the recipe with these fields; an error names the field as `recipe.NAME`."""
+    """Returns the recipe with these values of its fields, by name; an `InvalidValue` names the field `recipe.NAME`."""
     try:
         return Recipe.from_values(values)
     except InvalidValue as error:
@@ -680,13 +689,17 @@ def _recipe_from(values: Mapping[str, Any]) -> Recipe:
 
 
 def _read_all(blocks: Iterable[object]) -> None:
-    """Reads all blocks and drops them; each block is checked as it is read."""
+    """Reads all blocks of an iterable that checks each block as it is read, and keeps none."""
     for _ in blocks:
         pass
 
 
 def _shares_of_part(part_arrays: Arrays) -> ReleasedShares:
-    """Returns the released prevalence that the part `prevalence` of a record holds."""
+    """Returns the released prevalence and known shares that the part `prevalence` of a record holds.
+
+    Args:
+        part_arrays: the array `prevalence`, `[num_labels]`, and, if labels have gaps, the array `known` of that shape.
+    """
     return ReleasedShares(
         prevalence=part_arrays["prevalence"], known_shares=part_arrays.get("known")
     )
@@ -696,10 +709,10 @@ def _shares_of_part(part_arrays: Arrays) -> ReleasedShares:
 def _expected_from_centered_votes(
     aggregator: CenteredVotes, votes: MadeUpVotes, num_queries: int
 ) -> ExpectedRelease:
-    """Returns the expected shares of right labels, if a student reads the scores.
+    """Returns the expected shares of right labels, if a student reads the scores; a formula, which draws nothing.
 
-    A student with D = 128 directions (or fewer) averages the noise of Q / D queries. A label counts as right if the
-    remaining noise is below half of the distance between the scores of present and absent labels.
+    A student with D = 128 directions averages the noise of Q / D queries, of one if Q < D. A label counts as right if
+    the remaining noise is below half of the distance between the scores of present and absent labels.
     """
     shares = votes.counts() / votes.num_teachers
     distance = float(shares[votes.labels].mean() - shares[~votes.labels].mean())

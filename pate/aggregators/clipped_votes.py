@@ -150,6 +150,6 @@ def _expected_from_clipped_votes(
 ) -> ExpectedRelease:
     """Returns the expected shares of right labels, computed from the counts of made-up votes.
 
-    The clip changes nothing, as made-up queries have few labels.
+    The clip is left out, as no made-up teacher votes for more than `vote_clip` labels of a query.
     """
     return expected_from_summary(aggregator, summary=votes.counts(), votes=votes)

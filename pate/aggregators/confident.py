@@ -170,5 +170,8 @@ class ConfidentVotes(ScreenedAggregator):
 def _expected_from_screened(
     aggregator: ScreenedAggregator, votes: MadeUpVotes, num_queries: int
 ) -> ExpectedRelease:
-    """Returns the expected shares of right labels, over the queries before `max_answers` halts the session."""
+    """Returns the expected shares of right labels, measured on drawn answers as if `max_answers` were None.
+
+    They hold for the queries before the answer number `max_answers`, after which all are refused.
+    """
     return expected_by_drawing(replace(aggregator, max_answers=None), votes)

@@ -169,7 +169,7 @@ def expected_by_drawing(aggregator: Aggregator, votes: MadeUpVotes) -> ExpectedR
 def expected_from_summary(
     aggregator: Aggregator, summary: NDArray[Any], votes: MadeUpVotes
 ) -> ExpectedRelease:
-    """Returns the expected shares of right labels, measured on answers drawn from a summary with a fixed seed.
+    """Returns the expected shares of right labels, measured on answers that the aggregator draws with a fixed seed.
 
     Args:
         aggregator: the aggregator with its noise.
@@ -190,7 +190,10 @@ def warn_if_useless(aggregator: Aggregator, shape: VoteShape) -> None:
 
 
 def _warn(aggregator: Aggregator, shape: VoteShape) -> None:
-    """Warns if a release of that shape is expected to be useless."""
+    """Warns if a release of votes on which all teachers agree is expected to be useless (`ExpectedRelease.is_useless`).
+
+    Nothing is warned of an aggregator that cannot read made-up votes.
+    """
     try:
         expected = expected_release(aggregator, shape)
     except InvalidValue:

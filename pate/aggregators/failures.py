@@ -57,8 +57,9 @@ def with_failure_prob_for(aggregator: A, *, delta: float, num_queries: int) -> A
 def with_failure_prob_left(aggregator: A, ledger: Ledger, *, num_queries: int) -> A:
     """Returns a copy of the aggregator whose `failure_prob` leaves room for later releases in a ledger.
 
-    The value is that of `with_failure_prob_for`, or less. Where the ledger has charges, all failures together take less
-    than half of the delta that the ledger has left for failures.
+    The value is that of `with_failure_prob_for`, or less. Where the ledger has charges, all failures of this release
+    take less than half of the delta that the ledger has left for failures, unless that needs a value below 2**-53. A
+    `failure_prob` that is a number is kept.
     """
     planned_aggregator = with_failure_prob_for(
         aggregator, delta=ledger.target_delta, num_queries=num_queries
@@ -111,10 +112,10 @@ def require_delta_left(
 
 
 def _suitable_failure_prob(aggregator: Aggregator, *, delta: float, num_queries: int) -> float:
-    """Returns the usual failure probability of the class, or less where all queries would need too much of delta.
+    """Returns the usual failure probability of the class, or less where all tests would need too much of delta.
 
-    The failures of all queries together take at most about 0.6 of delta, unless that needs a value below 2**-53, which
-    is the smallest returned one.
+    The failures of all tests together take at most about 0.6 of delta, or of the aggregator's `session_delta` if that
+    is smaller. The result is never below 2**-53, even if that takes more.
     """
     # A session's accesses are counted for a delta of its own.
     smaller_delta = min(delta, getattr(aggregator, "session_delta", 1.0))

@@ -84,7 +84,7 @@ class FixedTopK(Aggregator):
     def distribution(
         self, votes: NDArray[np.integer], *, num_teachers: int
     ) -> dict[tuple[int, ...] | None, float]:
-        """Returns the exact distribution for one histogram `[L]`: probabilities of released sets of labels."""
+        """Returns the exact probability of each set of k labels, for one query with counts `[num_labels]`."""
         distribution: dict[tuple[int, ...] | None, float] = {}
         for indices, probability in self.top_k.distribution(votes).items():
             labels = tuple(sorted(indices))

@@ -148,9 +148,10 @@ class NotPriorTopK(TargetChargedAggregator):
         return self.release_step.stability_test(num_teachers=num_teachers)
 
     def check_probabilities(self, *, num_teachers: int) -> FloatArray:
-        """Returns the probability that the check passes, for each margin from -R to R, float64 `[2 R + 1]`.
+        """Returns the probability that the check of a prior passes, for each margin from -R to R, float64 `[2 R + 1]`.
 
-        A larger margin than R has the probability of R, and a smaller one than -R that of -R.
+        R is chosen here: at most `num_teachers`, and so large that the check is nearly certain beyond it. A margin
+        above R has the probability of R, and one below -R has that of -R.
         """
         require_count("num_teachers", num_teachers)
         certain_margin = abs(self.prior_margin) + _CERTAIN_SCALES * self.prior_scale
@@ -258,7 +259,10 @@ class NotPriorTopK(TargetChargedAggregator):
         return np.where(is_checked, 1 - check_probs, 0.0)
 
     def _with_noise_of(self, release_step: StableTopK) -> NotPriorTopK:
-        """Returns a copy of the aggregator with the noise of a `StableTopK`, whose test is a table."""
+        """Returns a copy with the selection noise, the table and the failure probability of a `StableTopK`.
+
+        The gap test of `release_step` is a computed table. The noise of the check stays as it is.
+        """
         test = release_step.gap_test
         assert isinstance(test, TableTest)  # the kind of test that `release_step` has
         return replace(
@@ -272,9 +276,10 @@ class NotPriorTopK(TargetChargedAggregator):
     def _rounds(self, num_queries: int) -> Iterator[slice]:
         """Yields the range of queries of each round, as slices.
 
-        The first queries and the checked queries are never in one round. A round is at most as long as all earlier
-        rounds together, so a student that predicts has learned from at least half of the queries so far. Rounds of up
-        to 25 queries (`_MIN_ROUND_SIZE`) are always allowed, since many short rounds would be slow.
+        The first `first_queries` queries, which are not checked, share no round with the others. A round is at most as
+        long as all earlier rounds together, so a student that predicts has learned from at least half of the queries
+        so far. Up to 25 queries are always allowed, since many short rounds would be slow. No round has more than
+        `round_size` queries.
         """
         start = 0
         while start < num_queries:
@@ -343,8 +348,8 @@ class NotPriorSession(NotPriorTopK):
 def margins(counts: NDArray[np.integer], label_sets: BoolArray) -> IntArray:
     """Returns the margin of a set of labels of each query, int `[num_queries]`.
 
-    The margin is the smallest count inside the set minus the largest count outside, which is 0 for the set of all
-    labels. An empty set gets the margin 0.
+    The margin is the smallest count inside the set minus the largest count outside. For the set of all labels, the
+    largest count outside is taken as 0. An empty set gets the margin 0.
 
     Args:
         counts: `[num_queries, num_labels]`.
@@ -361,9 +366,10 @@ def margins(counts: NDArray[np.integer], label_sets: BoolArray) -> IntArray:
 def _table_of_check_probabilities(
     prior_scale: float, prior_margin: float, largest_margin: int
 ) -> FloatArray:
-    """Returns the probability that the check passes, for each margin from -R to R, `[2 R + 1]`, R = `largest_margin`.
+    """Returns the probability that the check of a prior passes, for each margin from -R to R, `[2 R + 1]`.
 
-    This is P[margin + Laplace(prior_scale) >= prior_margin], rounded to the grid that is drawn exactly.
+    R is `largest_margin`. The probability is P[margin + Laplace(prior_scale) >= prior_margin], cut to
+    [2**-40, 1 - 2**-40] and rounded down to a multiple of 2**-53, so that the bit is drawn exactly.
     """
     all_margins = np.arange(-largest_margin, largest_margin + 1)
     excess_in_scales = (all_margins - prior_margin) / prior_scale
@@ -383,7 +389,8 @@ def _expected_from_not_prior(
 ) -> ExpectedRelease:
     """Returns the expected shares of right labels, over the first queries and the session together.
 
-    The prior is taken to be right for the share of queries that stable top-k answers correctly, and empty for the rest.
+    The prior is assumed to name the right labels for the share of queries that stable top-k answers correctly, and no
+    label for the others.
     """
     num_first = min(num_queries, aggregator.first_queries)
     num_released = max(num_first, 1)

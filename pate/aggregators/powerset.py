@@ -173,7 +173,9 @@ class PowersetGNMax(Aggregator):
 
 
 def _rows_of_votes(vote_bits: BoolArray) -> Summary:
-    """Returns one row with a count of 1 for each teacher and query.
+    """Returns one row for each teacher and query: the query, the set of labels that the teacher votes for, and 1.
+
+    The third number is the count of teachers. Rows of equal sets are not merged.
 
     Args:
         vote_bits: bool `[num_teachers_in_block, num_queries, num_labels]`.
@@ -189,7 +191,7 @@ def _rows_of_votes(vote_bits: BoolArray) -> Summary:
 
 
 def _right_sets(votes: MadeUpVotes) -> Summary:
-    """Returns the right set of each made-up query, with the number of teachers who vote for exactly this set."""
+    """Returns one row for each made-up query: its set of present labels, and how many teachers vote for exactly it."""
     rows = _rows_of_votes(votes.labels[None])
     # No teacher misses two labels of a query, so all who miss one are counted once.
     num_missing = (votes.num_teachers - votes.counts()) * votes.labels
@@ -198,7 +200,10 @@ def _right_sets(votes: MadeUpVotes) -> Summary:
 
 
 def _merge_rows(set_rows: Summary) -> Summary:
-    """Merges equal sets of a query into one row, whose count is the sum; sorts the rows by query and labels."""
+    """Returns rows in which no set of a query occurs twice; the counts of merged rows are added up.
+
+    The rows are sorted by query and labels. Each row has a query, a set of labels and a count of teachers.
+    """
     packed_labels = np.packbits(set_rows["labels"], axis=1)
     order = np.lexsort((*packed_labels.T[::-1], set_rows["query"]))
     sorted_rows = set_rows[order]
@@ -214,7 +219,9 @@ def _merge_rows(set_rows: Summary) -> Summary:
 
 
 def _draw_unseen_set(seen_sets: BoolArray, *, num_sets_by_size: list[int], rng: Rng) -> BoolArray:
-    """Draws a set of labels, bool `[num_labels]`, uniformly from the competing sets without votes, by rejection.
+    """Draws a set of labels, bool `[num_labels]`, uniformly from all competing sets but those in `seen_sets`.
+
+    Sets are drawn until one is not among the seen ones, so at least one competing set must be unseen.
 
     Args:
         seen_sets: bool `[num_seen, num_labels]`, the sets with votes.

@@ -83,7 +83,7 @@ class _SecondStep:
     Attributes:
         center: float64 `[num_entries]`, the vector that is subtracted from shares before the clip.
         clip: the largest length of a difference.
-        squared_error: the squared error on simulated teachers.
+        squared_error: the mean squared error of an entry of the second mean, as expected from simulated teachers.
     """
 
     center: FloatArray
@@ -103,8 +103,8 @@ class Prevalence(Parameters):
            averaged instead.
         3. Release a second mean, of the clipped differences between the shares and the first mean. A long clip needs
            much noise, and a short clip biases the mean. The clip with the least error on simulated teachers is taken.
-           Labels of their records are drawn independently, by the first mean moved by one standard deviation of its
-           noise. If no clip has a clearly smaller error, shares minus 1/2 are averaged again.
+           Labels of their records are drawn independently by the first mean. The shares are then moved by one standard
+           deviation of its noise, up or down. If no clip has a clearly smaller error, shares minus 1/2 are averaged.
 
     The second mean is the result. If the first mean was of shares minus 1/2, so without a clip, the result is the
     average of both means, weighted by their errors. The result is cut to [0.005, 0.995].
@@ -227,7 +227,11 @@ class Prevalence(Parameters):
         require(fits, "num_teachers", num_teachers, f"{num_rows}, the shares' rows")
 
     def _require_exact_noise(self, num_entries: int) -> None:
-        """Raises `InvalidValue` if the noise of a mean is too large to be drawn exactly, for any clip."""
+        """Raises `InvalidValue` if some clip would make the noise of a mean too large to be drawn exactly.
+
+        Args:
+            num_entries: the length of a teacher's vector of shares.
+        """
         # A clip has less than twice as many steps of its grid as the clip 1.
         clipped_sum = ClippedSum(clip=1.0, shape=(1, num_entries), adjacency=self.adjacency)
         max_steps = 2 * clipped_sum.l2_sensitivity
@@ -263,7 +267,10 @@ class _Steps:
     record: ReleaseRecord
 
     def release(self) -> ReleasedShares:
-        """Releases the prevalence of each label, and what is known of it, by the three steps."""
+        """Releases the prevalence of each label and, if labels have gaps, the share of records for which it is known.
+
+        The three steps are a length and two means; each is stored in the record.
+        """
         length = self._release_length()
         half_shares, half_length = self._half()
         is_around_half = half_length < length
@@ -289,14 +296,18 @@ class _Steps:
         return ReleasedShares(prevalence=prevalence, known_shares=known)
 
     def _half(self) -> tuple[FloatArray, float]:
-        """Returns half of the largest shares as a center, and the largest length of shares minus this center."""
+        """Returns the middle of the range of each share, `[num_entries]`, and the largest distance of shares from it.
+
+        The range of an entry is from 0 to its largest value, `ShareSums.largest`.
+        """
         half_shares = 0.5 * self.shares.largest
         return half_shares, float(np.linalg.norm(half_shares))
 
     def _release_length(self) -> float:
-        """Releases the most common length of a vector of shares.
+        """Releases the most common length of a teacher's vector of shares, by the largest of the noisy counts.
 
-        Each length is rounded upwards to the next of the numbers `longest` / 2**(i / 2), i = 0, 1, 2, …
+        Each length is rounded upwards to the next of the numbers a / 2**(i / 2), i = 0, 1, 2, …, where a is the largest
+        possible length (`ShareSums.longest`). Noise is drawn for the count of teachers at each of these numbers.
         """
         longest = self.shares.longest
         # The shortest length is that of one label of one record. Teachers have up to twice the usual number of records,
@@ -340,7 +351,7 @@ class _Steps:
         return _NoisyMean(shares=shares, noise_std=std * unit)
 
     def _second_step(self, first_mean: _NoisyMean) -> _SecondStep:
-        """Returns the center and the clip with the least simulated error, with a preference for the center 1/2.
+        """Returns the center and the clip of the second mean: those with the least error on simulated teachers.
 
         The candidates are the first mean with each of several clips, and the center 1/2 with a clip that cuts nothing.
         The center 1/2 is taken if its error is below `Recipe.unbiased_error` times the least error of the others. No
@@ -366,8 +377,13 @@ class _Steps:
     def _simulated_differences(self, center: FloatArray, noise_std: float) -> FloatArray:
         """Returns shares of simulated teachers minus the first mean, `[2, num_simulated, num_entries]`.
 
-        The teachers of the first half draw their labels by the mean plus its error, those of the second half by the
-        mean minus its error.
+        The labels of the teachers' records are drawn by the first mean, with a fixed seed. To the differences an error
+        of the first mean is added in the first half, and subtracted in the second: its noise's standard deviation,
+        with a random sign for each entry.
+
+        Args:
+            center: `[num_entries]`, the first mean, cut to the range of shares.
+            noise_std: standard deviation of the noise in each entry of the first mean.
         """
         # The simulation uses public numbers alone, so its seed need not be secret. A fixed one makes it reproducible.
         rng = np.random.default_rng(0)
@@ -392,8 +408,8 @@ def _shrink_known_shares(noisy_known: FloatArray, *, noise_std: float) -> FloatA
     """Returns an estimate of the share of records for which each label is known, in (0, 1].
 
     The shares are moved towards their mean, by the part of their variance that noise explains. So labels that are known
-    equally often get about equal shares. No share is below one standard deviation of its noise, as labels are divided
-    by it.
+    equally often get about equal shares. No result is below one standard deviation of the noise, as the shares of
+    records with a label are divided by it.
 
     Args:
         noisy_known: `[num_labels]`, the shares with noise.

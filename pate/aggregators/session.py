@@ -81,7 +81,7 @@ class Round(NamedTuple):
 
 
 class _SessionUniforms:
-    """The random numbers of all queries of a session, which are drawn together when they are first read.
+    """Uniform random numbers that decide the outcomes of all queries of a session, drawn together at the first read.
 
     A round reads them only after the session is charged.
     """
@@ -92,7 +92,7 @@ class _SessionUniforms:
 
     @cached_property
     def numbers(self) -> LazyUniforms:
-        """The random numbers, `[num_queries, num_per_query]`."""
+        """The uniform random numbers in [0, 1), `[num_queries, num_per_query]`."""
         return LazyUniforms.draw(self._shape, self._rng, num_reserved_words=_NUM_RESERVED_WORDS)
 
 
@@ -300,7 +300,7 @@ class TargetChargedAggregator(Aggregator):
         return predicted
 
     def _rounds(self, num_queries: int) -> Iterator[slice]:
-        """Yields the range of queries of each round, as slices."""
+        """Yields the range of queries of each round, as slices of at most `round_size` queries, in order."""
         for start in range(0, num_queries, self.round_size):
             yield slice(start, min(start + self.round_size, num_queries))
 

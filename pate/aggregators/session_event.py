@@ -127,9 +127,17 @@ def _accesses(
     session_delta: float,
     failure_prob: float,
 ) -> _Accesses:
-    """Returns the number of accesses at the best split of delta, at most `num_calls`.
+    """Returns how many accesses to the private data the price of a session covers, with the probability of more.
 
-    The arguments are those of `session_event`.
+    The number is the one with the lowest price, as a smaller number leaves more of delta to the probability of more
+    accesses. If it is not below `num_calls`, all calls are covered, with probability 0 of more.
+
+    Args:
+        target: the target of one query.
+        target_hits: as in `session_event`, like the other arguments.
+        num_calls: the largest number of queries.
+        session_delta: the delta that is split.
+        failure_prob: the sum of the failure probabilities of all queries, which is also taken from delta.
     """
     all_calls = _Accesses(num_accesses=num_calls, overrun_prob=0.0)
     overrun_prob = charging.overrun_probability(
@@ -166,7 +174,8 @@ def _session_of_hits(
         target_hits: as in `session_event`, like the next three arguments.
         num_calls: the largest number of queries.
         call_epsilon: the pure-DP epsilon of the mechanism on one query.
-        bounded_range: None for queries outside the boundary wrapper.
+        bounded_range: None for queries outside the boundary wrapper. For queries inside, True if the log-likelihood
+            ratios of one query span at most `call_epsilon`, and else False.
     """
     composed_accesses = _composed_calls(
         target.epsilon, num_calls=accesses.num_accesses, failure_prob=accesses.overrun_prob
@@ -192,10 +201,10 @@ def _session_of_hits(
 
 
 def _composed_calls(epsilon: float, num_calls: int, failure_prob: float) -> pa.Event:
-    """Returns the price of `num_calls` mechanisms of pure DP.
+    """Returns the price of `num_calls` mechanisms of pure DP together.
 
     Args:
-        epsilon: the pure-DP epsilon of each.
+        epsilon: the pure-DP epsilon of each mechanism.
         num_calls: the number of mechanisms.
         failure_prob: the probability that any of them fails, taken from delta.
     """
@@ -210,7 +219,9 @@ def _cheaper(
     other_releases: pa.Event | None,
     session_delta: float,
 ) -> pa.Event:
-    """Returns the price of a session that costs less at `session_delta`, together with other releases.
+    """Returns that one of two prices of the same session whose epsilon at `session_delta` is lower.
+
+    Either epsilon is that of the session together with the other releases.
 
     Args:
         price_by_hits: the price of the session by its hits.

@@ -61,7 +61,11 @@ class StableAggregator(Aggregator):
         return self.max_k
 
     def _take_ready_table(self) -> None:
-        """Reads a given table, takes its failure probability, and sets `table_order` and `table_budget` to None."""
+        """Makes the fields agree with the given table of passing probabilities; a path is replaced by its table.
+
+        `failure_prob` becomes that of the table; `table_order` and `table_budget` become None. Raises `InvalidValue` if
+        `table` holds no table, or `test` is not "table".
+        """
         table = CertifiedTable.load(self.table) if isinstance(self.table, str) else self.table
         if not isinstance(table, (CertifiedTable, StabilityTable)):
             rule = "a table of pate.mechanisms"
@@ -74,7 +78,7 @@ class StableAggregator(Aggregator):
         normalize_field(self, "table_budget", None)
 
     def _validate(self) -> None:
-        """Raises `InvalidValue` if the test lacks a number that it needs."""
+        """Raises `InvalidValue` if a field that the gap test needs is None, such as `test_std`."""
         _ = self.gap_test  # raises `InvalidValue` if the test lacks a number
 
     @property
@@ -94,7 +98,7 @@ class StableAggregator(Aggregator):
         return GaussianTest(std=std, failure_prob=failure_prob)
 
     def _needed_by_test(self, field_name: str, field_value: float | None) -> float:
-        """Returns the value of a field that the test needs; raises `InvalidValue` if the value is None."""
+        """Returns the value of a field that the gap test needs; raises `InvalidValue` for that field if it is None."""
         if field_value is None:
             raise InvalidValue(field_name, None, rule=f"a number, test={self.test} needs it")
         return field_value
@@ -123,7 +127,7 @@ class StableAggregator(Aggregator):
         return with_scaled_test._with_steps_scaled(noise_factor)
 
     def _with_steps_scaled(self, noise_factor: float) -> Self:
-        """Returns a copy with the noise of all steps but the test multiplied by `noise_factor`."""
+        """Returns a copy with the noise of all steps but the gap test multiplied: here `selection_scale`."""
         return replace(self, selection_scale=self.selection_scale * noise_factor)
 
     def scaled_to(self, budget: Budget, shape: VoteShape) -> Self:
@@ -163,5 +167,5 @@ class StableAggregator(Aggregator):
         return zcdp_to_epsilon_classic(zcdp_of_release, target_delta=delta_left)
 
     def _paper_zcdp(self, gap_test: GaussianTest) -> float:
-        """Returns the zCDP rho that the formula of the paper gives for one query."""
+        """Returns the zCDP rho of one query by the formula of the paper, for Gaussian noise of selection and test."""
         return 1 / (2 * self.selection_scale**2) + 1 / (2 * gap_test.std**2)

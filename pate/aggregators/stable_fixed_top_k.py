@@ -81,7 +81,7 @@ class StableFixedTopK(StableAggregator):
         )
 
     def _paper_zcdp(self, gap_test: GaussianTest) -> float:
-        """Returns the zCDP rho of the paper's formula for one query, with the peel at its add/remove price."""
+        """Returns the zCDP rho of one query by the paper's formula: stable top-k, plus the peel under add/remove."""
         return super()._paper_zcdp(gap_test) + 1 / (8 * self.peel_scale**2)
 
     @property

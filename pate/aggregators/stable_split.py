@@ -117,7 +117,9 @@ def _rdp_budgets(
 def _with_noise_for(
     aggregator: StableTopK, rdp_budget: RdpBudget, shape: VoteShape, *, selection_share: float
 ) -> StableTopK:
-    """Returns a copy of the aggregator with the noise that spends a query's budget exactly.
+    """Returns a copy of the aggregator whose selection and test each cost their share of a query's budget.
+
+    A given table stays unchanged, and so does the selection's noise if only one size of the set is possible.
 
     Args:
         aggregator: the aggregator to copy.
@@ -181,10 +183,11 @@ def _best_order(
 def _sort_key_of_order(
     rdp_budget: RdpBudget, *, test_share: float, failure_prob: float, num_levels: int
 ) -> tuple[float, float]:
-    """Returns the level of a table that passes with probability 0.95, and minus the log odds of the highest level.
+    """Returns the level of a stability table that passes with probability 0.95, and a number that breaks ties.
 
-    The table is the optimal one for the budget. The smaller pair is the better one; the second number compares budgets
-    with the same level.
+    The table is the optimal one for the budget. A level is a gap in sensitivities; it is interpolated between whole
+    levels, and infinite if no level passes with 0.95. The second number is minus the log-odds that the highest level
+    passes. The smaller pair is the better one.
 
     Args:
         rdp_budget: the budget of one query at one Renyi order.
@@ -208,11 +211,11 @@ def _sort_key_of_order(
 def _near_the_best(
     rdp_budgets: list[RdpBudget], sort_key: Callable[[RdpBudget], tuple[float, float]]
 ) -> list[RdpBudget]:
-    """Returns the budgets at the orders around the best of every sixth order.
+    """Returns the budgets that stand near the best one of every sixth budget, up to six places to either side.
 
     Args:
-        rdp_budgets: the budget of one query at each order, in rising order.
-        sort_key: the function that is least at the best budget.
+        rdp_budgets: the budget of one query at each Renyi order, in rising order of these.
+        sort_key: returns a pair for a budget; the smallest pair is the best.
     """
     coarse_best = min(rdp_budgets[::_STRIDE], key=sort_key)
     middle = rdp_budgets.index(coarse_best)
@@ -258,7 +261,9 @@ class _NoiseSearch:
     def released_gap_key(
         self, rdp_budget: RdpBudget, selection_share: float
     ) -> tuple[float, float]:
-        """Returns numbers that are smallest for the best copy; see `SelectThenTest.released_gap_key`.
+        """Returns a pair that is smaller, the smaller the gap is that a copy with this budget and share releases.
+
+        `SelectThenTest.released_gap_key` explains the pair.
 
         Args:
             rdp_budget: the budget of one query at one Renyi order.
@@ -273,5 +278,5 @@ class _NoiseSearch:
         return steps.released_gap_key()
 
     def best_share(self, selection_shares: Sequence[float], *, rdp_budget: RdpBudget) -> float:
-        """Returns the share of the selection, among some, whose copy of the aggregator is the best."""
+        """Returns the one of some shares of the selection whose copy of the aggregator releases the smallest gap."""
         return min(selection_shares, key=partial(self.released_gap_key, rdp_budget))

@@ -32,7 +32,15 @@ def squared_sensitivity(max_votes: int, *, num_labels: int, adjacency: pa.Adjace
 
 
 def threshold_window(noise_std: float, threshold: float, num_teachers: int) -> tuple[int, int]:
-    """Returns the smallest and the largest count of the window around a threshold, in 0..num_teachers."""
+    """Returns the smallest and the largest count of a window, which reaches 9 standard deviations around a threshold.
+
+    Both counts are in 0..num_teachers. A count outside of the window is moved to its end before noise is added.
+
+    Args:
+        noise_std: standard deviation of the noise in votes.
+        threshold: the threshold in votes.
+        num_teachers: the number of teachers.
+    """
     # However little noise there is, the window has at least one count on each side of the threshold.
     low = min(threshold - _HALF_WINDOW * noise_std, math.ceil(threshold) - 1)
     high = max(threshold + _HALF_WINDOW * noise_std, math.floor(threshold) + 1)
@@ -79,10 +87,10 @@ def reach_threshold(
 
 
 def threshold_votes(num_without_label: IntArray, threshold_share: float) -> IntArray:
-    """Returns the number of votes that teachers without a label are counted as, `[num_labels]`.
+    """Returns how many votes are added to each count for the teachers that cannot know the label, `[num_labels]`.
 
-    It is the threshold of so many teachers, rounded down. So the threshold is a share of the other teachers. The
-    numbers are public constants, and no price depends on them.
+    The number is `threshold_share` times these teachers, rounded down. So the other teachers decide, by the same share
+    of their own number. The numbers are public constants, and no price depends on them.
 
     Args:
         num_without_label: `[num_labels]`, the number of teachers whose holder does not have each label; public.

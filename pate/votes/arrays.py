@@ -44,7 +44,8 @@ class CountedVotes(CountableVotes):
     def counts(self, max_votes: int | None = None) -> IntArray:
         """Returns the counts, `[num_queries, num_labels]`.
 
-        Raises `InvalidValue` if `max_votes` is a number, and a teacher may have voted for more labels of a query.
+        Raises `InvalidValue` if `max_votes` is a number, and a teacher may have voted for more labels of a query: the
+        constructor got a larger limit, or none.
         """
         known_limit = self.max_votes
         if max_votes is not None:

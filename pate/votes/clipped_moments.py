@@ -169,11 +169,11 @@ class ClippedMoments:
 
     @property
     def _residual_steps(self) -> float:
-        """The number of steps of the grid of residuals in a length of 1, a power of 2."""
+        """One over the spacing of the grid that residuals are rounded to: a power of 2, smaller for a larger clip."""
         return float(_RESIDUAL_STEPS / 2.0 ** math.floor(math.log2(self.clip)))
 
     def _clip_factors(self, vectors: FloatArray) -> FloatArray:
-        """Returns for each row the factor <= 1 that scales it down to the clip if it is longer, `[num_rows]`.
+        """Returns the factor of each row that scales the row down to the clip, `[num_rows]`; 1 for a shorter row.
 
         Args:
             vectors: `[num_rows, num_columns]`.

@@ -152,10 +152,11 @@ class ClippedSum:
         return dense_sum + np.rint(span @ weights_sum).astype(np.int64)
 
     def scales_within(self, weights: FloatArray) -> FloatArray:
-        """Returns a factor for each teacher: 1 for a weight of 1, and slightly less than any smaller weight.
+        """Returns the factor that each teacher's clipped vote is multiplied by, `[num_teachers]`.
 
-        Rounding moves the vote of a light teacher as far as any other vote. The smaller factor leaves room for that. A
-        factor below 2**-20 becomes 0.
+        It is 1 for a weight of 1, and slightly less than any smaller weight. Rounding moves the vote of a teacher of
+        small weight as far as any other vote, and the smaller factor leaves room for that. A factor below 2**-20
+        becomes 0.
 
         Args:
             weights: `[num_teachers]` in [0, 1].
@@ -166,11 +167,11 @@ class ClippedSum:
         return np.where(scales < _MIN_WEIGHT, 0.0, scales)
 
     def _rounded_sum(self, residuals: FloatArray, *, scales: FloatArray | None) -> IntArray:
-        """Returns the exact sum of a block's clipped and rounded votes, in steps.
+        """Returns the exact sum over a block's teachers of their clipped and rounded votes, int64 `[...]`, in steps.
 
         Args:
-            residuals: `[num_teachers_in_block, ...]`, votes minus the center.
-            scales: `[num_teachers_in_block]`, a factor for each teacher; None for 1.
+            residuals: `[num_teachers_in_block, ...]`, votes minus the center, or the weights of `LowRankVotes`.
+            scales: `[num_teachers_in_block]`, the factor of each teacher's clipped vote; None for 1.
         """
         vectors = residuals.reshape(len(residuals), -1)
         lengths = finite_lengths(vectors)
@@ -185,7 +186,7 @@ class ClippedSum:
 
 
 def finite_lengths(vectors: FloatArray) -> FloatArray:
-    """Returns the l2 length of each row of an array; raises `InvalidValue` if a length is not finite."""
+    """Returns the l2 length of each row, `[num_rows]`; raises `InvalidValue` for `votes` if one is not finite."""
     lengths: FloatArray = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
     require_finite_lengths(lengths)
     return lengths

@@ -84,7 +84,9 @@ def convex_fit(
 
 
 def _estimate_curvature(features: FloatArray, *, record_weights: FloatArray) -> float:
-    """Returns an estimate from below of the largest eigenvalue of the weighted Gram matrix, by the power method.
+    """Returns an estimate from below of the largest eigenvalue of sum_i w_i f_i^T f_i, by the power method.
+
+    f_i is the row of features of record i, and w_i the weight of the record.
 
     Args:
         features: `[num_records, num_features]`.

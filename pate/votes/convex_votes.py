@@ -106,10 +106,10 @@ class ConvexVotes(MomentVotes):
         self._max_steps = int(steps)
 
     def _require_digits(self, is_precise: bool) -> None:
-        """Raises `InvalidValue` unless doubles are precise enough for the largest teacher.
+        """Raises `InvalidValue` for `num_teachers` if a teacher has too many groups for sums in double precision.
 
         Args:
-            is_precise: whether doubles are precise enough.
+            is_precise: whether double precision is enough for the teacher with the most groups.
         """
         if not is_precise:
             rule = "more teachers, or a larger penalty: these have too many groups"
@@ -130,7 +130,7 @@ class ConvexVotes(MomentVotes):
         group_weights = np.sqrt(sizes / self.records_per_teacher)
 
         def teacher_vote_of(rows: slice) -> IntArray:
-            """Returns the vote of the teacher with these records, `[num_features, num_labels]`, in steps."""
+            """Returns the vote of the teacher whose records are these rows, `[num_features, num_labels]`, in steps."""
             features = shard.features(rows)
             fit = convex_fit(
                 features=features / FEATURE_STEPS,
@@ -154,7 +154,10 @@ class ConvexVotes(MomentVotes):
 
     @cached_property
     def _shard_records(self) -> ShardRecords:
-        """The records of all learners that have any; at most `most_records` of each group."""
+        """The records of all teachers that have any, sorted by teacher; at most `most_records` of each group.
+
+        The sizes are records of a teacher, not of a group. The records of a group stand side by side.
+        """
         learner_of_row = self.learner_of[self.teacher_of]
         order = np.lexsort((self.teacher_of, self._num_records[self.teacher_of], learner_of_row))
         groups = self.teacher_of[order]  # the records of a group stand side by side
@@ -167,11 +170,11 @@ class ConvexVotes(MomentVotes):
 
     @cached_property
     def _group_sizes(self) -> IntArray:
-        """For each record of the shard the number of records that are read of its group, `[num_rows]`."""
+        """How many records are read of the group of each row, `[num_rows]`, for the rows of `_shard_records`."""
         sizes = np.minimum(self._num_records, self.most_records)
         return np.asarray(sizes[self.teacher_of[self._shard_records.rows]])
 
     @cached_property
     def _num_records(self) -> IntArray:
-        """The number of records of each group, `[num_teachers]`."""
+        """The number of records of each group, `[num_groups]`, those that are not read included."""
         return np.bincount(self.teacher_of, minlength=self.num_teachers)

@@ -82,13 +82,13 @@ class Descent:
     def learning_times(
         self, noise_rate: FloatArray, *, weight_variances: FloatArray | None = None
     ) -> LearningTimes:
-        """Returns the learning time of each label.
+        """Returns the learning time of each label, times `recipe.longer`, at most what `num_steps` steps can take.
 
         Args:
             noise_rate: `[num_labels]`, the variance of the noise in a label's mean gradient, divided by the number of
                 steps.
             weight_variances: `[num_features - 1, num_labels]`, the variance that is expected of what each weight still
-                has to learn; None for that of a descent without a start.
+                has to learn; None for a descent that begins at the prevalence, with all other weights 0.
         """
         if weight_variances is None:
             signal_variances = self._signal_variances
@@ -108,8 +108,8 @@ class Descent:
     ) -> FloatArray:
         """Returns the weights `[num_features, num_labels]` after one step.
 
-        A step changes the constant of a label by at most its remaining error. `LearningTimes.within` bounds the steps
-        of all other features in this way.
+        The weight of the constant moves for at most the time in which one step removes its error, so it does not
+        overshoot. `LearningTimes.within` bounds the steps of all other weights in this way.
 
         Args:
             weights: `[num_features, num_labels]`, before the step.
@@ -197,15 +197,16 @@ class Descent:
     def _posterior_mean(
         self, feature_weights: FloatArray, *, learning_times: LearningTimes, noise_rate: FloatArray
     ) -> FloatArray:
-        """Returns the posterior mean of the weights, rescaled to make up for what the descent had no time to learn.
+        """Returns the posterior mean of the weights of all features but the constant, `[num_features - 1, num_labels]`.
 
-        The descent has learned a share of each weight, by a speed of its direction and the time of its label. The
-        weights of a label are divided by its mean share to the power `recipe.missed_power`.
+        The result is rescaled to make up for what the descent had no time to learn. The share of a weight that it has
+        learned follows from the feature's speed and the label's learning time. The weights of a label are divided by
+        the mean of these shares to the power `recipe.missed_power`.
 
         Args:
-            feature_weights: `[num_features - 1, num_labels]`, the weights of all features but the constant.
+            feature_weights: `[num_features - 1, num_labels]`, after the last step.
             learning_times: the learning time of each label.
-            noise_rate: `[num_labels]`, the noise per unit of time that `learning_times` was computed for.
+            noise_rate: `[num_labels]`, the noise that `learning_times` was computed for, > 0.
         """
         speeds = learning_times.speeds.T  # [num_features - 1, num_labels]
         times = learning_times.times  # [num_labels]
@@ -256,17 +257,23 @@ class Descent:
 
     @property
     def unclipped_share(self) -> float:
-        """The approximate share of a gradient that the clip leaves."""
+        """The approximate share of a gradient that is left after the clip: `clip_factor`, but at most 1."""
         return min(self.clip_factor, 1.0)
 
     @cached_property
     def weight_variances(self) -> FloatArray:
-        """The variance that is expected of the weight of each feature but the constant, `[num_features - 1]`."""
+        """The variance that is expected of the weight of each feature but the constant, `[num_features - 1]`.
+
+        It is the variance of log-odds along the feature, divided by the feature's mean square.
+        """
         return np.asarray(self._signal_variances / self.feature_mean_squares)
 
     @property
     def _signal_variances(self) -> FloatArray:
-        """The variance that log-odds are expected to have along each feature but the constant, `[num_features - 1]`."""
+        """The variance of log-odds that is expected along each feature but the constant, `[num_features - 1]`.
+
+        The variances are in proportion to the roots of `feature_variances`, and add up to `recipe.signal_variance`.
+        """
         signal = np.sqrt(self.feature_variances)
         return np.asarray(self.recipe.signal_variance * signal / signal.sum())
 

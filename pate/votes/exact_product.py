@@ -38,7 +38,7 @@ class ExactMatrix:
         return cls(entries=np.ldexp(whole_matrix, -bits))
 
     def product(self, rows: FloatArray) -> FloatArray:
-        """Returns `rows @ matrix`, exactly, after the rows are cut to 26 bits.
+        """Returns `rows @ entries`, `[num_rows, num_outputs]`, exactly, after the rows are cut to 26 bits.
 
         Args:
             rows: `[num_rows, num_columns]`, finite.

@@ -103,7 +103,10 @@ class AnswerFile:
             yield np.where(answered, probabilities, unanswered)
 
     def _stored_blocks(self, num_experts: int) -> Iterator[tuple[NDArray[Any], BoolArray | None]]:
-        """Yields blocks of at most `num_experts` experts: their answers, and which of them count; None for all."""
+        """Yields the arrays `answers` and `answered` of the file, in blocks of at most `num_experts` experts.
+
+        Both arrays are `[num_experts_in_block, num_queries, num_labels]`; `answered` is None if the file has none.
+        """
         with reading(self.path, rule=_RULE, remedy=_REMEDY) as archive:
             blocks = read_rows(
                 archive, array_name="answers", block_rows=num_experts, dtype_kinds="fb"
@@ -159,19 +162,25 @@ class ExpertAnswers(TeacherVotes):
         return hashlib.sha256(b"answers of experts" + b"".join(self._digests)).hexdigest()
 
     def bits(self) -> Iterator[BoolArray]:
-        """Yields blocks of bits: True for each probability of at least 1/2."""
+        """Yields blocks of bits, True for each probability of at least 1/2.
+
+        Where an expert has not answered, the bits are those of the public model.
+        """
         return (block >= 0.5 for block in self.confidences())
 
     def confidences(self) -> Iterator[NDArray[Any]]:
-        """Yields blocks of probabilities; those of the public model where an expert has not answered."""
+        """Yields blocks of experts' probabilities, `[num_experts_in_block, num_queries, num_labels]`.
+
+        Where an expert has not answered, the probabilities are those of the public model.
+        """
         return self._probabilities(self.public.probabilities)
 
     def votes_around(
         self, center: FloatArray, *, noise_multiplier: float, recipe: Recipe = DEFAULT_RECIPE
     ) -> Iterator[NDArray[Any]]:
-        """Returns the probabilities, and the center where an expert has not answered.
+        """Yields blocks of the experts' probabilities, with the center where an expert has not answered.
 
-        The noise and the recipe are not used: other sources choose directions by them.
+        `noise_multiplier` and `recipe` are not read; only sources whose votes lie along directions need them.
         """
         return self._probabilities(np.broadcast_to(center, self.public.probabilities.shape))
 
@@ -180,7 +189,11 @@ class ExpertAnswers(TeacherVotes):
         return np.concatenate([block.mean(axis=1) for block in self.confidences()])
 
     def _probabilities(self, unanswered: FloatArray) -> Iterator[NDArray[Any]]:
-        """Yields blocks of the probabilities of all files, with `unanswered` where an expert has not answered."""
+        """Yields blocks of the probabilities in all files, with `unanswered` where an expert has not answered.
+
+        Args:
+            unanswered: `[num_queries, num_labels]`, the values to fill in.
+        """
         for file in self._files:
             yield from file.blocks(unanswered)
 

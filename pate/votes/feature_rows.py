@@ -86,7 +86,7 @@ class FeatureStorage:
             raise InvalidValue(name="scratch", value=True, rule=rule)
 
     def empty_rows(self) -> array_rows.Spilled:
-        """Returns an empty place for the features of records, or for their inputs if features are not kept."""
+        """Returns an empty place for the features of records; for their inputs, in memory, if features are not kept."""
         if self.is_kept:
             return array_rows.Spilled(array_rows.MAX_BYTES_IN_MEMORY, folder=self.folder)
         return array_rows.Spilled(most_bytes=math.inf)

@@ -69,7 +69,11 @@ class FixedTimesDescent:
         )
 
     def _times_at(self, noise_rate: FloatArray) -> LearningTimes:
-        """Returns the learning times, which the first call computes from its noise."""
+        """Returns the learning times of the labels for the `noise_rate` of the first call, in later calls too.
+
+        Args:
+            noise_rate: `[num_labels]`, as in `take_step`.
+        """
         if self._learning_times is None:
             self._learning_times = self._descent.learning_times(noise_rate)
         return self._learning_times

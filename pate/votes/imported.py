@@ -51,7 +51,7 @@ _MAX_BYTES = 2**32
 
 @dataclass(frozen=True)
 class _Form:
-    """The form of the array of a layout.
+    """The shape that an array of votes must have in one layout of a file, such as "classes" or "pairs".
 
     Attributes:
         num_axes: the number of axes.
@@ -145,7 +145,9 @@ def read_sets(path: Path | str) -> BoolArray:
 
 
 def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
-    """Returns the array in a file, of finite numbers; raises `InvalidValue` for any other file.
+    """Returns the array of votes in an .npy, .npz or .csv file; raises `InvalidValue` if it cannot be read.
+
+    It is also raised for an array with numbers that are not finite. The shape is not checked.
 
     Args:
         path: the file.
@@ -169,7 +171,10 @@ def _load(path: Path, *, name: str = "votes") -> NDArray[Any]:
 
 
 def _read_arrays(path: Path, *, name: str) -> NDArray[Any]:
-    """Returns the array in an .npy file, or the array in an .npz file that is the only one or has a known name.
+    """Returns the array of votes in an .npy or .npz file.
+
+    In an .npz file it is the array called `name`, votes, teacher_votes or counts, or the only array. A vote file of
+    this package is unpacked. Raises `InvalidValue` if no array fits, or the file is too large.
 
     Args:
         path: the file.
@@ -210,7 +215,9 @@ def _unpack(store: VoteStore, *, name: str) -> BoolArray:
 
 
 def _read_table(path: Path, *, name: str) -> NDArray[Any]:
-    """Returns the numbers in a CSV file with one row for each query; a first line of words is skipped.
+    """Returns the numbers in a CSV file, `[num_rows, num_columns]`; a first line that is no row of numbers is skipped.
+
+    Raises `InvalidValue` for a file that is too large, or has anything but numbers, as many in each row.
 
     Args:
         path: the file.
@@ -242,12 +249,12 @@ def _read_table(path: Path, *, name: str) -> NDArray[Any]:
 
 
 def _votes_in(array: NDArray[Any], *, layout: str, num_teachers: int | None) -> ImportedVotes:
-    """Returns the votes in an array of a given layout; raises `InvalidValue` if the array does not fit the layout.
+    """Returns the counts of the votes in an array; raises `InvalidValue` if the array does not fit the layout.
 
     Args:
         array: the array of a file.
-        layout: one of `LAYOUTS`.
-        num_teachers: the number of teachers; None if the caller did not give it.
+        layout: one of `LAYOUTS`; "auto" recognizes the layout from the array.
+        num_teachers: the number of teachers; None if the caller did not give it, which a histogram needs.
     """
     if layout == "auto":
         layout = _recognize_layout(array, num_teachers=num_teachers)
@@ -265,7 +272,9 @@ def _votes_in(array: NDArray[Any], *, layout: str, num_teachers: int | None) -> 
 
 
 def _recognize_layout(array: NDArray[Any], *, num_teachers: int | None) -> str:
-    """Returns the only possible layout of an array, or the most likely one.
+    """Returns the only possible layout of an array of votes, or the most likely; `ImportedVotes.read` has the rules.
+
+    Raises `InvalidValue` for an array that is empty, or has neither 2 nor 3 axes.
 
     Args:
         array: the array of a file.
@@ -285,7 +294,10 @@ def _recognize_layout(array: NDArray[Any], *, num_teachers: int | None) -> str:
 
 
 def _count_votes(array: NDArray[Any]) -> ImportedVotes:
-    """Returns the counts of an array of votes `[num_teachers, num_queries, num_labels]`."""
+    """Returns the counts of an array of votes `[num_teachers, num_queries, num_labels]`: bits or confidences.
+
+    A confidence of at least 1/2 is a vote. Raises `InvalidValue` for numbers outside of [0, 1].
+    """
     bits = array
     if array.dtype != np.bool_:
         if np.issubdtype(array.dtype, np.integer):
@@ -304,12 +316,13 @@ def _count_votes(array: NDArray[Any]) -> ImportedVotes:
 def _read_counts(array: NDArray[Any], *, layout: str, num_teachers: int | None) -> ImportedVotes:
     """Returns the counts in an array of layout histogram, classes or pairs.
 
-    For classes and pairs, the number of teachers is the sum of a row or pair.
+    For classes and pairs, the number of teachers is the sum of a row or pair. Raises `InvalidValue` if these sums
+    differ, or if the numbers are no counts.
 
     Args:
         array: the array of a file.
         layout: "histogram", "classes" or "pairs".
-        num_teachers: the number of teachers; None if the caller did not give it.
+        num_teachers: the number of teachers; read for a histogram only, where it is not None.
     """
     require(array.dtype.kind in "iuf", "votes.dtype", array.dtype, "counts of votes")
     if array.dtype.kind == "f":

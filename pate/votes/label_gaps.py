@@ -20,7 +20,9 @@ GapLabels = BoolArray | NDArray[np.int8]
 
 
 def labels_with_gaps(labels: BoolArray, *, known: BoolArray | None) -> GapLabels:
-    """Returns labels as int8 with `UNKNOWN` where they are unknown, `[n, num_labels]`; the same array without a mask.
+    """Returns labels as int8 `[n, num_labels]`: 0, 1, or -1 (`UNKNOWN`) where `known` is False.
+
+    If `known` is None, the array of labels itself is returned.
 
     Args:
         labels: bool `[n, num_labels]`.

@@ -195,7 +195,11 @@ class RecordShares(BlockShares):
         teachers_at_once = max(1, _BLOCK_RECORDS * self.num_teachers // max(len(order), 1))
 
         def shares_from(first_teacher: int) -> FloatArray:
-            """Returns the shares of the block of teachers that begins with the teacher `first_teacher`."""
+            """Returns the vectors of shares of a block of teachers, `[num_teachers_in_block, num_entries]`.
+
+            Args:
+                first_teacher: the index of the first teacher of the block.
+            """
             last = min(first_teacher + teachers_at_once, self.num_teachers)
             rows = order[bounds[first_teacher] : bounds[last]]
             shares = mean_bits(self._labels[rows], first_teacher=first_teacher, end_teacher=last)
@@ -207,7 +211,13 @@ class RecordShares(BlockShares):
             return np.concatenate([shares, KNOWN_WEIGHT * known_shares], axis=1)
 
         def mean_bits(bits: BoolArray, *, first_teacher: int, end_teacher: int) -> FloatArray:
-            """Returns the mean of the records' bits for each teacher of a block, `[num_teachers, num_labels]`."""
+            """Returns the mean of each teacher's bits over its records, `[num_teachers_in_block, num_labels]`.
+
+            Args:
+                bits: bool `[num_records_in_block, num_labels]`, sorted by teacher.
+                first_teacher: the index of the first teacher of the block.
+                end_teacher: the index after the last teacher of the block.
+            """
             if len(bits) == end_teacher - first_teacher:  # Each teacher has one record.
                 return bits.astype(np.float64)
             starts = bounds[first_teacher:end_teacher] - bounds[first_teacher]

@@ -61,20 +61,22 @@ class LabeledRows(StartSource):
     def least_directions(self) -> int:
         """The number of directions that the labels need: four times the root of the number of labeled rows.
 
-        With few private records or a small epsilon a release alone uses fewer, along which labels would teach too
-        little.
+        With few private records or a small epsilon, a release without these labels would use fewer directions. Along
+        so few the public labels would teach too little.
         """
         return math.isqrt(_SQUARED_DIRECTIONS_PER_ROW * len(self.labels))
 
     def public_start(self, votes: RoundVotes) -> PublicStart:
-        """Returns the logistic model of the labeled rows, and the variance of each of its weights.
+        """Returns the logistic model of the labeled rows as a start, with the variance of each of its weights.
 
-        The variance is that of Laplace's approximation. If the scale of the prior is below 1, the missing part of the
-        prior is added: public labels that hardly depend on the inputs are no sign that private labels hardly do.
+        The prior variance of the weights is the expected one times a scale that cross-validation chooses. The variance
+        of a weight is the posterior one by Laplace's approximation. If the scale is below 1, 1 minus the scale times
+        the expected variance is added: public labels that hardly depend on the inputs are no sign that private labels
+        hardly do.
 
         Args:
-            votes: the votes. They may hold features of fewer rows of the pool than have labels; other rows are not
-                used.
+            votes: the votes, of which the features of public rows are read. If the pool in the votes has fewer rows
+                than have labels, the labels of the missing rows are not used.
         """
         features = votes.public[: len(self.labels), :-1].astype(np.float64)
         rows = LabeledFeatures.from_labels(self.labels[: len(features)], features=features)
@@ -109,7 +111,8 @@ class LogisticFit:
     def posterior_variances(self) -> FloatArray:
         """Returns the posterior variance of each weight by Laplace's approximation, `[num_features, num_labels]`.
 
-        All rows of a label count with the label's mean curvature, so one decomposition serves all labels.
+        In place of p (1 - p) of each row, the label's mean over all rows is used. So one decomposition of the features
+        serves all labels.
         """
         rows = self.rows
         probabilities = expit(rows.features @ self.weights + self.constants)
@@ -138,7 +141,7 @@ class LabeledFeatures:
 
     @classmethod
     def from_labels(cls, labels: GapLabels, *, features: FloatArray) -> LabeledFeatures:
-        """Returns the rows of labels that may have gaps, and of features.
+        """Returns public rows with these features, and with labels that may have gaps.
 
         Args:
             labels: `[n, num_labels]`, bool, or int8 if they have gaps.
@@ -153,12 +156,13 @@ class LabeledFeatures:
         )
 
     def choose_scale(self, expected_variances: FloatArray) -> float:
-        """Returns the scale of the prior with the least cross-validated log-loss of known labels.
+        """Returns the factor of the prior variances with the least cross-validated log-loss of known labels.
 
-        The search begins at 1 and goes on in the direction in which the loss falls.
+        The factor is one of a fixed list. The search begins at 1, and goes on in the direction in which the loss falls
+        until it rises.
 
         Args:
-            expected_variances: `[num_features]`, the variance of the prior of each weight at scale 1.
+            expected_variances: `[num_features]`, the variance of the prior of each weight that has the factor 1.
         """
         rows = self.select(np.arange(len(self.labels)) < _MAX_CROSS_VALIDATED_ROWS)
 
@@ -214,10 +218,10 @@ class LabeledFeatures:
         )
 
     def select(self, is_chosen: BoolArray) -> LabeledFeatures:
-        """Returns the chosen rows.
+        """Returns the chosen rows, with their features and labels.
 
         Args:
-            is_chosen: `[n]`.
+            is_chosen: bool `[n]`, which rows to keep.
         """
         return LabeledFeatures(
             features=self.features[is_chosen],
@@ -226,7 +230,11 @@ class LabeledFeatures:
         )
 
     def _cross_validated_loss(self, prior_variances: FloatArray) -> float:
-        """Returns the sum of the log-losses of all known labels, each by a model of the other folds."""
+        """Returns the sum of the log-losses of all known labels, each by a model fitted to rows of the other folds.
+
+        Args:
+            prior_variances: `[num_features]`, the variance of the Gaussian prior of each weight.
+        """
         num_rows = len(self.labels)
         folds = np.arange(num_rows) % _NUM_FOLDS
         total = 0.0
@@ -240,7 +248,10 @@ class LabeledFeatures:
 
     @cached_property
     def _prior_log_odds(self) -> FloatArray:
-        """The log-odds of each label among the rows that know it and half a row more of each kind, `[num_labels]`."""
+        """The log-odds of each label among the rows for which it is known, `[num_labels]`.
+
+        Half a row with the label and half a row without it are added, so that no log-odds are infinite.
+        """
         num_present = self.labels.sum(axis=0)
         num_absent = self.known.sum(axis=0) - num_present
         return np.asarray(np.log((num_present + 0.5) / (num_absent + 0.5)))

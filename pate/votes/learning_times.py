@@ -92,7 +92,8 @@ class LearningTimes:
     def within(self, num_steps: int, *, time_factor: float = 1.0) -> FloatArray:
         """Returns the learning times multiplied by a factor, at most what a number of steps can take, `[num_labels]`.
 
-        A step takes at most the time in which the error of the fastest direction is gone.
+        A step of a label takes at most 1 over its largest speed, the time in which one step removes the error along
+        the fastest feature.
 
         Args:
             num_steps: the number of steps.

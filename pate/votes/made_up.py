@@ -80,7 +80,11 @@ class MadeUpVotes(TeacherVotes):
         self._counts = np.take_along_axis(counts, rank, axis=1)
 
     def _counts_in_order(self, is_present: BoolArray) -> IntArray:
-        """Returns the counts of each query, `[num_queries, num_labels]`, with the present labels first."""
+        """Returns the counts of votes, `[num_queries, num_labels]`, with the present labels of each query first.
+
+        Args:
+            is_present: bool `[num_queries, num_labels]`, which labels are present, in the same order as the counts.
+        """
         num_right = round(self.agreement * self.num_teachers)
         num_wrong = self.num_teachers - num_right
         if self.num_labels == 1:
@@ -114,11 +118,21 @@ class MadeUpVotes(TeacherVotes):
             yield (teachers - self._starts) % self.num_teachers < self._counts
 
     def label_shares(self) -> FloatArray:
-        """Returns label shares that are equal for all labels, `[num_teachers, num_labels]`."""
+        """Returns label shares that are equal for all teachers and labels, `[num_teachers, num_labels]`.
+
+        Each is the mean number of present labels of a query divided by the number of labels.
+        """
         return np.full((self.num_teachers, self.num_labels), self.labels.mean())
 
     def _counted(self, max_votes: int | None) -> IntArray:
-        """Returns the counts; where no limit applies, they were computed with the votes."""
+        """Returns the counts of votes, int `[num_queries, num_labels]`.
+
+        They are computed here only if `max_votes` is below `num_present`, the most votes of a teacher on a query.
+        Otherwise they are those that the constructor computed.
+
+        Args:
+            max_votes: the largest number of a teacher's votes that count on a query; None for all.
+        """
         if max_votes is None or max_votes >= self.num_present:
             return self._counts
         return super()._counted(max_votes)

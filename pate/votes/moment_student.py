@@ -103,7 +103,9 @@ class MomentStudent:
         learning_times: LearningTimes,
         public_start: PublicStart | None,
     ) -> FloatArray:
-        """Returns the posterior mean of the weights beyond the start, `[num_features - 1, num_labels]`.
+        """Returns the posterior mean of the weights minus those of the start, `[num_features - 1, num_labels]`.
+
+        Weights of the constant are left out. A descent from the prevalence starts with weights of 0.
 
         Args:
             remainder: `[num_features - 1, num_labels]`, the noisy weights after the last step minus those of the start.
@@ -133,7 +135,9 @@ class MomentStudent:
         return np.asarray(posterior * (learned_shares / mean_learned_share) ** _UNLEARNED_POWER)
 
     def as_start(self, noisy_moments: NoisyMoments, *, prevalence: FloatArray) -> PublicStart:
-        """Returns the student of moments as the start of another descent, with the posterior variance of each weight.
+        """Returns the student that learns from moments as a start of another descent, with the variance of each weight.
+
+        The variance is the posterior one; the start holds the moments, too.
 
         Args:
             noisy_moments: the moments that the student learns from.
@@ -179,7 +183,8 @@ class MomentStudent:
             products: `[num_features, num_labels]`, the noisy mean over people of features times labels.
             prevalence: `[num_labels]`, the prevalence among these people.
             noise_variance: `[num_labels]`, the variance of the noise in each product.
-            num_records: the number of records of the mean, which determines the variance by the choice of people.
+            num_records: the number of records in the mean. The fewer there are, the more the moments of these people
+                differ by chance from those of all people; this is a part of the variance.
         """
         values = products - np.outer(self._mean_features(), prevalence)
         sampling_variances = (
@@ -188,7 +193,7 @@ class MomentStudent:
         return NoisyMoments(values=values[:-1], variances=sampling_variances + noise_variance)
 
     def expected_squares(self, prevalence: FloatArray) -> FloatArray:
-        """Returns the square that each moment is expected to have, `[num_features - 1, num_labels]`.
+        """Returns the square that each moment without noise is expected to have, `[num_features - 1, num_labels]`.
 
         Args:
             prevalence: `[num_labels]`, in (0, 1).
@@ -202,7 +207,7 @@ class MomentStudent:
         return self._descent(np.array([_ANY_PREVALENCE])).feature_mean_squares
 
     def _descent(self, prevalence: FloatArray) -> Descent:
-        """Returns a descent on the public rows from a prevalence, `[num_labels]`, without a clip."""
+        """Returns the rules of a descent on public rows, without a clip, from a prevalence `[num_labels]`."""
         return Descent(
             public_features=self.public_features,
             feature_variances=self.feature_variances,

@@ -145,7 +145,11 @@ class MomentVotes(RoundVotes):
 
     @cached_property
     def _records(self) -> RoundRecords:
-        """All records. A vote of a trained teacher is not multiplied by its number of records."""
+        """The records of all teachers, as shards and sums of votes need them.
+
+        For trained teachers `records_per_teacher` is None, as their votes are not multiplied by a function of their
+        numbers of records.
+        """
         return RoundRecords(
             inputs=self.inputs,
             labels=self.labels,
@@ -159,7 +163,10 @@ class MomentVotes(RoundVotes):
         )
 
     def _report_rows(self, num_rows: int) -> None:
-        """Calls the present `on_rows`, which may be replaced after the records were made."""
+        """Calls the attribute `on_rows` with a number of records that were read.
+
+        The attribute is read at each call, so it may be replaced in the meantime.
+        """
         self.on_rows(num_rows)
 
     @cached_property
@@ -169,7 +176,7 @@ class MomentVotes(RoundVotes):
 
     @cached_property
     def _shard_records(self) -> ShardRecords:
-        """The records of all teachers, for a shard in this process."""
+        """The records of all teachers, in the order in which the single shard of this process holds them."""
         return self._records.shards(num_shards=1)[0]
 
     @cached_property

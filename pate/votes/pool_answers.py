@@ -30,7 +30,9 @@ class PoolAnswers:
     known_shares: FloatArray | None = None
 
     def student_mean(self, weights: FloatArray) -> Float32Array:
-        """Returns the mean over the pool of features x student's probability, `[num_features, num_labels]`.
+        """Returns the mean of features x the student's probability, `[num_features, num_labels]`.
+
+        The mean is over the rows of the pool that teachers have confidences on.
 
         Args:
             weights: `[num_features, num_labels]`, the weights of the student.

@@ -101,7 +101,11 @@ class PublicKernel:
         return int(self.weights.shape[1])
 
     def features(self, linear_features: FloatArray) -> FloatArray:
-        """Returns the components of inputs, `[num_rows, num_components]`, given their linear features."""
+        """Returns the components of inputs, `[num_rows, num_components]`.
+
+        Args:
+            linear_features: `[num_rows, num_linear]`, the linear features of the inputs, of any length.
+        """
 
         def components(rows: FloatArray) -> FloatArray:
             products = self._exact_weights.product(self._kernel_values(rows))
@@ -111,7 +115,7 @@ class PublicKernel:
         return np.concatenate(list(in_order(components, items=kernel_rows(linear_features))))
 
     def _kernel_values(self, feature_rows: FloatArray) -> FloatArray:
-        """Returns the kernel between each row and each landmark, `[num_rows, num_landmarks]`."""
+        """Returns the kernel between each row `[num_linear]` and each landmark, `[num_rows, num_landmarks]`."""
         values = self._exact_landmarks.product(of_length_1(feature_rows))
         values -= 1
         values /= self.kernel_width
@@ -153,7 +157,7 @@ def with_fixed_signs(eigenvectors: FloatArray) -> FloatArray:
 
 
 def _evenly_spaced(feature_rows: FloatArray, *, max_rows: int) -> FloatArray:
-    """Returns at most `max_rows` rows, evenly spaced from the first to the last."""
+    """Returns at most `max_rows` of the rows `[num_rows, num_features]`, evenly spaced from the first to the last."""
     indices = np.linspace(
         start=0, stop=len(feature_rows) - 1, num=min(len(feature_rows), max_rows)
     ).astype(int)

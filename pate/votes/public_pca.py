@@ -187,16 +187,19 @@ class PublicPCA:
         return np.asarray(left @ right)
 
     def _with_height(self, inputs: NDArray[np.floating]) -> FloatArray:
-        """Returns the projected inputs, with a last column of 1 if features have a height."""
+        """Returns inputs minus the pool's mean along the directions, with a last column of 1 if features have a height.
+
+        The shape is `[num_rows, num_directions]`, or one column more.
+        """
         projected = self._projected(inputs)
         if not self.has_height:
             return projected
         return np.append(projected, np.ones((len(projected), 1)), axis=1)
 
     def _projected(self, inputs: NDArray[np.floating]) -> FloatArray:
-        """Returns inputs minus the center along the directions, `[num_rows, num_directions]`.
+        """Returns inputs minus the pool's mean along the directions, `[num_rows, num_directions]`, of any length.
 
-        Raises `InvalidValue` for inputs that are not finite.
+        Raises `InvalidValue` for inputs that are not finite, or have another number of entries than the pool.
         """
         rows = np.asarray(inputs, dtype=np.float64).reshape(len(inputs), -1)
         num_inputs = len(self.center)
@@ -214,7 +217,7 @@ class PublicPCA:
 
     @cached_property
     def _exact_projection(self) -> ExactMatrix:
-        """The projection, whose products do not depend on the number of rows."""
+        """The field `projection`, in a form whose product with a row does not depend on the other rows."""
         return ExactMatrix.from_matrix(self.projection)
 
 

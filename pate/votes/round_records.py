@@ -128,7 +128,7 @@ class ShardRecords:
     rows: IntArray
 
     def empty_shard(self) -> RoundShard:
-        """Returns the shard without its records, which can be pickled."""
+        """Returns a shard for these teachers that does not hold their records yet; it can be pickled."""
         records = self.records
         weights = None if records.weights is None else records.weights[self.teachers]
         return RoundShard(
@@ -141,7 +141,7 @@ class ShardRecords:
         )
 
     def blocks(self) -> Iterator[RecordBlock]:
-        """Yields the records in the order in which the shard appends them."""
+        """Yields blocks of the records in the order of the shard's rows, and reports each block to `on_rows`."""
         row_bytes = np.dtype(np.float32).itemsize * math.prod(self.records.inputs.shape[1:])
         rows_at_once = max(1, _BLOCK_BYTES // row_bytes)
         for first in range(0, len(self.rows), rows_at_once):
@@ -163,7 +163,7 @@ class ShardRecords:
         return shard
 
     def select(self, teachers: slice) -> ShardRecords:
-        """Returns the records of a range of the teachers."""
+        """Returns the records of a range of this shard's teachers, by their position in `teachers`."""
         first_row = int(self.sizes[: teachers.start].sum())
         num_rows = int(self.sizes[teachers].sum())
         return replace(
@@ -182,7 +182,10 @@ class ShardRecords:
         return self.records.labels[self._data_rows(row_range)]
 
     def _data_rows(self, row_range: slice) -> IntArray | slice:
-        """Returns the rows of the data set that a range of the shard's rows is; a slice if they are consecutive."""
+        """Returns the row in the data set of each record in a range of the shard's rows, int `[n]`.
+
+        If these rows are consecutive, the result is a slice.
+        """
         data_rows = self.rows[row_range]
         if len(data_rows) > 0 and bool((np.diff(data_rows) == 1).all()):
             return slice(int(data_rows[0]), int(data_rows[-1]) + 1)

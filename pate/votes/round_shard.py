@@ -53,22 +53,24 @@ _WEIGHT_BITS = 38
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class PublicStudent:
-    """The student of a round, in whole numbers, and its residuals.
+    """The student of a round, which computes residuals exactly: labels minus its probabilities.
 
-    Features and weights are whole numbers, and doubles hold the sums of their products exactly, as in `ExactMatrix`.
+    Features are whole numbers of steps of 2**-14, and weights are cut to whole numbers of a unit. Doubles hold the sums
+    of their products exactly, as in `ExactMatrix`.
 
     Attributes:
-        half_weights: `[num_features, num_labels]`, half of the weights for features in steps, cut to 38 bits of the
-            longest column.
+        half_weights: `[num_features, num_labels]`, half of the weights divided by 2**14, as features are in steps of
+            2**-14. They are cut to 38 bits, relative to the length of the longest column.
     """
 
     half_weights: FloatArray
 
     @classmethod
     def from_weights(cls, weights: FloatArray) -> PublicStudent:
-        """Returns the student with weights `[num_features, num_labels]`.
+        """Returns the student with these weights, cut to 38 bits relative to the length of the longest column.
 
-        The weights are cut to 38 bits of the longest column.
+        Args:
+            weights: `[num_features, num_labels]`, for features of length 1.
         """
         half_weights = weights / (2 * FEATURE_STEPS)
         largest = np.linalg.norm(half_weights, axis=0).max()
@@ -80,8 +82,8 @@ class PublicStudent:
         """Returns labels minus the student's probabilities, float32 `[num_rows, num_labels]`; 0 for unknown labels.
 
         Args:
-            features: `[num_rows, num_features]`, whole numbers of steps.
-            labels: `[num_rows, num_labels]`.
+            features: `[num_rows, num_features]`, whole numbers of steps of 2**-14.
+            labels: `[num_rows, num_labels]`, bool, or int8 if they have gaps.
         """
         # Rows of zeros are appended, as some processors compute the last numbers of an array in another way.
         num_rows, num_labels = labels.shape
@@ -184,7 +186,7 @@ class RoundShard:
         self._num_appended = 0
 
     def features(self, rows: slice) -> FloatArray:
-        """Returns the features of a range of rows, `[n, num_features]`, whole numbers of steps."""
+        """Returns the features of a range of rows, `[n, num_features]`, whole numbers of steps of 2**-14."""
         return np.asarray(self._features[rows].astype(np.float64))
 
     def residuals(
@@ -214,7 +216,7 @@ class RoundShard:
         student = PublicStudent.from_weights(question.weights)
 
         def sum_of_chunk(chunk: EqualSizes) -> IntArray:
-            """Returns the sum of the clipped votes of some teachers with equal numbers of records."""
+            """Returns the sum of the clipped votes of some teachers, `[num_features, num_labels]`, in steps."""
             if pool_part is None and chunk.size <= _MAX_SMALL_RECORDS:
                 sums = [
                     self._sum_of_small(teacher_block, question=question, student=student)
@@ -239,7 +241,10 @@ class RoundShard:
     def _sum_of_small(
         self, teacher_block: EqualSizes, *, question: RoundQuestion, student: PublicStudent
     ) -> IntArray:
-        """Returns the sum of the clipped votes of teachers with few records."""
+        """Returns the sum of the clipped votes of teachers with few records each, `[num_features, num_labels]`.
+
+        The sum is in steps. The mean matrix of a single teacher is not computed, which takes less time.
+        """
         features = self.features(teacher_block.rows)
         scale = self._scale(question, teacher_block=teacher_block)
         residuals = self.residuals(student, features=features, rows=teacher_block.rows) * scale
@@ -262,7 +267,10 @@ class RoundShard:
         student: PublicStudent,
         pool_part: PoolPart | None,
     ) -> IntArray:
-        """Returns the sum of the clipped votes of teachers, computed from the mean matrix of each."""
+        """Returns the sum of the clipped votes of teachers, `[num_features, num_labels]`, in steps.
+
+        It is computed from the mean matrix of each teacher, which suits any number of records; see `_means`.
+        """
         means = self._means(teacher_block, question=question, student=student, pool_part=pool_part)
         return question.clipped_moments.sum_of_means(means, weights=self._weights_of(teacher_block))
 
@@ -276,8 +284,8 @@ class RoundShard:
     ) -> FloatArray:
         """Returns the votes of teachers before the clip, `[num_teachers, num_features, num_labels]`.
 
-        The vote of a teacher is the mean of features x residual^T over its records. With a `pool_part`, its share of
-        the votes is added.
+        The vote of a teacher is the mean of features x residual^T over its records. With a `pool_part`, the residual
+        has only the part 1 - `pool_part.trust` of the student's probability, and the part from the pool is added.
 
         Args:
             teacher_block: teachers with equally many records.
@@ -307,7 +315,11 @@ class RoundShard:
         return means
 
     def _scale(self, question: RoundQuestion, *, teacher_block: EqualSizes) -> FloatArray:
-        """Returns the factor of each label's residuals of teachers with equal numbers of records, `[num_labels]`."""
+        """Returns the factor that residuals of each label are multiplied by, `[num_labels]`.
+
+        It is `question.label_scale`, times the `vote_factor` of the teachers' number of records. The second factor is
+        left out if `records_per_teacher` is None.
+        """
         if self.records_per_teacher is None:
             return question.label_scale
         return question.label_scale * vote_factor(
@@ -315,23 +327,26 @@ class RoundShard:
         )
 
     def _weights_of(self, teacher_block: EqualSizes) -> FloatArray | float:
-        """Returns the weights of some teachers, `[num_teachers]`; the number 1 if teachers have no weights."""
+        """Returns the public weights of a block's teachers, `[num_teachers]`; the number 1 if teachers have none."""
         return 1.0 if self.teacher_weights is None else self.teacher_weights[teacher_block.teachers]
 
 
 def vote_factor(*, num_records: int, records_per_teacher: float) -> float:
-    """Returns the factor by which a vote multiplies the mean over `num_records` records."""
+    """Returns the factor that a teacher's mean over `num_records` records is multiplied by to become its vote.
+
+    It is the root of `num_records / records_per_teacher`, so that votes of all teachers have about the same length.
+    """
     return math.sqrt(num_records / records_per_teacher)
 
 
 @dataclass(frozen=True)
 class EqualSizes:
-    """Some teachers with equal numbers of records, which stand side by side.
+    """Some teachers of a shard with equal numbers of records, which stand side by side.
 
     Attributes:
         size: the number of records of each teacher.
-        teachers: the range of the teachers.
-        first_row: the row of the first teacher's first record.
+        teachers: the range of the teachers among those of the shard.
+        first_row: the row in the shard of the first teacher's first record.
     """
 
     size: int
@@ -345,11 +360,11 @@ class EqualSizes:
 
     @property
     def rows(self) -> slice:
-        """The range of the teachers' records."""
+        """The range of rows in the shard that hold the records of these teachers."""
         return slice(self.first_row, self.first_row + self.size * self.num_teachers)
 
     def blocks(self, max_rows: int) -> Iterator[EqualSizes]:
-        """Yields the teachers in blocks of at most `max_rows` records, or of one teacher."""
+        """Yields the teachers in blocks of at most `max_rows` records; a teacher with more is a block of its own."""
         first = self.teachers.start
         last = self.teachers.stop
         teachers_at_once = max(1, max_rows // self.size)
@@ -361,7 +376,10 @@ class EqualSizes:
             )
 
     def row_ranges(self, max_rows: int) -> Iterator[slice]:
-        """Yields the range of all records; that of a single teacher in parts of at most `max_rows`."""
+        """Yields the rows of the records of all these teachers as one range, of any length.
+
+        Only if there is a single teacher, its rows are cut into ranges of at most `max_rows`.
+        """
         rows = self.rows
         step = max_rows if self.num_teachers == 1 else rows.stop - rows.start
         for start in range(rows.start, rows.stop, step):

@@ -75,13 +75,14 @@ def posterior_rows(noisy_matrix: FloatArray, *, row_variances: FloatArray) -> Fl
 
 
 def _shared_covariance(noisy_matrix: FloatArray, *, row_variances: FloatArray) -> FloatArray:
-    """Returns the shrunk estimate of C in `posterior_rows`, `[num_columns, num_columns]`.
+    """Returns a shrunk estimate of a covariance C that all rows share up to a factor, `[num_columns, num_columns]`.
 
-    The diagonal is shrunk toward its mean, and the other entries toward 0, each by the share of its spread that chance
-    explains.
+    Row j without noise is modeled as Gaussian with covariance row_variances[j] C. The diagonal is shrunk toward its
+    mean, by the share of its variance that errors of the estimate explain. The other entries are shrunk toward 0, by
+    the share of their mean square that errors explain.
 
     Args:
-        noisy_matrix: `[num_rows, num_columns]`, in units of the noise.
+        noisy_matrix: `[num_rows, num_columns]`, with noise of variance 1 in every entry.
         row_variances: `[num_rows]`, the variance of each row up to a common factor.
     """
     weights = row_variances

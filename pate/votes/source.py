@@ -78,8 +78,8 @@ class VoteSource(Weighted):
     def accuracies(self, true_labels: BoolArray, known: BoolArray | None = None) -> FloatArray:
         """Returns the share of right bits of each teacher, `[m]`, m <= num_teachers.
 
-        Unknown labels, and labels that a teacher does not vote on, are left out. The m teachers are those with at least
-        one other label. Votes without bits return an empty array.
+        A bit is right if it equals the true label. Unknown labels, and labels that a teacher does not vote on, are left
+        out. The m teachers are those with at least one label left. Votes without bits return an empty array.
 
         Args:
             true_labels: bool `[num_queries, num_labels]`; False where they are unknown.
@@ -143,8 +143,10 @@ class CenterableVotes(VoteSource):
         """Returns the votes that `CenteredVotes` sums, as blocks along the axis of teachers.
 
         Args:
-            center: `[num_labels]`, or a number; public or released.
-            noise_multiplier: the noise multiplier of the votes; with more noise there are fewer directions.
+            center: `[num_queries, num_labels]`, `[num_labels]` or a number; public or released. Some sources refuse a
+                center for each query.
+            noise_multiplier: the noise multiplier of the votes; votes that lie along directions of the pool have fewer
+                of these with more noise.
             recipe: the tuned constants of the aggregator.
         """
 
@@ -320,7 +322,11 @@ class TeacherVotes(CountableVotes, VotesWithLabelShares):
         return np.asarray(num_right[is_counted] / num_counted[is_counted])
 
     def _counted(self, max_votes: int | None) -> IntArray:
-        """Returns the counts of the bits; see `counts`."""
+        """Returns the counts of the bits, int64 `[num_queries, num_labels]`, which `counts` keeps in memory.
+
+        Args:
+            max_votes: the largest number of a teacher's votes that count on a query; None for all.
+        """
         counts = np.zeros((self.num_queries, self.num_labels), dtype=np.int64)
         for block in self.bits():
             limited_block = block if max_votes is None else limit_votes(block, max_votes=max_votes)
@@ -333,7 +339,7 @@ class TeacherVotesInRounds(TeacherVotes, VotesInRounds):
 
 
 class FunctionVotes(VotesInRounds, VotesWithLabelShares):
-    """Votes that are functions on the queries, without bits; each teacher has its weight."""
+    """Votes that a teacher computes as a function on the queries: real numbers, not bits; teachers may have weights."""
 
 
 class GroupVotes(VotesInRounds):

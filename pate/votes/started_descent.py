@@ -36,8 +36,8 @@ class StartedDescent:
     label's trust. An entry of D is Gaussian. Its variance is u - a^2 (u - v), where v is the variance that the start
     states, at most u, and u is the variance that a descent without a start expects.
 
-    Rule: to the noisy mean gradient of each round the gradient is added by which public inputs lead from the student's
-    probabilities back to the prevalence. The mean of these sums is the private gradient at a student that knows the
+    Rule: to the noisy mean gradient of each round the gradient is added by which public inputs lead from the prevalence
+    to the student's probabilities. The mean of these sums is the private gradient at a student that knows the
     prevalence alone. In linear approximation it is a G + s D + noise, where G is the gradient by which public inputs
     lead to the start, and s the speed at which a weight is learned. `_estimate_trust` regresses it on G. If the trust
     changes, the weights are corrected by the part of the start that they still hold. The learning time follows from the
@@ -71,7 +71,7 @@ class StartedDescent:
 
     @property
     def trusted_start(self) -> PublicStart:
-        """The trusted share of the start, and the variance of what is unknown beyond it."""
+        """The start with each label's weights multiplied by its trust, and the variance of what is left to learn."""
         return PublicStart(
             weights=self.trust * self._public_start.weights, variances=self._remainder_variances
         )
@@ -132,14 +132,14 @@ class StartedDescent:
         return self._descent.with_constants(feature_weights, prevalence=prevalence)
 
     def _posterior_mean(self, remainder: FloatArray) -> FloatArray:
-        """Returns the posterior mean of the weights beyond the trusted start, `[num_features - 1, num_labels]`.
+        """Returns the posterior mean of the weights minus those of the trusted start, `[num_features - 1, num_labels]`.
 
-        As in `Descent`, the variances of weights follow a lower power of the variances of features than in the rule of
-        the learning time. The weights of a label are divided by a power of the share that the label had time to learn;
-        the power falls with the trust.
+        The trusted start has the start's weights times the trust. The prior variances of weights follow another power
+        of `feature_variances` (`recipe.signal_power`) than in the rule of the learning time, the root. The weights of a
+        label are divided by a power of the share that the label had time to learn; the power falls with the trust.
 
         Args:
-            remainder: `[num_features - 1, num_labels]`, the noisy weights beyond the trusted start.
+            remainder: `[num_features - 1, num_labels]`, the noisy weights after the last step minus the trusted start.
         """
         descent = self._descent
         recipe = descent.recipe
@@ -190,7 +190,10 @@ class StartedDescent:
         return np.asarray(posterior_mean.clip(0, 1))
 
     def _gradient_from_prevalence(self, probabilities: Float32Array) -> FloatArray:
-        """Returns the mean gradient by which public inputs lead from the prevalence to a model's probabilities.
+        """Returns the gradient by which public inputs lead from the prevalence to a model's probabilities.
+
+        It is the mean over public rows of features x (probability - prevalence), `[num_features - 1, num_labels]`,
+        times the share of a gradient that the clip leaves.
 
         Args:
             probabilities: `[num_public, num_labels]`, of the model.
@@ -205,12 +208,15 @@ class StartedDescent:
 
     @cached_property
     def _gradient_to_start(self) -> FloatArray:
-        """The gradient G of the model in the docstring of the class, `[num_features - 1, num_labels]`."""
+        """The gradient by which public inputs lead from the prevalence to the probabilities of the start.
+
+        Its shape is `[num_features - 1, num_labels]`.
+        """
         return self._gradient_from_prevalence(self._descent.probabilities(self.initial_weights()))
 
     @cached_property
     def _speeds(self) -> FloatArray:
-        """The speed at which each weight is learned, `[num_features - 1, num_labels]`."""
+        """The speed at which each weight is learned, `[num_features - 1, num_labels]`: a_i in `LearningTimes`."""
         descent = self._descent
         prevalence = descent.prevalence
         curvature = descent.unclipped_share * prevalence * (1 - prevalence)
@@ -218,12 +224,19 @@ class StartedDescent:
 
     @property
     def _unlearned_shares(self) -> FloatArray:
-        """The share of the start, and of D, that no step has changed so far, `[num_features - 1, num_labels]`."""
+        """The share exp(-speed x elapsed time) of each weight not yet learned, `[num_features - 1, num_labels]`.
+
+        The student's weights still hold this share of the start, and lack this share of what private records teach.
+        """
         return np.exp(-self._speeds * self._elapsed_times)
 
     @property
     def _remainder_variances(self) -> FloatArray:
-        """The variance of D for the present trust, `[num_features - 1, num_labels]`."""
+        """The variance of the weights that private records teach, minus those of the trusted start.
+
+        The shape is `[num_features - 1, num_labels]`. With trust 0 it is the variance without a start; with trust 1
+        that of the start, if this is smaller.
+        """
         without_start = self._descent.weight_variances[:, None]
         explained_by_start = (without_start - self._public_start.variances).clip(0)
         return np.asarray(without_start - self.trust**2 * explained_by_start)
