@@ -24,7 +24,7 @@ class AllRecords(Method):
     adjacency: str = "replace_one"
 
     def identity(self, bench: Bench) -> list[Any]:
-        """Returns the recipes of the models, the best of which is trained."""
+        """Returns the recipes of the models as texts. All are trained, and the best model is kept."""
         return bench.ceiling(self.name).identity
 
     def at(

@@ -96,9 +96,9 @@ class Bench:
         return self.dataset.public.take(slice(self.num_queries, None)).inputs
 
     def label_accuracy(self, labels: BoolArray, answered: BoolArray) -> float | None:
-        """Returns the fraction of correct bits in the answers.
+        """Returns the fraction of correct bits in the answers, among bits whose true label is known.
 
-        Returns None if no query was answered, or if the public samples have no true labels.
+        Returns None if no query was answered, or if the answered queries have no known true labels.
 
         Args:
             labels: the released labels, `[Q, L]`.

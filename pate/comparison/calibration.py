@@ -51,7 +51,7 @@ class Calibration:
         return read_value(cls, path, name="calibration", rule=_RULE, remedy=_REMEDY)
 
     def write(self, path: Path) -> None:
-        """Writes the calibration to a file, if all parameters are plain values or lists of plain values."""
+        """Writes the calibration to a file; writes nothing if a parameter is no plain value and no tuple of them."""
         if _is_plain(tuple(self.parameters.values())):
             make_folder(path.parent, existing_parent=path.parent.parent)
             write_text(path, text=to_json(self) + "\n")
@@ -125,14 +125,19 @@ def _require_epsilon(contender: Contender, budget: Budget) -> None:
 
 
 def _require_trained(calibration: Calibration, *, allow_useless: bool) -> None:
-    """Raises `NotTrained` if the method is not trained; arguments as in `Calibration.skip_reason`."""
+    """Raises `NotTrained`, with the reason of `Calibration.skip_reason`, if there is one.
+
+    Args:
+        calibration: the parameters that meet a budget, or the reason why none do.
+        allow_useless: whether to train the method although it would learn next to nothing.
+    """
     reason = calibration.skip_reason(allow_useless=allow_useless)
     if reason:
         raise NotTrained(reason)
 
 
 def _is_plain(value: Any) -> bool:
-    """Returns True for a value that a file can keep: a plain value, or a tuple of such values."""
+    """Returns True for None, a truth value, a number, a text, or a tuple of such values, which JSON can keep."""
     if isinstance(value, tuple):
         return all(map(_is_plain, value))
     return isinstance(value, _PLAIN_TYPES)

@@ -12,7 +12,7 @@ PAGES = ("comparison.csv", "frontier.html", "frontier.png")
 
 
 def keep_earlier_pages(folder: Path, runs: Sequence[Run]) -> str:
-    """Renames the pages in a folder if they show runs that the new pages will not show.
+    """Renames comparison.csv, frontier.html and frontier.png if they show runs that the new ones will not show.
 
     The results of all runs stay in `runs/` in any case.
 
@@ -54,7 +54,10 @@ def _with_number(path: Path, page_number: int) -> Path:
 
 
 def _row_key(comparison_run: Run) -> tuple[object, ...]:
-    """Returns the values that identify a row of comparison.csv; the last is the seed, None for a row without result."""
+    """Returns the method, teacher, number of teachers, student, epsilon and seed of a row of comparison.csv.
+
+    These identify the row. The seed is None for a row without result.
+    """
     name = comparison_run.aggregator.partition("@")[0]
     return (
         name,

@@ -180,7 +180,7 @@ class Frontier:
 
     @property
     def recipe_warnings(self) -> list[str]:
-        """Warnings, one for each PATE method whose kinds of teachers and student are not the most frequent ones."""
+        """Warnings, one for each PATE method whose kinds of teacher and student are not those of most PATE methods."""
         lines = [line for line in self.lines if line.teacher]
         kinds = Counter(line.recipe for line in lines)
         if len(kinds) < 2:
@@ -226,7 +226,7 @@ class Frontier:
 
     @property
     def has_levels(self) -> bool:
-        """Whether constant predictions and the ceiling have a score by the metric."""
+        """Whether the floor and the ceiling can be shown: no run of a constant or of the ceiling lacks a score."""
         names = (*CONSTANTS, self.ceiling_name)
         return all(
             getattr(run, self.metric) is not None
@@ -242,7 +242,7 @@ class Frontier:
 
     @property
     def goals(self) -> list[str]:
-        """The headings of the goals, each with its share and its score."""
+        """The headings of the goals, each with its share and its score, such as "50% of the way (0.412)"."""
         return [f"{share:.0%} of the way ({self.goal(share):.3f})" for share in self.shares]
 
     def cheapest(self, line: Line, share: float) -> float | None:
@@ -292,7 +292,10 @@ class Frontier:
         return f"{best} A constant has {self.floor():.3f}, the {ceiling} {self.ceiling():.3f}."
 
     def _share_in_words(self, mean: float) -> str:
-        """Returns in words where a score lies between the floor and the ceiling."""
+        """Returns in words where a score lies between the floor and the ceiling, such as "62% of the reachable".
+
+        A score may also be no better than the floor, or above the ceiling.
+        """
         low = self.floor()
         high = self.ceiling()
         if mean <= low:

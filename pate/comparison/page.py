@@ -61,7 +61,7 @@ def render_page(frontier: Frontier, parameters: dict[str, list[tuple[float, str]
 
 
 def _in_order(frontier: Frontier, titles: list[str]) -> list[Line]:
-    """Returns the methods of a frontier in the order of their titles in a list."""
+    """Returns the methods of a frontier, sorted as the list of their titles is."""
     return sorted(frontier.lines, key=lambda line: titles.index(line.title))
 
 
@@ -84,7 +84,7 @@ def frontier_picture(
     lines = _in_order(frontier, titles)
 
     def paint(axes: Axes) -> None:
-        """Draws the levels and the methods."""
+        """Draws the floor and the ceiling as horizontal lines, and the scores of each method over epsilon."""
         for (text, level), dashes in zip(levels.items(), _LEVEL_DASHES, strict=True):
             axes.axhline(
                 level,
@@ -135,7 +135,14 @@ def _paint_line(axes: Axes, frontier_line: Line, *, color: Any, marker: str, das
 
 
 def _axis_limits(lines: list[Line], shown_levels: Iterable[float]) -> tuple[float, float]:
-    """Returns the ends of the vertical axis, within [0, 1], so that all bars of scores and all levels are visible."""
+    """Returns the two ends of the vertical axis, within [0, 1].
+
+    Between them lie all scores, with one standard deviation on each side, and all levels.
+
+    Args:
+        lines: the scores of the methods.
+        shown_levels: the scores that horizontal lines show, such as the floor and the ceiling.
+    """
     ends = list(shown_levels)
     for line in lines:
         for _, mean, std in line.scored:
@@ -146,7 +153,7 @@ def _axis_limits(lines: list[Line], shown_levels: Iterable[float]) -> tuple[floa
 
 
 def _tick_labels(epsilons: tuple[float, ...]) -> list[str]:
-    """Returns the labels of the epsilons on the axis. A label is empty if it would overlap the label before."""
+    """Returns the text at each epsilon of a logarithmic axis; it is empty where it would overlap the text before."""
     axis_length = np.log(epsilons[-1] / epsilons[0]) or 1.0  # one epsilon has no length
     positions = np.log(epsilons) / axis_length
     tick_labels: list[str] = []

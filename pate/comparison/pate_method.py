@@ -216,12 +216,12 @@ class PATEMethod(Method):
         return bench.student_of_labels(majority_labels, seed=seed)
 
     def _ensemble_folder(self, bench: Bench) -> EnsembleFolder:
-        """Returns the folder of the ensemble that all methods with the same teachers share."""
+        """Returns the folder of this method's ensemble, which all methods with the same teachers share."""
         path = bench.folder / "ensembles" / self._ensemble_name(bench)
         return EnsembleFolder(make_folder(path, existing_parent=bench.folder))
 
     def _partition(self, bench: Bench) -> Partition:
-        """Returns the assignment of private records to teachers, which the folder of the ensemble keeps."""
+        """Returns the assignment of private records to teachers; the first call writes it to the ensemble's folder."""
         folder = self._ensemble_folder(bench)
         streams = RandomStreams.of_run(folder.training_secret, seed=bench.ensemble_seed)
         return draw_partition(
@@ -232,10 +232,10 @@ class PATEMethod(Method):
         )
 
     def _refusal(self, priced: PricedRelease, budget: Budget, bench: Bench) -> str:
-        """Returns the reason why the release would be useless, from `require_useful`; empty if the release is useful.
+        """Returns the reason of `require_useful` why the release would be useless; an empty string if it is useful.
 
-        The check counts the units whose influence on the release is bounded as the teachers. These are the private
-        groups if each group has a vote, and otherwise the teachers themselves.
+        For this check the number of teachers is that of the units whose influence on the release is bounded. These are
+        the private groups if each group has a vote of its own, and otherwise the teachers.
         """
         num_groups = bench.dataset.private.num_groups
         num_protected = self.teacher.num_protected(priced.shape.num_teachers, num_groups=num_groups)
@@ -262,7 +262,10 @@ class PATEMethod(Method):
         )
 
     def _ensemble_name(self, bench: Bench) -> str:
-        """Returns the name of the ensemble's folder, equal for equal ensembles only."""
+        """Returns the name of the ensemble's folder, equal for equal ensembles only.
+
+        It depends on the teacher's settings, the numbers of teachers and queries, and the seed of the ensemble.
+        """
         num_teachers = self._shape(bench).num_teachers
         identity = [
             full_text(self.teacher),

@@ -85,7 +85,7 @@ class ComparisonPlan:
 
 
 def _require_distinct(setting_name: str, values: Sequence[object]) -> None:
-    """Raises `InvalidValue`, with the name of the setting, if there are no values or a value occurs twice."""
+    """Raises `InvalidValue`, with the name of a setting, if its list of values is empty or has a value twice."""
     is_distinct = len(values) > 0 and len(set(values)) == len(values)
     values_text = f"[{', '.join(map(str, values))}]"
     require(is_distinct, setting_name, values_text, "at least one, each once")

@@ -133,7 +133,9 @@ def read_runs(path: Path | str) -> list[Run]:
 
 
 def _value(column_name: str, cell_text: str) -> Any:
-    """Returns the value of a cell in the type of its column; raises `InvalidValue` for a text of another type.
+    """Returns the value of a cell of comparison.csv in the type of its column; None for an empty cell that may be None.
+
+    Raises `InvalidValue` for a text of another type.
 
     Args:
         column_name: the name of the column.

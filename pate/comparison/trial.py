@@ -38,7 +38,7 @@ _REMEDY = "remove it, and the same command makes it again"
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A method at a budget, or a model without privacy, that is trained with several seeds; files keep the results.
+    """A method at a budget, or a model without privacy, that is trained once for each seed; files keep the results.
 
     Attributes:
         bench: the data, queries and student that all methods share.
@@ -77,9 +77,10 @@ class Trial:
         return comparison_run
 
     def stored_runs(self) -> list[Run] | None:
-        """Returns the results of all seeds from their files; None if something has to be trained.
+        """Returns the results of all seeds from their files; None if something has to be trained or computed.
 
-        If the method cannot meet the budget or would learn next to nothing, the result is one run whose note says so.
+        If the file of the parameters says that the method is not trained, the result is one run whose note says why.
+        That is so if no parameters meet the budget; or if it would learn next to nothing, unless `allow_useless`.
         """
         calibration = Calibration.read(self.calibration_file)
         if calibration is not None:
@@ -95,7 +96,7 @@ class Trial:
     def run_all(self) -> list[Run]:
         """Returns the results of all seeds, and trains where a result is missing.
 
-        If the method cannot meet the budget or would learn next to nothing, the result is one run whose note says so.
+        If `make_contender` raises, the method is not trained, and the result is one run whose note says why.
         """
         try:
             contender = self.make_contender()
@@ -110,7 +111,7 @@ class Trial:
     def _train_and_score(self, contender: Contender, seed: int) -> Run:
         """Trains a contender with a seed, and returns the run with its five scores on the test split.
 
-        If the method cannot handle the data, the run has a note in place of scores.
+        If a private method cannot handle the data, the run has a note in place of scores. A baseline raises the error.
         """
         unscored_run = self.unscored_run
         if not unscored_run.is_baseline:
@@ -165,7 +166,7 @@ def _with_scores(
 def result_paths(
     name_start: str, bench: Bench, seeds: Sequence[int], identity: list[Any]
 ) -> dict[int, Path]:
-    """Returns the file of the result of each seed.
+    """Returns the file of the result of each seed, by the seed.
 
     Args:
         name_start: the start of the files' names.
@@ -257,7 +258,10 @@ def baseline_trials(comparison_plan: ComparisonPlan, bench: Bench) -> list[Trial
 
 
 def constant_runs(bench: Bench) -> Iterator[Run]:
-    """Yields the scores of models that predict the same labels for every sample, from label frequencies."""
+    """Yields a run for each of `CONSTANTS`, the models that predict the same labels for every sample.
+
+    The labels follow from the frequencies of labels among private records.
+    """
     test = bench.dataset.test
     frequencies = bench.dataset.private.label_shares
     for name, constant in CONSTANTS.items():
@@ -323,9 +327,13 @@ def _run_trial(trial_index: int, trial: Trial) -> tuple[int, list[Run]]:
 def solved_parameters(
     comparison_plan: ComparisonPlan, trials: list[Trial]
 ) -> dict[str, list[tuple[float, str]]]:
-    """Returns, for each private method, pairs of an epsilon and the parameters that meet it, in words.
+    """Returns, by the key of each private method, pairs of an epsilon and the parameters that meet it, in words.
 
-    If no parameters meet the epsilon, the words are the reason. `trials` are those of the private methods, in order.
+    If no parameters meet the epsilon, the words are the reason.
+
+    Args:
+        comparison_plan: the plan of the comparison.
+        trials: one for each private method and epsilon, method by method in the order of the plan.
     """
     parameters: dict[str, list[tuple[float, str]]] = {}
     keys = [

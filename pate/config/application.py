@@ -83,13 +83,13 @@ def run_application(
 ) -> None:
     """Composes a command's configuration with `hydra.main`, and runs a task on it.
 
-    An error that Hydra would print is raised.
+    An error that Hydra would print is raised. With `--help`, the help page is printed and no task is run.
 
     Args:
         task: is called with the composed configuration; in a sweep, once for each of its configurations.
         command: the name of the command, which is the name of the YAML file that is composed.
         arguments: the arguments of the command line, options and settings in any order.
-        chosen: the settings that the command itself chooses, as the command line leaves them open.
+        chosen: the settings `NAME=VALUE` that the command itself chooses, as the command line leaves them open.
         allowed_targets: the user's own modules whose classes may be loaded.
     """
     options = options_parser().parse_intermixed_args(arguments)
@@ -125,7 +125,7 @@ def run_application(
 
 
 def _words_of(options: Namespace) -> list[str]:
-    """Returns the options that Hydra reads itself, as arguments that come before all settings."""
+    """Returns those parsed options that Hydra reads itself as arguments, such as `--multirun` and `--cfg=job`."""
     words = []
     for name, *_ in OPTIONS_WITHOUT_VALUE:
         if getattr(options, name.removeprefix("--").replace("-", "_")):
@@ -139,7 +139,7 @@ def _words_of(options: Namespace) -> list[str]:
 
 @contextmanager
 def _hydra_arguments(arguments: Sequence[str]) -> Iterator[None]:
-    """Sets `sys.argv` within the block, and makes Hydra raise its errors.
+    """Sets `sys.argv` within the `with` block, and makes Hydra raise its errors instead of printing them.
 
     Args:
         arguments: the arguments, without the name of the program.

@@ -102,7 +102,8 @@ def part_maker(config: DictConfig, *, takes_public_labels: bool = False) -> Call
 
     Args:
         config: the configuration.
-        takes_public_labels: whether the command lets the student begin at labels of public rows; others refuse it.
+        takes_public_labels: whether the command lets the student begin at labels of public rows. If not, a value of
+            `data.public_labels` is refused.
     """
 
     def build_part(group: str) -> Any:
@@ -136,7 +137,7 @@ def part_maker(config: DictConfig, *, takes_public_labels: bool = False) -> Call
 def _object_maker(
     node: dict[Any, Any], *, path: str, kind: Kind, trusted_prefixes: tuple[str, ...]
 ) -> Callable[..., Any]:
-    """Checks the class of a node and of all nodes within it, and returns a function that builds the object.
+    """Checks the class of a node and of all nodes within it, and returns a function that builds the node's object.
 
     Args:
         node: a node with the key `_target_`.
@@ -145,7 +146,7 @@ def _object_maker(
         trusted_prefixes: prefixes of modules whose classes may be loaded.
 
     Returns:
-        A function that takes further arguments of the class.
+        A function of further keyword arguments of the class, which returns the object.
 
     Raises:
         InvalidValue: a class is not allowed, or a key of a node is no name of an argument.

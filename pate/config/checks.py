@@ -18,15 +18,15 @@ _NO_TEXT = re.compile("[\0\ud800-\udfff]")
 
 
 def require_words(arguments: Sequence[str], *, setting_names: tuple[str, ...]) -> None:
-    """Checks arguments of a command line that Hydra must not receive.
+    """Refuses arguments of a command line that Hydra must not receive.
 
     Args:
         arguments: the arguments of the command line.
         setting_names: the names of the command's settings.
 
     Raises:
-        InvalidValue: an argument is not UTF-8, is a setting with leading dashes, or is the option that executes a
-            pickled configuration.
+        InvalidValue: an argument is not UTF-8 or has a zero byte, begins with = or @, is a setting with leading dashes,
+            or is the option that executes a pickled configuration.
     """
     for word in arguments:
         name = word.partition("=")[0]
@@ -44,7 +44,7 @@ def require_words(arguments: Sequence[str], *, setting_names: tuple[str, ...]) -
 
 
 def require_choices(arguments: Iterable[str]) -> None:
-    """Raises `InvalidValue` if the value of a configuration group is no name of a member, such as null or a number.
+    """Raises `InvalidValue` if an argument GROUP=VALUE names no member of a configuration group, such as null.
 
     Args:
         arguments: the arguments of the command line.
@@ -65,8 +65,8 @@ def require_sound(config: DictConfig, *, schema: type, command: str) -> None:
         command: the name of the command.
 
     Raises:
-        InvalidValue: the command has no such key, a setting has no value, a part has no `_target_`, or a text is not
-            UTF-8.
+        InvalidValue: the command has no such key; a key of the schema is not in the configuration; a part is no mapping
+            of settings; or a text is not UTF-8 or has a zero byte.
     """
     fields = {field.name: field for field in dataclasses.fields(schema)}
     names = tuple(fields)

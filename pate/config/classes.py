@@ -178,7 +178,10 @@ def find_class(class_path: str) -> type | None:
 
 
 def _definition(cls: type) -> object:
-    """Returns the object that is found under a class's own `__module__` and `__qualname__`; None if nothing is."""
+    """Returns the object that a module has under a class's own `__module__` and `__qualname__`; None if there is none.
+
+    For a class that is defined where it says, this is the class itself.
+    """
     definition: object = sys.modules.get(cls.__module__)
     for name in cls.__qualname__.split("."):
         if not isinstance(definition, (type, ModuleType)):
@@ -212,10 +215,11 @@ def kind_of_argument(cls: type | None, name: str) -> Kind:
     """Returns the classes whose objects may be passed to an argument, alone or in a list or mapping.
 
     These are parts of a run, callables with one argument, and the classes in the annotation of the argument. A field
-    with `metadata={"kind": "estimator"}` allows the classes of that group instead.
+    with `metadata={"kind": GROUP}`, such as `estimator`, allows the classes of this group instead.
 
     Args:
-        cls: the class that has the argument; None for a class of scikit-learn, which annotates no argument.
+        cls: the class that has the argument; None for a class of scikit-learn, which annotates no argument. Its
+            arguments take scikit-learn's estimators, kernels of Gaussian processes, and splitters.
         name: the name of the argument.
     """
     if cls is None:
@@ -243,7 +247,7 @@ def kind_of_argument(cls: type | None, name: str) -> Kind:
 
 
 def _classes_in(hint: Any) -> Iterator[type]:
-    """Yields the classes in an annotation, including those of the items of a container."""
+    """Yields the classes in an annotation, including those in its arguments: `int` and `str` for `list[int | str]`."""
     if isinstance(hint, type) and not get_args(hint):
         yield hint
     for inner in get_args(hint):

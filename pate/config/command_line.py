@@ -29,13 +29,19 @@ _EXPANDED_BY_THEIR_READERS = ("data.root", "features.weights")
 
 
 def given_settings(arguments: Iterable[str]) -> dict[str, str]:
-    """Returns the settings in the arguments of a command line: the value of each as text, by the setting's name."""
+    """Returns the settings in the arguments of a command line: the value of each as text, by the setting's name.
+
+    Options are left out. Names lose Hydra's marks + and ~ at their beginning.
+    """
     settings = [word.lstrip("+~") for word in arguments if not word.startswith("-")]
     return dict(setting.partition("=")[::2] for setting in settings)
 
 
 def allowed_modules(arguments: Iterable[str]) -> tuple[str, ...]:
-    """Returns the modules in the setting `allowed_targets`, which may only be set on the command line."""
+    """Returns the modules in the setting `allowed_targets`, which may only be set on the command line.
+
+    Returns none if it is not set, or is no list that Hydra can parse.
+    """
     text = given_settings(arguments).get("allowed_targets", "[]")
     try:
         value = OverridesParser.create().parse_override(f"allowed_targets={text}").value()
@@ -83,8 +89,8 @@ def require_noise_stated(config: DictConfig, *, command_line_settings: Mapping[s
         command_line_settings: the settings in the command line as text, by name.
 
     Raises:
-        InvalidValue: the command line sets noise, but neither `noise=` nor a target; or it sets a target together with
-            `noise=given`.
+        InvalidValue: the command line sets noise, but neither `noise=` nor a target; or it sets `target_epsilon` beside
+            `target_mu` or `noise=given`.
     """
     names_epsilon = (
         "target_epsilon" in command_line_settings and config.get("target_epsilon") is not None
@@ -111,9 +117,12 @@ def require_noise_stated(config: DictConfig, *, command_line_settings: Mapping[s
 
 
 def _noise_settings(aggregator: DictConfig) -> list[str]:
-    """Returns the names of the settings that determine an aggregator's noise.
+    """Returns the names of the settings that determine an aggregator's noise, such as `aggregator.noise_std`.
 
-    The list is empty if the aggregator's class cannot be loaded.
+    The list is empty if the aggregator's class cannot be loaded or is no `Aggregator`.
+
+    Args:
+        aggregator: the configuration of the aggregator, with `_target_`.
     """
     try:
         cls = find_class(str(aggregator.get("_target_")))

@@ -28,11 +28,14 @@ _TEACHERS_OF_PICTURES = ("cnn", "resnet50")
 
 
 def default_way(arguments: Iterable[str], *, command: str) -> str | None:
-    """Returns the name to choose in the group `way`; None if the command line decides, or has no data with a way.
+    """Returns the name to choose in the group `way` for pate-train or pate-compare; None to choose none.
 
-    The group `way` chooses features, teacher, aggregator and student together. The command line decides if it names a
-    teacher, features, an experiment or a way. If it only sets a teacher or an aggregator, the way for pictures chooses
-    features alone. `features=kernel` chooses the way of kernel teachers for any data.
+    The group `way` chooses features, teacher, aggregator and student together. Tables and pictures have a way. None is
+    chosen for other data, or if the command line names a teacher, features, an experiment or a way.
+    One exception is `features=kernel` in pate-train, which chooses the way for tables for any data.
+
+    In pate-compare, or beside a setting of the teacher or aggregator, the way for pictures is `features`, which chooses
+    features alone. For tables it is then None.
 
     Args:
         arguments: the arguments of the command line.
@@ -70,10 +73,11 @@ def way_line(choices: Mapping[str, Any]) -> str | None:
 
 
 def default_student(arguments: Iterable[str], *, command: str) -> str | None:
-    """Returns the student for pictures if a command line names teachers for pictures but no student; None otherwise.
+    """Returns `cnn`, the student for pictures, for teachers of pictures without a named student; None otherwise.
 
-    The default student is linear in raw pixels, and learns little from pictures. None is also returned for an
-    experiment that names a student, or that includes a file which may name one.
+    This concerns pate-train and pate-compare with `teacher=cnn` or `teacher=resnet50`. The default student is linear in
+    raw pixels, and learns little from pictures. None is also returned for an experiment that names a student, or that
+    includes a file which may name one.
 
     Args:
         arguments: the arguments of the command line.
@@ -91,7 +95,10 @@ def default_student(arguments: Iterable[str], *, command: str) -> str | None:
 
 
 def _may_choose_student(experiment: str) -> bool:
-    """Returns True if an experiment names a student, or includes another file that may name one."""
+    """Returns True if an experiment names a student, or if another file may name one.
+
+    That is a file that the experiment includes, or the experiment itself if pate has no file of this name.
+    """
     file = CONFIG_FOLDER / "experiment" / f"{experiment}.yaml"
     if not file.is_file():
         return True

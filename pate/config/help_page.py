@@ -47,7 +47,7 @@ _TEXTS_OF_SETTINGS = {
 
 
 def page_width() -> int:
-    """Returns the width for a help page, at most 110 characters.
+    """Returns the width for a help page, from 40 to 110 characters.
 
     This is the width of the terminal, or the variable COLUMNS. Output into a pipe or file has 80 characters.
     """
@@ -56,9 +56,9 @@ def page_width() -> int:
 
 
 def settings_of_parts(config: DictConfig) -> str:
-    """Returns the settings of the chosen parts of a configuration with their descriptions.
+    """Returns a text with the settings of the chosen parts of a configuration and their descriptions.
 
-    Each part has a paragraph.
+    Each part, such as the aggregator, has a paragraph.
     """
     paragraphs = []
     for group in GROUPS_OF_CLASSES:
@@ -85,7 +85,7 @@ def settings_of_parts(config: DictConfig) -> str:
 def comments_of(cls: type | None) -> dict[str, str]:
     """Returns the descriptions of a class's fields by the fields' names, from comments and `Attributes:` sections.
 
-    Base classes are included. If the docstring of a class names another class of its module, as in "of
+    None has none. Base classes are included. If the docstring of a class names another class of its module, as in "of
     `ConfidentGNMax`", the descriptions of that class are used for fields without a description of their own.
     """
     if cls is None:
@@ -158,11 +158,11 @@ def _comments_at_fields(source_code: str) -> Iterator[tuple[str, str]]:
 
 
 def fold_page(text: str, line_width: int) -> str:
-    """Returns a help page whose lines have at most `line_width` characters.
+    """Returns a help page, wrapped to at most `line_width` characters a line.
 
     Paragraphs and entries (a name, blanks, a text) are wrapped anew. Lines of examples are kept, because users copy
     them; a line that is too long is continued after a backslash. All lines from `Current configuration` on are YAML and
-    are kept.
+    are kept, apart from the last paragraph, which is wrapped anew.
     """
     page, configuration, yaml = text.partition(CONFIGURATION)
     lines = page.split("\n")
@@ -188,7 +188,10 @@ def fold_page(text: str, line_width: int) -> str:
 
 
 def _paragraph_length(lines: list[str]) -> int:
-    """Returns the number of lines that belong to the paragraph or entry that begins with the first line."""
+    """Returns the number of lines at the beginning of `lines` that are one paragraph or one entry.
+
+    An entry is a name, blanks and a text, which may continue in further lines below the text.
+    """
     entry = _ENTRY.fullmatch(lines[0])
     column = entry.start("text") if entry else _indent(line=lines[0])
     is_name = entry is None and " " not in lines[0].strip()
@@ -214,7 +217,7 @@ def _indent(line: str) -> int:
 
 
 def _begins_block(lines: list[str]) -> bool:
-    """Returns True if the first line is a name or heading, followed by a line with more indentation."""
+    """Returns True if the first of some lines is a heading: the second line is not empty and has more indentation."""
     return (
         len(lines) > 1
         and bool(lines[1].strip())
@@ -223,7 +226,10 @@ def _begins_block(lines: list[str]) -> bool:
 
 
 def _fold_example(line: str, line_width: int) -> list[str]:
-    """Returns a line of the examples, wrapped: a command is continued after a backslash, its remark is put below."""
+    """Returns a line of a help page's examples as lines of at most `line_width` characters; a short line is kept.
+
+    A command is continued after a backslash, and its remark is put below. Another line is wrapped as a text.
+    """
     if len(line) <= line_width:
         return [line]
     text = line.strip()
@@ -262,7 +268,10 @@ def _fold_example(line: str, line_width: int) -> list[str]:
 
 
 def _fold_paragraph(lines: list[str], line_width: int) -> list[str]:
-    """Returns the lines of a paragraph or entry, wrapped anew."""
+    """Returns the lines of one paragraph or entry (a name, blanks, a text), wrapped anew to `line_width` characters.
+
+    The text of an entry stands beside the name, or below it if the name takes more than half of the line.
+    """
     entry = _ENTRY.fullmatch(lines[0])
     indent = _indent(line=lines[0])
     words = [entry["text"] if entry else lines[0].strip(), *(line.strip() for line in lines[1:])]

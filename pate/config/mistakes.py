@@ -62,7 +62,7 @@ class _KnownMistake:
     line: str
 
     def explain(self, message: str) -> str:
-        """Returns the line for a message; an empty string for a message that is another."""
+        """Returns the line for a message; an empty string if the regular expression is not found in the message."""
         match = re.search(self.message, message, re.DOTALL)
         if match is None:
             return ""
@@ -204,7 +204,10 @@ def _mistake_in_yaml(error: yaml.YAMLError) -> InvalidValue:
 
 
 def _explain_composition(error: Exception) -> str:
-    """Returns one line on an error of Hydra or OmegaConf, which names the key or group, the rule and the value."""
+    """Returns one line on an error of Hydra or OmegaConf, which names the key or group, the rule and the value.
+
+    For an error of an unknown kind this is the error's own message.
+    """
     messages = [str(part) for part in (error, error.__cause__) if part is not None]
     # Hydra ends with its search path: the folders of this installation, which tell the user nothing.
     message = "\n".join(messages).partition("Config search path:")[0]
@@ -219,7 +222,12 @@ def _explain_composition(error: Exception) -> str:
 
 
 def _explain_member(error: Exception, message: str) -> str:
-    """Returns one line on a member that a configuration group does not have; empty for another mistake."""
+    """Returns one line on a member that a configuration group does not have; empty for another mistake.
+
+    Args:
+        error: the error of Hydra.
+        message: the messages of the error and of its cause.
+    """
     match = re.search(r"Could not find '([^']+)'", message)
     if match is None:
         return ""
@@ -233,7 +241,12 @@ def _explain_member(error: Exception, message: str) -> str:
 
 
 def _explain_key(error: Exception, message: str) -> str:
-    """Returns one line on a key that a configuration does not have; empty for another mistake."""
+    """Returns one line on a key that a configuration does not have; empty for another mistake.
+
+    Args:
+        error: the error of Hydra.
+        message: the messages of the error and of its cause.
+    """
     match = re.search(r"Could not override '([^']+)'", message)
     if match is None:
         return ""
@@ -243,7 +256,7 @@ def _explain_key(error: Exception, message: str) -> str:
 
 
 def _explain_grammar(override: str) -> str:
-    """Returns one line on an argument that Hydra's grammar does not accept."""
+    """Returns one line on an argument, such as `NAME=VALUE`, that Hydra's grammar does not accept."""
     key, equals, value = override.partition("=")
     if not equals:
         return f"{override}: expected NAME=VALUE, no blank around the =; --help lists the names"
@@ -253,7 +266,10 @@ def _explain_grammar(override: str) -> str:
 
 
 def _first_line(text: str) -> str:
-    """Returns a message of OmegaConf as one line, which begins with the key if the message names one."""
+    """Returns a message of OmegaConf that names a key as one line, which begins with the key.
+
+    A message without a key is returned unchanged.
+    """
     message, marker, key = text.partition("full_key: ")
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     if not marker or not key.split() or not lines:
@@ -281,7 +297,7 @@ def _as_list(name: str, items: list[str]) -> str:
 
 
 def _words_of(text: str) -> list[str]:
-    """Returns the items between commas without surrounding blanks and quotes.
+    """Returns the items between the commas of a text, without surrounding blanks and quotes and without empty items.
 
     A comma within quotes separates no items.
     """
@@ -290,7 +306,14 @@ def _words_of(text: str) -> list[str]:
 
 
 def _key_hint(error: Exception, setting_key: str) -> str:
-    """Returns advice on an unknown key: the keys that exist in its place, and the most similar one."""
+    """Returns the end of a message on an unknown key: the keys that exist in its place, and advice on the one meant.
+
+    If no key exists there, or the keys are not known, it says how to add the key or list all keys.
+
+    Args:
+        error: the error of Hydra, whose cause has the unknown key and its place.
+        setting_key: the full name of the key, such as `aggregator.sigma`.
+    """
     cause = error.__cause__
     if not isinstance(cause, OmegaConfBaseException) or not isinstance(
         cause.parent_node, DictConfig
@@ -314,7 +337,9 @@ def _key_hint(error: Exception, setting_key: str) -> str:
 
 
 def _other_place(key: str, settings: DictConfig) -> str:
-    """Returns advice on an unknown key that has its place in a part, or another name here; empty if it has neither.
+    """Returns advice on an unknown key that belongs into a part, or that pate calls otherwise; empty for other keys.
+
+    For `n_teachers` it is " (did you mean teacher.num_teachers?)".
 
     Args:
         key: the unknown key.
@@ -328,7 +353,7 @@ def _other_place(key: str, settings: DictConfig) -> str:
 
 
 def _has_key(settings: DictConfig, part_name: str, key: str) -> bool:
-    """Returns True if a setting is a part with settings of its own, of which one is called `key`."""
+    """Returns True if the setting `part_name` is a part with settings of its own, of which one is called `key`."""
     if OmegaConf.is_missing(settings, part_name) or OmegaConf.is_interpolation(settings, part_name):
         return False
     node = settings[part_name]

@@ -24,7 +24,10 @@ _CHARACTER_NAMES = {
 
 @cache
 def settings_by_word() -> Mapping[str, Mapping[str, str | None]]:
-    """Returns the settings that each word of the papers can mean, with an aggregator that has the setting, or None."""
+    """Returns, for each word of the papers, the settings that it can mean.
+
+    Each setting has the name of an aggregator that has it as its value; None if it is no aggregator's setting.
+    """
     words: Mapping[str, Mapping[str, str | None]] = read_yaml(
         _FILE.read_text(encoding="utf-8"), name=_FILE.name, rule="YAML"
     )
@@ -67,7 +70,7 @@ def hint(word: str, known_settings: tuple[str, ...], *, part_name: str = "aggreg
 
 
 def _spelled_plainly(word: str) -> str:
-    """Returns a word in lower case without underscores and marks, with Greek letters and the star by their names."""
+    """Returns a word in lower case, letters and digits alone; Greek letters and the star are spelled by their names."""
     for character, name in _CHARACTER_NAMES.items():
         word = word.replace(character, name)
     return re.sub(r"[\W_]", "", word.lower())

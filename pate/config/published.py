@@ -131,18 +131,19 @@ def with_student(release_yaml: str, student_settings: Mapping[str, Any]) -> str:
 
 
 def without_outside_values(config: DictConfig, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the settings of a run without values that are read from outside the configuration.
+    """Returns the settings of a run without those fields of the data that are read from outside the configuration.
 
-    A resolver such as `${oc.env:NAME}` reads a value from the environment. Such a value must not be published, because
-    a file of settings from somebody else could use it to leak secrets. Fields of the data with such a value, such as
-    the folder, are left out.
+    Raises `InvalidValue` if another value that may be published is read from outside. A resolver such as
+    `${oc.env:NAME}` reads a value from the environment. Such a value must not be published, because a file of settings
+    from somebody else could use it to leak secrets.
 
     Args:
         config: the composed configuration, with its interpolations.
         settings: the same settings as plain values.
 
     Raises:
-        InvalidValue: the terms of the release, another part of the run, or a published name has such a value.
+        InvalidValue: a term of the release, a part of the run other than the data, or the name, labels or class of the
+            data is read from outside.
     """
     publishable = dict(settings)
     for path in paths_read_elsewhere(config):
@@ -181,7 +182,7 @@ def _settings_of_run(settings: Mapping[str, Any], aggregator: Aggregator) -> dic
 
 
 def _settings_of_parts(settings: Mapping[str, Any], part_names: tuple[str, ...]) -> dict[str, Any]:
-    """Returns the publishable settings of the named parts, where there are any."""
+    """Returns the publishable settings of the named parts of a run, by part; parts that have none are left out."""
     parts = {
         part: _publishable_settings(node=settings[part], is_data=part == "data")
         for part in part_names
@@ -191,7 +192,7 @@ def _settings_of_parts(settings: Mapping[str, Any], part_names: tuple[str, ...])
 
 
 def _yaml_text(public_content: Mapping[str, Any]) -> str:
-    """Returns settings as YAML in a fixed order; settings that the order does not list come last."""
+    """Returns settings as YAML: terms of the release, aggregator, other parts, data, and then all other settings."""
     ordered = [name for name in _ORDER if name in public_content]
     ordered += [name for name in public_content if name not in _ORDER]
     content: str = yaml.safe_dump(
@@ -203,8 +204,9 @@ def _yaml_text(public_content: Mapping[str, Any]) -> str:
 def _publishable_settings(node: Mapping[str, Any], *, is_data: bool = False) -> dict[str, Any]:
     """Returns the publishable settings of a part of a run, or of an object within a part.
 
-    These are the class, and the fields that may be published and that YAML can represent. For data, the class is
-    published only if it is ours, and only fields that are declared public are published.
+    These are the class, and the fields of `published_fields` that YAML can represent. For data, the class is published
+    only if it is ours, and only fields that are declared public are published. Of a class that is no dataclass, such
+    as an estimator of scikit-learn, all arguments but seeds, texts and lists are published.
 
     Args:
         node: the configuration of the part, with `_target_`.
@@ -233,7 +235,7 @@ def _publishable_settings(node: Mapping[str, Any], *, is_data: bool = False) -> 
 
 
 def _class_name(class_path: str) -> str:
-    """Returns the published name of a class: the whole name for a trusted module, otherwise its last part."""
+    """Returns the published name of a class: all of it in pate, pate_federated or sklearn, otherwise its last part."""
     return (
         class_path
         if is_within(class_path, prefixes=_PUBLIC_PREFIXES)

@@ -71,7 +71,7 @@ def quote_argument(argument: str, *, in_sweep: bool = False) -> str:
 
 
 def _quote_part(list_part: str, *, are_names: bool) -> str:
-    """Returns an item or a mark of a list, in quotes if Hydra would read it as anything but this text.
+    """Returns an item or a mark (bracket or comma) of a list, in quotes if Hydra would not read it as this text.
 
     Args:
         list_part: the item or mark.
@@ -94,7 +94,14 @@ def _is_literal(name: str, value: str) -> bool:
 
 
 def _quote_text(name: str, value: str) -> str:
-    """Returns a path or text in a form that Hydra can parse; null, interpolations and quoted texts are unchanged."""
+    """Returns a path or free text in a form that Hydra can parse.
+
+    Empty texts, null, `???`, interpolations and quoted texts are unchanged. In Hydra's own settings, ~ is expanded.
+
+    Args:
+        name: the name of the setting that has the text as its value.
+        value: the text.
+    """
     if name.startswith("hydra."):
         # Hydra reads its own settings before any configuration is composed, and expands no ~.
         value = os.path.expanduser(value)

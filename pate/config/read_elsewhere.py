@@ -53,6 +53,8 @@ def _is_pure(
 ) -> bool:
     """Returns True if a text depends on nothing but the configuration: all interpolations are references to such texts.
 
+    References that lead in a circle, or to nothing, give False.
+
     Args:
         plain_values: the configuration as plain values, with unresolved interpolations.
         path: the path of the text.

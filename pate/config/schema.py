@@ -123,7 +123,7 @@ def names_in_config_group(group: str) -> tuple[str, ...]:
 
 
 def file_of(group: str, name: str) -> Path | None:
-    """Returns the first YAML file of a group's member; None if no folder has one.
+    """Returns the YAML file of a group's member in the first of `folders()` that has one; None if none has.
 
     Args:
         group: the configuration group, such as `teacher`.
@@ -206,7 +206,7 @@ def command_schema(command: str) -> type:
 
 
 def _nested_default(cls: type) -> Any:
-    """Returns the default of a field whose value is a dataclass: a dict with the fields' names and null for each value.
+    """Returns a default for `make_dataclass`: an object with the fields of a dataclass, each of which is null.
 
     null stands for the default of the nested field. So a later version may add a nested field or change its default,
     and still continue a run that an earlier version began.
@@ -223,9 +223,9 @@ def _nested_default(cls: type) -> Any:
 
 
 def _default_of(field: dataclasses.Field[Any]) -> Any:
-    """Returns the default of a dataclass's field, for a field of another dataclass.
+    """Returns the default of a dataclass's field in the form in which `make_dataclass` takes it.
 
-    OmegaConf's `MISSING` stands for no default.
+    For a field without a default this is OmegaConf's `MISSING`.
     """
     if field.default_factory is not dataclasses.MISSING:
         return dataclasses.field(default_factory=field.default_factory)
@@ -233,8 +233,9 @@ def _default_of(field: dataclasses.Field[Any]) -> Any:
 
 
 def member_schema(group: str, name: str, trusted_prefixes: tuple[str, ...]) -> Any:
-    """Returns the schema of a group's member, derived from its class.
+    """Returns the schema of a group's member: a dataclass with the fields of the member's class.
 
+    Teachers also have `num_teachers`, and data have `public_labels`. Fields that no key sets are left out.
     If the class cannot be loaded or is no dataclass, the schema is empty and accepts all keys. The error is then
     reported when the class is built.
 
@@ -265,7 +266,9 @@ def member_schema(group: str, name: str, trusted_prefixes: tuple[str, ...]) -> A
 
 
 def target_of(group: str, name: str) -> str | None:
-    """Returns the `_target_` of a member, or of the member from which it inherits; None if there is none.
+    """Returns the `_target_` of a group's member, or of the member from which it inherits.
+
+    Returns None if there is none, or if a YAML file is damaged.
 
     Args:
         group: the configuration group.
@@ -298,7 +301,7 @@ def schema_of(
     Args:
         cls: the dataclass.
         excluded_fields: the names of fields that are left out.
-        extra_fields: further fields.
+        extra_fields: further fields, each as (name, type, default).
     """
     try:
         hints = get_type_hints(cls)

@@ -60,7 +60,7 @@ class PartSource(ConfigSource):
         return True
 
     def is_config(self, config_path: str) -> bool:
-        """Returns True if the source has a configuration at this path.
+        """Returns True if the source has a configuration at this path, such as `schema/train` or `teacher/mine`.
 
         A YAML file takes precedence over an entry point.
         """
@@ -73,15 +73,18 @@ class PartSource(ConfigSource):
         return name in installed_parts(group) and file_of(group, name) is None
 
     def is_group(self, config_path: str) -> bool:
-        """Returns True if installed packages have parts for this group."""
+        """Returns True if installed packages have parts for the group that the path names."""
         return bool(installed_parts(config_path))
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
-        """Returns the names of the parts that installed packages have for a group."""
+        """Returns the names of installed packages' parts for a group; none if Hydra asks for groups alone."""
         return [] if results_filter == ObjectType.GROUP else sorted(installed_parts(config_path))
 
     def load_config(self, config_path: str) -> ConfigResult:
-        """Returns the schema of a command or member, or the `_target_` of a part of an installed package."""
+        """Returns the schema of a command or member, or the `_target_` of a part of an installed package.
+
+        Raises `ConfigLoadError` if `is_config` is False for the path.
+        """
         if not self.is_config(config_path):
             raise ConfigLoadError(f"Config not found: {config_path}")
         group, _, name = config_path.rpartition("/")
@@ -107,13 +110,14 @@ class PartSource(ConfigSource):
 class PartSearchPath(SearchPathPlugin):
     """A plugin of Hydra that extends the search path of every command.
 
-    The order is: folders of the user, of installed packages, our own, then `PartSource`.
+    The order is: the command's own folder, those of the user, ours, those of installed packages, then `PartSource`.
+    A command whose `data=` is a file gets neither our folder nor those of packages.
     """
 
     folders: ClassVar[tuple[Path, ...]] = ()
 
     def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
-        """Appends the folders and the source to the search path, after the command's own folder."""
+        """Appends folders and the `PartSource` to the search path, which already has the command's own folder."""
         present = {entry.path.removeprefix("file://") for entry in search_path.get_path()}
         for folder in self.folders:
             search_path.append("command-line", f"file://{folder}")
@@ -146,5 +150,5 @@ def register_configs(
 
 
 def _chosen(choice: Any) -> str:
-    """Returns the name of a chosen member; `none` if a list of defaults has null or a mapping in its place."""
+    """Returns the name of a group's chosen member; `none` if the configuration has null or a mapping in its place."""
     return choice if isinstance(choice, str) else "none"

@@ -82,7 +82,10 @@ def _reasons(
     build_part: BuildPart,
     has_known_cost: Callable[[Aggregator], bool],
 ) -> Reasons:
-    """Returns the reasons why settings of the parts have no effect. For the arguments see `unused_lines`."""
+    """Returns the reasons why settings of the command and of its parts have no effect, by full names.
+
+    Only parts that have settings on the command line are looked at. For the arguments see `unused_lines`.
+    """
     groups = {name.partition(".")[0] for name in command_line_settings}
     aggregator: Aggregator | None = None
     if config.get("aggregator") is not None and groups & _GROUPS_THAT_ASK_THE_AGGREGATOR:
@@ -138,7 +141,12 @@ def _aggregator_settings(config: DictConfig, *, aggregator: Aggregator) -> Reaso
 def _cost_settings(
     aggregator: Aggregator, *, has_known_cost: Callable[[Aggregator], bool]
 ) -> Reasons:
-    """Returns the reason why `data_dependent=true` has no effect, if the cost on given votes is not known."""
+    """Returns the reason why `data_dependent=true` has no effect; empty if the cost on votes can be computed.
+
+    Args:
+        aggregator: the aggregator.
+        has_known_cost: returns whether the data-dependent cost of an aggregator can be computed.
+    """
     if has_known_cost(aggregator):
         return {}
     return {"data_dependent": "no theorem says what this aggregator costs on given votes"}
@@ -184,7 +192,7 @@ def _student_settings(
 
 
 def _settings_of(group: str, command_line_settings: Mapping[str, str]) -> list[str]:
-    """Returns the names of the settings of a group on the command line, and of the choice of the group itself."""
+    """Returns settings on the command line that choose or set up a group, such as `engine` and `engine.num_gpus`."""
     return [name for name in command_line_settings if name.partition(".")[0] == group]
 
 
@@ -196,12 +204,12 @@ def _num_teachers_of(config: DictConfig) -> int | None:
 
 
 def _prefixed(*, group: str, reasons: Mapping[str, str]) -> Reasons:
-    """Returns reasons by the full names of settings, such as `teacher.epochs`."""
+    """Returns reasons by the full names of settings, such as `teacher.epochs` for `epochs` of the group `teacher`."""
     return {f"{group}.{name}": reason for name, reason in reasons.items()}
 
 
 def aggregator_reasons(aggregator: Aggregator, *, is_solved: bool) -> Reasons:
-    """Returns the reasons why fields of an aggregator affect neither its price nor its answers.
+    """Returns the reasons why fields of an aggregator affect neither its price nor its answers, by field.
 
     Args:
         aggregator: the aggregator, as configured.
@@ -227,7 +235,12 @@ def aggregator_reasons(aggregator: Aggregator, *, is_solved: bool) -> Reasons:
 
 
 def _stable_top_k_reasons(aggregator: StableAggregator, *, is_solved: bool) -> Reasons:
-    """Returns the reasons why fields of a stable top-k aggregator have no effect."""
+    """Returns the reasons why fields of a stable top-k aggregator have no effect, by field.
+
+    Args:
+        aggregator: the aggregator, as configured.
+        is_solved: whether its noise is solved for a target.
+    """
     from pate.aggregators import StableFixedTopK, StableTopK
 
     reasons: Reasons = {}
@@ -256,7 +269,7 @@ def _stable_top_k_reasons(aggregator: StableAggregator, *, is_solved: bool) -> R
 def teacher_reasons(
     teacher: Any, *, aggregator: Aggregator | None, num_teachers: int | None
 ) -> Reasons:
-    """Returns the reasons why fields of a recipe for teachers have no effect.
+    """Returns the reasons why fields of a recipe for teachers have no effect, by field.
 
     Args:
         teacher: the recipe.
@@ -284,7 +297,12 @@ def teacher_reasons(
 
 
 def _keeps_features(aggregator: Aggregator | None, *, num_teachers: int | None) -> bool:
-    """Returns True if the features of private records are kept between rounds of votes, or if that is not known."""
+    """Returns True if the features of private records may be kept between rounds of votes.
+
+    Args:
+        aggregator: the aggregator; None if the command has none, so that rounds are possible.
+        num_teachers: the number of teachers; None if it follows from the private records.
+    """
     return aggregator is None or _may_vote_in_rounds(aggregator, num_teachers=num_teachers)
 
 
@@ -337,7 +355,7 @@ def engine_reasons(
 
 
 def student_reasons(student: Any) -> Reasons:
-    """Returns the reasons why fields of a recipe for a student have no effect."""
+    """Returns the reasons why fields of a recipe for a student have no effect, by field."""
     from pate.models import LinearStudent
     from pate.models.thresholds import ThresholdedStudent
 
@@ -365,7 +383,7 @@ def method_reasons(method_settings: Mapping[str, Any]) -> Reasons:
 
 
 def _command_reasons(config: DictConfig, *, command: str) -> Reasons:
-    """Returns the reasons why settings of the command itself have no effect."""
+    """Returns the reasons why settings of the command `command` itself have no effect, by name."""
     reasons: Reasons = {}
     if command == "account" and config.votes is None:
         reasons["prior"] = "no votes= are given"

@@ -109,7 +109,7 @@ class Alternative(Method):
         require_positive("signal_variance", self.signal_variance)
 
     def gradient_clip(self, shares: ReleasedShares) -> float:
-        """Returns the largest l2 length to which the gradient of a group is clipped.
+        """Returns the clip, which is the largest l2 length of a group's gradient: `clip_factor` times a typical length.
 
         Args:
             shares: the released prevalence of each label, and the share of records that know it.
@@ -127,7 +127,7 @@ class Alternative(Method):
         *,
         concentrated: bool = False,
     ) -> Schedule:
-        """Returns the training schedule with the least expected error.
+        """Returns the training schedule with the least expected error of the log-odds.
 
         Args:
             training: the data.
@@ -186,7 +186,9 @@ class Alternative(Method):
 
     @abstractmethod
     def noise_rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
-        """Returns the variance of the noise in an entry of a mean gradient, divided by the number of steps.
+        """Returns the variance of the noise in an entry of a step's mean gradient, divided by the number of steps.
+
+        The mean is over the groups that take part in the step.
 
         Args:
             noise_multiplier: the noise multiplier of the method.

@@ -20,7 +20,9 @@ _CHUNK_ENTRIES = 2**20
 def clipped_sums(
     network: nn.Module, clip: float
 ) -> Iterator[Callable[[FloatArray, FloatArray], FloatArray]]:
-    """Yields a function that returns the sum of clipped gradients over records, for inputs and labels.
+    """Yields a function of inputs `[m, …]` and labels `[m, L]` that returns the sum of m records' clipped gradients.
+
+    Each record's gradient of the loss is a vector over all parameters of the network, and is clipped before the sum.
 
     The hooks of Opacus are removed from the network at the end of the `with` block, and its parameters then need no
     gradients.
@@ -45,6 +47,8 @@ def clipped_sums(
 
     def clipped_sum(inputs: FloatArray, labels: FloatArray) -> FloatArray:
         """Returns the sum of the clipped gradients of the loss over m records, as one vector over all parameters.
+
+        Without records the sum is 0.
 
         Args:
             inputs: `[m, …]`.

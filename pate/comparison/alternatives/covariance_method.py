@@ -27,14 +27,14 @@ from pate.validation import require_choice
 
 @dataclass(frozen=True, kw_only=True)
 class CovarianceMethod(FullBatch, ABC):
-    """The base class of alternatives that know the covariance of the features.
+    """The base class of methods that train on noisy gradients and scale them by the covariance of the features.
 
     Rule for the covariance, if `covariance` is None: the covariance of the public pool is taken, unless a noisy
     covariance of the private features has a smaller expected error. The squared error of a pool of m records is assumed
     to be 1 / m. A noisy covariance gets a fifth of 1 / noise_multiplier**2 of all releases after the prevalence.
 
     Attributes:
-        covariance: `public`, `noisy`, or None for the rule.
+        covariance: `public` for that of the public pool, `noisy` for one of the private features, None for the rule.
     """
 
     covariance: str | None = None
@@ -68,7 +68,9 @@ class CovarianceMethod(FullBatch, ABC):
     def start_training(
         self, noise_multiplier: float, training: Training, *, seed: int
     ) -> "CovarianceState":
-        """Returns the state of a training before its first gradient, with the released prevalence and covariance.
+        """Returns the state of a training before its first gradient.
+
+        The prevalence is released here, and so is the covariance unless that of the public pool is taken.
 
         Args:
             noise_multiplier: the noise multiplier of the method.
@@ -120,12 +122,12 @@ class CovarianceState:
 
     Attributes:
         shares: the released prevalence of each label, and the share of records that know it.
-        ridge: the ridge of the features.
+        ridge: the ridge of the features, see `PublicDirections.features`.
         public_features: the features of the public pool, `[m, D]`.
         groups: the private records by group.
         num_groups: the number of groups N, public.
         axes: the principal axes of the features, from the covariance.
-        prior: the distribution of the weights along the axes, without an observation.
+        prior: the distribution of the weights along the axes before any gradient.
         noise_multiplier: the noise multiplier of all gradients together.
         clip_factor: the clip, in typical lengths of a group's gradient.
         rng: draws the noise of the gradients.
@@ -151,7 +153,7 @@ class CovarianceState:
         curvature: FloatArray,
         num_steps: int,
     ) -> SignalPosterior:
-        """Returns the posterior after one more noisy gradient.
+        """Releases the noisy sum of all groups' clipped gradients, and returns the posterior that it gives.
 
         The gradient along an axis is s h c times the distance of the weight from its best value. Here s is the share of
         the gradient that remains after clipping, h the curvature of the label, and c the variance along the axis. So a
@@ -162,7 +164,7 @@ class CovarianceState:
             bias: the log-odds of the prevalence of each label, `[L]`.
             weights: the weights of the model, `[D, L]`.
             curvature: the mean of p (1 - p) for each label, with p the probabilities of the model, `[L]`.
-            num_steps: the number of gradients that share the budget.
+            num_steps: the number of gradients that share the noise multiplier, this one included.
         """
         known = np.ones_like(bias) if self.shares.known_shares is None else self.shares.known_shares
         clip = self.clip_factor * math.sqrt(float((curvature * known).sum()))
@@ -195,7 +197,13 @@ def _prior_variances(
 ) -> FloatArray:
     """Returns the variance of a weight along each axis, `[D]`, if log-odds vary as `Schedule.best` assumes.
 
-    The constant feature has the weight of an average feature.
+    The last of the D features is constant. Its weight has the mean variance of the other weights.
+
+    Args:
+        directions: the principal directions of the public pool.
+        public_features: the features of the public pool, `[m, D]`.
+        axes: the principal axes of the features.
+        signal_variance: the assumed variance of the log-odds of a label.
     """
     signal = directions.standard_deviations
     variances = signal_variance * signal / signal.sum()

@@ -20,10 +20,10 @@ class DpLeastSquares(CovarianceMethod):
     """Least squares by noisy sufficient statistics: one noisy X'Y, and a covariance X'X.
 
     Rule: the labels Y are centered by their noisy prevalence, and `Schedule.best` chooses the features X, each of
-    length 1. A group contributes its mean of x y', clipped; the sum is released with noise once. X'X is that of the
-    public pool, or noisy. The ridge along an axis of X'X follows from the known noise (`SignalPosterior`). Predicted
-    probabilities are linear in the features. The threshold of predictions has the best expected micro-F1 on the public
-    pool.
+    length 1. A group contributes its mean of x y', clipped, for the features x and centered labels y of a record. The
+    sum is released with noise once. X'X is that of the public pool, or noisy. The ridge along an axis of X'X follows
+    from the known noise (`SignalPosterior`). Predicted probabilities are linear in the features. The threshold of
+    predictions has the best expected micro-F1 on the public pool.
 
     Formal guarantees:
         * If one group is replaced, the sum of x y' moves by at most two clips, and a sum of products x x' by sqrt(2).
@@ -34,7 +34,10 @@ class DpLeastSquares(CovarianceMethod):
     """
 
     def train_model(self, noise_multiplier: float, training: Training, *, seed: int) -> NoisyModel:
-        """Returns the linear model that follows from one noisy sum of x y' over all groups."""
+        """Returns the linear model of least squares, from one noisy sum over all groups.
+
+        A group adds its mean of x (y - prevalence)', clipped, for features x and labels y.
+        """
         state = self.start_training(noise_multiplier, training, seed=seed)
         prevalence = state.shares.prevalence
         bias = scipy.special.logit(prevalence)

@@ -119,7 +119,10 @@ class DpSgd(Alternative):
         return ComposedEvent(events=(prevalence.event, all_steps))
 
     def noise_rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
-        """Returns the variance of the noise in an entry of a mean gradient, divided by the number of steps."""
+        """Returns the variance of the noise in an entry of a step's mean gradient, divided by the number of steps.
+
+        The mean is over the expected number of groups in a step.
+        """
         # The sensitivity of a sum is two clips, and the mean is over the expected groups of a step.
         expected_groups = self.sampling_prob(num_groups) * num_groups
         return (2 * clip * noise_multiplier / expected_groups) ** 2 / self.num_steps
@@ -141,7 +144,10 @@ class DpSgd(Alternative):
             learning_rates = learning_rates / shares.known_shares
 
         def scaled_inputs(inputs: Any) -> FloatArray:
-            """Returns inputs as the network reads them: images in [-1, 1], or features of length 1 or sqrt(k)."""
+            """Returns inputs as the network reads them.
+
+            A `cnn` reads images in [-1, 1]. A `linear` network reads k features of l2 length 1, an `mlp` of sqrt(k).
+            """
             if self.network == "cnn":
                 return np.asarray(inputs, dtype=np.float64) * 2 - 1
             features = training.directions.features(inputs, ridge=schedule.ridge)
@@ -202,7 +208,9 @@ class DpSgd(Alternative):
         learning_rates: FloatArray,
         rng: np.random.Generator,
     ) -> None:
-        """Trains a network in place. Equal arguments give the same weights to the last bit.
+        """Trains a network in place by `num_steps` noisy sums of clipped gradients.
+
+        Equal arguments give the same weights to the last bit.
 
         Args:
             network: the network with its initial weights.
@@ -276,9 +284,13 @@ class DpSgd(Alternative):
         )
 
     def _prevalence_multiplier(self, noise_multiplier: float, num_groups: int) -> float:
-        """Returns the noise multiplier of the prevalence.
+        """Returns the noise multiplier for the release of the prevalence.
 
-        The prevalence takes about a tenth of 1 / multiplier**2 of the whole training.
+        The prevalence gets about a tenth of 1 / multiplier**2 of the whole training.
+
+        Args:
+            noise_multiplier: the noise multiplier of each step.
+            num_groups: the number of private groups.
         """
         # T steps that sample with probability q cost about one Gaussian of 1 / m^2 = T q^2 / noise_multiplier^2.
         steps_multiplier = noise_multiplier / (
@@ -288,7 +300,7 @@ class DpSgd(Alternative):
 
 
 class _Biased(nn.Module):
-    """A network whose output is a bias plus the output of an inner network, which is 0 before training."""
+    """A network that adds a fixed bias to the output of an inner network; this output is 0 before training."""
 
     def __init__(self, inner: nn.Module, bias: FloatArray) -> None:
         super().__init__()

@@ -69,13 +69,19 @@ class CovarianceRelease:
 
     @property
     def noise_std(self) -> float:
-        """The standard deviation of the noise in an entry of the mean, apart from the diagonal, where it is larger."""
+        """The standard deviation of the noise in an entry of the released mean off the diagonal.
+
+        On the diagonal it is larger by sqrt(2).
+        """
         return self.noise_multiplier * 2 * _CLIP / (self.num_groups * math.sqrt(2))
 
     def squared_error(self, num_features: int) -> float:
-        """Returns the expected squared Frobenius error of the released mean, at most.
+        """Returns an upper bound on the expected squared Frobenius error of the released mean of x x^T.
 
-        It has the error of noise in D (D + 1) / 2 entries, and that of N samples.
+        It adds the error of noise in the D x D entries and the sampling error 1 / N of a mean over N groups.
+
+        Args:
+            num_features: D, the number of features.
         """
         num_entries = num_features * (num_features + 1) / 2
         return num_entries * 2 * self.noise_std**2 + 1 / self.num_groups
@@ -105,8 +111,8 @@ class CovarianceRelease:
 def summed_entries(features: FloatArray, group_ids: IntArray) -> FloatArray:
     """Returns the sum over groups of the mean of x x^T over the group's records, as a vector `[D (D + 1) / 2]`.
 
-    The vector has the upper triangle of the matrix. An entry off the diagonal stands for two, with a factor of sqrt(2),
-    so that two vectors are as far apart as the matrices.
+    The vector has the upper triangle of this symmetric matrix. An entry off the diagonal stands for two, and is
+    multiplied by sqrt(2). So two vectors are as far apart in l2 as the two matrices.
 
     Args:
         features: `[n, D]`, the features x of each record.
@@ -123,6 +129,9 @@ def summed_entries(features: FloatArray, group_ids: IntArray) -> FloatArray:
 
 
 def _entry_weights(num_features: int) -> FloatArray:
-    """Returns the factor of each entry of the upper triangle in the vector, `[D (D + 1) / 2]`."""
+    """Returns the factor of each entry of a matrix's upper triangle in `summed_entries`, `[D (D + 1) / 2]`.
+
+    It is 1 on the diagonal and sqrt(2) elsewhere, for D features.
+    """
     rows, columns = np.triu_indices(num_features)
     return np.where(rows == columns, 1.0, math.sqrt(2))

@@ -12,7 +12,9 @@ from pate.comparison.alternatives.alternative import PREVALENCE_SHARE, Alternati
 
 @dataclass(frozen=True)
 class Multipliers:
-    """The noise multipliers of the two parts of a training, which together cost one Gaussian.
+    """The noise multipliers of the two parts of a training, the prevalence and the steps after it.
+
+    The two parts together cost one Gaussian event.
 
     Attributes:
         prevalence: the noise multiplier of the prevalence.
@@ -24,7 +26,7 @@ class Multipliers:
 
     @classmethod
     def of_training(cls, noise_multiplier: float) -> Self:
-        """Returns the multipliers of the two parts of a training.
+        """Returns the noise multipliers for the prevalence and for the steps, which together cost the whole training's.
 
         Args:
             noise_multiplier: the noise multiplier of the whole training.
@@ -51,7 +53,10 @@ class FullBatch(Alternative, ABC):
         return GaussianEvent.composed([prevalence.noise_multiplier, multipliers.steps])
 
     def noise_rate(self, noise_multiplier: float, *, clip: float, num_groups: int) -> float:
-        """Returns the variance of the noise in an entry of a mean gradient, divided by the number of steps."""
+        """Returns the variance of the noise in an entry of a step's mean gradient, divided by the number of steps.
+
+        The mean is over all groups.
+        """
         # The sensitivity of a sum is two clips, and the mean is over all groups.
         steps_multiplier = Multipliers.of_training(noise_multiplier).steps
         return (2 * clip * steps_multiplier / num_groups) ** 2

@@ -93,13 +93,13 @@ class GroupGradients:
     def _clipped_sum_of_block(
         self, residuals: FloatArray, *, clip: float, first: int, end: int
     ) -> FloatArray:
-        """Returns the sum of the clipped gradients of consecutive groups, `[k, L]`, from the gradient of each group.
+        """Returns the sum of the clipped gradients of consecutive groups, `[k, L]`; computes each gradient itself.
 
         Args:
             residuals: labels - probabilities of each record, `[n, L]`.
             clip: the largest l2 length of a group's gradient.
-            first: the first group.
-            end: the last group + 1.
+            first: the index of the first of the groups.
+            end: the index of the last of the groups + 1.
         """
         rows = slice(int(self._starts[first]), int(self._starts[end - 1] + self.sizes[end - 1]))
         products = np.einsum("ik,il->ikl", self.features[rows], residuals[rows])
@@ -110,11 +110,13 @@ class GroupGradients:
 
     @cached_property
     def _starts(self) -> IntArray:
-        """The first record of each group, `[N]`."""
+        """The row of the first record of each group, `[N]`."""
         return np.cumsum(self.sizes) - self.sizes
 
     def _weights_in_small_groups(self, residuals: FloatArray, clip: float) -> FloatArray:
         """Returns the weight of each record of a small group in the clipped sum, `[num_small_records]`.
+
+        A group is small if it has at most `FEW_RECORDS` records; these groups come first.
 
         The weight is the clipping factor of the group, divided by the number of records in the group. The length of a
         group's gradient is computed from inner products of features and of residuals. If the gradients of the records
@@ -143,10 +145,10 @@ class GroupGradients:
         return np.concatenate(weights)
 
     def _blocks(self, first_group: int, max_records: int) -> list[tuple[int, int]]:
-        """Returns consecutive blocks of groups, as pairs (first group, last group + 1).
+        """Returns consecutive blocks of groups up to the last group, as pairs of indices (first group, last group + 1).
 
         Args:
-            first_group: the first group of the first block.
+            first_group: the index of the first group of the first block.
             max_records: the largest number of records in a block; a single larger group is a block too.
         """
         blocks = []

@@ -38,11 +38,11 @@ class NoisyGradient:
     num_units: int
 
     def grid_step(self, num_entries: int) -> float:
-        """Returns the spacing of the grid for sums with `num_entries` entries, a power of 2."""
+        """Returns the spacing of the grid to which sums with `num_entries` entries are rounded, a power of 2."""
         return float(2.0 ** math.floor(math.log2(self.clip * _GRID_SHARE / math.sqrt(num_entries))))
 
     def sensitivity_in_steps(self, num_entries: int) -> float:
-        """Returns the largest l2 distance, in steps, by which a replaced unit moves a rounded sum.
+        """Returns the largest l2 distance, in steps of the grid, by which a replaced unit moves a rounded sum.
 
         The sum has `num_entries` entries. The distance is twice that of an added or removed unit.
         """

@@ -72,9 +72,10 @@ class PublicDirections:
 
     @property
     def standard_deviations(self) -> FloatArray:
-        """The standard deviation of the inputs along each direction, `[D - 1]`.
+        """The standard deviation of the inputs for each of the D features but the last, which is constant, `[D - 1]`.
 
-        The height counts as a direction whose variance is the mean of the others.
+        There is one for each direction. If `has_height`, the height has one more, whose variance is the mean of the
+        others.
         """
         variances = self.variances
         if self.has_height:

@@ -26,7 +26,7 @@ class Schedule:
     Attributes:
         ridge: the ridge of the features, see `PublicDirections.features`.
         times: the learning time of each label, its learning rate times the number of steps, `[L]`.
-        num_steps: the number of steps, so many that each step is stable.
+        num_steps: the number of gradient steps, so many that each step is stable.
         noise_variance: the approximate variance of the noise in the log-odds of each label after training, `[L]`.
         error: the expected mean square error of the log-odds.
     """
@@ -49,9 +49,10 @@ class Schedule:
         signal_variance: float,
         concentrated: bool = False,
     ) -> Self:
-        """Returns the schedule with the least expected error, which depends on public numbers alone.
+        """Returns the schedule with the least expected error of the log-odds.
 
-        The learning times are those of `LearningTimes` for each of six ridges. The ridge with the least error is taken.
+        It depends on public and released numbers alone. The learning times are those of `LearningTimes` for each of six
+        ridges. The ridge with the least error is taken.
 
         Args:
             directions: the principal directions of the public pool.

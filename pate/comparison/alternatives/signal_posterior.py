@@ -34,7 +34,12 @@ class SignalPosterior:
 
     @classmethod
     def before_observations(cls, prior_variances: FloatArray, num_labels: int) -> Self:
-        """Returns the posterior without any observation, which is the prior."""
+        """Returns the posterior without any observation, which is the prior.
+
+        Args:
+            prior_variances: the variance of a weight along each axis, up to a scale, `[D]`.
+            num_labels: the number of labels L.
+        """
         zeros = np.zeros((len(prior_variances), num_labels))
         return cls(prior_variances=prior_variances, precision=zeros, weighted_sum=zeros)
 
@@ -64,12 +69,12 @@ class SignalPosterior:
 
     @property
     def mean(self) -> FloatArray:
-        """The mean of the weights, `[D, L]`."""
+        """The posterior mean of the weights, `[D, L]`."""
         variances = self.scale * self.prior_variances[:, None]
         return np.asarray(self.weighted_sum * variances / (1 + self.precision * variances))
 
     @property
     def variances(self) -> FloatArray:
-        """The variances of the weights, `[D, L]`."""
+        """The posterior variances of the weights, `[D, L]`."""
         variances = self.scale * self.prior_variances[:, None]
         return np.asarray(variances / (1 + self.precision * variances))
