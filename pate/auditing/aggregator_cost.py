@@ -37,7 +37,7 @@ def epsilon_on(
         answered: bool `[Q]`, True for an answered query; None if all queries were answered, which costs most.
 
     Raises:
-        UnknownCost: no theorem bounds the cost of this aggregator, or of such votes.
+        UnknownCost: no theorem bounds the cost of this aggregator, or its theorem is not about votes like these.
     """
     cost = cost_on(
         aggregator,
@@ -73,7 +73,7 @@ def cost_on(
         answered: bool `[Q]`, True for an answered query; None if all queries were answered, which costs most.
 
     Raises:
-        UnknownCost: no theorem bounds the cost of this aggregator, or of such votes.
+        UnknownCost: no theorem bounds the cost of this aggregator, or its theorem is not about votes like these.
     """
     rule = (
         "GaussianVotes, ConfidentVotes, GNMax or ConfidentGNMax, of which theorems say what votes cost; "

@@ -102,7 +102,8 @@ def one_bit_cost(
 
     Args:
         statistics: the whole number on which each bit depends, `[Q]`, or `[Q, L]` for a bit for each label. Examples
-            are the gap in a stability test and the votes of `GaussianVotes`. It is an index of the event's log odds.
+            are the gap in a stability test and the votes of `GaussianVotes`. The entry of `event.log_odds` at this
+            index has the log odds that the bit is 1.
         event: the price of one bit.
         orders: Renyi orders > 1.
         failure_prob: the failure probability of all queries together.
@@ -123,10 +124,12 @@ def one_bit_cost(
 def _one_bit_divergences(
     statistics: IntArray, *, event: BitEvent, orders: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Returns the largest divergences between n bits and their neighbors: to the neighbors, and from them, `[n, A]`.
+    """Returns the largest Renyi divergences between n bits and these bits on neighboring data sets, `[n, A]` each.
+
+    The first array is D_a(bit || neighbor), the second is D_a(neighbor || bit).
 
     Args:
-        statistics: the statistic of each bit, `[n]`.
+        statistics: the whole number on which each bit depends, an index of `event.log_odds`, `[n]`.
         event: the price of one bit.
         orders: the Renyi orders, `[A]`.
     """
@@ -146,7 +149,13 @@ def _one_bit_divergences(
 def _bernoulli_divergences(
     first_log_odds: FloatArray, second_log_odds: FloatArray, *, orders: FloatArray
 ) -> FloatArray:
-    """Returns the Renyi divergence of n bits from n other bits, by their log odds `[n]` each: `[n, A]`."""
+    """Returns the Renyi divergence D_a(P || Q) of n pairs of bits, `[n, A]`, from their log odds.
+
+    Args:
+        first_log_odds: the log odds of 1 for the first bit P of each pair, `[n]`.
+        second_log_odds: the log odds of 1 for the second bit Q of each pair, `[n]`.
+        orders: the Renyi orders a, `[A]`.
+    """
     divergences = np.zeros((len(first_log_odds), len(orders)))
     is_different = first_log_odds != second_log_odds
     first_logits = first_log_odds[is_different, None]
@@ -202,7 +211,7 @@ def gnmax_cost(
     log_q = gnmax_log_q(one_vote_each(votes, num_teachers), noise_std=noise_std)
 
     def divergences_of(log_q_part: NDArray[Any]) -> tuple[FloatArray, ...]:
-        """Returns one bound on the divergences in both directions."""
+        """Returns an array `[n, A]` that bounds the divergences in both directions, from n values of log q."""
         return (gnmax_rdp(log_q_part, noise_std=noise_std, orders=array),)
 
     rdp = _summed_rdp(log_q, orders=array, divergences_of=divergences_of)

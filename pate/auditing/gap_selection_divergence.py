@@ -101,16 +101,17 @@ def _moment(
     exponent: FloatArray,
     best_mass: FloatArray,
 ) -> FloatArray:
-    """Returns power log(1 + t expm1(utility_shift)) + log(1 + t expm1(exponent)), `[Q, A]`.
+    """Returns (a - 1) times a Renyi divergence, power log(1 + t expm1(utility_shift)) + log(1 + t expm1(exponent)).
 
-    Here t = min(exp(log_rest), best_mass).
+    The result is `[Q, A]`. Here t = min(exp(log_rest), best_mass) is the probability of the candidates whose utility
+    changes between neighbors.
 
     Args:
         log_rest: the log of the largest possible t of each query, `[Q]`.
         utility_shift: the change of a utility.
-        power: a factor for each order, `[A]`.
-        exponent: an exponent for each order, `[A]`.
-        best_mass: the best t for each order, `[A]`.
+        power: the factor of the first logarithm at each order, `[A]`.
+        exponent: the exponent in the second logarithm at each order, `[A]`.
+        best_mass: the t with the largest divergence at each order, `[A]`.
     """
     other_mass = np.maximum(np.exp(log_rest), _MIN_MASS)[:, None]  # [Q, 1]
     mass = np.minimum(other_mass, best_mass)  # [Q, A]

@@ -31,11 +31,13 @@ def gnmax_log_q(
 ) -> FloatArray:
     """Returns log q for each query, `[Q]`, where q bounds the probability that GNMax does not output the plurality.
 
+    The plurality is the class with the most votes.
+
     Args:
         votes: counts of votes, `[Q, L]`.
         noise_std: the standard deviation of the noise on each count, in votes.
         added_lead: a number of votes that is added to the lead of the plurality over every other class; may be
-            negative.
+            negative. A lead below 0 counts as 0.
     """
     # The sorted counts [num_queries, num_labels], the largest first.
     sorted_counts = -np.sort(-np.asarray(votes, dtype=np.int64), axis=1)

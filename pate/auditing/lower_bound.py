@@ -144,14 +144,14 @@ def lower_bound_of(
 def _session_bounds(
     aggregator: BoundaryMax, shape: VoteShape, target_delta: float
 ) -> Iterator[LowerBound]:
-    """Yields lower bounds for a session of `BoundaryMax`, one for each of several ordered pairs of neighbors.
+    """Yields lower bounds on the epsilon of a session of `BoundaryMax`, one for each of several ordered neighbors.
 
-    From one neighbor to the other the label with the most votes loses a vote. Under replace-one the second label gains
-    that vote. Each pair is taken in both orders.
+    Between the neighbors the label with the most votes loses a vote. Under replace-one the label with the second most
+    votes gains that vote. Each pair is taken in both orders.
     """
 
     def call_outcome_probs(counts: IntArray) -> list[float]:
-        """Returns the probabilities of the first label, of all other labels together, and of a hit."""
+        """Returns the probabilities that a call answers the first label, that it answers another, and of a hit."""
         probabilities = aggregator.distribution(counts)
         return [float(probabilities[0]), float(probabilities[1:-1].sum()), float(probabilities[-1])]
 
@@ -224,8 +224,8 @@ def _winner_pairs(*, noise_std: float, num_candidates: int, is_replace_one: bool
 def _gap_pairs(shape: VoteShape, *, is_replace_one: bool) -> Iterator[Pair]:
     """Yields pairs of neighboring histograms, the first of which has one to eight equal gaps between sorted counts.
 
-    In the second histogram every second of the different counts is larger by a vote. Under replace-one all other counts
-    fall by a vote.
+    From the first histogram to the second, every second of the sorted counts rises by a vote, from the largest on.
+    Under replace-one all other counts fall by a vote. Labels below the last gap share one count, and move alike.
     """
     ranks = np.arange(shape.num_labels, dtype=np.int64)
     other_move = -1 if is_replace_one else 0

@@ -48,7 +48,8 @@ def published_claim(
 ) -> tuple[float | None, str]:
     """Returns the epsilon that published code computes for a release of votes, and the code's reasoning in few words.
 
-    The epsilon is not a valid bound. It is None if published code computes no epsilon for this type of aggregator.
+    The epsilon is not a valid bound. If published code computes no epsilon for this type of aggregator, the epsilon is
+    None and the reasoning is empty.
 
     Args:
         aggregator: the aggregator of the release, with its noise.
@@ -144,9 +145,10 @@ def _screened_curves(
     agreement: IntArray,
     num_moved: int,
 ) -> list[Curve]:
-    """Returns the claimed curves of answers and of screenings.
+    """Returns two claimed Renyi curves of a screened aggregator: that of all answers, and that of all screenings.
 
-    The claim counts all screenings, and the expected number of answers on these votes.
+    A screening decides with noise whether a query is answered. The claim counts all screenings, and the expected number
+    of answers on these votes.
 
     Args:
         aggregator: the aggregator of the release, with its noise.

@@ -27,8 +27,9 @@ class ReleaseParameters:
     """The known parameters of a release by somebody else. None stands for a parameter that is not known.
 
     Attributes:
-        noise_std: the noise of answers, or the scale of a selection, in votes; 0 for no noise.
-        screening_std: the noise of a screening or of a stability test, in votes; 0 for no noise.
+        noise_std: the standard deviation of the noise of answers, or the scale of a selection's noise, in votes; 0 for
+        none.
+        screening_std: the standard deviation of the noise of a screening or a stability test, in votes; 0 for none.
         threshold_share: the fraction of the teachers who must agree for an answer.
         vote_clip: the largest number of votes of a teacher that count in a query.
         max_size: the largest size of a set of labels.
@@ -56,7 +57,7 @@ class ReleaseParameters:
         return {name: value for name, value in ASSUMED.items() if name not in self.known}
 
     def applied(self, aggregator: Aggregator) -> KnownRelease:
-        """Returns an aggregator in which the known parameters are set, and its parameters by name.
+        """Returns a copy of an aggregator in which the known parameters are set, with all its parameters by name.
 
         Aggregators refuse noise of 0. They get noise of 1 instead, and the result is marked as noiseless.
         """
@@ -99,7 +100,7 @@ class KnownRelease:
     Attributes:
         aggregator: the aggregator.
         parameters: all parameters, known or assumed, by the names of `ReleaseParameters`.
-        is_noiseless: whether a standard deviation of the release is 0.
+        is_noiseless: whether a noise of the release is 0; the aggregator then has noise of 1 in its place.
     """
 
     aggregator: Aggregator

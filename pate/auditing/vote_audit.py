@@ -122,7 +122,7 @@ def audit_votes(
             parameters have assumed values.
         aggregator: the aggregator of the first finding, with its own values of all parameters that are not known; None
             for the usual aggregator of votes of this layout.
-        accountant: computes the prices.
+        accountant: a function without arguments that returns an empty accountant, which computes the prices.
         given_only: whether to leave out findings with an assumed parameter, except the first finding.
         data_dependent: whether to add the data-dependent epsilon of each release, if a theorem bounds it.
 
@@ -184,7 +184,7 @@ def _finding(
         release_parameters: the known parameters of the release.
         is_own: whether the caller passed the aggregator, so that its own values are not assumed.
         target_delta: the delta of all epsilons.
-        accountant: computes the prices.
+        accountant: a function without arguments that returns an empty accountant, which computes the prices.
         data_dependent: whether to add the data-dependent epsilon.
     """
     known_release = release_parameters.applied(audited_aggregator)

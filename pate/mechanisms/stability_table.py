@@ -74,7 +74,7 @@ def optimal_stability_table(
 
 
 def _largest_step(logit: float, order: float, rdp_budget: float, guess: float) -> float:
-    """Returns the largest rise of the log odds from one level to the next within the budget, rounded down.
+    """Returns the largest rise of the log odds from a level to the next that costs at most `rdp_budget`, rounded down.
 
     Args:
         logit: the log odds of passing at the lower level.
@@ -87,7 +87,7 @@ def _largest_step(logit: float, order: float, rdp_budget: float, guess: float) -
     log_not_q = -_log_add(0.0, logit)
 
     def divergence_excess(step: float) -> float:
-        """Returns the larger of both divergences between the levels, minus the budget."""
+        """Returns the Renyi divergence, in the larger direction, of log odds that rise by `step`, less the budget."""
         log_p = -_log_add(0.0, -logit - step)
         log_not_p = -_log_add(0.0, logit + step)
         log_moment_up = _log_add(

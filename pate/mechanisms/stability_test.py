@@ -275,7 +275,14 @@ def _table_test(table: StabilityTable, *, num_teachers: int, adjacency: Adjacenc
 
 
 def _certain_excess(pass_probability: Callable[[FloatArray], FloatArray], test_std: float) -> float:
-    """Returns the smallest multiple of `test_std` that, as excess, passes with at least `LARGEST_PROB`."""
+    """Returns the smallest multiple of `test_std` that is an excess of (almost) certain passing.
+
+    Almost certain is a probability of at least `LARGEST_PROB`, the largest that a test has.
+
+    Args:
+        pass_probability: the probability of passing, as a function of the excess, max(gap - sens, 0).
+        test_std: the standard deviation of the noise of the test, in votes.
+    """
     num_stds = np.arange(_MAX_STDS + 1.0)
     return test_std * float(np.searchsorted(pass_probability(num_stds * test_std), LARGEST_PROB))
 
@@ -294,7 +301,7 @@ def _build_test(
     and not above `_MAX_GAPS`. Larger gaps pass with the last probability.
 
     Args:
-        pass_probability: the probability of passing, as a function of the excess.
+        pass_probability: the probability of passing, as a function of the excess, max(gap - sens, 0).
         certain_excess: the excess at which the largest possible probability is reached.
         failure_prob: the largest pass probability at gaps up to sens.
         num_teachers: the number of teachers T.

@@ -80,7 +80,9 @@ def price_by(
 def cheapest_accountant(
     release: PricedRelease, budget: Budget, accountants: Mapping[str, Callable[[], Accountant]]
 ) -> AccountantPrice:
-    """Returns the lowest price of a release among the accountants that are quick for its event.
+    """Returns the lowest price of a release by the budget's accountant or by another accountant that may be lower.
+
+    Accountants that are slow for the event of the release, or never have the lowest price, are left out.
 
     Args:
         release: the release, priced by the budget's accountant.
@@ -112,7 +114,10 @@ def cheapest_accountant(
 
 
 def _num_steps(event: Event) -> int:
-    """Returns the number of steps of a stepwise composition: all mechanisms but Gaussian noise and its maxima."""
+    """Returns the number of mechanisms in an event that the accountant `exact` composes one by one.
+
+    Gaussian noise, and noisy maxima with Gaussian noise, do not count: they are composed together.
+    """
     num_steps = 0
     for kind, leaves in count_leaves(event).by_kind.items():
         if kind is not GaussianEvent and not issubclass(kind, NoisyMaxGaussianEvent):

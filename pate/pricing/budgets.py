@@ -64,7 +64,7 @@ class MuBudget(Budget):
 
 
 def is_solved_for_noise(budget: Budget) -> bool:
-    """Returns True if a plan for this budget finds the noise of one epsilon for all groups."""
+    """Returns True if a plan for this budget solves for noise, with one epsilon for all groups."""
     return budget.epsilon is not None and not isinstance(budget, (QueryBudget, PersonBudgets))
 
 

@@ -15,15 +15,15 @@ from pate.pricing.priced_release import PricedRelease, plan_or_none
 
 
 class TimeIsUp(Exception):
-    """An exception that ends a search: its time is up, and no further plan may be started."""
+    """An exception that ends a search for changes of settings because the time limit of the search is over."""
 
 
 class ChangedPlans:
-    """The plans of a refused release after changes of its settings, computed when asked for.
+    """The plans that a refused release would have after changes of its settings.
 
-    Each plan is computed once. After the time limit no plan is started. A plan uses one of two accountants. The Renyi
-    accountant is quick and narrows the search. The accountant of the budget may take seconds, and its plan is the one
-    that the user would get.
+    Each plan is computed when it is first asked for, and kept. After the time limit no plan is started. A plan uses one
+    of two accountants. The Renyi accountant is quick and narrows the search. The accountant of the budget may take
+    seconds, and its plan is the one that the user would get.
 
     Attributes:
         shape: the shape of the refused release.
@@ -67,7 +67,10 @@ class ChangedPlans:
         self._plans_by_budget: dict[Change, PricedRelease | None] = {}
 
     def by_renyi(self, settings_change: Change) -> PricedRelease | None:
-        """Returns the plan after a change, by the Renyi accountant; None if there is no plan."""
+        """Returns the plan after a change, by the Renyi accountant; None if nothing meets the budget.
+
+        Raises `TimeIsUp` after the time limit, unless the plan is known already.
+        """
         if settings_change in self._plans_by_renyi:
             return self._plans_by_renyi[settings_change]
         is_solved = is_solved_for_noise(self.budget)
@@ -81,7 +84,10 @@ class ChangedPlans:
         return planned
 
     def by_budget(self, settings_change: Change) -> PricedRelease | None:
-        """Returns the plan after a change, by the budget's own accountant as for the user; None if there is no plan."""
+        """Returns the plan after a change, by the budget's own accountant; None if nothing meets the budget.
+
+        Raises `TimeIsUp` after the time limit, unless the plan is known already.
+        """
         if settings_change not in self._plans_by_budget:
             planned = self._plan(
                 self._unsolved_aggregator, budget=self.budget, settings_change=settings_change
@@ -96,12 +102,12 @@ class ChangedPlans:
     def _plan(
         self, unsolved_aggregator: Aggregator, budget: Budget, settings_change: Change
     ) -> PricedRelease | None:
-        """Returns the plan after a change; None if there is no plan.
+        """Returns the plan of a release after a change; None if no noise or no query meets the budget.
 
         Args:
-            unsolved_aggregator: the aggregator before its noise was solved for.
+            unsolved_aggregator: the aggregator, with noise to start from or to be taken as it is.
             budget: the budget of the plan.
-            settings_change: the changed settings.
+            settings_change: the changed settings. Changed noise is not read.
 
         Raises:
             TimeIsUp: the time of the search is up.

@@ -37,13 +37,13 @@ _NOISE_FACTORS = [2 ** (-step / 100) for step in range(1, 4800)]
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """Settings that a plan has in place of its own; None leaves a setting unchanged.
+    """New settings of a refused release; None, or an empty tuple, leaves a setting unchanged.
 
     Attributes:
         num_teachers: the number of teachers.
         num_queries: the number of queries.
         target_epsilon: the epsilon for which the noise is found.
-        noise: names of fields of the aggregator with their values.
+        noise: pairs (name, value) of fields of the aggregator that set its noise.
     """
 
     num_teachers: int | None = None
@@ -78,39 +78,42 @@ class ChangeKind(ABC):
     """A kind of change, with the values that the search tries for one setting.
 
     Attributes:
-        candidates: the values of the changed setting, from the smallest change to the largest. If a candidate works, so
-            do all later ones.
+        candidates: the values of the changed setting, from the smallest change to the largest. If a candidate makes the
+            release useful (`is_plan_useful`), so do all later ones.
     """
 
     candidates: Sequence[float]
 
     @abstractmethod
     def change(self, candidate: float) -> Change:
-        """Returns the change that sets a candidate value."""
+        """Returns the change that gives the setting the value `candidate`."""
 
     @abstractmethod
     def is_likely(self, candidate: float) -> bool:
-        """Returns True if a candidate should work, by the prices of the Renyi accountant.
+        """Returns True if the Renyi accountant's prices suggest that a candidate makes the refused release useful.
 
-        If a candidate is likely, so are all later ones.
+        If the result is True for a candidate, it is True for all later ones.
         """
 
     @abstractmethod
     def likely_index(self, working_index: int, planned: PricedRelease) -> int:
-        """Returns the index of the smallest change that should work, estimated from the plan of a change that works.
+        """Returns an estimate of the index of the smallest candidate that makes the refused release useful.
 
-        A change works if it makes the refused release useful.
+        The estimate is `working_index` or less. It is less if the budget's accountant has lower prices than the Renyi
+        accountant, so that a smaller change may do.
 
         Args:
-            working_index: the index in `candidates` of the change that works.
-            planned: the plan with that change, by the budget's accountant. If its prices are below those of the Renyi
-                accountant, smaller changes may work too.
+            working_index: the index in `candidates` of a change that makes the release useful.
+            planned: the plan of the release with that change, by the budget's accountant.
         """
 
 
 @dataclass(frozen=True)
 class MoreTeachers(ChangeKind):
-    """More teachers. The noise of a plan hardly depends on their number, so one plan is enough to judge all candidates.
+    """The change to more teachers.
+
+    The noise that a budget needs hardly depends on the number of teachers. So the noise of one plan is enough to judge
+    all candidates.
 
     Attributes:
         priced: the refused release, priced by the Renyi accountant.
@@ -120,9 +123,9 @@ class MoreTeachers(ChangeKind):
 
     @classmethod
     def from_release(cls, priced: PricedRelease, *, num_groups: int | None) -> "MoreTeachers":
-        """Returns the change to a larger number of teachers than that of a release, up to 5,000.
+        """Returns the kind of change whose candidates are numbers of teachers above that of a release, up to 5,000.
 
-        Each teacher keeps at least ten private groups, if their number is known.
+        With a known number of private groups, each teacher of a candidate has at least ten of them.
 
         Args:
             priced: the refused release, priced by the Renyi accountant.
@@ -138,18 +141,21 @@ class MoreTeachers(ChangeKind):
         return cls(candidates=larger_counts, priced=priced)
 
     def change(self, candidate: float) -> Change:
-        """Returns the change that sets the number of teachers."""
+        """Returns the change that sets the number of teachers to `candidate`."""
         return Change(num_teachers=int(candidate))
 
     def is_likely(self, candidate: float) -> bool:
-        """Returns True if a release with that number of teachers and the noise of the refused release is useful."""
+        """Returns True if a release with `candidate` teachers and the noise of the refused release is useful."""
         return self._is_useful(num_teachers=candidate, planned=self.priced)
 
     def likely_index(self, working_index: int, planned: PricedRelease) -> int:
-        """Returns the index of the smallest number of teachers with which the noise of a working plan is useful."""
+        """Returns the index of the smallest number of teachers at which the noise of `planned` leaves a useful release.
+
+        The result is at most `working_index`, the index of the number of teachers in `planned`.
+        """
 
         def is_useful(num_teachers: float) -> bool:
-            """Returns True if a release with that number of teachers and the noise of the plan is useful."""
+            """Returns True if a release with a number of teachers and the noise of `planned` is useful."""
             return self._is_useful(num_teachers, planned)
 
         return bisect_left(self.candidates, x=True, hi=working_index, key=is_useful)
@@ -167,11 +173,12 @@ class MoreTeachers(ChangeKind):
 
 @dataclass(frozen=True)
 class LargerEpsilon(ChangeKind):
-    """A larger epsilon.
+    """The change to a larger epsilon.
 
     Attributes:
         budget_by_renyi: the budget of the refused release, with the Renyi accountant.
-        lowest_epsilon: the price by the Renyi accountant of noise small enough for a useful release.
+        lowest_epsilon: the price by the Renyi accountant of noise small enough for a useful release; the epsilon of the
+            budget if that is larger.
     """
 
     budget_by_renyi: Budget
@@ -181,7 +188,7 @@ class LargerEpsilon(ChangeKind):
     def from_release(
         cls, less_noisy_release: PricedRelease, *, budget_by_renyi: Budget
     ) -> "LargerEpsilon":
-        """Returns the change to a larger epsilon than that of the budget, up to 100.
+        """Returns the kind of change whose candidates are larger epsilons than that of the budget, up to 100.
 
         Args:
             less_noisy_release: the refused release with noise small enough to be useful (`with_less_noise`).
@@ -199,15 +206,19 @@ class LargerEpsilon(ChangeKind):
         )
 
     def change(self, candidate: float) -> Change:
-        """Returns the change that sets the epsilon."""
+        """Returns the change that sets the epsilon to `candidate`."""
         return Change(target_epsilon=candidate)
 
     def is_likely(self, candidate: float) -> bool:
-        """Returns True if the epsilon is at least the price of noise small enough for a useful release."""
+        """Returns True if `candidate` is at least the price of noise small enough for a useful release."""
         return candidate >= self.lowest_epsilon
 
     def likely_index(self, working_index: int, planned: PricedRelease) -> int:
-        """Returns the index of the first epsilon that is at least the working one divided by `_renyi_ratio`."""
+        """Returns the index of the smallest candidate that is at least the epsilon of `planned` divided by a ratio.
+
+        The ratio is the price of `planned` by the Renyi accountant over that by the budget's accountant. The result is
+        at most `working_index`.
+        """
         ratio = _renyi_ratio(planned, self.budget_by_renyi)
         likely_epsilon = self.candidates[working_index] / ratio
         return bisect_left(self.candidates, x=likely_epsilon, hi=working_index)
@@ -215,7 +226,7 @@ class LargerEpsilon(ChangeKind):
 
 @dataclass(frozen=True)
 class FewerQueries(ChangeKind):
-    """Fewer queries, with the same number of teachers or with another one.
+    """The change to fewer queries, with the same number of teachers or with another one.
 
     Attributes:
         less_noisy_release: the refused release with noise small enough to be useful.
@@ -235,9 +246,10 @@ class FewerQueries(ChangeKind):
         budget_by_renyi: Budget,
         new_num_teachers: int | None = None,
     ) -> "FewerQueries":
-        """Returns the change to a smaller number of queries than that of a release, down to 20.
+        """Returns the kind of change whose candidates are numbers of queries below that of a release, down to 20.
 
-        The candidates are all numbers with two digits, from large to small. Some may cost more than the budget.
+        The candidates are all such numbers with two significant digits, from large to small. Some may cost more than
+        the budget.
 
         Args:
             less_noisy_release: the refused release with the noise of `with_less_noise`; its price is still that of the
@@ -255,11 +267,11 @@ class FewerQueries(ChangeKind):
         )
 
     def change(self, candidate: float) -> Change:
-        """Returns the change that sets the number of queries, and the number of teachers if there is a new one."""
+        """Returns the change to `candidate` queries, and to `new_num_teachers` if that is not None."""
         return Change(num_teachers=self.new_num_teachers, num_queries=int(candidate))
 
     def is_likely(self, candidate: float) -> bool:
-        """Returns True if the budget pays for that number of queries with noise small enough for a useful release."""
+        """Returns True if the budget pays for `candidate` queries with noise small enough for a useful release."""
         shape = replace(self.less_noisy_release.shape, num_queries=int(candidate))
         price = price_or_infinity(
             self.less_noisy_release.aggregator, shape=shape, budget=self.budget_by_renyi
@@ -267,27 +279,31 @@ class FewerQueries(ChangeKind):
         return price <= (self.budget_by_renyi.epsilon or 0.0)
 
     def likely_index(self, working_index: int, planned: PricedRelease) -> int:
-        """Returns the index of the largest number of queries within the working one times `_renyi_ratio` squared."""
+        """Returns the index of the largest candidate up to the number of queries of `planned`, times a squared ratio.
+
+        The ratio is the price of `planned` by the Renyi accountant over that by the budget's accountant. The result is
+        at most `working_index`.
+        """
         # An epsilon grows about as the square root of the number of queries.
         ratio = _renyi_ratio(planned, self.budget_by_renyi)
         max_queries = self.candidates[working_index] * ratio**2
 
         def is_affordable(num_queries: float) -> bool:
-            """Returns True if a number of queries is within the estimated largest number."""
+            """Returns True if a number of queries is at most `max_queries`, an estimate of what the budget pays for."""
             return num_queries <= max_queries
 
         return bisect_left(self.candidates, x=True, hi=working_index, key=is_affordable)
 
 
 def with_less_noise(priced: PricedRelease) -> PricedRelease | None:
-    """Returns a copy of the release with the largest noise at which it is useful; None if there is no such noise.
+    """Returns a copy of a release with the largest noise, smaller than it has, at which it is useful; None if none is.
 
-    The noise is rounded to four digits. None is also returned for an aggregator whose noise cannot be scaled. The price
-    and the event of the copy are unchanged, and do not belong to this noise.
+    The noise is found to 0.7% and rounded to four digits. None is also returned for an aggregator whose noise cannot be
+    scaled. The price and the event of the copy are unchanged, and do not belong to this noise.
     """
 
     def is_useful(noise_factor: float) -> bool:
-        """Returns True if the release is useful with its noise multiplied by the factor."""
+        """Returns True if the release `priced` is useful with its noise multiplied by a factor."""
         return is_plan_useful(_with_noise_factor(priced, noise_factor))
 
     try:
@@ -316,7 +332,7 @@ def price_or_infinity(aggregator: Aggregator, shape: VoteShape, budget: Budget) 
 
 
 def _renyi_ratio(planned: PricedRelease, budget_by_renyi: Budget) -> float:
-    """Returns the price of a plan by the Renyi accountant, divided by the price that the plan has.
+    """Returns the price of a plan by the Renyi accountant, divided by its price by the accountant of its own budget.
 
     Args:
         planned: the plan, with its price by the accountant of its own budget.

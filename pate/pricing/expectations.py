@@ -34,13 +34,14 @@ class Expectation:
     def is_useless(self) -> bool:
         """Whether the noise hides even unanimous votes, or few queries are answered where 90% of the teachers agree.
 
-        A release that is not useless may still be no useful plan: `is_plan_useful` also asks for `MIN_SUCCESS`.
+        Noise hides unanimous votes if fewer than 3/4 of the answered bits are right. Few queries are fewer than a
+        third. A release that is not useless may still be no useful plan: `is_plan_useful` asks for more.
         """
         return self.unanimous.is_useless or self.clear.answered < MIN_ANSWERED
 
 
 def expectation(aggregator: Aggregator, shape: VoteShape) -> Expectation:
-    """Returns the expected answers of a release to three kinds of queries, whose shares are in `AGREEMENTS`."""
+    """Returns the expected answers of a release to queries on which 100%, 90% or 70% of the teachers agree."""
     return Expectation(
         unanimous=expected_release(aggregator, shape, agreement=AGREEMENTS["unanimous"]),
         clear=expected_release(aggregator, shape, agreement=AGREEMENTS["clear"]),
@@ -51,9 +52,9 @@ def expectation(aggregator: Aggregator, shape: VoteShape) -> Expectation:
 def is_plan_useful(planned: PricedRelease | None) -> bool:
     """Returns True if a plan is useful: it answers unanimous labels correctly, and enough queries.
 
-    Labels on which all teachers agree have to be right with a probability of `MIN_SUCCESS`. Enough queries have to be
-    answered where 90% of the teachers agree. For None, which stands for a plan that does not exist, the result is
-    False.
+    A label on which all teachers agree has to be answered, and right, with a probability of at least `MIN_SUCCESS`
+    (90%). At least a third of the queries have to be answered where 90% of the teachers agree. For None, which stands
+    for a plan that does not exist, the result is False.
     """
     if planned is None:
         return False

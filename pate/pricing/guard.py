@@ -58,7 +58,8 @@ def require_useful(
     - fewer than a third of the queries would be answered although 90% of the teachers agree;
     - delta is 0.01 or more.
 
-    Only the last case applies to a release without noise, and to an aggregator without expected answers.
+    Only the last case applies to a release that costs nothing, and to an aggregator without expected answers. A release
+    costs nothing if it has no queries, or if no vote changes its answers.
 
     Args:
         unsolved_aggregator: the aggregator before its noise was solved for.
@@ -108,7 +109,7 @@ def require_useful(
 
 
 def _warn_of_noise(expected: Expectation, priced: PricedRelease) -> Iterator[Doubt]:
-    """Yields a warning about a release whose noise often hides what all, or 70%, of the teachers agree on.
+    """Yields at most one warning: about a release whose noise often hides what all, or 70%, of the teachers agree on.
 
     Args:
         expected: the expected answers of the release.
@@ -135,10 +136,10 @@ def _with_remedies(
     search: RemedySearch,
     other_method: Remedy | None,
 ) -> InvalidValue:
-    """Searches for remedies of a refused release, and returns its error with them.
+    """Searches for changes of settings that make a refused release useful, and returns the error with them as remedies.
 
     Args:
-        refusal: the error without remedies.
+        refusal: the error that refuses the release, without remedies.
         unsolved_aggregator: the aggregator before its noise was solved for.
         priced: the priced release.
         budget: the budget that the release was planned for.
@@ -176,7 +177,7 @@ def _with_remedies(
 
 
 def _warn_of_delta(delta: float, *, num_groups: int | None, allow_useless: bool) -> Iterator[Doubt]:
-    """Yields a warning about a delta of 0.01 or more, or above one over the number of groups.
+    """Yields at most one warning: about a delta of 0.01 or more, or else above one over the number of groups.
 
     Args:
         delta: the delta of the guarantee.
@@ -201,7 +202,7 @@ def _warn_of_delta(delta: float, *, num_groups: int | None, allow_useless: bool)
 
 
 def _refusal_reason(expected: Expectation, priced: PricedRelease, *, voters: str) -> str:
-    """Returns the reason for a refusal in words: the expected answers if teachers agree.
+    """Returns the reason for a refusal in words: how few answers would be right, or given, if teachers agree.
 
     Args:
         expected: the expected answers of the release.

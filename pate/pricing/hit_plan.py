@@ -127,7 +127,7 @@ def _session_epsilon(session: TargetChargedAggregator, shape: VoteShape, budget:
 
 
 def _plain_epsilon(session: TargetChargedAggregator, shape: VoteShape, budget: Budget) -> float:
-    """Returns the epsilon of all queries of a shape if every query is charged, with the noise of the session."""
+    """Returns the epsilon of all queries of a shape if each is charged, hit or not, with the noise of the session."""
     return budget.epsilon_of(session.plain_event(shape))
 
 
@@ -138,7 +138,9 @@ def _session_for(
     num_queries: int,
     target_delta: float,
 ) -> TargetChargedAggregator:
-    """Returns a session for another number of queries, which halts early with a probability of about 1/20.
+    """Returns a session for another number of queries, which halts too early with a probability of about 1/20.
+
+    The noise stays. The failure probability is lowered if need be, and `target_hits` is set by the expected hits.
 
     Args:
         aggregator: the aggregator of the session, with its noise.

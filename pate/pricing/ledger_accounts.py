@@ -152,11 +152,11 @@ def ledgers_in(path: str | os.PathLike[str]) -> list[Ledger]:
 def _largest_target_epsilon(
     ledger: Ledger, *, priced_release: PricedRelease, budget: Budget, max_epsilon: float
 ) -> float:
-    """Returns the largest epsilon at which a release fits under a cap, to 1%.
+    """Returns the largest epsilon at which a release fits under the cap of an account, to 1%; 0 if none is found.
 
-    The search halves the interval of log epsilon between a thousandth of the cap and the cap. At each epsilon the noise
-    is solved for by the Renyi accountant, and the filter of the ledger decides whether the event fits. The budget's
-    accountant prices the result once.
+    The cap itself is tried first. Otherwise the search halves the interval of log epsilon between a thousandth of the
+    cap and the cap. At each epsilon the noise is solved for by the Renyi accountant, and the filter of the ledger
+    decides whether the release fits. The budget's accountant prices the result once.
 
     Args:
         ledger: the account with its charges.
@@ -189,9 +189,9 @@ def _largest_target_epsilon(
 def _event_within_cap(
     ledger: Ledger, *, priced_release: PricedRelease, budget: Budget
 ) -> Event | None:
-    """Returns the price of a release whose noise is solved for a budget.
+    """Returns the event of a release whose noise is solved for a budget, if the ledger can pay for it.
 
-    Returns None if no noise meets the budget, or if the price does not fit under the cap of the ledger.
+    Returns None if no noise meets the budget, or if the event does not fit under the cap of the ledger.
     """
     planned = plan_or_none(priced_release.aggregator, shape=priced_release.shape, budget=budget)
     if planned is None or ledger.affords(planned.event) < 1:

@@ -17,7 +17,7 @@ from pate.votes.shape import VoteShape
 class PassingGaps:
     """The smallest gaps that pass an aggregator's stability test with a given probability.
 
-    All are None for an aggregator without a stability test.
+    All three are None for an aggregator without a stability test.
 
     Attributes:
         gap_at_50: the smallest gap that passes the test with a probability of 50%; None where no gap does.
@@ -32,7 +32,7 @@ class PassingGaps:
 
 
 def passing_gaps(aggregator: Aggregator, shape: VoteShape) -> PassingGaps:
-    """Returns the gaps that pass the stability test of an aggregator, for votes of a shape."""
+    """Returns the smallest gaps that pass the stability test of an aggregator, for votes of a shape."""
     test = aggregator.stability_test(num_teachers=shape.num_teachers)
     if test is None:
         return PassingGaps()

@@ -153,7 +153,8 @@ def fit_to_classes(
 ) -> tuple[Aggregator, tuple[BudgetClass, ...]]:
     """Returns the aggregator with noise for several budgets, and the classes with their prices.
 
-    The aggregator's `budgets_by` decides whether the classes get different weights or different numbers of teachers.
+    The field `budgets_by` of the aggregator, "weights" or "teachers", says whether the groups of each class get a
+    weight of their own, or records at a number of teachers of their own.
 
     Args:
         aggregator: the aggregator, with noise to start from.
@@ -175,7 +176,7 @@ def fit_to_classes(
 def _classes_by_weights(
     aggregator: Aggregator, shape: VoteShape, budgets: PersonBudgets
 ) -> tuple[BudgetClass, ...]:
-    """Returns the classes with the weight at which the noise of the largest budget costs each class at most its budget.
+    """Returns the classes, each with the weight at which a release costs a group of the class at most its budget.
 
     A group of weight w moves the released sums by at most w times as much as a group of weight 1. So the release costs
     it as much as noise that is 1 / w times as large (docs/proofs/budgets.md).

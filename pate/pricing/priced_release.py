@@ -169,8 +169,8 @@ def _fit_to_mu(aggregator: Aggregator, shape: VoteShape, *, budget: MuBudget) ->
     """Returns the aggregator with noise for which its release is mu-GDP.
 
     A Gaussian release with the epsilon of the budget has at most the mu of the budget. Another release may have a
-    larger mu. The noise is then found for a smaller mu, divided by the ratio of that excess, until the release meets
-    the budget.
+    larger mu. Then the noise is found for a smaller mu: the last one, times the ratio of the budget's mu to that of the
+    release. This is repeated until the release meets the budget.
 
     Args:
         aggregator: the aggregator, with noise to start from.
@@ -253,10 +253,10 @@ def with_fields(aggregator: Aggregator, new_values: Mapping[str, Any]) -> Aggreg
 
 
 def certify_stability_test(release: PricedRelease, budget: Budget) -> CertifiedTable:
-    """Returns the table of a release's stability test, with its certified price.
+    """Returns the table of pass probabilities of a release's stability test, with the certified price of one test.
 
-    The price is at the Renyi order that the table was made for, or at the best order of the release if there is no such
-    order. Raises `InvalidValue` for an aggregator without a stability test.
+    The price is a Renyi divergence at one order. This is the order that the aggregator's table was made for, or else
+    the best order of the release. Raises `InvalidValue` for an aggregator without a stability test.
     """
     aggregator = release.aggregator
     test = aggregator.stability_test(num_teachers=release.shape.num_teachers)

@@ -208,7 +208,7 @@ def quote_release(
 
 
 def _attack_bounds(priced_release: PricedRelease, budget: Budget) -> AttackBounds | None:
-    """Returns an upper bound on the success of attacks on a release; None if its price is infinite."""
+    """Returns an upper bound on the success of attacks that look for members; None for a release of infinite price."""
     if math.isinf(priced_release.epsilon):
         return None
     return AttackBounds.from_accountant(budget.accountant().compose(priced_release.event))
@@ -256,7 +256,7 @@ def _public_solutions(
 
 
 def _expectation_or_none(aggregator: Aggregator, shape: VoteShape) -> Expectation | None:
-    """Returns the expected answers; None for an aggregator of the user's that has no expectation."""
+    """Returns the expected answers of a release; None for an aggregator, written by the user, that states none."""
     try:
         return expectation(aggregator, shape)
     except InvalidValue:

@@ -75,10 +75,10 @@ def search_with_progress(monitor: Monitor, *, spelling: Spelling) -> RemedySearc
 
 @dataclass(frozen=True)
 class Remedies:
-    """The changes that a search has found.
+    """The changes of settings that a search has found.
 
     Attributes:
-        changes: the smallest change of each kind that works.
+        changes: for each kind of change, the smallest that makes the refused release useful, if any does.
         is_complete: False where the time was up before the search ended.
     """
 
@@ -93,7 +93,7 @@ def remedies(
     *,
     num_groups: int | None = None,
 ) -> list[Change]:
-    """Returns the smallest changes with which a release is useful, without a time limit; see `search_remedies`."""
+    """Returns the smallest changes that make a refused release useful, as `search_remedies` without a time limit."""
     result = search_remedies(
         unsolved_aggregator,
         refused_release=priced,
@@ -155,10 +155,10 @@ def _ignore_progress(done: int, note: str = "") -> None:
 
 
 class _RunningSearch:
-    """A search for remedies that has started.
+    """A search, in progress, for changes of settings that make a refused release useful.
 
     Attributes:
-        changes: the smallest change so far that works, by the name of its kind.
+        changes: the smallest change found so far that makes the release useful, by the name of its kind.
     """
 
     def __init__(
@@ -169,10 +169,10 @@ class _RunningSearch:
         num_groups: int | None,
         report_progress: Callable[..., None],
     ) -> None:
-        """Stores the arguments.
+        """Stores the arguments; `run` does the search.
 
         Args:
-            plans: the plans after changes, which have a time limit.
+            plans: the plans of the release after changes, which have a time limit.
             priced: the refused release.
             num_groups: the number of private groups; None if unknown.
             report_progress: shows the number of plans that were tried, and a note.
@@ -188,7 +188,10 @@ class _RunningSearch:
         self._num_plans = 0
 
     def run(self) -> None:
-        """Runs both passes; raises `TimeIsUp` if the time is up, after which `changes` holds what works so far."""
+        """Searches by the Renyi accountant, which is quick, and then corrects the result by the budget's accountant.
+
+        Raises `TimeIsUp` if the time limit is over. `changes` then holds what was found so far.
+        """
         plans = self._plans
         priced = self._priced
         if not plans.is_renyi:
@@ -250,7 +253,10 @@ class _RunningSearch:
             self._search_by_renyi(kind_name="both", change_kind=both_changes)
 
     def _try_less_noise(self) -> None:
-        """Adds a change to less noise, if the plan with it is useful and has at least 20 queries, or all of fewer."""
+        """Adds a change to less noise, if the budget pays for enough queries with it and the release is useful.
+
+        Enough are 20 queries, or all queries of a release with fewer.
+        """
         less_noisy_release = with_less_noise(self._priced)
         if less_noisy_release is None:
             return
@@ -265,7 +271,7 @@ class _RunningSearch:
             self.changes["noise"] = Change(noise=tuple(noise.items()))
 
     def _search_by_renyi(self, kind_name: str, change_kind: ChangeKind) -> None:
-        """Finds the smallest candidate of a kind that works by the Renyi accountant.
+        """Finds the smallest candidate of a kind that makes the release useful, by plans of the Renyi accountant.
 
         Args:
             kind_name: the name of the kind, a key of `changes`.
@@ -282,9 +288,9 @@ class _RunningSearch:
         )
 
     def _confirm(self, kind_name: str) -> None:
-        """Computes the plan of a change by the budget's accountant.
+        """Computes the plan of the change of a kind in `changes` by the budget's accountant.
 
-        If the plan is useless, the next larger change that works takes its place.
+        If that plan is not useful, the smallest larger change with a useful plan takes its place, or none.
         """
         planned = self._plans.by_budget(self.changes[kind_name])
         if is_plan_useful(planned):
@@ -300,7 +306,10 @@ class _RunningSearch:
         )
 
     def _find_smaller(self, kind_name: str) -> None:
-        """Finds a smaller change of a kind, if the budget's accountant is cheaper than the Renyi accountant."""
+        """Replaces the change of a kind by the smallest change whose plan by the budget's accountant is useful.
+
+        A smaller change than that by the Renyi accountant may do, if the budget's accountant has lower prices.
+        """
         planned = self._plans.by_budget(self.changes[kind_name])
         if planned is not None:
             working_index = self._indices[kind_name]
@@ -322,11 +331,11 @@ class _RunningSearch:
         first_index: int,
         last_index: int,
     ) -> None:
-        """Stores in `changes` the smallest candidate of a kind that works.
+        """Stores in `changes` the smallest candidate of a kind whose plan is useful; nothing if there is none.
 
         Args:
             kind_name: the name of the kind, a key of `changes`.
-            make_plan: returns the plan after a change; None if there is no plan.
+            make_plan: returns the plan after a change; None if nothing meets the budget.
             start_index: the index of the candidate to try first.
             first_index: the smallest index to try.
             last_index: the largest index to try.
@@ -334,7 +343,7 @@ class _RunningSearch:
         change_kind = self._kinds[kind_name]
 
         def is_working(index: int) -> bool:
-            """Returns True if the plan of the candidate at an index is useful."""
+            """Returns True if the plan of the candidate at an index is useful; then stores it in `changes`."""
             change = change_kind.change(change_kind.candidates[index])
             is_useful = is_plan_useful(make_plan(change))
             if is_useful:
@@ -352,13 +361,13 @@ class _RunningSearch:
 def _smallest_index(
     is_working: Callable[[int], bool], *, start_index: int, first_index: int, last_index: int
 ) -> int | None:
-    """Returns the smallest index from `first_index` to `last_index` that works; None if none does.
+    """Returns the smallest index from `first_index` to `last_index` with `is_working(index)`; None if there is none.
 
-    If an index works, all larger indices have to work. The search steps from `start_index` up or down, and doubles its
-    steps until the smallest index is enclosed. Then it halves the interval.
+    If `is_working` is True for an index, it has to be True for all larger indices. The search steps from `start_index`
+    up or down, and doubles its steps until the smallest index is enclosed. Then it halves the interval.
 
     Args:
-        is_working: returns True for an index that works.
+        is_working: returns True for an index that is searched for, and may be slow.
         start_index: the index to try first.
         first_index: the smallest index.
         last_index: the largest index.

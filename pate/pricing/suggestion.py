@@ -106,12 +106,14 @@ def suggest(
 def _suggestion_of(
     aggregator: Aggregator, *, shape: VoteShape, num_private: int | None
 ) -> Suggestion:
-    """Returns the suggestion of the numbers in a shape, with the answers that are expected at the teachers' agreement.
+    """Returns a suggestion of the numbers of queries and teachers in a shape, with the answers that they lead to.
+
+    With r private groups for each teacher, a share r / (r + 60) of the teachers is assumed to agree.
 
     Args:
         aggregator: the aggregator with its noise.
         shape: the number of queries, labels and teachers.
-        num_private: the number of private groups; None if unknown.
+        num_private: the number of private groups; None for an agreement of 70%.
     """
     records_per_teacher = None
     agreement = AGREEMENTS["typical"]

@@ -22,7 +22,7 @@ DELTAS: tuple[float, ...] = (1e-6, 1e-3, 0.05)
 
 @dataclass(frozen=True)
 class Claim:
-    """Claimed bounds on the divergences between the distributions of a mechanism on neighboring data sets.
+    """Claimed bounds on the divergences between the outcome distributions of a mechanism on neighboring data sets.
 
     Attributes:
         renyi: pairs of an order and a bound on the Renyi divergence at the order, which holds except with probability

@@ -32,7 +32,12 @@ def compose(
     def product(
         one_pair: tuple[FloatArray, FloatArray], other_pair: tuple[FloatArray, FloatArray]
     ) -> tuple[FloatArray, FloatArray]:
-        """Returns the distributions of two independent releases together, on both data sets."""
+        """Returns the pair of distributions of two independent releases together, after outcomes are merged.
+
+        Args:
+            one_pair: the distributions of one release on the first and on the second data set.
+            other_pair: those of the other release.
+        """
         return merge_outcomes(
             first_law=np.outer(one_pair[0], other_pair[0]).ravel(),
             second_law=np.outer(one_pair[1], other_pair[1]).ravel(),

@@ -18,7 +18,7 @@ _MAX_EXPONENT = 700.0
 
 
 def logs(distributions: ArrayLike) -> FloatArray:
-    """Returns the logarithm of each probability, which is minus infinity for 0."""
+    """Returns the natural logarithm of each probability, which is minus infinity for 0, in the same shape."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(distributions), dtype=np.float64)
 
@@ -126,6 +126,8 @@ def without_failures(
 
 def _cap(numerator: FloatArray, denominator: FloatArray, removed_prob: float) -> FloatArray:
     """Returns the ratio c, `[N, 1]`, at which the hockey-stick divergence at epsilon = log c is `removed_prob`.
+
+    c is 0 if the divergence is below `removed_prob` at every c, and infinity if it is above at every c.
 
     Args:
         numerator: the distribution in the numerator, with outcomes in falling order of the ratio, `[N, n]`.

@@ -20,10 +20,12 @@ _NUM_THRESHOLDS = 200
 
 @dataclass(frozen=True)
 class DrawAttack:
-    """The result of an attack by draws.
+    """The result of an attack that draws from a mechanism on two neighboring data sets.
 
     Attributes:
-        lower_bound: an epsilon below which no (epsilon, delta) holds for this pair of neighbors.
+        lower_bound: the largest epsilon that the draws refute: with less, (epsilon, delta)-DP fails on these neighbors;
+        0
+            for none.
         delta: the delta of the bound.
         confidence: the confidence of the bound.
         test: the test that the attack chose, in words.
@@ -117,10 +119,13 @@ def attack_draws(
 def _bounds(
     scores: FloatArray, *, thresholds: FloatArray, delta: float, error_prob: float
 ) -> FloatArray:
-    """Returns a lower bound on epsilon for each test, `[2, 2, T]`: by the likelier side, by direction, by threshold.
+    """Returns a lower bound on epsilon for each test, `[2, 2, T]`, which may be negative or minus infinity.
+
+    The first axis has the neighbor on which the test should pass more often: the data or the neighbor. The second axis
+    has the test: a score of at least the threshold, or a score below it. The third axis has the threshold.
 
     Args:
-        scores: the scores of n draws on each side, `[2, n]`.
+        scores: the scores of n draws on the data and of n draws on the neighbor, `[2, n]`.
         thresholds: T thresholds, `[T]`.
         delta: the delta of epsilon.
         error_prob: the error probability of each of the two confidence bounds of a test.

@@ -48,8 +48,8 @@ class LowerBound:
 
     Attributes:
         epsilon: the bound for all releases together, at the target delta; rounded down.
-        first: the counts of the first neighbor, on which some outcomes are more likely.
-        second: the counts of the second neighbor.
+        first: the counts of the first neighbor, P in the largest P(S) - e^epsilon Q(S), which proves the bound.
+        second: the counts of the second neighbor, Q.
         num_releases: the number of independent releases on this pair.
     """
 
@@ -61,7 +61,7 @@ class LowerBound:
 
 @dataclass(frozen=True)
 class _OrderedPair:
-    """An ordered pair of neighbors with the laws of one release.
+    """An ordered pair of neighbors, with the distributions (laws) of the outcome of one release on both.
 
     Attributes:
         first: the counts of the first neighbor.
@@ -76,7 +76,7 @@ class _OrderedPair:
     second_law: FloatArray
 
     def reversed(self) -> Self:
-        """Returns the pair in the other order."""
+        """Returns the pair with the first and the second neighbor exchanged."""
         return replace(
             self,
             first=self.second,
@@ -86,7 +86,7 @@ class _OrderedPair:
         )
 
     def divergences(self) -> FloatArray:
-        """Returns the Renyi divergences of the first law from the second law at `_ORDERS`, `[3]`."""
+        """Returns the Renyi divergences D_a(first law || second law) at a low, a middle and a high order, `[3]`."""
         divergences = renyi(
             logs(self.first_law[None]),
             log_second_laws=logs(self.second_law[None]),
@@ -124,7 +124,7 @@ def lower_bound(
 
     @cache
     def cached_outcome_probs(counts: tuple[int, ...]) -> Mapping[Any, float]:
-        """Returns the probabilities on some counts, which may occur in several pairs."""
+        """Returns the probability of each outcome for some counts, from a cache for counts of several pairs."""
         return outcome_probs_of(np.array(counts))
 
     candidates: list[_OrderedPair] = []
@@ -222,7 +222,7 @@ def climb(
 def _search_divergence(
     outcome_probs_of: OutcomeProbs, first_counts: IntArray, second_counts: IntArray
 ) -> float:
-    """Returns the Renyi divergence between the laws on two counts, in the larger direction, at `_SEARCH_ORDER`."""
+    """Returns the Renyi divergence of order 3 between the outcomes of one release on two counts, larger direction."""
     first_law, second_law = _aligned_laws(
         outcome_probs_of(first_counts), outcome_probs_of(second_counts)
     )
@@ -236,7 +236,7 @@ def _search_divergence(
 def _aligned_laws(
     first_law: Mapping[Any, float], second_law: Mapping[Any, float]
 ) -> tuple[FloatArray, FloatArray]:
-    """Returns two laws as arrays `[n]` over the union of their outcomes."""
+    """Returns two distributions as arrays `[n]` over the union of their outcomes, with 0 for a missing outcome."""
     outcomes = [*first_law, *(outcome for outcome in second_law if outcome not in first_law)]
     first = np.array([first_law.get(outcome, 0.0) for outcome in outcomes])
     second = np.array([second_law.get(outcome, 0.0) for outcome in outcomes])
@@ -244,7 +244,10 @@ def _aligned_laws(
 
 
 def _largest_epsilon(delta_at: Callable[[float], Any], *, target_delta: float) -> float:
-    """Returns the epsilon up to 200 at which `delta_at`, a decreasing function, equals `target_delta`; rounded down."""
+    """Returns the largest epsilon with `delta_at(epsilon)` > `target_delta`, rounded down; 0 if there is none.
+
+    `delta_at` is a decreasing function. An epsilon above 200 is returned as about 200.
+    """
     low = 0.0
     high = _MAX_EPSILON
     for _ in range(_NUM_BISECTIONS):
@@ -316,10 +319,10 @@ def session_epsilon(
 
 
 def _log_num_orders(counts: FloatArray, *, num_fixed_hits: int) -> FloatArray:
-    """Returns the logarithm of the number of orders in which three outcomes may occur, `[n]`.
+    """Returns the logarithm of the number of orders in which the calls of a session may have their outcomes, `[n]`.
 
     Args:
-        counts: the counts of the outcomes, hits last, `[3, n]`.
+        counts: how often each of three outcomes occurs in each of n sessions, hits last, `[3, n]`.
         num_fixed_hits: 1 if the last call is a hit; 0 otherwise.
     """
     log_orders = scipy.special.gammaln(counts.sum(axis=0) + 1 - num_fixed_hits)

@@ -40,7 +40,7 @@ class Neighbors:
 
     @classmethod
     def from_rows(cls, histograms: IntArray, first_rows: IntArray, second_rows: IntArray) -> Self:
-        """Returns pairs of histograms, without the histograms that occur in no pair.
+        """Returns the given pairs, and keeps only the histograms that occur in a pair.
 
         Args:
             histograms: `[H, L]`.

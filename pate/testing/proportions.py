@@ -23,5 +23,8 @@ def lowest_share(num_hits: IntArray | int, num_trials: int, *, error_prob: float
 
 
 def highest_share(num_hits: IntArray | int, num_trials: int, *, error_prob: float) -> FloatArray:
-    """Returns an upper bound on the probability of a hit, which is wrong with a probability of at most `error_prob`."""
+    """Returns an upper bound on the probability of a hit, which is wrong with a probability of at most `error_prob`.
+
+    The arguments are those of `lowest_share`.
+    """
     return 1 - lowest_share(num_trials - np.asarray(num_hits), num_trials, error_prob=error_prob)

@@ -53,12 +53,12 @@ class Leak:
     second: str
 
     def __str__(self) -> str:
-        """Returns the leak in a line."""
+        """Returns the place and both values in one line."""
         return f"{self.place}: {self.first} on the data, {self.second} on the neighbor"
 
 
 class Leaked(AssertionError):
-    """An error for two runs that differ in more than their releases."""
+    """The error that two runs differ although both have the same releases; `leaks` holds the differences."""
 
     def __init__(self, leaks: Sequence[Leak]) -> None:
         lines = "\n".join(f"  {leak}" for leak in leaks)
@@ -67,7 +67,7 @@ class Leaked(AssertionError):
 
 
 class ReleaseTape:
-    """A recording of the parts that a run releases: made in the first run, and played back in the second.
+    """A recording of all parts that a run releases: made in the first of two runs, and played back in the second.
 
     A tape has the methods of `pate.aggregators.record.ReleaseRecord`, so an aggregator takes it in place of a record.
     """
@@ -88,10 +88,11 @@ class ReleaseTape:
         """Returns a part of the release: the result of `draw` in the first run, and the same again in the second run.
 
         In the second run `draw` is called as well, as it may refuse or print. Its result is dropped, after its type,
-        its shapes and its names were compared with those of the recorded part.
+        its shapes and its names were compared with those of the recorded part. A name that the first run has not
+        released is a leak; then the result of `draw` is returned.
 
         Args:
-            name: the name of the part; each name is drawn once in a run.
+            name: the name of the part; a second call with the same name in a run returns the same part.
             draw: computes and releases the part. All private data that it reads are covered by the price of the part.
         """
         if name in self._received:
@@ -122,11 +123,13 @@ class ReleaseTape:
     ) -> Value:
         """Returns a part of the release that is exact numbers with noise, and compares the exact numbers of both runs.
 
+        In the second run, exact numbers that are further from those of the first run than `sensitivity` are a leak.
+
         Args:
             name: the name of the part.
             exact: the numbers before noise, an array or a number.
             add_noise: returns the numbers with noise, for the exact numbers.
-            sensitivity: the distance between neighbors that the noise is for, >= 0.
+            sensitivity: the largest distance between the exact numbers of neighbors, for which the noise is, >= 0.
             norm: the norm of the distance: "1", "2" or "inf".
         """
         require_non_negative("sensitivity", sensitivity)
@@ -149,11 +152,11 @@ class ReleaseTape:
         return self.part(name, draw=lambda: add_noise(exact))
 
     def committed(self, name: str) -> Any:
-        """Returns a part that the current run has released; None if it has not."""
+        """Returns the part with a name, if the current run has released it; None otherwise."""
         return self._received.get(name)
 
     def freeze(self) -> None:
-        """Ends the first run: the second run receives the recorded parts."""
+        """Ends the first run. From now on `part` and `query` return the recorded parts."""
         self._is_frozen = True
         self._received = {}
 
@@ -173,14 +176,14 @@ class ReleaseTape:
 
 @dataclass(frozen=True)
 class Shown:
-    """The output of one run besides the parts that it released.
+    """What one run of a function shows besides the parts that it releases.
 
     Attributes:
-        returned: the value that the function returned; None if it raised an error.
-        refusal: the type and the text of the error that it raised; empty if it returned.
-        stdout: the lines that it printed.
-        stderr: the lines that it printed on standard error.
-        warned: the texts of its warnings.
+        returned: the value that the function returned, with the content of files for a `Path`; None after an error.
+        refusal: the type and the text of the error that the function raised; empty if it returned.
+        stdout: the lines that the function printed.
+        stderr: the lines that the function printed on standard error.
+        warned: the texts of all warnings.
     """
 
     returned: Any
@@ -207,7 +210,7 @@ class Replay(Generic[Value]):
     second: Shown
 
     def require_sound(self) -> None:
-        """Raises `Leaked` if the runs differ in more than their releases."""
+        """Raises `Leaked` if there are leaks."""
         if self.leaks:
             raise Leaked(self.leaks)
 
@@ -263,14 +266,14 @@ def replay(
 
 
 def _visible_lines(lines: Sequence[str], *, hidden: Callable[[str], bool] | None) -> list[str]:
-    """Returns the lines for which `hidden` returns False; all lines if it is None."""
+    """Returns the lines for which `hidden` returns False; all lines if `hidden` is None."""
     return [line for line in lines if hidden is None or not hidden(line)]
 
 
 def _run_once(
     run: Callable[[Data, ReleaseTape], Any], *, data: Data, release_tape: ReleaseTape
 ) -> Shown:
-    """Calls a function and returns its output."""
+    """Calls a function with data and a tape, and returns what it shows: its result or error, prints and warnings."""
     stdout = io.StringIO()
     stderr = io.StringIO()
     returned = None
@@ -323,7 +326,7 @@ def _parsed_content(name: str, *, content: bytes) -> Any:
 
 
 def _form_of(value: Any) -> Any:
-    """Returns the types, shapes and names of a value without its numbers."""
+    """Returns the form of a value: the type and shape of an array, the form by name of a mapping, or else the type."""
     if isinstance(value, Mapping):
         return {str(name): _form_of(entry) for name, entry in value.items()}
     if isinstance(value, np.ndarray):
@@ -367,7 +370,7 @@ def differences(first: Any, second: Any, place: str) -> Iterator[Leak]:
 
 
 def _leak_of(first_value: Any, second_value: Any, *, place: str) -> Leak:
-    """Returns the leak of two different values."""
+    """Returns a leak at a place, with two different values in words."""
     return Leak(place=place, first=_in_words(first_value), second=_in_words(second_value))
 
 
@@ -383,7 +386,7 @@ _ABSENT = _Absent()
 
 
 def _in_words(value: Any) -> str:
-    """Returns a value in few characters."""
+    """Returns a value as text, cut off after some characters; of a longer array its type, shape and first entries."""
     if isinstance(value, np.ndarray) and value.size > 1:
         text = f"{value.dtype} {list(value.shape)} {value.ravel()[:3].tolist()}..."
     else:

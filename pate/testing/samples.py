@@ -142,9 +142,9 @@ def _hashable_outcomes(outcomes: Sequence[Any]) -> list[Any]:
 def _choose_candidates(
     frequencies: FloatArray, *, neighbor_pairs: Neighbors, claim: Claim, half_size: int
 ) -> list[tuple[int, tuple[float, float]]]:
-    """Returns at most eight tests: those in which the first half of the draws exceeds the claim by the most errors.
+    """Returns the tests, at most eight, in which the first half of the draws most exceeds the claim.
 
-    The excess is measured in standard errors.
+    The excess of the measured delta over the claimed delta is counted in standard errors.
 
     Args:
         frequencies: the relative frequency of each outcome in the first half, `[H, n]`.
@@ -176,9 +176,13 @@ def _choose_candidates(
 
 
 def _share_variance(shares: FloatArray, *, num_draws: int) -> FloatArray:
-    """Returns the variance of one draw for each share of draws, `[n]`.
+    """Returns an estimate of the variance of a bit, `[n]`, from the share of draws in which the bit was 1.
 
-    One draw is added on either side, since a share of 0 or 1 of few draws is not certain.
+    One draw of 1 and one draw of 0 are added, so that the variance is not 0 for a share of 0 or 1.
+
+    Args:
+        shares: the share of draws with a 1 for each of n bits, `[n]`.
+        num_draws: the number of draws behind each share.
     """
     adjusted_shares = (shares * num_draws + 1) / (num_draws + 2)
     return adjusted_shares * (1 - adjusted_shares)

@@ -13,7 +13,7 @@ DELTA = "delta"
 
 
 class PriceRefuted(ValueError):
-    """The error that a price is too small. The message names the pair of neighbors, its divergence and the claim."""
+    """The error that a price is too small. The message states the claim, and the divergence or test that refutes it."""
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,9 @@ class Verdict:
 
     @property
     def sound(self) -> bool:
-        """Whether the claim holds for every pair at its orders and epsilons.
+        """Whether the claim holds for every pair, at the orders and epsilons of the claim.
 
-        False if the claim is refuted, and also if the comparison cannot decide that.
+        False if the claim is refuted, and also if the comparison cannot confirm it (`exhaustive` is False).
         """
         return self.exhaustive and not self.refuted
 
@@ -138,6 +138,6 @@ class Verdict:
         return "\n".join(lines)
 
     def _worst_of(self, measure: str) -> WorstPair | None:
-        """Returns the worst pair of one measure; None if the claim has no point of it."""
+        """Returns the worst pair of a measure, "Renyi divergence" or "delta"; None if the claim has no such bound."""
         pairs = [pair for pair in self.worst_pairs if pair.measure == measure]
         return max(pairs, key=_RANK, default=None)

@@ -358,12 +358,12 @@ def _verdict(
     num_pairs: int,
     is_exhaustive: bool = True,
 ) -> Verdict:
-    """Returns the verdict on a claim with P points.
+    """Returns the verdict on a claim with P points, which are its orders and then its epsilons.
 
     Args:
         claim: the claimed bounds.
         largest_divergences: the largest divergence of all pairs at each point, `[P]`.
-        pair_names: the names of the two distributions that have this divergence, `[P]`.
+        pair_names: the names of the two distributions that have the largest divergence at each point, `[P]`.
         num_pairs: the number of pairs that were compared.
         is_exhaustive: whether the divergences are exact, and not lower bounds.
     """

@@ -29,10 +29,13 @@ _RANK_TOLERANCE = 1e-9
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
 class CanarySum:
-    """The evidence of one sum with noise on the coins of m canaries, in units of the variance of the claimed noise.
+    """What one sum with noise tells about the coins of m canaries.
+
+    The coin of a canary, 1 or -1, adds a known matrix to the sum or subtracts it. All inner products are divided by the
+    variance of the noise that the release claims to have.
 
     Attributes:
-        gram: the inner products of the canaries' matrices, `[m, m]`.
+        gram: the inner products of the canaries' matrices with each other, `[m, m]`.
         matched: the inner products of these matrices with the sum, from which everything known was subtracted, `[m]`.
     """
 
@@ -44,12 +47,17 @@ class CanarySum:
 class AlignedSum:
     """One sum with noise, projected onto the *shift*, which is the sum of all canaries' matrices times their coins.
 
+    Lengths are in units of the standard deviation of the noise that the release claims. Neither of two numbers is
+    known: s, the true standard deviation in this unit, and kappa, the factor by which canaries truly move the sum. Both
+    are 1 if the release is as claimed.
+
     Attributes:
-        shift_length: the length of the shift, in units of the claimed noise.
+        shift_length: the length of the shift.
         along_shift: the projection of the sum onto the shift: `kappa * shift_length` plus noise of standard deviation
             s.
-        squared_rest: the squared length of the rest of the sum: s^2 times a chi-square variable.
-        degrees_of_freedom: the degrees of freedom of that variable.
+        squared_rest: the squared length of the rest of the sum, within the span of the canaries' matrices: s^2 times a
+            chi-square variable.
+        degrees_of_freedom: the degrees of freedom of the chi-square variable.
     """
 
     shift_length: float
@@ -59,7 +67,7 @@ class AlignedSum:
 
     @classmethod
     def from_coins(cls, canary_sum: CanarySum, coins: FloatArray) -> AlignedSum:
-        """Returns the projection of a sum, given the coin of each canary: `[m]`, 1 or -1."""
+        """Returns the projection of a sum, given the coin of each canary: `[m]`, 1 or -1. It is 0 if the shift is 0."""
         squared_length = float(coins @ canary_sum.gram @ coins)
         shift_length = math.sqrt(max(squared_length, 0.0))
         if shift_length == 0:
@@ -75,7 +83,7 @@ class AlignedSum:
 
 
 def linear_estimate(canary_sums: Sequence[CanarySum]) -> FloatArray:
-    """Returns the best linear estimate of the coins from all sums of a run, `[m]`."""
+    """Returns the linear estimate of the coins, `[m]`, with the least mean squared error, from all sums of a run."""
     num_canaries = len(canary_sums[0].matched)
     gram = sum(canary_sum.gram for canary_sum in canary_sums) + np.eye(num_canaries)
     matched_sum = sum(canary_sum.matched for canary_sum in canary_sums)
@@ -83,16 +91,19 @@ def linear_estimate(canary_sums: Sequence[CanarySum]) -> FloatArray:
 
 
 class AlignedSums:
-    """The projections of all sums of all runs of an attack, and the largest mu of a canary in a run."""
+    """The projections (`AlignedSum`) of all sums of all runs of an attack.
+
+    The largest mu of a canary in a run is kept beside them: twice the length of the canary's matrices over all sums.
+    """
 
     def __init__(self) -> None:
-        """Makes a collection without sums."""
+        """Makes an empty collection, to which `add_run` adds."""
         self._sums: list[AlignedSum] = []
         # The largest mu of a canary, if the release is as claimed.
         self._largest_mu = 0.0
 
     def add_run(self, canary_sums: Sequence[CanarySum], coins: FloatArray) -> None:
-        """Adds the sums of one run, with the coins of its canaries, `[m]`."""
+        """Adds the projections of the sums of one run, given the coins of its canaries, `[m]`, 1 or -1."""
         self._sums += [AlignedSum.from_coins(canary_sum, coins) for canary_sum in canary_sums]
         squared_lengths = sum(canary_sum.gram.diagonal() for canary_sum in canary_sums)
         # From one variant of a canary to the other, the sum moves by twice the matrix of the canary.
@@ -102,8 +113,8 @@ class AlignedSums:
     def least_mu(self, *, confidence: float) -> float:
         """Returns a lower bound on mu, the l2 sensitivity / noise std of all rounds of a release together.
 
-        The noise is Gaussian with one standard deviation in every coordinate, and the canaries move the sums by one
-        factor; neither number needs to be known.
+        The noise has to be Gaussian, with one standard deviation in every coordinate. The canaries have to move all
+        sums by their matrices times one factor. Neither number needs to be known. The bound is 0 without sums.
 
         Formal guarantee: the bound exceeds the mu of a valid price with a probability of at most 1 - confidence.
 
@@ -137,9 +148,9 @@ class AlignedSums:
 
 
 def _whitened_square(canary_sum: CanarySum) -> tuple[float, int]:
-    """Returns b' G^-1 b, for G the Gram matrix and b the matched vector, and the rank of G.
+    """Returns b' G^-1 b and the rank of G, for G = `canary_sum.gram` and b = `canary_sum.matched`.
 
-    Directions in which G is 0 up to rounding are left out.
+    Directions in which G is 0 up to rounding are left out of both.
     """
     eigenvalues, directions = scipy.linalg.eigh(canary_sum.gram, check_finite=False)
     is_moved = eigenvalues > _RANK_TOLERANCE * eigenvalues[-1]

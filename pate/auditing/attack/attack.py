@@ -80,9 +80,9 @@ class AttackResult:
             less noise. For `CenteredVotes` the sums with noise are compared with their distribution, for other
             aggregators the guesses with the price.
         lower_bound_any: the largest epsilon that the guesses refute, for any mechanism.
-        confidence: the confidence of both lower bounds.
-        num_canaries: the number of coins in all runs.
-        num_guesses: the number of guesses.
+        confidence: the confidence of each of the two lower bounds.
+        num_canaries: the number of canaries in all runs; each has one coin.
+        num_guesses: the number of coins that were guessed: those of the most certain guesses.
         num_correct: the number of correct guesses.
         unit: the unit that a canary replaces: a "record", with its whole group, or a "teacher".
         aggregator: the name of the aggregator's class.
@@ -119,6 +119,8 @@ class AttackResult:
 @dataclass(frozen=True, kw_only=True, eq=False)  # compared by identity, as its parts are
 class Attack:
     """An attack that plants canaries, draws a release, and guesses the variant of each canary from the release.
+
+    A canary is an artificial record or teacher in one of two variants, which a fair coin of its own chooses.
 
     With `CenteredVotes` a canary is a record in place of a private group, and every group is a teacher that votes in
     rounds. With all other aggregators a canary is a teacher, because their price covers teachers, and the votes of all
@@ -183,7 +185,7 @@ class Attack:
 
     @all_cores()
     def run(self, dataset: Dataset, monitor: Monitor | None = None) -> AttackResult:
-        """Plants the canaries, draws all releases, guesses the coins, and returns the result.
+        """Plants the canaries, draws a release in each run, guesses the coins, and returns the result.
 
         Args:
             dataset: the private and public records.
@@ -237,7 +239,7 @@ class Attack:
             )
 
     def _num_canaries_among(self, num_units: int) -> int:
-        """Returns the number of canaries in each run; raises `InvalidValue` if there are too few units for it.
+        """Returns the largest number of canaries in a run; raises `InvalidValue` if the attack asks for too many.
 
         Args:
             num_units: the number of private groups, or of teachers.
@@ -262,14 +264,14 @@ class Attack:
         num_canaries: int,
         rng: np.random.Generator,
     ) -> RecordAttack | TeacherAttack:
-        """Returns the attacker who guesses coins, for canaries that are records or teachers.
+        """Returns the attack on one run: a `RecordAttack` for `CenteredVotes`, a `TeacherAttack` for other aggregators.
 
         Args:
             priced: the release of one run.
             dataset: the private and public records.
             shape: the numbers of queries, labels and teachers.
             num_canaries: the largest number of canaries in each run.
-            rng: draws the rehearsals that choose the votes of canary teachers.
+            rng: draws the simulated releases by which a `TeacherAttack` chooses votes.
         """
         aggregator = priced.aggregator
         if self.sabotage == "noise":
@@ -294,7 +296,10 @@ class Attack:
         )
 
     def _priced_run(self, shape: VoteShape) -> PricedRelease:
-        """Returns the release of one run, with the noise at which the budget pays for the best of all runs."""
+        """Returns the plan of one run, with noise at which the budget pays for the best of a secret number of runs.
+
+        Without `run_count` there is one run, and the budget pays for it.
+        """
         if self.run_count is None:
             return plan_release(self.aggregator, shape=shape, budget=self.budget)
 
@@ -310,7 +315,10 @@ class Attack:
         return run_at(epsilon_of_one_run(price_of_best, self.budget))
 
     def _released_event(self, run_event: Event) -> Event:
-        """Returns the price of the release, the best of all runs, from the price of one run."""
+        """Returns the price of the release, from the price of one run.
+
+        The release is the best of a secret number of runs, or one run without `run_count`.
+        """
         if self.run_count is None:
             return run_event
         return tuning_event(run_event, NoOpEvent(), distribution=self.run_count)
@@ -320,7 +328,8 @@ class Attack:
     ) -> tuple[FloatArray, list[CanarySum]]:
         """Draws the runs of one release; returns the surest run's estimate of the coins, and the first run's sums.
 
-        A score of pure chance would publish just one run, so a valid price of the best run also covers the first one.
+        The surest run has the estimate with the largest sum of absolute values. The first run is one that is drawn
+        without regard to its outcome. The price of the best run, by any score, covers it too.
 
         Args:
             guesser: draws a run.
@@ -328,7 +337,7 @@ class Attack:
             rng: draws the canaries, the number of runs and the noise.
 
         Returns:
-            The estimate, `[m]`, and the sums.
+            The estimate, `[m]`, and one `CanarySum` for each sum of the first run.
         """
         canaries = guesser.draw_canaries(rng)
         num_runs = 1 if self.run_count is None else self.run_count.draw(rng)
@@ -348,7 +357,7 @@ class Attack:
         aligned_sums: AlignedSums,
         start_time: float,
     ) -> AttackResult:
-        """Returns the result of the attack, from the guesses with the largest scores.
+        """Returns the result of the attack, from the guesses with the largest absolute scores.
 
         The number of guesses depends on the number of coins alone.
 
@@ -373,11 +382,11 @@ class Attack:
             return priced.aggregator.scaled(noise_factor).event(priced.shape)
 
         def run_accountant_at(noise_factor: float) -> Accountant:
-            """Returns the accountant of one run with its noise times a factor."""
+            """Returns the accountant of one run of the aggregator, with its noise multiplied by a factor."""
             return self.budget.accountant().compose(run_event_at(noise_factor))
 
         def accountant_at(noise_factor: float) -> Accountant:
-            """Returns the accountant of the release with the noise of each run times a factor."""
+            """Returns the accountant of the release with the noise of each of its runs multiplied by a factor."""
             event = self._released_event(run_event_at(noise_factor))
             return self.budget.accountant().compose(event)
 
@@ -428,6 +437,9 @@ def _epsilon_of_mu_factor(
     mu_factor: float, *, accountant_at: Callable[[float], Accountant], delta: float
 ) -> float:
     """Returns the epsilon of a release whose mu is multiplied by a factor; a factor above 16 counts as 16.
+
+    The noise is divided by the factor. Where no accountant has a price for so little noise, the factor is halved until
+    one has, down to 1. The epsilon is 0 for the factor 0.
 
     Args:
         mu_factor: the factor, >= 0; infinity for a release without noise.

@@ -52,7 +52,7 @@ class PriceCurve:
         return cls(epsilons=epsilons[is_finite], deltas=deltas[is_finite])
 
     def min_neighbor_prob(self, event_prob: float) -> float:
-        """Returns the smallest probability that an event can have on a neighboring data set, under the claimed price.
+        """Returns the smallest probability that an event can have on a neighboring data set if the claim is true.
 
         Args:
             event_prob: the probability of the event on the data set.
@@ -125,7 +125,7 @@ class Guesses:
         """
 
         def is_refuted(epsilon: float) -> bool:
-            """Returns True if the guesses refute an epsilon at the delta."""
+            """Returns True if the guesses refute (epsilon, delta)-DP."""
             price_curve = PriceCurve(epsilons=np.array([epsilon]), deltas=np.array([delta]))
             return self.refute(price_curve, confidence=confidence)
 
@@ -160,7 +160,7 @@ class Guesses:
         """
 
         def is_refuted(noise_factor: float) -> bool:
-            """Returns True if the guesses refute the price of the release with its noise times a factor."""
+            """Returns True if the guesses refute the price of the release with its noise multiplied by a factor."""
             try:
                 price_curve = PriceCurve.from_accountant(accountant_at(noise_factor))
                 return self.refute(price_curve, confidence=confidence)

@@ -44,13 +44,14 @@ def draw_signs(rng: np.random.Generator, *, size: int) -> Signs:
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
 class AttackRound:
-    """One round of a release: the sum of all votes before and after noise is added.
+    """One round of a release of centered votes: the sum of all votes before and after noise is added.
 
-    In shapes, D is the number of features of a record, and L the number of labels.
+    Sums are whole multiples of a step, the unit to which votes are rounded. In shapes, D is the number of features of a
+    record, and L the number of labels.
 
     Attributes:
         question: the public input of the round.
-        exact: the sum of the votes before noise, in steps of the grid, `[D, L]`.
+        exact: the sum of the votes before noise, in steps, `[D, L]`.
         released: the sum after noise is added, in steps, `[D, L]`.
         noise_std: the standard deviation of the noise, in steps.
     """
@@ -62,7 +63,7 @@ class AttackRound:
 
 
 class _RecordedVotes(MomentVotes):
-    """Votes in rounds that record the question and the exact sum of each round.
+    """Votes in rounds that record the question, which is the public input, and the exact sum of each round.
 
     Votes are clipped at `clip_factor` times the clip that the noise is for. A factor above 1 breaks the release on
     purpose.
@@ -75,7 +76,7 @@ class _RecordedVotes(MomentVotes):
         self.recorded: list[tuple[RoundQuestion, IntArray]] = []
 
     def total(self, question: RoundQuestion) -> IntArray:
-        """Returns the exact sum of the votes of a round, `[D, L]`, in steps, and records the sum."""
+        """Returns the exact sum of the votes of a round, `[D, L]`, in steps, and records it with the question."""
         exact = self.clip_factor * super().total(self._with_wider_clip(question))
         self.recorded.append((question, exact))
         return exact
@@ -83,10 +84,10 @@ class _RecordedVotes(MomentVotes):
     def moved(
         self, inputs: Float32Array, labels: GapLabels, question: RoundQuestion
     ) -> tuple[FloatArray, FloatArray]:
-        """Returns the features `[m, D]` and residuals `[m, L]` of m records in a round.
+        """Returns two factors of the clipped votes of m records in a round, `[m, D]` and `[m, L]`.
 
-        Each record adds the outer product of its features and residuals, a matrix `[D, L]` in steps, to the sum of the
-        round.
+        A record adds the outer product of its two rows, a matrix `[D, L]` in steps, to the sum of the round. The rows
+        are its features, and its labels less what the student predicts so far, scaled and clipped.
         """
         wider = self._with_wider_clip(question)
         features, residuals = self.record_factors(inputs, labels=labels, question=wider)
@@ -108,8 +109,8 @@ class RecordAttack:
     mean of the public records. Both variants have the same labels: 10% to 80% of them, at random, have the rarer value
     of the label. The attacker knows all other records, both variants of each canary, and all released sums.
 
-    Where labels of private records have gaps, both variants have the same inputs and differ in what is known alone. A
-    random half of the labels is known in the first variant, and the other half in the second.
+    Where some labels of private records are unknown, both variants have the same inputs. They differ only in which of
+    the labels are known: a random half in the first variant, and the other half in the second.
 
     Attributes:
         aggregator: draws the release.
@@ -136,17 +137,17 @@ class RecordAttack:
             raise InvalidValue("sabotage", self.sabotage, rule=rule)
 
     def draw_canaries(self, rng: np.random.Generator) -> Canaries:
-        """Draws both variants of each canary, and the group that the canary replaces."""
+        """Draws both variants of each canary, and the private group that the canary replaces."""
         return Canaries.draw(self.dataset, num_canaries=self.num_canaries, rng=rng)
 
     def canary_sums(
         self, canaries: Canaries, *, coins: Signs, rng: np.random.Generator
     ) -> list[CanarySum]:
-        """Draws a release with canaries, and returns the evidence of each of its sums on their coins.
+        """Draws a release with canaries, and returns for each released sum what it tells about the coins.
 
         Args:
             canaries: both variants of each canary.
-            coins: the coin of each canary, `[m]`: 1 for the first variant, -1 for the mirrored variant.
+            coins: the coin of each canary, `[m]`: 1 for the first variant, -1 for the second.
             rng: draws the noise.
         """
         noise_seed = int(rng.integers(2**63))
@@ -190,9 +191,9 @@ class RecordAttack:
         first_round: AttackRound,
         noise_seed: int,
     ) -> CanarySum:
-        """Draws a second release with the same noise and with coins of 1, and returns the evidence of the difference.
+        """Draws a second release with the same noise and known canaries, and returns what both tell about the coins.
 
-        The difference of the two first rounds has no noise.
+        All coins of the second release are 1. The difference of the sums of the two first rounds has no noise.
 
         Args:
             canaries: both variants of each canary.
@@ -218,7 +219,7 @@ class RecordAttack:
     def _draw_release(
         self, private: Split, *, noise_seed: int
     ) -> tuple[_RecordedVotes, list[AttackRound]]:
-        """Draws a release of votes in rounds from private records, and returns the votes and the rounds.
+        """Draws a release of centered votes from private records, and returns the votes and all rounds.
 
         Args:
             private: the private records, canaries included.
@@ -268,9 +269,10 @@ class Canaries:
         remaining_rows: `rows`, and all rows of groups that are not replaced.
         inputs: the inputs of the first variants, which are those of public records, `[m, d]`.
         mirrored_inputs: the inputs of the second variants, `[m, d]`: mirrored at the mean of all public records, or
-            equal to `inputs` if labels have gaps.
-        labels: the labels of the first variants, `[m, L]`.
-        other_labels: the labels of the second variants, `[m, L]`, which may differ from `labels` in the known ones.
+            equal to `inputs` if some labels of private records are unknown.
+        labels: the labels of the first variants, `[m, L]`, of which some may be unknown.
+        other_labels: the labels of the second variants, `[m, L]`: equal to `labels`, except in
+            which of them are known.
     """
 
     rows: IntArray
@@ -282,7 +284,7 @@ class Canaries:
 
     @classmethod
     def draw(cls, dataset: Dataset, *, num_canaries: int, rng: np.random.Generator) -> Canaries:
-        """Draws canaries, and for each of them another private group, which it replaces."""
+        """Draws canaries, and for each canary the private group that it replaces; all these groups differ."""
         private = dataset.private
         public = np.asarray(dataset.public.inputs)
         groups, first_rows, group_of_row = np.unique(
@@ -318,7 +320,7 @@ class Canaries:
         )
 
     def records_with_canaries(self, dataset: Dataset, *, coins: Signs) -> Split:
-        """Returns the private records, in which canaries of the variants that the coins choose replace their groups."""
+        """Returns the private records after each canary has replaced a group, in the variant that its coin chooses."""
         private = dataset.private
         inputs = np.array(private.inputs)
         labels = private.labels.copy()
@@ -348,14 +350,14 @@ class Canaries:
         remaining_sum: FloatArray | IntArray,
         noise_std: float,
     ) -> CanarySum:
-        """Returns the evidence of the noisy sum of one round on the coins.
+        """Returns what the noisy sum of one round tells about the coins.
 
         The coin of a canary adds a known matrix `[D, L]` to the sum or subtracts it.
 
         Args:
             votes: the votes of the release.
             question: the question of the round.
-            remaining_sum: the noisy sum, less the votes of all records that are no canaries, `[D, L]`.
+            remaining_sum: the noisy sum, less the votes of all records that are no canaries, `[D, L]`, in steps.
             noise_std: the standard deviation of the noise, in steps; 0 for a sum without noise.
         """
         # Canary j adds f_j r_j' to the sum by its first variant, and g_j s_j' by its second variant. So the sum is the

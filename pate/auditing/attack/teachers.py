@@ -42,10 +42,12 @@ class Craft:
     by its signs, with a coin of -1 by the opposite signs.
 
     Attributes:
-        sides: 1, -1 or 0 for each of the first labels. A canary votes for the labels whose side is its coin times its
-            sign in the query. Empty if a canary has a sign for each label; then it votes for the labels of sign 1.
-        others: for each of the first labels, the number of teachers that vote for it and are no canaries. Empty if half
-            of them vote for each label.
+        sides: 1, -1 or 0 for each of the first labels, and 0 for all further labels. A canary votes for the labels
+        whose
+            side is its coin times its sign in the query. Empty if a canary has a sign for each label; then it votes for
+            the labels whose sign is its coin.
+        others: for each of the first labels, the number of teachers that vote for it and are no canaries; 0 for all
+            further labels. Empty if a canary has a sign for each label; then half of these teachers vote for it.
     """
 
     sides: tuple[int, ...] = ()
@@ -64,7 +66,7 @@ class CraftedVotes(TeacherVotes):
         signed_coins: the coin times the sign of each canary, 1 or -1, for each query, `[m, Q]`, or for each label of
             each query, `[m, Q * L]`.
         repeats: the number of teachers that cast the votes of each canary.
-        num_others: the number of teachers that cast no canary's votes.
+        num_others: the number of all other teachers.
     """
 
     records_per_teacher = 1.0
@@ -122,7 +124,8 @@ class CraftedVotes(TeacherVotes):
     def _counted(self, max_votes: int | None) -> IntArray:
         """Returns the number of teachers that vote for each label of each query, `[Q, L]`, by a closed formula.
 
-        No vote is left out, as `_crafts` yields patterns in which no teacher has more votes than the aggregator counts.
+        The limit `max_votes` on the votes of a teacher is ignored, as no teacher of a `Craft` votes for more labels
+        than the aggregator counts.
         """
         num_positive = (self.signed_coins > 0).sum(axis=0)
         if self.by_bit:
@@ -147,7 +150,7 @@ class TeacherAttack:
         repeats: the number of teachers that vote like each canary; a number above 1 breaks the price on purpose.
         craft: the pattern of the votes.
         weights: the weight of each feature in the guess, fitted to releases that the attacker simulates, `[F]`.
-        score: the fraction of a coin's variance that the features explain, in simulated releases.
+        score: the squared ratio of signal to noise in the guess about one coin, estimated from simulated releases.
     """
 
     aggregator: Aggregator
@@ -170,14 +173,14 @@ class TeacherAttack:
     ) -> TeacherAttack:
         """Returns the attack with the pattern of votes and the number of canaries whose guesses are best.
 
-        Each is tried in simulated releases, which give it a score. A smaller number of canaries is chosen only if its
-        score is more than 1.25 times that of the larger number.
+        Each pair of a pattern and a number is tried in simulated releases, which give it a score. A smaller number of
+        canaries is chosen only if its score is more than 1.25 times that of the number chosen before.
 
         Args:
             aggregator: draws the release.
             shape: the numbers of queries, labels and teachers of the release.
             canary_counts: the numbers of canaries to try, the largest first.
-            repeats: the number of teachers that vote alike for each canary.
+            repeats: the number of teachers that vote like each canary; above 1 breaks the price on purpose.
             rng: draws coins and noise of the simulated releases.
 
         Raises:
@@ -209,10 +212,10 @@ class TeacherAttack:
     def _fit_weights(self, *, min_queries: int, rng: np.random.Generator) -> TeacherAttack:
         """Returns the attack with weights and a score that are fitted to simulated releases.
 
-        The weights are the least-squares fit of the sum of all canaries' signs by the features.
+        The weights are the least-squares fit of the sum of all canaries' signs in a query by the features of the query.
 
         Args:
-            min_queries: the smallest number of queries to simulate.
+            min_queries: the smallest number of queries to simulate; of labels if canaries have a sign for each label.
             rng: draws signs and noise.
         """
         feature_blocks: list[FloatArray] = []
@@ -235,11 +238,11 @@ class TeacherAttack:
         return replace(self, weights=weights, score=score)
 
     def guess(self, coins: Signs, *, rng: np.random.Generator) -> FloatArray:
-        """Returns a score for each canary, `[m]`: its sign guesses the coin, its size is the confidence.
+        """Draws a release and returns a score for each canary, `[m]`: its sign is the guess, its size the confidence.
 
         Args:
-            coins: the coin of each canary, 1 or -1, `[m]`.
-            rng: draws the signs of the queries and the noise.
+            coins: the coin of each canary, 1 or -1, `[m]`, by which the canaries vote.
+            rng: draws the signs of the canaries and the noise.
         """
         signs = self._draw_signs(rng)
         signed_coins = signs * coins[:, None]
@@ -256,13 +259,13 @@ class TeacherAttack:
         return (2 * bits - 1).astype(np.int8)
 
     def _features(self, signed_coins: Signs, *, rng: np.random.Generator) -> FloatArray:
-        """Draws a release of artificial votes and returns its features, `[Q, F]`; by bit, `[Q * L, 1]`.
+        """Draws a release of artificial votes and returns the features of each query, `[Q, F]`.
 
-        The features of a query are its released bits or scores for the labels of the craft, the sum of those for the
-        other labels, whether the query was answered, and whether it was a hit. Hits count towards the halt of a
+        The features of a query are its released bits or scores for the labels in `Craft.others`, the sum of those for
+        the other labels, whether the query was answered, and whether it was a hit. Hits count towards the halt of a
         session. From each feature its mean over all queries before the halt is subtracted, and all features are 0 for
-        queries after the halt. If canaries have a sign for each label (`Craft.is_by_bit`), the only feature is the
-        released bit or score.
+        queries after the halt. If canaries have a sign for each label (`Craft.is_by_bit`), the result is the released
+        bit or score of each label of each query, less the mean: `[Q * L, 1]`.
 
         Args:
             signed_coins: the coin times the sign of each canary, see `CraftedVotes`.
@@ -272,7 +275,7 @@ class TeacherAttack:
         expected_labels = np.minimum.accumulate(vote_source.sides) > 0
 
         def predict_labels(labels: BoolArray, answered: BoolArray, num_queries: int) -> BoolArray:
-            """Returns the labels that a student would expect, the same for all queries."""
+            """Returns a prior, the same in each query: the labels before the first whose side is not 1."""
             return np.broadcast_to(expected_labels, (num_queries, len(expected_labels)))
 
         aggregator = self.aggregator.with_prior(predict_labels)
@@ -293,7 +296,7 @@ class TeacherAttack:
 
 
 def _crafts(aggregator: Aggregator, *, shape: VoteShape, num_others: int) -> Iterator[Craft]:
-    """Yields the patterns of votes that an attack tries.
+    """Yields the patterns of votes that an attack tries, in which no teacher votes for more labels than are counted.
 
     Fewer patterns are tried for an aggregator that reads the votes of each teacher, because it is slow.
 
@@ -324,11 +327,13 @@ def _crafts(aggregator: Aggregator, *, shape: VoteShape, num_others: int) -> Ite
 
 
 def _craft_of_two_sets(*, width: int, gap: int, num_others: int) -> Craft:
-    """Returns a pattern of two sets of labels, of which each other teacher votes for one.
+    """Returns a pattern of two sets of labels, for one of which each teacher votes.
+
+    Canaries vote by coin and sign. Of all other teachers, a fixed number votes for each set.
 
     Args:
         width: the number of labels in each set.
-        gap: the number of votes by which the first set is ahead.
+        gap: the number of votes of other teachers by which each label of the first set is ahead.
         num_others: the number of teachers that are no canaries.
     """
     first_count = (num_others + gap) // 2
@@ -340,10 +345,12 @@ def _craft_of_two_sets(*, width: int, gap: int, num_others: int) -> Craft:
 
 
 def _craft_of_falling_counts(*, width: int, gap: int, num_gaps: int, num_labels: int) -> Craft:
-    """Returns a pattern of falling counts with equal gaps, of which canaries raise every second and lower the others.
+    """Returns a pattern of counts that fall in equal steps, a gap each, from the first label on.
+
+    A canary votes for the labels of every second count, or for all other labels.
 
     Args:
-        width: the number of labels with equal counts.
+        width: the number of labels that share a count.
         gap: the number of votes between neighboring counts.
         num_gaps: the number of gaps; the labels below the last gap get no votes.
         num_labels: the number of labels.

@@ -28,7 +28,7 @@ class BoundaryOutcome:
     """The outcomes of one call, or of a batch of Q calls, of a `BoundaryWrapper`.
 
     Attributes:
-        indices: the index of the outcome in the mechanism's distribution, or -1 for the boundary: `[]` or `[Q]`.
+        indices: the index of the outcome among those of the wrapped mechanism; -1 for "boundary": `[]` or `[Q]`.
         in_target: bool `[]` or `[Q]`, True where the call is a hit, which is where it answers "boundary".
     """
 

@@ -148,7 +148,16 @@ def _k_largest_of_floats(
 
 
 def _possible_columns(noisy_row: FloatArray, noise_rounding_error: float, k: int) -> IntArray:
-    """Returns the columns that take part in a row `[n]` and can be among the k largest, in rising order."""
+    """Returns the columns of one row that can be among the k largest, whatever the rounding errors are.
+
+    Args:
+        noisy_row: sums of a value and noise, `[n]`; minus infinity for a column that is left out.
+        noise_rounding_error: a bound on the error of the noise.
+        k: the number of largest columns. If no more than k columns take part, all of these are returned.
+
+    Returns:
+        The columns, in rising order.
+    """
     columns = np.flatnonzero(np.isfinite(noisy_row))
     if k >= len(columns):
         return columns
@@ -240,7 +249,10 @@ def are_normally_above(
 def _table_of_probabilities(
     threshold: float, noise_std: float, *, smallest_count: int, largest_count: int
 ) -> IntArray:
-    """Returns `_probability_below` of each count in 0..`largest_count`, raised to `smallest_count` where it is less."""
+    """Returns 2**53 P[count + N(0, noise_std**2) < threshold] for each count in 0..`largest_count`.
+
+    A count below `smallest_count` has the probability of `smallest_count`. The errors are less than 2**6.
+    """
     counts = np.maximum(np.arange(largest_count + 1), smallest_count)
     return _probability_below(counts, threshold=threshold, noise_std=noise_std)
 
@@ -280,7 +292,7 @@ def are_above(
 def _is_above(
     value: float, threshold: float, weighted_noises: Sequence[tuple[Fraction, Number]]
 ) -> bool:
-    """Returns True if the value plus the sum of factor * noise, over all pairs, is at least the threshold."""
+    """Returns True if value + the sum of factor * noise, over all pairs (factor, noise), is at least the threshold."""
     excess = weighted_sum(
         constant=Fraction(value) - Fraction(threshold), weighted_numbers=weighted_noises
     )
@@ -288,5 +300,5 @@ def _is_above(
 
 
 def _zero_bounds() -> Limits:
-    """Returns the interval of the number 0."""
+    """Returns the interval (0, 0), which encloses the number 0 alone."""
     return 0, 0

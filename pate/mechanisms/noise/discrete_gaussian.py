@@ -89,9 +89,13 @@ class DiscreteGaussian(Parameters):
         return signs * ((positions + 1) // 2)
 
     def _exact_weights(self, digits: int) -> Sequence[Interval]:
-        """Returns an interval around the weight of each of 0, 1, -1, 2, -2, …, in one unit, for a number of digits.
+        """Returns an interval of whole numbers around the weight exp(-z**2 / (2 variance)) of z = 0, 1, -1, 2, -2, ….
 
-        The last interval is that of the weight of all numbers beyond, which is below 10**-digits.
+        All weights are multiplied by one factor. The last interval encloses the total weight of all larger z, which are
+        left out.
+
+        Args:
+            digits: the number of decimal digits to which the weights are known.
         """
         num_digits = digits + len(str(2 * self.variance))
         largest = math.isqrt(math.ceil(2 * self.variance * _LOG_10_UP * num_digits)) + 1
@@ -102,7 +106,7 @@ class DiscreteGaussian(Parameters):
 
 
 def _weights(variance: int, num_stds: float) -> FloatArray:
-    """Returns the weight exp(-z**2 / (2 variance)) of z = 0, 1, 2, … up to `num_stds` deviations, as floats."""
+    """Returns the weight exp(-z**2 / (2 variance)) for z = 0, 1, 2, … up to `num_stds` standard deviations."""
     numbers = np.arange(math.ceil(num_stds * math.sqrt(variance)) + 2.0)
     return np.asarray(np.exp(-(numbers**2) / (2 * variance)))
 
@@ -110,7 +114,7 @@ def _weights(variance: int, num_stds: float) -> FloatArray:
 # Each block of a large array of noise reads the same edges.
 @lru_cache(maxsize=8)
 def _edges(variance: int) -> FloatArray:
-    """Returns -1, and then the cumulated weight of 0, 1, -1, 2, -2, …, divided by the total weight."""
+    """Returns -1, and then P(z is among the first j of 0, 1, -1, 2, -2, …) for j = 1, 2, …, in rising order."""
     weights = np.rint(_weights(variance, num_stds=_TABLE_STDS) * _TABLE_UNIT).astype(np.int64)
     sums = np.cumsum(np.concatenate([weights[:1], np.repeat(weights[1:], 2)]))
     return np.concatenate([[-1.0], sums / sums[-1]])

@@ -258,6 +258,6 @@ def _largest_quantile_bounds(
 
 
 def _quantile_error(u: FloatArray) -> float:
-    """Returns a bound on the error of quantiles at floats u, infinite if some u is too close to 0 or 1."""
+    """Returns a bound on the error of quantiles at floats u that are rounded; infinity if a u is too near 0 or 1."""
     smallest_tail = min(float(u.min()), 1 - float(u.max()))
     return math.inf if smallest_tail < _SMALLEST_TAIL else _ERROR_OF_UNIFORM / smallest_tail

@@ -52,9 +52,10 @@ class LazyUniform:
 
     @property
     def digits(self) -> int:
-        """The number of decimal digits that the bits drawn so far determine, plus 4.
+        """The number of decimal digits to which another number is computed before it is compared with this number.
 
-        With 4 more digits, bounds on the number to compare with are narrower than the interval of this number.
+        These are the digits that the bits drawn so far determine, plus 4. So the bounds on the other number are
+        narrower than the interval in which this number lies.
         """
         return int(self.bits * _DIGITS_PER_BIT) + 4
 

@@ -125,7 +125,10 @@ def largest_distribution(
 
 
 def _products_of_others(factors: FloatArray) -> FloatArray:
-    """Returns for each of n factors the product of the n - 1 other factors; shapes are `[..., n, P, 16]`."""
+    """Returns for each of n factors the product of the n - 1 other factors, at each of 16 nodes of P panels.
+
+    The argument and the result are `[..., n, P, 16]`.
+    """
     ones = np.ones_like(factors[..., :1, :, :])
     before = np.cumprod(np.concatenate([ones, factors[..., :-1, :, :]], axis=-3), axis=-3)
     # The last factor comes first, and the first is left out.
@@ -175,13 +178,23 @@ def panels(corners: FloatArray, largest_width: float) -> tuple[FloatArray, Float
 
 
 def _integral(integrand: FloatArray, half_widths: FloatArray) -> FloatArray:
-    """Returns the integral over all panels, `[...]`, from the integrand at all nodes, `[..., P, 16]`."""
+    """Returns the integral over P panels, `[...]`.
+
+    Args:
+        integrand: the integrand at the 16 nodes of each panel, `[..., P, 16]`.
+        half_widths: half the width of each panel, `[P, 1]`.
+    """
     _, node_weights = gauss_legendre(_NUM_NODES)
     return np.asarray(((integrand @ node_weights) * half_widths[:, 0]).sum(axis=-1))
 
 
 def _integral_above(integrand: FloatArray, half_widths: FloatArray) -> FloatArray:
-    """Returns the integral from each node to the end of the last panel, `[P, 16]`, from the integrand `[P, 16]`."""
+    """Returns the integral from each node of P panels to the end of the last panel, `[P, 16]`.
+
+    Args:
+        integrand: the integrand at the 16 nodes of each panel, `[P, 16]`.
+        half_widths: half the width of each panel, `[P, 1]`.
+    """
     _, node_weights = gauss_legendre(_NUM_NODES)
     panel_integrals = np.asarray(integrand @ node_weights) * half_widths[:, 0]
     integrals_of_later_panels = np.append(np.cumsum(panel_integrals[::-1])[::-1][1:], 0.0)
@@ -192,9 +205,10 @@ def _integral_above(integrand: FloatArray, half_widths: FloatArray) -> FloatArra
 # The weights depend on the number of nodes alone, which is constant.
 @lru_cache
 def _weights_to_the_end() -> FloatArray:
-    """Returns quadrature weights for integrals from a node to the end of a panel.
+    """Returns quadrature weights `[16, 16]` for integrals from one of 16 nodes to the end of the panel [-1, 1].
 
-    Entry `[b, a]` is the weight of node b in the integral from node a to 1 of the polynomial through all nodes.
+    Entry `[b, a]` is the factor of the integrand at node b in the integral from node a to 1. The integrand is taken as
+    the polynomial through its values at all nodes.
     """
     from numpy.polynomial import legendre  # loads slowly
 

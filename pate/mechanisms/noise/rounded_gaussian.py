@@ -67,14 +67,14 @@ class RoundedGaussian(Parameters):
     def _candidates(
         self, uniform_words: Words, rng: np.random.Generator
     ) -> tuple[IntArray, BoolArray]:
-        """Returns n candidates of the rounded noise without its sign.
+        """Returns n candidates for the absolute value of the noise, rounded to whole numbers.
 
         Args:
             uniform_words: uniform words of 64 bits, `[4, n]`, of which the first three rows are used.
             rng: draws further bits for the few candidates that three words do not decide.
 
         Returns:
-            The rounded |x| std of each candidate, `[n]`, and bits `[n]`: True for a candidate that is accepted.
+            The whole numbers, `[n]`, and bits `[n]`: True for a candidate that rejection sampling accepts.
         """
         # A candidate is x = m + u with P(m) proportional to exp(-m) and u uniform. It is accepted with probability
         # exp(m - 1/2 - x**2 / 2), which makes x the absolute value of a standard normal number. Every comparison is
@@ -103,10 +103,12 @@ class RoundedGaussian(Parameters):
     def _exact_candidate(
         self, first_words: list[int], rng: np.random.Generator
     ) -> tuple[int, bool]:
-        """Returns the rounded value of one candidate and whether it is accepted, decided without rounding errors.
+        """Returns one candidate for the absolute value of the noise, and whether rejection sampling accepts it.
+
+        Rounding errors affect neither. The value of a rejected candidate is 0.
 
         Args:
-            first_words: the first three words of the candidate, as in `_candidates`.
+            first_words: the three uniform words of 64 bits of the candidate, as in `_candidates`.
             rng: draws further bits.
         """
         for_whole_part, fraction, coin = (

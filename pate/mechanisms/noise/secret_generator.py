@@ -149,7 +149,7 @@ class HeldStream(_Held):
 
 
 def _renew_live_streams() -> None:
-    """Gives every stream of this process a new key."""
+    """Gives every live ChaCha20 stream (`HeldStream`) of a forked process a new random key."""
     for stream in list(_LIVE_STREAMS):
         stream.renew()
 

@@ -107,8 +107,8 @@ def weights_with_rest(
 ) -> Weights:
     """Returns the weights of the first few indices and, as last entry, the total weight of all further indices.
 
-    The last entry is only known to be small. If a draw needs more digits than that, the weights of all indices are
-    returned instead.
+    The last entry is known only as an interval from 0 to `rest_share` of the total, about. If a draw asks for so many
+    digits that this interval is too wide, the weights of all indices are returned instead.
 
     Args:
         window_weights: the weights of the first few indices.
@@ -145,7 +145,7 @@ def boundary_weights(weights: Weights) -> Weights:
 
 
 def _boundary_weight(outcome_weights: list[int]) -> int:
-    """Returns the total without the largest weight, or half of the total if this is smaller."""
+    """Returns the total weight less the largest weight, or half of the total weight, whichever is smaller."""
     total = sum(outcome_weights)
     return min(total - max(outcome_weights), total // 2)
 

@@ -17,24 +17,28 @@ _CLASSES_PER_BLOCK = 1 << 20
 
 
 class DrawBlock(Protocol):
-    """Draws the indices of a block of histograms."""
+    """The type of functions that draw k indices for each of a block of histograms, as `draw_in_blocks` calls them."""
 
     def __call__(self, counts: IntArray, *, has_few_outcome_classes: bool) -> IntArray:
         """Returns the indices `[q, k]` for counts `[q, d]`.
 
         Args:
-            counts: the counts of the block. Unless `has_few_outcome_classes`, the block is one histogram.
-            has_few_outcome_classes: whether a histogram has few classes of outcomes.
+            counts: the counts of q histograms; of one histogram unless `has_few_outcome_classes`.
+            has_few_outcome_classes: whether a histogram has few classes, which are groups of outcomes that the
+                mechanism draws together.
         """
 
 
 def draw_in_blocks(counts: IntArray, num_outcome_classes: int, draw_block: DrawBlock) -> IntArray:
-    """Draws indices for a batch of histograms in blocks, each of at most about a million classes.
+    """Draws k indices for each of Q histograms, in blocks that keep the use of memory small.
+
+    A block has at most about a million classes in all, or is one histogram with many classes. A class is a group of
+    outcomes that a mechanism draws together.
 
     Args:
         counts: `[Q, d]`.
-        num_outcome_classes: the number of classes of outcomes of one histogram.
-        draw_block: draws the indices of a block.
+        num_outcome_classes: the number of classes of one histogram.
+        draw_block: draws the indices of the histograms of one block.
 
     Returns:
         The indices of all histograms, `[Q, k]`.

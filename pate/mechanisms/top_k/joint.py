@@ -120,6 +120,9 @@ class JointMechanism(TopKMechanism):
 class JointTopK(JointMechanism, BoundedRangeTopK):
     """A mechanism that draws a sequence of k indices by the exponential mechanism on the loss of its worst position.
 
+    The loss of position i is the i-th largest count less the count of the i-th index of the sequence. The loss of a
+    sequence is the largest of these.
+
     Formal guarantee: between neighboring data sets the difference of the losses of two sequences moves by at most
     4 (replace-one) or 2 (add/remove), and by half of that for k = 1. So the release has a bounded range of `epsilon`
     for every k. The order of the indices is released too.

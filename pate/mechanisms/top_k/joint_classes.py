@@ -230,7 +230,7 @@ class JointClasses:
 
 @dataclass(frozen=True)
 class _LossWindow:
-    """The losses that are not negligible, which are those in (low, high].
+    """The losses of sequences that have more than a negligible weight together, which are those in (low, high].
 
     Attributes:
         low: the largest loss that is left out below; -1 if none is.
@@ -246,7 +246,9 @@ class _LossWindow:
 def _likely_window(
     counts: IntArray, *, k: int, loss_weight: float, levels: IntArray
 ) -> _LossWindow:
-    """Returns the losses of sequences whose weight is not negligible, between bounds on the weight.
+    """Returns an interval of losses outside of which all sequences together have a negligible weight.
+
+    Total weights are not computed, but bounded at each of `levels`.
 
     Args:
         counts: counts in falling order, `[d]`.

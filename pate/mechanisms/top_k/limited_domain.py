@@ -24,7 +24,7 @@ _ROUNDING_UP = 1 + 2.0**-50
 
 @dataclass(frozen=True, kw_only=True)
 class DomainTopK(TopKMechanism):
-    """The base class of top-k mechanisms that read the `domain_size` largest counts (the domain) and the next one.
+    """The base class of top-k mechanisms that read the `domain_size` largest counts, the domain, and the next largest.
 
     Attributes:
         domain_size: the number of indices that can be released, >= k.
@@ -48,7 +48,10 @@ class DomainTopK(TopKMechanism):
         return ApproximateEvent(PureDpEvent(self.epsilon), failure_prob=self.failure_prob)
 
     def _checked(self, counts: NDArray[np.integer], num_axes: int | None = None) -> IntArray:
-        """Returns counts as int64; raises `InvalidValue` also if they are too few for the domain."""
+        """Returns counts as int64, `[d]` or `[Q, d]`.
+
+        Raises `InvalidValue` for invalid counts, and for fewer than `domain_size`; `TopStableTopK` needs one more.
+        """
         checked = super()._checked(counts, num_axes)
         num_counts = checked.shape[-1]
         largest_domain = num_counts - self._min_outside
