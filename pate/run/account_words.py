@@ -118,10 +118,12 @@ def shared_owner_lines(
 
 
 def accountant_remark(account: Ledger, *, accountant: Callable[[], Accountant]) -> str:
-    """Returns a remark that names the ledger's accountant; empty if a run has the same, or if releases share noise.
+    """Returns a remark such as ", by accountant=rdp" that names the accountant of a ledger.
+
+    The remark is empty if the run is priced by the same accountant, or if releases in the account share noise.
 
     Args:
-        account: the account in the ledger.
+        account: the account of the private records in the ledger.
         accountant: makes an accountant of the kind that prices the run.
     """
     name = account.accountant_name
@@ -155,10 +157,11 @@ def account_lines(
 
 
 def fitting_in_words(num_fitting: float) -> str:
-    """Returns a sentence that states how many more releases of one price fit under a cap.
+    """Returns a clause that states how many releases like the present one fit into what a cap leaves.
 
     Args:
-        num_fitting: the number of releases that fit, the present release included; infinity if there is no limit.
+        num_fitting: the number of releases that fit, the present one included; infinity if there is no limit. Below 1,
+            not even the present release fits.
     """
     room = "what is left for these records"
     if num_fitting < 1:
@@ -196,13 +199,14 @@ def total_in_words(account: Ledger, *, account_statement: AccountStatement) -> s
 
 
 def _cap_of_one_price(account: Ledger, epsilon: float) -> str:
-    """Returns the remark that the price of a single release, at most the cap, is smaller by another accountant.
+    """Returns the remark that a tighter accountant finds the price of a single release to be at most the cap.
 
-    The remark is empty without a cap, and for a price that the account's own accountant finds to be within the cap.
+    The remark is for a price that exceeds the cap by the account's own accountant. It is empty for other prices, and
+    without a cap.
 
     Args:
         account: the account in the ledger.
-        epsilon: the price, as the account's accountant computes it.
+        epsilon: the price of the release, as the account's own accountant computes it.
     """
     cap = account.guaranteed_epsilon
     if cap is None or epsilon <= cap:
@@ -211,7 +215,10 @@ def _cap_of_one_price(account: Ledger, epsilon: float) -> str:
 
 
 def _cap_of_sum(account: Ledger) -> str:
-    """Returns the remark that says when the sum of several prices is a guarantee, and when only the cap is one."""
+    """Returns the remark that a sum of several prices is a guarantee only if all were fixed beforehand.
+
+    If the account has a cap, the remark adds that the cap is a guarantee however the prices were chosen.
+    """
     cap = account.guaranteed_epsilon
     condition = ", if all prices were fixed beforehand"
     if cap is None:
@@ -220,7 +227,10 @@ def _cap_of_sum(account: Ledger) -> str:
 
 
 def _words_on_charges_without_unit(account_statement: AccountStatement) -> str:
-    """Returns the remark that charges without a unit count as charges for the account's unit; empty without such."""
+    """Returns the remark that a total holds if charges that name no unit of privacy are for the account's unit.
+
+    It is empty if every charge of the account names its unit.
+    """
     num_unknown = account_statement.num_without_unit
     if num_unknown == 0:
         return ""

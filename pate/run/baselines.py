@@ -151,7 +151,7 @@ def reason_without_all_records(all_records: bool | None, *, dataset: Dataset) ->
 
 
 def has_all_records_model(folder: Path) -> bool:
-    """Returns True if `folder` holds a trained model of all private records."""
+    """Returns True if `folder` holds the file of a model, such as that of all private records; it is not read."""
     return (folder / "student.json").exists()
 
 
@@ -162,10 +162,12 @@ def _true_label_student(
     reference_models: ReferenceModels,
     seed: int,
 ) -> StudentModel:
-    """Returns the student of the true labels. It is trained unless another run in the folder of outputs has done so.
+    """Returns the student that learned from the true labels of the queries.
+
+    It is trained only if no run in the same folder of outputs has trained it on the same queries with the same seed.
 
     Args:
-        students: the training of the run's students.
+        students: the training of the run's students, with their recipe.
         labeled_queries: the queries with their true labels.
         reference_models: the models that runs in the same folder of outputs share.
         seed: the seed of the training.
@@ -198,12 +200,14 @@ def _true_label_student(
 def _all_records_model(
     students: StudentTraining, *, records: Split, folder: Path, reference_models: ReferenceModels
 ) -> StudentModel:
-    """Returns the model of all private records, or of a sample, and keeps a copy in the run's own folder.
+    """Returns the model that learned from private records without privacy, and keeps a copy in the run's own folder.
+
+    It is read from that copy, or from the models that runs share, if it is there. Otherwise it is trained.
 
     Args:
-        students: the training of the run's students.
-        records: the private records that the model learns from.
-        folder: the folder of the run's own copy, which is read if it exists.
+        students: the training of the run's students, from whose recipe the model's recipe derives.
+        records: the private records that the model learns from: all of them, or a sample.
+        folder: the folder of the run's own copy.
         reference_models: the models that runs in the same folder of outputs share.
     """
     if has_all_records_model(folder):

@@ -18,7 +18,11 @@ from pate.pricing import PricedRelease
 
 
 def record_weights(dataset: Dataset, *, priced: PricedRelease) -> FloatArray | None:
-    """Returns the weight of each private record, `[num_private]`; None if every group has weight 1."""
+    """Returns the weight of each private record in votes, in (0, 1], `[num_private]`; None if all have weight 1.
+
+    A record has the weight of its budget class. Without budget classes, or if a class sets the number of teachers of a
+    group, it has the weight that the data set gives.
+    """
     if dataset.budgets is None or priced.aggregator.budgets_by == "teachers":
         return dataset.weights
     weights = {budget_class.name: budget_class.weight for budget_class in priced.classes}
@@ -39,7 +43,7 @@ def num_whole_groups(dataset: Dataset, *, weights: FloatArray) -> int:
 
 
 def repeat_records(dataset: Dataset, *, priced: PricedRelease) -> Dataset:
-    """Returns the data set that the teachers learn from, in which some private groups appear several times.
+    """Returns the data set that teachers learn from, in which private groups with a larger budget appear repeatedly.
 
     A group appears once for each teacher that may learn from it under the epsilon of the group's budget class.
     """

@@ -23,7 +23,7 @@ _HELD_OUT_STEP = 5
 
 
 def ceiling_recipes(student: Student) -> tuple[Student, ...]:
-    """Returns the recipes of the models that compete to be the ceiling.
+    """Returns the recipes of the models that compete to be the ceiling, the model of all private records.
 
     They are the recipe `student.ceiling` and, if this is a `LogisticStudent`, a network with one hidden layer. Any
     other recipe has no competitor.
@@ -58,9 +58,10 @@ def train_on_all_records(
 
 
 def _best_recipe(recipes: tuple[Student, ...], *, records: Split, seed: int) -> Student:
-    """Returns the recipe with the greatest mean average precision on held-out private groups.
+    """Returns the recipe with the greatest mean average precision on private groups that it did not learn from.
 
-    If no held-out record has a label, average precision is undefined and the first recipe is returned.
+    At most 12,000 records take part, and every fifth of their groups is held out. If no held-out record has a label,
+    average precision is undefined and the first recipe is returned.
     """
     num_compared = min(len(records), _MAX_COMPARED)
     row_indices = np.linspace(0, len(records) - 1, num_compared).astype(np.int64)
@@ -71,7 +72,7 @@ def _best_recipe(recipes: tuple[Student, ...], *, records: Split, seed: int) -> 
     training_set = TrainingSet(np.asarray(others.inputs), labels=others.labels, known=others.known)
 
     def held_out_precision(student_recipe: Student) -> float:
-        """Trains a recipe and returns its mean average precision over the labels, on the held-out records."""
+        """Trains a recipe on four fifths of the groups, and returns its mean average precision on the other fifth."""
         model = student_recipe.learn(training_set, pool=others.inputs[:0], seed=seed)
         probabilities = model.predict_proba(held_out.inputs)
         precisions = average_precisions(

@@ -202,7 +202,7 @@ class RunCharge:
 
     @property
     def published_event(self) -> Event:
-        """The price of what is published: of all draws, or of the best run of a tuning."""
+        """The price of what is published, as an event: that of all draws, or of the best run of a tuning."""
         if self.tuned is not None:
             return self.tuned.event
         return SelfComposedEvent(self.priced.event, count=self.num_draws)
@@ -385,7 +385,10 @@ class RunCharge:
             place.write(self.run_folder)
 
     def _transfer_charges(self) -> None:
-        """Copies this run's draws and charges from an earlier ledger into the present ledger."""
+        """Copies this run's draws and charges into the present ledger from the one that the run was charged to before.
+
+        Nothing is copied if the present ledger is that one.
+        """
         for path in earlier_ledgers(self.run_folder, identity=self._ledger.identity):
             transfer = ChargeTransfer(
                 account=self.account,
@@ -397,7 +400,11 @@ class RunCharge:
             self._keys = transfer.transfer(ledger_path=path, draw_keys=self.keys)
 
     def _transfer_scores(self, score_price: ScorePrice) -> None:
-        """Copies this run's scores and their charge from an earlier ledger into the present ledger."""
+        """Copies the noisy sums of this run's scores, and their charge, from an earlier ledger into the present one.
+
+        Args:
+            score_price: the price of the scores.
+        """
         score_charge = self.score_charge(score_price=score_price)
         for path in earlier_ledgers(self.run_folder, identity=self._ledger.identity):
             earlier_account = SharedLedger.stored(path).account(score_price.account_name)
@@ -406,7 +413,12 @@ class RunCharge:
                 score_charge.commit(content)
 
     def _add_draw(self) -> None:
-        """Adds a key for another draw; raises `InvalidValue` if the ledger's cap has no room for its charge."""
+        """Adds a key for another draw of the release with fresh noise, and writes the keys into the run's folder.
+
+        Raises:
+            InvalidValue: the ledger's cap has no room for another charge; or the price of all draws would be infinite;
+                or there is a cap, and another ledger of the folder has charges for the records.
+        """
         epsilon = self._epsilon_of_draws(self.num_draws + 1)
         if not math.isfinite(epsilon):
             rule = f"a price that stays finite; another draw costs epsilon {format_epsilon(epsilon)} with those before"
@@ -482,7 +494,7 @@ class RunCharge:
             raise InvalidValue("max_epsilon", self.account.max_epsilon, rule=rule, owner="ledger")
 
     def _require_parts(self, part_digests: Mapping[str, str]) -> None:
-        """Raises `InvalidValue` unless the ledger agrees with what the run's folder holds.
+        """Raises `InvalidValue` unless the ledger's charges and digests fit the draws and the file in the run's folder.
 
         The ledger must hold a charge for each earlier draw, and for the last one if it was drawn. The release's file
         may be missing. If it exists, the ledger must hold its digest, and it must be the file of the last draw.

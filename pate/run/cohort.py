@@ -29,7 +29,7 @@ _MAX_LABELS_SHOWN = 40
 
 @dataclass(frozen=True)
 class LabelHolders:
-    """The numbers of holders and of teachers that have each label, where holders have different labels; public.
+    """The public numbers of holders and of teachers that have each label, if holders have different labels.
 
     Attributes:
         label_names: the name of each label.

@@ -96,7 +96,17 @@ def require_suitable(
 def require_weighted_groups(
     dataset: Dataset, *, teacher: Voter, aggregator: Aggregator, num_teachers: int
 ) -> None:
-    """Raises `InvalidValue` if groups differ in epsilon or weight, and these parts would ignore the difference."""
+    """Raises `InvalidValue` if private groups differ in epsilon or weight, and the release would ignore the difference.
+
+    Groups may differ if each has a teacher of its own, and teachers and aggregator take weights into account. Their
+    epsilons may also differ if the aggregator allows several teachers for a group.
+
+    Args:
+        dataset: the data set, with the budget classes or weights of its private groups.
+        teacher: the recipe of the teachers.
+        aggregator: the aggregator that turns votes into labels.
+        num_teachers: the number of teachers.
+    """
     shared = dataset.shared
     is_weighted = shared is not None and shared.weights is not None
     if dataset.budgets is None and not is_weighted:

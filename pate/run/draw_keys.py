@@ -19,7 +19,7 @@ _KEYS_RULE = "the names of the run and of its draws, 32 hexadecimal digits a lin
 
 @dataclass(frozen=True)
 class DrawKeys:
-    """The keys of a run's draws in a ledger: one key for each time that its release was drawn with fresh noise.
+    """The keys of a run's draws in a ledger: one key for each time that the run's release was drawn with fresh noise.
 
     The keys are random and stored in the run's folder. A copy of the folder has the same keys, and so the same release.
 

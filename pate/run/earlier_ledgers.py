@@ -32,11 +32,14 @@ CHARGES_STAY = (
 
 
 def earlier_ledgers(run_folder: RunFolder, *, identity: str) -> list[Path]:
-    """Returns the existing files of ledgers that a run was charged to before its present ledger.
+    """Returns the file of the ledger that a run was charged to before its present one; an empty list if there is none.
+
+    The list has at most one file: the one that the run's folder names as its ledger, or else the ledger in the folder
+    of a run of an earlier version of pate. A file that does not exist, or is the present ledger, is left out.
 
     Args:
         run_folder: the folder of the run.
-        identity: the identity of the present ledger, which is left out.
+        identity: the identity of the present ledger.
     """
     place = LedgerPlace.read(run_folder)
     if place is None:
@@ -109,8 +112,8 @@ class ChargeTransfer:
     def _open(self, path: Path) -> Ledger:
         """Opens the earlier ledger at `path` and returns the account of the run's private records in it.
 
-        The run's own accountant counts what a ledger in the run's own folder has spent; any other ledger names its
-        accountant itself.
+        Any other ledger names the accountant that counts its charges. A ledger in the run's own folder names none, so
+        it is counted by the accountant of the run.
         """
         is_own = path == self.run_folder.own_ledger
         ledger = SharedLedger(
@@ -124,11 +127,13 @@ class ChargeTransfer:
     def _has_other_parts(
         self, draw_keys: DrawKeys, *, parts_of_draws: list[dict[str, bytes]]
     ) -> bool:
-        """Returns True if the present ledger holds other content under these keys, which a copy of the run drew.
+        """Returns True if the present ledger holds other content than the earlier one under the keys of the draws.
+
+        That happens if a copy of the run's folder drew another release under the same keys.
 
         Args:
             draw_keys: the keys of the run's draws.
-            parts_of_draws: for each draw in the earlier ledger, the content of its parts by name.
+            parts_of_draws: for each draw, the content of its parts in the earlier ledger, by name.
         """
         for key, parts in zip(draw_keys.all, parts_of_draws, strict=True):
             digests = self.account.parts(release_key=key)
@@ -140,7 +145,7 @@ class ChargeTransfer:
     def _enter(
         self, part_contents: Mapping[str, bytes], *, draw_key: str, charge_note: ChargeNote
     ) -> None:
-        """Commits those parts of a draw that the present ledger lacks.
+        """Commits to the present ledger those parts of a draw that it lacks; the first one carries the draw's charge.
 
         Args:
             part_contents: the content of each part of the draw, by name.

@@ -40,8 +40,8 @@ OnLosses = Callable[[FloatArray], None]
 class Ensemble:
     """Teachers that learn from disjoint shards of the private records. No epsilon covers them: do not publish them.
 
-    `Ensemble.train` returns an ensemble whose teachers are trained, and `vote` collects their votes. A `Teacher` is
-    trained; any other `Voter` computes its votes from the records at each reading.
+    `Ensemble.train` returns an ensemble whose teachers are trained, and `vote` collects their votes. Only a teacher of
+    the class `Teacher` is trained. Any other `Voter` computes its votes from the records each time they are read.
 
     Attributes:
         teacher: the recipe of the teachers.
@@ -121,7 +121,14 @@ class Ensemble:
         return ensemble
 
     def _train(self, teacher: Teacher, *, seeds: list[int], on_losses: OnLosses | None) -> None:
-        """Trains the teachers whose checkpoints are missing in the folder."""
+        """Trains the teachers whose checkpoints are missing in the ensemble's folder.
+
+        Args:
+            teacher: the recipe of the teachers.
+            seeds: the seed of each teacher's training.
+            on_losses: is called after the training of each teacher, with its mean loss in each epoch; None calls
+                nothing.
+        """
         private = self.dataset.private
         store = self._checkpoints
         num_missing = len(store.missing(self.num_teachers))
@@ -157,7 +164,10 @@ class Ensemble:
 
     @property
     def storage(self) -> FeatureStorage:
-        """Where the features of private records lie between rounds: beside the ensemble's other files."""
+        """The storage of the features of private records between rounds: memory, or a file in the ensemble's folder.
+
+        If `scratch` is false, nothing is kept, and each round makes the features anew.
+        """
         return FeatureStorage(is_kept=self.scratch, folder=self.folder.path)
 
     @property
@@ -261,13 +271,14 @@ class Ensemble:
         rmtree(self.folder.confidences, ignore_errors=True)
 
     def pool_answers(self, public_pca: PublicPCA, public_inputs: Float32Array) -> PoolAnswers:
-        """Returns how the answers of trained teachers to public samples differ from their answers to their own records.
+        """Returns the answers of trained teachers to public samples, compared with what their own records tell.
 
-        The result is published only with noise. It lets students learn from the teachers' answers on the public pool.
+        `PoolAnswers` describes the comparison. It is private, and published only with noise. Students learn from it how
+        teachers answer on the public pool.
 
         Args:
-            public_pca: the directions of the input space along which the votes are released.
-            public_inputs: the inputs of the public samples, `[num_rows, num_features]`.
+            public_pca: the principal directions of the public inputs, along which the answers are summed.
+            public_inputs: the inputs of the public samples that are asked about, `[num_rows, num_features]`.
         """
         teacher = self._trained_teacher()
         store = self._checkpoints
@@ -309,14 +320,18 @@ class Ensemble:
         records_per_teacher: float,
         ask_teachers: Callable[[], PoolAnswers] | None = None,
     ) -> MomentVotes:
-        """Returns the votes of the teachers as moments: sums along directions of the input space, released in rounds.
+        """Returns the votes of the teachers as moments, which an aggregator can release in rounds.
+
+        A moment is a mean over a teacher's records of what a student gets wrong in a label, times a feature: the
+        record's coordinate along a direction of the input space.
 
         Args:
-            directions: the directions of the input space along which the votes are released.
+            directions: the principal directions of the public inputs, whose coordinates are the features.
             public_inputs: the inputs of the public samples that students learn from, `[num_rows, num_features]`.
-            records_per_teacher: the mean number of private groups of a teacher, which stands for that of its records.
-            ask_teachers: computes the answers of trained teachers to the public samples; None for teachers that are
-                not trained.
+            records_per_teacher: the mean number of private groups of a teacher. It is public, and takes the place of
+                the mean number of records, which is private.
+            ask_teachers: computes the answers of trained teachers to the public samples (`pool_answers`); None for
+                teachers that are not trained.
         """
         private = self.dataset.private
         return MomentVotes(
@@ -339,7 +354,10 @@ class Ensemble:
         )
 
     def known_shares(self) -> FloatArray | None:
-        """Returns the share of each teacher's records for which each label is known, `[N, L]`; None without gaps."""
+        """Returns, for each teacher and label, the share of the teacher's records whose label is known, `[N, L]`.
+
+        The result is None if all labels of all private records are known.
+        """
         known = self.dataset.private.known
         if known is None:
             return None
@@ -349,14 +367,15 @@ class Ensemble:
 
     @property
     def _checkpoints(self) -> CheckpointStore:
-        """Returns the store of checkpoints for the teachers of this partition."""
+        """The store of the files of trained teachers; it reads only files of teachers of this partition."""
         return CheckpointStore(self.folder.teachers, records=self.partition.digest)
 
     def _trained_teacher(self) -> Teacher:
-        """Returns the recipe of the trained teachers.
+        """Returns the recipe of the teachers, as that of teachers which are trained and can be asked again.
 
         Raises:
-            InvalidValue: the folder has votes, but the checkpoints of the teachers are gone.
+            InvalidValue: the teachers are of a kind that is not trained; or the folder has votes, but the checkpoint of
+                a teacher is gone.
         """
         teacher = self.teacher
         if not isinstance(teacher, Teacher):
@@ -371,7 +390,9 @@ class Ensemble:
 
 @dataclass(eq=False)  # a counter, compared by identity
 class _Progress:
-    """A callback for the engine: it is called with a teacher's index and losses, once its checkpoint is written.
+    """A callback that counts trained teachers: the engine calls it once the checkpoint of a teacher is written.
+
+    The call has the index of the teacher and its loss in each training step.
 
     Attributes:
         advance: shows the number of trained teachers.
@@ -393,7 +414,10 @@ class _Progress:
 
 
 def training_progress(teacher: Voter, *, partition: Partition, folder: EnsembleFolder) -> str:
-    """Returns a phrase that states how many trained teachers or votes `folder` holds from an earlier call, or ""."""
+    """Returns a phrase on what an earlier call has left in `folder`: the votes, or the number of trained teachers.
+
+    The phrase is empty if there is nothing, or if the teachers are of a kind that is not trained.
+    """
     num_teachers = partition.num_teachers
     if not isinstance(teacher, Teacher):
         return ""

@@ -333,7 +333,7 @@ class RunFolder(EnsembleFolder):
 
 
 def _require_digest(path: Path, *, digest: str, name: str) -> None:
-    """Raises `InvalidValue` if a run began with another digest than this one.
+    """Raises `InvalidValue` if the digest that a run began with differs from the one that it needs now.
 
     Args:
         path: the file of the digest that the run began with.
@@ -355,7 +355,7 @@ def _require_digest(path: Path, *, digest: str, name: str) -> None:
 
 
 def _file_names(folder: Path) -> list[str]:
-    """Returns the names of all files below a folder, relative to the folder, without its manifest."""
+    """Returns the sorted names of all files below a folder, relative to the folder, without its manifest."""
     paths = [path for path in folder.rglob("*") if not path.is_dir()]
     names = {path.relative_to(folder).as_posix() for path in paths}
     return sorted(names - {MANIFEST})

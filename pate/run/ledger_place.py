@@ -53,12 +53,15 @@ class CountedTerms:
 
     @classmethod
     def of_release(cls, terms: ReleaseTerms) -> Self:
-        """Returns the terms that a run is priced for."""
+        """Returns the adjacency and the delta that a run is priced for."""
         return cls(adjacency=str(terms.aggregator.adjacency), target_delta=terms.target_delta)
 
     @property
     def ledger_name(self) -> str:
-        """Returns the name of the file for these terms, for a folder whose `ledger.db` counts for other terms."""
+        """The name of a ledger for these terms in a folder whose `ledger.db` counts for other terms.
+
+        It states the terms, such as `ledger-add_remove-1e-05.db`.
+        """
         return f"ledger-{self.adjacency}-{self.target_delta}.db"
 
     @property
@@ -169,8 +172,10 @@ def ledger_path(
 ) -> Path:
     """Returns the file of the ledger that a run is charged to; the file may not exist yet.
 
-    The docstring of this module states the rule. A ledger that was moved together with its run is found in the parent
-    of the run's folder.
+    It is the file that `ledger=` names. Without that setting, it is the file that the run was last charged to, and for
+    a new run a ledger in the parent of its folder. That is `ledger.db`, or a file such as `ledger-add_remove-1e-05.db`
+    if `ledger.db` counts for another adjacency or delta and there is no cap. A ledger that was moved together with its
+    run is found in the parent of the run's folder.
 
     Args:
         ledger_file: the setting `ledger=`; None if it is not set.
@@ -191,7 +196,9 @@ def ledger_path(
 
 
 def is_usual_ledger(ledger_file: Path | str | None, *, path: Path) -> bool:
-    """Returns True if no user has chosen the file of the ledger, neither in this call nor when the run began.
+    """Returns True if `ledger=` is not set, and the file has a name that pate itself gives to a ledger.
+
+    These names are `ledger.db`, and names with terms such as `ledger-add_remove-1e-05.db`.
 
     Args:
         ledger_file: the setting `ledger=`; None if it is not set.
@@ -202,10 +209,12 @@ def is_usual_ledger(ledger_file: Path | str | None, *, path: Path) -> bool:
 
 
 def other_ledgers(path: Path, *, data_digest: str) -> list[OtherLedger]:
-    """Returns the ledgers that are in the folder of the usual ledger at `path` and count for other terms.
+    """Returns the other ledgers in the folder of a ledger, those that count for another adjacency or delta.
+
+    Only files with names that pate itself gives are read, such as `ledger.db` or `ledger-add_remove-1e-05.db`.
 
     Args:
-        path: the file of the usual ledger.
+        path: the file of the ledger, which is left out.
         data_digest: the digest of the run's private records, which is the name of their account.
     """
     other_paths = [other_path for other_path in _ledgers_in(path.parent) if other_path != path]
@@ -218,7 +227,12 @@ def _named_path(ledger_file: Path | str) -> Path:
 
 
 def _usual_path(run_folder: RunFolder, *, terms: ReleaseTerms | None) -> Path:
-    """Returns the file of the ledger that a run is charged to if `ledger=` is not set."""
+    """Returns the file of the ledger that a run is charged to if `ledger=` is not set, as `ledger_path` explains.
+
+    Args:
+        run_folder: the folder of the run.
+        terms: the adjacency and delta of a new run; None for a run that has begun.
+    """
     parent = run_folder.real_parent
     place = LedgerPlace.read(run_folder)
     if place is not None:
@@ -244,7 +258,10 @@ def _usual_path(run_folder: RunFolder, *, terms: ReleaseTerms | None) -> Path:
 
 
 def _ledgers_in(folder: Path) -> list[Path]:
-    """Returns the usual ledgers in a folder: `ledger.db`, and the files whose names state their terms."""
+    """Returns the files in a folder that have a name which pate gives to a ledger.
+
+    They are `ledger.db`, and files whose names state an adjacency and a delta, such as `ledger-add_remove-1e-05.db`.
+    """
     usual = [path for path in (folder / LEDGER_NAME,) if path.is_file()]
     of_terms = [path for path in folder.glob("ledger-*.db") if _NAME_OF_TERMS.fullmatch(path.name)]
     return usual + sorted(of_terms)

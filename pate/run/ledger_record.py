@@ -27,7 +27,7 @@ _SHARE_OF_FAILURES = 0.5
 
 
 class LedgerRecord:
-    """A record of one release that survives a kill: its first part and its charge are written in one transaction.
+    """A record of one release in a ledger: its first part and its charge are written in one transaction.
 
     A committed part is read back if the same run, or a copy of its folder, continues after a kill. A part that was
     drawn but not committed was shown to nobody, so it is drawn again.
@@ -106,7 +106,7 @@ class LedgerRecord:
 
 
 def require_room(account: Ledger, *, priced: PricedRelease) -> None:
-    """Raises `InvalidValue` if an account cannot pay for a release, for a reason of `refusal`; nothing is charged."""
+    """Raises the error of `refusal`, an `InvalidValue`, if an account cannot pay for a release; nothing is charged."""
     if account.affords(priced.event) < 1:
         raise refusal(account, priced=priced)
 

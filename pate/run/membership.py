@@ -67,9 +67,9 @@ def attack_membership(
 
 
 def _one_of_each_group(members: Split) -> Split:
-    """Returns the first record of each group, as records of one group are not independent.
+    """Returns the first record of each group of a split, as records of one group are not independent.
 
-    If there are more groups than the attack uses, groups at equal distances in the split are taken.
+    If there are more than 10,000 groups, 10,000 groups at equal distances in the split are taken.
     """
     first_rows = np.sort(np.unique(members.group_ids, return_index=True)[1])
     num_tried = min(len(first_rows), _MAX_TRIED)
@@ -77,7 +77,14 @@ def _one_of_each_group(members: Split) -> Split:
 
 
 def _public_records(dataset: Dataset, *, training_set: TrainingSet) -> TrainingSet:
-    """Returns public records with their true labels; with released labels where the public pool has no true ones."""
+    """Returns the public records with their true labels, from which reference models learn.
+
+    If the public pool has no true labels, the queries with their released labels are returned.
+
+    Args:
+        dataset: the data set with the public pool.
+        training_set: the queries with their released labels.
+    """
     if not dataset.public_labeled:
         return TrainingSet(training_set.inputs, labels=training_set.labels)
     public_records = dataset.public
@@ -87,7 +94,10 @@ def _public_records(dataset: Dataset, *, training_set: TrainingSet) -> TrainingS
 
 
 def _has_references(public_records: TrainingSet) -> bool:
-    """Returns True if reference models can learn from public records, and take less time than the student."""
+    """Returns True if there are enough public records for reference models, at least 100, and these are small.
+
+    A model is small if the number of features times that of labels is at most 2**15.
+    """
     num_weights = public_records.inputs.shape[1] * public_records.labels.shape[1]
     return (
         len(public_records.inputs) >= _MIN_REFERENCE_RECORDS
@@ -96,7 +106,7 @@ def _has_references(public_records: TrainingSet) -> bool:
 
 
 def _reference_models(public_records: TrainingSet, *, seed: int) -> list[StudentModel]:
-    """Trains several models, each on a random half of the first public records.
+    """Trains the reference models of the attack, each on a random half of the first public records.
 
     Args:
         public_records: public records with features and labels.
@@ -125,11 +135,13 @@ def _deviations(
     splits: Sequence[Split],
     references: Sequence[StudentModel],
 ) -> FloatArray:
-    """Returns by how many standard deviations log-odds are below those of reference models, `[num_records]`.
+    """Returns how far the student's log-odds of true labels are below those of reference models, `[num_records]`.
+
+    The distance is in standard deviations over reference models, as `deviations_from_references` computes it.
 
     Args:
-        student_probabilities: the student's predictions for the records of all splits, `[num_records, num_labels]`.
-        splits: the splits, in the order of the predictions.
+        student_probabilities: the student's probabilities for the records of all splits, `[num_records, num_labels]`.
+        splits: the splits of records that are tried, in the order of the probabilities.
         references: models that have not learned from any of these records.
     """
     true_labels = np.concatenate([split.labels for split in splits])

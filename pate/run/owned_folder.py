@@ -29,7 +29,7 @@ class OwnFile:
         return Path(self.name) if folder is None else folder.path / self.name
 
     def remove_partials(self, folder: Path) -> None:
-        """Removes the half-written copies of this file that a killed process has left in `folder`."""
+        """Removes the half-written copies of this file that a killed process has left in the folder `folder`."""
         remove_partials(folder, name_patterns=[re.escape(self.name)])
 
 

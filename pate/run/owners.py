@@ -24,7 +24,9 @@ Owners = Mapping[str, Set[bytes]]
 
 @dataclass(frozen=True, kw_only=True)
 class OwnersOfRun:
-    """The owners of a run's private records, and the reaction if another account of the ledger lists some of them.
+    """The owners of a run's private records, and what to do if another account of the ledger lists some of them.
+
+    An owner is an id or a group of the records: whoever the records belong to, such as a person.
 
     Attributes:
         owners: the ids and groups of the records, by kind; empty if the records have neither ids nor groups.
@@ -78,10 +80,12 @@ class OwnersOfRun:
         account: Ledger,
         monitor: Monitor,
     ) -> None:
-        """Shows a warning, or raises `InvalidValue`, for each account of a ledger that lists some of the owners.
+        """Shows a warning, or raises `InvalidValue`, for each account of a ledger that lists some of the run's owners.
+
+        It warns if `may_be_known` is true and the run's account has no cap, and raises otherwise.
 
         Args:
-            num_known: the number of listed owners, by the digest that names the account.
+            num_known: the number of the run's owners that an account lists, by the digest that names the account.
             path: the file of the ledger; None for a ledger in memory.
             account: the account of the run's own records.
             monitor: receives the warnings.

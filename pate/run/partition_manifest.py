@@ -47,7 +47,10 @@ def draw_partition(
 
 
 def _has_parts(path: Path, parts: Iterable[str]) -> bool:
-    """Returns True if a file consists of these parts of a text; a part at a time is in memory."""
+    """Returns True if the content of a file is these parts of a text, one after another.
+
+    Only one part at a time is in memory, as the text may be long.
+    """
     with reading_file(path, rule=_RULE, remedy=_REMEDY), path.open("rb") as file:
         for part in parts:
             expected = part.encode()

@@ -65,9 +65,9 @@ def group_epsilon(event: Event, size: int, budget: Budget) -> float:
 
 
 def _group_event(event: Event, *, group_size: int) -> Event | None:
-    """Returns the event that prices an event of Gaussian noise for a group of `group_size` units.
+    """Returns the price of an event of Gaussian noise for data sets that differ in `group_size` units, as an event.
 
-    The result is None if the event has a part that is not Gaussian.
+    Every noise multiplier is divided by `group_size`. The result is None if the event has a part that is not Gaussian.
     """
     if type(event) is GaussianEvent:
         return GaussianEvent(noise_multiplier=event.noise_multiplier / group_size)
@@ -99,12 +99,16 @@ class Places:
 
     @classmethod
     def from_holders(cls, holders: Mapping[str, int]) -> Places:
-        """Returns the places for a number of teachers at each holder, by the holder's name."""
+        """Returns the distribution of teachers over holders.
+
+        Args:
+            holders: the number of teachers of each holder, by the holder's name.
+        """
         return cls(num_holders=len(holders), teachers_each=max(holders.values()))
 
     @classmethod
     def with_equal_holders(cls, num_teachers: int, num_holders: int) -> Places:
-        """Returns the places of teachers of whom each holder has the same number.
+        """Returns the distribution of teachers of whom each holder has the same number.
 
         Raises:
             InvalidValue: the number of holders does not divide the number of teachers.
@@ -169,7 +173,13 @@ class Places:
 
 
 def _price_of_group(group_size: int, *, event: Event, budget: Budget) -> str:
-    """Returns the price of a group of `group_size` units as a phrase, such as "epsilon 3.2"."""
+    """Returns, as a phrase, the bound on epsilon for data sets that differ in `group_size` units.
+
+    Args:
+        group_size: the number of units, such as teachers.
+        event: the price of the release for one unit.
+        budget: the budget of the release, with its delta and its accountant.
+    """
     epsilon = group_epsilon(event, size=group_size, budget=budget)
     if math.isinf(epsilon):
         return "no finite epsilon at this delta"

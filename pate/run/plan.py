@@ -179,7 +179,8 @@ class Plan(ReleaseTerms, RunSettings):
     def _with_budget_classes(self, dataset: Dataset) -> Plan:
         """Returns this plan with the epsilon of each budget class, if the data set has budget classes.
 
-        Raises `InvalidValue` if a setting cannot be combined with budget classes, or needs classes that are not there.
+        Raises `InvalidValue` if a setting cannot be combined with budget classes, or needs classes that the data set
+        lacks.
         """
         if dataset.budgets is None:
             if self.budgets is not None:
@@ -225,7 +226,12 @@ class Plan(ReleaseTerms, RunSettings):
         return replace(self, aggregator=replace(aggregator, start=start))
 
     def _votes_in_rounds(self, aggregator: CenteredVotes, *, dataset: Dataset) -> bool:
-        """Returns True if the teachers of this plan vote in rounds, each of which improves a student."""
+        """Returns True if the teachers of this plan vote in rounds, each of which improves a student.
+
+        Args:
+            aggregator: the aggregator of this plan.
+            dataset: the data set. Its number of private groups is the number of teachers if this plan sets none.
+        """
         if issubclass(self.teacher.gives, GroupVotes):
             return True
         num_teachers = self.num_teachers or dataset.private.num_groups
@@ -317,7 +323,10 @@ def price_release(
 
 
 def _epsilon_setting(plan: Plan) -> tuple[str, object] | None:
-    """Returns the name and the value of the setting that limits a plan's epsilon; None if neither setting is used."""
+    """Returns the name and the value of the setting that limits a plan's epsilon.
+
+    It is the first of `max_epsilon`, `target_mu` and `target_epsilon` that is set; None if none of them is.
+    """
     if plan.max_epsilon is not None:
         return "max_epsilon", plan.max_epsilon
     if plan.target_mu is not None:
@@ -328,7 +337,9 @@ def _epsilon_setting(plan: Plan) -> tuple[str, object] | None:
 
 
 def _working_centered_votes(plan: Plan, *, dataset: Dataset, shape: VoteShape) -> Remedy | None:
-    """Returns the settings for centered votes of all private groups; None if they do not suit, or would be useless.
+    """Returns the settings for centered votes of all private groups, which may take the place of a refused plan.
+
+    The result is None if they do not suit the plan and the data set, or if their release would be useless, too.
 
     Args:
         plan: the plan that may be refused.
@@ -354,12 +365,12 @@ def _working_centered_votes(plan: Plan, *, dataset: Dataset, shape: VoteShape) -
 
 
 def _require_part(name: str, *, part: object, base_class: type) -> None:
-    """Raises `InvalidValue` unless a field of a plan is an instance of a class.
+    """Raises `InvalidValue` unless a field of a plan, such as `teacher`, is an instance of `base_class`.
 
     Args:
         name: the name of the field, for the error.
         part: the value of the field.
-        base_class: the class.
+        base_class: the class that the value must be an instance of.
     """
     if not isinstance(part, base_class):
         value = part if isinstance(part, str) else type(part).__name__

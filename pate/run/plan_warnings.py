@@ -110,7 +110,7 @@ def few_records_doubts(num_records: int, num_teachers: int, remedy: str) -> Iter
 
 
 def uneven_records_warnings(dataset: Dataset) -> Iterator[str]:
-    """Yields warnings on uneven data.
+    """Yields warnings on labels of the private and test records, and on large groups of private records.
 
     One kind names the labels that no record or every record of a split has. The other kind is for a group that has a
     fifth of the private records or more, if there are at least 6 groups.
@@ -133,8 +133,7 @@ def uneven_records_warnings(dataset: Dataset) -> Iterator[str]:
 def uneven_inputs_doubts(parts: str, public_inputs: ArrayLike) -> Iterator[Doubt]:
     """Yields a doubt if linear models learn from columns of which one is far wider than the others.
 
-    Its standard deviation is over 20 times the median of all columns that vary.
-
+    The widest column is far wider if its standard deviation is over 20 times the median one of all columns that vary.
     Only public inputs are examined.
 
     Args:
@@ -172,6 +171,9 @@ def constant_student_warnings(
 
 
 def one_label_warning(aggregator: Aggregator) -> str:
-    """Returns the warning for an aggregator that releases a single label per sample, if samples have several labels."""
+    """Returns the warning that an aggregator names one label per query, and that any others count as absent.
+
+    The caller has found that the aggregator is such a one, and that records have several labels.
+    """
     name = type(aggregator).__name__
     return f"aggregator={name}: names one label per query; any others that it has count as absent"

@@ -60,7 +60,7 @@ class Charge(Protocol):
 
     @property
     def published_event(self) -> Event:
-        """The price of what is published, as a value that knows no accountant."""
+        """The price of what is published as an event, from which any accountant can compute an epsilon."""
 
 
 def privacy_of(drawn_release: Release, release_charge: Charge) -> Privacy:
@@ -125,7 +125,10 @@ def _earlier_price(aggregator: Aggregator) -> EarlierPrice | None:
 
 
 def _cheapest_accountant(release_charge: Charge) -> str | None:
-    """Returns the name of the accountant with the smallest price; None if the budget's accountant takes no minimum."""
+    """Returns the name of the accountant that found the smallest price, if the budget's accountant compares several.
+
+    The result is None if the budget's accountant is a single one.
+    """
     if release_charge.tuned is None:
         return release_charge.priced.won_by
     budget = release_charge.budget
@@ -135,7 +138,10 @@ def _cheapest_accountant(release_charge: Charge) -> str | None:
 
 
 def _num_public_labels(aggregator: Aggregator) -> dict[str, Scalar]:
-    """Returns the number of public rows whose labels the student began at, by its published name; empty for none."""
+    """Returns the number of public rows from whose labels the student began, as a parameter of the mechanism.
+
+    The mapping has this number by its published name. It is empty if the student did not begin from public labels.
+    """
     start = aggregator.start if isinstance(aggregator, CenteredVotes) else None
     return {NUM_PUBLIC_LABELS: len(start.labels)} if isinstance(start, LabeledRows) else {}
 

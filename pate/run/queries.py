@@ -144,7 +144,7 @@ def require_queries(queries: Queries, *, num_queries: int, digest: str, rule: st
         num_queries: the number of samples that teachers voted on.
         digest: the digest of the samples that teachers voted on, by `queries_digest`; an empty text if it is not known,
             and then the samples are not compared.
-        rule: the rule that the error for too few samples states.
+        rule: the text of the error for too few samples: how many there must be.
     """
     pool_size = len(queries.inputs)
     require(pool_size >= num_queries, "queries", pool_size, rule)

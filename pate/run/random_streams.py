@@ -109,10 +109,15 @@ class RandomStreams:
 
     @staticmethod
     def _sequence(purpose: str, seed: int) -> np.random.SeedSequence:
-        """Returns numpy's sequence from which the stream of a purpose is computed."""
+        """Returns numpy's `SeedSequence` from which the stream of a purpose is computed, for streams of a seed.
+
+        Args:
+            purpose: the name of the stream, such as "partition".
+            seed: the seed of the run.
+        """
         return np.random.SeedSequence(seed, spawn_key=(_PURPOSES.index(purpose),))
 
 
 def seed_name(seed: int | None) -> str:
-    """Returns the name of a seed, by which a ledger recognizes releases with one seed; "" if `seed` is None."""
+    """Returns the name of a seed, by which a ledger recognizes releases with the same seed; "" if `seed` is None."""
     return "" if seed is None else f"seed {seed}"

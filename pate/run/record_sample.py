@@ -18,19 +18,22 @@ _SEED = 0
 
 
 def baseline_rows(private: Split) -> IntArray:
-    """Returns the row numbers, ascending, of the private records that baselines read where these are a sample."""
+    """Returns the row numbers, ascending, of the private records that baselines learn from if there are many.
+
+    They are those of `sampled_rows`; with few records, those of all records.
+    """
     return sampled_rows(private.group_ids, most_rows=MAX_ROWS)
 
 
 def sampled_rows(group_ids: IntArray, *, most_rows: int) -> IntArray:
-    """Returns the row numbers, ascending, of a random sample of whole groups; of all records where they are few.
+    """Returns the row numbers, ascending, of a random sample of whole groups of records.
 
-    Groups are taken in a random order until the next one would exceed `most_rows`, and at least one is taken. Equal
-    arguments give equal samples.
+    If there are at most `most_rows` records, all are taken. Otherwise groups are taken in a random order until the next
+    one would exceed `most_rows`, and at least one is taken. Equal arguments give equal samples.
 
     Args:
         group_ids: the group of each private record, `[num_records]`.
-        most_rows: the largest number of records that are taken.
+        most_rows: the largest number of records that are taken, unless the first group has more.
     """
     if len(group_ids) <= most_rows:
         return np.arange(len(group_ids))
@@ -43,7 +46,9 @@ def sampled_rows(group_ids: IntArray, *, most_rows: int) -> IntArray:
 
 
 def is_sampled(private: Split, *, all_records: bool | None) -> bool:
-    """Returns True if baselines read a sample of the private records: they are many, and `all_records` is not true.
+    """Returns True if baselines read only a sample of the private records.
+
+    That is so if there are too many of them, and `all_records` is not true.
 
     Args:
         private: the private records.

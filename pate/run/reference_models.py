@@ -41,10 +41,12 @@ _READ_ONLY_ERRORS = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class ReferenceModels:
-    """The reference models that all runs in one folder of outputs share. No epsilon covers them.
+    """The models for comparison, trained without privacy, that all runs in one folder of outputs share.
+
+    Such a model is kept in a folder `pate_cache` and read by later runs. No epsilon covers it.
 
     Args:
-        outputs: the folder in which the folders of the runs lie.
+        outputs_folder: the folder in which the folders of the runs lie.
         monitor: receives a line if a model is read, and the progress if another run trains the model at this moment.
     """
 
@@ -94,7 +96,10 @@ class ReferenceModels:
         return trained_student
 
     def _is_closed_to_others(self) -> bool:
-        """Returns True if no other user can list the folder of models, or it is not there yet.
+        """Returns True if no other user can list the folder of models, or if it is not there yet.
+
+        The folder must belong to this user and have mode 0700. Otherwise a line for the monitor says what helps. On a
+        system without such modes the result is True.
 
         The names of the models in the folder are digests of private records. Somebody who knows all records but one
         could confirm a guess of that record by such a name.
@@ -114,14 +119,14 @@ class ReferenceModels:
         return False
 
     def _lock(self, folder_name: str, *, model_words: str, stack: ExitStack) -> bool:
-        """Takes the lock of a model until `stack` is closed; returns False where the folder cannot be written.
+        """Takes the lock of a model until `stack` is closed; returns False if the folder of models cannot be written.
 
-        The method shows a stage while another run holds the lock.
+        If another run holds the lock, the method waits, and the monitor shows that it does.
 
         Args:
             folder_name: the name of the model's folder.
-            model_words: the name of the model in words.
-            stack: releases the lock.
+            model_words: the name of the model in words, for the monitor.
+            stack: releases the lock when it is closed.
         """
         path = self.folder / f"{folder_name}.lock"
         try:
@@ -161,7 +166,7 @@ def reference_key(
 
 
 def _digests_of_files(student_recipe: Student) -> list[str]:
-    """Returns the digests of the files that a recipe names, such as pretrained weights."""
+    """Returns the digests of the files that fields of a student's recipe name, such as pretrained weights."""
     recipe_fields = fields(student_recipe)  # type: ignore[arg-type]
     field_values = [getattr(student_recipe, recipe_field.name) for recipe_field in recipe_fields]
     paths = [
@@ -173,7 +178,10 @@ def _digests_of_files(student_recipe: Student) -> list[str]:
 
 
 def _remove(model_path: Path) -> None:
-    """Removes the folder of a model that cannot be read, or a file of this name."""
+    """Removes the folder at `model_path`, or the file or link if there is one in its place; there may be nothing.
+
+    A model lies there that could not be read, and is about to be written again.
+    """
     if model_path.is_dir() and not model_path.is_symlink():
         rmtree(model_path)
     else:

@@ -48,11 +48,12 @@ _MAX_LABELS_SHOWN = 5
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
 class ReleasedStart(StartSource):
-    """An earlier release, as the start of the rounds of another one.
+    """An earlier release of centered votes in rounds, from which the student of a new release starts.
 
     Attributes:
-        model: the published student, which makes the features that the moments are of.
-        moments: what the rounds of the earlier release told, with labels in the order of the new data.
+        model: the published student of the earlier release. It computes the features that its `moments` belong to.
+        moments: the noisy moments that the earlier release published: for each feature and label, what its teachers
+            told about the student's weight. Labels are in the order of the new data.
         label_order: `[num_labels]`, the place of each label of the new data among those of the model.
         earlier_price: the price of the earlier release as its folder states it, with the digest of the folder.
         public_inputs: the public pool of the new release, float32 `[num_public, ...]`.
@@ -116,19 +117,26 @@ class ReleasedStart(StartSource):
 
     @property
     def identity(self) -> str:
-        """The digest of the earlier release, as text."""
+        """The text "release " and the SHA-256 of the earlier release's manifest, which tells two starts apart."""
         return f"release {self.earlier_price.sha256}"
 
     @property
     def direction_ratio(self) -> float:
-        """The root of 2: the earlier release tells as much as the new one, unless it is much smaller."""
+        """The factor by which the noise counts as smaller when the number of directions of the new release is chosen.
+
+        It is the root of 2, as if the earlier release told as much as the new one. An earlier release of far fewer
+        records tells less.
+        """
         return math.sqrt(2)
 
     def public_start(self, votes: RoundVotes) -> PublicStart:
-        """Returns the student of the earlier moments, in the features of the new votes.
+        """Returns the start of the new rounds: the student that the earlier moments give, in the new features.
 
-        The moments are carried over by a fit of the new features by the earlier ones on the public pool. Their
-        prevalence is the mean probability of the earlier student there.
+        The moments are converted by a linear fit between new and earlier features on the public pool. The prevalence of
+        a label is the mean probability of the earlier student on this pool.
+
+        Args:
+            votes: the votes of the new release, of which the public features are read.
         """
         inputs = self.public_inputs[: len(votes.public)]
         earlier = self.model.features(inputs)
@@ -169,7 +177,13 @@ def _require_labels(
 def _require_inputs(
     release_folder: str | PathLike[str], *, bundle: Bundle, dataset: Dataset
 ) -> None:
-    """Raises `InvalidValue` unless a student takes the inputs of a data set, made by the same preprocessing."""
+    """Raises `InvalidValue` unless a released student takes the inputs of a data set, made by the same preprocessing.
+
+    Args:
+        release_folder: the folder of the release, for the error.
+        bundle: the content of that folder, with the student and its preprocessing.
+        dataset: the data set of the new run.
+    """
     shape = bundle.form.input_shape
     if shape != dataset.input_shape:
         rule = f"a student of inputs of shape {dataset.input_shape}; this one takes {shape}"
@@ -187,12 +201,12 @@ def _text_of(preprocessing: Preprocessing | None) -> str:
 
 
 def _read_moments(path: Path, *, num_weights: int, order: IntArray) -> NoisyMoments:
-    """Returns the moments in the folder of a release, which agree with its student.
+    """Returns the noisy moments that a release published, with labels in the order of the new data.
 
     Args:
         path: the folder `release/`.
-        num_weights: the number of features of the student.
-        order: the place of each label among those of the release.
+        num_weights: the number of features of the released student, which the moments must have, too.
+        order: for each label of the new data, its index among the labels of the release, `[num_labels]`.
 
     Raises:
         InvalidValue: the release has no moments, or they are damaged or altered.

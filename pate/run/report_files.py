@@ -85,7 +85,7 @@ def _results_of(
 def _write_published_files(
     run: PricedRun, *, released: ReleasedRun, report: Report, privacy: Privacy
 ) -> None:
-    """Writes the files of `release/` that state the settings, the price and the student.
+    """Writes the published files that state the settings and the price, and that describe the student.
 
     Args:
         run: the plan, the data set and the charge.

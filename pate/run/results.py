@@ -173,7 +173,10 @@ class Results:
         )
 
     def _teacher_summary(self) -> TeacherSummary:
-        """Returns the number of teachers, and their mean accuracy where it is known."""
+        """Returns the number of teachers, their mean number of records, and their mean accuracy on the queries.
+
+        The accuracy is None if it cannot be computed (`accuracies`).
+        """
         num_teachers = self.priced.shape.num_teachers
         mean_accuracy = None
         if len(self.accuracies):
@@ -185,7 +188,10 @@ class Results:
         )
 
     def _data_dependent_epsilon(self, epsilon_on_votes: EpsilonOnVotes) -> DataDependentEpsilon:
-        """Returns the cost of the release on its own votes; raises `UnknownCost` if no theorem bounds the cost."""
+        """Returns the privacy cost of the release on the votes that it was drawn from, which is no guarantee.
+
+        Raises `UnknownCost` if the votes are no bits, or if no theorem bounds the cost.
+        """
         if not isinstance(self.votes, CountableVotes):
             raise UnknownCost(
                 "votes",
@@ -249,7 +255,10 @@ class Results:
 
     @cached_property
     def _predictions(self) -> dict[str, Prediction]:
-        """Returns the predictions for the test split of all trained models and all constant models, by name."""
+        """Returns the predictions of all trained models and of the two constants for the test split, by model name.
+
+        The constants are the prior and the best constant, which predict the same for all records.
+        """
         frequencies = self.dataset.private.label_shares
         inputs = self.dataset.test.inputs
         predictions = {}
@@ -266,7 +275,10 @@ class Results:
 
     @cached_property
     def _metrics_by_label(self) -> dict[str, dict[str, FloatArray]]:
-        """Returns the metrics of each model: by the model's name and the metric's name, an array `[num_labels]`."""
+        """Returns the metrics of each model on each label of the test split.
+
+        The keys are the model's name and then the metric's name (`per_label_metrics`); values are `[num_labels]`.
+        """
         test = self.dataset.test
         return {
             name: per_label_metrics(
@@ -279,9 +291,9 @@ class Results:
         }
 
     def _better_method(self) -> str:
-        """Returns a sentence that recommends another method, or "".
+        """Returns a sentence that recommends centered votes of all private groups, or "".
 
-        A method is recommended if public numbers show that it is far better on data of this size.
+        They are recommended if the price and the number of groups show that they do far better on data of this size.
         """
         groups = self.dataset.private.num_groups
         if self.dataset.kind != "features" or self.priced.aggregator.single_label:
@@ -300,8 +312,8 @@ class Results:
 
         An aggregator that pays in advance has the total price for each q. Otherwise the price is computed after at most
         24 of the queries. Between two of these, the bound is the price after the later one. If the budget's accountant
-        is the least of several accountants, only the accountant that gave the total price is used. The result is still
-        an upper bound, and is computed faster.
+        takes the least price of several accountants, only the one that gave the total price is used. The result is
+        still an upper bound, and is computed faster.
 
         Args:
             total: the price of all queries.
@@ -343,7 +355,10 @@ def _data_summary(data: Dataset) -> DataSummary:
 
 
 def _known_labels(dataset: Dataset) -> dict[str, float]:
-    """Returns the share of labels that are known in each split; empty if those of private records have no gaps."""
+    """Returns the share of known labels in the private, public and test split, by the split's name.
+
+    It is empty if all labels of private records are known.
+    """
     if dataset.private.known is None:
         return {}
     splits = {"private": dataset.private, "public": dataset.public, "test": dataset.test}

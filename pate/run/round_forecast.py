@@ -36,11 +36,11 @@ _GIB = 2.0**30
 
 @dataclass(frozen=True)
 class RoundSpeed:
-    """The seconds that a row takes on this machine.
+    """The seconds that a row, a private record, takes on this machine in a release in rounds.
 
     Attributes:
         seconds_to_make_row: seconds to make the features of a row.
-        seconds_to_ask_row: seconds for a row in a round whose features are there.
+        seconds_to_ask_row: seconds for a row in one round, if its features are made already.
     """
 
     seconds_to_make_row: float
@@ -48,11 +48,11 @@ class RoundSpeed:
 
     @classmethod
     def measure(cls, votes: MomentVotes, num_cores: int) -> RoundSpeed:
-        """Returns the speed on rows of the public pool, which takes a fraction of a second.
+        """Measures the speed on rows of the public pool; this takes a fraction of a second.
 
         Args:
-            votes: the votes, of which only public values are read.
-            num_cores: the number of cores.
+            votes: the votes of the release, of which only public values are read.
+            num_cores: the number of processor cores; with more of them, more rows are measured.
         """
         num_rows = min(_ROWS_PER_CORE * num_cores, _MAX_MEASURED_ROWS)
         rows = np.arange(num_rows)
@@ -86,7 +86,7 @@ class RoundSpeed:
 
 @dataclass(frozen=True)
 class RoundForecast:
-    """The forecast of a release in rounds.
+    """The forecast of the time, memory and disk that a release in rounds needs.
 
     Attributes:
         num_rounds: the number of rounds.
@@ -94,8 +94,8 @@ class RoundForecast:
         num_features: the number of features of a record.
         num_labels: the number of labels.
         speed: the speed of this machine.
-        storage: where features lie between rounds.
-        held_bytes: the most memory that the process had held before the forecast.
+        storage: where the features of records lie between rounds: in memory, in a file, or nowhere.
+        held_bytes: the most memory that the process had held before the forecast, in bytes.
     """
 
     num_rounds: int
@@ -108,7 +108,10 @@ class RoundForecast:
 
     @classmethod
     def of_rounds(cls, rounds: Rounds) -> RoundForecast | None:
-        """Returns the forecast of a release; None for few rows, and for teachers that are trained."""
+        """Returns the forecast of a release in rounds; None for few private records, and for teachers that are trained.
+
+        None is also for votes that this process cannot compute itself, such as those of other holders.
+        """
         from joblib import cpu_count  # which knows a container's share; loads slowly
 
         votes = rounds.votes
@@ -131,7 +134,7 @@ class RoundForecast:
 
     @property
     def seconds(self) -> float:
-        """The time of all rounds in the threads of this machine."""
+        """The time of all rounds in seconds, if they run in threads of this process."""
         num_makings = 1 if self.storage.is_kept else self.num_rounds
         seconds_per_row = (
             num_makings * self.speed.seconds_to_make_row
@@ -141,14 +144,14 @@ class RoundForecast:
 
     @property
     def memory_bytes(self) -> int:
-        """The memory of the process: what it held before, and what each row needs in rounds."""
+        """The memory of the process in bytes: what it held before, and what the private records need in rounds."""
         size = self.storage.size_of(self.num_rows, self.num_features)
         row_bytes = self.num_labels + _INDEX_BYTES
         return self.held_bytes + size.memory_bytes + self.num_rows * row_bytes
 
     @property
     def disk_bytes(self) -> int:
-        """The size of the scratch file; 0 if there is none."""
+        """The size in bytes of the scratch file of features between rounds; 0 if there is none."""
         return self.storage.size_of(self.num_rows, self.num_features).disk_bytes
 
     @property

@@ -26,7 +26,8 @@ class RoundProgressRecord:
     Args:
         record: the record of the release.
         num_rows: the number of private records.
-        advance: is called with the number of rounds that are drawn, and with the speed of the last one.
+        advance: is called with the number of rounds so far and a note: the speed of the last round, or "" for a round
+            that was read back.
         clock: returns the time in seconds.
     """
 
@@ -47,7 +48,12 @@ class RoundProgressRecord:
         self._is_drawn = False
 
     def part(self, name: str, draw: Callable[[], Arrays]) -> Arrays:
-        """Returns the arrays of a part from the wrapped record. If the part is a round, the progress is reported."""
+        """Returns the arrays of a part from the wrapped record. If the part is a round, the progress is reported.
+
+        Args:
+            name: the name of the part.
+            draw: draws the arrays. It is called only if the part was not committed before.
+        """
         self._is_drawn = False
         start_time = self._clock()
 
@@ -83,10 +89,10 @@ class RoundProgressRecord:
 
 @dataclass(frozen=True, eq=False)  # compared by identity, as its parts are
 class Rounds:
-    """The rounds of a release that is drawn in rounds.
+    """The rounds of a release of centered votes: all teachers vote once in each, and the noisy sums improve a student.
 
     Attributes:
-        votes: the private votes in rounds.
+        votes: the private votes, which each round sums anew.
         num_rounds: the number of rounds.
     """
 

@@ -281,8 +281,9 @@ class ScoreEstimates:
 
         It is the sum over bins of |sum of labels - probabilities|, divided by the number of known labels.
 
-        Let d be the differences in the bins without noise, and e their errors. Then |d + e| - |d| <= |e|, and |d| - |d
-        + e| <= -sign(d) e. So both ends of the interval hold whatever the differences are.
+        Let d be the differences in the bins without noise, and e their errors. Two inequalities hold:
+        |d + e| - |d| <= |e|, and |d| - |d + e| <= -sign(d) e. So both ends of the interval hold whatever the
+        differences are.
 
         The errors make the sum of |d + e| too large. So the score is that sum times sqrt(s). Here s is the share of the
         sum of squares (d + e)**2 that the variance of the errors does not explain.

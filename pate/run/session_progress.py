@@ -44,7 +44,8 @@ class SessionProgressRecord:
     Args:
         record: the record of the release.
         target_hits: the number of hits after which the session ends.
-        on_round: is called after each round.
+        on_round: is called after each round with three numbers: queries asked so far, hits among them, and hits until
+            the session ends.
     """
 
     def __init__(self, record: ReleaseRecord, *, target_hits: int, on_round: OnRound) -> None:
@@ -74,7 +75,9 @@ class SessionProgressRecord:
 
 @dataclass(frozen=True, eq=False)  # compared by identity, as its parts are
 class SessionProgress:
-    """An `OnRound` function that shows the progress on the screen and adds it to the curves of the run.
+    """A function that shows the progress of a session on the screen, and adds it to the curves of the run.
+
+    It is called after each round of the session, as the `on_round` of `SessionProgressRecord`.
 
     Attributes:
         advance: the progress bar of the monitor.

@@ -93,7 +93,8 @@ def require_same_data(
 ) -> None:
     """Raises `InvalidValue` if the data differ from the data that a finished run has read.
 
-    The data are loaded and compared only if a file has changed. If that is unknown, they are taken for the same.
+    The data are loaded and compared only if the size or time of a file has changed. If nobody knows whether one has,
+    the data are taken for the same.
 
     Args:
         run_folder: the folder of the run.
@@ -126,7 +127,7 @@ def require_same_data(
 
 
 def _text_settings(value: Any, name: str) -> Iterator[tuple[str, str]]:
-    """Yields each setting whose value is a text, as pairs of its dotted name and its value.
+    """Yields a pair for each setting whose value is a text that is not empty: its dotted name and its value.
 
     Args:
         value: a setting, or a mapping of settings.
@@ -140,12 +141,17 @@ def _text_settings(value: Any, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _places(path: Path | str) -> list[Path]:
-    """Returns the files and folders that match a pattern of names, or the path itself if it is no pattern."""
+    """Returns the files and folders that match `path` if it is a pattern such as `data/*.csv`; otherwise `path`."""
     return files_named(path) if is_pattern(path) else [Path(path)]
 
 
 def _stamp(path: Path, *, output_dir: Path) -> str:
-    """Returns the digest of the names, sizes and times of all files of a path: see `Sources`."""
+    """Returns the SHA-256 of the names, sizes and times of all files that a path stands for, in hexadecimal.
+
+    Args:
+        path: a file, a folder, or a pattern of names such as `data/*.csv`.
+        output_dir: the folder of the run, whose files are not counted.
+    """
     digest = hashlib.sha256()
     for name, status in sorted(_files_below(path, output_dir=output_dir), key=lambda file: file[0]):
         digest.update(repr((name, status.st_size, status.st_mtime_ns, status.st_ctime_ns)).encode())
@@ -153,9 +159,14 @@ def _stamp(path: Path, *, output_dir: Path) -> str:
 
 
 def _files_below(path: Path, *, output_dir: Path) -> Iterator[tuple[str, os.stat_result]]:
-    """Yields the name and the `os.stat` of each file of a path.
+    """Yields the name and the `os.stat` of each file that a path stands for.
 
-    A pattern has the files that match it now, a folder all files in it except files that runs write.
+    A file stands for itself. A folder stands for all files below it, except those in caches of pate and in the run's
+    folder. A pattern of names such as `data/*.csv` stands for the files and folders that match it now.
+
+    Args:
+        path: the file, the folder or the pattern.
+        output_dir: the folder of the run.
     """
     if is_pattern(path):
         for place in _places(path):

@@ -147,7 +147,7 @@ class KeptModels:
         return [path.name for path in paths if os.path.lexists(path / _DIGESTS_FILE)]
 
     def remove(self) -> None:
-        """Removes the folder when the run is finished, as the report contains all results of the models."""
+        """Removes the folder with all kept models; the caller does so when the run is finished."""
         rmtree(self.folder, ignore_errors=True)
 
     def read(self, name: str, *, inputs_digest: str) -> TrainedStudent | None:
@@ -172,7 +172,9 @@ class KeptModels:
             return None
 
     def write(self, name: str, trained_student: TrainedStudent, *, inputs_digest: str) -> None:
-        """Writes a trained student to its file, unless its training diverged, as JSON has no infinite numbers.
+        """Writes a trained student, the values of its training and the digest into the student's own folder.
+
+        Nothing is written if a value of the training is not finite, as JSON has no such numbers.
 
         Args:
             name: the name of the student.
@@ -191,14 +193,18 @@ class KeptModels:
 
 
 def _file_digests(folder: Path) -> dict[str, str]:
-    """Returns the SHA-256 of both files of a model in a folder, in hexadecimal, by file name."""
+    """Returns the SHA-256 of the two files that a trained model consists of, in hexadecimal, by file name.
+
+    Args:
+        folder: the folder of the model.
+    """
     return {file: file_digest(folder / file, rule=_RULE, remedy=_AGAIN) for file in _FILES}
 
 
 def digest_of_training(training_set: TrainingSet, *, seed: int) -> str:
-    """Returns the digest of a training set and a seed.
+    """Returns the SHA-256 digest of a training set and a seed, in hexadecimal.
 
-    Within one run, a trained model depends on nothing else.
+    All other things that a trained student depends on, such as its recipe, are the same within one run.
     """
     digest = hashlib.sha256(f"{seed}".encode())
     for start in range(0, len(training_set.inputs), _BLOCK_ROWS):

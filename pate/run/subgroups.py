@@ -23,10 +23,10 @@ _NUM_DIGITS = 3
 
 
 def subgroups_of(dataset: Dataset, column_names: Collection[str]) -> tuple[Subgroups, ...]:
-    """Returns the division of the test and public records by each column.
+    """Returns, for each column, the division of the test and public records by the column's values.
 
-    Categories are those of the public file. Numbers are cut at the quartiles of the public pool. So names and bands are
-    public, and only which record is where is private.
+    A column of categories has the categories of the public file. A column of numbers is cut into bands at the quartiles
+    of the public pool. So the names of the values are public. Only which record has which value is private.
 
     Args:
         dataset: the data set.
@@ -60,7 +60,13 @@ def subgroups_of(dataset: Dataset, column_names: Collection[str]) -> tuple[Subgr
 
 
 def _division(name: str, *, test_column: Any, public_column: Any) -> Subgroups:
-    """Returns the division of records by one column of the frames of test and public inputs."""
+    """Returns the division of records by one column of their table.
+
+    Args:
+        name: the name of the column.
+        test_column: the column as a pandas series with a value for each test record.
+        public_column: the column as a pandas series with a value for each public record.
+    """
     if public_column.dtype == "category":
         values = [str(value) for value in public_column.cat.categories]
         if len(values) > _MAX_VALUES:
@@ -86,6 +92,13 @@ def _division(name: str, *, test_column: Any, public_column: Any) -> Subgroups:
 
 
 def _bands(numbers: FloatArray, *, band_ends: list[float]) -> IntArray:
-    """Returns the index of each number's band; -1 for a missing number."""
+    """Returns the index of the band that holds each number, int64 `[n]`; -1 for a missing number.
+
+    Band 0 is below the first end; band i begins at the end i - 1.
+
+    Args:
+        numbers: the numbers, `[n]`.
+        band_ends: the rising ends between the bands.
+    """
     bands = np.searchsorted(band_ends, numbers, side="right")
     return np.where(np.isfinite(numbers), bands, -1).astype(np.int64)

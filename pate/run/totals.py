@@ -32,7 +32,7 @@ class LedgerTotal:
     Attributes:
         path: the file of the ledger.
         num_releases: the number of releases of these records, of the runs in question and of others.
-        epsilon: the total of these releases at the ledger's delta, at most the ledger's cap.
+        epsilon: the total of these releases at the ledger's delta; at most the ledger's cap if it has one.
     """
 
     path: Path
@@ -71,7 +71,7 @@ class PaidRelease:
     ledger_total: LedgerTotal | None = None
 
     def shares_noise_with(self, other: PaidRelease) -> bool:
-        """Returns True if this release and `other` drew their noise from one seed, whatever their records.
+        """Returns True if this release and `other` drew their noise from the same seed, whatever their records are.
 
         Two runs of one name are copies that hold one and the same release, so they do not count as sharing noise.
         """

@@ -214,11 +214,13 @@ def _train_teachers(run: PricedRun, *, curves: RunWriter) -> Ensemble:
 
 
 def _say_what_is_there(run: PricedRun, *, training_words: str) -> None:
-    """Shows which steps of a stopped run are done and will not be repeated.
+    """Shows which steps of a run that was stopped earlier are done and will not be repeated.
+
+    Nothing is shown if no step is done.
 
     Args:
-        run: the run.
-        training_words: a phrase on the teachers that are trained, or "".
+        run: the run, which is continued.
+        training_words: a phrase on the teachers that are trained, or "" if none is.
     """
     done = [training_words] if training_words else []
     if os.path.lexists(run.folder.release / "release.npz"):
@@ -242,7 +244,7 @@ def _release_labels(
     record: ReleaseRecord,
     curves: RunWriter,
 ) -> Release:
-    """Draws noise around the votes, and returns the labels that may leave.
+    """Releases labels from the votes with noise, writes them into `release/`, and returns the release.
 
     `record` commits what is drawn in one step with its charge. If the process is killed before that step, nothing was
     shown or charged. If it is killed after that step, the same call reads back what was drawn.
@@ -280,7 +282,17 @@ def _release_at_once(
     record: ReleaseRecord,
     curves: RunWriter,
 ) -> Release:
-    """Releases labels from votes that are complete. A session reports each of its rounds to the screen and `curves`."""
+    """Releases labels from votes in one call, without rounds in which teachers vote anew.
+
+    If the aggregator releases in a session, each round of the session is reported to the screen and to `curves`.
+
+    Args:
+        run: the run.
+        aggregator: the aggregator with its noise.
+        votes: the votes of all teachers.
+        record: commits what is drawn.
+        curves: writes the curve of hits.
+    """
     with run.monitor.stage("releasing labels", run.priced.shape.num_queries) as advance:
         progress_record = with_progress(record, priced=run.priced, advance=advance, curves=curves)
         return aggregator.release(votes, rng=run.streams.generator("noise"), record=progress_record)
@@ -317,7 +329,10 @@ def _release_in_rounds(
 
 
 def _student_training(run: PricedRun, *, curves: RunWriter) -> StudentTraining:
-    """Returns the training of students on labels of the queries, and on the public samples that are no queries."""
+    """Returns the object that trains the run's students, with their recipe, seed and unlabeled public samples.
+
+    Unlabeled are the public samples that are no queries.
+    """
     return StudentTraining(
         student=run.plan.student,
         pool=run.dataset.public.inputs[run.priced.shape.num_queries :],
@@ -331,7 +346,13 @@ def _student_training(run: PricedRun, *, curves: RunWriter) -> StudentTraining:
 def _train_student(
     run: PricedRun, *, students: StudentTraining, training_set: TrainingSet
 ) -> TrainedStudent:
-    """Trains the student on the released labels and public samples, and saves its model in `release/`."""
+    """Trains the student on the released labels and the public samples, and saves its model in `release/student`.
+
+    Args:
+        run: the run.
+        students: trains the student, or reads it if it was trained before.
+        training_set: the queries with the released labels.
+    """
     student = students.train("student", training_set=training_set)
     student.model.save(run.folder.release / "student")
     for line in constant_student_warnings(
@@ -398,10 +419,11 @@ def _measure(
 
 
 def _majority_labels(run: PricedRun, *, released: ReleasedRun) -> MajorityLabels:
-    """Returns the labels of the queries by the votes without noise; no epsilon covers them.
+    """Returns the queries with the labels that the aggregator would release without noise; no epsilon covers them.
 
-    Where votes are computed from the private records on each reading, this takes as long as the release did. With many
-    records, only a sample of them votes then; with the setting `all_records=false`, none does.
+    Teachers that need no training compute their votes from the private records once more, which takes as long as the
+    release did. If such records are many, only a sample of them votes. With the setting `all_records=false` none of
+    these many votes, and there are no labels.
     """
     ensemble = released.ensemble
     private = ensemble.dataset.private
@@ -423,9 +445,10 @@ def _majority_labels(run: PricedRun, *, released: ReleasedRun) -> MajorityLabels
 
 
 def _public_start(run: PricedRun, *, released: ReleasedRun) -> TrainingSet | None:
-    """Returns the queries with the public weights that the student of rounds started from; None without such a start.
+    """Returns the queries with the public weights that the student of a release in rounds started from.
 
-    A baseline learns from this training set alone. It shows what the start tells without any vote.
+    The result is None if the student had no such start. A baseline learns from this training set alone. It shows what
+    the start tells without any vote.
     """
     aggregator = run.priced.aggregator
     if not isinstance(aggregator, CenteredVotes):

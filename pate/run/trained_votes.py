@@ -40,7 +40,10 @@ class TrainedVotes(TeacherVotes):
         return self.store.blocks()
 
     def confidences(self) -> Iterator[Float32Array]:
-        """Yields the confidences that votes come from, in blocks `[num_block_teachers, num_queries, num_labels]`."""
+        """Yields the confidences of the teachers in order, in blocks `[num_block_teachers, num_queries, num_labels]`.
+
+        A confidence of at least 0.5 is a vote.
+        """
         return self.ensemble.confidences()
 
     def label_shares(self) -> FloatArray:
@@ -48,7 +51,10 @@ class TrainedVotes(TeacherVotes):
         return self.ensemble.label_shares()
 
     def known_shares(self) -> FloatArray | None:
-        """Returns the share of each teacher's records for which each label is known; None if labels have no gaps."""
+        """Returns the share of each teacher's records for which each label is known, `[num_teachers, num_labels]`.
+
+        The result is None if all labels of all private records are known.
+        """
         return self.ensemble.known_shares()
 
     def in_rounds(
@@ -60,13 +66,14 @@ class TrainedVotes(TeacherVotes):
     ) -> MomentVotes | None:
         """Returns the votes of these teachers as moments, which can be released in rounds; None if that is impossible.
 
-        It is impossible if the teachers are not of such a kind, or if the inputs are images: students of images are not
-        linear.
+        A moment is a mean over a teacher's records of what a student gets wrong in a label, times a feature. It is
+        impossible if the recipe of the teachers does not support it, or if the inputs are images: students of images
+        are not linear.
 
         Args:
-            noise_multiplier: the noise of a round. More noise leaves fewer directions of the input space to release.
-            least_directions: the number of directions that are kept whatever the noise, if the pool has as many.
-            recipe: the constants of releases in rounds.
+            noise_multiplier: the noise of a round. With more noise, votes are read along fewer directions of the pool.
+            least_directions: the number of directions that are used whatever the noise, if the pool has as many.
+            recipe: the tuned constants of releases in rounds.
         """
         ensemble = self.ensemble
         public = ensemble.dataset.public.inputs
@@ -87,7 +94,12 @@ class TrainedVotes(TeacherVotes):
         return votes
 
     def _moments(self, *, num_directions: int, recipe: Recipe) -> MomentVotes:
-        """Returns the votes as moments along the first directions of the public pool."""
+        """Returns the votes as moments along the first principal directions of the public pool.
+
+        Args:
+            num_directions: the largest number of directions.
+            recipe: the tuned constants of releases in rounds.
+        """
         public = self.ensemble.dataset.public.inputs
         directions = PublicPCA.fit(
             np.asarray(public),

@@ -17,8 +17,8 @@ class TunedRuns:
         base_event: the price of one run, whatever its settings.
         distribution: the distribution of the number of runs.
         num_candidates: the number of settings that competed.
-        score_event: the price of the score of one run for the people in the private records; `NoOpEvent` where other
-            people pay for it.
+        score_event: the price of the score of one run for the people in the private records; `NoOpEvent` if only other
+            people, those in the test records, pay for it.
     """
 
     base_event: Event
@@ -28,7 +28,7 @@ class TunedRuns:
 
     @property
     def event(self) -> Event:
-        """The price of the best run, for the people in the private records."""
+        """The price of publishing the best run, for the people in the private records, whatever the number of runs."""
         return tuning_event(self.base_event, score=self.score_event, distribution=self.distribution)
 
     def statement(self, budget: Budget) -> Tuning:

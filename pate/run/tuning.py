@@ -136,10 +136,10 @@ class _Tuning:
     """The plans of the runs that compete, and the price of the best of them.
 
     Attributes:
-        plans: the plan of one run for each setting, at the price of one run.
-        terms_plan: the plan whose terms the tuned release is charged under.
+        plans: the plans of the runs, one for each setting that competes; their epsilon is that of one run.
+        terms_plan: the first plan as the user gave it. Its ledger, cap and delta are those of the tuned release.
         datasets: the data set of each plan. Private.
-        priced: the tuned release, with the price of the best run.
+        priced: the tuned release, with the price of publishing the best run.
         score_price: the price of the scores of one run, which the people in the test records pay.
         score_event: the price of comparing the scores of all runs.
         distribution: the distribution of the number of runs.
@@ -157,7 +157,16 @@ class _Tuning:
 def _price(
     plans: Sequence[Plan], *, distribution: TruncatedNegativeBinomial, monitor: Monitor
 ) -> _Tuning:
-    """Reads the data, and solves for the price of one run. Nothing is trained or spent."""
+    """Reads the data, and solves for the epsilon of one run. Nothing is trained or spent.
+
+    Args:
+        plans: the plans that compete, each with the epsilon of the whole tuning.
+        distribution: the distribution of the number of runs.
+        monitor: receives the progress, and a line with the prices.
+
+    Raises:
+        InvalidValue: the plans cannot compete; or no epsilon of one run makes the best run cost what was asked for.
+    """
     first = plans[0]
     total_epsilon = _total_epsilon(plans)
     if first.score_epsilon is None:
@@ -169,7 +178,7 @@ def _price(
     budget = replace(first.budget, epsilon=total_epsilon)
 
     def event_of_best(run_epsilon: float) -> Event:
-        """Returns the price of the best run, if one run has the noise of an epsilon."""
+        """Returns the price of publishing the best run, if the noise of one run makes that run cost `run_epsilon`."""
         plan = replace(first, allow_useless=True)
         priced = _priced_at(run_epsilon, plan=plan, dataset=dataset)
         return tuning_event(priced.event, score=NoOpEvent(), distribution=distribution)
@@ -226,7 +235,10 @@ def _price(
 
 
 def _read_datasets(plans: Sequence[Plan]) -> list[Dataset]:
-    """Reads the data set of each plan; raises `InvalidValue` unless all have the same private records."""
+    """Reads the data set of each plan.
+
+    Raises `InvalidValue` if their private records differ, or if there are budget classes.
+    """
     datasets = [plan.load_dataset() for plan in plans]
     for dataset in datasets:
         require_dataset(dataset)
@@ -240,7 +252,7 @@ def _read_datasets(plans: Sequence[Plan]) -> list[Dataset]:
 
 
 def _priced_at(epsilon: float, *, plan: Plan, dataset: Dataset) -> PricedRelease:
-    """Returns the release of one run, with the noise of an epsilon."""
+    """Returns the priced release of one run of a plan, with noise that makes it cost `epsilon`."""
     silent = Monitor()
     plan = replace(plan, target_epsilon=epsilon).for_dataset(dataset, monitor=silent)
     return price_release(plan, dataset=dataset, monitor=silent)
@@ -249,7 +261,13 @@ def _priced_at(epsilon: float, *, plan: Plan, dataset: Dataset) -> PricedRelease
 def _score_noise(
     score_epsilon: float, *, target_delta: float, distribution: TruncatedNegativeBinomial
 ) -> float:
-    """Returns the noise multiplier of one run's scores at which comparing all runs costs `score_epsilon`."""
+    """Returns the noise multiplier of one run's scores at which comparing all runs costs `score_epsilon`.
+
+    Args:
+        score_epsilon: the epsilon that the people in the test records pay for the whole tuning.
+        target_delta: the delta of that epsilon.
+        distribution: the distribution of the number of runs.
+    """
 
     def event_of_scores(noise_multiplier: float) -> Event:
         return tuning_event(
@@ -260,7 +278,12 @@ def _score_noise(
 
 
 def _total_epsilon(plans: Sequence[Plan]) -> float:
-    """Returns the epsilon of the whole tuning; raises `InvalidValue` where plans have no common one."""
+    """Returns the `target_epsilon` of the plans, which is that of the whole tuning.
+
+    Raises:
+        InvalidValue: the plans differ in epsilon, delta, `score_epsilon` or adjacency; or a plan draws again; or the
+            first one has no `target_epsilon`, or has a `max_epsilon`.
+    """
     first = plans[0]
     for plan in plans:
         has_same_terms = (
@@ -316,7 +339,11 @@ def dominating_event(events: Sequence[Event]) -> Event:
 def _open_charge(
     tuning: _Tuning, *, tuning_folder: RunFolder, settings: dict[str, object], monitor: Monitor
 ) -> RunCharge:
-    """Opens the account of the tuned release, and checks that both prices fit. Nothing is charged yet."""
+    """Opens the account of the tuned release, and checks that the ledger has room. Nothing is charged yet.
+
+    There must be room for two prices: that of the best run, for the people in the private records, and that of
+    comparing the runs, for those in the test records.
+    """
     dataset = tuning.datasets[0]
     charge = RunCharge.open(
         terms=tuning.terms_plan,
@@ -343,9 +370,11 @@ def _open_charge(
 
 
 def _secret_choices(tuning: _Tuning, *, charge: RunCharge, tuning_folder: RunFolder) -> list[int]:
-    """Charges both prices, and returns the number of the setting of each run. How many runs there are is secret.
+    """Charges both prices, and returns for each run the index of its plan. How many runs there are is secret.
 
-    The choices are drawn once, and committed in one transaction with the charge of the private records.
+    One price is that of the best run, for the people in the private records, and the other that of comparing the runs,
+    for those in the test records. The indices are drawn once, at random, and committed in one transaction with the
+    charge of the private records.
     """
     streams = RandomStreams.of_run(tuning_folder.training_secret, seed=tuning.terms_plan.seed)
     rng = streams.generator("tuning")
@@ -371,7 +400,7 @@ class _FinishedRun:
     Attributes:
         run_folder: the folder of the run.
         micro_f1: the run's micro-F1 on the test records, released with noise.
-        choice: the number of the run's setting.
+        choice: the index of the run's plan among the plans that compete.
         release_digest: the digest of the run's release.
     """
 
@@ -382,16 +411,23 @@ class _FinishedRun:
 
     @property
     def rank(self) -> tuple[float, int, str]:
-        """Returns the rank of the run: by its score, then by the order of settings, then by its release."""
+        """The rank of the run, larger for a better run: its micro-F1, then an earlier plan, then its digest."""
         return self.micro_f1, -self.choice, self.release_digest
 
 
 def _best_run(
     tuning: _Tuning, *, choices: Sequence[int], tuning_folder: RunFolder, monitor: Monitor
 ) -> _FinishedRun:
-    """Runs all choices, each in a folder and with a ledger of its own, and returns the run with the best score.
+    """Runs the plan of each choice, in a folder and with a ledger of its own, and returns the best run.
 
-    All runs stay in `tuning_folder.runs` until the best one is published.
+    The best run has the greatest rank (`_FinishedRun.rank`). All runs stay in `tuning_folder.runs` until the best one
+    is published.
+
+    Args:
+        tuning: the plans that compete, with the price of one run.
+        choices: for each run the index of its plan.
+        tuning_folder: the folder of the tuned release.
+        monitor: shows that runs are trained, and not how many.
     """
     runs = make_folder(tuning_folder.runs.resolve())
     streams = RandomStreams.of_run(tuning_folder.training_secret, seed=tuning.terms_plan.seed)
@@ -420,7 +456,7 @@ def _best_run(
 
 
 def _priced_micro_f1(report: Report, *, tuning: _Tuning) -> float:
-    """Returns the released micro-F1 of a run; raises `InvalidValue` if its noise is below the charged noise."""
+    """Returns the released micro-F1 of a run; raises `InvalidValue` if it has less noise than the charge presumes."""
     scores = report.privacy.scores
     assert scores is not None
     charged_noise = tuning.score_price.event.noise_multiplier

@@ -240,7 +240,13 @@ def _price_release(
 def _prior(
     release_plan: ReleasePlan, *, cohort: Cohort, priced: PricedRelease, seed: int
 ) -> StudentPrior:
-    """Returns the prior of an aggregator that compares votes with predictions of a student.
+    """Returns the prior of an aggregator: a student that predicts the labels which votes are compared with.
+
+    Args:
+        release_plan: the recipe of the student, and the samples that teachers voted on.
+        cohort: the public facts about the holders, with the digest of these samples.
+        priced: the release, with its aggregator and its number of queries.
+        seed: the seed of the student's training.
 
     Raises:
         InvalidValue: the plan's samples are not those that the teachers voted on.
@@ -267,7 +273,7 @@ def _prior(
 def _finished_terms(run_folder: RunFolder, *, charge: RunCharge, monitor: Monitor) -> Terms:
     """Returns the terms of a finished release; raises `DamagedFile` if a file of the release was changed.
 
-    A ledger that lacks the charge of the release is charged.
+    If `ledger=` names another ledger than when the release was drawn, the release's charges are copied into it.
     """
     manifest = Manifest.read(
         run_folder.path, rule="the digests of a finished release", remedy=FROM_BACKUP
@@ -289,9 +295,9 @@ def _finished_terms(run_folder: RunFolder, *, charge: RunCharge, monitor: Monito
 
 
 def _require_ledger(release_plan: ReleasePlan, *, cohort: Cohort) -> None:
-    """Raises `InvalidValue` if `ledger=` names a ledger that counts for other data than the cohort's.
+    """Raises `InvalidValue` if `ledger=` names an existing ledger with an account of other data than the cohort's.
 
-    Such a ledger does not know what these holders have spent.
+    Such a ledger does not know what the cohort's holders have spent.
     """
     if release_plan.ledger is None or not os.path.exists(release_plan.ledger):
         return
