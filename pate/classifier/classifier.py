@@ -415,7 +415,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             return self._price_of_plan(self._plan_fit(inputs, score_epsilon=None))
 
     def predict(self, X: ArrayLike) -> Any:
-        """Returns the predictions in the form of the labels of the fit.
+        """Returns the student's predictions in the form of the labels of the fit.
 
         The forms are classes `[num_samples]`, 0 and 1 `[num_samples, num_labels]`, or a tuple of words for each sample.
 
@@ -618,7 +618,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     @property
     def _has_estimators(self) -> bool:
-        """Whether a parameter names the teachers, the aggregator or the student of an ensemble of estimators."""
+        """Whether the classifier is an ensemble: `estimator`, `aggregator` or `student` is set."""
         parts = (self.estimator, self.aggregator, self.student)
         return any(part is not None for part in parts)
 
@@ -646,14 +646,15 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
     @property
     def _accountant(self) -> Callable[[], Accountant]:
-        """The function that makes accountants: `accountant`, or `AutoAccountant` if that is None."""
+        """The function that makes accountants: the parameter `accountant`, or `AutoAccountant` if that is None."""
         return self.accountant or AutoAccountant
 
     @property
     def _budget(self) -> Budget:
-        """The delta of a fit, and the epsilon that its noise is solved for, if there is one.
+        """The delta of a fit, the epsilon that its noise is solved for (None takes the noise as it is), the accountant.
 
-        The release of a fit without estimators is one Gaussian event, whose least price the exact accountant computes.
+        The release of a fit without estimators is one Gaussian event. So `ExactAccountant` computes its least price,
+        unless the user named another accountant.
         """
         accountant = self._accountant
         if self.accountant is None and not self._has_estimators:
@@ -663,7 +664,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _read_inputs(
         self, fit_arguments: FitArguments, *, score_epsilon: float | None
     ) -> FitInputs:
-        """Checks the arguments of a fit, and returns the private records and the public samples.
+        """Checks the arguments of a fit, and returns its data: private records, public samples, kind of labels, names.
 
         Args:
             fit_arguments: the arguments, as the user passes them.
@@ -726,7 +727,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         )
 
     def _num_queries(self, num_public: int) -> int | None:
-        """Returns `n_queries`, which may be None; raises `InvalidValue` if the public samples are fewer."""
+        """Returns `n_queries`, None if it is None; raises `InvalidValue` if it exceeds the number of public samples."""
         if self.n_queries is None:
             return None
         num_queries = require_count("n_queries", self.n_queries)
@@ -735,7 +736,13 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return num_queries
 
     def _num_teachers(self, num_groups: int) -> int:
-        """Returns the number of teachers; raises `InvalidValue` if the private groups are fewer."""
+        """Returns the number of teachers: `n_teachers` or, if it is None, its default.
+
+        The default is 100 with estimators, and otherwise the number of private groups.
+
+        Raises:
+            InvalidValue: there are more teachers than private groups.
+        """
         num_teachers = self.n_teachers
         if num_teachers is None:
             num_teachers = _DEFAULT_NUM_TEACHERS if self._has_estimators else num_groups
@@ -745,7 +752,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return num_teachers
 
     def _check_epsilon(self) -> None:
-        """Raises `InvalidValue` if `epsilon` is no price, or is None although no aggregator states its noise."""
+        """Raises `InvalidValue` if `epsilon` is no number > 0, or if both `epsilon` and `aggregator` are None."""
         if self.epsilon is not None:
             require_positive("epsilon", self.epsilon)
         elif self.aggregator is None:
@@ -753,10 +760,13 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             raise InvalidValue("epsilon", None, rule=rule)
 
     def _aggregator_for(self, task: Task) -> Aggregator:
-        """Returns the aggregator: the parameter, or the default of the task.
+        """Returns the parameter `aggregator` or, if it is None, the default aggregator of a task.
+
+        Args:
+            task: the kind of labels.
 
         Raises:
-            InvalidValue: the aggregator has another adjacency than the classifier.
+            InvalidValue: the parameter is no aggregator, or has another adjacency than the classifier.
         """
         adjacency = Adjacency.parse(self.adjacency)
         aggregator = self.aggregator
@@ -773,7 +783,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         return aggregator
 
     def _price_of_plan(self, fit_plan: FitPlan) -> PricedRelease:
-        """Returns the priced release of a plan.
+        """Returns the priced release of a plan, with its noise; nothing is fitted or charged.
 
         Raises `InvalidValue` if no noise meets the budget, or if the release would be useless.
         """
@@ -783,12 +793,14 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
             raise self._named_by_epsilon(error) from error
 
     def _named_by_epsilon(self, error: InvalidValue) -> InvalidValue:
-        """Returns the error for a useless release as one about epsilon, if the user named no number of teachers.
+        """Returns an error about the number of teachers as one about epsilon, if the user set epsilon alone.
 
-        The error is about the setting `target_epsilon`, which `shown_as(CLASSIFIER)` shows as the parameter `epsilon`.
+        The pricing blames the number of teachers for a useless release. A user who did not set it can change epsilon.
+        The result is about the setting `target_epsilon`, which `shown_as(CLASSIFIER)` shows as the parameter `epsilon`.
 
         Args:
-            error: the error, which is returned unchanged if it is about another parameter.
+            error: the error. It is returned unchanged if it is about another parameter than the number of teachers, if
+                `n_teachers` is set, or if `epsilon` is None.
         """
         if error.name != "num_teachers" or self.n_teachers is not None or self.epsilon is None:
             return error
@@ -842,7 +854,13 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _remembered_fit(
         self, fit_plan: FitPlan, priced: PricedRelease, unit: PrivacyUnit
     ) -> RememberedFit:
-        """Returns a fit as the process will remember it once it is charged."""
+        """Returns a fit in the form that `RememberedFit.remember` keeps for this process once the fit is charged.
+
+        Args:
+            fit_plan: the plan of the fit, of which digests of the private records are kept.
+            priced: the priced release.
+            unit: the unit of privacy.
+        """
         price = FitPrice(
             epsilon=priced.epsilon,
             delta=self.target_delta,
@@ -856,7 +874,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
     def _set_release(
         self, release: Release, fit_charge: FitCharge, *, spent_epsilon: float
     ) -> None:
-        """Sets all attributes of the release that was paid for; the student is not of this release yet.
+        """Sets all attributes of a release that was paid for; `student_` still belongs to an earlier release, if any.
 
         Args:
             release: the drawn release.
@@ -875,7 +893,7 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
         self.unit_ = fit_charge.unit.protected_under(release.adjacency)
 
     def _train_student(self, fit_plan: FitPlan, release: Release, *, seed: int) -> Model:
-        """Returns the student of a release.
+        """Trains and returns the student of a release.
 
         Args:
             fit_plan: the plan of the fit, with the recipe of the student and the public samples.
@@ -989,9 +1007,9 @@ class PATEClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # s
 
 @contextmanager
 def stage(name: str, *, verbose: int) -> Iterator[None]:
-    """Measures the time of a `with` block, and prints the block's name and time if `verbose` is not 0.
+    """Measures the time of a `with` block, and prints its name and time if `verbose` is not 0.
 
-    The form of the line is that of scikit-learn.
+    The line has scikit-learn's form. If the block raises an error, nothing is printed.
     """
     started = time.monotonic()
     yield

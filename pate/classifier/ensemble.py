@@ -46,7 +46,7 @@ class EstimatorLearner:
     """A recipe that fits clones of an estimator, both for the teachers of a fit and for its student.
 
     Attributes:
-        task: the kind of labels, which fits an estimator to them.
+        task: the kind of labels; its method `fit` fits an estimator to labels of that kind.
         estimator: the unfitted estimator.
     """
 
@@ -61,7 +61,7 @@ class EstimatorLearner:
         seed: int,
         on_epoch: OnEpoch | None = None,
     ) -> Model:
-        """Fits a clone, the student, to the answers that it can learn from.
+        """Fits a clone, the student, to the answers that it can learn from (`Task.is_usable`).
 
         The public pool without labels is not used, and neither are released scores.
         """
@@ -110,7 +110,7 @@ class EstimatorLearner:
             query_inputs: the inputs of the public samples.
 
         Raises:
-            InvalidValue: the estimator cannot be fitted to the columns.
+            InvalidValue: the estimator cannot be fitted to the columns of the samples.
         """
         few_queries = query_inputs[:_MAX_REHEARSED]
         if len(few_queries) < _MIN_REHEARSED:
@@ -163,7 +163,7 @@ class EnsemblePlan(FitPlan):
 
     @property
     def pool(self) -> Any:
-        """No samples: estimators learn from labeled samples alone."""
+        """The inputs of no sample, as estimators learn from labeled samples alone; in the form of `queries`."""
         return self.queries[:0]
 
     def price(self) -> PricedRelease:
@@ -215,7 +215,7 @@ class EnsemblePlan(FitPlan):
         """Fits a clone of the estimator to each part of the private records, and returns the votes on the queries.
 
         Args:
-            priced: the priced release.
+            priced: the priced release, whose aggregator decides whether confidences are kept beside the votes.
             partition: the assignment of private records to teachers.
             seeds: the seed of each teacher.
         """
@@ -297,10 +297,11 @@ class FittedVotes(TeacherVotes):
         packed_bits: the votes of each teacher, 8 in a byte, as `np.packbits` packs `[num_queries, num_labels]`.
         confidences: the confidences of each teacher, `[num_queries, num_labels]`; empty if they were not kept.
         label_shares: the share of each teacher's records that have each label, `[num_teachers, num_labels]`.
-        known_shares: the share of each teacher's records whose labels are known, of the same shape; None if all are.
+        known_shares: the share of each teacher's records for which each label is known, of the same shape; None if
+            labels have no gaps.
         num_queries: the number of queries.
         num_labels: the number of labels.
-        records_per_teacher: the average number of private groups of a teacher.
+        records_per_teacher: the average number of private groups, not of records, of a teacher.
     """
 
     def __init__(
@@ -331,7 +332,7 @@ class FittedVotes(TeacherVotes):
             yield bits.reshape(shape).astype(np.bool_)
 
     def confidences(self) -> Iterator[NDArray[Any]]:
-        """Yields the confidences of one teacher after another, `[1, num_queries, num_labels]`."""
+        """Yields each teacher's confidences, `[1, num_queries, num_labels]`, or its votes if confidences are not kept."""
         if not self._confidences:
             yield from self.bits()
         for confidences in self._confidences:
@@ -342,5 +343,8 @@ class FittedVotes(TeacherVotes):
         return self._label_shares
 
     def known_shares(self) -> FloatArray | None:
-        """Returns the known shares of the teachers; see `VotesWithLabelShares.known_shares`."""
+        """Returns the share of each teacher's records for which each label is known, `[num_teachers, num_labels]`.
+
+        None means that labels have no gaps.
+        """
         return self._known_shares

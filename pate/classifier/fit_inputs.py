@@ -67,7 +67,7 @@ class FitArguments:
     held_out_arguments: HeldOutArguments = field(default_factory=HeldOutArguments)
 
     def require_order_of_rows(self) -> None:
-        """Raises `InvalidValue` if labels or groups have the index of their inputs in another order."""
+        """Raises `InvalidValue` if labels or groups of pandas have the index of their inputs in another order."""
         require_order_of_rows("y", self.labels, self.inputs, rows_name="X")
         require_order_of_rows("groups", self.groups, self.inputs, rows_name="X")
         require_order_of_rows(
@@ -79,7 +79,7 @@ class FitArguments:
         self.held_out_arguments.require_order_of_rows()
 
     def in_pandas(self) -> Self:
-        """Returns these arguments with DataFrames of other libraries as DataFrames of pandas."""
+        """Returns these arguments with DataFrames of other libraries, such as polars, as DataFrames of pandas."""
         return replace(
             self,
             inputs=as_pandas(self.inputs),
@@ -141,7 +141,7 @@ class InputReader:
     score_epsilon: float | None
 
     def read(self, fit_arguments: FitArguments) -> FitInputs:
-        """Checks the arguments of a fit, and returns the private records and the public samples.
+        """Checks the arguments of a fit, and returns its data: private records, public samples, kind of labels, names.
 
         Raises:
             InvalidValue: an argument is missing, cannot be read, or does not fit the others.
@@ -184,7 +184,10 @@ class InputReader:
         )
 
     def _require_public_labels_allowed(self, fit_arguments: FitArguments) -> None:
-        """Raises `InvalidValue` if no student of this classifier can begin at labels of public samples."""
+        """Raises `InvalidValue` if the classifier cannot use `y_public`, the labels of public samples.
+
+        It cannot with estimators, and not if a share of X is declared public.
+        """
         if not self.votes_by_group:
             rule = (
                 "None with estimators: only the student of private groups begins at public labels"
@@ -195,7 +198,7 @@ class InputReader:
             raise InvalidValue("y_public", "given", rule=rule)
 
     def _require_estimators(self) -> None:
-        """Raises `InvalidValue` unless teacher and student are estimators of scikit-learn."""
+        """Raises `InvalidValue` unless `teacher` and `student` have the methods of a scikit-learn estimator."""
         for name, estimator in (("estimator", self.teacher), ("student", self.student)):
             is_estimator = not isinstance(estimator, type) and all(
                 hasattr(estimator, method) for method in _ESTIMATOR_METHODS
@@ -204,14 +207,14 @@ class InputReader:
             require(is_estimator, name, estimator, rule)
 
     def _require_classifiers(self) -> None:
-        """Raises `InvalidValue` if teacher or student is a regressor, which predicts no class."""
+        """Raises `InvalidValue` if `teacher` or `student` is a regressor, which predicts no class."""
         for name, estimator in (("estimator", self.teacher), ("student", self.student)):
             if is_regressor(estimator):
                 rule = "a classifier, as y holds classes"
                 raise InvalidValue(name, type(estimator).__name__, rule=rule)
 
     def _read_pools(self, fit_arguments: FitArguments) -> tuple[Task, Pools]:
-        """Returns the kind of the labels, and the private records with the public samples."""
+        """Checks inputs and labels; returns the kind of the labels, and the private records with the public samples."""
         require_readable("X", fit_arguments.inputs)
         if is_frame(fit_arguments.inputs):
             columns = fit_arguments.inputs.columns
@@ -249,7 +252,9 @@ class InputReader:
     def _validate_records(
         self, fit_arguments: FitArguments, labels: Any
     ) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Returns private inputs and labels as scikit-learn accepts them; a DataFrame of inputs is not converted.
+        """Checks private inputs and labels as scikit-learn does, and returns both.
+
+        A DataFrame of inputs is returned as it is. Other inputs become float32, and labels an array.
 
         Args:
             fit_arguments: the arguments of the fit.
@@ -280,7 +285,14 @@ class InputReader:
         return inputs, np.asarray(dense(labels))
 
     def _validate_public_inputs(self, fit_arguments: FitArguments, private_inputs: Any) -> Any:
-        """Returns the public inputs as scikit-learn accepts them; None if a part of the private inputs is public."""
+        """Checks the public inputs as scikit-learn does, and returns them; None if a share of X is declared public.
+
+        A DataFrame is returned as it is, and other inputs become float32. Rows that are also private give a warning.
+
+        Args:
+            fit_arguments: the arguments of the fit.
+            private_inputs: the private inputs, checked.
+        """
         if fit_arguments.public_inputs is None:
             return None
         public_inputs = validate_inputs(
@@ -361,12 +373,14 @@ def validate_inputs(estimator: BaseEstimator, inputs: Any, *, reset: bool) -> An
 
 
 def _finite_rule(estimator: BaseEstimator) -> bool | str:
-    """Returns the value of scikit-learn's `ensure_all_finite`: missing inputs are allowed as the tags say."""
+    """Returns the value for scikit-learn's `ensure_all_finite`: "allow-nan" if the tags allow NaN, otherwise True."""
     return "allow-nan" if get_tags(estimator).input_tags.allow_nan else True
 
 
 def _filled_labels(labels: Any) -> tuple[Any, BoolArray | None]:
-    """Returns labels with 0 where they are missing, and which ones are known; see `without_gaps`.
+    """Returns labels with 0 where they are missing, and which ones are known, bool `[n, num_labels]`.
+
+    If no label is missing, the labels are unchanged, and the second result is None; see `without_gaps`.
 
     Raises:
         InvalidValue: a class is missing, or the labels are a tensor or a masked array that numpy cannot read.
@@ -380,10 +394,10 @@ def _filled_labels(labels: Any) -> tuple[Any, BoolArray | None]:
 
 
 def _with_column_types(pools: Pools, *, is_cut_from_records: bool) -> Pools:
-    """Returns DataFrames of records and samples whose column types follow from the public samples alone.
+    """Returns the pools with column types that follow from the public samples alone.
 
     Args:
-        pools: the private records and the public samples.
+        pools: the private records and the public samples, both as DataFrames.
         is_cut_from_records: whether the public samples were cut from a DataFrame with private records.
     """
     public_rows = with_own_types(pools.public_inputs, is_cut_from_records=is_cut_from_records)

@@ -47,7 +47,12 @@ def unit_of(groups: Any) -> PrivacyUnit:
 def check_ledger_parameters(
     path: str | os.PathLike[str] | None, *, max_total_epsilon: float | None
 ) -> None:
-    """Raises `InvalidValue` if the parameters of a classifier name no ledger file, or a cap that has no file."""
+    """Raises `InvalidValue` if `path` is no path, or if there is a cap and no ledger file.
+
+    Args:
+        path: the parameter `ledger` of a classifier; None for no file.
+        max_total_epsilon: the cap; None for no cap.
+    """
     is_path = path is None or isinstance(path, (str, os.PathLike))
     require(is_path, "ledger", type(path).__name__, "the path of a ledger file")
     if max_total_epsilon is not None:
@@ -78,7 +83,7 @@ class FitLedger:
     seed: int | None
 
     def open(self, priced: PricedRelease, *, score_price: ScorePrice | None) -> Ledger:
-        """Opens the ledger of a fit, and checks that it has room for the fit.
+        """Opens and returns the ledger of a fit, and checks that it has room for the fit; nothing is charged.
 
         Args:
             priced: the priced release of the fit.
@@ -119,7 +124,10 @@ class FitLedger:
         return Ledger(target_delta=self.target_delta, unit=self.unit)
 
     def _open_file(self, adjacency: Adjacency) -> Ledger:
-        """Opens the ledger in the file; an error about the cap of a ledger without a charge says what to do."""
+        """Opens the ledger in the file `path`.
+
+        If its cap differs and nothing was charged yet, the error says that the file may be removed.
+        """
         try:
             return self._ledger_in(self.path, adjacency)
         except InvalidValue as error:
@@ -131,7 +139,7 @@ class FitLedger:
             raise InvalidValue(error.name, error.value, rule=rule, owner=error.owner) from error
 
     def _ledger_in(self, path: str | os.PathLike[str] | None, adjacency: Adjacency) -> Ledger:
-        """Returns the ledger in a file with these settings; None for a ledger in memory."""
+        """Returns the ledger with these settings in the file `path`, or in memory if `path` is None."""
         return Ledger(
             path,
             adjacency=adjacency,

@@ -111,5 +111,5 @@ class FitPlan(ABC):
         return None
 
     def fitted_model(self, student: Predictor) -> Model:
-        """Returns the trained student as the classifier keeps it, with predictions of the task."""
+        """Returns the trained student with the predictions that the task needs, such as one class for each sample."""
         return student

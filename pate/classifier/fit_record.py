@@ -47,7 +47,7 @@ class FitRecord(MemoryRecord):
         Interrupts such as Ctrl-C get the note, too.
 
         Args:
-            consequence: what became of the release, as the end of the note.
+            consequence: what the error means for the release, as the end of the note.
         """
         try:
             yield

@@ -71,11 +71,11 @@ def fit_schema(public_frame: Any) -> TableSchema:
 
 
 def encode_records(frame: Any, schema: TableSchema, *, name: str) -> Encoded:
-    """Returns the features of the rows of a DataFrame, and counts its cells whose value no public row has.
+    """Returns the features of the rows of a DataFrame, with the number of cells whose value no public row has.
 
     Args:
         frame: a DataFrame with the columns of the schema.
-        schema: the schema.
+        schema: the schema, which `fit_schema` made of public rows.
         name: the name of the parameter that holds the DataFrame, for errors.
 
     Raises:
@@ -91,7 +91,7 @@ def encode_new(frame: Any, schema: TableSchema, *, stacklevel: int) -> Float32Ar
 
     Args:
         frame: a DataFrame with the columns of the schema.
-        schema: the schema.
+        schema: the schema, which `fit_schema` made of public rows.
         stacklevel: the stack level of the warnings, counted from the caller.
 
     Raises:

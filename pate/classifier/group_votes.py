@@ -54,10 +54,10 @@ class GroupVotesPlan(FitPlan):
 
     Attributes:
         adjacency: the neighboring relation of data sets that the price is for.
-        num_queries: the number of public samples whose labels are released, from the first; None for that of a run. The
-            student learns from all public samples in any case.
+        num_queries: the number of public samples whose labels are released, from the first; None for the default of a
+            run. The student learns from all public samples in any case.
         label_names: the name of each label, public.
-        classes_from_labels: whether the names of classes were read from private labels.
+        classes_from_labels: whether the names of classes were read from private labels and may reveal one.
         classes_are_stated: whether the names of classes were passed to the classifier, as public.
         table_schema: encodes the rows of DataFrames as numbers; None if the inputs are arrays.
         public_labels: the labels of the first public samples at which the student begins, `[num_labeled, num_labels]`,
@@ -83,7 +83,10 @@ class GroupVotesPlan(FitPlan):
 
     @cached_property
     def dataset(self) -> Dataset:
-        """The private records and the public samples as a data set of a run; the test set may be a placeholder."""
+        """The private records and the public samples as a data set of a run.
+
+        Its test set has the private test records; without them, a placeholder that nothing reads.
+        """
         public = self._public_set()
         return Dataset(
             name="arrays" if self.schema is None else "table",
@@ -147,8 +150,9 @@ class GroupVotesPlan(FitPlan):
     def price(self) -> PricedRelease:
         """Checks the plan, solves for the noise, and returns the priced release; see `pate.run.plan.price_release`.
 
-        The price of an array has a doubt if the ranges of its columns are very different, as directions of the public
-        pool follow the widest column. With one column 100 times as wide as seven others, accuracy fell from 98% to 65%.
+        If inputs are an array whose columns have very different ranges, the result has a doubt, a warning for the user.
+        For directions of the public pool follow the widest column. With one column 100 times as wide as seven others,
+        accuracy fell from 98% to 65%.
 
         Raises:
             InvalidValue: all public samples are alike; or no noise meets the budget, or the release would be useless.
@@ -223,11 +227,11 @@ class GroupVotesPlan(FitPlan):
         return Publication(release=release, fit_charge=fit_charge, model=student, facts=facts)
 
     def fitted_model(self, student: Predictor) -> Model:
-        """Returns the student; if each sample has one class, wrapped so that it predicts one class."""
+        """Returns the trained student; if each sample has one class, wrapped so that it predicts one class."""
         return OneClassModel(student) if isinstance(self.task, OneClass) else student
 
     def remarks(self) -> Iterator[str]:
-        """Yields a remark for each column of a DataFrame whose private cells are all missing or unknown."""
+        """Yields a remark for each column of a DataFrame whose private cells are all missing or unknown to `schema`."""
         if self.schema is not None:
             private = self._private
             yield from remarks_on_lost_columns(
@@ -238,7 +242,10 @@ class GroupVotesPlan(FitPlan):
             )
 
     def _public_set(self) -> Split:
-        """Returns the public samples, with the labels at which the student begins, if there are any."""
+        """Returns the public samples, with the labels at which the student begins, if there are any.
+
+        Samples without such a label have the bit 0; if any have one, the result also says which are known.
+        """
         inputs = self._encode(self.pools.public_inputs, name="X_public").features
         labels = np.zeros((len(inputs), self.task.num_labels), np.bool_)
         known = None

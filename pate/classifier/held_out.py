@@ -87,7 +87,7 @@ class HeldOutArguments:
         self._require_groups_of_fit(groups)
 
     def _require_none_passed(self) -> None:
-        """Raises `InvalidValue` if an argument is passed, although the fit releases no scores."""
+        """Raises `InvalidValue` if any argument is passed; called if the fit releases no scores."""
         arguments = {"X_test": self.inputs, "y_test": self.labels, "groups_test": self.groups}
         for name, argument in arguments.items():
             if argument is not None:
@@ -95,7 +95,9 @@ class HeldOutArguments:
                 raise InvalidValue(name, "given", rule=rule)
 
     def _require_groups_of_fit(self, groups: Any) -> None:
-        """Raises `InvalidValue` unless test records have groups of the same kind as the private records.
+        """Raises `InvalidValue` unless test records and private records both have groups, or neither has.
+
+        If both groups have a column's name, as in pandas, the two names must be equal.
 
         Args:
             groups: the group of each private record; None if each record is a group.
@@ -115,18 +117,20 @@ class HeldOutArguments:
             require(test_column == column, "groups_test.name", str(test_column), rule)
 
     def require_order_of_rows(self) -> None:
-        """Raises `InvalidValue` if labels or groups have the index of the inputs in another order."""
+        """Raises `InvalidValue` if labels or groups of pandas have the index of the inputs in another order."""
         require_order_of_rows("y_test", self.labels, self.inputs, rows_name="X_test")
         require_order_of_rows("groups_test", self.groups, self.inputs, rows_name="X_test")
 
     def in_pandas(self) -> Self:
-        """Returns these arguments with DataFrames of other libraries as DataFrames of pandas."""
+        """Returns these arguments with DataFrames of other libraries, such as polars, as DataFrames of pandas."""
         return replace(self, inputs=as_pandas(self.inputs), labels=as_pandas(self.labels))
 
     def targets(
         self, task: Task, *, num_records: int, has_gaps: bool
     ) -> tuple[BoolArray, BoolArray | None]:
-        """Returns the label bits and which of them are known, `[num_records, num_labels]` both; None if all are.
+        """Returns the label bits of the test records, and which of them are known, both `[num_records, num_labels]`.
+
+        The second result is None if `has_gaps` is false.
 
         Args:
             task: the kind of labels of the fit.

@@ -44,9 +44,9 @@ def is_frame(inputs: Any) -> bool:
 
 
 def column_labels(y: Any) -> tuple[str, ...]:
-    """Returns the names of the labels if `y` is a DataFrame, as its columns name them; otherwise nothing.
+    """Returns the names of the columns of `y`, which are those of the labels; an empty tuple if `y` is no DataFrame.
 
-    Nothing is returned, too, if two columns have one name, or a name has no visible character.
+    The result is empty, too, if two columns have one name, or if a name has no visible character.
     """
     if not is_frame(y):
         return ()
@@ -55,7 +55,7 @@ def column_labels(y: Any) -> tuple[str, ...]:
 
 
 def only_column(labels: Any) -> Any:
-    """Returns the column of a DataFrame that has one column, which is one label; other labels unchanged."""
+    """Returns the column of a DataFrame that has one column, as a Series; other labels are returned unchanged."""
     return labels.iloc[:, 0] if is_frame(labels) and labels.shape[1] == 1 else labels
 
 
@@ -87,11 +87,13 @@ def require_order_of_rows(name: str, values: Any, rows: Any, *, rows_name: str) 
 
 
 def require_same_columns(name: str, labels: Any, y: Any) -> None:
-    """Raises `InvalidValue` if labels and the private labels are DataFrames with different columns.
+    """Raises `InvalidValue` if two DataFrames of labels have different columns, or the same ones in another order.
+
+    Nothing is checked unless both are DataFrames.
 
     Args:
-        name: the name of the parameter that holds the labels.
-        labels: the labels.
+        name: the name of the parameter that holds `labels`.
+        labels: labels of public samples or of test records.
         y: the private labels.
     """
     columns = getattr(labels, "columns", None)
@@ -119,7 +121,10 @@ def dense(inputs: Any) -> Any:
 
 
 def numbers_of(inputs: Any) -> NDArray[Any]:
-    """Returns the columns of numbers, `[num_rows, num_columns]`; for a sparse matrix, the numbers that it stores."""
+    """Returns the numbers of inputs: an array as it is, or those columns of a DataFrame that hold numbers.
+
+    The shape is `[num_rows, num_columns]`. For a sparse matrix, only the numbers that it stores are returned, `[n]`.
+    """
     if sparse.issparse(inputs):
         return np.asarray(inputs.data)
     if not is_frame(inputs):
@@ -132,7 +137,7 @@ def rows_as_bytes(inputs: Any) -> NDArray[Any]:
     """Returns an array of bytes or numbers, `[num_rows, width]`, whose rows are equal for equal records.
 
     Raises:
-        InvalidValue: a cell of a DataFrame has no digest, such as a list.
+        InvalidValue: a cell of a DataFrame cannot be hashed, such as a list.
     """
     if sparse.issparse(inputs):
         return _sparse_rows_as_bytes(inputs)
@@ -173,8 +178,8 @@ def require_same_kind(private_inputs: Any, other_inputs: Any, *, name: str) -> N
         name: the name of the parameter that holds the other inputs.
 
     Raises:
-        InvalidValue: one of the two is a DataFrame, and the other is none; or the others have no rows, other columns
-            or another order of columns.
+        InvalidValue: one of the two is a DataFrame, and the other is none; or both are, and the other one has no rows,
+            other columns or another order of columns.
     """
     if not is_frame(private_inputs):
         require(
@@ -279,7 +284,14 @@ def with_public_types(private_rows: Any, public_rows: Any) -> Any:
 
 
 def _with_type(column: Any, public_type: Any) -> Any:
-    """Returns a private column with the type of the public column; raises `InvalidValue` if a cell does not fit."""
+    """Returns a private column with the type of the public column; raises `InvalidValue` if a cell does not fit.
+
+    A cell that is no category of a public type of categories becomes a missing value.
+
+    Args:
+        column: the private column, a Series of pandas.
+        public_type: the type of the public column.
+    """
     name = f"X[{column.name!r}]"
     rule = (
         f"cells of the type {public_type}, which the column has in X_public, not {column.dtype}; "

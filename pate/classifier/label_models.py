@@ -18,7 +18,7 @@ from pate.validation import require
 
 
 class LabelModel(FittedLabels):
-    """A fitted teacher or student that predicts several labels.
+    """A fitted teacher or student that predicts any number of labels for each sample, by scikit-learn estimators.
 
     Its methods return arrays `[num_samples, num_labels]`.
     """
@@ -49,10 +49,9 @@ class ClassModel:
     model: Any
 
     def predict(self, inputs: Float32Array) -> BoolArray:
-        """Returns the predicted class of each sample, bool `[num_samples, num_classes]`.
+        """Returns True for the predicted class of each sample, bool `[num_samples, num_classes]`.
 
-        If there was at most one class in training, no estimator was fitted. That class is predicted, or the first
-        class.
+        If training had one class, that class is predicted; if it had none, the first class.
         """
         num_samples = len(inputs)
         if self.model is not None:
@@ -82,7 +81,7 @@ class ClassModel:
 
 @dataclass(frozen=True, eq=False)  # compared by identity, as its parts are
 class OneClassModel:
-    """A student of labels that predicts one class: the label of the greatest probability.
+    """A student that was trained on labels and predicts one class: the label of the greatest probability.
 
     Attributes:
         model: the trained student, which predicts a probability for each label.
@@ -91,11 +90,11 @@ class OneClassModel:
     model: Predictor
 
     def predict(self, inputs: Float32Array) -> BoolArray:
-        """Returns the predicted class of each sample, bool `[num_samples, num_classes]`."""
+        """Returns True for the predicted class of each sample, bool `[num_samples, num_classes]`."""
         return most_probable(self.predict_proba(inputs))
 
     def predict_proba(self, inputs: Float32Array) -> FloatArray:
-        """Returns the probability of each class, `[num_samples, num_classes]`, with sum 1 for each sample."""
+        """Returns the probability of each class, `[num_samples, num_classes]`: that of its label, divided by their sum."""
         return class_probabilities(self.model.predict_proba(inputs))
 
 

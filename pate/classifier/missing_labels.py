@@ -21,8 +21,8 @@ def without_gaps(y: Any) -> tuple[Any, BoolArray | None]:
     Missing labels are NaN, None and pandas.NA in arrays, DataFrames and lists of rows, and masked entries of a masked
     array. It is public that labels have gaps, but not which ones.
 
-    The labels are returned unchanged, with None, in three cases: no label is missing and they are no masked array; they
-    do not have two or more columns; an entry is no number.
+    The labels are returned unchanged, with None as the second result, if they are no masked array and no label is
+    missing. So are labels with fewer than two columns, and labels of which an entry is no number.
 
     Args:
         y: the labels as the user passes them.

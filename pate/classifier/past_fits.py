@@ -49,12 +49,12 @@ class PastFits:
 
     Attributes:
         count: the number of fits.
-        epsilon: the sum of their epsilons; infinity if no sum covers them.
-        delta: the sum of their deltas, at which `epsilon` holds.
+        epsilon: the sum of their epsilons; infinity if no sum covers them (`with_fit` states when).
+        delta: the sum of their deltas, at which `epsilon` holds, at most 1.
         events: the event of each fit.
         deltas: the delta of each fit.
-        seeds: the seeds of their noise.
-        changes: the unit of privacy and the adjacency of each fit.
+        seeds: the seeds of their noise, without fits that took it from the operating system.
+        changes: the different pairs of a unit of privacy and an adjacency among the fits.
     """
 
     count: int = 0
@@ -129,7 +129,10 @@ class RememberedFit:
         )
 
     def dearest_fits(self) -> PastFits:
-        """Returns the fits of that private record whose prices have the greatest sum, this fit included."""
+        """Returns the fits of the remembered private record that has paid most, this fit included.
+
+        That is the record whose fits have the greatest sum of epsilons and, of equal sums, the most fits.
+        """
         dearest = PastFits()
         for digest in self.record_digests:
             fits = self._fits_of_record(digest)
@@ -143,7 +146,7 @@ class RememberedFit:
             _FITS[digest] = self._fits_of_record(digest)
 
     def _fits_of_record(self, record_digest: bytes) -> PastFits:
-        """Returns the earlier fits of a private record together with this fit."""
+        """Returns the earlier fits of a private record in this process, together with this fit."""
         return _FITS.get(record_digest, PastFits()).with_fit(self.fit_price)
 
 

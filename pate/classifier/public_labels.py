@@ -16,7 +16,7 @@ from pate.votes.label_gaps import GapLabels, labels_with_gaps
 def read_public_labels(
     y_public: Any, task: Task, *, num_public: int, classes_are_stated: bool
 ) -> GapLabels:
-    """Returns labels of the first public samples, `[num_labeled, num_labels]`; int8 if some are unknown.
+    """Returns labels of the first public samples, bool `[num_labeled, num_labels]`, or int8 if some are unknown.
 
     Args:
         y_public: the labels, in the form of the private labels.
@@ -38,7 +38,7 @@ def read_public_labels(
 
 
 def read_labels(name: str, y: Any, task: Task) -> GapLabels:
-    """Returns labels of samples, `[num_samples, num_labels]`; int8 if some may be unknown.
+    """Returns labels of samples, bool `[num_samples, num_labels]`, or int8 if some may be unknown (`UNKNOWN`).
 
     Args:
         name: the name of the parameter that holds the labels.

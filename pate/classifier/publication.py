@@ -50,7 +50,7 @@ class FitCharge:
         budget: the epsilon and delta that the release may cost, and the accountant that computes the price.
         unit: the unit of privacy.
         seed: the seed of the noise; None for noise from the operating system.
-        tuned: the runs of which the fit is to be the best; None for a fit that is no candidate of a search.
+        tuned: the price of the search in which this fit competes with others; None for a fit outside of a search.
     """
 
     priced: PricedRelease
@@ -66,14 +66,14 @@ class FitCharge:
 
     @property
     def epsilon(self) -> float:
-        """The price of the only draw of the release, or of the best run of a tuning."""
+        """The epsilon of the release; for the best fit of a search, that of the whole search."""
         if self.tuned is not None:
             return self.budget.epsilon_of(self.tuned.event)
         return self.priced.epsilon
 
     @property
     def published_event(self) -> Event:
-        """The price of what is published, as a value that knows no accountant."""
+        """The price of what is published as an event, which any accountant can price; of a search, for all its fits."""
         return self.priced.event if self.tuned is None else self.tuned.event
 
 
@@ -88,12 +88,13 @@ class PublicFacts:
         student_recipe: the recipe of the student.
         label_names: the name of each label.
         one_class: whether each sample has exactly one of the labels.
-        classes_from_labels: whether the names of classes were read from private labels; yes and no reveal nothing.
+        classes_from_labels: whether the names of classes were read from private labels and may reveal one; the classes
+            0 and 1, or False and True, do not.
         classes_are_stated: whether the names of classes were passed to the classifier, as public.
         labels_have_gaps: whether labels of private records may be unknown, which is public.
         num_public_labels: the number of public samples whose labels the student began at; None for none.
-        data_name: the name of the data, unless `publish` names them.
-        data_target: the reader of such data in the configuration of `pate-train`.
+        data_name: the name of the data, unless `publish` gets one.
+        data_target: the class that reads such data in a configuration of `pate-train`, such as `pate.data.Arrays`.
         preprocessing: computes inputs from rows of a table; None if the inputs are arrays.
     """
 
@@ -138,7 +139,7 @@ class Publication:
 
     @property
     def stated_public(self) -> tuple[str, ...]:
-        """The parts of the publication that are public by the owner's statement when the classifier was made."""
+        """What the owner stated to be public by a parameter: the names of classes if `classes` was set, else nothing."""
         return _STATED_CLASSES if self.facts.classes_are_stated else ()
 
     def write(self, folder: Path, *, name: str | None, public_classes: bool) -> None:
@@ -251,10 +252,10 @@ class Publication:
 
 
 def _published_settings(package_name: str, part: Any) -> Mapping[str, Any]:
-    """Returns the class of a part and its fields that may be published.
+    """Returns the class of a part, as `_target_`, and those of its fields that may be published, by name.
 
     Args:
-        package_name: the package by which a configuration names the class.
+        package_name: the public package of the class, by which a configuration names it.
         part: an aggregator, the recipe of teachers, or the recipe of a student.
     """
     return {"_target_": _target(package_name, part), **published_fields(type(part), vars(part))}
@@ -266,7 +267,7 @@ def _target(package_name: str, part: Any) -> str:
     Of a class outside this package, the last name alone is returned.
 
     Args:
-        package_name: the package by which a configuration names the class.
+        package_name: the public package of the class, by which a configuration names it.
         part: the object.
     """
     name = type(part).__name__

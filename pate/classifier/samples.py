@@ -38,10 +38,10 @@ class Pools:
     Attributes:
         inputs: the private inputs: float32 `[num_private, num_features]`, or a sparse matrix, or a DataFrame.
         targets: the label bits of the private records, `[num_private, num_labels]`.
-        groups: the number of each private record's group, `[num_private]`. Records of one group stay with one teacher.
+        groups: the id of each private record's group, `[num_private]`. Records of one group stay with one teacher.
         public_inputs: the public inputs: float32 `[num_public, num_features]`, or a sparse matrix, or a DataFrame.
-        public_groups: the number of each public sample's group, `[num_public]`, public. Votes are clipped to a length
-            that is usual for groups as large as these.
+        public_groups: the id of each public sample's group, `[num_public]`, public. Votes are clipped to a length that
+            is usual for groups as large as these.
         known: which labels of the private records are known, `[num_private, num_labels]`, private; None if the labels
             have no gaps.
     """
@@ -55,7 +55,7 @@ class Pools:
 
     @property
     def num_groups(self) -> int:
-        """The number of groups of private records; without groups, the number of private records."""
+        """The number of groups of private records; if each record is a group, the number of private records."""
         return len(np.unique(self.groups))
 
     @classmethod
@@ -72,9 +72,9 @@ class Pools:
     ) -> Pools:
         """Divides inputs into private records and public samples.
 
-        Groups are ordered by their first rows. Without groups, each row is a group. The choice of public groups, and
-        the number of public rows, depend only on the number and the order of the groups. So neither changes if a
-        private person has fewer or more rows.
+        With `public_fraction`, the last groups are public, and groups are ordered by their first rows. Without groups,
+        each row is a group. Which groups are public depends only on the number and the order of the groups. So neither
+        that choice nor the number of public rows changes if a private person has fewer or more rows.
 
         Args:
             inputs: all inputs, `[num_rows, num_features]`.
@@ -84,8 +84,8 @@ class Pools:
                 a share of the inputs is public.
             public_fraction: the share of the groups that is public, taken from the end; None if `public_inputs` is
                 passed.
-            public_groups: the group of each public sample, `[num_public]`; None if each is a group of its own, or if
-                `groups` tells it.
+            public_groups: the group of each public sample, `[num_public]`; None if each is a group of its own, or
+                beside `public_fraction`, as `groups` then has the groups of public rows, too.
             known: which label bits are known, `[num_rows, num_labels]`; None for all.
 
         Raises:
@@ -136,7 +136,7 @@ class Pools:
 
 
 def _public_group_ids(public_inputs: Any, *, public_groups: Any, private_groups: Any) -> IntArray:
-    """Returns the number of each public sample's group, `[num_public]`.
+    """Returns the id of each public sample's group, whole numbers from 0, `[num_public]`.
 
     Args:
         public_inputs: the public samples.
@@ -144,7 +144,8 @@ def _public_group_ids(public_inputs: Any, *, public_groups: Any, private_groups:
         private_groups: the group of each private record; None for no groups.
 
     Raises:
-        InvalidValue: public samples have groups, and private records have none; or a group is in both.
+        InvalidValue: public samples have groups, and private records have none; or a group has public samples and
+            private records.
     """
     num_public = public_inputs.shape[0]
     if public_groups is None:
@@ -161,12 +162,14 @@ def _public_group_ids(public_inputs: Any, *, public_groups: Any, private_groups:
 
 
 def _group_names(name: str, groups: Any, *, num_rows: int) -> NDArray[Any]:
-    """Returns groups as an array `[num_rows]`; raises `InvalidValue` if the length is another.
+    """Returns groups as an array of names or numbers, `[num_rows]`.
+
+    Raises `InvalidValue` for another number of entries than `num_rows`, or for floats that may have been rounded.
 
     Args:
         name: the name of the parameter that holds the groups.
         groups: the group of each row.
-        num_rows: the number of rows.
+        num_rows: the expected number of rows.
     """
     group_names = require_array(name, groups, dtype_kinds=None)
     if group_names.dtype.kind == "f" and bool((np.abs(group_names) >= _FIRST_ROUNDED).any()):
@@ -183,16 +186,16 @@ def _group_names(name: str, groups: Any, *, num_rows: int) -> NDArray[Any]:
 def numbered_apart(
     name: str, groups: Any, *, num_rows: int, groups_by_name: Mapping[str, Any]
 ) -> IntArray:
-    """Returns the numbers of groups that share none with other parts of the data, `[num_rows]`.
+    """Returns the id of each row's group, whole numbers from 0, `[num_rows]`; refuses groups that other data have.
 
     Args:
         name: the name of the parameter that holds the groups.
         groups: the group of each row.
         num_rows: the number of rows.
-        groups_by_name: the groups of the other parts, by the names of their parameters.
+        groups_by_name: the groups of other parts of the data, such as the private records, by their parameters' names.
 
     Raises:
-        InvalidValue: a group is also in another part.
+        InvalidValue: a group is also in another part of the data.
     """
     group_names = _group_names(name, groups, num_rows=num_rows)
     numbers = _numbered_groups(group_names, name=name)
@@ -213,9 +216,10 @@ def numbered_apart(
 
 
 def _numbered_groups(group_names: NDArray[Any], name: str = "groups") -> IntArray:
-    """Returns the number of each row's group, `[num_rows]`, with groups numbered in ascending order.
+    """Returns the id of each row's group, whole numbers from 0, in ascending order of the groups' names, `[num_rows]`.
 
-    Names that differ only in capital letters are one group.
+    Names that differ only in how they are spelled are one group: in capital letters, dashes or blanks, for example, or
+    as 7 and 7.0 (`person_name`).
 
     Args:
         group_names: the name of each row's group, `[num_rows]`.
@@ -258,7 +262,11 @@ def _numbered(values: NDArray[Any]) -> IntArray:
 
 
 def _first_public_row(num_rows: int, public_share: float) -> int:
-    """Returns the first public row: the last rows are public, `share` of all, rounded down, but at least one."""
+    """Returns the index of the first public row; it and all later rows are public.
+
+    The number of public rows is `public_share` of all rows, rounded down, but at least one. With fewer than two rows,
+    `InvalidValue` is raised.
+    """
     require(num_rows > 1, "n_samples", num_rows, _AT_LEAST_TWO)
     return num_rows - max(int(public_share * num_rows), 1)
 
@@ -266,12 +274,12 @@ def _first_public_row(num_rows: int, public_share: float) -> int:
 def _rows_of_last_groups(group_ids: IntArray, public_share: float) -> BoolArray:
     """Returns True for each row of the last groups, bool `[num_rows]`; groups are ordered by their first rows.
 
-    A warning is given if such a group has no row within the last share of the rows. A user who counts rows would take
-    that group for private.
+    At least one group is among the last ones. If one of them has no row within the last `public_share` of the rows, a
+    warning is given: a user who counts rows would take that group for private.
 
     Args:
-        group_ids: the number of each row's group, `[num_rows]`.
-        public_share: the share of the groups that is marked.
+        group_ids: the id of each row's group, 0, 1, …, `[num_rows]`.
+        public_share: the share of the groups that counts as last, rounded down.
     """
     _, first_rows = np.unique(group_ids, return_index=True)  # ids are 0, 1, …
     num_groups = len(first_rows)

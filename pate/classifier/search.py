@@ -53,12 +53,12 @@ class _SearchRecords:
 
     Attributes:
         fitted_inputs: the private inputs that each fit learns from.
-        fitted_labels: their labels.
-        fitted_groups: their groups; None if each record is a group.
+        fitted_labels: the labels of `fitted_inputs`.
+        fitted_groups: the groups of `fitted_inputs`; None if each record is a group.
         public_inputs: the public inputs of each fit.
         scored_inputs: the private inputs that each fit is scored on.
-        scored_labels: their labels.
-        scored_groups: the numbers of their groups, `[num_scored]`.
+        scored_labels: the labels of `scored_inputs`.
+        scored_groups: the id of the group of each scored record, `[num_scored]`.
     """
 
     fitted_inputs: Any
@@ -80,7 +80,7 @@ class _SearchRecords:
         test_fraction: float,
         rng: np.random.Generator,
     ) -> Self:
-        """Returns private records of which a share of the groups, drawn at random, is scored.
+        """Divides private records: a share of the groups, drawn at random, is scored, and the others are fitted.
 
         Args:
             inputs: the private inputs.
@@ -88,7 +88,7 @@ class _SearchRecords:
             public_inputs: the public inputs.
             groups: the group of each private record; None if each record is a group.
             test_fraction: the share of the groups that is scored.
-            rng: the source of the choice.
+            rng: draws the groups that are scored.
         """
         group_ids = _group_ids(inputs, groups)
         is_scored = _draw_groups(group_ids, test_fraction=test_fraction, rng=rng)[group_ids]
@@ -105,7 +105,7 @@ class _SearchRecords:
         )
 
     def price_of(self, model: PATEClassifier) -> PricedRelease:
-        """Returns the price of a fit of a classifier."""
+        """Returns the price of a fit of a classifier to the records that are fitted; nothing is fitted."""
         return model.price_of(
             self.fitted_inputs,
             self.fitted_labels,
@@ -114,7 +114,10 @@ class _SearchRecords:
         )
 
     def fit_silently(self, model: PATEClassifier) -> list[warnings.WarningMessage]:
-        """Fits a classifier and returns its warnings, which are not shown: their number would tell that of the fits."""
+        """Fits a classifier to the records that are fitted, and returns the warnings of the fit.
+
+        They are not shown, as their number would tell the secret number of fits.
+        """
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             model.fit(
@@ -289,20 +292,25 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
     def _price_runs(
         self, candidate_parameters: Sequence[Mapping[str, Any]], search_records: _SearchRecords
     ) -> tuple[float, TunedRuns]:
-        """Returns the epsilon of one fit at which the best of all fits costs at most `epsilon`, and that price.
+        """Returns the epsilon of one fit with which the whole search costs at most `epsilon`, and the search's price.
 
         Args:
-            candidate_parameters: the settings that compete.
+            candidate_parameters: the parameters of each candidate.
             search_records: the records of the search, of which the price reads shapes alone.
 
         Raises:
-            InvalidValue: the settings have different prices, and not all are Gaussian.
+            InvalidValue: the candidates have different prices, and not all are Gaussian.
         """
         distribution = TruncatedNegativeBinomial.of_mean(self.mean_fits)
         budget = Budget(delta=self.target_delta, epsilon=self.epsilon, accountant=AutoAccountant)
 
         def price_of_runs(fit_epsilon: float, settings: Sequence[Mapping[str, Any]]) -> TunedRuns:
-            """Returns the price of the search if one fit, with any of some settings, has the noise of an epsilon."""
+            """Returns the price of the search if the noise of each fit is solved for `fit_epsilon`.
+
+            Args:
+                fit_epsilon: the epsilon of one fit.
+                settings: the parameters of the candidates whose prices are computed; the dearest counts.
+            """
             score_noise_multiplier = calibrate(
                 ScoresEvent,
                 target_epsilon=_SCORE_SHARE * fit_epsilon,
@@ -319,7 +327,7 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
             )
 
         def event_at(fit_epsilon: float) -> Event:
-            """Returns the price of a search over the first setting, which is quick to compute."""
+            """Returns the price of the search by the price of the first candidate alone, which is quick to compute."""
             return price_of_runs(fit_epsilon, settings=candidate_parameters[:1]).event
 
         fit_epsilon = epsilon_of_one_run(event_at, budget)
@@ -331,14 +339,14 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         return fit_epsilon, runs
 
     def _unfitted_model(self, params: Mapping[str, Any], *, epsilon: float) -> PATEClassifier:
-        """Returns an unfitted classifier with the settings of one fit.
+        """Returns an unfitted clone of the classifier with the parameters of one candidate.
 
         Args:
-            params: the parameters that compete.
+            params: the candidate's parameters.
             epsilon: the epsilon of one fit.
 
         Raises:
-            InvalidValue: the classifier would release scores.
+            InvalidValue: the classifier would release scores, as its `score_epsilon` is not None.
         """
         model: PATEClassifier = clone(self.estimator)
         model.set_params(**clone(dict(params), safe=False))  # as `GridSearchCV` does
@@ -357,15 +365,16 @@ class PATESearch(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]  # sc
 
 
 def total_score(model: PATEClassifier, inputs: Any, labels: Any, *, groups: IntArray) -> int:
-    """Returns the sum of the scores of all groups, in steps of 2^-20, of which a group has at most 2^20.
+    """Returns the sum of the scores of all groups of some records, in steps of 2^-20.
 
-    So one replaced group changes the sum by at most 2^20 steps.
+    The score of a group is the mean over its records and at most 1, which is 2^20 steps. So one replaced group changes
+    the sum by at most 2^20 steps.
 
     Args:
-        model: the fit.
-        inputs: the inputs of the scored records.
+        model: the fitted classifier.
+        inputs: the inputs of the records.
         labels: their true labels, in the form of the labels of the fit.
-        groups: the number of the group of each scored record.
+        groups: the id of the group of each record, `[num_records]`.
     """
     scores = _record_scores(model, inputs, labels)
     _, group_ids, group_sizes = np.unique(groups, return_inverse=True, return_counts=True)
@@ -375,7 +384,10 @@ def total_score(model: PATEClassifier, inputs: Any, labels: Any, *, groups: IntA
 
 
 def _record_scores(model: PATEClassifier, inputs: Any, labels: Any) -> FloatArray:
-    """Returns the score of each record, `[num_records]`: 1 for the right class; of several labels their F1.
+    """Returns the score of each record in [0, 1], `[num_records]`.
+
+    With one class for each record, the score is 1 if the predicted class is right, and 0 otherwise. With several
+    labels, it is the F1 of the record's predicted labels, or 1 if there are neither true nor predicted labels.
 
     The arguments are those of `total_score`.
     """
@@ -399,7 +411,7 @@ def _record_scores(model: PATEClassifier, inputs: Any, labels: Any) -> FloatArra
 
 
 def _group_ids(inputs: Any, groups: Any) -> IntArray:
-    """Returns the number of each record's group, `[num_private]`."""
+    """Returns the id of each record's group, 0, 1, …, `[num_private]`; without groups, each record is one."""
     if groups is None:
         return np.arange(np.shape(inputs)[0], dtype=np.int64)
     group_ids: IntArray = np.unique(np.asarray(groups), return_inverse=True)[1]
@@ -409,14 +421,14 @@ def _group_ids(inputs: Any, groups: Any) -> IntArray:
 def _draw_groups(
     group_ids: IntArray, *, test_fraction: float, rng: np.random.Generator
 ) -> BoolArray:
-    """Returns which groups are set apart, a fixed number of them at random, `[num_groups]`.
+    """Draws groups that are set apart; returns True for each of them, bool `[num_groups]`.
 
     At least one group is set apart, and at least one is not.
 
     Args:
-        group_ids: the number of each record's group.
-        test_fraction: the share of the groups that is set apart.
-        rng: the source of the choice.
+        group_ids: the id of each record's group, 0, 1, …, `[num_private]`.
+        test_fraction: the share of the groups that is set apart, rounded to a whole number of groups.
+        rng: the generator that draws.
     """
     num_groups = int(group_ids.max()) + 1
     num_scored = min(max(round(test_fraction * num_groups), 1), num_groups - 1)
@@ -426,7 +438,7 @@ def _draw_groups(
 
 
 def _take(values: Any, row_indices: IntArray) -> Any:
-    """Returns some entries of labels or groups, in the form that the values have."""
+    """Returns the entries of labels or groups at some rows: of a DataFrame, Series or array the same, else a list."""
     if hasattr(values, "iloc"):
         return values.iloc[row_indices]
     if isinstance(values, np.ndarray):

@@ -48,12 +48,12 @@ class Task:
 
     @property
     def names_reveal_labels(self) -> bool:
-        """Whether the names of classes, if read from y, may reveal a private label; the names yes and no do not."""
+        """Whether the names of classes, if read from y, may reveal a private label: true if `reads_classes` is."""
         return self.reads_classes
 
     @property
     def label_names(self) -> tuple[str, ...]:
-        """The names of the labels, which are numbered."""
+        """The names of the labels: label_0, label_1, …."""
         return tuple(f"label_{number}" for number in range(self.num_labels))
 
     def default_aggregator(self, adjacency: Adjacency) -> Aggregator:
@@ -62,7 +62,7 @@ class Task:
         return GaussianVotes(noise_std=1.0, adjacency=adjacency)
 
     def is_usable(self, labels: BoolArray) -> BoolArray:
-        """Returns True for each answer that a student can learn from, bool `[num_queries]`.
+        """Returns True for each query from whose released labels a student can learn, bool `[num_queries]`.
 
         Args:
             labels: the released labels, bool `[num_queries, num_labels]`.
@@ -87,7 +87,11 @@ class Task:
         return LabelModel.fit(estimator, inputs=inputs, labels=bits, seed=seed)
 
     def decode(self, bits: BoolArray) -> Any:
-        """Returns predictions in the form of the labels that were passed to the fit."""
+        """Returns predictions in the form of the labels that were passed to the fit: here, 0 and 1 for each label.
+
+        Args:
+            bits: the predicted labels, bool `[num_samples, num_labels]`.
+        """
         return bits.astype(np.int64)
 
 
@@ -100,7 +104,15 @@ class LabelSets(Task):
 
     @classmethod
     def from_labels(cls, y: Any, classes: Any) -> LabelSets | None:
-        """Returns the task for `y`; None unless `y` is a list of sets, lists or tuples of words, not all empty."""
+        """Returns the task for `y`; None unless `y` is a list of sets, lists or tuples of words, not all empty.
+
+        Args:
+            y: the labels as the user passes them.
+            classes: all words; None takes those that occur in `y`.
+
+        Raises:
+            InvalidValue: a set holds other values than words, or only some entries of `y` are sets of words.
+        """
         if isinstance(y, str) or not hasattr(y, "__len__") or getattr(y, "ndim", 1) != 1:
             return None
         for row in y:
@@ -133,7 +145,7 @@ class LabelSets(Task):
         return np.asarray(self._binarizer.transform(y), np.int64)
 
     def decode(self, bits: BoolArray) -> Any:
-        """Returns the predictions as a tuple of words for each sample."""
+        """Returns the predictions as a tuple of words for each sample, from bits `[num_samples, num_labels]`."""
         return self._binarizer.inverse_transform(bits.astype(np.int64))
 
 
@@ -143,19 +155,25 @@ def _holds_words(row: Any) -> bool:
 
 
 class OneClass(Task):
-    """A task in which each sample has one class, and each teacher votes for one; class names are ascending."""
+    """A task in which each sample has one class, and each teacher votes for one; `classes` are ascending."""
 
     def __init__(self, names: NDArray[Any]) -> None:
         self.classes = names
 
     @property
     def reads_classes(self) -> bool:
-        """Whether values of y decide which classes there are, if the user passes none; bits are false or true."""
+        """Whether values of y decide which classes there are, if the user passes none.
+
+        False if the classes are False and True, as truth values have no others.
+        """
         return bool(self.classes.dtype.kind != "b")
 
     @property
     def names_reveal_labels(self) -> bool:
-        """Whether the names of classes, if read from y, may reveal a private label; 0 and 1 do not."""
+        """Whether the names of classes, if read from y, may reveal a private label.
+
+        The classes 0 and 1, or False and True, reveal none.
+        """
         return self.reads_classes and self.classes.tolist() != [0, 1]
 
     @property
@@ -169,14 +187,21 @@ class OneClass(Task):
         return FixedTopK(k=1, epsilon=1.0, adjacency=adjacency)
 
     def is_usable(self, labels: BoolArray) -> BoolArray:
-        """Returns True for each answer that has exactly one class, bool `[num_queries]`."""
+        """Returns True for each query whose released labels are exactly one class, bool `[num_queries]`."""
         # An aggregator for many labels may release no class or several classes for a query.
         return np.asarray(labels.sum(axis=1) == 1)
 
     def fit(
         self, estimator: Any, inputs: Float32Array, bits: BoolArray, *, seed: int
     ) -> ClassModel:
-        """Fits the estimator to the classes that occur; if only one class occurs, that class is always predicted."""
+        """Fits a clone of an estimator to the classes that occur; if only one occurs, it is always predicted.
+
+        Args:
+            estimator: the unfitted estimator, which is cloned.
+            inputs: the inputs, `[num_samples, num_features]`.
+            bits: the class of each sample, bool `[num_samples, num_classes]`, true once in each row.
+            seed: the value of every `random_state`.
+        """
         codes = bits.argmax(axis=1)
         present = np.unique(codes)
         model = (
@@ -185,7 +210,7 @@ class OneClass(Task):
         return ClassModel(num_classes=self.num_labels, present_classes=present, model=model)
 
     def decode(self, bits: BoolArray) -> NDArray[Any]:
-        """Returns the predictions as names of classes, `[num_samples]`."""
+        """Returns the predictions as classes, `[num_samples]`, from bits `[num_samples, num_classes]`."""
         return np.asarray(self.classes[bits.argmax(axis=1)])
 
 
@@ -194,10 +219,11 @@ def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, BoolArray]:
 
     Args:
         y: the labels: classes `[num_samples]`, or 0 and 1 `[num_samples, num_labels]`.
-        classes: all classes; None if all classes occur in `y`.
+        classes: all classes; None takes those that occur in `y`.
 
     Raises:
-        InvalidValue: the labels are of several kinds, have another form, or are not among the classes.
+        InvalidValue: the labels are of several kinds, have another form, or are not among the classes; or there are
+            fewer than two classes.
     """
     if y.dtype.kind == "O":
         y = _typed(y)
@@ -230,16 +256,16 @@ def task_of(y: NDArray[Any], classes: Any) -> tuple[Task, BoolArray]:
 
 
 def _class_names(y: NDArray[Any]) -> NDArray[Any]:
-    """Returns the classes that occur in `y`, ascending; those of truth values are both truth values."""
+    """Returns the classes that occur in `y`, ascending; for truth values always False and True."""
     if y.dtype.kind == "b":
         return np.array([False, True])
     return _whole_numbers_as_integers(np.unique(y))
 
 
 def _whole_numbers_as_integers(names: NDArray[Any]) -> NDArray[Any]:
-    """Returns classes that are whole numbers as integers, whether y has them as 1 or as 1.0; other classes unchanged.
+    """Returns classes as integers if all are whole numbers, even as floats; otherwise unchanged.
 
-    So one private label of another type changes no name of a class.
+    So the name of a class is 1 whether y has 1 or 1.0, and the type of one private label changes no name.
     """
     if names.dtype.kind != "f":
         return names
