@@ -332,7 +332,7 @@ class FittedVotes(TeacherVotes):
             yield bits.reshape(shape).astype(np.bool_)
 
     def confidences(self) -> Iterator[NDArray[Any]]:
-        """Yields each teacher's confidences, `[1, num_queries, num_labels]`, or its votes if confidences are not kept."""
+        """Yields each teacher's confidences, `[1, num_queries, num_labels]`, or its votes if they were not kept."""
         if not self._confidences:
             yield from self.bits()
         for confidences in self._confidences:

@@ -94,7 +94,10 @@ class OneClassModel:
         return most_probable(self.predict_proba(inputs))
 
     def predict_proba(self, inputs: Float32Array) -> FloatArray:
-        """Returns the probability of each class, `[num_samples, num_classes]`: that of its label, divided by their sum."""
+        """Returns the probability of each class, `[num_samples, num_classes]`; they sum to 1 for each sample.
+
+        They are those of the labels, divided by their sum; equal ones if all are 0.
+        """
         return class_probabilities(self.model.predict_proba(inputs))
 
 

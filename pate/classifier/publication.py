@@ -139,7 +139,7 @@ class Publication:
 
     @property
     def stated_public(self) -> tuple[str, ...]:
-        """What the owner stated to be public by a parameter: the names of classes if `classes` was set, else nothing."""
+        """What the owner stated to be public by a parameter: the names of classes if `classes` is set, or nothing."""
         return _STATED_CLASSES if self.facts.classes_are_stated else ()
 
     def write(self, folder: Path, *, name: str | None, public_classes: bool) -> None:
