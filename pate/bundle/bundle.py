@@ -68,7 +68,7 @@ class Bundle:
         return f"<Bundle {text}; {price}>"
 
     def _repr_html_(self) -> str:
-        """Returns the same facts as `repr` as a table for notebooks."""
+        """Returns a table in HTML for notebooks: the kind of the model, its labels, and the price that is stated."""
         rows = [("model", self.form.model), ("labels", ", ".join(self.labels))]
         if self.privacy is not None:
             rows += self.privacy.terms
@@ -281,7 +281,10 @@ class Bundle:
 
 @contextmanager
 def _hints_for_files() -> Iterator[None]:
-    """Adds to the hint of an error of a `with` block the settings for files that are arguments of `predict`."""
+    """Adds to an error of the `with` block which of the settings in its hint are arguments of `predict`.
+
+    They are `encoding` and `decimal`. An error without a hint is unchanged.
+    """
     try:
         yield
     except InvalidValue as error:
@@ -291,7 +294,10 @@ def _hints_for_files() -> Iterator[None]:
 
 
 def _require_release_folder(release_folder: Path) -> None:
-    """Raises `InvalidValue` if a folder holds no published model, with advice if it is a similar folder."""
+    """Raises `InvalidValue` if a folder does not exist, has `release/` within it, or is a release without a student.
+
+    Whether the files of a bundle are there is not checked.
+    """
     rule = "the folder release/ of a finished run, or a copy of it"
     require(release_folder.is_dir(), "release", release_folder, rule)
     if not (release_folder / SCHEMA).exists() and (release_folder / "release" / SCHEMA).exists():
@@ -306,7 +312,7 @@ def _require_release_folder(release_folder: Path) -> None:
 
 
 def _require_unaltered(folder: Path, *, name: str, digests: Mapping[str, str]) -> None:
-    """Raises `DamagedFile` unless a file has the digest in the manifest.
+    """Raises `DamagedFile` unless the manifest of a bundle has a digest for a file, and the file has this digest.
 
     Args:
         folder: the folder of the bundle.
@@ -327,7 +333,7 @@ def _altered_file(path: Path) -> DamagedFile:
 
 
 def _belong_together(model_form: ModelForm, model: StudentModel) -> bool:
-    """Returns True if a form and a student have the same inputs, labels and thresholds."""
+    """Returns True if a form and a student have the same input shape, kind, threshold and number of labels."""
     if model_form.input_shape != tuple(model.input_shape):
         return False
     if model_form.model != model.kind or model_form.threshold != model.threshold:
@@ -337,7 +343,7 @@ def _belong_together(model_form: ModelForm, model: StudentModel) -> bool:
 
 
 def _published_files(folder: Path) -> dict[str, bytes]:
-    """Returns the content of each file of a bundle by its name; each file is compared with the manifest.
+    """Returns the content of the manifest and of each file that it lists, by name, after comparing the digests.
 
     Raises:
         InvalidValue: a file is missing or altered, or is outside the folder.

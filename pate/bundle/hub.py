@@ -36,7 +36,9 @@ def is_hub_name(name: str | PathLike[str]) -> bool:
 
 
 def download_repository(name: str, *, revision: str | None) -> Path:
-    """Downloads a repository into the cache of huggingface_hub, unless it is there, and returns its folder.
+    """Downloads the files of a bundle in a repository, unless the cache of huggingface_hub has them.
+
+    Returns their folder in the cache.
 
     Args:
         name: the repository, as `user/name`.

@@ -169,7 +169,10 @@ def _result_of_scores(
 
 
 def _attacks_sentence(privacy: Privacy) -> str:
-    """Returns a sentence on the success of attacks, with a space before it; empty if nothing bounds it."""
+    """Returns a sentence on the success of attacks, with a space before it.
+
+    Returns an empty string if the price states no bound on attacks.
+    """
     if privacy.attacks is None:
         return ""
     sentence = privacy.attacks.sentence
@@ -177,7 +180,11 @@ def _attacks_sentence(privacy: Privacy) -> str:
 
 
 def _values_text(column: dict[str, Any]) -> str:
-    """Returns a phrase on the values of a column of the public file."""
+    """Returns a phrase on the values of a column of the public file, such as its categories or its range.
+
+    Args:
+        column: the column as `schema.json` describes it, by field.
+    """
     if column["kind"] == "category":
         categories = column["categories"]
         words = [_shorten_word(word) for word in categories[:_MAX_WORDS]]
@@ -195,7 +202,7 @@ def _values_text(column: dict[str, Any]) -> str:
 
 
 def _shorten_word(word: str) -> str:
-    """Returns a word, shortened to 60 characters; in quotes if it contains a comma."""
+    """Returns a word of a column's cells, shortened to 60 characters and …; in quotes if it then contains a comma."""
     short = word
     if len(word) > _MAX_WORD_LENGTH:
         short = f"{word[:_MAX_WORD_LENGTH]}…"

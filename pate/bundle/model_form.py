@@ -105,7 +105,12 @@ class ModelForm:
 
     @classmethod
     def _from_json(cls, json_values: Any, *, folder: Path) -> Self:
-        """Returns the form from the JSON values of `schema.json`; raises if they have another form."""
+        """Returns the form that the JSON values of `schema.json` describe; raises if they describe none.
+
+        Args:
+            json_values: the content of `schema.json`.
+            folder: the folder of the bundle, which has the files of the preprocessing.
+        """
         labels = tuple(require_text("labels", name) for name in json_values["labels"])
         require(0 < len(labels) == len(set(labels)), "labels", len(labels), "names, each once")
         kind = json_values["kind"]

@@ -63,7 +63,7 @@ def write_onnx(
 
 
 def _image_function(model: ImageModel) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Returns a function from images in [0, 1] to the mean of the members' probabilities."""
+    """Returns a function from images in [0, 1] to probabilities, the mean over the networks of a student for images."""
     arrays = _tensors_of(model)
     released = arrays.pop("released")
     network = model.network()
@@ -74,7 +74,7 @@ def _image_function(model: ImageModel) -> Callable[[torch.Tensor], torch.Tensor]
     ]
 
     def mean_probabilities(inputs: torch.Tensor) -> torch.Tensor:
-        """Returns the mean of the members' probabilities, 0 for labels that were not released."""
+        """Returns the mean of the networks' probabilities, `[n, L]`; 0 for labels that were never released."""
         images = inputs * 2 - 1
         probabilities = torch.stack([logits(images).sigmoid() for logits in members])
         return probabilities.mean(dim=0) * released
@@ -83,11 +83,11 @@ def _image_function(model: ImageModel) -> Callable[[torch.Tensor], torch.Tensor]
 
 
 def _flat_function(model: FlatModel) -> Callable[[torch.Tensor], torch.Tensor]:
-    """Returns a function from inputs to probabilities, by the formula of the model."""
+    """Returns a function from inputs `[n, …]` to probabilities `[n, L]`, by `FlatModel.formula`."""
     arrays = _tensors_of(model)
 
     def probabilities(inputs: torch.Tensor) -> torch.Tensor:
-        """Returns the probabilities of flattened inputs."""
+        """Returns the probabilities `[n, L]` of inputs `[n, …]`, each of which is flattened first."""
         result: torch.Tensor = model.formula(inputs.flatten(1), arrays, torch)
         return result
 
@@ -95,7 +95,7 @@ def _flat_function(model: FlatModel) -> Callable[[torch.Tensor], torch.Tensor]:
 
 
 def _tensors_of(model: StudentModel) -> dict[str, torch.Tensor]:
-    """Returns the arrays of a student as tensors, by name."""
+    """Returns the arrays of a student, such as its weights, as tensors, by name."""
     return {
         name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in model.arrays.items()
     }
@@ -104,7 +104,12 @@ def _tensors_of(model: StudentModel) -> dict[str, torch.Tensor]:
 def _traced_graph(
     predict: Callable[[torch.Tensor], torch.Tensor], *, input_shape: tuple[int, ...]
 ) -> bytes:
-    """Returns the ONNX graph of a function for any number of inputs of a shape."""
+    """Returns the bytes of the ONNX graph of a function, for batches of any number of inputs.
+
+    Args:
+        predict: returns the probabilities `[n, L]` of inputs `[n, *input_shape]`.
+        input_shape: the shape of one input.
+    """
     module: Any = torch.nn.Module()
     module.forward = predict
     file = io.BytesIO()

@@ -37,7 +37,10 @@ _MIN_SHOWN_SECONDS = 2.0
 
 
 def account(config: DictConfig) -> None:
-    """Prints the price of the configured release, or the plan that meets a budget."""
+    """Prints the price of the configured release, or the plan that meets a budget.
+
+    With `ledger=` and no other setting but `format=`, it prints the charges in the ledger instead.
+    """
     require_choice("format", config.format, ("text", "json", "jsonl"))
     if config.ledger is not None and _names_ledger_alone():
         _print_ledger(config.ledger, output_format=config.format)
@@ -54,7 +57,7 @@ def account(config: DictConfig) -> None:
 
 
 def _names_ledger_alone() -> bool:
-    """Returns True if the command line names a ledger and no setting of a release; False if called from Python."""
+    """Returns True if the command line has no settings but `ledger` and `format`; False if called from Python."""
     if not HydraConfig.initialized():
         return False
     overrides = HydraConfig.get().overrides.task
@@ -63,7 +66,10 @@ def _names_ledger_alone() -> bool:
 
 
 def _quote(config: DictConfig, *, monitor: Monitor) -> pricing.Quote:
-    """Returns the quote of the configured release, with the parts that the settings ask for."""
+    """Returns the quote of the configured release: its price, and the parts that the settings ask for.
+
+    Raises `InvalidValue` if the release would be useless, unless `allow_useless` is set.
+    """
     build_part = part_maker(config)
     aggregator = build_part("aggregator")
     budget = pricing.budget_from_settings(
@@ -211,7 +217,7 @@ def _accountant(name: str, *, allowed_targets: list[str]) -> Accountant:
 
 
 def _read_mapping(path: Path) -> DictConfig:
-    """Reads a YAML file whose content is a mapping of settings."""
+    """Reads a YAML file whose content is a mapping of settings; raises `InvalidValue` for other content."""
     node = OmegaConf.load(path)
     if not isinstance(node, DictConfig):
         raise InvalidValue("accountant", path, rule="a mapping of settings")
@@ -219,7 +225,10 @@ def _read_mapping(path: Path) -> DictConfig:
 
 
 def _write_table(path: Path, *, priced: pricing.PricedRelease, budget: Budget) -> dict[str, Any]:
-    """Writes the table of the stability test to a file, and returns its description and cost.
+    """Writes the table of a release's stability test to a file.
+
+    Returns the file's path and SHA-256, the table's Renyi order, and its cost at this order, by name. Raises
+    `InvalidValue` for an aggregator without a stability test.
 
     Args:
         path: the file.
@@ -243,10 +252,16 @@ def _with_votes(
     priced: pricing.PricedRelease,
     budget: Budget,
 ) -> pricing.QuoteExtras:
-    """Returns the extras with the parts that depend on a file of votes.
+    """Returns the extras of a quote with the parts that depend on the file `votes` of the configuration.
 
-    These are the cost of the release on these votes, and the plan of a session that is charged only for queries that
-    are hit.
+    With `data_dependent` this is the cost of the release on these votes. For an aggregator of target charging it is the
+    plan of a session that is charged for hits alone.
+
+    Args:
+        extras: the parts that do not depend on votes.
+        config: the composed configuration.
+        priced: the priced release.
+        budget: the budget that the noise is solved for.
     """
     from pate.votes.imported import ImportedVotes, read_sets
 

@@ -91,9 +91,9 @@ def run_app(
     begin: Callable[[], None] | None = None,
     finish: Finish | None = None,
 ) -> None:
-    """Runs a task on its composed configuration and exits with code 0, or with another code after an error.
+    """Runs a task on its composed configuration, and exits with another code than 0 after an error.
 
-    `command_of` explains the arguments.
+    `command_of` explains the arguments. With `--version` the version is printed and no task is run.
 
     * A user's mistake prints one line; the exit code is 2.
     * A full disk or memory, an unreadable file, or lost worker processes print one line; the exit code is 1.
@@ -134,10 +134,10 @@ def run_app(
 def _run(
     task: Task, *, command: str, arguments: list[str], finish: Finish | None
 ) -> tuple[str, int]:
-    """Composes the configuration and runs the task, or all tasks of a sweep.
+    """Composes the configuration, runs the task on it, or on each configuration of a sweep, and then calls `finish`.
 
     Returns:
-        The line and the exit code of the first task that failed; an empty line and 0 if none did.
+        The line to print and the exit code of the first run that failed; an empty line and 0 if none did.
     """
     ends: list[JobEnd] = []
     SweepEnds.last.clear()
@@ -151,7 +151,10 @@ def _run(
     warnings.filterwarnings("ignore", ".*Defaults list is missing `_self_`")
 
     def job(config: DictConfig) -> Any:
-        """Runs the task for Hydra, and replaces an error by a `JobEnd`, because Hydra would print its own message."""
+        """Runs the task for Hydra on one configuration, and returns its result.
+
+        After an error it returns the fields of a `JobEnd`, because Hydra would print its own message.
+        """
         hydra = HydraConfig.get()
         is_single = hydra.mode == RunMode.RUN
         way_line = default_choices.way_line(hydra.runtime.choices)
@@ -248,7 +251,7 @@ class SweepEnds(Callback):
 
 
 def _job_settings(arguments: list[str]) -> dict[str, str]:
-    """Returns the settings on the command line as text by name; in a sweep, with the value of the current job."""
+    """Returns the settings on the command line as text by name; in a sweep, each with its value in the current job."""
     settings = command_line.given_settings(arguments)
     job_settings = command_line.given_settings(HydraConfig.get().overrides.task)
     return {name: value for name, value in job_settings.items() if name in settings}
@@ -289,7 +292,9 @@ def _has_known_cost(aggregator: Aggregator) -> bool:
 def _line_and_code(
     error: Exception, *, error_spelling: Spelling, arguments: Sequence[str] | None = None
 ) -> tuple[str, int]:
-    """Returns the line and the exit code of an error that is not a bug of ours; raises any other error.
+    """Returns the line to print and the exit code for an error that is not a bug of ours; raises any other error.
+
+    An interrupt among the causes of the error is raised in its place.
 
     Args:
         error: the error.
@@ -324,7 +329,7 @@ def _print_thread_error(failed: threading.ExceptHookArgs) -> None:
 
 
 def _say(message: str) -> None:
-    """Prints a message as one line on standard error; a long line loses its middle."""
+    """Prints a message as one line on standard error; a line that is too long loses its middle."""
     # Several blanks in a row stay, as a name may have them.
     one_line = printable(re.sub(r"\s*\n\s*", " ", message.strip()))
     if len(one_line) > _MAX_LINE_LENGTH:

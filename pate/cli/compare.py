@@ -131,8 +131,8 @@ def _other_methods(config: DictConfig) -> tuple[Method, ...]:
 def _entries(aggregators: Any, *, other_methods: tuple[Method, ...] = ()) -> tuple[str, ...]:
     """Returns the entries of `aggregators=`, after checking that each names an aggregator or an experiment.
 
-    NAME@T stands for T teachers. If an aggregator and an experiment have the same name, `aggregator:NAME` and
-    `experiment:NAME` distinguish them.
+    Without any entry there must be other methods. NAME@T stands for T teachers. If an aggregator and an experiment have
+    the same name, `aggregator:NAME` and `experiment:NAME` distinguish them.
 
     Args:
         aggregators: the value of the setting.
@@ -167,7 +167,9 @@ def _require_entry(entry: str) -> None:
 
 
 def _require_used(part_overrides: list[str], *, entries: tuple[str, ...]) -> None:
-    """Raises `InvalidValue` for a number of teachers on the command line if every entry has a number of its own.
+    """Raises `InvalidValue` for a number of teachers on the command line if no entry of `aggregators=` uses it.
+
+    An entry has a number of its own if it ends in @T or is an experiment.
 
     Args:
         part_overrides: the overrides of the command line that configure the teacher or the student.

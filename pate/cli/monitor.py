@@ -111,7 +111,8 @@ class ConsoleMonitor(Monitor):
     def show_if_due(self) -> float:
         """Prints the progress of the innermost stage if no line was printed for 20 s.
 
-        Returns the time at which the next line is due, by `clock`, in seconds.
+        A terminal has bars, and nothing is printed there. Returns the time at which the next line is due, by `clock`,
+        in seconds.
         """
         with self._lock:
             now = self._clock()
@@ -127,7 +128,7 @@ class ConsoleMonitor(Monitor):
         return due_time
 
     def _begin(self, stage: Stage) -> None:
-        """Opens a stage. With the first one, the bars and the thread that watches stages are started."""
+        """Opens a stage. With the first open one, the bars start on a terminal, and elsewhere the watching thread."""
         is_first = not self._open_stages
         self._open_stages.append(stage)
         self._bars.start()
@@ -140,7 +141,7 @@ class ConsoleMonitor(Monitor):
             self._watcher.start()
 
     def _end(self, stage: Stage) -> None:
-        """Closes a stage. With the last one, the bars and the thread end."""
+        """Closes a stage. With the last open stage, the bars and the thread that watches stages end."""
         self._open_stages.remove(stage)
         if not self._open_stages:
             self._bars.stop()
@@ -150,14 +151,14 @@ class ConsoleMonitor(Monitor):
                 self._watcher = None
 
     def _watch(self, all_ended: threading.Event) -> None:
-        """Repeatedly shows stages that report no progress, until all stages have ended."""
+        """Calls `show_if_due` whenever a line is due, until the event `all_ended` is set; has a thread of its own."""
         has_ended = False
         while not has_ended:
             seconds_until_due = self.show_if_due() - self._clock()
             has_ended = all_ended.wait(timeout=max(seconds_until_due, _MIN_WAIT_S))
 
     def _print(self, line: str, style: str) -> None:
-        """Prints a line at once; the next line on the progress of a stage follows after 20 s at the earliest."""
+        """Prints a line at once in a style of Rich; the next line on progress follows after 20 s at the earliest."""
         with self._lock:
             self._last_line_time = self._clock()
         self._console.print(line, style=style, markup=False, soft_wrap=True)

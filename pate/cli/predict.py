@@ -112,6 +112,8 @@ def predict(config: DictConfig) -> None:
 def _require_output(output_file: Path, *, data_path: Path, release_folder: Path) -> None:
     """Raises `InvalidValue` if the output is no CSV file, overwrites the records, or would be published.
 
+    The folder of the output must exist.
+
     Args:
         output_file: the file to write.
         data_path: the path of the records, see `files_named`.
@@ -172,7 +174,13 @@ def blocks(
 def _table_blocks(
     schema: TableSchema, *, table_file: TableFile, id_column: str | None
 ) -> Iterator[PredictedBlock]:
-    """Yields the rows of a table; warns at the end about cells that do not occur in the public file."""
+    """Yields the rows of a table in blocks; warns at the end about cells that do not occur in the public file.
+
+    Args:
+        schema: the columns of the model's public file, which the table must have.
+        table_file: the file of the table.
+        id_column: the column that names rows; None names rows by their numbers from 1.
+    """
     if id_column is not None:
         require_column(
             "id",
@@ -202,7 +210,12 @@ def _table_blocks(
 
 
 def _picture_blocks(image_form: ImageForm, *, path: Path) -> Iterator[PredictedBlock]:
-    """Yields the pictures in a folder, or a single picture, with values in [0, 1]."""
+    """Yields the pictures in a folder and its subfolders, or a single picture, in blocks with values in [0, 1].
+
+    Args:
+        image_form: the form to which pictures are brought, such as their size.
+        path: the folder, or the file of the picture.
+    """
     rule = f"a folder with pictures ({', '.join(_PICTURE_ENDINGS)}), or one picture"
     if not path.exists():
         raise InvalidValue("data", path, rule=f"{rule}; this is not there")
@@ -218,7 +231,7 @@ def _picture_blocks(image_form: ImageForm, *, path: Path) -> Iterator[PredictedB
 
 
 def _read_array(path: Path) -> NDArray[Any]:
-    """Returns the array in an .npy file. From an .npz file, it returns the only array or the array `inputs`."""
+    """Returns the array in an .npy file; from an .npz file, the only array, or of several the one named `inputs`."""
     if path.suffix == ".npy":
         return read_npy(path)
     remedy = "save it with numpy.savez(FILE, inputs=…)"

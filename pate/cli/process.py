@@ -85,7 +85,8 @@ def ended_by_signals() -> Iterator[None]:
 
     A signal that was ignored before, as under nohup, stays ignored. If the block does not end soon, because a
     computation outside Python does not return, another thread ends the process and all its descendants. Python's
-    trackers of shared memory that start later then clean up without a message.
+    trackers of shared memory that start later then clean up without a message. Outside the main thread no signal is
+    handled.
     """
     if _SILENT_TRACKER not in sys.warnoptions:
         # Python passes these options on to the processes that it starts.
@@ -137,13 +138,14 @@ def _start_thread(target: Callable[..., None], *arguments: Any) -> bool:
 
 
 def _end_after_signal(pipe_end: int, handled_signals: list[signal.Signals]) -> None:
-    """Ends the process `_PATIENCE_S` seconds after the first handled signal, even if the block ends meanwhile.
+    """Waits for a signal in a thread, and ends the process and its descendants `_PATIENCE_S` seconds after it.
 
-    Returns if the block of `ended_by_signals` ends without such a signal.
+    It does so even if the `with` block of `ended_by_signals` ends meanwhile. It returns if this block ends without a
+    signal.
 
     Args:
         pipe_end: the end of a pipe into which the interpreter writes the number of each signal.
-        handled_signals: the signals that end the process.
+        handled_signals: the signals that end the process; others are ignored.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING_SIGNALS)
     with os.fdopen(pipe_end, "rb", buffering=0) as pipe:
@@ -217,7 +219,10 @@ def _discard_output(descriptor: int) -> None:
 
 
 def plain_letters(error: UnicodeError) -> tuple[str | bytes, int]:
-    """Returns similar characters or escapes for characters that an encoding lacks, as an error handler for `codecs`."""
+    """Returns similar characters, or escapes, for characters that an encoding lacks, and the position behind them.
+
+    It is an error handler for `codecs`. Errors of decoding are raised.
+    """
     if not isinstance(error, UnicodeEncodeError):
         raise error
     text = error.object[error.start : error.end]
@@ -257,7 +262,7 @@ def mend_streams() -> None:
 
 
 def nobody_reads() -> bool:
-    """Returns True if standard output is a closed pipe; if so, buffered text is dropped."""
+    """Returns True if standard output is a pipe whose reader has closed it; if so, buffered text is dropped."""
     poll = select.poll()
     no_events = 0  # errors are reported without being asked for
     poll.register(sys.stdout.fileno(), no_events)

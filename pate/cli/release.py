@@ -110,9 +110,13 @@ def vote_paths(config: DictConfig) -> list[Path]:
 def read_foreign_votes(
     config: DictConfig, *, paths: list[Path]
 ) -> tuple[ForeignVotes | ExpertAnswers, Cohort]:
-    """Reads vote files of another project, and returns the votes as one source and the holders who cast them.
+    """Reads vote files that are not of pate-vote, and returns the votes as one source and the holders who cast them.
 
     With `public_answers=FILE` the files are answers of experts.
+
+    Args:
+        config: the composed configuration.
+        paths: the vote files.
     """
     if config.public_answers is not None:
         if config.layout != "auto":

@@ -30,9 +30,9 @@ _TERMS = ("target_epsilon", "max_epsilon", "target_delta", "num_queries", "adjac
 def plain_settings(config: DictConfig, *, excluded_settings: Collection[str]) -> dict[str, Any]:
     """Returns a configuration as plain values, such that equal runs have equal values.
 
-    `features=none` is left out, cache folders become null, and so does the target if noise is given. With `target_mu`
-    the target is the epsilon of a Gaussian release with that mu. `target_mu`, `score_epsilon`, `score_groups`,
-    `public_answers` and `data.public_labels` are left out where they are null.
+    `features=none` is left out, cache folders become null, and so does `target_epsilon` if noise is given. With
+    `target_mu` the target is the epsilon of a Gaussian release with that mu. `target_mu`, `score_epsilon`,
+    `score_groups`, `public_answers` and `data.public_labels` are left out where they are null.
 
     Args:
         config: the composed configuration.
@@ -86,7 +86,7 @@ def run_heading(
 
     Args:
         settings: the settings of the run, as plain values.
-        overrides: the settings on the command line.
+        overrides: the settings on the command line, each as NAME=VALUE.
         choices: the chosen member of each configuration group.
         changeable_names: the names of settings and groups that do not affect the release.
     """
@@ -118,7 +118,7 @@ def run_heading(
 
 
 def default_folder(*names: str, settings: Mapping[str, Any]) -> str:
-    """Returns outputs/NAME-NAME-HASH, where the hash depends on the settings.
+    """Returns the folder outputs/NAME-NAME-HASH for some names; the hash depends on the settings.
 
     The same command finds the same folder, so that it continues its run.
     """
@@ -134,7 +134,9 @@ def make_dataset_loader(
     folder: Path | None = None,
     check_dataset: Callable[[Dataset], object] | None = None,
 ) -> Callable[[], Dataset]:
-    """Returns a function that reads the data set or its features, anew at each call. No record is kept in memory.
+    """Returns a function that reads the data set, anew at each call; no record is kept in memory.
+
+    The inputs of the data set are replaced by features where there is a recipe of features and a folder.
 
     Args:
         data: the reader.

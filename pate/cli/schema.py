@@ -93,7 +93,9 @@ def write_schema(config: DictConfig) -> None:
 def _next_steps(
     useless_columns: Sequence[str], *, output_file: Path, public_file: Path | None
 ) -> str:
-    """Returns a sentence on how to give each column features or another role, before a run; "" if there is no column.
+    """Returns a sentence on how to write the schema again, with features or another role for columns without features.
+
+    Returns an empty string if there is no such column.
 
     Args:
         useless_columns: the names of the columns without features.
@@ -114,7 +116,7 @@ def _next_steps(
 
 
 def _table(config: DictConfig, files_of_splits: Mapping[str, Path]) -> Table:
-    """Returns the reader of the public records.
+    """Returns the reader of the public records, which are in the file `data` or in a file that was made from it.
 
     Args:
         config: the composed configuration.
@@ -192,7 +194,10 @@ def _command(table_settings: Table, schema_file: Path, files_of_splits: Mapping[
 
 
 def _dealing(config: DictConfig) -> Dealing | None:
-    """Returns the division of one file into splits; None if `split` names a column or is not set."""
+    """Returns how the file `data` is divided into private, public and test files, by the two shares in `split`.
+
+    Returns None if `split` names a column or is not set.
+    """
     words = config.split
     if isinstance(words, str) and _SHARES.fullmatch(words):
         words = words.split(",")

@@ -50,7 +50,12 @@ def enter_folder(sweep: Path, *, job_number: int, output_dir: Path) -> None:
 
 
 def sweep_row(report: Report, *, folder: Path) -> dict[str, Any]:
-    """Returns the row of a run in the table of a sweep, by column."""
+    """Returns the row of a run in the table of a sweep, by column, from the run's report.
+
+    Args:
+        report: the report of the run.
+        folder: the folder of the run.
+    """
     release = report.release
     verdict = report.verdict
     return {name: getattr(report.student, name, None) for name in _SCORES} | {
@@ -85,7 +90,7 @@ class SweepTable(Callback):
                 path.unlink()
 
     def on_job_start(self, config: DictConfig, **_: Any) -> None:
-        """Prints the settings in which a job differs, as its heading."""
+        """Prints the number of a job of a sweep and its settings on the command line, as a heading."""
         if config.hydra.mode == RunMode.MULTIRUN:
             overrides = " ".join(config.hydra.overrides.task)
             heading = Text(f"\n[{config.hydra.job.num + 1}] {overrides}", style="bold")
@@ -116,7 +121,7 @@ class SweepTable(Callback):
         _write(folder)
 
     def on_multirun_end(self, config: DictConfig, **_: Any) -> None:
-        """Prints the table: for each run its name, the settings that differ, and its results.
+        """Prints the table of the sweep: for each run its name, the settings in which runs differ, and its results.
 
         The run with the best mean average precision comes first.
         """
@@ -162,10 +167,11 @@ class CommonCeiling:
 def choose_ceiling(results: Sequence[Mapping[str, Any]]) -> CommonCeiling:
     """Chooses the model that counts as 100%: the model of all private records, if a run has trained one.
 
-    Shares of different scores cannot be compared. The cells of rows that an older version wrote stay empty.
+    Otherwise it is the ceiling of the first run that has one. Shares of different scores cannot be compared. The cells
+    of rows that an older version wrote stay empty.
 
     Args:
-        results: the rows of the table.
+        results: the rows of the table, one for each run.
     """
     names = dict.fromkeys(
         str(result.get("ceiling") or "unnamed")
@@ -197,7 +203,11 @@ class SweepSummary:
 
     @cached_property
     def shown(self) -> list[str]:
-        """The first columns of the table: the name of the run, and the settings in which jobs differ."""
+        """The first columns of the table: the name of the run ("run"), and the settings in which jobs differ.
+
+        If the names of runs are all different, `aggregator` and `experiment` are left out. If not, and jobs differ in
+        one of these two, the name of the run is left out.
+        """
         varied = [
             name
             for name in _names_of_settings(self.jobs)
@@ -213,12 +223,12 @@ class SweepSummary:
 
     @cached_property
     def ceiling(self) -> CommonCeiling:
-        """The model whose score counts as 100%."""
+        """The model whose score counts as 100% in the column `reached`."""
         return choose_ceiling(self._results)
 
     @cached_property
     def baselines(self) -> Mapping[str, Any]:
-        """The scores of the baselines, by their names; empty if the jobs have different data."""
+        """The scores of the first job's baselines, by their names; empty if the jobs have different data."""
         if len({result.get("data") for result in self._results}) > 1:
             return {}
         baselines: Mapping[str, Any] = self._results[0].get("beside", {})
@@ -249,7 +259,7 @@ class SweepSummary:
 
 
 def _releases(folder: Path) -> tuple[list[PaidRelease], int]:
-    """Returns the releases of all jobs of a sweep, each folder once, and the number of unreadable ledgers.
+    """Returns the paid releases of all jobs of a sweep, each once, and the number of folders with an unreadable ledger.
 
     A job that failed after its release was drawn is included, because its labels may be known.
     """

@@ -41,7 +41,10 @@ _CHANGEABLE_NAMES = changeable_names("train")
 
 
 def train_from_config(config: DictConfig) -> dict[str, Any]:
-    """Runs or continues the configured run, prints its report, and returns its row in the table of a sweep."""
+    """Runs or continues the configured run, prints its report, and returns its row in the table of a sweep.
+
+    With `tune=true` nothing is run yet: the run is noted as one that competes for the release, and the row says so.
+    """
     # The release depends on these settings alone. They give the folder its name, and a run continues in a folder of
     # equal settings.
     settings = run.plain_settings(config, excluded_settings=_CHANGEABLE_NAMES)
@@ -132,7 +135,7 @@ def _require_tunable(*, is_sweep: bool, launcher: str | None, logger: str) -> No
 
 @dataclass(frozen=True, eq=False)  # compared by identity, as its parts are
 class Competitor:
-    """A configured run, before its folder is known.
+    """A configured run of a sweep with `tune=true`, or a single run, before its folder is known.
 
     Attributes:
         plan: the plan of the run, whose data set has no features yet.
@@ -200,7 +203,9 @@ def tune_competitors() -> None:
 
 
 def _centered_votes(arguments: Iterable[str], *, target_epsilon: float | None) -> Remedy | None:
-    """Returns the settings that release centered votes of all private groups; None if no noise is solved for.
+    """Returns the advice to release centered votes of all private groups at the same epsilon, as settings.
+
+    Returns None if no noise is solved for.
 
     Settings on the command line that the experiment would not replace are named, so that the user takes them away.
 
