@@ -32,9 +32,9 @@ _MULTIPLE_TOLERANCE = 1e-8
 class Shift(NamedTuple):
     """The weights that express V(x - loss) by V at two points of the grid with spacing h, for all points x.
 
-    V(x) is the delta at epsilon = x that the remaining releases can reach. The expression is lower_weight * V(x + w h)
-    + upper_weight * V(x + (w + 1) h) with w = `whole_steps`. Both weights include the probability of the loss. If w is
-    minus the grid's number of points, x + w h lies left of all points, where V is 1.
+    V(x) is the delta at epsilon = x that the remaining releases can reach. The expression, with w = `whole_steps`, is
+    lower_weight * V(x + w h) + upper_weight * V(x + (w + 1) h). Both weights include the probability of the loss. If w
+    is minus the grid's number of points, x + w h lies left of all points, where V is 1.
     """
 
     whole_steps: int

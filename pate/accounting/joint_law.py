@@ -60,7 +60,7 @@ _STRIDE_OF_LINES = 4
 
 @dataclass(frozen=True, eq=False)  # == of arrays is an array
 class _CurveAtOrders:
-    """A Renyi curve at some orders."""
+    """A Renyi curve: some orders, and the divergence at each of them."""
 
     orders: FloatArray  # `[num_orders]`
     rdp: FloatArray  # `[num_orders]`
@@ -118,7 +118,7 @@ class JointLawAccountant(AccountantBesideRenyi):
 
         @cache
         def epsilon_at(step: int) -> float:
-            """Returns the epsilon at the order 1 + _ORDER_RATIO**step."""
+            """Returns the epsilon of all events, gap selections priced by joint law, at the order 1 + 1.05**step."""
             orders = np.array([1 + _ORDER_RATIO**step])
             rdp = self._curve(orders)
             return float(rdp_to_epsilons(orders, rdp, target_delta=remaining_delta)[0])
@@ -164,7 +164,10 @@ class JointLawAccountant(AccountantBesideRenyi):
         return self._rdp._largest_useful_epsilon(negligible_delta)
 
     def _curve_at_few_orders(self) -> _CurveAtOrders:
-        """Returns the Renyi curve at orders around the best orders of many deltas, which take a second."""
+        """Returns the Renyi curve of all events at a few orders near the best orders of deltas from 1e-4 to 0.3.
+
+        Gap selections are priced by their joint law. The computation takes about a second.
+        """
         steps: list[int] = []
         for delta in _DELTAS_OF_LINES:
             best_order = self._rdp.best_order(max(delta, 2 * self.failure_prob))
@@ -193,6 +196,8 @@ def _step_near(order: float) -> int:
 
 def _best_step(epsilon_at: Callable[[int], float], *, first_step: int) -> int:
     """Returns the step with the smallest epsilon that a walk downhill to both sides of `first_step` reaches.
+
+    A step is a whole number that stands for the Renyi order 1 + 1.05**step.
 
     Args:
         epsilon_at: returns the epsilon at the order of a step; its values should be cached.
@@ -223,9 +228,10 @@ def joint_rdp(event: SelectThenTestEvent, order: float) -> float:
     """
 
     def divergence(ratios: FloatArray) -> FloatArray:
-        """Returns f(x) = x^(1-a) - 1 + (a - 1) (x - 1) of each entry x = Q / P of `ratios`, with a = order.
+        """Returns f(x) = x^(1-a) - 1 + (a - 1) (x - 1) of each entry x of `ratios`, where a is the order.
 
-        The mean of f under P is E_Q[(P/Q)^a] - 1.
+        An entry is the ratio Q / P of the probabilities of one outcome on two neighbors. The mean of f under P is
+        E_Q[(P/Q)^a] - 1.
         """
         with np.errstate(divide="ignore", over="ignore"):
             logs = np.log(ratios)

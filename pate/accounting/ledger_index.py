@@ -269,7 +269,8 @@ class LedgerIndex:
     def charge_covering(self, commit: PendingCommit, *, has_cap: bool) -> str:
         """Returns the key of an earlier charge that covers a commit; an empty string where it must be charged.
 
-        The earlier charge is that of the same release, or that of a twin.
+        The earlier charge is that of the same release, or that of a twin: an equal release that another run made from
+        the same seed.
 
         Args:
             commit: the release, or the part of a release.

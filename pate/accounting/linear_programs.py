@@ -35,8 +35,9 @@ _ROUNDING = 2.0**-46
 class LinearPrograms:
     """B linear programs over K types with R constraint rows.
 
-    The values and rows of all programs are weighted sums of the same M arrays, called parts. Each program may add
-    values of its own.
+    Each program maximizes the mean of its values, one for each type, over the probability distributions on the types.
+    The mean of its first row has to be 0, and the mean of every other row at most 0. The values and rows of all
+    programs are weighted sums of the same M arrays, called parts. Each program may add values of its own.
 
     Attributes:
         parts: the parts, `[M, K]`.
@@ -52,7 +53,10 @@ class LinearPrograms:
     own_values: FloatArray
 
     def remainders(self, multipliers: FloatArray) -> FloatArray:
-        """Returns v - y_1 r_1 - ... - y_R r_R of each program and type, `[B, K]`, for multipliers y, `[B, R]`."""
+        """Returns v - y_1 r_1 - ... - y_R r_R of each program and type, `[B, K]`, for multipliers y, `[B, R]`.
+
+        Here v are the values of a program, and r_1, ..., r_R its constraint rows.
+        """
         weights = self.weights[:, 0] - (multipliers[:, None] @ self.weights[:, 1:])[:, 0]
         return np.asarray(weights @ self.parts + self.own_values)
 
@@ -60,7 +64,7 @@ class LinearPrograms:
         """Returns an upper bound on the optimum of each program, `[B]`; infinity where it exceeds double precision.
 
         Args:
-            multipliers: the multipliers y, `[B, R]`.
+            multipliers: a multiplier for each constraint row, `[B, R]`; all but the first of a program are >= 0.
             remainders: the result of `remainders(multipliers)`, `[B, K]`.
         """
         sizes = self.sizes[:, 0] + (np.abs(multipliers) * self.sizes[:, 1:]).sum(axis=1)
@@ -69,7 +73,7 @@ class LinearPrograms:
 
 
 def best_multipliers(programs: LinearPrograms) -> tuple[FloatArray, FloatArray]:
-    """Solves the programs, and returns the multipliers of the rows, `[B, R]`, and the optima, `[B]`.
+    """Solves the programs, and returns the multipliers (dual prices) of the rows, `[B, R]`, and the optima, `[B]`.
 
     Both are 0 for a program that exceeds double precision, or whose values are all 0. The optima are approximate;
     `LinearPrograms.bounds` returns rigorous bounds for the multipliers.
@@ -145,6 +149,8 @@ class _SimplexState:
 def row_prices(values: FloatArray, rows: FloatArray) -> FloatArray:
     """Returns the dual price of each constraint row and, in the last column, the optimum of each program, `[B, R + 1]`.
 
+    A program (`LinearPrograms`) maximizes the mean of its values under a constrained distribution on K types.
+
     Args:
         values: the values v of each program, with absolute values of at most 1, `[B, K]`.
         rows: the constraint rows, with absolute values of at most 1, `[B, R, K]`.
@@ -173,7 +179,7 @@ def row_prices(values: FloatArray, rows: FloatArray) -> FloatArray:
 
 
 def _initial_state(values: FloatArray, rows: FloatArray, limits: FloatArray) -> _SimplexState:
-    """Returns the first basis of each program: the type with the largest value, and a slack column for each row.
+    """Returns the simplex method's first basis of each program: the type of largest value, and a slack for each row.
 
     Args:
         values: the values v of each program, `[B, K]`.

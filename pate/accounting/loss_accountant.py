@@ -55,7 +55,10 @@ class LossAccountant(AccountantBesideRenyi):
         self._by_hits: RdpAccountant | None = None
 
     def _compose_renyi(self, event: Event, num_times: int) -> None:
-        """Adds an event, `num_times` times, to both Renyi bounds; where an error is raised, to neither."""
+        """Adds an event, `num_times` times, to both Renyi bounds; where an error is raised, to neither.
+
+        One of the bounds prices sessions by their accesses, and the other prices them by their hits.
+        """
         accesses = by_accesses(event)
         by_hits = self._by_hits
         if by_hits is not None or accesses is not event:
@@ -70,7 +73,7 @@ class LossAccountant(AccountantBesideRenyi):
 
         Args:
             target_delta: the delta, from which failure probabilities have been subtracted.
-            bound: the smaller epsilon of both Renyi bounds.
+            bound: an epsilon that is known to hold: the smaller one of both Renyi bounds.
         """
 
     @abstractmethod
@@ -79,7 +82,7 @@ class LossAccountant(AccountantBesideRenyi):
 
         Args:
             target_epsilon: the epsilon, >= 0.
-            bound: the smaller delta of both Renyi bounds, without failure probabilities.
+            bound: a delta that is known to hold, without failure probabilities: the smaller one of both Renyi bounds.
         """
 
     def get_epsilon(self, target_delta: float) -> float:
@@ -100,7 +103,10 @@ class LossAccountant(AccountantBesideRenyi):
         return min(bound, self._epsilon(remaining_delta, bound=bound))
 
     def get_delta(self, target_epsilon: float) -> float:
-        """Returns the smallest of the three bounds on delta at `target_epsilon`, failure probabilities included."""
+        """Returns the smallest of three bounds on delta: one by privacy losses, two by Renyi divergences.
+
+        Failure probabilities are included.
+        """
         by_hits = 1.0 if self._by_hits is None else self._by_hits.get_delta(target_epsilon)
         bound = min(by_hits, self._rdp.get_delta(target_epsilon))
         # The losses leave out events without protection, whose divergence is infinite at every order.

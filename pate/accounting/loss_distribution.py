@@ -72,13 +72,20 @@ class LossDistribution:
         self.allowance = num_transforms * rounding_of_one
 
     def epsilon(self, target_delta: float) -> float:
-        """Returns an upper bound on epsilon at `target_delta`, with the mass beyond the grid and rounding included."""
+        """Returns an upper bound on the epsilon of all releases at `target_delta`; infinity where none is known.
+
+        The bound covers losses beyond the grid and rounding errors. It is unknown where no grid can hold the losses, or
+        where `target_delta` is below the rounding errors.
+        """
         if self._losses is None or target_delta <= self.allowance:
             return math.inf
         return float(self._losses.get_epsilon_for_delta(target_delta - self.allowance))
 
     def delta(self, target_epsilon: float) -> float:
-        """Returns an upper bound on delta at `target_epsilon`, with the mass beyond the grid and rounding included."""
+        """Returns an upper bound on the delta of all releases at `target_epsilon`; 1 where no grid can hold them.
+
+        The bound covers losses beyond the grid and rounding errors.
+        """
         if self._losses is None:
             return 1.0
         return min(1.0, float(self._losses.get_delta_for_epsilon(target_epsilon)) + self.allowance)
@@ -86,7 +93,7 @@ class LossDistribution:
 
 @lru_cache(maxsize=16)  # each total composes equal releases anew
 def _discretized(event: LeafEvent, spacing: float, reach: float) -> PrivacyLossDistribution:
-    """Returns the loss distribution of one release as an object of dp-accounting.
+    """Returns the privacy loss distribution of one release, on a grid, as an object of dp-accounting.
 
     Args:
         event: the price of the release.

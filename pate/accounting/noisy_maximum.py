@@ -68,8 +68,9 @@ class NoisyMaximum:
 def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: FloatArray) -> FloatArray:
     """Returns an upper bound on the delta of report noisy max at each epsilon, `[num_epsilons]`.
 
-    For an `OpposedMaximaEvent` a third bound holds besides the two of the module docstring: both maxima move by D / 2,
-    in opposite directions.
+    The delta of a set of indices has two bounds. One is that of the largest noise of the set, moved up by
+    D = 2 / noise_multiplier. The other is that of the largest noise outside of the set, moved down by D. For an
+    `OpposedMaximaEvent` a third bound holds: both maxima move by D / 2, in opposite directions.
 
     Args:
         event: the price of the release.
@@ -108,6 +109,8 @@ def noisy_maximum_profile(event: NoisyMaxGaussianEvent, epsilons: FloatArray) ->
 
 def moved_maximum(num_normals: int, mean_shift: float, epsilons: FloatArray) -> FloatArray:
     """Returns the delta of the pair (M + mean_shift, M) at each epsilon, `[num_epsilons]`.
+
+    M is the largest of several standard normals.
 
     Args:
         num_normals: the number of independent standard normals of which M is the largest.
@@ -185,7 +188,7 @@ def opposite_maxima(
 def _points_at_losses(
     loss_at: Callable[[FloatArray], FloatArray], losses: FloatArray, mean_shift: float
 ) -> FloatArray:
-    """Returns, by bisection, the points at which a rising loss has some values, `[num_losses]`.
+    """Returns, by bisection, the points at which a rising privacy loss has the given values, `[num_losses]`.
 
     Args:
         loss_at: the rising function, from points to losses.

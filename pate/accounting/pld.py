@@ -72,7 +72,10 @@ class PldAccountant(LossAccountant):
         return self
 
     def _epsilon(self, target_delta: float, bound: float) -> float:
-        """Returns the epsilon of the summed losses; infinity, where `bound`, that of the Renyi accountant, is taken."""
+        """Returns the epsilon of the summed losses at `target_delta`; infinity unless 1e-9 < `bound` < 300.
+
+        With infinity the caller takes `bound`, the epsilon by Renyi divergences.
+        """
         if not SMALLEST_EPSILON < bound < LARGEST_EPSILON:
             return math.inf
         return self._distribution().epsilon(target_delta)

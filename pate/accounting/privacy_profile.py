@@ -63,9 +63,10 @@ def profiles_both_ways(event: LeafEvent, epsilons: FloatArray) -> list[FloatArra
 
 
 def _profile(event: LeafEvent, epsilons: FloatArray) -> FloatArray:
-    """Returns the privacy profile of an event, `[num_epsilons]`, before it is limited to its valid range.
+    """Returns the privacy profile of an event, `[num_epsilons]`, before the limits of every profile are applied.
 
-    The profile is a closed form where the class of the event has one, and else follows from the Renyi curve.
+    The limits are 1 above, and max(0, 1 - e^epsilon) below. The profile is a closed form where the class of the event
+    has one, and else follows from the Renyi curve.
     """
     # scipy loads slowly. Our own `expit` may differ in the last digit from the totals that ledgers have kept.
     from scipy.special import expit
@@ -115,7 +116,8 @@ def _gaussian_profile(noise_multiplier: float, epsilons: FloatArray) -> FloatArr
 def _bit_profile(event: events.BitEvent, epsilons: FloatArray) -> FloatArray:
     """Returns the privacy profile of the release of one bit, `[num_epsilons]`.
 
-    The profile is the largest over pairs of statistics `reach` apart, over both outcomes and both directions.
+    The profile is the largest over both outcomes, and over all neighbors in either order. The bit depends on an integer
+    statistic, which differs by at most `event.reach` between neighbors.
     """
     from scipy.special import expit
 
@@ -138,15 +140,15 @@ def _bit_profile(event: events.BitEvent, epsilons: FloatArray) -> FloatArray:
 def _profile_by_renyi(event: LeafEvent, epsilons: FloatArray) -> FloatArray:
     """Returns a privacy profile that follows from the Renyi curve of an event, `[num_epsilons]`.
 
-    At each epsilon it is the smallest delta over the orders of the grid. At epsilon < 0 it is at most the bound that
-    the exchanged pair, which has the same Renyi curve, gives: 1 - e^epsilon + e^epsilon delta(-epsilon). The result
-    need not be convex, and is returned as it is.
+    At each epsilon it is the smallest delta over the default grid of orders. At epsilon < 0 it is at most the bound
+    that the exchanged neighbors, which have the same Renyi curve, give: 1 - e^epsilon + e^epsilon delta(-epsilon). The
+    result need not be convex in e^epsilon, and is not made so.
     """
     orders = DEFAULT_ORDERS
     rdp = rdp_curve(count_leaves(event), orders=DEFAULT_ORDERS)
 
     def smallest_deltas(epsilons_of_deltas: FloatArray) -> FloatArray:
-        """Returns the delta of Canonne, Kamath & Steinke (2020) at the best order for each epsilon."""
+        """Returns, for each epsilon, the smallest delta over all orders, by the formula of Canonne et al. (2020)."""
         log_deltas = (orders - 1) * (
             rdp - epsilons_of_deltas[:, None] + np.log1p(-1 / orders)
         ) - np.log(orders)

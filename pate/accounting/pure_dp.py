@@ -113,7 +113,10 @@ class PureDpAccountant(AccountantBesideRenyi):
             return float(total * (1 + 1e-12))
 
     def _has_tails(self) -> bool:
-        """Returns True if the optimal composition can be computed: few enough releases, all epsilons finite."""
+        """Returns True if the optimal composition can be computed.
+
+        There must be 1 to a million releases, with at most 64 distinct epsilons, whose sum is finite.
+        """
         num_releases = sum(self._counts.values())
         has_few_epsilons = len(self._counts) <= _LARGEST_NUM_EPSILONS
         is_small = 0 < num_releases <= _LARGEST_NUM_RELEASES and has_few_epsilons
@@ -134,7 +137,10 @@ def pure_dp_composition_epsilon(epsilon: float, *, count: int, target_delta: flo
 
 
 class _LogTails(NamedTuple):
-    """Logarithms of P(loss >= l) and Q(loss >= l) for falling thresholds l, `[num_thresholds]` each."""
+    """Logarithms of P(loss >= l) and Q(loss >= l) for falling thresholds l, `[num_thresholds]` each.
+
+    P and Q are the distributions of several releases on two neighbors, and the loss is log(P / Q).
+    """
 
     p: FloatArray  # rounded up
     q: FloatArray  # rounded down
@@ -143,7 +149,8 @@ class _LogTails(NamedTuple):
 def _epsilon_of_tails(log_tails: _LogTails, target_delta: float) -> float:
     """Returns the smallest x >= 0 for which P - e^x Q is at most `target_delta` at every threshold of the tails.
 
-    For one threshold that is x = log(P - delta) - log Q.
+    Here P and Q are the probabilities of a loss of at least the threshold on two neighbors. For one threshold the
+    result is x = log(P - delta) - log Q.
     """
     log_delta = math.log(target_delta)
     is_above = log_tails.p > log_delta
@@ -154,7 +161,9 @@ def _epsilon_of_tails(log_tails: _LogTails, target_delta: float) -> float:
 
 
 def _log_tails(epsilon: float, num_releases: int) -> _LogTails:
-    """Returns log P(k >= j), for j = n, ..., 0, of n-fold randomized response and of its neighbor, `[n + 1]` each.
+    """Returns the log of P(k >= j) and of Q(k >= j), for j = n, ..., 0, of n randomized responses, `[n + 1]` each.
+
+    k is the number of responses that are true on the first neighbor. P and Q are its distributions on both neighbors.
 
     Args:
         epsilon: the epsilon of each randomized response, >= 0.
@@ -171,7 +180,7 @@ def _log_tails(epsilon: float, num_releases: int) -> _LogTails:
 
 
 class _GridLoss(NamedTuple):
-    """The distribution, under P, of the summed privacy loss of several releases, on a grid of losses."""
+    """The distribution of the summed privacy loss of several releases on a grid of losses, on the first neighbor."""
 
     first: int  # the smallest loss, as a multiple of the grid's spacing
     # the probability of each loss of the grid, from the smallest loss on, `[num_points]`
@@ -182,7 +191,8 @@ class _GridLoss(NamedTuple):
 def _loss_on_grid(epsilon: float, num_releases: int, grid_spacing: float) -> _GridLoss:
     """Returns the distribution of the summed loss of `num_releases` epsilon-DP releases on a grid.
 
-    The mass of a loss between two points is split between both, so that P and Q keep their total mass. Losses below the
+    The probability of a loss between two points is split between both, so that the total probability stays the same on
+    both neighbors. Losses below the
     grid are moved up to its first point. Losses above the grid count as infinite.
 
     Args:
@@ -220,7 +230,9 @@ def _loss_on_grid(epsilon: float, num_releases: int, grid_spacing: float) -> _Gr
 
 
 def _log_tails_of_product(num_releases_by_epsilon: Mapping[float, int]) -> _LogTails:
-    """Returns the tails of the summed loss of all releases, for thresholds that fall from infinity.
+    """Returns the tails of the summed privacy loss of all releases, for falling thresholds.
+
+    With several epsilons the losses are summed on a grid, and the first threshold is infinity.
 
     Args:
         num_releases_by_epsilon: the number of releases by their epsilon.

@@ -39,7 +39,8 @@ _SUM_TOLERANCE = 1e-9
 class QTarget:
     """The epsilon of one access to the private data by a call, and a lower bound q on the probability of a hit.
 
-    The module docstring explains calls, accesses and hits.
+    A call runs an epsilon-DP algorithm. It can be seen as first deciding at random whether to access the private data
+    at all. A hit is a call whose outcome lies in a given set, the target; q is the bound given an access.
     """
 
     epsilon: float  # pure DP of one access to the data, > 0

@@ -79,7 +79,7 @@ class RdpAccountant(Accountant):
 
     @property
     def _counts_in_words(self) -> dict[str, str]:
-        """The number of events, and what other accountants count, as texts."""
+        """The number of composed events and the sum of their failure probabilities, as texts by name, for `repr`."""
         num_events = sum(count for _, count in self._spent)
         return {"num_events": f"{num_events:g}", **super()._counts_in_words}
 
@@ -153,7 +153,7 @@ class RdpAccountant(Accountant):
 
 @lru_cache  # The points of one trade-off curve have best orders near each other, and numpy makes such grids slowly.
 def _orders_between(lower_order: float, higher_order: float) -> FloatArray:
-    """Returns a fine grid of orders from one order to another, read-only, `[2 * _REFINEMENT + 1]`."""
+    """Returns a fine grid of orders from one order to another as a read-only array, `[2 * _REFINEMENT + 1]`."""
     orders = 1 + np.geomspace(lower_order - 1, higher_order - 1, 2 * _REFINEMENT + 1)
     orders.setflags(write=False)
     return np.asarray(orders)

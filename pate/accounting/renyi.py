@@ -119,8 +119,8 @@ def noisy_max_gaussian_rdp(event: events.NoisyMaxGaussianEvent, orders: FloatArr
     Let M be the maximum of the noise on all other values, in units of the noise std, and D = 2 / noise_multiplier. The
     pair (M + D, M) dominates the release, and so does the pair (M, M + D). Each of the two divergences is a bound
     (docs/proofs/gap_selection.md). An `OpposedMaximaEvent` has a third bound: two such maxima that move by D / 2 each,
-    in opposite directions. Where a D is too large for numerical integration, only a bound of Zhu & Wang (2022,
-    Corollary 9) is used: a D^2 / 2 + log(n) / (a - 1) for n candidates.
+    in opposite directions. Where the product of the order a and D is too large for numerical integration, only a bound
+    of Zhu & Wang (2022, Corollary 9) is used: a D^2 / 2 + log(n) / (a - 1) for n values.
     """
     if event.num_candidates == 1 or event.noise_multiplier == 0:
         return np.full_like(orders, 0.0 if event.num_candidates == 1 else np.inf)
@@ -175,7 +175,7 @@ def _log_moments_of_maximum(
 def _log_moments_by_trapezoids(
     num_others: int, mean_shift: float, orders: FloatArray, num_points: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Returns the result of `_log_moments_of_maximum` by the trapezoidal rule with `num_points` points for each order.
+    """Returns what `_log_moments_of_maximum` returns, by the trapezoidal rule with `num_points` points for each order.
 
     The integrands vanish at both ends of the grid.
     """
@@ -186,13 +186,16 @@ def _log_moments_by_trapezoids(
     steps = (high - low) / (num_points - 1)
 
     def log_density(x: FloatArray) -> FloatArray:
-        """Returns the logarithm of M's density n phi(x) Phi(x)^(n - 1), with n = num_others."""
+        """Returns the log density of the largest of n = num_others standard normals, n phi(x) Phi(x)^(n - 1)."""
         log_phi = -0.5 * x * x - 0.5 * math.log(2 * math.pi)
         log_others = (num_others - 1) * log_ndtr(x) if num_others > 1 else 0.0
         return np.asarray(math.log(num_others) + log_phi + log_others)
 
     def log_moment(log_p: FloatArray, log_q: FloatArray) -> FloatArray:
-        """Returns the logarithm of the integral of P^a Q^(1 - a) for each order a, `[num_orders]`."""
+        """Returns the logarithm of the integral of P^a Q^(1 - a) for each order a, `[num_orders]`.
+
+        P and Q are two densities; the arguments are their logarithms at the points, `[num_points, num_orders]`.
+        """
         log_values = orders * log_p - (orders - 1) * log_q
         peak = log_values.max(axis=0)
         return np.asarray(peak + np.log(np.exp(log_values - peak).sum(axis=0) * steps))

@@ -39,9 +39,10 @@ _LARGEST_LOG_SIDE = 300.0
 def sampled_gaussian_profiles(
     event: SampledGaussianEvent, epsilons: FloatArray
 ) -> list[FloatArray]:
-    """Returns the privacy profile of the worst pair, and that of the pair exchanged, `[num_epsilons]` each.
+    """Returns the privacy profiles of a sampled Gaussian, `[num_epsilons]` each, for both orders of two neighbors.
 
-    If a unit is replaced, both are equal, and the list has one profile.
+    Each is the profile of the worst neighbors. If a unit is replaced, both are equal, and the list has one profile. If
+    a unit is added or removed, the first profile is that of its removal.
 
     Args:
         event: the price of the release.
@@ -75,10 +76,12 @@ def _x_at_odds(odds: FloatArray, mean_shift: float) -> FloatArray:
 
 
 def _profile_of_replaced(event: SampledGaussianEvent, epsilons: FloatArray) -> FloatArray:
-    """Returns the privacy profile of the worst pair for a replaced unit, `[num_epsilons]`.
+    """Returns the privacy profile of a sampled Gaussian on the worst neighbors if a unit is replaced, `[num_epsilons]`.
 
-    At gamma < 1 the two neighbors are exchanged: H_gamma(P || Q) = 1 - gamma + gamma H_(1/gamma)(Q || P). At gamma > 1
-    the set S is the x with e^(C x) above the solution y of
+    P and Q are mixtures of N(0, 1): with N(C, 1) and with N(-C, 1), each with weight q. With gamma = e^epsilon the
+    delta is H_gamma(P || Q) = P(S) - gamma Q(S) for the best set S. At gamma < 1 the neighbors are exchanged:
+    H_gamma(P || Q) = 1 - gamma + gamma H_(1/gamma)(Q || P). At gamma > 1 the set S is the x with e^(C x) above the
+    solution y of
 
         y - gamma / y = (gamma - 1) e^(C^2 / 2) (1 - q) / q,
 
@@ -103,7 +106,7 @@ def _profile_of_replaced(event: SampledGaussianEvent, epsilons: FloatArray) -> F
 
 
 def sampled_gaussian_rdp(event: SampledGaussianEvent, orders: FloatArray) -> FloatArray:
-    """Returns an upper bound on the Renyi curve of the worst pair, `[num_orders]`.
+    """Returns an upper bound on the Renyi curve of a sampled Gaussian, `[num_orders]`.
 
     The bound is the smallest of three: the divergence without sampling; a bound by Minkowski's inequality, which is
     good at large orders; and a numerical integral. Near the order that gives the price its relative error is at most
@@ -159,7 +162,8 @@ class _SumPlan(NamedTuple):
 def _sum_plan(event: SampledGaussianEvent, orders: FloatArray) -> _SumPlan:
     """Returns the plan for the integral over x of E(x) = phi(x) w(x)^a v(x)^(1 - a) as a sum, for each order a.
 
-    Here w and v are the densities of both distributions divided by phi. The steps are so small that the error of the
+    Here w and v are the densities of the release on the two worst neighbors, divided by phi. C is the largest norm of a
+    contribution divided by the noise std. The steps are so small that the error of the
     sum is at most `_SUM_ERROR` times the smallest possible divergence.
 
     E is analytic. In the strip |Im x| <= y,
@@ -167,8 +171,9 @@ def _sum_plan(event: SampledGaussianEvent, orders: FloatArray) -> _SumPlan:
         |phi(x + iy)| = e^(y^2 / 2) phi(x),   |w(x + iy)| <= w(x),   |v(x + iy)| >= cos(C y / 2) v(x),
 
     because |A + B e^(it)|^2 = (A + B)^2 - 2 A B (1 - cos t) and 4 A B <= (A + B)^2. So the integral of |E| along the
-    border of the strip is at most e^growth times that of E, and a sum with steps h errs by at most
-    2 e^growth / (e^(2 pi y / h) - 1) of it (Trefethen & Weideman 2014, Theorem 5.1).
+    border of the strip is at most e^g times that of E, where g is y^2 / 2, less (a - 1) log cos(C y / 2) if a unit is
+    replaced. A sum with steps h errs by at most 2 e^g / (e^(2 pi y / h) - 1) of that integral (Trefethen & Weideman
+    2014, Theorem 5.1).
     """
     q = event.sampling_prob
     shift = event.shift
@@ -197,9 +202,10 @@ def _sum_plan(event: SampledGaussianEvent, orders: FloatArray) -> _SumPlan:
 
 
 def _rdp_by_sum(event: SampledGaussianEvent, orders: FloatArray) -> FloatArray:
-    """Returns an upper bound on the Renyi divergence of the worst pair by numerical integration, `[num_orders]`.
+    """Returns an upper bound on the Renyi curve of a sampled Gaussian by numerical integration, `[num_orders]`.
 
-    The integrand is E - phi (a w - (a - 1) v), with the symbols of `_sum_plan`, and its integral is the moment - 1. The
+    The integrand is E - phi (a w - (a - 1) v), with the symbols of `_sum_plan`. Its integral is the moment
+    E_Q[(P/Q)^a] less 1. The
     integrand is >= 0, so nothing cancels where the moment is nearly 1. Beyond the ends of the sum the integral is at
     most the last terms of E, and of (a - 1) phi v, divided by the slope of log E there. Large moments are scaled down.
     """

@@ -79,7 +79,9 @@ def overrun_probability(num_accesses: int, *, target_hits: int, hit_prob: float)
 
 
 def min_accesses(*, target_hits: int, hit_prob: float, overrun_prob: float) -> int:
-    """Returns the smallest number of accesses that a session exceeds with probability at most `overrun_prob`.
+    """Returns the smallest number of accesses that a session is known to exceed with at most this probability.
+
+    It is the smallest number for which `overrun_probability` is at most `overrun_prob`.
 
     Args:
         target_hits: the number of hits that ends the session, >= 1.
@@ -105,7 +107,8 @@ def min_accesses(*, target_hits: int, hit_prob: float, overrun_prob: float) -> i
 class _Move(NamedTuple):
     """A call that the adversary may make, as the probabilities of its four outcomes on the first of two neighbors.
 
-    An outcome is a hit or a miss, and has a privacy loss of epsilon (`up`) or of -epsilon (`down`).
+    An outcome is a hit or a miss, and has a privacy loss of epsilon (`up`) or of -epsilon (`down`), where epsilon is
+    that of one access to the private data.
     """
 
     hit_up: float
@@ -115,7 +118,7 @@ class _Move(NamedTuple):
 
 
 def _moves(target: QTarget) -> list[_Move]:
-    """Returns the few calls of which one is always the strongest adversary's best call.
+    """Returns the few calls of which one is always the best call of an adversary who tells two neighbors apart.
 
     Every outcome can be split into outcomes with the likelihood ratios e^epsilon and e^-epsilon. A call is described by
     the probability of a hit on the first neighbor, and by the surplus: the probability of a hit on the second neighbor
@@ -140,8 +143,11 @@ def _moves(target: QTarget) -> list[_Move]:
     def split(probability: float, surplus: float) -> tuple[float, float]:
         """Splits one outcome into two, with the likelihood ratios e^epsilon and e^-epsilon.
 
-        Returns the probabilities of both on the first neighbor. The outcome has `probability` there, and `surplus` more
-        on the second neighbor.
+        Returns the probabilities of both on the first neighbor.
+
+        Args:
+            probability: the probability of the outcome on the first neighbor.
+            surplus: the probability of the outcome on the second neighbor less that on the first.
         """
         up = (rise + 1) * (rise * probability - surplus)
         down = rise * probability + (rise + 1) * surplus
@@ -161,9 +167,9 @@ def best_play_delta(
     """Returns the largest delta at `target_epsilon` that an adversary can reach in a session, rounded up.
 
     The adversary chooses each call after seeing the earlier outcomes. Let V(h, i) be the largest delta that the rest of
-    the session can reach, given h remaining hits and a privacy loss of i * epsilon so far. After the last access, and
-    after the last hit, V = max(0, 1 - e^(target_epsilon - i epsilon)). Before an access, V is the largest expectation
-    of the next V over all calls.
+    the session can reach, given h remaining hits and a privacy loss of i * epsilon so far. Here epsilon is that of
+    `target`. After the last access, and after the last hit, V = max(0, 1 - e^(target_epsilon - i epsilon)). Before an
+    access, V is the largest expectation of the next V over all calls.
 
     Args:
         target: the epsilon and q that cover every call; its epsilon is at most 30.
@@ -227,10 +233,12 @@ def best_session_price(
     failure_prob: float = 0.0,
     use_bound_by_play: bool = True,
 ) -> SessionPrice:
-    """Returns the smallest price of a session that the two bounds of the module docstring give.
+    """Returns the smallest price of a whole session that two bounds give: by accesses, and by play.
 
-    The bound by accesses splits delta into an overrun and the delta of the composition. Up to 64 splits are tried, each
-    of which gives a valid bound. The bound by play is computed only for less than some dozens of hits.
+    The bound by accesses composes n epsilon-DP accesses to the private data. It splits delta into the delta of this
+    composition and the probability of more than n accesses, the overrun. Up to 64 splits are tried, each of which gives
+    a valid bound. The bound by play is the delta that the strongest adversary can reach in a session. It is computed
+    only for less than some dozens of hits.
 
     Args:
         target: the epsilon and q that cover every call.
@@ -270,7 +278,10 @@ def best_session_price(
 
 
 class _Split(NamedTuple):
-    """A split of delta into overrun and composition, and the epsilon of a session by this split."""
+    """A split of a session's delta into the probability of more accesses and the delta of the composed accesses.
+
+    `epsilon` is the session's epsilon by this split.
+    """
 
     epsilon: float
     num_accesses: int
@@ -279,13 +290,18 @@ class _Split(NamedTuple):
 
 @lru_cache(maxsize=256)  # each total of a ledger prices its sessions anew
 def _best_split(target: QTarget, target_hits: int, target_delta: float) -> _Split:
-    """Returns the split of delta into overrun and composition with the smallest epsilon, from a cache.
+    """Returns the split of a session's delta with the smallest epsilon, from a cache.
 
-    `best_session_price` explains the arguments.
+    The split is into the probability of more than n accesses (the overrun) and the delta of n composed accesses.
+
+    Args:
+        target: the epsilon and q that cover every call.
+        target_hits: the number of hits that ends the session.
+        target_delta: the delta of the session, with one counter of hits and without failures of calls.
     """
 
     def accesses_with_overrun(share: float) -> int:
-        """Returns the number of accesses whose overrun is at most this share of delta."""
+        """Returns the smallest number of accesses that is exceeded with at most this share of delta as probability."""
         return min_accesses(
             target_hits=target_hits,
             hit_prob=target.hit_prob,
@@ -317,9 +333,10 @@ def _best_split(target: QTarget, target_hits: int, target_delta: float) -> _Spli
 def _best_play(
     target: QTarget, target_hits: int, target_delta: float, sufficient_epsilon: float
 ) -> float:
-    """Returns the epsilon of a session by the bound "by play", and never more than `sufficient_epsilon`.
+    """Returns the epsilon of a session against the strongest adversary, and never more than `sufficient_epsilon`.
 
-    The epsilon is found by bisection. Returns `sufficient_epsilon` where the computation would take too long.
+    The epsilon is found by bisection over `best_play_delta`. Returns `sufficient_epsilon` where the computation would
+    take too long.
 
     Args:
         target: the epsilon and q that cover every call.

@@ -33,7 +33,7 @@ _RARE_ROUNDING = 2.0**-48
 
 
 def session_rdp(event: SessionEvent, orders: FloatArray) -> FloatArray:
-    """Returns an upper bound on the Renyi curve of a whole session, `[num_orders]`."""
+    """Returns an upper bound on the Renyi curve of a whole session under target charging, `[num_orders]`."""
     with np.errstate(divide="ignore", invalid="ignore"):
         u = hit_cost(event, orders)
         s = call_cost(event, orders)
@@ -66,13 +66,17 @@ def _log_moment_of_hits(event: SessionEvent, cost: FloatArray) -> FloatArray:
 
     Args:
         event: the session, which ends with hit number tau.
-        cost: the number u' of the module docstring, for each order, `[num_orders]`.
+        cost: a part of the hit cost (`hit_cost`) for each order, in [0, 1), `[num_orders]`.
     """
     return np.asarray(-event.target_hits * np.log1p(-cost) * (1 + _COST_ROUNDING))
 
 
 def hit_cost(event: SessionEvent, orders: FloatArray) -> FloatArray:
-    """Returns the hit cost u of the module docstring, rounded up, `[num_orders]`.
+    """Returns the hit cost u of the calls of a session at each order a, rounded up, `[num_orders]`.
+
+    Let M be the sum of P^a Q^(1-a) over all outcomes of a call that are no hits, and H the sum over all hits, with P
+    and Q the distributions on two neighbors. The hit cost is the smallest number with M + (1 - u) H <= 1 for every
+    call.
 
     For q-targets u = (S - 1) e^((a - 1) t) / q, where t is the epsilon of an access and S the largest moment of a t-DP
     pair. For calls in the boundary wrapper u is the smaller of that and of a bound for this wrapper.
@@ -92,7 +96,11 @@ def hit_cost(event: SessionEvent, orders: FloatArray) -> FloatArray:
 
 
 def call_cost(event: SessionEvent, orders: FloatArray) -> FloatArray:
-    """Returns the call cost s of the module docstring, rounded up, `[num_orders]`."""
+    """Returns the call cost s of the calls of a session at each order a, rounded up, `[num_orders]`.
+
+    It is the largest sum of P^a Q^(1-a) over all outcomes of a call, less 1, with P and Q the distributions on two
+    neighbors.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         cost = _excess_moment(pure_dp_rdp(event.epsilon, orders), orders)
         if isinstance(event, events.BoundarySessionEvent) and event.bounded_range:
@@ -112,7 +120,7 @@ def call_cost(event: SessionEvent, orders: FloatArray) -> FloatArray:
 
 
 def _bounded_range_hit_cost(epsilon: float, orders: FloatArray) -> FloatArray:
-    """Returns the hit cost u for calls with a bounded range in the boundary wrapper, `[num_orders]`.
+    """Returns the hit cost u (`hit_cost`) for calls with a bounded range in the boundary wrapper, `[num_orders]`.
 
     With g = e^epsilon it is the larger of two costs: 2 - 2 g^(a-1) (a - (a-1) g), where one outcome is nearly certain,
     and the cost where no outcome has a probability above 1/2 (`_tie_cost`).
@@ -133,7 +141,7 @@ def _bounded_range_hit_cost(epsilon: float, orders: FloatArray) -> FloatArray:
 
 
 def _pure_dp_hit_cost(epsilon: float, orders: FloatArray) -> FloatArray:
-    """Returns the hit cost u for epsilon-DP calls in the boundary wrapper, `[num_orders]`.
+    """Returns the hit cost u (`hit_cost`) for epsilon-DP calls in the boundary wrapper, `[num_orders]`.
 
     The cost is max(rise, fall, tie) of docs/proofs/hits.md, with b = e^-epsilon / 2 and w(x, y) = x^a y^(1-a). It is
     infinite at orders for which the proof does not hold.
@@ -170,7 +178,7 @@ def _tie_cost(excess: FloatArray, b: float, orders: FloatArray) -> FloatArray:
     It is the hit cost of wrapped calls in which no outcome has a probability above 1/2 under both P and Q.
 
     Args:
-        excess: the largest moment of the call less 1, for each order, `[num_orders]`.
+        excess: the largest moment E_Q[(P/Q)^a] of the call before it is wrapped, less 1, `[num_orders]`.
         b: the number b of that proof.
         orders: a > 1, `[num_orders]`.
     """
@@ -183,10 +191,11 @@ def _largest_corner(
 ) -> FloatArray:
     """Returns the larger of k(1/2, b) and k(b, 1/2), rounded up, `[num_orders]`.
 
-    Here k(x, y) = (S + w(x, y) - w(1 + x, 1 + y)) / w(num_answered + x, num_answered + y), with S = 1 + excess.
+    Here k(x, y) = (S + w(x, y) - w(1 + x, 1 + y)) / w(num_answered + x, num_answered + y), with S = 1 + excess and
+    w(p, q) = p^a q^(1 - a).
 
     Args:
-        excess: the largest moment of the call less 1, for each order, `[num_orders]`.
+        excess: the largest moment E_Q[(P/Q)^a] of the call before it is wrapped, less 1, `[num_orders]`.
         b: the number b of docs/proofs/hits.md.
         orders: a > 1, `[num_orders]`.
         num_answered: 0 for the hit cost, 1 for the call cost, as docs/proofs/hits.md derives them.

@@ -102,7 +102,8 @@ class HeldBudget:
 class TargetCharging(HeldBudget):
     """A session that counts the hits of its calls, and refuses calls after a fixed number of hits.
 
-    The module docstring explains calls, hits and accesses.
+    A call runs an epsilon-DP algorithm on the private data. It can be seen as first deciding at random whether to
+    access the data at all. A hit is a call whose outcome lies in a given set, the target.
 
     Formal guarantee: the whole session is (price.epsilon, price.delta)-DP, for the adjacency under which its calls are
     epsilon-DP. The guarantee holds for any choice of each call after seeing earlier outcomes, and for any earlier end
@@ -234,7 +235,14 @@ class TargetCharging(HeldBudget):
         )
 
     def _event_of_accesses(self, num_accesses: int, *, overrun_prob: float) -> Event:
-        """Returns the composition of accesses, which fails where the session needs more or where a call fails."""
+        """Returns the price of composed accesses to the private data, with the probability that it does not hold.
+
+        It does not hold where the session needs more accesses, or where a call fails.
+
+        Args:
+            num_accesses: the number of accesses.
+            overrun_prob: the probability that the session needs more accesses.
+        """
         access = PureDpEvent(self.target.epsilon)
         return ApproximateEvent(
             event=SelfComposedEvent(event=access, count=num_accesses),

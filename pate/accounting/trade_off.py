@@ -71,7 +71,10 @@ def gaussian_trade_off(mu: float, *, alpha: float) -> float:
 
 
 def trade_off_lower_bound(delta_at: DeltaAt, *, alpha: float, largest_epsilon: float) -> float:
-    """Returns the largest value at alpha of all lines below a trade-off curve, rounded down and at least 0.
+    """Returns the largest value at alpha of all lines below a trade-off curve f, rounded down and at least 0.
+
+    Each epsilon >= 0 gives two lines: f(alpha) >= 1 - delta - e^epsilon alpha, and
+    f(alpha) >= e^-epsilon (1 - delta - alpha).
 
     Args:
         delta_at: the delta at each epsilon.
@@ -93,10 +96,10 @@ def trade_off_lower_bound(delta_at: DeltaAt, *, alpha: float, largest_epsilon: f
 
 
 def max_advantage(delta_at: DeltaAt, *, largest_epsilon: float) -> float:
-    """Returns the largest 1 - alpha - f(alpha) that a curve above all lines can have, rounded up and at most 1.
+    """Returns the largest 1 - alpha - f(alpha) that a trade-off curve f can have, rounded up and at most 1.
 
-    The two lines of one epsilon cross at alpha = beta = (1 - delta) / (1 + e^epsilon), where 1 - alpha - beta is
-    largest. Source: Kairouz, Oh & Viswanath 2015.
+    Each epsilon gives two lines below the curve (`trade_off_lower_bound`), which cross at alpha = beta = (1 - delta) /
+    (1 + e^epsilon), where 1 - alpha - beta is largest. Source: Kairouz, Oh & Viswanath 2015.
 
     Args:
         delta_at: the delta at each epsilon.
@@ -113,7 +116,7 @@ def max_advantage(delta_at: DeltaAt, *, largest_epsilon: float) -> float:
 def _golden_section_max(value_at: Callable[[float], float], *, high: float) -> float:
     """Returns the largest value of a function between 0 and `high` that a golden-section search finds.
 
-    The search is exact for a function with one local maximum. Any value is a bound, so a miss only costs tightness.
+    The search is exact for a function with one local maximum. For another function the result may be too small.
     """
     low = 0.0
     best = max(value_at(low), value_at(high))
@@ -143,8 +146,10 @@ def _golden_section_max(value_at: Callable[[float], float], *, high: float) -> f
 class GaussianBounds:
     """Bounds on several releases together that hold for arbitrarily small alpha; each is infinite where unknown.
 
+    Alpha is the probability that an attack gives a false alarm.
+
     Attributes:
-        mu: a mu for which the releases are mu-GDP, by the composition of each release's own.
+        mu: a mu for which the releases are mu-GDP, composed of the mu of each release.
         rho: a rho for which the releases are rho-zCDP at all orders.
         epsilon: an epsilon for which the releases are epsilon-DP, with delta = 0.
         is_exact: whether no smaller mu holds, as all releases are Gaussian.
@@ -157,7 +162,7 @@ class GaussianBounds:
 
     @classmethod
     def from_leaves(cls, counted_leaves: Iterable[tuple[LeafEvent, float]]) -> GaussianBounds:
-        """Returns the bounds of several releases, which add in squares (mu) or plainly (rho).
+        """Returns the bounds of several releases together: sums of rho and of epsilon, and for mu a sum of squares.
 
         Args:
             counted_leaves: pairs of the price of a release and the number of such releases, > 0.
@@ -186,7 +191,7 @@ UNBOUNDED = GaussianBounds(mu=math.inf, rho=math.inf, epsilon=math.inf)
 
 
 def _bounds_of_leaf(leaf: LeafEvent) -> GaussianBounds:
-    """Returns the bounds of one release."""
+    """Returns the mu, rho and epsilon that bound one release; each is infinite where none is known."""
     # The import stands here, because that module imports this one.
     from pate.accounting.pure_dp import pure_epsilon
 
@@ -224,13 +229,17 @@ def _bounds_of_leaf(leaf: LeafEvent) -> GaussianBounds:
 
 
 def _gaussian_bounds(noise_multiplier: float) -> GaussianBounds:
-    """Returns the bounds of a release with Gaussian noise, given noise std / l2 sensitivity, >= 0."""
+    """Returns the mu and rho that bound a Gaussian release, with an infinite epsilon.
+
+    Args:
+        noise_multiplier: noise std / l2 sensitivity, >= 0; with 0 all bounds are infinite.
+    """
     mu = 1 / noise_multiplier if noise_multiplier else math.inf
     return GaussianBounds(mu=mu, rho=mu * mu / 2, epsilon=math.inf)
 
 
 def _pure_dp_bounds(epsilon: float, num_releases: float) -> GaussianBounds:
-    """Returns the bounds of several epsilon-DP releases.
+    """Returns the mu, rho and epsilon that bound several epsilon-DP releases together.
 
     Args:
         epsilon: the epsilon of each release, >= 0; infinity is allowed.
@@ -248,8 +257,9 @@ def _pure_dp_bounds(epsilon: float, num_releases: float) -> GaussianBounds:
 def _mu_of_pure_dp(epsilon: float) -> float:
     """Returns the least mu for which every epsilon-DP release is mu-GDP, 2 Phi^-1(1 - alpha), alpha = 1/(1+e^epsilon).
 
-    The lines of epsilon and delta = 0 cross at alpha, and the Gaussian curve must not lie above that point. Alpha of a
-    tiny epsilon has no digits left, and mu is that of the tangent at 0, which is larger.
+    Epsilon with delta = 0 gives two lines below the trade-off curve, which cross at alpha. The Gaussian curve must not
+    lie above that point. For an epsilon below 1e-4 the formula loses its digits, and the slightly larger
+    sqrt(pi / 2) epsilon is returned.
     """
     if epsilon < _TINY_EPSILON:
         return math.sqrt(math.pi / 2) * epsilon
@@ -262,8 +272,8 @@ def _mu_of_pure_dp(epsilon: float) -> float:
 def _mu_of_bit(bit: OneBitEvent) -> float:
     """Returns the least mu for which a bit is mu-GDP, the largest Phi^-1(p) - Phi^-1(q) of neighbors, rounded up.
 
-    The curve of two neighbors with the probabilities p > q of a 1 is a polygon with one corner, at alpha = q and
-    beta = 1 - p. The Gaussian curve is convex, so it is below the polygon if it is not above the corner
+    The trade-off curve of two neighbors with the probabilities p > q of a 1 is a polygon with one corner, at alpha = q
+    and beta = 1 - p. The Gaussian curve is convex, so it is below the polygon if it is not above the corner
     (docs/proofs/trade_off.md, claim 6).
     """
     logits = bit_pairs(bit)
@@ -282,9 +292,10 @@ def least_mu(
 ) -> float:
     """Returns a mu for which a release is mu-GDP, rounded up; infinity where none is found.
 
-    The lines of 256 epsilons bound the curve from below by a chain of segments. The Gaussian curve is convex, so it is
-    below a segment if it is below both ends. To the left of the first end, which has the smallest alpha, the curve is
-    bounded by rho. Each end may be taken as the first one, and the smallest mu counts.
+    The lines 1 - delta - e^epsilon alpha of 256 epsilons bound the trade-off curve from below by a chain of segments.
+    The Gaussian curve is convex, so it is below a segment if it is below both ends. To the left of the first end, which
+    has the smallest alpha, rho bounds the trade-off curve. Each end may be taken as the first one, and the smallest mu
+    is returned.
 
     Args:
         delta_at: the delta at each epsilon.
@@ -318,10 +329,10 @@ class _Lines(NamedTuple):
 def _hull_lines(
     delta_at: DeltaAt, largest_epsilon: float, gaussian_bounds: GaussianBounds
 ) -> _Lines:
-    """Returns the lines of 256 epsilons, without the lines that are below another line everywhere.
+    """Returns lines below a trade-off curve, those of 256 epsilons, without lines that the others make superfluous.
 
-    Where a release is epsilon-DP, the line with that epsilon and delta = 0 is one of them. `least_mu` explains the
-    arguments.
+    A line is superfluous if it is nowhere above all others. Where a release is epsilon-DP, the line with that epsilon
+    and delta = 0 is one of them. `least_mu` explains the arguments.
     """
     epsilons = np.linspace(0.0, min(largest_epsilon, gaussian_bounds.epsilon), _NUM_LINES)
     deltas = np.array([delta_at(float(epsilon)) for epsilon in epsilons])
@@ -339,17 +350,19 @@ def _hull_lines(
 
 
 class _SegmentEnds(NamedTuple):
-    """The ends of the segments below a trade-off curve, by falling alpha, `[num_ends]` each."""
+    """The ends of a chain of segments below a trade-off curve, by falling alpha, `[num_ends]` each."""
 
     alphas: FloatArray
     powers: FloatArray  # 1 - beta, the probability that the attack finds the member
 
 
 def _segment_ends(lines: _Lines, middle_alpha: float) -> _SegmentEnds:
-    """Returns the ends of the segments: the point with alpha = beta, and the crossings of neighboring lines left of it.
+    """Returns the ends of the segments below a trade-off curve, by falling alpha.
+
+    They are the point with alpha = beta, and left of it the crossings of lines that are neighbors by their slope.
 
     Args:
-        lines: the lines.
+        lines: the lines, none of which is superfluous.
         middle_alpha: the alpha at which the largest line has beta = alpha.
     """
     alphas = (lines.deltas[:-1] - lines.deltas[1:]) / np.diff(lines.slopes)
@@ -362,7 +375,7 @@ def _segment_ends(lines: _Lines, middle_alpha: float) -> _SegmentEnds:
 
 
 def _mus_by_rho(alphas: FloatArray, rho: float) -> FloatArray:
-    """Returns, for each alpha, a mu whose Gaussian curve is below that of every rho-zCDP release from 0 to alpha.
+    """Returns, for each alpha, a mu whose Gaussian trade-off curve is below that of every rho-zCDP release up to alpha.
 
     The power p of a test of a rho-zCDP release is at most exp(-(sqrt(log 1/alpha) - sqrt(rho))^2) while log 1/alpha is
     above rho. The difference Phi^-1(1 - alpha) - Phi^-1(1 - p) falls with alpha. Entries are infinite where log 1/alpha

@@ -61,7 +61,7 @@ def tuning_event(base: Event, score: Event, distribution: RunCount) -> Event:
 
 
 class Candidate:
-    """Bounds on one candidate of a tuned release, which hold for both orders of two neighbors.
+    """Bounds on one candidate (one run) of a tuned release, which hold for both orders of two neighbors.
 
     Args:
         accountant: the accountant of the release and the score of one run, with both composed.
@@ -72,16 +72,21 @@ class Candidate:
 
     @classmethod
     def from_event(cls, event: TuningEvent, accountant: Accountant) -> Self:
-        """Returns the bounds on one candidate of an event by an empty accountant."""
+        """Returns the bounds on one run of a tuned release.
+
+        Args:
+            event: the price of the tuned release.
+            accountant: an empty accountant, to which the release and the score of one run are added.
+        """
         return cls(accountant.compose(event.base).compose(event.score))
 
     @cached_property
     def _mu(self) -> float:
-        """A mu for which one candidate is mu-GDP; infinite where none is known."""
+        """A mu for which the release and the score of one run are mu-GDP; infinite where none is known."""
         return self._accountant._gaussian_bounds().mu
 
     def delta(self, epsilon: float) -> float:
-        """Returns the delta of a candidate at a positive or negative epsilon."""
+        """Returns an upper bound on the delta of one run at a positive or negative epsilon."""
         if epsilon < 0:
             # The two neighbors are exchanged.
             factor = math.exp(epsilon)
@@ -97,7 +102,9 @@ class Candidate:
 def selection_ratio(event: TuningEvent, candidate_bounds: Candidate) -> float:
     """Returns the logarithm of the largest likelihood ratio of the selection, rounded up.
 
-    For a truncated negative binomial it is (1 + eta) r, for the least r >= 0 with
+    The selection of the run with the best score multiplies the likelihood ratios of one run by at most this ratio. Let
+    delta(r) be the delta of one run at epsilon = r. For a truncated negative binomial the logarithm is
+    (1 + eta) r, for the least r >= 0 with
 
         delta(r) <= (e^r - 1) gamma / (1 - gamma).
 
@@ -126,7 +133,7 @@ def selection_ratio(event: TuningEvent, candidate_bounds: Candidate) -> float:
 
 
 def tuning_rdp(event: TuningEvent, orders: FloatArray) -> FloatArray:
-    """Returns the Renyi curve of the best of a secret number of runs, `[num_orders]`.
+    """Returns an upper bound on the Renyi curve of the best of a secret number of runs, `[num_orders]`.
 
     Args:
         event: the price of the tuned release.
@@ -157,7 +164,7 @@ def tuning_rdp(event: TuningEvent, orders: FloatArray) -> FloatArray:
 
 
 def _poisson_deltas(event: TuningEvent, orders: FloatArray) -> FloatArray:
-    """Returns an upper bound on a candidate's delta at epsilon = log(a / (a - 1)) for each order a, `[num_orders]`.
+    """Returns an upper bound on the delta of one run at epsilon = log(a / (a - 1)) for each order a, `[num_orders]`.
 
     The delta at the next smaller epsilon of a fixed grid is the bound, because deltas fall as epsilon rises.
     """
@@ -169,14 +176,14 @@ def _poisson_deltas(event: TuningEvent, orders: FloatArray) -> FloatArray:
 
 @lru_cache(maxsize=256)  # needed again for each grid of orders
 def _deltas_on_grid(event: TuningEvent) -> FloatArray:
-    """Returns the delta of a candidate at each of `_EPSILONS`, from a cache."""
+    """Returns an upper bound on the delta of one run of a tuned release at each of `_EPSILONS`, from a cache."""
     candidate = Candidate.from_event(event, rdp.RdpAccountant())
     return np.array([candidate.delta(float(epsilon)) for epsilon in _EPSILONS])
 
 
 @lru_cache(maxsize=256)  # needed again for each grid of orders
 def _renyi_selection_ratio(event: TuningEvent) -> float:
-    """Returns the logarithm of the largest likelihood ratio of the selection by Renyi curves, from a cache."""
+    """Returns `selection_ratio` of a tuned release, with one run bounded by its Renyi curve, from a cache."""
     return selection_ratio(event, Candidate.from_event(event, rdp.RdpAccountant()))
 
 
@@ -214,7 +221,10 @@ class TuningAccountant(AccountantBesideRenyi):
 
     @cached_property
     def _bounds(self) -> tuple[Candidate, float] | None:
-        """The bounds on one candidate, and the logarithm of the largest likelihood ratio of the selection."""
+        """The bounds on one run, and the logarithm of the largest likelihood ratio of the selection.
+
+        None unless exactly one tuned release was composed, and nothing else that costs anything.
+        """
         event = self._tuned
         if event is None or not self._is_alone:
             return None
@@ -249,7 +259,7 @@ class TuningAccountant(AccountantBesideRenyi):
         return min(by_renyi, self._delta(target_epsilon) + self.failure_prob)
 
     def _delta(self, epsilon: float) -> float:
-        """Returns the delta by the privacy profile, without failure probabilities."""
+        """Returns the delta of the tuned release by its privacy profile, without failures; 1 where it has none."""
         if self._bounds is None or self._tuned is None:
             return 1.0
         candidate, log_ratio = self._bounds
