@@ -247,7 +247,7 @@ class Aggregator(Parameters, ABC):
         """Raises `InvalidValue` for field values that `pate-train` cannot use, before anything is charged."""
 
     def require_source(self, votes: VoteSource) -> None:
-        """Reads imported votes once, and raises `InvalidValue` if the aggregator cannot read them; charges nothing."""
+        """Raises `InvalidValue` if the aggregator cannot summarize these votes, which are read; charges nothing."""
         self.summarize(votes)
 
     def identity(self, shape: VoteShape) -> str:
@@ -512,7 +512,7 @@ class Aggregator(Parameters, ABC):
     def _with_usual_failure_prob(self, num_queries: int) -> Self:
         """Returns a copy of the aggregator whose `failure_prob` suits this number of queries at a delta of 1e-6.
 
-        Callers without a budget name no delta, so the usual one stands in.
+        Callers without a budget name no delta, so this usual one stands in. A `failure_prob` that is a number is kept.
         """
         return with_failure_prob_for(self, delta=USUAL_DELTA, num_queries=num_queries)
 

@@ -51,5 +51,5 @@ class Answers(NamedTuple):
 
 
 def _require_shape(name: str, shape: tuple[int, ...], priced_shape: tuple[int, ...]) -> None:
-    """Raises `InvalidValue` unless an array of answers has the shape that was charged."""
+    """Raises `InvalidValue` for the argument `name` unless `shape` equals the shape that was charged for."""
     require(shape == priced_shape, name, shape, f"{priced_shape}, which the price is for")

@@ -195,9 +195,10 @@ class BoundaryMax(BoundaryAggregator):
         return pa.SelfComposedEvent(pa.BoundedRangeEvent(self.call_epsilon), shape.num_queries)
 
     def distribution(self, votes: NDArray[np.integer]) -> FloatArray:
-        """Returns the exact distribution on one query with counts `[num_labels]`.
+        """Returns the exact distribution over outcomes, for one query with counts `[num_labels]`.
 
-        The result `[num_labels + 1]` has one probability for each label, and that of the boundary last.
+        The result `[num_labels + 1]` has the probability of each label, and last that of the boundary, a hit that names
+        no label.
         """
         return np.asarray(self._outcome_probs(np.asarray(votes)[None], num_teachers=0)[0])
 
@@ -271,7 +272,7 @@ class BoundaryTopK(BoundaryAggregator):
 
     @property
     def release_step(self) -> StableTopK:
-        """The stable top-k mechanism that is applied to each query inside the wrapper."""
+        """The stable top-k mechanism whose outcome on each query is released, unless the query ends at the boundary."""
         return self.convert_to(StableTopK, test="laplace", failure_prob=failure_prob_of(self))
 
     def call_epsilon_for(self, *, num_labels: int, num_teachers: int) -> float:

@@ -23,8 +23,8 @@ class CenteredRelease(Release):
         center: float64 `[num_queries, num_labels]`, the public or released center of the votes.
         num_directions: dimension of the public subspace that the votes lie in; None where they are not confined to one.
         recipe: the constants of the aggregator; a student reads the scores by them.
-        known_shares: float64 `[num_labels]`, the released share of records that know each label; None if labels have no
-            gaps, or their center is public.
+        known_shares: float64 `[num_labels]`, the released share of records for which each label is known; None if
+            labels have no gaps, or their center is public.
         probabilities: float64 `[num_queries, num_labels]`, the center plus the low-rank estimate of the mean vote minus
             the center, cut to [0, 1]; None unless the center is a public answer to each query.
     """
@@ -72,10 +72,11 @@ class RoundsRelease(Release):
         student: float64 `[num_features, num_labels]`, the student's weights. A query's features times these weights are
             logits; the features are `PublicPCA.with_constant` of the directions of the public pool.
         recipe: the constants of the aggregator; the features are computed again by them.
-        known_shares: float64 `[num_labels]`, the released share of records that know each label; None if labels have no
-            gaps, or their center is public.
-        moments: float64 `[num_features - 1, num_labels]`, what the rounds told, from which a later release of other
-            people goes on (`NoisyMoments.values`); None in releases of versions that published none.
+        known_shares: float64 `[num_labels]`, the released share of records for which each label is known; None if
+            labels have no gaps, or their center is public.
+        moments: float64 `[num_features - 1, num_labels]`, the noisy means of feature times (label minus prevalence)
+            over the records (`NoisyMoments.values`). A later release of other people goes on from them. None in
+            releases of versions that published none.
         moment_variances: float64 of the same shape, the variance of each moment.
     """
 

@@ -489,11 +489,14 @@ class CenteredVotes(Aggregator):
 
     @property
     def num_rounds(self) -> int:
-        """The number of rounds for teachers that can vote in rounds: `rounds`, or its default."""
+        """The number of rounds of teachers that vote in rounds: `rounds`, or `recipe.num_rounds` if that is None."""
         return self.rounds or self.recipe.num_rounds
 
     def votes_once(self, num_teachers: int) -> bool:
         """Returns whether teachers that could vote in rounds cast one matrix of votes.
+
+        They do if `clip` is given, if each query has its own center, or if `rounds` is 1. If `rounds` is None, they
+        also do if there are few of them.
 
         Args:
             num_teachers: the number of teachers.
@@ -535,8 +538,9 @@ class CenteredVotes(Aggregator):
         """Returns the votes in rounds for a student that begins at a public start; None if the teachers vote once.
 
         Such a student uses more directions, as many as it would with `direction_ratio` times less noise. It uses at
-        least as many as the start has. `kernel_from`, the number of directions from which a kernel is added, is
-        multiplied by the same ratio. So a kernel is added in the same cases as without a start.
+        least as many as the start has. A kernel is added if noise allows more than `kernel_from` times as many
+        directions as there are linear features. This number is multiplied by the same ratio, so a kernel is added in
+        the same cases as without a start.
 
         Args:
             source: the private votes.

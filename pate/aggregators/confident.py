@@ -85,7 +85,7 @@ class ScreenedAggregator(Aggregator):
         return Answers(labels & answered[:, None], answered)
 
     def draw(self, summary: IntArray, shape: VoteShape, rng: Rng) -> Answers:
-        """Draws the screening of each query and an answer to each query; answers of queries that fail are dropped."""
+        """Draws whether each query passes the screening, and an answer to each query; failing ones are refused."""
         statistic = self.statistic(summary, num_teachers=shape.num_teachers)
         passed = reach_threshold(
             statistic[:, None],

@@ -63,12 +63,12 @@ class ExpectedRelease:
 
     @property
     def right(self) -> float:
-        """The mean of the two shares; 1/2 for answers that are drawn without the votes."""
+        """The mean of `present` and `absent`; 1/2 for answers that are drawn without the votes."""
         return (self.present + self.absent) / 2
 
     @property
     def success(self) -> float:
-        """The probability that a query is answered, times the mean share of right labels; at most 1."""
+        """The probability that a query is answered, times `right`, the mean share of right labels; at most 1."""
         return self.answered * self.right
 
     @property

@@ -86,7 +86,10 @@ def require_delta_left(
     num_queries: int,
     target_delta: float,
 ) -> None:
-    """Raises `InvalidValue`, with remedies, if the failure probabilities of all queries use up `target_delta`."""
+    """Raises `InvalidValue` if the failure probabilities of all tests of a release add up to `target_delta` or more.
+
+    The error names a smaller `failure_prob` or number of queries, if one would do.
+    """
     failure_prob = failure_prob_of(aggregator)
     sum_of_failures = failure_prob * aggregator.num_tests(num_queries)
     if sum_of_failures < target_delta:

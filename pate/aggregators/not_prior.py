@@ -165,9 +165,9 @@ class NotPriorTopK(TargetChargedAggregator):
     def _pass_probabilities(
         self, counts: NDArray[np.integer], prior: BoolArray | None, num_teachers: int
     ) -> FloatArray:
-        """Returns the probability that the check of each query passes, `[num_queries]`.
+        """Returns the probability that the check of each query's predicted labels passes, `[num_queries]`.
 
-        The probability is 0 for a query whose prior names no label.
+        The probability is 0 for a query whose prior names no label, and for all queries without a prior.
 
         Args:
             counts: `[num_queries, num_labels]`.

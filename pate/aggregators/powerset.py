@@ -248,8 +248,9 @@ def _draw_unseen_set(seen_sets: BoolArray, *, num_sets_by_size: list[int], rng: 
 def _expected_from_powerset(
     aggregator: PowersetGNMax, votes: MadeUpVotes, num_queries: int
 ) -> ExpectedRelease:
-    """Returns the expected shares of right labels, computed from the right set of each query.
+    """Returns the expected shares of right labels, measured on sets that are drawn for made-up queries.
 
-    All other sets have few votes and are left out.
+    Only the set of a query's present labels counts as one with votes. All other sets have few votes, which are left
+    out.
     """
     return expected_from_summary(aggregator, summary=_right_sets(votes), votes=votes)

@@ -167,7 +167,7 @@ class Prevalence(Parameters):
         records_per_teacher: float = 1.0,
         record: ReleaseRecord | None = None,
     ) -> ReleasedShares:
-        """Releases the prevalence of each label and, where labels have gaps, the share of records that know it.
+        """Releases the prevalence of each label and, if labels have gaps, the share of records for which it is known.
 
         Args:
             label_shares: numbers in [0, 1], `[num_teachers, num_labels]`, the share of each teacher's records with each

@@ -38,6 +38,6 @@ class KnownPrior:
     labels: BoolArray
 
     def __call__(self, labels: BoolArray, answered: BoolArray, num_queries: int) -> BoolArray:
-        """Returns the predicted labels of the next queries; see `PriorRule`."""
+        """Returns the next `num_queries` rows of the array, after one row for each earlier query; see `PriorRule`."""
         start = len(labels)
         return self.labels[start : start + num_queries]

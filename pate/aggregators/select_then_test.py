@@ -50,7 +50,7 @@ class SelectThenTest:
         )
 
     def release_probability(self, gap: int) -> float:
-        """Returns the probability that the set above a gap is selected and passes its test.
+        """Returns the probability that the set of labels above a gap is selected and passes the test of its gap.
 
         All other gaps of the query are taken to be 0, and the regularizer is left out.
         """

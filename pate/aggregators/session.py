@@ -256,7 +256,9 @@ class TargetChargedAggregator(Aggregator):
         hits_left: int,
         num_teachers: int,
     ) -> Arrays:
-        """Draws the outcomes of a round, in which every query after the last hit of the session is refused.
+        """Draws the labels, answered and hits of a round, as arrays by these names.
+
+        Every query after the last hit of the session is refused.
 
         Args:
             counts: `[num_queries, num_labels]`, of the queries of the round.

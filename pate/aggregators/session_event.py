@@ -129,8 +129,8 @@ def _accesses(
 ) -> _Accesses:
     """Returns how many accesses to the private data the price of a session covers, with the probability of more.
 
-    The number is the one with the lowest price, as a smaller number leaves more of delta to the probability of more
-    accesses. If it is not below `num_calls`, all calls are covered, with probability 0 of more.
+    Fewer accesses cost less, but the probability of more is taken from delta. The number with the lowest price is
+    returned. If it is not below `num_calls`, the price covers one access for each query, and there are never more.
 
     Args:
         target: the target of one query.
@@ -166,7 +166,7 @@ def _session_of_hits(
     call_epsilon: float,
     bounded_range: bool | None,
 ) -> pa.SessionEvent:
-    """Returns the event that prices a session by its hits, if no query fails.
+    """Returns the event that prices a session by its hits; the failures of queries are no part of it.
 
     Args:
         target: the target of one query.

@@ -206,8 +206,8 @@ class Peel:
     def from_stable(cls, stable_sets: BoolArray, k: int) -> Self:
         """Returns the picks for stable sets, bool `[num_queries, num_labels]`.
 
-        Of a set with more than k labels, k are picked. For a smaller set, labels outside of it are picked until there
-        are k.
+        A set of k labels needs no pick. Of a set with more labels, k are picked. To a smaller set, labels from outside
+        of it are added until there are k. So all k labels are picked where the set is empty.
         """
         size = stable_sets.sum(axis=1)
         is_large = (size > k)[:, None]

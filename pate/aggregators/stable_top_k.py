@@ -218,7 +218,9 @@ class StableTopK(StableAggregator):
     def _pass_probs(
         self, ranking: VoteRanking, selected_k: IntArray, num_teachers: int
     ) -> FloatArray:
-        """Returns the probability that the test releases each query's set, `[num_queries]`; 1 for a constant set.
+        """Returns the probability that the set of the k largest counts passes the test, `[num_queries]`.
+
+        It is 1 for the empty set and the set of all labels, which are released without a test.
 
         Args:
             ranking: the sorted counts of the queries.

@@ -226,7 +226,9 @@ class Descent:
     def _matched_constants(
         self, feature_weights: FloatArray, *, prevalence: FloatArray
     ) -> FloatArray:
-        """Returns the weights of the constant, `[num_labels]`, that make each label's mean probability its prevalence.
+        """Returns weights of the constant, `[num_labels]`, with which mean probabilities equal the prevalence.
+
+        The mean is over the public rows, weighted by `public_weights`; the weights are found by bisection.
 
         Args:
             feature_weights: `[num_features - 1, num_labels]`, the weights of all other features.
@@ -245,7 +247,11 @@ class Descent:
         return np.asarray((low + high) / 2 / self._constant)
 
     def _public_mean(self, probabilities: Float32Array) -> FloatArray:
-        """Returns the mean of probabilities `[num_public, num_labels]` over the public rows, by `public_weights`."""
+        """Returns the mean over public rows, weighted by `public_weights`, of probabilities; `[num_labels]`.
+
+        Args:
+            probabilities: `[num_public, num_labels]`.
+        """
         if self.public_weights is None:
             return np.asarray(probabilities.mean(axis=0, dtype=np.float64))
         return np.asarray(np.average(probabilities, axis=0, weights=self.public_weights))

@@ -49,13 +49,13 @@ class ShareSums(Weighted):
 
     @property
     def largest(self) -> FloatArray:
-        """The largest value of each entry of a vector of shares, `[num_entries]`."""
+        """The largest possible value of each entry, `[num_entries]`: 1, or `KNOWN_WEIGHT` for the known shares."""
         largest = np.ones(self.num_labels)
         return np.append(largest, KNOWN_WEIGHT * largest) if self.have_gaps else largest
 
     @property
     def longest(self) -> float:
-        """The largest length of a vector of shares."""
+        """The largest possible length of a vector of shares: that of `largest`."""
         return math.sqrt(float((self.largest**2).sum()))
 
     @abstractmethod

@@ -230,7 +230,9 @@ class LabeledFeatures:
         )
 
     def _cross_validated_loss(self, prior_variances: FloatArray) -> float:
-        """Returns the sum of the log-losses of all known labels, each by a model fitted to rows of the other folds.
+        """Returns the sum of the log-losses of all known labels, by cross-validation.
+
+        Rows are dealt to folds in turn. The labels of a fold are predicted by a model fitted to the other folds.
 
         Args:
             prior_variances: `[num_features]`, the variance of the Gaussian prior of each weight.

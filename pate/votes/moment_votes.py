@@ -107,7 +107,10 @@ class MomentVotes(RoundVotes):
         return self._shard.total(question, pool_part=pool_part)
 
     def open(self) -> None:
-        """Reaches the workers that sum the votes of teachers without training; no record is read."""
+        """Reaches the workers that sum the votes of teachers without training; no record is read.
+
+        Does nothing for trained teachers, whose votes this process sums.
+        """
         if self.ask is None:
             _ = self._sums  # made when it is first read
 
@@ -171,7 +174,7 @@ class MomentVotes(RoundVotes):
 
     @cached_property
     def _sums(self) -> RoundSums:
-        """The sums of the votes of teachers without training."""
+        """The object that sums the votes of teachers without training in each round; made by `make_round_sums`."""
         return self.make_round_sums(self._records)
 
     @cached_property

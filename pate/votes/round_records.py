@@ -68,7 +68,8 @@ class RoundRecords:
     def shards(self, num_shards: int) -> list[ShardRecords]:
         """Returns a distribution of all teachers over shards with about equal numbers of records.
 
-        A shard has no teacher if there are fewer teachers than shards.
+        No teacher is split. So some shards have no teacher if there are fewer teachers than shards, or if one teacher
+        has more records than a shard should have.
 
         Args:
             num_shards: the number of shards, >= 1.

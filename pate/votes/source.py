@@ -105,7 +105,7 @@ class VoteSource(Weighted):
         return {}
 
     def _type_error(self) -> InvalidValue:
-        """Returns the error for an aggregator that cannot read these votes."""
+        """Returns the error for an aggregator that cannot read these votes; it names the `readers` that can."""
         return InvalidValue("aggregator", rule=self.readers)
 
 
@@ -122,11 +122,11 @@ class CountableVotes(VoteSource):
         """
 
     def num_abstaining(self) -> IntArray:
-        """Returns the number of teachers that do not vote on each label, `[num_labels]`; they are counted as "no"."""
+        """Returns the number of teachers that do not vote on each label, `[num_labels]`; `counts` omits them."""
         return np.zeros(self.num_labels, dtype=np.int64)
 
     def num_without_label(self) -> IntArray:
-        """Returns the number of teachers whose holder of records does not have each label, `[num_labels]`; public.
+        """Returns the number of teachers whose holder records nothing about each label, `[num_labels]`; public.
 
         They are among the teachers that do not vote on the label.
         """
@@ -152,7 +152,7 @@ class CenterableVotes(VoteSource):
 
     @abstractmethod
     def share_sums(self) -> ShareSums | FloatArray:
-        """Returns the label shares of the teachers, or an object that computes sums of them.
+        """Returns the label shares, `[num_teachers, num_labels]`, or an object that computes sums of them.
 
         `Prevalence.release` takes either. Only sums are available where the shares stay with their holders, or where
         teachers have weights.
@@ -228,9 +228,9 @@ class VotesWithLabelShares(CenterableVotes):
         return None
 
     def share_sums(self) -> ShareSums | FloatArray:
-        """Returns the teachers' label shares, or an object that computes sums of them.
+        """Returns the label shares, `[num_teachers, num_labels]`, or an object that computes sums of them.
 
-        Sums are returned if teachers have weights, or labels have gaps.
+        The object is returned if teachers have weights, or labels have gaps.
         """
         known_shares = self.known_shares()
         if self.weights is None and known_shares is None:

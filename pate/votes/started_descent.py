@@ -162,10 +162,10 @@ class StartedDescent:
         """Returns the posterior mean of each label's trust, cut to [0, 1], `[num_labels]`.
 
         The trust of a label is the share of the start's weights that the private records confirm. The trusts are
-        Gaussian around a common mean. Mean and variance are estimated by the method of DerSimonian and Laird 1986 for a
-        random effect, with all labels' estimates and their errors. The mean has a prior around 1. The variance is cut
-        to 1/4, as numbers in [0, 1] have no larger one. Otherwise the noise of a few labels could take away the trust
-        in every label's start.
+        modeled as Gaussian around a common mean. Mean and variance are estimated by the method of DerSimonian and Laird
+        1986 for a random effect, with all labels' estimates and their errors. The mean has a prior around 1. The
+        variance is cut to 1/4, the largest variance of numbers in [0, 1]. Otherwise the noise of a few labels could
+        take away the trust in every label's start.
 
         Args:
             noise_variance: `[num_labels]`, the variance of the noise in a label's gradient, averaged over the rounds so
