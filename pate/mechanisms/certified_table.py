@@ -206,7 +206,10 @@ def certified_rdp(numerators: tuple[int, ...], *, order: float, reach: int) -> f
 
 
 def _log_moment(*, p: int, q: int, a: Decimal) -> Decimal:
-    """Returns (a - 1) D_a(P || Q) for a bit that is 1 with probability p / 2**53 under P and q / 2**53 under Q."""
+    """Returns (a - 1) D_a(P || Q) for a bit that is 1 with probability p / 2**53 under P and q / 2**53 under Q.
+
+    The result has the digits of the current context of `decimal`; it is infinity for q = 0.
+    """
     if q == 0:
         return Decimal("inf")
     moment = Decimal(0)

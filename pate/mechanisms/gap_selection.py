@@ -199,7 +199,7 @@ class GapSelection(Parameters):
 
     @cached_property
     def offsets(self) -> FloatArray:
-        """The regularizer of each of the n candidates, `[n]`, rounded to a grid on which sums with gaps are exact."""
+        """The regularizer of each of the n candidates, `[n]`, rounded so that sums with gaps are exact in floats."""
         # The unit of the grid is as fine as the largest value allows. It is public, as the values are.
         largest_sum = self._largest_regularizer_value + self.num_teachers
         unit = 2.0 ** (math.frexp(largest_sum)[1] - _NUM_BITS)

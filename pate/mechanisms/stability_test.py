@@ -297,8 +297,8 @@ def _build_test(
 ) -> StabilityTest:
     """Returns a stability test of T teachers that stores the probabilities of the gaps 0..g.
 
-    Here g is T, but not above the first gap with the largest possible probability (or `_FEW_GAPS`, if that is more),
-    and not above `_MAX_GAPS`. Larger gaps pass with the last probability.
+    Here g is T, but at most 250,000, and at most the first gap with the largest possible probability (or 1,000, if
+    that is more). Larger gaps pass with the last probability.
 
     Args:
         pass_probability: the probability of passing, as a function of the excess, max(gap - sens, 0).

@@ -93,12 +93,12 @@ def largest_num_queries(
     maximum = min(maximum, most_queries_of_draws)
 
     def event_of(num_queries: int) -> Event:
-        """Returns the price of a number of queries, before an accountant bounds it."""
+        """Returns the event of a number of queries, which an accountant prices."""
         planned = with_failure_prob_for(aggregator, delta=target_delta, num_queries=num_queries)
         return planned.event(replace(single_query, num_queries=num_queries))
 
     def is_affordable(num_queries: int, query_budget: Budget) -> bool:
-        """Returns True if the queries cost at most the budget's epsilon, by the budget's accountant."""
+        """Returns True if a number of queries costs at most `max_epsilon` by the accountant of `query_budget`."""
         return query_budget.epsilon_of(event_of(num_queries)) <= max_epsilon
 
     # More queries never cost less. A slow accountant prices only numbers of queries around the result of the Renyi

@@ -52,7 +52,7 @@ class Change:
     noise: tuple[tuple[str, float], ...] = ()
 
     def remedy(self) -> Remedy:
-        """Returns the change as a remedy of an error."""
+        """Returns the change as one `Remedy`, which an error suggests: all new settings together."""
         first, *further = self._remedies()
         return replace(first, also=tuple(further))
 
@@ -60,7 +60,7 @@ class Change:
         return " ".join(f"{remedy.name}={remedy.value:g}" for remedy in self._remedies())
 
     def _remedies(self) -> list[Remedy]:
-        """Returns a remedy for each setting that is changed, with values of six digits."""
+        """Returns a `Remedy`, a name with a value of six digits, for each setting that is changed."""
         remedies = []
         if self.num_teachers is not None:
             remedies.append(Remedy(name="num_teachers", value=self.num_teachers))

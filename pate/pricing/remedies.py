@@ -146,7 +146,7 @@ def search_remedies(
 
 
 def _silent_stage(name: str, total: int | None) -> AbstractContextManager[Callable[..., None]]:
-    """Returns a context manager for a stage of the search without a display."""
+    """Returns a context manager that stands in for a display of progress and shows nothing; reads no argument."""
     return nullcontext(_ignore_progress)
 
 

@@ -40,7 +40,8 @@ class WorstPair:
     def ratio(self) -> float:
         """The exact divergence divided by the claimed bound.
 
-        The ratio is 0 if the exact divergence is at most a rounding error, or if the claimed bound is infinite.
+        The ratio is 0 if the exact divergence is at most a rounding error, or if the claimed bound is infinite. For
+        a larger divergence and a bound of 0 it is infinity.
         """
         if self.exact <= SLACK or math.isinf(self.claimed):
             return 0.0

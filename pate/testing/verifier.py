@@ -386,7 +386,7 @@ def _verdict(
 
 
 def _require_distributions(law_table: FloatArray, *, row_names: Sequence[str]) -> None:
-    """Raises `InvalidValue`, with the name of the row, if a row has negative entries or another sum than 1."""
+    """Raises `InvalidValue`, with the row's name, if a row of `[H, n]` has negative entries or another sum than 1."""
     totals = law_table.sum(axis=1)
     is_valid = (np.abs(totals - 1) <= _TOLERANCE) & (law_table >= 0).all(axis=1)
     if not is_valid.all():

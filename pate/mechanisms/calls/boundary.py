@@ -122,13 +122,14 @@ class BoundaryWrapper:
 
     @property
     def _has_weights(self) -> bool:
-        """Whether the wrapped mechanism has exact weights."""
+        """Whether the wrapped mechanism computes exact weights, in proportion to the probabilities of its outcomes."""
         return bool(getattr(self.mechanism, "has_weights", False))
 
     def _exact_weights(self, histogram: NDArray[np.integer]) -> Weights:
-        """Returns the exact weights of the wrapped mechanism's outcomes for one histogram, `[n]`.
+        """Returns exact weights of the n outcomes of the wrapped mechanism, for one histogram of votes `[d]`.
 
-        For a mechanism without exact weights, these are its probabilities in floats, taken as exact fractions.
+        Draws are in proportion to them. For a mechanism that computes no weights, they are its probabilities in floats,
+        taken as exact fractions.
         """
         if self._has_weights:
             weights: Weights = self.mechanism.weights(histogram)

@@ -38,7 +38,7 @@ class ThresholdCall(NoisyWhole):
 
     @property
     def sensitivity(self) -> int:
-        """The largest difference of the statistic between neighboring data sets."""
+        """The largest move of the compared number between neighbors: 1 for a count; 2 (replace-one) or 1 for a gap."""
         return 1 if self.statistic == "count" else self.adjacency.gap_sensitivity
 
     @property
@@ -125,7 +125,7 @@ class Sides:
     """The outcomes of one call, or of a batch of Q calls, that compare a noisy number with two thresholds.
 
     Attributes:
-        sides: -1 below both thresholds, 0 between them, 1 above both: `[]` or `[Q]`.
+        sides: -1 below the lower threshold, 1 from the upper threshold on, 0 otherwise: `[]` or `[Q]`.
         in_target: bool `[]` or `[Q]`, True where the call is a hit, which is where the noisy number lies between.
     """
 

@@ -119,6 +119,10 @@ def _largest_of_floats(
     """Returns the column of the largest noisy value of each row, `[Q, 1]`, by floats.
 
     Also returns bits `[Q]`: True for a row in which rounding errors cannot change the column.
+
+    Args:
+        noisy_values: sums of a value and noise, `[Q, n]`; minus infinity for a column that is left out.
+        noise_rounding_error: a bound on the error of the noise.
     """
     columns = noisy_values.argmax(axis=1)[:, None]
     largest = np.take_along_axis(noisy_values, columns, axis=1)
@@ -133,6 +137,11 @@ def _k_largest_of_floats(
     """Returns the columns of the k largest noisy values of each row, the largest first, by floats: `[Q, k]`.
 
     Also returns bits `[Q]`: True for a row in which rounding errors cannot change these columns or their order.
+
+    Args:
+        noisy_values: sums of a value and noise, `[Q, n]`; minus infinity for a column that is left out.
+        noise_rounding_error: a bound on the error of the noise.
+        k: the number of columns.
     """
     columns: IntArray = np.indices(noisy_values.shape)[1]
     if k + 1 < noisy_values.shape[1]:

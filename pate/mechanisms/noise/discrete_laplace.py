@@ -63,7 +63,7 @@ class DiscreteLaplace:
     def _draw_candidates(
         self, num_candidates: int, rng: np.random.Generator
     ) -> tuple[IntArray, BoolArray]:
-        """Returns n candidates of the noise, `[n]`, and bits `[n]`: True for a candidate that is accepted."""
+        """Draws n candidates of the noise, `[n]`, and bits `[n]`: True where rejection sampling accepts one."""
         # With rate = numerator / denominator, a geometric variable in steps of 1 / denominator is the sum of a whole
         # part and a fraction. Its quotient by the numerator is |z|.
         denominator = self.rate.denominator

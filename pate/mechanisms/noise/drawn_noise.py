@@ -39,7 +39,7 @@ class Number:
 
 
 def number_of(uniform: LazyUniform, quantile_bounds: Callable[[Fraction, int], Bounds]) -> Number:
-    """Returns the value of an increasing function at a uniform number.
+    """Returns the value of an increasing function at a uniform number, which further bits of that number narrow.
 
     Args:
         uniform: the uniform number.
@@ -178,7 +178,7 @@ def draw_noise(noise_kind: str, shape: tuple[int, ...], rng: np.random.Generator
     """Draws independent noise of scale 1.
 
     Args:
-        noise_kind: the kind of noise, a name of `KINDS`.
+        noise_kind: the kind of noise, a name of `KINDS` in `kinds.py`, such as "gumbel" or "gaussian".
         shape: `[Q, n]` or `[Q, 1]`.
         rng: draws one uniform number for each value.
     """
@@ -204,7 +204,7 @@ def draw_largest(
     """Draws an array of which each entry is the largest of N independent noises of scale 1. N may exceed all floats.
 
     Args:
-        noise_kind: the kind of noise, a name of `KINDS`.
+        noise_kind: the kind of noise, a name of `KINDS` in `kinds.py`, such as "gumbel" or "gaussian".
         log_num_noises: log N for each entry, `[Q, n]`.
         exact_num_noises: returns the exact N at a row and a column.
         rng: draws one uniform number for each entry.

@@ -152,7 +152,7 @@ class CanonicalTopK(BoundedRangeTopK):
     def _draw_class_by_weight(
         self, falling_counts: IntArray, has_few_outcome_classes: bool, rng: np.random.Generator
     ) -> tuple[CanonicalClasses, IntArray]:
-        """Draws a class of sets for each histogram, with Gumbel noise.
+        """Draws a class of sets (`CanonicalClasses`) for each of q histograms, with Gumbel noise on losses.
 
         By the Gumbel-max trick a class wins with a probability in proportion to its weight. Of a histogram with many
         classes, only likely ones are computed. All are computed if the uniform number of the draw falls outside of
@@ -205,7 +205,7 @@ class CanonicalTopK(BoundedRangeTopK):
     def _draw_class_by_noise(
         self, falling_counts: IntArray, has_few_outcome_classes: bool, rng: np.random.Generator
     ) -> tuple[CanonicalClasses, IntArray]:
-        """Draws a class of sets for each histogram, with noise that is not Gumbel.
+        """Draws a class of sets (`CanonicalClasses`) for each of q histograms, with noise on losses that is not Gumbel.
 
         A class wins with its value plus the largest of as many noises as it has sets. Arguments and result are those
         of `_draw_class_by_weight`.

@@ -48,13 +48,16 @@ class CanonicalClasses:
     @classmethod
     @lru_cache(maxsize=32)
     def all(cls, num_ranks: int, k: int) -> Self:
-        """Returns one class for each pair of a first missing rank and a last rank, after the set of ranks 1..k."""
+        """Returns the class of the set of ranks 1..k, then one for each pair of a first missing and a last rank."""
         return cls.runs(-np.arange(num_ranks), k=k, gamma=0.5)
 
     @classmethod
     @lru_cache(maxsize=32)
     def by_worst(cls, num_ranks: int, k: int) -> Self:
-        """Returns one class for each last rank k..`num_ranks`, for a loss that does not depend on missing ranks."""
+        """Returns one class for each last rank k..`num_ranks` of a set of k ranks, for `gamma` = 1.
+
+        The loss of a set then depends on the smallest count in the set alone, and not on missing ranks.
+        """
         last_ranks = np.arange(k, num_ranks + 1)
         # C(w - 1, k - 1) sets end at rank w, which is (w - 1) / (w - k) times the number of sets that end at w - 1.
         log_ratios = np.log((last_ranks[1:] - 1.0) / (last_ranks[1:] - k))

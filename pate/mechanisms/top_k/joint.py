@@ -62,7 +62,7 @@ class JointMechanism(TopKMechanism):
     def draw_class_indices(
         self, falling_counts: IntArray, has_few_outcome_classes: bool, rng: np.random.Generator
     ) -> tuple[JointClasses, IntArray]:
-        """Draws a class of sequences for each histogram.
+        """Draws a class of sequences (`JointClasses`), all of one loss, for each histogram.
 
         Args:
             falling_counts: counts in falling order, `[Q, d]`; one histogram `[1, d]` unless `has_few_outcome_classes`.

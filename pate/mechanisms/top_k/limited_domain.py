@@ -66,7 +66,8 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
 
     The domain is the set of the `domain_size` indices with the largest counts. Only these are released. The bottom is a
     threshold that also has noise, and lies above the largest count outside the domain. Places of the outcome that are
-    not filled hold -1. A histogram is answered if at least one index was released.
+    not filled hold -1. A histogram is answered if at least one index was released. If the domain has all indices, the
+    largest count outside is 0.
 
     Formal guarantee: epsilon-DP except with probability `failure_prob`, for `adjacency`. The bottom lies
     w + log(domain_size / failure_prob) * scale above the largest count outside the domain, with w = 2 (replace-one) or
@@ -119,7 +120,7 @@ class LimitedDomainTopK(DomainTopK, PureTopK):
 
         Returns:
             Two arrays `[Q, domain_size + 1]`: the index of each candidate, -1 for the bottom; and its height, the
-            number of votes by which it exceeds the largest count outside the domain.
+            number of votes by which it exceeds the largest count outside the domain (0 if nothing is outside).
         """
         order = np.argsort(-counts, axis=1, kind="stable")[:, : self.domain_size + 1]
         falling = np.take_along_axis(counts, order, axis=1)
