@@ -57,7 +57,7 @@ _BOX_SLACK = 3e-5
 _WINNER_SLACK = 1e-4
 # At most so many steps use one cover.
 _LARGEST_USES_OF_COVER = 12
-# A span is cut into at most so many pieces.
+# A span is cut at most at so many multiples of the spacing from either of its ends.
 _LARGEST_NUM_PIECES = 64
 # Relative to the nearest value: more than rounding can take from a bend.
 _BEND_SLACK = 1e-9

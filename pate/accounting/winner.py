@@ -117,10 +117,11 @@ def bit_release_pairs(mean_shift: float) -> tuple[Pair, ...]:
 
 @lru_cache(maxsize=64)  # the Renyi curve and the discrete pairs of a winner need them
 def square_corner_pairs(mean_shift: float) -> tuple[Pair, ...]:
-    """Returns a discrete pair for each corner of the squares that cover the middle region.
+    """Returns a discrete pair for each corner of the squares that cover a middle region of points (a, b).
 
-    The region is "between these" in the module docstring. At a point (a, b) in a square, the pairs of its four corners
-    together dominate the release.
+    a and b are the two counts that differ between neighbors, less the largest noisy count of all others. In the region
+    both are at least -1.8, and a + b is at most 2.8. At a point (a, b) in a square, the pairs of its four corners
+    together dominate the release of the winner.
 
     Args:
         mean_shift: the distance by which a count differs between neighbors, in standard deviations of the noise:
@@ -152,7 +153,8 @@ def square_corner_pairs(mean_shift: float) -> tuple[Pair, ...]:
 def _covering_squares() -> tuple[FloatArray, FloatArray]:
     """Returns the lower left corners, `[num_squares, 2]`, and the widths, `[num_squares]`, of squares of points (a, b).
 
-    The squares cover the middle region. A square is divided into four where the pair at one of its corners costs too
+    The squares cover the region with a and b at least -1.8 and a + b at most 2.8 (`square_corner_pairs`). A square is
+    divided into four where the pair at one of its corners costs too
     much. That cost is about the second moment of the pair's loss divided by mean_shift^2, with large losses weighted a
     little more.
     """
@@ -186,15 +188,15 @@ def _covering_squares() -> tuple[FloatArray, FloatArray]:
 
 
 def _slack(lower_left_corners: FloatArray, widths: FloatArray, mean_shift: float) -> FloatArray:
-    """Returns bounds on the error of interpolation within each square, `[5, num_squares]`.
+    """Returns bounds on the error of interpolation between the corners of each square, `[5, num_squares]`.
 
-    The first row bounds the error of Q(S). The other four rows bound by how much P(S) - Q(S) of the four sets S of
-    outcomes may exceed the interpolation between the corners (`winner_law`).
+    The first row bounds the error of Q(S). The other four rows bound by how much P(S) - Q(S) may exceed its
+    interpolation, for each of the four sets S of outcomes that `winner_law.curve_points` lists.
 
     Args:
-        lower_left_corners: the lower left corners of the squares, `[num_squares, 2]`.
+        lower_left_corners: the points (a, b) at the lower left corners of the squares, `[num_squares, 2]`.
         widths: the widths of the squares, `[num_squares]`.
-        mean_shift: the distance by which the counts differ.
+        mean_shift: the distance by which two counts differ between neighbors, in standard deviations of the noise.
     """
     a_low, b_low = lower_left_corners.T
     a_high, b_high = lower_left_corners.T + widths
@@ -226,13 +228,16 @@ def _slack(lower_left_corners: FloatArray, widths: FloatArray, mean_shift: float
 def _pairs_above(
     *, q_masses: FloatArray, excess_masses: FloatArray, q_slack: FloatArray, mean_shift: float
 ) -> list[Pair]:
-    """Returns, for each point (a, b) or threshold, a pair whose test curve is nowhere below the points of that law.
+    """Returns, for each law, a pair whose test curve is nowhere below the points (Q(S), P(S)) of that law.
+
+    A law is a pair (P, Q) of distributions of the winner, or of a bit, on two neighbors. The test curve of a pair is
+    the largest P(S) over all sets S of outcomes with a given Q(S).
 
     Args:
         q_masses: Q(S) of each set S of outcomes in each law, `[num_sets, num_laws]`.
         excess_masses: P(S) - Q(S), `[num_sets, num_laws]`.
         q_slack: the distance by which Q(S) may differ from `q_masses` to either side, `[num_laws]`.
-        mean_shift: the shift of a normal whose test curve is an upper bound.
+        mean_shift: the distance of two normals whose test curve is known to lie above those of all laws.
     """
     # Each point becomes two, at both ends of the range of its Q(S).
     ends = np.concatenate([q_masses - q_slack, q_masses + q_slack]).clip(min=0, max=1)
@@ -244,7 +249,7 @@ def _pairs_above(
 
 
 def winner_rdp(noise_multiplier: float, num_moving: int, orders: FloatArray) -> FloatArray:
-    """Returns an upper bound on the Renyi curve of releasing only the winner, `[num_orders]`.
+    """Returns an upper bound on the Renyi curve of releasing only the index of the largest noisy count, `[num_orders]`.
 
     The bound is never above the curve of releasing all noisy counts.
 
@@ -288,7 +293,7 @@ def _log_censored_moment(orders: FloatArray, mean_shift: float, threshold: float
     """Returns log E_Q[(P/Q)^a] of the release of max(Z, threshold), rounded up, `[num_orders]`.
 
     Z is from P = N(0, 1) or from Q, which is N(-mean_shift, 1) or N(mean_shift, 1), whichever gives the larger moment.
-    The moment is the sum of that of the event Z <= threshold and that of the normal above the threshold.
+    The moment is the sum of two parts: that of the event Z <= threshold, and that of Z above the threshold.
 
     Args:
         orders: a > 1, `[num_orders]`.
@@ -307,10 +312,10 @@ def _log_censored_moment(orders: FloatArray, mean_shift: float, threshold: float
 
 @dataclass(frozen=True)
 class Winner:
-    """Pairs of distributions, the worst of which dominates the release of a winner.
+    """Pairs of distributions, the worst of which dominates the release of the index of the largest noisy count.
 
-    They are the leaves of the trees under `roots`. An inner node of a tree is a pair that dominates its children, so a
-    search for the worst pair can skip them.
+    The pairs are the leaves of the trees under `roots`. An inner node of a tree is a pair that dominates its children,
+    so a search for the worst pair can skip them.
     """
 
     roots: tuple[Pair, ...]
@@ -320,7 +325,7 @@ class Winner:
 
 @lru_cache(maxsize=16)
 def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
-    """Returns the trees of pairs that dominate the release of a winner, from a cache.
+    """Returns the trees of pairs that dominate the release of the index of the largest noisy count, from a cache.
 
     An inner node has at most four children.
 
@@ -374,7 +379,8 @@ def winner_pairs(noise_multiplier: float, num_moving: int) -> Winner:
 def _ordered_by_nearness(points: FloatArray, indices: IntArray) -> list[int]:
     """Returns some indices of points in an order in which groups of 4, of 16, … consecutive points are near each other.
 
-    The points are divided into two halves along their wider side, recursively.
+    The points are divided into two parts along the axis in which they spread more, recursively. The size of the first
+    part is the smallest power of two that is at least half of their number.
 
     Args:
         points: the points, `[num_points, 2]`.

@@ -53,10 +53,15 @@ def moved_mass(z: FloatArray, mean_shift: float) -> FloatArray:
 def curve_points(a: FloatArray, b: FloatArray, mean_shift: float) -> tuple[FloatArray, FloatArray]:
     """Returns Q(S) and P(S) - Q(S) of the four sets S = A, A or R, R, A or B, `[4, num_points]` each.
 
+    Two counts differ between neighbors. In the outcome A the first of them wins, in B the second, and in R another
+    count. P is the distribution of the outcome on the first data set, and Q that on the second. M is the largest noisy
+    count of all others.
+
     Args:
-        a: the first count less M, on the first data set, `[num_points]`.
-        b: the second count less M, on the first data set, `[num_points]`.
-        mean_shift: the distance by which the counts differ.
+        a: the first count before noise, less M, on the first data set, `[num_points]`.
+        b: the second count before noise, less M, on the first data set, `[num_points]`.
+        mean_shift: the distance by which the first count falls and the second rises, in standard deviations of the
+            noise.
     """
     nodes, weights = gauss_legendre(_NODES_OF_SHIFT)
     steps = mean_shift * (1 + nodes) / 2
@@ -88,11 +93,14 @@ def curve_points(a: FloatArray, b: FloatArray, mean_shift: float) -> tuple[Float
 def bend_of_mass(a_range: Range, b_range: Range, d_range: Range, t_range: Range) -> FloatArray:
     """Returns the bend of P(A): a bound on the sum of the absolute second derivatives in a and in b, `[num_squares]`.
 
+    `curve_points` explains a, b and P(A), the probability that the first count wins. The bound holds in each of several
+    squares of points (a, b).
+
     Args:
         a_range: the range of a within each square.
         b_range: the range of b within each square.
-        d_range: the range of d within each square.
-        t_range: the range of t within each square.
+        d_range: the range of d = (a - b) / sqrt 2 within each square.
+        t_range: the range of t = (a + b) / sqrt 2 within each square.
     """
     # The second derivatives follow from the derivatives in the module docstring: phi'(a) Phi(-b), and for either
     # coordinate a term of at most |phi'(d) Phi(t)| / 2 + phi(d) phi(t) / 2.
@@ -106,8 +114,8 @@ def bend_of_mass(a_range: Range, b_range: Range, d_range: Range, t_range: Range)
 def bend_of_change(a_range: Range, b_range: Range, d_range: Range, t_range: Range) -> FloatArray:
     """Returns the downward bend of the derivative of P(A) in the direction in which a falls and b rises.
 
-    The downward bend is a bound on how far both second derivatives fall below 0, summed, `[num_squares]`.
-    `bend_of_mass` explains the arguments.
+    The downward bend is a bound on how far the second derivatives in a and in b fall below 0, summed, `[num_squares]`.
+    `bend_of_mass` explains P(A) and the arguments.
     """
     # The derivative is phi(a) Phi(-b) + sqrt 2 phi(d) Phi(t). Its second derivatives are phi''(a) Phi(-b) in a and
     # phi(a) b phi(b) in b; those of the other term are (phi''(d) Phi(t) +- 2 phi'(d) phi(t) + phi(d) phi'(t)) / sqrt 2.
@@ -128,7 +136,8 @@ def bend_of_change(a_range: Range, b_range: Range, d_range: Range, t_range: Rang
 def bend_of_rest(a_range: Range, b_range: Range) -> FloatArray:
     """Returns the downward bend of the derivative of P(R) in the direction in which a falls and b rises.
 
-    `bend_of_change` explains the downward bend, `[num_squares]`. The derivative is -phi(a) Phi(-b) + Phi(-a) phi(b).
+    `bend_of_change` explains the downward bend, `[num_squares]`. R is the outcome that neither of the two differing
+    counts wins (`curve_points`). The derivative is -phi(a) Phi(-b) + Phi(-a) phi(b).
 
     Args:
         a_range: the range of a within each square.
@@ -152,23 +161,23 @@ def bend_of_rest(a_range: Range, b_range: Range) -> FloatArray:
 
 
 def _nearest_to_zero(ranges: Range) -> FloatArray:
-    """Returns the number nearest to 0 in each range, where the density is largest."""
+    """Returns the number nearest to 0 in each range, `[num_ranges]`, where the standard normal density is largest."""
     low, high = ranges
     return np.asarray(np.clip(0.0, low, high))
 
 
 def _second_derivative(x: FloatArray) -> FloatArray:
-    """Returns phi''(x)."""
+    """Returns the second derivative phi''(x) of the standard normal density at each entry of x."""
     return np.asarray((x * x - 1) * density(x))
 
 
 def _absolute_slope(x: FloatArray) -> FloatArray:
-    """Returns |phi'(x)|."""
+    """Returns |phi'(x)| at each entry of x, where phi is the standard normal density."""
     return np.asarray(np.abs(x) * density(x))
 
 
 def _fall(x: FloatArray) -> FloatArray:
-    """Returns -phi'(x)."""
+    """Returns -phi'(x) at each entry of x, where phi is the standard normal density."""
     return np.asarray(x * density(x))
 
 
@@ -199,7 +208,7 @@ def _largest(
         value_at: the function, which has its largest value at an end of a range unless a maximum lies within.
         ranges: the ranges.
         x_of_maxima: the x of each local maximum.
-        largest_maximum: the value of the function at these maxima.
+        largest_maximum: the value of the function at these maxima, or a larger number.
     """
     low, high = ranges
     has_maximum = np.any([(low <= x) & (x <= high) for x in x_of_maxima], axis=0)

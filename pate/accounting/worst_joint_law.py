@@ -77,10 +77,11 @@ _DIVERGENCE_ROUNDING = 1e-12
 
 
 class _Corner(NamedTuple):
-    """A corner of the cover: one growth, and an interval of refusals; the module docstring explains both numbers.
+    """A corner of the cover of all joint laws of a gap selection and its test: one growth, and an interval of refusals.
 
-    The unit of all three is the logarithm of the largest factor by which a move changes a weight: the number x stands
-    for the x-th power of that factor.
+    From one neighbor to the other, the sum of all selection weights grows by the factor "growth", and the probability
+    that the test refuses grows by the factor "refusals". A move is the difference of one gap between neighbors. Let F
+    be the largest factor by which a move changes a selection weight. The number x in a field stands for the factor F^x.
     """
 
     smallest_refusals: float
@@ -89,7 +90,10 @@ class _Corner(NamedTuple):
 
 
 class _Span(NamedTuple):
-    """A part of the cover that has one bound: an interval of refusals and one of growths, in the units of `_Corner`."""
+    """A part of the cover of all joint laws that has one bound: an interval of refusals and one of growths.
+
+    `_Corner` explains both numbers and their unit.
+    """
 
     smallest_refusals: float
     largest_refusals: float
@@ -101,8 +105,10 @@ class _Span(NamedTuple):
 class CandidateTypes:
     """All K types of a candidate, with the selection weight and the test's probabilities of each type.
 
-    The module docstring explains types and laws. Laws are constrained: the n gaps sum to at most T, and their moves sum
-    to at most the largest move of one gap.
+    A candidate is one of the n gaps that a query may select and then test. Its type is its gap, in 0..T, and its move:
+    the difference of the gap between neighbors. A law is the joint distribution of the selected type and the test's
+    result. Laws are constrained: the n gaps sum to at most T, and their moves sum to at most the largest move of one
+    gap. A small gap has a second type with the same move, whose test refuses.
 
     Attributes:
         largest: the logarithm of the largest factor by which a move changes the selection weight of a candidate.
@@ -127,7 +133,11 @@ class CandidateTypes:
     @classmethod
     @lru_cache(maxsize=32)  # needed again at each order
     def from_event(cls, event: SelectThenTestEvent) -> Self:
-        """Returns the types of candidates for a gap selection and its test, from a cache."""
+        """Returns the types of the gaps that a query may select and test, from a cache.
+
+        Args:
+            event: the price of the query.
+        """
         logits = np.array(event.bit.logits)
         reach = event.bit.reach
         num_teachers = event.num_teachers
@@ -175,12 +185,13 @@ class CandidateTypes:
 def largest_divergence(types: CandidateTypes, divergence: Divergence) -> float:
     """Returns an upper bound on the divergence of one query between any two neighbors.
 
-    Spans of the cover are divided while their bound is more than 1% above the divergence that some law attains, at most
-    ten times.
+    With P and Q the joint laws of the selected gap and the test's result on both neighbors, the divergence is the sum
+    of P f(Q / P) over all outcomes. All laws are covered by spans (`_Span`). A span is divided while its bound is more
+    than 1% above the divergence that some law attains, at most ten times.
 
     Args:
-        types: the types of candidates.
-        divergence: the function f of the module docstring.
+        types: the types of the gaps that may be selected.
+        divergence: a convex function f >= 0 with f(1) = 0.
     """
     with np.errstate(all="ignore"):  # what double precision cannot hold becomes infinite
         programs = _CornerPrograms(types=types, divergence=divergence)
@@ -207,10 +218,11 @@ def largest_divergence(types: CandidateTypes, divergence: Divergence) -> float:
 
 
 def _halves(span: _Span) -> tuple[_Span, _Span]:
-    """Divides a span into two; the docstring of the module explains growths and refusals.
+    """Divides a span, a rectangle of growths and refusals (`_Corner`), into two parts, and returns both.
 
-    A span is divided in the middle of its growths, with one exception. If one end of its refusals is infinite and the
-    other at most 8 from 0, and its growths differ by at most 0.3, it is divided at refusals 1.6 times the finite end.
+    The interval of growths is cut in its middle, with one exception. Suppose that one end of the interval of refusals
+    is infinite, the other end is at most 8 from 0, and the interval of growths is at most 0.3 wide. Then the interval
+    of refusals is cut at 1.6 times its finite end.
     """
     smallest_refusals, largest_refusals, smallest_growth, largest_growth = span
     finite_end = smallest_refusals if math.isinf(largest_refusals) else largest_refusals
@@ -226,14 +238,15 @@ def _halves(span: _Span) -> tuple[_Span, _Span]:
 
 
 class _CornerPrograms:
-    """The linear programs at all corners of the cover that were needed so far, with their solutions.
+    """The linear programs at all corners (`_Corner`) that were needed so far, with their solutions.
 
-    The programs are solved over a subset of the types. A type is added to the subset where a solution over the subset
-    does not give a close bound over all types (column generation).
+    The program at a corner bounds the divergence of all laws with the growth and the refusals of this corner. It has
+    one variable for each type (`CandidateTypes`). The programs are solved over a subset of the types. A type is added
+    to the subset where a solution over the subset does not give a close bound over all types (column generation).
 
     Args:
-        types: the types of candidates.
-        divergence: the function f of the module docstring.
+        types: the types of the gaps that a query may select.
+        divergence: the convex function f of `largest_divergence`.
     """
 
     def __init__(self, types: CandidateTypes, divergence: Divergence) -> None:
@@ -269,7 +282,7 @@ class _CornerPrograms:
         self.attained = 0.0
 
     def bounds(self, spans: list[_Span]) -> dict[_Span, float]:
-        """Returns an upper bound on the divergence over all laws in each span, by span."""
+        """Returns, by span, an upper bound on the divergence of all laws whose growth and refusals lie in the span."""
         ends = [
             (
                 _Corner(
@@ -307,7 +320,7 @@ class _CornerPrograms:
         return dict(zip(spans, bounds.tolist(), strict=True))
 
     def _solve_new(self, corners: Iterable[_Corner]) -> None:
-        """Creates and solves the programs at those of the corners that are new."""
+        """Creates and solves the linear programs at those of the given corners that have no program yet."""
         num_known = len(self._index_of)
         new = [corner for corner in dict.fromkeys(corners) if corner not in self._index_of]
         if new:
@@ -318,12 +331,12 @@ class _CornerPrograms:
             unsolved = self._solve(unsolved) if unsolved.size else unsolved
 
     def _solve(self, corners: IntArray) -> IntArray:
-        """Solves the programs at some corners over the included types, and stores multipliers that improve a bound.
+        """Solves the programs at some corners over a subset of the types, and stores multipliers that improve a bound.
 
-        Includes further types where they are needed for a close bound.
+        The bounds hold over all types. Types that a close bound needs are added to the subset.
 
         Args:
-            corners: the indices of the corners.
+            corners: the indices of the corners, `[num_corners]`.
 
         Returns:
             The indices of the corners for which types were added, and which have to be solved again.
@@ -362,10 +375,11 @@ class _CornerPrograms:
     ) -> Iterator[tuple[slice, FloatArray, FloatArray]]:
         """Yields, for each batch of corners, its slice, the bounds, `[b]`, and the remainders, `[b, K]`.
 
-        `LinearPrograms` explains both; b is the number of corners in the batch.
+        The methods `bounds` and `remainders` of `LinearPrograms` return both, over all K types. The batch has b
+        corners.
 
         Args:
-            corners: the indices of the corners.
+            corners: the indices of the corners, `[num_corners]`.
             multipliers: the multipliers of the rows at each corner, `[num_corners, R]`.
         """
         for batch in self._batches(len(corners)):
@@ -379,7 +393,12 @@ class _CornerPrograms:
         return [slice(start, start + batch_size) for start in range(0, num_items, batch_size)]
 
     def _programs(self, corners: IntArray, types: IntArray | slice = slice(None)) -> LinearPrograms:
-        """Returns the programs at corners, given by their indices, over some types; by default over all types."""
+        """Returns the linear programs at corners, over some of the types.
+
+        Args:
+            corners: the indices of the corners, `[num_corners]`.
+            types: the indices of the types; by default all types.
+        """
         own_values = np.stack([self._own_values[corner][types] for corner in corners.tolist()])
         return LinearPrograms(
             parts=self._parts[:, types],
@@ -389,7 +408,7 @@ class _CornerPrograms:
         )
 
     def _append_programs(self, corners: list[_Corner]) -> None:
-        """Creates the programs at new corners, and appends them to the arrays of this object."""
+        """Creates the linear programs at new corners, and appends them, without solutions, to this object's arrays."""
         log_low, log_high, log_growth = np.array(corners).T
         low = np.exp(self._types.largest * log_low)
         high = np.exp(self._types.largest * log_high)
@@ -432,10 +451,12 @@ class _CornerPrograms:
     def _compute_values_at_growth(self, growth: float, has_chord: bool) -> FloatArray:
         """Returns the contribution of each type to the divergence at one growth, `[K]`.
 
+        It is that of a unit of the type's probability before the move.
+
         Args:
-            growth: the growth of a corner.
-            has_chord: True for the contribution of passing tests only, because a chord bounds that of refusals; False
-                for the contribution of both.
+            growth: the growth of a corner, in the unit of `_Corner`.
+            has_chord: True for the contribution of passing tests only, because the program bounds that of refusals by a
+                chord of f; False for the contribution of both.
         """
         types = self._types
         share = math.exp(-self._types.largest * growth)
