@@ -30,7 +30,7 @@ class AttackReport:
     So their result costs nothing only if these other records are public.
 
     Attributes:
-        epsilon: the price of a rehearsal.
+        epsilon: the price of a rehearsal, a release with canaries that the attack looks for.
         delta: the delta at which `epsilon` holds.
         lower_bound: the lower bound on epsilon, by the success of the attack.
         confidence: the probability with which the lower bound holds.
@@ -79,7 +79,7 @@ class AttackReport:
 
     @property
     def is_refuted(self) -> bool:
-        """Whether the attack refutes the price."""
+        """Whether the attack refutes the price of the rehearsal: its lower bound on epsilon exceeds `epsilon`."""
         return self.lower_bound > self.epsilon
 
     @property
@@ -89,7 +89,7 @@ class AttackReport:
 
     @property
     def why_free(self) -> str:
-        """A sentence on why publishing the result costs no privacy."""
+        """A sentence on why publishing the result of the attack costs no privacy, by the kind of its canaries."""
         if self.unit == "teacher":
             return (
                 "Publishing this costs nothing: all votes in the rehearsal were made up, and no private record was "
@@ -101,7 +101,7 @@ class AttackReport:
         )
 
     def require_publishable(self, statement: PrivacyStatement, *, rehearsed_on: str | None) -> None:
-        """Raises `InvalidValue` unless the attack is on this kind of release, and may be published for free.
+        """Raises `InvalidValue` unless the attack was on a release of this kind, and publishing it costs no privacy.
 
         Args:
             statement: the price of the release.

@@ -41,7 +41,7 @@ class PrevalenceBand:
 def prevalence_bands(
     prevalence: FloatArray, average_precisions: Mapping[str, FloatArray]
 ) -> tuple[PrevalenceBand, ...]:
-    """Returns the three bands of labels, from frequent to rare; fewer than three labels have no bands.
+    """Returns three bands, each a third of the labels, from frequent to rare; fewer than three labels have no bands.
 
     Args:
         prevalence: the share of private records with each label, `[num_labels]`.

@@ -200,7 +200,7 @@ class PrivacyStatement:
         write_text(Path(folder, PRIVACY), text=to_json(self.published_values()) + "\n")
 
     def published_values(self) -> dict[str, Any]:
-        """Returns the content of `privacy.json`, without fields that only some releases have."""
+        """Returns the content of `privacy.json`: all fields, but the optional ones only where they say something."""
         values = dict(plain(self))
         for name in _OPTIONAL_FIELDS:
             if not values[name]:
@@ -325,7 +325,10 @@ def _promise_text(privacy: Privacy) -> str:
 
 
 def _epsilon_explanation(privacy: Privacy) -> str:
-    """Returns an explanation of the epsilon in `_promise_text`."""
+    """Returns an explanation of the release's epsilon: what it bounds, and what an attacker can find at most.
+
+    An infinite epsilon bounds nothing, and the text says so.
+    """
     if math.isinf(privacy.epsilon):
         return "Nothing bounds what the release says about one unit of privacy."
     epsilon = format_epsilon(privacy.epsilon)
@@ -341,7 +344,10 @@ def _epsilon_explanation(privacy: Privacy) -> str:
 
 
 def _paper_line(privacy: Privacy) -> str:
-    """Returns a line on the epsilon by the formula of the mechanism's paper; empty if the paper has no formula."""
+    """Returns a line with the epsilon that the accounting of the mechanism's paper gives, which is no bound.
+
+    The line is empty if the paper has no accounting.
+    """
     if privacy.paper_epsilon is None:
         return ""
     epsilon = format_epsilon(privacy.paper_epsilon)
@@ -349,7 +355,11 @@ def _paper_line(privacy: Privacy) -> str:
 
 
 def _places_section(place_sentences: Sequence[str]) -> str:
-    """Returns a section with a line for each sentence on the holders of records; empty without holders."""
+    """Returns a section of the card on whom the price covers if votes come from several holders; empty without holders.
+
+    Args:
+        place_sentences: the sentences of the section, of which each is on a line (`Places.promises`).
+    """
     if not place_sentences:
         return ""
     lines = "".join(f"\n- {sentence}" for sentence in place_sentences)
@@ -357,7 +367,7 @@ def _places_section(place_sentences: Sequence[str]) -> str:
 
 
 def _classes_line(privacy: Privacy) -> str:
-    """Returns a line on the budget classes of groups; empty without such classes."""
+    """Returns the line that who is in which budget class is taken as public; empty without budget classes."""
     if not privacy.classes:
         return ""
     return "\n- Who is in which budget class: that is taken as public."
@@ -376,7 +386,11 @@ def _scores_line(privacy: Privacy) -> str:
 
 
 def _stated_public_lines(fact_names: Sequence[str]) -> str:
-    """Returns a line for each name of facts that are public by the statement of the data owner."""
+    """Returns lines on names that are public by the statement of the data owner, one line for each kind of name.
+
+    Args:
+        fact_names: the kinds of names, such as "classes".
+    """
     lines = [
         f"\n- The names of the {markdown_cell(name)}: they are public by the statement of the data owner."
         for name in fact_names
@@ -385,7 +399,7 @@ def _stated_public_lines(fact_names: Sequence[str]) -> str:
 
 
 def _public_labels_line(privacy: Privacy) -> str:
-    """Returns a line on the labels of public rows that the student began at; empty if it began at none."""
+    """Returns a line on the public labels that the student learned from before any vote; empty if there were none."""
     num_labeled = privacy.parameters.get(NUM_PUBLIC_LABELS)
     if num_labeled is None:
         return ""
@@ -396,7 +410,11 @@ def _public_labels_line(privacy: Privacy) -> str:
 
 
 def features_origin(features: Mapping[str, Scalar]) -> str:
-    """Returns a sentence on the public data that features of pictures or texts were fitted on, with digests."""
+    """Returns a clause on the public data that the extractor of features was fitted on, with SHA-256 digests.
+
+    Args:
+        features: the settings and digests of the extractor (`Preprocessing.origin`).
+    """
     fitted = "fitted on nothing"
     for kind_of_input in ("pictures", "texts"):
         count = features.get(f"num_{kind_of_input}")
@@ -418,7 +436,11 @@ def _public_answers_text(digest: str) -> str:
 
 
 def _known_shares_text(known_shares: Mapping[str, float]) -> str:
-    """Returns the mean share of records for which a label is known, and the labels that are known for the fewest."""
+    """Returns a text with the mean share of records for which a label is known, and with the least known labels.
+
+    Args:
+        known_shares: the released share of records for which a label is known, by label.
+    """
     names = sorted(known_shares, key=known_shares.__getitem__)
     shares_of_rarest = [
         f"{name} {percent(known_shares[name])}" for name in names[:_NUM_RARELY_KNOWN]

@@ -34,7 +34,7 @@ _LINE_BREAK = "\v"
 
 
 class PlainConsole(Console):
-    """A console of rich that prints names in data and files as plain text, without the effect of control codes."""
+    """A console of the package rich that prints texts without control codes, such as those in names from data files."""
 
     def on_broken_pipe(self) -> None:
         """Raises the current error, which ends the command if no program reads its output any more."""
@@ -43,7 +43,10 @@ class PlainConsole(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Yields the segments of rich without control codes in texts; styles and rich's own cursor moves stay."""
+        """Yields the segments that rich makes of an object to print, with control codes in texts made visible.
+
+        Styles, and the cursor moves of rich itself, stay as they are.
+        """
         for segment in super().render(renderable, options):
             if segment.control:
                 yield segment
@@ -57,10 +60,10 @@ def print_page(
 ) -> None:
     """Prints a page from a Jinja template with rich's markup. Markup in the values is printed as text.
 
-    Lines are not wrapped. Lines with `¦` are rows of a table, and `br` is a line break in a cell. If the first row
-    begins with `=`, it is a heading; `>` before a cell of the heading aligns its column at the right. If a heading
-    begins with `==`, a narrow terminal wraps the table instead of cutting it. After a line with `%`, `{##}` makes an
-    empty line.
+    Lines are not wrapped. Lines with `¦`, which separates cells, are rows of a table. The template's variable `br` is a
+    line break in a cell. If the first row begins with `=`, it is a heading; `>` before a cell of the heading aligns its
+    column at the right. If a heading begins with `==`, a narrow terminal wraps the table instead of cutting it. After a
+    line with `%`, a statement of Jinja, `{##}` makes an empty line.
 
     Args:
         template: the path of the template in the package.
@@ -79,7 +82,7 @@ def print_page(
 
 
 def _is_table_row(line: str) -> bool:
-    """Returns True if a line of a page is a row of a table."""
+    """Returns True if a line of a page is a row of a table, that is, has the separator of cells."""
     return _CELL_SEPARATOR in line
 
 
@@ -110,7 +113,7 @@ def _print_table(console: Console, rows: list[list[str]]) -> None:
 
 
 def _styled_text(cell: str) -> Text:
-    """Returns a cell or a line of a template as text with the styles of its markup."""
+    """Returns a cell of a table, or another line of a page, as text with the styles that its rich markup names."""
     return Text.from_markup(cell.replace(_LINE_BREAK, "\n"), emoji=False)
 
 
@@ -121,7 +124,7 @@ def _escaped(value: Any) -> str:
 
 @cache  # each template is compiled once
 def _environment(package: str) -> Environment:
-    """Returns the templates of a package, with the filters that pages use."""
+    """Returns the Jinja environment that loads the templates of a package, with the filters that pages use."""
     environment = Environment(
         loader=PackageLoader(package, ""),
         undefined=StrictUndefined,
@@ -142,7 +145,10 @@ def _environment(package: str) -> Environment:
 
 
 def _finalize(value: Any) -> str:
-    """Returns the text that a template prints for a value, in which only markup of filters has an effect."""
+    """Returns the text that a template prints for a value.
+
+    `Markup`, which filters return, is printed as it is. In any other value, markup has no effect.
+    """
     return value if isinstance(value, Markup) else _escaped(value)
 
 
@@ -152,7 +158,7 @@ def _broken_at_spaces(heading: str) -> Markup:
 
 
 def _cells(values: Iterable[Any], prefix: str = "") -> Markup:
-    """Returns values as cells of a table row; the text `prefix` is put in front of each value."""
+    """Returns values as cells of a table row, each with the separator of cells and then the text `prefix` before it."""
     return Markup("".join(f"{_CELL_SEPARATOR}{prefix}{_escaped(value)}" for value in values))
 
 

@@ -23,17 +23,19 @@ class Constant:
 
     @classmethod
     def prior(cls, frequencies: FloatArray) -> Self:
-        """Returns the labels that more than half of the samples have, which is the constant with the best accuracy.
+        """Returns the prediction of the labels that more than half of the samples have.
 
-        `frequencies` is the share of samples with each label, `[num_labels]`.
+        No prediction that is the same for all samples has a better accuracy. `frequencies` is the share of samples with
+        each label, `[num_labels]`.
         """
         return cls(labels=frequencies > 0.5, frequencies=frequencies)
 
     @classmethod
     def best(cls, frequencies: FloatArray) -> Self:
-        """Returns the k most frequent labels, with the k that gives the best micro-F1 on data with these frequencies.
+        """Returns the prediction of the k most frequent labels, with the k that gives the best micro-F1.
 
-        `frequencies` is the share of samples with each label, `[num_labels]`.
+        The micro-F1 is that on samples with these frequencies. `frequencies` is the share of samples with each label,
+        `[num_labels]`.
         """
         # On one sample, the expected number of hits of k labels is the sum of their frequencies, among k predicted
         # labels. The expected number of true labels is the sum of all frequencies.

@@ -168,7 +168,11 @@ class Dossier:
 
     @property
     def scale(self) -> str:
-        """A finite epsilon on a scale in words, without a period (Ponomareva et al. 2023, section 5.2.1)."""
+        """An answer in words to whether a finite epsilon is a lot, without a period at its end.
+
+        It has one of three grades (Ponomareva et al. 2023, section 5.2.1). Up to 1, epsilon counts as a strong
+        guarantee, and above `WEAK_EPSILON` it promises one person little. Between them, it limits attacks.
+        """
         epsilon = format_epsilon(self.statement.epsilon)
         if self.is_weak:
             return f"Yes: {epsilon} promises one person little"
@@ -178,12 +182,16 @@ class Dossier:
 
     @property
     def unit_explained(self) -> str:
-        """What the unit of privacy means, for data sets that ship; empty for others."""
+        """An explanation of the unit of privacy of a data set that ships with the package; empty for other units."""
         return _UNITS.get(self.statement.unit, "")
 
     @property
     def rare_guesses(self) -> list[tuple[float, float]]:
-        """Facts that can hardly be guessed: the probability without the release, and a bound on it with the release."""
+        """Probabilities of guessing a fact on a member, for facts that are hard to guess.
+
+        Each pair has the probability without the release, below 0.1, and a bound on it for whoever sees the release.
+        The list is empty if the statement has no bounds on attacks.
+        """
         if self.statement.attacks is None:
             return []
         guesses = [(float(rate), share) for rate, share in self.statement.attacks.guessed.items()]
@@ -210,12 +218,18 @@ class Dossier:
 
     @property
     def mechanism_in_words(self) -> str:
-        """A sentence on what the mechanism releases; empty for a mechanism that is not of this package."""
+        """A sentence on what the mechanism releases, the first line of its class's docstring.
+
+        It is empty for a mechanism that is not of this package.
+        """
         return self._mechanism_docstring.split("\n", maxsplit=1)[0]
 
     @property
     def setting_rows(self) -> list[tuple[str, str]]:
-        """The public settings of the mechanism as rows: name and value, with the meaning where it has one here."""
+        """The public settings of the mechanism as rows (name, value).
+
+        Three settings that few readers know have an explanation after the value.
+        """
         rows = []
         for name, value in self.statement.parameters.items():
             meaning = _PARAMETERS.get(name)
@@ -224,7 +238,7 @@ class Dossier:
 
     @property
     def score_rows(self) -> list[tuple[str, str, str]]:
-        """The released scores as rows: name, value, and the ends of the interval."""
+        """The released scores as rows: name, value, and the ends of the interval; empty if none were released."""
         if self.scores is None:
             return []
         scores = dict(self.scores.by_name)
@@ -235,7 +249,10 @@ class Dossier:
 
     @property
     def total(self) -> tuple[float, float]:
-        """The epsilon and delta of somebody who is both in the private records and in the test records of scores."""
+        """The epsilon and delta of somebody who is both in the private records and in the test records of the scores.
+
+        Both numbers are sums over the release and the scores. Without scores they are those of the release.
+        """
         if self.scores is None:
             return self.statement.epsilon, self.statement.delta
         return (
@@ -245,19 +262,21 @@ class Dossier:
 
     @property
     def factor(self) -> str:
-        """The number e to the power of a finite epsilon, rounded up, in words."""
+        """The number e to the power of a finite epsilon, rounded up, as text."""
         power = self.statement.epsilon / math.log(10)
         if power > _MAX_POWER:
             return f"10 to the power of {math.ceil(power)}"
         return f"{_rounded_up(math.exp(self.statement.epsilon), digits=3):,.12g}"
 
     def max_share_found(self, false_alarm_rate: float) -> float:
-        """Returns a bound on the share of members that an attack finds.
+        """Returns a bound on the share of members that an attack on the release finds.
 
-        The result is the smallest of three bounds: by epsilon and delta, by `gdp_mu`, and by the statement itself.
+        The result is the smallest of three bounds. The first follows from epsilon and delta. The second follows from
+        the mu of mu-GDP that the statement has. The third is the one that the statement itself has for this rate. The
+        last two may be missing.
 
         Args:
-            false_alarm_rate: the share of people outside the data whom the attack takes for members.
+            false_alarm_rate: the share of non-members that the attack takes for members, in [0, 1].
         """
         attacks = self.statement.attacks
         bound = _max_share_found(
@@ -273,7 +292,13 @@ class Dossier:
         return bound
 
     def max_share_found_in_scores(self, false_alarm_rate: float) -> float:
-        """Returns a bound on the share of units of the test records that an attack on the scores finds."""
+        """Returns a bound on the share of units of the test records that an attack on the released scores finds.
+
+        If no scores were released, an attack finds no larger share than `false_alarm_rate`, which is returned.
+
+        Args:
+            false_alarm_rate: the share of units outside the test records that the attack takes for units in them.
+        """
         if self.scores is None:
             return false_alarm_rate
         return _max_share_found(
@@ -285,7 +310,10 @@ class Dossier:
 
     @property
     def found_rows(self) -> list[tuple[str, str, str]]:
-        """Rows: false alarms, the largest share of members that an attack finds, and their quotient."""
+        """Rows of a table of attacks, as text, for false alarms of 0.1%, 1% and 10%.
+
+        Each row has the share of false alarms, the largest share of members that an attack finds, and their quotient.
+        """
         rows = []
         for alpha in map(float, _ALPHAS):
             share = self.max_share_found(alpha)
@@ -295,7 +323,10 @@ class Dossier:
 
     @property
     def found_rows_of_scores(self) -> list[tuple[str, str]]:
-        """Rows for the units of the test records: false alarms, and the largest share that an attack finds."""
+        """Rows of a table of attacks on the released scores, as text, for false alarms of 0.1%, 1% and 10%.
+
+        Each row has the share of false alarms, and the largest share of units of the test records that an attack finds.
+        """
         return [
             (percent(alpha), percent(self.max_share_found_in_scores(alpha)))
             for alpha in map(float, _ALPHAS)
@@ -303,7 +334,10 @@ class Dossier:
 
     @property
     def curve(self) -> list[tuple[float, float]]:
-        """Points of the trade-off curve: a share of false alarms, and the largest share of members that are found."""
+        """Points of the trade-off curve by rising share of false alarms, from 0 to 1.
+
+        Each pair has a share of false alarms, and a bound on the share of members that an attack finds with it.
+        """
         # Points that are evenly spaced on the normal scale show both ends of the curve.
         normal = NormalDist()
         quantiles = np.linspace(-3.5, 3.5, _NUM_POINTS)
@@ -431,7 +465,9 @@ def _checked_digests(folder: Path) -> Mapping[str, str]:
 
 
 def _max_share_found(alpha: float, *, epsilon: float, delta: float, mu: float) -> float:
-    """Returns the largest share of members that attacks find, with a share of false alarms.
+    """Returns an upper bound on the share of members that an attack finds, at a share of false alarms.
+
+    It is the smaller one of two bounds: by epsilon and delta, and by mu.
 
     Args:
         alpha: the share of false alarms.
@@ -453,7 +489,11 @@ def _max_share_found(alpha: float, *, epsilon: float, delta: float, mu: float) -
 
 
 def _inputs_text(schema: Mapping[str, Any]) -> str:
-    """Returns the inputs of a model in words; empty without a model."""
+    """Returns the inputs of a model in words, such as "12 columns of a table"; empty without a model.
+
+    Args:
+        schema: the description of the model that is published with it; empty without a model.
+    """
     if not schema:
         return ""
     preprocessing = schema.get("preprocessing") or {}
@@ -468,6 +508,6 @@ def _inputs_text(schema: Mapping[str, Any]) -> str:
 
 
 def _rounded_up(value: float, *, digits: int) -> float:
-    """Returns a number > 0 rounded up to some significant digits."""
+    """Returns a number > 0, rounded up to `digits` significant digits."""
     scale = 10.0 ** (math.floor(math.log10(value)) - digits + 1)
     return float(f"{math.ceil(value / scale - 1e-9) * scale:.12g}")

@@ -117,18 +117,18 @@ def _extrapolated_metrics(
     num_resamples: int,
     seed: int,
 ) -> dict[str, FloatArray]:
-    """Returns the metrics of resamples of all samples, `[B]` by name, estimated from resamples of a part of them.
+    """Returns the five metrics of B resamples of all test samples, `[B]` by name, estimated from a part of the samples.
 
-    Deviations from the mean decrease with the root of the number of samples. So the deviations of the part are
-    multiplied by the root of its share of the samples.
+    Only the part is resampled. Deviations from the mean decrease with the root of the number of samples. So the
+    deviations of the part are multiplied by the root of its share of the samples.
 
     Args:
         predicted_labels: the predicted labels of all samples, bool `[n, L]`.
         scores: the scores of all samples, `[n, L]`.
         true_labels: the true labels of all samples, bool `[n, L]`.
         known: which true labels are known, bool `[n, L]`; None where all are.
-        sample_indices: the samples of the part.
-        num_resamples: the number of resamples.
+        sample_indices: the indices of the samples of the part.
+        num_resamples: B, the number of resamples.
         seed: the seed of the draws.
     """
     resample_part = partial(
@@ -167,9 +167,14 @@ def _metrics_of_resamples(
     known: BoolArray | None,
     weight_blocks: Iterable[Float32Array],
 ) -> dict[str, FloatArray]:
-    """Returns the metrics of each resample, `[B]` by name.
+    """Returns the five metrics of each of B resamples of n test samples, `[B]` by name; NaN where undefined.
 
-    `weight_blocks` are the weights of the samples in b resamples each, `[n, b]`.
+    Args:
+        predicted_labels: the predicted labels, bool `[n, L]`.
+        scores: the score of each label, `[n, L]`.
+        true_labels: the true labels, bool `[n, L]`.
+        known: which true labels are known, bool `[n, L]`; None where all are.
+        weight_blocks: how often each sample is in each resample. Each block is `[n, b]` for b of the B resamples.
     """
     # Columns are copied once, so that each label's values lie side by side.
     score_columns = np.asfortranarray(scores)
@@ -237,7 +242,11 @@ def _metrics_of_block(
     weight_rows = np.ascontiguousarray(weights.T)  # [b, n]
 
     def count(flags: BoolArray) -> FloatArray:
-        """Returns the number of samples in each resample for which a flag is true, `[b, L]`."""
+        """Returns the number of samples in each of b resamples for which a flag is true, `[b, L]`.
+
+        Args:
+            flags: a flag for each sample and label, bool `[n, L]`.
+        """
         return np.asarray(weight_rows @ flags.astype(np.float32), np.float64)
 
     hits = count(predicted_labels & true_labels)
@@ -309,7 +318,11 @@ def _precision_function(
     )
 
     def average_precision(weights: Float32Array) -> FloatArray:
-        """Returns the average precision of the label in each resample, `[b]`."""
+        """Returns the average precision of the label in each of b resamples, `[b]`; NaN without a positive sample.
+
+        Args:
+            weights: how often each resample has each sample, `[n, b]`.
+        """
         if not positives_between_cuts.shape[0]:
             return np.full(weights.shape[1], np.nan)
         hits = positives_between_cuts @ weights
@@ -336,13 +349,13 @@ def _undefined_precision(weights: Float32Array) -> FloatArray:
 def _segment_matrix(
     *, sorted_samples: NDArray[np.intp], cut_positions: NDArray[np.intp], num_samples: int
 ) -> Any:
-    """Returns a sparse matrix `[num_cuts, num_samples]` of 0 and 1.
+    """Returns a sparse matrix `[num_cuts, num_samples]` of 0 and 1, whose rows are segments of a list of samples.
 
-    A row has 1 for the samples between the cut before and its own cut.
+    Row i has 1 for the samples between cut i - 1, or the beginning of the list, and cut i.
 
     Args:
-        sorted_samples: the indices of the samples, in the order of the cuts.
-        cut_positions: the number of samples before each cut.
+        sorted_samples: the list: indices of samples, some or all of them.
+        cut_positions: the number of samples of the list before each cut, rising.
         num_samples: the number of all samples.
     """
     from scipy.sparse import csr_array  # loads slowly

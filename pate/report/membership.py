@@ -30,8 +30,8 @@ class Membership:
             `[num_rates]`.
         tpr: the true positive rate of the first attack at each false positive rate, `[num_rates]`. Equal losses count
             in proportion.
-        low: the lower end of the 95% interval of `tpr` by chance, if private and test records do not differ,
-            `[num_rates]`.
+        low: the lower end of the interval that holds `tpr` with probability 95% if the losses of private and test
+            records have the same distribution, `[num_rates]`.
         high: the upper end of that interval, `[num_rates]`.
         num_private: the number of private records that were tried.
         num_test: the number of test records that were tried.
@@ -96,7 +96,7 @@ class Membership:
 
     @property
     def text(self) -> str:
-        """A sentence on how well an attacker can recognize a training record."""
+        """A sentence on the shares of private records that attacks find, at false positive rates near 0.1% and 1%."""
         nearest_indices = {
             int(np.abs(np.array(self.fpr) - rate).argmin()) for rate in _STATED_RATES
         }
@@ -104,7 +104,13 @@ class Membership:
         return f"What an attacker sees of a training record: {'; '.join(lines)}."
 
     def _line_at(self, rate_index: int) -> str:
-        """Returns a phrase on the share of private records found at the false positive rate with index `rate_index`."""
+        """Returns a phrase on the share of private records that each attack finds at one false positive rate.
+
+        The phrase also says if the larger share is beyond chance, the upper end `high` of the interval.
+
+        Args:
+            rate_index: the index of the rate in `fpr`.
+        """
         largest_share = self.tpr[rate_index]
         shares = [f"{_percent(largest_share)} of them"]
         if self.tpr_by_reference:
@@ -130,7 +136,8 @@ def _true_positive_rates(
 ) -> tuple[float, ...]:
     """Returns the shares of private records that an attack finds at given numbers of false positives, `[num_counts]`.
 
-    If private and test records have equal losses, they are counted in proportion.
+    The attack takes the records with the smallest losses for private ones. If private and test records have a loss in
+    common of which only some test records count, the same share of these private records counts.
 
     Args:
         private_losses: the losses of private records, `[num_private]`.
@@ -183,11 +190,11 @@ def log_odds(
 def deviations_from_references(
     sample_log_odds: FloatArray, reference_log_odds: FloatArray
 ) -> FloatArray:
-    """Returns by how many standard deviations log-odds are below those of reference models, `[num_samples]`.
+    """Returns by how many standard deviations the student's log-odds are below those of reference models.
 
-    The log-odds of reference models are modeled as a Gaussian for each record, with their mean. Its variance is the
-    mean of two numbers: the record's own variance, and the mean variance over all records. Few models do not determine
-    the variance of one record.
+    The result is an array `[num_samples]`. For each sample, the log-odds of reference models are taken as a Gaussian
+    around their mean. Its variance is the mean of two numbers: the sample's own variance over the models, and the mean
+    of these variances over all samples. Few models do not determine the variance of one sample.
 
     Args:
         sample_log_odds: the log-odds of the student, `[num_samples]`.
@@ -202,16 +209,17 @@ def deviations_from_references(
 def _chance_interval(
     counts: IntArray, *, num_private: int, num_test: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Returns the 95% interval of the true positive rate by chance, at each number of false positives.
+    """Returns the ends of the interval that holds the true positive rate with probability 95% if attacks are blind.
 
-    Let private and test losses have one distribution, and sort all n private and m test records by loss. The number of
-    private records before the (k + 1)-th test record is then binomial, with a rate that is Beta(k + 1, m - k). The
-    probabilities of this beta-binomial distribution are computed from the ratios of neighboring ones:
+    Both ends are arrays `[num_counts]`, with a value for each number of false positives. Let private and test losses
+    have one distribution, and sort all n private and m test records by loss. The number of private records before the
+    (k + 1)-th test record is then binomial, with a rate that is Beta(k + 1, m - k). The probabilities of this
+    beta-binomial distribution are computed from the ratios of neighboring ones:
 
     P(i + 1) / P(i) = (n - i) (i + k + 1) / ((i + 1) (m - k + n - 1 - i)).
 
     Args:
-        counts: the numbers k of false positives.
+        counts: the numbers k of false positives, `[num_counts]`.
         num_private: the number n of private records.
         num_test: the number m of test records.
     """

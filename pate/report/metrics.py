@@ -111,7 +111,7 @@ def micro_f1(
 ) -> float:
     """Returns the F1 of all known bits together; 0 if there is neither a predicted nor a true positive.
 
-    All arrays are bool `[num_samples, num_labels]`; None for `known` if all true labels are known.
+    All arrays are bool `[num_samples, num_labels]`. `known` says which true labels are known; None if all are.
     """
     if known is not None:
         predicted_labels = predicted_labels & known
@@ -151,7 +151,11 @@ def _metrics_of_labels(
     true_labels: BoolArray,
     known: BoolArray | None,
 ) -> dict[str, FloatArray]:
-    """Returns the metrics of `per_label_metrics` but `auroc`, from arrays that were checked, except `known`."""
+    """Returns the metrics of each label, as `per_label_metrics` does, but without `auroc`.
+
+    The arguments are arrays `[num_samples, num_labels]`. The function checks only `known`, and raises `InvalidValue` if
+    its form is wrong or an unknown label is marked as true. `require_predictions` has checked the other arrays.
+    """
     num_samples, num_labels = true_labels.shape
     num_known = np.full(num_labels, num_samples)
     if known is not None:
@@ -178,7 +182,10 @@ def _metrics_of_labels(
 def metrics_of_counts(
     *, hits: Any, num_predicted: Any, num_true: Any, num_samples: Any
 ) -> dict[str, FloatArray]:
-    """Returns the metrics of each label from numbers of samples, arrays `[…, num_labels]`.
+    """Returns five metrics of each label, computed from numbers of samples for which the label is known.
+
+    All arguments and results are arrays `[…, num_labels]`. The metrics are `accuracy`, `balanced_accuracy`,
+    `precision`, `recall` and `f1`; an undefined one is NaN, but `precision` and `f1` are then 0.
 
     Args:
         hits: the number of samples that have the label and for which it is predicted.

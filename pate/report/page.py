@@ -27,10 +27,10 @@ def render_html(report: Report, picture_arrays: PictureArrays) -> str:
 
 
 def render_template(template: str, **values: Any) -> str:
-    """Returns an HTML page, for light and dark screens, for print, and for any width from a phone's on.
+    """Returns an HTML page from a Jinja template that extends `report/page.html`.
 
-    All texts are escaped, except the SVG of pictures. The template extends `report/page.html`, and defines its `title`
-    and `legend`.
+    The template must define `title` and `legend`. The page is for light and dark screens, for print, and for any width
+    from a phone's on. All texts are escaped, except the SVG of pictures.
 
     Args:
         template: the path of the template in the package.
@@ -41,7 +41,7 @@ def render_template(template: str, **values: Any) -> str:
 
 @cache  # each template is compiled once
 def _environment() -> Environment:
-    """Returns the templates of `pate`, with the words and filters that pages use."""
+    """Returns the Jinja environment that loads the templates of `pate`, with the words and filters that pages use."""
     environment = Environment(
         loader=PackageLoader("pate", ""), autoescape=True, undefined=StrictUndefined
     )
@@ -60,5 +60,5 @@ def _breakable(name: str) -> Markup:
 
 
 def _format_score(value: float | None) -> str:
-    """Returns a score with three decimals; a dash for None and NaN."""
+    """Returns a score as text with three decimals; a dash for None and NaN."""
     return DASH if value is None or np.isnan(value) else f"{value:.3f}"

@@ -45,10 +45,10 @@ _WIDTH = 340.0
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture of one pair of axes, 340 points wide.
+    """A picture of one pair of axes, 340 points wide, that matplotlib draws as SVG or PNG.
 
     Attributes:
-        paint: draws the picture on axes.
+        paint: a function that draws the picture on given axes.
         height: the height in points.
         alt: the alternative text for screen readers; empty if the template of the page has one.
         caption: an explanation of the picture; empty if the template of the page has one.
@@ -82,7 +82,7 @@ class Picture:
         return element
 
     def write_png(self, path: Path) -> None:
-        """Writes the picture as a PNG file for print: dark on white, in the colors of `on_paper`."""
+        """Writes the picture as a PNG file for print: dark on white, in the colors of the light page."""
         style = {name: on_paper(value) for name, value in _STYLE.items()}
         with self._painted(style) as figure, atomic_write(path) as file:
             figure.savefig(
@@ -95,7 +95,13 @@ class Picture:
 
     @contextmanager
     def _painted(self, style: dict[Any, Any]) -> Iterator[Figure]:
-        """Paints the picture with a style of matplotlib, for a `with` block; no global state of matplotlib changes."""
+        """Yields a figure with the painted picture, for a `with` block in which a style of matplotlib holds.
+
+        The style ends with the block, so matplotlib's global state does not change.
+
+        Args:
+            style: the settings of matplotlib (rc parameters) by name.
+        """
         with mpl.rc_context(style), warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="Glyph .* missing from (current )?font")
             size = (_WIDTH / _POINTS_PER_INCH, self.height / _POINTS_PER_INCH)
@@ -105,7 +111,11 @@ class Picture:
 
 
 def on_paper(value: Any) -> Any:
-    """Returns the color of the light page for a placeholder of a color; any other value is returned unchanged."""
+    """Returns the color that the light page has for a placeholder; any other value is returned unchanged.
+
+    A placeholder is a color, such as `INK_COLOR`, with which pictures are painted. A page replaces it by a color of its
+    style sheet.
+    """
     if isinstance(value, str) and value in _PAGE_COLORS:
         return _PAGE_COLORS[value][1]
     return value

@@ -11,15 +11,16 @@ from pate.report.precision_recall import PrecisionRecall
 class PictureArrays:
     """The arrays that the pictures of a run are drawn from. No epsilon covers most of them: do not publish them.
 
-    A gap is the lead of the selected labels of a query over the other labels, in votes. A stability test lets an answer
-    pass with a probability that grows with the gap.
+    A gap of a query is a difference of vote counts, which `gap_name` names. In the report of a run, it is the largest
+    difference between neighbors in the sorted counts, with 0 and the number of teachers among them. A stability test
+    lets an answer pass with a probability that grows with the gap.
 
     Attributes:
         label_names: the names of the labels.
         answered: true for each answered query, bool `[num_queries]`.
         labels: the released labels, bool `[num_queries, num_labels]`; rows of refused queries are not read.
         epsilon_after_query: the epsilon of all queries up to each query, `[num_queries]`.
-        gaps: the gaps without noise, `[num_queries]`; None for an aggregator without gaps. No epsilon covers them.
+        gaps: the gaps without noise, `[num_queries]`; None if the votes are not counted. No epsilon covers them.
         gap_name: the name of the gap, on an axis.
         histogram: the votes without noise, int `[num_queries, num_labels]`; None if the votes are not counted. No
             epsilon covers them.

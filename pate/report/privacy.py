@@ -71,7 +71,7 @@ class EarlierPrice:
 
     @property
     def sentence(self) -> str:
-        """The facts in two sentences: what the release started from, and who pays what."""
+        """Two sentences: which earlier release this one started from at which price, and who pays for which release."""
         epsilon = "infinite" if math.isinf(self.epsilon) else format_epsilon(self.epsilon)
         return (
             f"The student started from an earlier release (SHA-256 {self.sha256}), which states epsilon {epsilon} at "
@@ -175,14 +175,17 @@ class Privacy:
 
     @property
     def accountant_text(self) -> str:
-        """The name of the accountant; if it took the least of several prices, also whose price was the least."""
+        """The name of the accountant; if it compares several accountants, also the one with the least price."""
         if self.won_by is None:
             return self.accountant
         return f"{self.accountant} (here that of {self.won_by})"
 
     @property
     def charging_sentence(self) -> str:
-        """A sentence on whether charging by hits gave a smaller price; empty for other mechanisms."""
+        """A text on whether charging by hits costs less than plain composition of the queries that were asked.
+
+        It is empty for a mechanism that is not charged by hits.
+        """
         if self.plain_epsilon is None:
             return ""
         plain = format_epsilon(self.plain_epsilon)
@@ -253,7 +256,10 @@ class Privacy:
         return rows
 
     def _gap_text(self, gap: float | None) -> str:
-        """Returns a gap as a number of votes; for None, a phrase that not even the largest possible gap passes."""
+        """Returns the smallest gap that passes the stability test with some probability, as a number of votes.
+
+        For None, the text says that not even `max_gap`, the largest possible gap, passes with this probability.
+        """
         if gap is None:
             return f"no gap of {self.max_gap} votes passes"
         return f"{gap:g} votes"

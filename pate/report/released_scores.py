@@ -98,7 +98,7 @@ class ReleasedScores:
 
     @property
     def by_name(self) -> dict[str, ReleasedScore]:
-        """The scores over all test records, by their names on cards."""
+        """The scores over all test records, by their names on cards, such as "micro-F1"; without those of subgroups."""
         return {words: getattr(self, name) for name, words in NAMES.items()}
 
     @property
@@ -111,7 +111,11 @@ class ReleasedScores:
 
     @property
     def promise(self) -> str:
-        """Two sentences on whom the price protects: people in the test records alone, or also in private ones."""
+        """Two sentences on whom the price of the scores protects, and on who pays other prices, too.
+
+        It protects the people in the test records. None of them is in the private records of the data set. Whoever has
+        records in another release as well pays the sum.
+        """
         return (
             f"The scores are ({format_epsilon(self.epsilon)}, {format_delta(self.delta)})-differentially private for "
             "the people in the test records. Nobody in this data set is in both the test records and the private "

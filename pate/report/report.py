@@ -50,10 +50,11 @@ _START_NOT_COVERED = {"baselines.start_alone": "its scores read the true labels 
 
 
 def not_covered_in(baselines: Baselines) -> dict[str, str]:
-    """Returns the dotted keys of a report that no epsilon covers, with the reasons.
+    """Returns the dotted keys of a report that no epsilon covers, such as "baselines.prior", each with the reason.
 
     Args:
-        baselines: the models to compare with, a start alone among them if there is one.
+        baselines: the scores of the models that the student is compared with. The key of `start_alone` is left out if
+            the report has no such model.
     """
     if baselines.start_alone is None:
         return dict(NOT_COVERED)
@@ -135,7 +136,13 @@ class ReleaseSummary:
 
 @dataclass(frozen=True)
 class TeacherSummary:
-    """The number of teachers, their mean accuracy and their mean number of records. No epsilon covers them."""
+    """The number of teachers, which is public, and two means that no epsilon covers.
+
+    Attributes:
+        num_teachers: the number of teachers.
+        mean_accuracy: the mean share of right bits in the teachers' votes on the queries; None if it is not known.
+        records_per_teacher: the mean number of private records of a teacher.
+    """
 
     num_teachers: int
     mean_accuracy: float | None
@@ -178,7 +185,7 @@ class Report:
     Attributes:
         privacy: the price of the release.
         release: the numbers of queries and answers.
-        teachers: the number of teachers and their accuracy.
+        teachers: the number of teachers, and their mean accuracy and number of records.
         student: the metrics of the private student; None if it had no answer to learn from.
         baselines: the metrics of the models that the student is compared with.
         verdict: the judgment of the student.

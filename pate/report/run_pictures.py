@@ -41,7 +41,7 @@ _MODEL_COLORS = dict(
 
 @dataclass(frozen=True)
 class _Mark:
-    """The mark of a model in the rows of labels.
+    """The mark of a model in the picture of labels (`label_dots`), which has a row for each label.
 
     Attributes:
         model: the key of the model in report.json.
@@ -171,9 +171,11 @@ def student_curve(picture_arrays: PictureArrays) -> Picture | None:
 
 
 def label_dots(picture_arrays: PictureArrays) -> Picture | None:
-    """Draws, for each label, its frequency and the average precision of the student and its baselines.
+    """Draws, for each label, its frequency and the average precision of up to three models.
 
-    The result is None if no student was trained, or if no test sample has a label.
+    The models are the student, the majority-vote student and the all-records model. Labels that no test sample has are
+    left out, and of more than 60 labels those in the middle. The result is None if no student was trained, or if no
+    test sample has a label.
     """
     if "average_precision" not in picture_arrays.per_label.get("student", {}):
         return None
@@ -260,7 +262,11 @@ def label_dots(picture_arrays: PictureArrays) -> Picture | None:
 
 
 def _sentence_on_marks(drawn_models: Container[str]) -> str:
-    """Returns sentences that explain the marks of the models in `drawn_models` and the distances between them."""
+    """Returns sentences that say what the distance from the student's mark to that of each other model means.
+
+    Args:
+        drawn_models: the keys in report.json of the models that the picture of labels shows.
+    """
     mark_texts = {
         mark.model: f"the {mark.words} ({MODEL_NAMES[mark.model]})"
         for mark in _MARKS
@@ -313,7 +319,7 @@ def precision_recall(picture_arrays: PictureArrays) -> Picture | None:
 
 
 def membership_curve(report: Report) -> Picture | None:
-    """Draws the true positive rates of attacks on the student at low false positive rates, and the rates by chance.
+    """Draws the true positive rates of attacks on the student at low false positive rates, and those of blind guesses.
 
     Marks show the largest rates that the price of the release permits to any attack. The result is None if no attack
     was made.
@@ -330,7 +336,14 @@ def membership_curve(report: Report) -> Picture | None:
     def paint_attack(
         axes: Axes, true_positive_rates: tuple[float, ...], *, color: str, label: str
     ) -> None:
-        """Paints the curve of one attack, without points at rates of 0."""
+        """Paints the curve of one attack, without points where the true positive rate is 0.
+
+        Args:
+            axes: the axes.
+            true_positive_rates: the rate at each false positive rate of the report, `[num_rates]`.
+            color: the color of the curve.
+            label: the name of the curve in the legend.
+        """
         visible_rates = np.where(np.greater(true_positive_rates, 0), true_positive_rates, np.nan)
         axes.plot(attack.fpr, visible_rates, color=color, marker="o", markersize=2.6, label=label)
 
@@ -468,7 +481,8 @@ def epsilon_curve(picture_arrays: PictureArrays) -> Picture | None:
 def gap_histogram(picture_arrays: PictureArrays) -> Picture | None:
     """Draws the gaps of the votes without noise, and the probability that the stability test passes at each gap.
 
-    The result is None if the aggregator has no gaps.
+    The result is None if the votes are not counted, or if there are no queries. An aggregator without a stability test
+    has a picture of the gaps alone.
     """
     if picture_arrays.gaps is None or not len(picture_arrays.gaps):
         return None
@@ -522,7 +536,10 @@ def gap_histogram(picture_arrays: PictureArrays) -> Picture | None:
 
 
 def votes_by_rank(picture_arrays: PictureArrays) -> Picture | None:
-    """Draws the distribution of each query's sorted vote counts, without noise, rank by rank; None without votes."""
+    """Draws the votes without noise by rank: the distribution over queries of the largest count, the second, and so on.
+
+    The result is None if the votes are not counted, or if there are no queries.
+    """
     if picture_arrays.histogram is None or not len(picture_arrays.histogram):
         return None
     # Small integers are sorted faster.
@@ -533,7 +550,7 @@ def votes_by_rank(picture_arrays: PictureArrays) -> Picture | None:
     num_ranks, num_queries = counts_by_rank.shape
 
     def paint(axes: Axes) -> None:
-        """Paints the median over the ranks as a curve, and the range of most queries as a band."""
+        """Paints the median over queries at each rank as a curve, and the range of 80% of the queries as a band."""
         ranks = np.arange(1, num_ranks + 1)
         axes.fill_between(
             ranks,
@@ -570,7 +587,14 @@ def _finish_rows(
     ylim: tuple[float, float] | None = None,
     xlabel: str = "",
 ) -> None:
-    """Adds to axes what `_finish` does, for rows of scores from 0 to 1 that have a name each."""
+    """Adds limits, ticks, a name and a grid to finished axes whose rows show scores from 0 to 1.
+
+    Args:
+        axes: the axes, on which everything is drawn.
+        xlim: the ends of the x axis.
+        ylim: the ends of the y axis; None for the limits of matplotlib.
+        xlabel: the name of the x axis.
+    """
     axes.set_xticks(np.linspace(0, 1, 6))
     axes.spines["left"].set_visible(False)
     axes.tick_params(axis="y", length=0, labelcolor=INK_COLOR)

@@ -91,7 +91,14 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         self.write_histogram(name="last_teacher_loss", values=self._last_losses)
 
     def write_histogram(self, name: str, values: ArrayLike) -> None:
-        """Writes a histogram of numbers that no epsilon covers: one for each teacher or query, such as gaps."""
+        """Writes a histogram of numbers that no epsilon covers, such as the gap of each query.
+
+        Nothing is written if `values` is empty.
+
+        Args:
+            name: the name of the histogram, to which the tag adds `no_epsilon_covers_this`.
+            values: the numbers, one for each teacher or each query.
+        """
         array = np.asarray(values, dtype=np.float64)
         tag = f"{_UNCOVERED}/{name}"
         if array.size and self._is_new(tag, step=0):
@@ -196,12 +203,12 @@ class RunWriter(AbstractContextManager["RunWriter"]):
         self.close()
 
     def _scalar(self, *, tag: str, value: float, step: int) -> None:
-        """Writes a number, unless it is not finite or was written before."""
+        """Writes a number as an event, unless it is not finite, or the folder has an event of this tag and step."""
         if np.isfinite(value) and self._is_new(tag, step=step):
             self._writer.add_scalar(tag, scalar_value=float(value), global_step=step)
 
     def _text(self, *, tag: str, rows: list[tuple[str, str]]) -> None:
-        """Writes rows (name, text) as a table in Markdown, unless it was written before."""
+        """Writes rows (name, text) as a table in Markdown, unless the folder has an event of this tag already."""
         if self._is_new(f"{tag}/text_summary", step=0):
             lines = [f"| {name} | {text.replace('|', '/')} |" for name, text in rows]
             table = "\n".join(["| | |", "|---|---|", *lines])

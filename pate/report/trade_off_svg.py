@@ -39,10 +39,10 @@ def trade_off_svg(curve: Sequence[tuple[float, float]]) -> str:
 
 
 def _x(alpha: float) -> float:
-    """Returns the horizontal position of a share of false alarms."""
+    """Returns the x coordinate, in the picture's units, of a share of false alarms from 0 to 1."""
     return _LEFT + _WIDTH * alpha
 
 
 def _y(share: float) -> float:
-    """Returns the vertical position of a share of members."""
+    """Returns the y coordinate, in the picture's units, of a share of members from 0, the lowest, to 1."""
     return _BOTTOM - _HEIGHT * share

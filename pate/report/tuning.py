@@ -38,7 +38,7 @@ class Tuning:
 
     @property
     def rows(self) -> list[tuple[str, str]]:
-        """The facts as rows (name, text)."""
+        """The facts as rows (name, text): the competing settings, the distribution of runs, the epsilon of one run."""
         return [
             ("settings that competed", str(self.num_candidates)),
             (

@@ -38,7 +38,8 @@ class Baselines:
         majority_vote_student: the student that learned from the votes without noise.
         true_label_student: the student that learned from the true labels of the queries.
         all_records_model: the best model of all private records, linear or a network, without privacy: the ceiling.
-        start_alone: the model of public data at which the student began; None also if it began at none.
+        start_alone: the model of public data alone from which the student's training began; None also if it began from
+            none.
     """
 
     prior: Scores | None
@@ -57,8 +58,9 @@ class StudentVerdict:
         share_of_reachable: the share that the student has reached of the distance in mean average precision from the
             prior up to the all-records model, or up to the true-label student if there is no such model. It is below 0
             for a student that is worse than the prior, and None if it is undefined.
-        beats_constant: whether the student beats the best constant in every metric; None without a student.
-        beats_prior: whether the student beats the prior in every metric; None without a student.
+        beats_constant: whether the student beats the best constant in every metric that is defined for both; None
+            without a student or without the constant.
+        beats_prior: the same for the prior in place of the best constant.
         text: the verdict in words, with the cause of the largest loss.
     """
 
@@ -134,7 +136,9 @@ class StudentVerdict:
 
 
 def _constants_text(unbeaten_metrics: Mapping[str, list[str]]) -> str:
-    """Returns a sentence on the constant predictions that the student does not beat.
+    """Returns a sentence on the constant predictions that the student does not beat, and in which metrics.
+
+    If it beats all of them in every metric, the sentence says so. It is empty without constant predictions.
 
     Args:
         unbeaten_metrics: the metrics in which the student is not better, by the name of the constant.
@@ -152,7 +156,10 @@ def _constants_text(unbeaten_metrics: Mapping[str, list[str]]) -> str:
 
 
 def _unbeaten_metrics(student_scores: Scores, constant: Scores) -> list[str]:
-    """Returns the names of the metrics in which a student is no better than a constant."""
+    """Returns the names of the metrics in which a student is no better than a constant prediction.
+
+    A metric that is undefined for one of them is left out.
+    """
     names = []
     for key, name in _METRICS_IN_WORDS.items():
         student_score = getattr(student_scores, key)
@@ -166,14 +173,15 @@ def _unbeaten_metrics(student_scores: Scores, constant: Scores) -> list[str]:
 def _reached_share(
     score_by_model: Mapping[str, float | None], *, ceiling_records: str | None
 ) -> tuple[float | None, str]:
-    """Returns the share of the reachable that the student has reached, and a sentence on it.
+    """Returns how far the student got from the prior's score up to the ceiling's, as a share, and a sentence on it.
 
-    The share is None if it is undefined.
+    The ceiling is the model of all private records, or, if it was not trained, the student of the true labels. The
+    share is None if a score is missing, or if the ceiling is no better than the prior.
 
     Args:
-        score_by_model: the level of each model, a score, by the model's name; None if the model was not trained.
-        ceiling_records: the private records that the best model learned from, in words; None if there is no such model,
-            and a student of true labels takes its place.
+        score_by_model: the mean average precision of each model by the model's name; None if it was not trained.
+        ceiling_records: the private records that the model of all private records learned from, in words; None if it
+            was not trained.
     """
     if ceiling_records is None:
         ceiling = "true_label_student"
@@ -195,15 +203,19 @@ def _reached_share(
 
 
 def _loss_text(score_by_model: Mapping[str, float | None], remedies: Mapping[str, str]) -> str:
-    """Returns a sentence on the causes of the student's loss; empty if no loss is known.
+    """Returns a sentence on the causes of the student's loss in mean average precision, compared with better models.
 
-    If one cause has at least half of the loss, the sentence has advice against it. The loss between two models is the
-    difference of their levels. If a model between them was not trained, the two losses next to it are unknown, but
-    count in the whole loss. Models that are worse than the student are ignored.
+    The models are ordered: the student, the student of the votes without noise, that of the true labels, and the model
+    of all private records. The difference of two neighbors is the loss by one cause: noise, the teachers, or the number
+    of queries. If a model was not trained, the two losses next to it are unknown, but count in the whole loss. A loss
+    above a model that is worse than the student is ignored.
+
+    If one cause has at least half of the whole loss, the sentence has advice against it. The sentence is empty if the
+    known losses are less than half of the whole.
 
     Args:
-        score_by_model: the level of each model, a score, by the model's name; None if the model was not trained.
-        remedies: advice against each cause of a loss, by the cause.
+        score_by_model: the mean average precision of each model by the model's name; None if it was not trained.
+        remedies: advice against each cause of a loss, by the cause; other causes are ignored.
     """
     student_level = score_by_model["student"] or 0.0
     highest_level = student_level
@@ -234,7 +246,7 @@ def _loss_text(score_by_model: Mapping[str, float | None], remedies: Mapping[str
 
 
 def _enumeration(names: list[str]) -> str:
-    """Returns names as "a, b and c"."""
+    """Returns names as one text, such as "a, b and c"; there must be at least one."""
     if len(names) == 1:
         return names[0]
     return f"{', '.join(names[:-1])} and {names[-1]}"
