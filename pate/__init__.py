@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
-    """Returns a public name of the package; its module is imported when the name is first used (PEP 562)."""
+    """Returns the object with a public name of the package; its module is imported when it is first used (PEP 562)."""
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import_module("pate.extras").require_extra(f"pate.{name}", _EXTRA_OF[name])

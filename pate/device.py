@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 else:
 
     class _LazyTorch:
-        """A stand-in for torch, which loads the package when its first name is read."""
+        """A stand-in for the module torch, which imports torch when an attribute of the stand-in is first read."""
 
         def __getattr__(self, name: str) -> Any:
             if name.startswith("__"):
@@ -57,7 +57,7 @@ class DeviceFull(MemoryError):
 def device_memory(advice: str) -> Iterator[None]:
     """Raises `DeviceFull` if the memory of the GPU becomes full in a `with` block.
 
-    `advice` is a sentence of the error on what needs less memory.
+    `advice` is the end of the error's message, which says what needs less memory.
     """
     try:
         yield

@@ -64,7 +64,7 @@ class Doubt:
         name: the parameter, as the code calls it.
         value: the value that may be wrong.
         text: the reason for the warning, with advice.
-        waiver: the setting without which the value would be refused; None if it would not be refused.
+        waiver: the setting that allows the value, which would be refused without it; None if no setting is needed.
     """
 
     name: str
@@ -102,7 +102,7 @@ class Spelling:
     def setting(self, name: str, value: object = UNSAID, *, owner: str = "") -> str:
         """Returns a parameter and its value as a user writes them, such as `teacher.num_teachers=800`.
 
-        The result is empty if users cannot set the parameter.
+        With a value, the result is empty if users cannot set the parameter.
 
         Args:
             name: the parameter, as the code calls it.
@@ -144,14 +144,14 @@ class Spelling:
         return printable(line)
 
     def doubt_line(self, doubt: Doubt) -> str:
-        """Returns the message of a warning in one line."""
+        """Returns the message of a warning in one line: the setting, the reason, and the waiver if there is one."""
         line = f"{self.setting(doubt.name, doubt.value) or doubt.name}: {doubt.text}"
         if doubt.waiver is not None:
             line += f"; allowed by {self.remedy(doubt.waiver)}"
         return printable(line)
 
     def remedy(self, remedy: Remedy) -> str:
-        """Returns the settings of a remedy, separated by blanks; "" if users cannot set one of them."""
+        """Returns the settings of a remedy as a user writes them, separated by blanks; "" if users cannot set one."""
         settings = [
             self.setting(change.name, _in_few_digits(change.value), owner=change.owner)
             for change in (remedy, *remedy.also)
@@ -178,7 +178,7 @@ class InvalidValue(ValueError):
         remedies: parameters with values that work; empty if none are known.
         waiver: the setting that allows the value in spite of the rule; None if there is no such setting.
         owner: the object that the parameter belongs to, such as `aggregator` or `ledger`; empty for an argument.
-        spelling: the names of settings that the line uses.
+        spelling: the names of settings in the line: those of a command, or by default those of the code.
     """
 
     spelling: Spelling = AS_THE_CODE
@@ -222,7 +222,7 @@ class InvalidValue(ValueError):
 
 @contextmanager
 def shown_as(spelling: Spelling) -> Iterator[None]:
-    """Lets the message of every `InvalidValue` from a `with` block use the names of a spelling."""
+    """Sets the spelling of every `InvalidValue` from a `with` block, so that its message has the user's names."""
     try:
         yield
     except InvalidValue as error:
@@ -235,7 +235,7 @@ class MissingPackage(InvalidValue, ImportError):  # type: ignore[misc]  # a name
 
 
 def value_text(value: object) -> str:
-    """Returns a value as the message of an error shows it."""
+    """Returns a value as the message of an error shows it: texts and paths as they are, others as text in one line."""
     return str(value) if isinstance(value, (str, os.PathLike)) else _one_line(value)
 
 
@@ -244,7 +244,7 @@ def _in_few_digits(value: object) -> object:
 
 
 def _is_numeral(value: object) -> bool:
-    """Returns True if a value is a text of a number."""
+    """Returns True if a value is a text that ends with a digit and denotes a number, such as "12" or "1e5"."""
     if not isinstance(value, str) or not value[-1:].isdigit():
         return False
     try:
@@ -270,7 +270,10 @@ def _printable_character(character: str) -> str:
 
 
 def _is_plain(value: object) -> bool:
-    """Returns True if an error can keep a value: it refers to no other data, and can be pickled."""
+    """Returns True if an error can keep a value as it is: None, a text, path, number or enum, or a tuple of these.
+
+    Such a value refers to no other data, and can be pickled.
+    """
     if isinstance(value, tuple):
         return all(map(_is_plain, value))
     return value is None or isinstance(value, (str, os.PathLike, Number, enum.Enum))
@@ -281,5 +284,5 @@ def _one_line(value: object) -> str:
 
 
 def _without_init(cls: type[InvalidValue]) -> InvalidValue:
-    """Returns an error without fields, which `pickle` sets afterwards."""
+    """Returns an error of a class without calling its constructor; `pickle` sets the fields afterwards."""
     return cls.__new__(cls)

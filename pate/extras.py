@@ -42,9 +42,9 @@ def require_extra(name: str, extra: str, value: object = UNSAID) -> None:
     """Raises `MissingPackage`, with the command that installs an extra, unless the packages of the extra are installed.
 
     Args:
-        name: the module or setting that needs the extra.
-        extra: the name of the extra.
-        value: the value of the setting; `UNSAID` shows none.
+        name: the module or setting that needs the extra, for the error.
+        extra: the name of the extra, a group of optional packages.
+        value: the value of the setting, for the error; `UNSAID` shows none.
     """
     for package in _PACKAGES[extra].split():
         try:
@@ -62,8 +62,8 @@ def lazily(package: str, names_of_module: Mapping[str, str]) -> Callable[[str], 
 
     Args:
         package: the name of the package.
-        names_of_module: the public names of each module, separated by blanks. A module is named relative to the
-            package, such as `quote`, or `.pricing.quote` for a module of the parent package.
+        names_of_module: the public names in each module, separated by blanks, by the module. A module is named relative
+            to the package, such as `quote`, or `.pricing.quote` for a module of the parent package.
     """
 
     def load(name: str) -> Any:
@@ -78,12 +78,12 @@ def lazily(package: str, names_of_module: Mapping[str, str]) -> Callable[[str], 
 
 
 def how_to_install(extra: str, *, on_any_machine: bool = False) -> str:
-    """Returns the command that installs an extra.
+    """Returns the `pip` command that installs an extra.
 
     Args:
         extra: the name of the extra.
-        on_any_machine: false names the folder or wheel that this installation came from. True names the distribution,
-            for a page that is read elsewhere, or its wheel if the distribution is not published.
+        on_any_machine: false names the folder or wheel that this installation came from, if there is one. True names
+            the distribution, for a page that is read elsewhere, or its wheel if the distribution is not published.
     """
     origin = None if on_any_machine else _origin()
     if origin is not None:

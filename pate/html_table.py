@@ -12,7 +12,7 @@ def html_table(title: str, rows: Iterable[tuple[str, str]]) -> str:
 
     Args:
         title: the title above the table.
-        rows: the name and the value of each row.
+        rows: the name and the value of each row, which are escaped.
 
     >>> html_table("Ledger", [("charges", "<3")])
     '<div><strong>Ledger</strong><table><tr><th>charges</th><td>&lt;3</td></tr></table></div>'

@@ -26,12 +26,12 @@ ENTRY_POINTS = "pate.commands"
 
 @dataclass(frozen=True, kw_only=True)
 class PackageCommand:
-    """A command that an installed package adds.
+    """A command that another installed package adds to those of this package.
 
     Attributes:
         settings: a dataclass with the command's settings, each declared by `pate.settings.setting`.
-        folder: the folder with `NAME.yaml` and `hydra/help/NAME.yaml`, and with members of groups in folders such as
-            `aggregator/`.
+        folder: the folder with `NAME.yaml` and `hydra/help/NAME.yaml` for a command NAME. Members of Hydra's groups are
+            in folders in it, such as `aggregator/`.
         task: the function that the command runs, as `module:function`. It is called with the composed configuration.
         spelling: the names that the command's user has for parameters in errors.
     """
@@ -49,7 +49,7 @@ class PackageCommand:
 
 @cache
 def package_commands() -> Mapping[str, PackageCommand]:
-    """Returns the commands of all installed packages, by name.
+    """Returns the commands that other installed packages add, by name.
 
     A package that cannot be imported, such as one that was removed in part, is named in a line on standard error, and
     its commands are left out.
@@ -64,5 +64,5 @@ def package_commands() -> Mapping[str, PackageCommand]:
 
 
 def package_folders() -> tuple[Path, ...]:
-    """Returns the folders of YAML of all installed packages, without repetition."""
+    """Returns the configuration folders of the commands that other packages add, without repetition."""
     return tuple(dict.fromkeys(command.folder for command in package_commands().values()))

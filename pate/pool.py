@@ -35,7 +35,9 @@ _POOL: ContextVar[_Pool | None] = ContextVar("pool", default=None)
 def pool_of(
     num_threads: int, *, on_thread_start: Callable[[], object] | None = None
 ) -> Iterator[None]:
-    """Lets `in_order` compute in `num_threads` threads during a `with` block, unless a pool is in use already.
+    """Lets `in_order` compute in `num_threads` threads during a `with` block, its pool.
+
+    Inside the block of another pool, that pool stays in use.
 
     Args:
         num_threads: the number of threads; fewer than two make no pool.
@@ -57,8 +59,9 @@ def pool_of(
 def in_order(compute: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
     """Yields `compute(item)` for each item, in the order of the items.
 
-    With a pool, at most twice as many results as threads are computed ahead. Without a pool, a result is computed in
-    the caller's thread when it is requested. An exception of `compute` is raised in the caller.
+    In a block of `pool_of`, its threads compute, and at most twice as many results as threads are computed ahead.
+    Otherwise, a result is computed in the caller's thread when it is requested. An exception of `compute` is raised in
+    the caller.
     """
     pool = _POOL.get()
     if pool is None:

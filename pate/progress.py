@@ -22,9 +22,9 @@ class Stage:
         num_steps: the number of all steps; None if it is not known.
         start_time: the time when the stage began, in seconds of the caller's clock.
         num_done: the number of steps that are done.
-        note: a few words about the last step.
-        num_done_before: the number of steps that were done by an earlier run.
-        first_step_time: the time when the first step of this run began, behind preparations.
+        note: a few words about the last step; "" for none.
+        num_done_before: the number of steps that were done by an earlier run, which this run continues.
+        first_step_time: the time when the first step of this run began, after preparations.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Stage:
         Args:
             num_done: the number of steps that are done, with those of an earlier run.
             note: a few words about the last step.
-            current_time: the time, in seconds of the caller's clock.
+            current_time: the time now, in seconds of the caller's clock.
         """
         if current_time - self.start_time < _FIRST_MOMENT:
             self.num_done_before = num_done
@@ -57,7 +57,10 @@ class Stage:
         self.note = note
 
     def seconds_left(self, current_time: float) -> float | None:
-        """Returns the estimated time of the remaining steps, in seconds; None if it is not known."""
+        """Returns the estimated time of the remaining steps, in seconds.
+
+        None is returned if the number of all steps is not known, or if this run has not done a step yet.
+        """
         steps = self.num_done - self.num_done_before
         if self.num_steps is None or steps <= 0:
             return None
@@ -65,7 +68,7 @@ class Stage:
         return seconds * max(self.num_steps - self.num_done, 0) / steps
 
     def line(self, current_time: float) -> str:
-        """Returns the open stage as one line: its name, its steps, the time passed, an estimate of the time left.
+        """Returns a stage that has not ended as one line: its name, steps, time passed, and an estimate of the rest.
 
         The line has no colon: `NAME: 9.3 s` is the line of a stage that has ended.
 
@@ -88,7 +91,7 @@ class Stage:
 
 
 def spelled_seconds(seconds: float) -> str:
-    """Returns a duration in words, from seconds.
+    """Returns a duration in words: in seconds, minutes and seconds, or, from one hour on, hours and minutes.
 
     >>> spelled_seconds(9.7), spelled_seconds(600), spelled_seconds(3725)
     ('10 s', '10 min', '1 h 2 min')
@@ -124,9 +127,9 @@ StageOpener = Callable[[str, int], AbstractContextManager[Advance]]
 
 
 def unwatched(name: str, total: int) -> AbstractContextManager[Advance]:
-    """Begins a stage for a `with` block, whose progress is not shown."""
+    """Begins a stage for a `with` block as `Monitor.stage` does, but shows nothing."""
     return nullcontext(_ignore)
 
 
 def _ignore(done: int, note: str = "") -> None:
-    """Does nothing with the progress of a stage."""
+    """Ignores a report of progress: the number of steps done and a note."""

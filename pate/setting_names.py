@@ -51,7 +51,7 @@ SPELLING_OF_COMMAND = {"train": TRAIN, "release": RELEASE}
 
 
 def comparison_spelling(aggregator_name: str) -> Spelling:
-    """Returns the spelling of `pate-compare` for one of its aggregators, by the aggregator's name.
+    """Returns the names that errors of `pate-compare` use for parameters of one of the compared aggregators.
 
     The fields of the aggregator are set in its configuration file, so remedies that change them are not shown.
     """

@@ -76,7 +76,7 @@ class Targets:
 
 @dataclass(frozen=True, kw_only=True)
 class PartSettings(Targets):
-    """The settings that are passed to the aggregator when it is built."""
+    """The settings that the aggregator is built with, beside those of its own configuration file."""
 
     adjacency: str = setting(
         "replace_one (one record changes) or add_remove (one teacher is added or removed)",
@@ -719,7 +719,7 @@ SETTINGS_OF_COMMAND: dict[str, type] = {
 
 
 def settings_classes() -> Mapping[str, type]:
-    """Returns the class of settings of each command, by the command's name.
+    """Returns the class of settings of each command, by the command's name, such as "train" for `pate-train`.
 
     Commands of other installed packages are included.
     """
@@ -728,14 +728,20 @@ def settings_classes() -> Mapping[str, type]:
 
 
 def settings_of(command: str) -> tuple[Field[Any], ...]:
-    """Returns the fields of a command's settings; fields that several commands share come first."""
+    """Returns the fields of a command's settings; those inherited from classes that commands share come first.
+
+    Args:
+        command: the name of the command, such as "train".
+    """
     return fields(settings_classes()[command])
 
 
 def values_of(
     settings: Any, settings_class: type, *, omitted_names: Collection[str] = ()
 ) -> dict[str, Any]:
-    """Returns the values of some of a command's settings, by name, such as for the fields of a plan.
+    """Returns the values of those settings that a class of settings declares, by name.
+
+    A plan, whose fields have the same names, can be made of them.
 
     Args:
         settings: the settings of a command.
@@ -752,10 +758,10 @@ def values_of(
 
 
 def names_with(mark: str, *commands: str) -> frozenset[str]:
-    """Returns the names of the settings that carry a mark.
+    """Returns the names of the settings for which a mark is true.
 
     Args:
-        mark: a keyword of `setting`, such as `may_change_when_continued`.
+        mark: a keyword of `setting` that is true or false, such as `may_change_when_continued`.
         commands: the commands whose settings are searched; all commands if none is given.
     """
     return frozenset(

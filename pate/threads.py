@@ -56,7 +56,7 @@ def one_blas_thread() -> Iterator[None]:
 
 @contextmanager
 def all_cores() -> Iterator[None]:
-    """Computes blocks of `pate.pool.in_order` on all cores during a `with` block; each matrix product has one thread.
+    """Lets `pate.pool.in_order` compute on all cores during a `with` block; each matrix product has one thread.
 
     It can also decorate a function. The bytes of results do not depend on the number of cores.
     """
@@ -70,8 +70,8 @@ def all_cores() -> Iterator[None]:
 def on_all_cores(compute: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
     """Yields `compute(item)` for each item in order. Items are processed in parallel, each on one core.
 
-    So the results do not depend on the number of cores, bit for bit. A computer with a GPU processes one item at a
-    time.
+    So the results do not depend on the number of cores, bit for bit. If torch can use a GPU, items are processed one at
+    a time.
     """
     from joblib import cpu_count
 
@@ -94,7 +94,10 @@ def on_all_cores(compute: Callable[[Item], Result], items: Sequence[Item]) -> It
 
 
 def _limit_this_thread() -> None:
-    """Limits the calling thread, as some libraries count threads for each calling thread separately."""
+    """Limits products of matrices in the calling thread to one thread, for as long as the calling thread lives.
+
+    Some libraries keep the number of threads for each calling thread separately.
+    """
     libraries = _thread_libraries(num_modules=len(sys.modules))
     if libraries is not None:
         libraries.limit(limits=1)
@@ -102,10 +105,13 @@ def _limit_this_thread() -> None:
 
 @lru_cache(maxsize=1)
 def _thread_libraries(num_modules: int) -> ThreadpoolController | None:
-    """Returns the imported libraries that run threads; None without threadpoolctl.
+    """Returns a controller of the imported libraries that run threads; None if threadpoolctl is not installed.
 
-    The search takes a millisecond. It can find more libraries only after more modules were imported, so the number of
-    imported modules is the key of the cache.
+    The search for libraries takes a millisecond, so its result is kept. It can find more libraries only after more
+    modules were imported.
+
+    Args:
+        num_modules: the number of imported modules; the search is repeated if it differs from that of the last call.
     """
     try:
         from threadpoolctl import ThreadpoolController

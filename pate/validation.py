@@ -45,7 +45,7 @@ def as_setting(name: str, value: object) -> str:
 
 
 def _quoted(value: object) -> str:
-    """Returns a value in such a form that Hydra and OmegaConf read the same text."""
+    """Returns a value as text, quoted and escaped if need be, so that Hydra and OmegaConf read the same text."""
     text = str(value)
     if _BARE.fullmatch(text):
         return text
@@ -78,12 +78,12 @@ def require(condition: bool, name: str, value: object, rule: str, *, owner: str 
 
 
 def rounded_up(value: float, digits: int = 6, rounding: str = ROUND_CEILING) -> str:
-    """Returns a number as text, rounded up so that it is never below the value.
+    """Returns a number as text, by default rounded up so that it is never below the value.
 
     Args:
-        value: the number.
+        value: the number; infinity and NaN are not rounded.
         digits: the number of significant digits.
-        rounding: another mode of rounding of the module `decimal`.
+        rounding: the mode of rounding, a constant of the module `decimal`.
     """
     if not math.isfinite(value):
         return f"{value:g}"
@@ -123,13 +123,13 @@ def require_kind(name: str, value: object, kind: type | tuple[type, ...], rule: 
 
 
 def require_each(name: str, values: NDArray[Any], holds: BoolArray, rule: str) -> None:
-    """Raises `InvalidValue` unless a rule holds for each value; the error shows the first other value.
+    """Raises `InvalidValue` unless a rule holds for each value; the error shows the first value for which it does not.
 
     Args:
         name: the name of the parameter.
         values: the values.
         holds: true for each value for which the rule holds, of the same shape.
-        rule: a noun phrase for the expected values.
+        rule: a noun phrase for the expected values, which the error shows.
     """
     if not holds.all():
         raise InvalidValue(name, values[~holds].flat[0], rule=rule)
@@ -138,7 +138,7 @@ def require_each(name: str, values: NDArray[Any], holds: BoolArray, rule: str) -
 def require_entries(name: str, holds: BoolArray, rule: str) -> None:
     """Raises `InvalidValue` unless a rule holds for each entry of an array of private values.
 
-    The error shows the position of the first other entry, and not its value.
+    The error shows the position of the first entry for which the rule does not hold, and not its value.
 
     Args:
         name: the name of the parameter.
@@ -159,7 +159,7 @@ def require_array(name: str, values: Any, *, dtype_kinds: str | None = "biuf") -
     Args:
         name: the name of the parameter.
         values: the values.
-        dtype_kinds: numpy's letters of the allowed dtypes; None allows all.
+        dtype_kinds: numpy's letters of the allowed kinds of dtype, such as "f" for floats; None allows all.
     """
     kind = type(values).__name__
     # The module of masked arrays loads slowly. If nobody has loaded it, there are no masked arrays.
@@ -201,9 +201,9 @@ def require_moderate(name: str, inputs: NDArray[Any], *, allows_missing: bool = 
 
 
 def require_features(name: str, inputs: Any) -> NDArray[Any]:
-    """Returns the inputs of records as an array of finite numbers, with at least one number for each record.
+    """Returns the inputs of records as an array `[n, …]` of numbers, with at least one number for each of n records.
 
-    The first axis of the array has one entry for each record.
+    Raises `InvalidValue` for numbers outside of [-1e12, 1e12], NaN included, or another shape.
     """
     array = require_array(name, inputs)
     require(array.ndim >= 2, f"{name}.shape", array.shape, "[n, …]")
@@ -213,7 +213,7 @@ def require_features(name: str, inputs: Any) -> NDArray[Any]:
 
 
 def require_text(name: str, value: Any) -> str:
-    """Returns a text; raises `InvalidValue` if it is empty or contains a line break or control character."""
+    """Returns a text; raises `InvalidValue` if it is blank, or has a line break or another unprintable character."""
     require(isinstance(value, str), name, type(value).__name__, "text")
     require(
         bool(value.strip()) and value.isprintable(),
@@ -306,9 +306,9 @@ def require_histogram(
 
 
 def require_generator(rng: Any) -> np.random.Generator:
-    """Returns a random generator; raises `InvalidValue` for anything else.
+    """Returns a random generator of numpy; raises `InvalidValue` for anything else.
 
-    With a seed, for example, every call would draw the same noise.
+    A seed, for example, is refused, as every call would draw the same noise from it.
     """
     require(
         isinstance(rng, np.random.Generator), "rng", rng, "a numpy.random.Generator, not a seed"
@@ -326,7 +326,7 @@ def require_choice(name: str, value: str, choices: tuple[str, ...]) -> str:
 
 
 def nearest(value: str, choices: tuple[str, ...], *, least_similarity: float = 0.5) -> str:
-    """Returns a suffix for an error, such as ` (did you mean stable_top_k?)`; "" if no choice is spelled similarly.
+    """Returns a suffix for an error, such as ` (did you mean stable_top_k?)`; "" if no choice is similar to the value.
 
     Args:
         value: the value that is no choice.
@@ -340,7 +340,12 @@ def nearest(value: str, choices: tuple[str, ...], *, least_similarity: float = 0
 
 
 def nearest_column(value: str, names: Sequence[str]) -> str:
-    """Returns the suffix of `nearest` for a column; if none is spelled similarly, a list of a dozen columns."""
+    """Returns the suffix of `nearest` for a column; if no column is similar, a list of the first dozen columns.
+
+    Args:
+        value: the word that is no column.
+        names: the names of the columns.
+    """
     listed = ", ".join(names[:_MAX_COLUMNS])
     if len(names) > _MAX_COLUMNS:
         listed += ", …"

@@ -53,7 +53,7 @@ class BackboneExtractor(Extractor):
         return _NUMBERS_PER_PIXEL * (math.prod(self.picture_shape) + resized_numbers)
 
     def _require_shapes(self) -> None:
-        """Raises `ValueError` unless the arrays of weights have the shapes of the network."""
+        """Raises `ValueError` unless the arrays of weights have the shapes that the network's layers need."""
         # On this device a network has shapes, but no numbers in memory.
         with torch.device("meta"):
             shapes = net_of(str(self.settings["model"])).shapes.items()
@@ -61,12 +61,20 @@ class BackboneExtractor(Extractor):
             raise ValueError("arrays of other shapes")
 
     def project(self, measurements: Float32Array) -> Float32Array:
-        """Returns the features: the measurements, centered and projected on the public directions."""
+        """Returns the features, `[num_images, num_features]`: the measurements, centered and projected.
+
+        Args:
+            measurements: the results of `measure`, `[num_images, d]`.
+        """
         centered = measurements - self.arrays["center"]
         return np.asarray(centered @ self.arrays["projection"], np.float32)
 
     def measure(self, images: Float32Array) -> Float32Array:
-        """Returns the network's vector of each image, float32 `[num_images, d]`."""
+        """Returns the input of the network's last layer for each image, float32 `[num_images, d]`.
+
+        Args:
+            images: `[num_images, channels, height, width]` in [0, 1]; they are resized and standardized.
+        """
         size = int(self.settings["image_size"])
         mean = torch.tensor(self._net.mean, device=self._device)[:, None, None]
         std = torch.tensor(self._net.std, device=self._device)[:, None, None]
@@ -83,7 +91,7 @@ class BackboneExtractor(Extractor):
 
     @cached_property
     def _device(self) -> torch.device:
-        """The device that computes."""
+        """The device that computes: a GPU if torch can use one, otherwise the processor."""
         return require_device("auto")
 
     @cached_property
@@ -110,8 +118,8 @@ class Backbone(Features):
     Attributes:
         model: `efficientnet_lite0`, whose ImageNet weights come with the extra `backbone`; or the name of a model of
             torchvision, or of timm if that is installed.
-        weights: the file of the weights (`.safetensors`, or a state dictionary of torch); None for the weights of a
-            package.
+        weights: the file of the weights (`.safetensors`, or a state dictionary of torch); None for the weights that an
+            installed package has for `model`.
         image_size: the height and width to which images are resized; None for their own, but at least 64.
         dimension: the largest number of features of an image.
         most_pictures: the largest number of public images to which the projection is fitted, the first ones.
@@ -153,7 +161,12 @@ class Backbone(Features):
             raise InvalidValue("features.image_size", size, rule=rule) from error
 
     def fit(self, pictures: PublicPictures, stage: StageOpener) -> BackboneExtractor:
-        """Returns the extractor whose directions are fitted to the network's vectors of the public images."""
+        """Returns the extractor, whose directions are the principal ones of the network's vectors of public images.
+
+        Args:
+            pictures: the public images.
+            stage: opens the stage that reports progress.
+        """
         rule = "pate.features.PublicPictures"
         require_kind("pictures", value=pictures, kind=PublicPictures, rule=rule)
         network = self._network(picture_shape=pictures.shape, origin=pictures.origin)
@@ -163,11 +176,11 @@ class Backbone(Features):
             )
 
     def identity(self, pictures: PublicPictures) -> str:
-        """Returns a digest of the settings, the public images and the weights."""
+        """Returns a digest of all that the extractor depends on: settings, public images and weights."""
         return hashlib.sha256(f"{super().identity(pictures)}{self._digest()}".encode()).hexdigest()
 
     def _digest(self) -> str:
-        """Returns the digest of the file of weights."""
+        """Returns the SHA-256 digest of the file of weights."""
         path = weights_path(self.model, weights=self.weights)
         return file_digest(path, rule="a file of weights", remedy=how_to_install("backbone"))
 
@@ -178,7 +191,7 @@ class Backbone(Features):
 
         Args:
             picture_shape: the shape `(channels, height, width)` of an image.
-            origin: the description of the public images.
+            origin: the description of the public images, to which the model and the digest of its weights are added.
         """
         path = weights_path(self.model, weights=self.weights)
         weights = read_net(self.model, path=path)

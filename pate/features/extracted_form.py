@@ -21,7 +21,7 @@ FILE = "extractor.safetensors"
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on the arrays in `extractor`
 class ExtractedForm(Preprocessing):
-    """A preprocessing that resizes images and extracts their features.
+    """A preprocessing that resizes images and extracts their features, as part of a published model.
 
     Attributes:
         pictures: brings images of any size to the size that the extractor needs; None if only arrays of that size are
@@ -74,7 +74,7 @@ class ExtractedForm(Preprocessing):
         return self.extractor.extract(self.pictures.inputs(samples))
 
     def plain(self) -> dict[str, Any]:
-        """Returns the form as values for JSON. The extractor's arrays are not included; `save` writes them."""
+        """Returns this preprocessing as values for JSON, without the extractor's arrays, which `save` writes."""
         extractor = self.extractor
         return {
             "kind": self.kind,
@@ -89,14 +89,14 @@ class ExtractedForm(Preprocessing):
         }
 
     def save(self, folder: Path | str) -> None:
-        """Writes the file with the extractor's arrays into a folder."""
+        """Writes the extractor's arrays into a folder, as one file that `from_plain` reads."""
         self.extractor.save(Path(folder, FILE))
 
     @classmethod
     def from_plain(
         cls, plain_values: Mapping[str, Any], folder: Path | str, *, remedy: str
     ) -> Self:
-        """Builds the form from the values that `plain` returned and the file that `save` wrote.
+        """Builds a preprocessing from the values that `plain` returned and the file that `save` wrote.
 
         Args:
             plain_values: the values.
@@ -105,7 +105,7 @@ class ExtractedForm(Preprocessing):
 
         Raises:
             DamagedFile: the file has another digest than the one in `plain_values`.
-            InvalidValue: the form and the extractor disagree on the size of images.
+            InvalidValue: `pictures` and `extractor` have different sizes of images.
         """
         digest = plain_values["extractor"]["sha256"]
         extractor = Extractor.load(Path(folder, FILE), remedy=remedy, sha256=digest)

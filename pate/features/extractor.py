@@ -34,13 +34,14 @@ _MAX_NUMBERS_PER_FILE_NUMBER = 16
 
 @dataclass(frozen=True, eq=False)  # a generated __eq__ fails on arrays
 class Extractor(FittedTransform):
-    """A fitted function from images to features, which is determined by float32 arrays.
+    """A fitted function from images to features, which is determined by float32 arrays and settings.
 
-    Features are computed in two steps: `measure`, then `project`.
+    Features are computed in two steps. `measure` computes d numbers of each image, the measurements, and `project` maps
+    them to features.
 
     Attributes:
-        first_features: the features of the first images of the fit, in whole batches, so that they are not computed
-            again; None for an extractor from a file.
+        first_features: the features of the first public images that the fit has measured, as many as fill whole
+            batches, so that they are not computed again; None for an extractor from a file.
     """
 
     first_features: Float32Array | None = None
@@ -50,7 +51,7 @@ class Extractor(FittedTransform):
 
     @classmethod
     def class_for_kind(cls, kind: str) -> type[FittedTransform]:
-        """Returns the class of extractors with this value of `kind`; raises `LookupError` if there is none."""
+        """Returns the subclass whose attribute `kind` has this value; raises `LookupError` if there is none."""
         from pate.features.kinds import EXTRACTOR_KINDS  # imports this module
 
         return EXTRACTOR_KINDS[kind]
@@ -68,7 +69,7 @@ class Extractor(FittedTransform):
 
     @property
     def batch_size(self) -> int:
-        """The number of images in a batch. Equal batches give equal features, bit for bit."""
+        """The number of images that are processed together. Equal batches give equal features, bit for bit."""
         return 64
 
     @abstractmethod
@@ -148,7 +149,7 @@ class Extractor(FittedTransform):
             images: `[num_images, *picture_shape]` in [0, 1].
 
         Raises:
-            InvalidValue: the images have another shape.
+            InvalidValue: an image has another shape than `picture_shape`.
         """
         shape = tuple(images.shape[1:])
         rule = f"{self.picture_shape}, as the features were made for"

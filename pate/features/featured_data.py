@@ -38,7 +38,7 @@ _REMEDY = "remove it, and the same command makes it again"
 
 @dataclass(frozen=True)
 class FeaturedData:
-    """A reader that replaces the images of a data set by features, for teachers, students and compared methods.
+    """A reader that replaces the images of a data set by features, for everything that learns from it.
 
     The extractor is fitted on the public pool and cached. The features of each split are cached in a `StampedFile`.
     Labels, ids and groups are those of the images, and so is the digest by which a ledger recognizes the same records
@@ -48,8 +48,9 @@ class FeaturedData:
         data: the reader of the images, an object with a method `load`.
         features: the recipe of the features.
         cache: the folder for extractors and features, as private as the images.
-        check: is called before anything is fitted, with a data set of the same sizes whose features are all 0. It
-            raises an error if a plan cannot work on such a data set. None checks nothing.
+        check: is called before an extractor is fitted, with the data set and two features that are all 0 in place of
+            each image. It raises an error if a plan cannot work on the data set. With a cached extractor it is not
+            called. None checks nothing.
     """
 
     data: Any
@@ -104,17 +105,17 @@ class FeaturedData:
     def _extractor(
         self, pictures: PublicPictures, folder: Path, stage: StageOpener
     ) -> tuple[Extractor, Float32Array | None]:
-        """Returns the extractor from its file, after it was fitted if there is no such file.
+        """Returns the extractor that a folder holds; if there is none, fits the extractor and writes it there.
 
         A second process that needs the same extractor waits for the first one.
 
         Args:
             pictures: the public images.
-            folder: the folder of the file.
+            folder: the folder of the file, which exists.
             stage: opens the stages that report progress.
 
         Returns:
-            The extractor, and the features of the first public images if this call has fitted it; None otherwise.
+            The extractor, and its `first_features` if this call has fitted it; None otherwise.
         """
         first_features = None
         with nullcontext() if _has_extractor(folder) else file_lock(folder / "lock"):
@@ -128,7 +129,7 @@ class FeaturedData:
 
 
 def _has_extractor(folder: Path) -> bool:
-    """Returns True if a folder holds a complete extractor."""
+    """Returns True if a folder holds the file of an extractor and that file's digest."""
     try:
         digest = read_text(folder / _DIGEST_FILE, remedy=_REMEDY).strip()
         return digest == file_digest(folder / FILE, remedy=_REMEDY)
@@ -137,7 +138,7 @@ def _has_extractor(folder: Path) -> bool:
 
 
 def _blank_features(dataset: Dataset) -> dict[str, Float32Array]:
-    """Returns features that are all 0, `[num_records, 2]`, for each split."""
+    """Returns features that are all 0, `[num_records, 2]`, for each split of a data set, by the split's name."""
     return {split: np.zeros((len(getattr(dataset, split)), 2), np.float32) for split in SPLITS}
 
 
@@ -172,7 +173,9 @@ def _features_of_split(
     *,
     first_features: Float32Array | None,
 ) -> Float32Array:
-    """Returns the features of a split as a `np.memmap`; the file is named after the split's images.
+    """Returns the features of a split, `[num_images, num_features]`, as a `np.memmap` of a file in the cache.
+
+    The file is named after the split and a digest of its images. Blocks that it holds already are not computed again.
 
     Args:
         name: the name of the split.
@@ -227,7 +230,7 @@ def _features_of_split(
 
 
 def _rows_of_block(block_number: int) -> slice:
-    """Returns the rows of the features in a block of the file."""
+    """Returns the range of the images whose features are in a block of the cached file."""
     return slice(block_number * _IMAGES_PER_BLOCK, (block_number + 1) * _IMAGES_PER_BLOCK)
 
 

@@ -42,7 +42,9 @@ class Features(ABC):
 
     @abstractmethod
     def fit(self, pictures: PublicPictures, stage: StageOpener) -> Extractor:
-        """Returns the extractor. On one machine, equal images and settings give equal extractors.
+        """Returns the extractor that is fitted to public images.
+
+        On one machine, equal images and settings give equal extractors.
 
         Args:
             pictures: the public images.

@@ -65,7 +65,7 @@ def learn_filters(
         The filters `[num_filters, channels, patch_size, patch_size]` of mean 0, and the offsets `[num_filters]`.
 
     Raises:
-        InvalidValue: all patches are constant.
+        InvalidValue: fewer than two of the patches vary.
     """
     rng = np.random.default_rng(seed)
     patches = _sample_patches(pictures, patch_size=patch_size, num_patches=num_patches, rng=rng)
@@ -90,7 +90,7 @@ def learn_filters(
 def spherical_k_means(
     vectors: Float32Array, num_clusters: int, rng: np.random.Generator
 ) -> Float32Array:
-    """Returns unit vectors `[num_clusters, d]` such that each row, or its negative, is close to one of them.
+    """Returns unit vectors `[num_clusters, d]` such that each row of `vectors`, or its negative, is close to one.
 
     Args:
         vectors: the vectors to cluster, `[num_rows, d]`.
@@ -119,7 +119,7 @@ def spherical_k_means(
 def _sample_patches(
     pictures: PublicPictures, patch_size: int, num_patches: int, rng: np.random.Generator
 ) -> Float32Array:
-    """Returns about `num_patches` random patches `[num_patches, channels * size * size]`, without constant patches.
+    """Returns about `num_patches` random patches that are not constant, `[n, channels * patch_size * patch_size]`.
 
     Args:
         pictures: the public images; each contributes the same number of patches.
@@ -151,7 +151,7 @@ def _sample_patches(
 
 
 def _scaled_to_length_1(vectors: Float32Array) -> Float32Array:
-    """Returns vectors `[num_rows, d]` of length 1; a vector of length 0 stays 0."""
+    """Returns each row of `vectors`, `[num_rows, d]`, divided by its length; a row of length 0 stays 0."""
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return np.asarray(vectors / np.where(lengths > 0, lengths, 1), np.float32)
 
@@ -207,9 +207,12 @@ class PatchExtractor(Extractor):
             raise ValueError("arrays of other shapes")
 
     def measure(self, images: Float32Array) -> Float32Array:
-        """Returns the compressed means of rectified responses by region.
+        """Returns the means of rectified responses by region, after the logarithm of the class's rule.
 
         The shape is `[num_images, 2 * filters * grid * grid]`.
+
+        Args:
+            images: `[num_images, channels, height, width]` in [0, 1].
         """
         device = require_device("auto")
         compression = float(self.settings["compression"])
@@ -226,7 +229,11 @@ class PatchExtractor(Extractor):
         return pooled
 
     def project(self, measurements: Float32Array) -> Float32Array:
-        """Returns the features: the measurements, centered and projected on the public directions."""
+        """Returns the features, `[num_images, num_features]`: the measurements, centered and projected.
+
+        Args:
+            measurements: the results of `measure`, `[num_images, d]`.
+        """
         tensors = self._tensors
         with torch.inference_mode():
             centered = torch.from_numpy(measurements).to(tensors["center"].device)
@@ -236,7 +243,7 @@ class PatchExtractor(Extractor):
         return projected
 
     def _means(self, batch: torch.Tensor) -> torch.Tensor:
-        """Returns the means of max(a - t, 0) and of max(-a - t, 0) by region.
+        """Returns the means by region of max(a - t, 0) and max(-a - t, 0), for responses a and the threshold t.
 
         The shape is `[num_images, 2 * filters * grid * grid]`.
         """
@@ -264,7 +271,7 @@ class PatchExtractor(Extractor):
 
     @cached_property
     def _tensors(self) -> dict[str, Any]:
-        """The arrays as tensors, on the device that computes."""
+        """The extractor's arrays as tensors by name, on a GPU if torch can use one."""
         device = require_device("auto")
         return {
             name: torch.from_numpy(np.array(array)).to(device)
@@ -273,7 +280,10 @@ class PatchExtractor(Extractor):
 
     @cached_property
     def _regions(self) -> torch.Tensor:
-        """The weight of each position of a patch in the mean of each region, `[grid * grid, positions]`."""
+        """The weight of each position of a patch in the mean of each region, `[grid * grid, positions]`.
+
+        Positions go through the rows of the image, from left to right.
+        """
         _, height, width = self.picture_shape
         size = self.arrays["filters"].shape[-1]
         stride = int(self.settings["stride"])
@@ -378,7 +388,12 @@ class Patches(Features):
         require(self.patch_size <= side, "features.patch_size", self.patch_size, rule)
 
     def fit(self, pictures: PublicPictures, stage: StageOpener) -> PatchExtractor:
-        """Returns the extractor whose filters and directions are learned from the public images."""
+        """Returns the extractor, whose filters and directions are learned from public images.
+
+        Args:
+            pictures: the public images.
+            stage: opens the stages that report progress.
+        """
         rule = "pate.features.PublicPictures"
         require_kind("pictures", value=pictures, kind=PublicPictures, rule=rule)
         with one_thread():  # the last bits do not depend on the number of cores

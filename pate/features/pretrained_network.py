@@ -53,7 +53,7 @@ class Net:
 
     @property
     def shapes(self) -> dict[str, tuple[int, ...]]:
-        """The shape of each array that a file of weights must have, by name."""
+        """The shape of each array of numbers that a file of weights must have, by the array's name."""
         state = self.module.state_dict().items()
         return {
             name: tuple(tensor.shape) for name, tensor in state if tensor.dtype.is_floating_point
@@ -180,7 +180,7 @@ def _load_tensors(path: Path) -> dict[str, torch.Tensor]:
 
 
 def _load_state(path: Path) -> Any:
-    """Returns the content of a file that torch wrote, without executing code in it."""
+    """Returns the object in a file that torch wrote, without executing code in it; usually tensors by name."""
     return torch.load(path, map_location="cpu", weights_only=True)
 
 
@@ -191,13 +191,13 @@ def _without_head(
     mean: tuple[float, ...],
     std: tuple[float, ...],
 ) -> Net:
-    """Returns the network without its last layer, which must be linear.
+    """Returns the network without its last linear layer; raises `InvalidValue` if it has none.
 
     Args:
-        name: the name of the network.
+        name: the name of the network, for the error.
         module: the whole network; it is modified in place.
-        mean: the mean of each channel.
-        std: the standard deviation of each channel.
+        mean: the mean of each channel, which is subtracted from images in [0, 1].
+        std: the standard deviation of each channel, by which images are then divided.
     """
     linear = [
         layer_name
@@ -213,6 +213,6 @@ def _without_head(
 
 
 def _package(name: str) -> Any:
-    """Returns a module of the extra `backbone`; raises `MissingPackage` if it is not installed."""
+    """Imports and returns a module of the extra `backbone`; raises `MissingPackage` if the extra is not installed."""
     require_extra("features.model", extra="backbone", value=IN_A_PACKAGE)
     return import_module(name)

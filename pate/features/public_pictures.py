@@ -49,7 +49,7 @@ class PublicPictures:
 
     @property
     def origin(self) -> dict[str, str | int]:
-        """The public description of the images that features are fitted on."""
+        """The public description of the images, for the model's card: values by name."""
         return {
             "fitted_on": "the public pool",
             "num_pictures": len(self),

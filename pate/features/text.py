@@ -36,7 +36,7 @@ class Text(Features):
             for `tfidf`.
         dimension: the largest number of components of a text's vector.
         seed: the seed of the directions.
-        cache: the folder of fitted transforms and vectors; see `Features`.
+        cache: the folder in which fitted recipes and vectors of texts are kept; see `Features`.
     """
 
     kind: str = field(default="tfidf", metadata={"public": True})
@@ -84,10 +84,10 @@ class Text(Features):
     def fit_texts(
         self, cache_folder: Path, texts: Sequence[str], stage: StageOpener = unwatched
     ) -> TextVectors:
-        """Returns vectors that are fitted to public texts, from the cache if they were fitted before.
+        """Returns a fitted function from texts to vectors, from the cache if it was fitted to these texts before.
 
         Args:
-            cache_folder: the folder of the fitted transform, and of vectors of texts.
+            cache_folder: the folder in which the function and its vectors are kept.
             texts: the public texts.
             stage: opens the stages that report progress.
         """
@@ -112,7 +112,7 @@ class Text(Features):
         return replace(vectors, cache=make_folder(folder / "vectors"))
 
     def _fit_anew(self, texts: Sequence[str], stage: StageOpener) -> TextVectors:
-        """Returns vectors that are fitted to public texts, without the cache."""
+        """Returns a function from texts to vectors that is fitted to public texts; the cache is not used."""
         text_class = TEXT_KINDS[self.kind]
         vectors: TextVectors
         if self._pretrained is None:
@@ -125,5 +125,5 @@ class Text(Features):
 
     @cached_property
     def _pretrained(self) -> Weights | None:
-        """The file or folder that `weights` names."""
+        """The file or folder that `weights` names; None if `weights` is None."""
         return None if self.weights is None else Weights(Path(self.weights).expanduser())
